@@ -1,4 +1,4 @@
-//! All locks below a path: which are found, in what order, and what it takes.
+//! `Client::locks_below`: which locks it finds, in what order, and at what cost.
 
 use zoolock::{Contender, EphemeralLock, Error, Kind, Result};
 use zoolock_test_support::{Op, fresh_path, shared_probe};
@@ -13,7 +13,7 @@ use crate::contenders::look;
 
 const UUID: &str = "01234567-89ab-cdef-0123-456789abcdef";
 
-/// Each path that has an answer, prints them.
+/// Prints and returns the path of each result.
 #[track_caller]
 fn paths(root: &str, found: &[Result<Vec<Contender>>]) -> Vec<String> {
     let path = |found: &Result<Vec<Contender>>| match found {
@@ -47,11 +47,11 @@ fn locks_below_finds_every_kind_of_lock_in_tree_order() {
     let some = permits.acquire(2).unwrap();
     let more = waiting_with_the_turn(&permits, 1);
     let _single = EphemeralLock::new(&client, at("single")).unwrap().acquire().unwrap();
-    // Kazoo's.
+    // Kazoo's name.
     probe.create_all(&at("theirs")).unwrap();
     let theirs = at("theirs/0123456789abcdef0123456789abcdef__lock__0000000000");
     probe.create(&theirs, b"them", true, false).unwrap();
-    // No locks: a free one, a member of a group, folders that have the names of a semaphore's.
+    // These are no locks: a free one, a group member, and folders named like those of a semaphore.
     drop(lock_of(&client, &at("free")).acquire().unwrap());
     probe.create(&at("member"), b"10.0.0.1:80", true, false).unwrap();
     let _among_others = lock_of(&client, &at("service/locks/x")).acquire().unwrap();
@@ -71,7 +71,7 @@ fn locks_below_finds_every_kind_of_lock_in_tree_order() {
     assert_eq!(paths(&root, &found), expected);
     for (found, path) in found.iter().zip(expected) {
         let contenders = look(path, client.contenders(&at(&path[1..])));
-        // What is below a lock is none of its contenders.
+        // Nodes below a lock are not its contenders.
         let contenders: Vec<_> =
             contenders.into_iter().filter(|one| one.kind != Kind::Foreign).collect();
         assert_eq!(found.as_ref().unwrap(), &contenders);
@@ -81,12 +81,12 @@ fn locks_below_finds_every_kind_of_lock_in_tree_order() {
     let permits = [(Kind::Permit, true), (Kind::Permit, true), (Kind::Permit, false)];
     assert_eq!(brief(&found[4])[..3], permits);
 
-    // A lock is at itself, and all of this is below the root, too.
+    // The walk includes the lock at its root, and "/" is a valid root.
     let itself: Vec<_> = client.locks_below(&at("a")).unwrap().collect();
     assert_eq!(paths(&root, &itself), ["/a", "/a/b"]);
     let single: Vec<_> = client.locks_below(&at("single")).unwrap().collect();
     assert_eq!(paths(&root, &single), ["/single"]);
-    // Those of all tests, some of which may not be read. It takes a busy machine too long now and then.
+    // These are the locks of all tests, and some are unreadable. On a busy machine the walk may time out.
     let is_denied = |found: &Result<_>| matches!(found, Err(Error::Denied { .. }));
     let below_all = || client.locks_below("/")?.filter(|found| !is_denied(found)).collect();
     let all: Vec<_> = answered(below_all).unwrap();
@@ -151,7 +151,7 @@ fn locks_below_omits_locks_that_vanish_during_the_walk() {
         .unwrap()
     });
     let looking = client_of(&proxy.connect_string(), SESSION);
-    // Its list has been made, and is read when all that is in it has gone.
+    // The walk has this list, and reads its nodes after they are gone.
     let listing = proxy.on(Op::GetChildren).path_contains(&at("seen")).hold_answer();
     let top = root.clone();
     let found = Task::spawn(move || looking.locks_below(&top).unwrap().collect::<Vec<_>>());
@@ -163,7 +163,7 @@ fn locks_below_omits_locks_that_vanish_during_the_walk() {
     assert_eq!(paths(&root, &found), ["/a/stays"]);
 }
 
-/// Drops it when it is called.
+/// Returns a function that drops `held`.
 fn drop_later<T: Send + 'static>(held: T) -> Box<dyn FnOnce() + Send> {
     Box::new(move || drop(held))
 }
@@ -184,7 +184,7 @@ fn walk_of_a_thousand_locks_costs_one_list_and_one_read_each() {
     let requests = client.stats().requests - before;
     println!("{} locks by {requests} requests after {:?}", found.len(), begun.elapsed());
     assert_eq!(found.len(), 1001);
-    // Directories, locks twice, and heartbeats.
+    // One list for each directory, two requests for each lock, and a few heartbeats.
     assert!((2332..2400).contains(&requests), "{requests} requests");
     let parts = |path: &str| path.split('/').map(str::to_owned).collect::<Vec<_>>();
     assert!(found.is_sorted_by_key(|contenders| parts(&contenders[0].path)));

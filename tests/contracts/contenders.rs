@@ -1,5 +1,4 @@
-//! Who holds a lock and who waits for it, as somebody sees it who looks from outside: what `every` does
-//! not say.
+//! `Client::contenders`: holders and waiters as a third party sees them. The module `every` has the rest.
 
 use std::time::{Duration, SystemTime};
 
@@ -18,7 +17,7 @@ use common::{
 const UUID: &str = "01234567-89ab-cdef-0123-456789abcdef";
 const HEX: &str = "0123456789abcdef0123456789abcdef";
 
-/// Prints them, for whoever reads a failed test.
+/// Prints and unwraps the contenders, so that a failed test shows them.
 #[track_caller]
 pub(crate) fn look(what: &str, seen: Result<Vec<Contender>>) -> Vec<Contender> {
     let seen = seen.unwrap_or_else(|error| panic!("{what}: {error:?}"));
@@ -29,13 +28,13 @@ pub(crate) fn look(what: &str, seen: Result<Vec<Contender>>) -> Vec<Contender> {
     seen
 }
 
-/// A client that its nodes name.
+/// A client with this identity.
 pub(crate) fn client_called(identity: &str) -> Client {
     let builder = Client::builder(&connect_string()).session_timeout(SESSION);
     connected(builder.identity(identity))
 }
 
-/// The full path of its node.
+/// The full path of a contender's node.
 pub(crate) fn znode(contender: &Contender) -> String {
     match contender.node.as_str() {
         "" => contender.path.clone(),
@@ -43,7 +42,7 @@ pub(crate) fn znode(contender: &Contender) -> String {
     }
 }
 
-/// The token is that of the node itself, so not for a read under a write.
+/// Expects the token to be that of the contender's node. A downgraded read has another one.
 #[track_caller]
 pub(crate) fn is_as_the_server_says(contender: &Contender) {
     let stat = stat(&znode(contender));
@@ -54,7 +53,7 @@ pub(crate) fn is_as_the_server_says(contender: &Contender) {
     assert_ne!(contender.session, 0);
 }
 
-/// Kind, and whether it holds.
+/// Each contender's kind, and whether it holds.
 fn brief(seen: &[Contender]) -> Vec<(Kind, bool)> {
     seen.iter().map(|one| (one.kind, one.holds)).collect()
 }
@@ -99,7 +98,7 @@ fn contenders_lists_nodes_of_other_libraries_and_strangers_last() {
     let (client, path, probe) = (client(), fresh_path("mixed"), shared_probe().unwrap());
     probe.create_all(&path).unwrap();
     let made = [
-        // Kazoo, an older .NET recipe, go-zookeeper, Curator, the recipe's text.
+        // Names of Kazoo, an older .NET recipe, go-zookeeper, Curator and the text of the recipe.
         (format!("{HEX}__rlock__0000000003"), Kind::Read, true),
         (format!("_c_{UUID}-__READ__0000000004"), Kind::Read, true),
         ("lock-0000000005".to_owned(), Kind::Exclusive, false),
@@ -156,7 +155,7 @@ fn contenders_accepts_any_node_data() {
     for (number, (data, identity)) in data.iter().enumerate() {
         let node = format!("{path}/_c_{UUID}-lock-{number:010}");
         probe.create(&node, data, true, false).unwrap();
-        // As a single node, too.
+        // The same as a single node.
         let single = fresh_path("single");
         probe.create(&single, data, true, false).unwrap();
         let seen = client.contenders(&single).unwrap();
@@ -220,7 +219,7 @@ fn contenders_is_denied_without_permission() {
     let (path, above) = (fresh_path("denied"), fresh_path("denied-child"));
     boss.create_all(&above).unwrap();
     boss.create_with_acl(&path, b"", &[(31, "auth", ""), (30, "world", "anyone")]).unwrap();
-    // A contender that may not be read.
+    // A contender that the client may not read.
     boss.create_with_acl(&format!("{above}/lock-0000000001"), b"", &[(31, "auth", "")]).unwrap();
     for path in [path, above] {
         let seen = client().contenders(&path);
@@ -246,7 +245,7 @@ fn contenders_fails_within_a_session_timeout_of_a_disconnect() {
     is_disconnected(&asks(), &path);
     proxy.cut_off();
     is_disconnected(&asks(), &path);
-    // It waits for a connection.
+    // This call waits for a connection.
     let (waits, at) = (patient.clone(), path.clone());
     let waiting = Task::spawn_blocked(move || waits.contenders(&at));
     proxy.restore();
@@ -320,7 +319,7 @@ fn granted_permit_stays_held_while_its_client_waits_for_more() {
     let ([others, own], path) = ([client(), client()], fresh_path("semaphore-own"));
     let first = semaphore(&others, &path, 2);
     let held = [first.acquire(1).unwrap(), first.acquire(1).unwrap()];
-    // Somebody has the turn; behind it two objects of one client queue.
+    // One object has the turn, and two objects of one client queue behind it.
     let waits = |client, turns| {
         let waiting = acquiring(&semaphore(client, &path, 2), 1);
         await_turns(&path, turns);

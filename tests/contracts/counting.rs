@@ -1,4 +1,4 @@
-//! `ClientBuilder::observer`: each call and each hold is told once, as what it was.
+//! `ClientBuilder::observer`: it hears of each call and each hold once.
 
 mod calling_back;
 mod on_the_server;
@@ -34,12 +34,12 @@ struct Told {
     lock: LockKind,
     name: String,
     what: What,
-    /// Waited or held.
+    /// How long the call waited or the hold lasted.
     time: Duration,
     queue: Option<usize>,
 }
 
-/// Writes down what it is told.
+/// Records all reports.
 #[derive(Debug, Clone, Default)]
 struct Notes(Arc<Mutex<Vec<Told>>>);
 
@@ -73,7 +73,7 @@ impl Notes {
         self.0.lock().unwrap().push(Told { lock, name, what, time, queue });
     }
 
-    /// All that was told since the last call.
+    /// Takes all reports since the last call.
     fn take(&self) -> Vec<Told> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
@@ -82,7 +82,7 @@ impl Notes {
         self.0.lock().unwrap().iter().filter(|told| is_it(told)).count()
     }
 
-    /// What was told since the last look, which must be this, and of this name.
+    /// Takes the reports since the last call, and expects these, with this name.
     #[track_caller]
     fn were(&self, name: &str, expected: &[What]) -> Vec<Told> {
         let told = self.take();
@@ -103,7 +103,7 @@ fn observed_by(observer: impl Observer + 'static) -> Client {
     connected(builder.observer(observer))
 }
 
-/// A client that is observed, and an object of it that is named after its subject.
+/// An observed client, and an object named after its subject.
 fn observed(subject: Subject, path: &str) -> (Notes, Client, Object) {
     let notes = Notes::default();
     let client = observed_by(notes.clone());
@@ -111,7 +111,7 @@ fn observed(subject: Subject, path: &str) -> (Notes, Client, Object) {
     (notes, client, object)
 }
 
-/// What it is told of as.
+/// The kind that the observer should report.
 fn kind_of(subject: Subject) -> LockKind {
     match subject.name.split(',').next().unwrap() {
         "exclusive" | "several" => LockKind::Exclusive,
@@ -124,7 +124,7 @@ fn kind_of(subject: Subject) -> LockKind {
     }
 }
 
-/// So many times.
+/// The same report `count` times.
 fn times(what: What, count: usize) -> Vec<What> {
     vec![what; count]
 }
@@ -177,7 +177,7 @@ fn observer_hears_why_a_call_failed_and_how_many_were_ahead() {
         let rival = subject.rival(&others, &path);
         rival.lock().unwrap();
         assert!(!object.try_lock().unwrap());
-        // Who only tries permits does not queue.
+        // A try for permits does not queue.
         let ahead = (kind_of(subject) != LockKind::Semaphore).then_some(1);
         assert_eq!(notes.were(subject.name, &[Busy])[0].queue, ahead);
 
@@ -185,11 +185,11 @@ fn observer_hears_why_a_call_failed_and_how_many_were_ahead() {
         assert!(!object.try_lock_for(BRIEFLY).unwrap());
         let took = begun.elapsed();
         let told = &notes.were(subject.name, &[TimedOut])[0];
-        // Its deadline was there before the call began.
+        // The deadline was computed before the call began.
         assert!((BRIEFLY / 2..=took).contains(&told.time), "{told:?} of {took:?}");
         assert!(told.queue.is_some() && (ahead.is_none() || told.queue == ahead), "{told:?}");
 
-        // What that has left is deleted in the background.
+        // The failed call's node is deleted in the background.
         subject.await_nodes(&path, subject.nodes_of_one());
         let waiting = object.clone();
         let waiting = Task::spawn(move || waiting.lock());
@@ -215,17 +215,17 @@ fn observer_hears_of_each_loss_once_without_an_unlock() {
         object.lock().unwrap();
         notes.were(subject.name, &times(What::Acquired, subject.nodes_of_one()));
         let hold = object.hold();
-        // Watched from now on.
+        // From here on the client watches the node.
         let _asked = hold.revocation().unwrap();
         shared_probe().unwrap().delete(&subject.node_of(&hold)).unwrap();
         notes.await_count(1);
         notes.were(subject.name, &[What::Lost(LossReason::NodeDeleted)]);
         assert!(object.unlock().is_err());
-        // Of several the others were held.
+        // The other members of a multi-lock were released as usual.
         notes.were(subject.name, &times(Released, subject.nodes_of_one() - 1));
         assert_eq!(client.stats().holds_lost, 1);
 
-        // Its node deleted while nobody looks, the unlock finds out, if it asks for the answer.
+        // Nobody watches this node, so only an unlock that waits for its answer notices the deletion.
         if subject.goes_with_its_unlock() {
             object.lock().unwrap();
             notes.take();
@@ -237,7 +237,7 @@ fn observer_hears_of_each_loss_once_without_an_unlock() {
             assert_eq!(told.len(), subject.nodes_of_one());
             told.retain(|told| told.what == What::Lost(LossReason::NodeDeleted));
             assert_eq!(told.len(), usize::from(ends));
-            // Also by one that does not wait for the answer.
+            // The loss counts even for an unlock that does not wait for the answer.
             wait_until("the loss is counted", SOON, || client.stats().holds_lost == 2);
         }
 

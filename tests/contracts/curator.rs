@@ -1,10 +1,10 @@
-//! What Apache Curator tests of its lock recipes (`curator-recipes`, package `locks`, as of 5.9),
-//! and which test here covers the same behaviour, or why none does.
+//! The tests of Apache Curator's lock recipes (`curator-recipes`, package `locks`, as of 5.9). Each has a
+//! counterpart here or a reason why not.
 
 use std::fs;
 use std::path::Path;
 
-/// Curator's class and test, and the tests here, or a sentence that says why there is none.
+/// Curator's class and test, and the tests here or a sentence that says why there is none.
 const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     // ---- InterProcessMutex, and what it shares with InterProcessSemaphoreMutex
     (
@@ -223,7 +223,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
-/// All that the tests of this folder and those below say.
+/// The sources of the tests in this folder and those below.
 fn sources(folder: &Path) -> String {
     let mut all = String::new();
     for entry in fs::read_dir(folder).unwrap() {

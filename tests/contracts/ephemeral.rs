@@ -1,4 +1,4 @@
-//! `EphemeralLock`, which has no queue: what is in its place, and who is woken by what.
+//! `EphemeralLock` has no queue: other nodes at its path, and what wakes its waiters.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn is_invalid_path<T: std::fmt::Debug>(seen: &Result<T>, path: &str) {
     assert!(invalid, "{seen:?}");
 }
 
-/// Every way to lock says that the path is no place for this lock.
+/// Expects every way to lock to report an invalid path.
 #[track_caller]
 fn refuses_every_call(lock: &impl zoolock::Lock) {
     is_invalid_path(&lock.lock(), lock.path());
@@ -39,11 +39,11 @@ fn persistent_node_or_other_lock_at_the_path_is_an_error() {
     await_nothing_left(&client);
     probe.delete(&path).unwrap();
     assert!(single.try_lock().unwrap(), "the object works again");
-    // Held, the single node stands where the other one's directory should be.
+    // The held single node occupies the path of the other lock's directory.
     refuses_every_call(&directory);
     assert!(single.is_held());
     single.unlock().unwrap();
-    // The other way round there is a directory from then on.
+    // From here on the path is a directory.
     directory.lock().unwrap();
     refuses_every_call(&single);
     directory.unlock().unwrap();
@@ -58,7 +58,7 @@ fn counted(path: &str) -> (FaultProxy, Client, EphemeralLock) {
     (proxy, client, lock)
 }
 
-/// Until the lock's node has been read this often, with a watch: the last thing before a sleep.
+/// Waits for this many reads with a watch. The read is a waiter's last request before it sleeps.
 fn await_looks(proxy: &FaultProxy, looks: u64) {
     wait_until("it has looked and watches", SOON, || proxy.requests(Op::GetData) >= looks);
 }
@@ -85,15 +85,15 @@ fn waiter_notices_changes_at_its_path_during_a_create() {
         let seen = waiting.result("the waiter");
         match is_persistent {
             true => is_invalid_path(&seen, &path),
-            // What is above it is made again.
+            // The client creates the parents again.
             false => lock.unlock().unwrap(),
         }
         await_nothing_left(&client);
     }
 }
 
-/// Who hears that the node is gone is woken, and asks for nothing else; that its data change lets nobody
-/// in, and only has it look again.
+/// The end of the node wakes the waiter, which sends no further look. A change of the data only makes it look
+/// again.
 #[test]
 fn only_the_end_of_the_node_lets_a_waiter_in() {
     let (holders, path) = (client(), fresh_path("woken"));
@@ -104,7 +104,7 @@ fn only_the_end_of_the_node_lets_a_waiter_in() {
         let waiting = locking(&lock);
         await_looks(&proxy, round);
         if is_changed {
-            // Again and again, since the watch may not be set yet.
+            // Repeated, because the watch may not be set yet.
             wait_until("it looks again and again", SOON, || {
                 probe.set(&path, b"__REVOKE__").unwrap();
                 proxy.requests(Op::GetData) > round + 3
@@ -113,7 +113,7 @@ fn only_the_end_of_the_node_lets_a_waiter_in() {
             let seen = [Op::GetData, Op::Create].map(|op| proxy.requests(op));
             println!("round {round}: {seen:?} looks and creates");
             assert_eq!(seen[0], round);
-            // One before each look, one behind each end, and what makes the directory.
+            // One create before each look, one after each end, and those of the directories.
             assert!(seen[1] <= 2 * round + 2, "{seen:?}");
         }
         assert!(!waiting.is_done() && holder.is_held(), "entered a held lock");

@@ -1,5 +1,4 @@
-//! Guarded writes, on a server that is well: carried out all together, only while the lock is held, and with
-//! an error that says why not.
+//! Transactions guarded by a hold: applied as a whole, only while the lock is held, or refused with a reason.
 
 use std::thread;
 
@@ -11,14 +10,14 @@ use common::{
     lock_of, owner,
 };
 
-/// A node with this data, at a path of its own.
+/// A node with this data at a new path.
 fn node(name: &str, data: &[u8]) -> String {
     let path = fresh_path(name);
     shared_probe().unwrap().create(&path, data, false, false).unwrap();
     path
 }
 
-/// What the server has, and its version.
+/// The node's data and version on the server.
 #[track_caller]
 fn data(path: &str) -> Option<(String, i32)> {
     let found = shared_probe().unwrap().get(path).unwrap();
@@ -95,7 +94,7 @@ fn invalid_transaction_is_refused_before_a_request() {
         println!("{refused:?}");
         assert!(matches!(&refused, Err(Error::InvalidArgument { what, .. }) if *what == says));
     }
-    // What every version is to the servers, and the nodes that are to be there.
+    // The version that servers treat as "any", and the nodes that must exist.
     let own = format!("{}/{}", hold.path(), hold.node());
     for (refused, says) in [
         (hold.transaction().set("/x", "", -1), "version"),
@@ -115,7 +114,7 @@ fn invalid_transaction_is_refused_before_a_request() {
     assert_eq!(client.stats().requests, before);
 }
 
-/// Of a lock that is a single node nobody can tell.
+/// A single-node lock cannot guarantee this.
 #[test]
 fn hold_guards_transactions_until_its_release() {
     every_subject(|subject| {
@@ -142,7 +141,7 @@ fn hold_guards_transactions_until_its_release() {
         object.unlock().unwrap();
         let late = write("3");
         assert!(matches!(late, Err(Error::NotHeld { .. })), "{}: {late:?}", subject.name);
-        // Nobody else has the lock meanwhile, but it is another hold.
+        // Nobody else took the lock in between, but this is another hold.
         object.lock().unwrap();
         let late = hold.transaction().set(&guarded, "4", None).commit();
         assert!(matches!(late, Err(Error::NotHeld { .. })), "{}: {late:?}", subject.name);
@@ -185,12 +184,12 @@ fn transaction_requires_every_one_of_its_holds() {
     assert_lost(&write("never"), second.path(), LossReason::NodeDeleted);
     assert!(first.is_held());
     has(&guarded, "new", 1);
-    // What it is not known of any more does not keep the first from being handed on, or released.
+    // Holds that the transaction no longer knows do not block a hand-off or release of the first.
     first.transaction().set(&guarded, "alone", 1).commit().unwrap();
     has(&guarded, "alone", 2);
 }
 
-/// Without versions: each of them has read what the one before has written.
+/// The writes have no versions: each holder must read what the previous one wrote.
 #[test]
 fn holder_reads_the_writes_of_earlier_holders() {
     const EACH: usize = 25;

@@ -1,5 +1,4 @@
-//! `LockOptions::local_handoffs`: the threads of one object leave the lock to each other without a
-//! word to the servers.
+//! `LockOptions::local_handoffs`: threads of one object pass the lock on without a request.
 
 mod losses;
 
@@ -21,7 +20,7 @@ use common::{
     children, client, client_of, exists, hold_of, lock_of, warnings,
 };
 
-/// A deletion is noticed with a quarter of this and a heartbeat.
+/// The client notices a deletion after a quarter of this and a heartbeat.
 const SHORT: Duration = Duration::from_secs(8);
 
 fn handing_on(times: u32) -> LockOptions {
@@ -32,8 +31,7 @@ fn lock_with(client: &Client, path: &str, times: u32) -> DistributedLock {
     DistributedLock::with_options(client, path, handing_on(times)).unwrap()
 }
 
-/// Threads that lock and unlock one object without a pause, so that it is handed on and on, until
-/// they are stopped or something is wrong.
+/// Threads that lock and unlock one object without a pause. They stop when told or when a call fails.
 struct Passers {
     stop: Arc<AtomicBool>,
     turns: Arc<AtomicUsize>,
@@ -41,7 +39,7 @@ struct Passers {
 }
 
 impl Passers {
-    /// Each does `visit` inside, and does not leave before another one has asked for the lock.
+    /// Each thread calls `visit` while it holds, and waits for another thread to queue before it leaves.
     fn start<L: Lock + Clone + 'static>(
         lock: &L,
         threads: usize,
@@ -80,22 +78,22 @@ impl Passers {
         self.turns.load(Ordering::SeqCst)
     }
 
-    /// The turns that each has had.
+    /// Stops the threads, and returns the number of turns of each.
     #[track_caller]
     fn stop(self) -> Vec<Result<u32>> {
         self.stop.store(true, Ordering::SeqCst);
         self.ended()
     }
 
-    /// The same when something else ends them.
+    /// The same for threads that end for another reason.
     #[track_caller]
     fn ended(self) -> Vec<Result<u32>> {
         self.threads.iter().map(|turns| turns.result("a thread that passes on")).collect()
     }
 }
 
-/// Of each visit of another client, queued while all of a crowd want the same lock object: how many
-/// turns the crowd has had first.
+/// For each visit of another client, the number of turns that the crowd took first. The whole crowd wants one
+/// lock object.
 fn turns_before_each_visit(times: u32) -> Vec<u32> {
     let ([ours, rivals], path) = ([client(), client()], fresh_path("rival"));
     let lock = lock_with(&ours, &path, times);
@@ -132,7 +130,7 @@ fn other_client_waits_for_at_most_the_limit_of_handoffs_and_one() {
     }
 }
 
-/// What a thread sees that has just been handed a lock of two objects at one path.
+/// What a new owner sees after a hand-off, through two objects at one path.
 fn seen_inside(lock: &DistributedReentrantLock, other: &DistributedReentrantLock) -> ThreadId {
     for depth in [1, 2] {
         lock.lock().unwrap();
@@ -165,7 +163,7 @@ fn handoff_moves_ownership_to_the_next_thread() {
     println!("the earlier owner's unlock: {unlocked:?}");
     let told = matches!(unlocked, Err(Error::NotOwner { owner, .. }) if owner == heir);
     assert!(told, "{unlocked:?}, the owner is {heir:?}");
-    // It has nothing any more that it could wait for for ever.
+    // The thread holds nothing any more, so that waiting cannot be a deadlock.
     let through_other = other.try_lock_for(BRIEFLY);
     assert!(matches!(through_other, Ok(false)), "{through_other:?}");
     assert_eq!(await_nodes(&path, 1), [node]);
@@ -213,7 +211,7 @@ fn revocation_is_heard_during_repeated_handoffs() {
     let others = client();
     for round in 0..3 {
         let mut node = String::new();
-        // On a slow machine nobody may wait for once, and the node changes.
+        // On a slow machine no thread may wait at some moment, and the node changes.
         wait_until("its holder is asked", SOON, || {
             let contenders = others.contenders(&stage.path).unwrap();
             contenders.first().is_some_and(|contender| {
@@ -221,7 +219,7 @@ fn revocation_is_heard_during_repeated_handoffs() {
                 others.revoke(contender).is_ok()
             })
         });
-        // The watch comes with a quarter of the session timeout.
+        // The watch is set a quarter of the session timeout after the grant.
         let took = wait_until("it was released", SOON, || !exists(&node));
         println!("round {round}: let go after {took:?}");
     }
@@ -235,7 +233,7 @@ fn node_handed_on_beyond_a_session_timeout_stays_alive() {
     const TIMEOUT: Duration = Duration::from_secs(4);
     let (client, path) = (client_of(&connect_string(), TIMEOUT), fresh_path("long"));
     let lock = lock_with(&client, &path, u32::MAX);
-    // By token: since when, and until when. On a slow machine nobody may wait for once, and the node
+    // First and last moment of each token. On a slow machine no thread may wait at some moment, and the node
     // changes.
     let runs = Arc::new(Mutex::new(BTreeMap::new()));
     let seen = Arc::clone(&runs);
@@ -259,7 +257,7 @@ fn handed_on_node_keeps_one_watch_and_leaves_none() {
     let server = Server::start().unwrap();
     let probe = Probe::connect(server.address()).unwrap();
     let client = client_of(&server.connect_string(), SHORT / 2);
-    // But the directory, which is watched for longer.
+    // Leaves out the watch on the directory, which lasts longer.
     let watched = || -> Vec<String> {
         let answer = server.four_letter("wchp").unwrap();
         answer.lines().filter(|line| line.starts_with("/lock/")).map(str::to_owned).collect()
@@ -273,7 +271,7 @@ fn handed_on_node_keeps_one_watch_and_leaves_none() {
     });
     let before = passers.turns();
     println!("{nodes:?} is watched after {took:?}");
-    // On a slow machine nobody may wait for once, and the node changes.
+    // On a slow machine no thread may wait at some moment, and the node changes.
     wait_until("many turns more, or another node", SOON, || {
         let seen = watched();
         let same = probe.exists(&nodes[0]).unwrap();

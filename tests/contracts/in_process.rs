@@ -1,5 +1,5 @@
-//! The server of `zoolock::testing`: every contract of this binary holds on it as well, without Java, and every
-//! kind of loss can be brought about there for every kind of lock.
+//! All contracts of this binary run on the server of `zoolock::testing` too, without Java. There every kind
+//! of lock can suffer every kind of loss.
 
 use std::env;
 use std::process::Command;
@@ -13,7 +13,7 @@ use zoolock_test_support::wait_until;
 
 use common::{Object, SOON, Subject, assert_lost, every_subject, in_time};
 
-/// Contracts that are not run again, by why not.
+/// Contracts that do not run again, with the reason.
 const NOT_AGAIN: &[(&str, &[&str])] = &[
     (
         "starts a Java server of its own, to count what that receives or to see what it cannot take",
@@ -65,12 +65,12 @@ fn again() -> Command {
     again
 }
 
-/// A process of its own runs this binary again, or a part of it, with the server of this one as the shared one.
+/// Runs this binary again, or a part of it, with an in-process server as the shared server.
 fn hold_on_the_server_in_the_process(part: &[&str], threads: &str) {
     let server = Server::start().unwrap();
     let mut again = again();
     again.args(part).env("ZOOKEEPER_CONNECT", server.connect_string());
-    // Nearly all of it is waiting; and some panic on purpose, where it takes a while to tell where.
+    // The tests mostly wait, so many run at once. Some panic on purpose, and backtraces are slow.
     again.env("RUST_BACKTRACE", "0").env("RUST_TEST_THREADS", threads);
     for contract in NOT_AGAIN.iter().flat_map(|(_, contracts)| *contracts) {
         again.args(["--skip", contract]);
@@ -102,10 +102,10 @@ fn skipped_contracts_exist() {
 }
 
 const PATH: &str = "/lock";
-/// A lease whose end is waited for.
+/// The length of leases that a test lets run out.
 const BRIEF: Duration = Duration::from_millis(500);
 
-/// A server, a client, and an object of it that is held.
+/// A server, a client and an object that the client holds.
 fn held(subject: Subject, session: Duration) -> (Server, Client, Object) {
     let server = Server::start().unwrap();
     let client = server.builder().session_timeout(session).connect().unwrap();
@@ -122,7 +122,7 @@ fn are(subject: Subject, object: &Object, state: HoldState) {
     assert!(all, "{}: {states:?}, not {state:?}", subject.name);
 }
 
-/// It is lost, somebody else has it, and then its object can be used again.
+/// Expects the loss, lets another client in, and then uses the object again.
 fn is_lost(subject: Subject, server: &Server, object: &Object, why: LossReason) {
     are(subject, object, HoldState::Lost(why));
     let others = server.client().unwrap();
@@ -137,7 +137,7 @@ fn is_lost(subject: Subject, server: &Server, object: &Object, why: LossReason) 
     if why != LossReason::ClientClosed {
         let turn = || object.lock().and_then(|()| object.unlock());
         wait_until("it can be used again", SOON, || match turn() {
-            // A brief lease may run out meanwhile.
+            // A brief lease may run out here.
             Err(error) if error.is_lost() => false,
             used => used.map(|()| true).unwrap(),
         });
@@ -177,7 +177,7 @@ fn suspended_hold_is_lost_when_its_lease_ends() {
 fn hold_of_an_expired_session_is_lost_at_once() {
     every_subject(|subject| {
         let (server, client, object) = held(subject, SOON);
-        // Whoever has the node watched hears of the session's end all the same, not of the node's.
+        // A client that watches its node hears of the session's end as well, not of the node's.
         let asked: Vec<_> = object.holds().iter().map(|hold| hold.revocation().unwrap()).collect();
         server.expire(&client);
         drop(asked);
@@ -186,7 +186,7 @@ fn hold_of_an_expired_session_is_lost_at_once() {
     });
 }
 
-/// Threads, because a call that is wrong here never returns.
+/// The calls run on threads, because a hanging call never returns.
 #[test]
 fn stopped_server_lets_every_call_return() {
     let server = Arc::new(Server::start().unwrap());
@@ -201,7 +201,7 @@ fn stopped_server_lets_every_call_return() {
     };
     server.suspend(&early);
     server.suspend(&late);
-    // Whichever is first: it waits for the client when the server stops, or finds that stopped.
+    // The order does not matter: the call waits when the server stops, or finds it stopped.
     call(&late, Server::resume);
     server.stop();
     call(&early, Server::resume);
@@ -253,11 +253,11 @@ fn hold_hears_of_its_revocation() {
     });
 }
 
-/// Also one whose time would have been over.
+/// The session's timeout passes while the server is stopped.
 #[test]
 fn stopped_server_accepts_no_client_and_ends_no_session() {
     let server = Server::start().unwrap();
-    // Not so brief that the machine ends a connection or a session before the server is stopped.
+    // Long enough for a busy machine to keep connection and session until the stop.
     let client = server.builder().session_timeout(BRIEF * 4).connect().unwrap();
     let changes = client.subscribe();
     server.stop();

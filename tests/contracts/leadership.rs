@@ -1,4 +1,4 @@
-//! `Leadership`: one leads at a time, and again after whatever ended its term.
+//! `Leadership`: one candidate leads at a time, and contends again after each term.
 
 use std::panic::panic_any;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use common::{
 /// Longer than any test takes.
 const EVER: Duration = Duration::from_secs(600);
 
-/// One that leads until its term is over, and what it tells of its terms.
+/// A candidate that leads until its term ends, and reports its terms.
 struct Candidate {
     client: Client,
     leadership: Leadership,
@@ -58,7 +58,7 @@ fn candidates_lead_one_at_a_time_in_order_of_arrival() {
     const TERMS: usize = 30;
     let (path, leaders) = (fresh_path("terms"), Arc::new(AtomicUsize::new(0)));
     let (tell, terms) = unbounded();
-    // Until all of them have come.
+    // Holds the lock until all candidates have queued.
     let before = lock_of(&client(), &path);
     before.lock().unwrap();
     let candidates: Vec<_> = (0..3)
@@ -152,7 +152,7 @@ fn shutdown_ends_a_term_in_order_and_a_wait_at_once() {
         assert!(!term.is_over() && term.deadline() > Instant::now());
         tell.send(("leads", term.is_stopping())).unwrap();
         assert!(term.wait(EVER));
-        // There is time to leave things in order.
+        // Some of the lease is left to stop in order.
         assert!(term.is_held() && term.deadline() > Instant::now());
         tell.send(("stopped", term.is_stopping())).unwrap();
     });
@@ -173,7 +173,7 @@ fn shutdown_ends_a_term_in_order_and_a_wait_at_once() {
     assert!(lock.try_lock().unwrap(), "it is free, and the client is well");
 }
 
-/// What ends a term and is nobody's loss.
+/// The term ends without a loss.
 #[test]
 fn panicking_function_releases_the_lock_and_leads_again() {
     let path = fresh_path("panics");
@@ -201,7 +201,7 @@ fn panicking_function_releases_the_lock_and_leads_again() {
     await_nothing_left(&own);
 }
 
-/// Panics when it is dropped.
+/// Panics when dropped.
 struct Bomb;
 
 impl Drop for Bomb {
@@ -210,7 +210,7 @@ impl Drop for Bomb {
     }
 }
 
-/// Of a panic that has a consequence: another panic as its payload is dropped, or as it is logged.
+/// One panic causes another, when its payload is dropped or when it is logged.
 #[test]
 fn contest_survives_panics_caused_by_a_panic() {
     warnings("");
@@ -257,7 +257,7 @@ fn close_of_the_client_ends_the_leadership() {
 fn health_is_bad_while_calls_are_refused_beyond_a_session_timeout() {
     let path = fresh_path("denied");
     warnings(&path);
-    // Nobody else may do anything with what it makes.
+    // The node belongs to the owner alone.
     let owners = lock_of(&owner(), &path);
     owners.lock().unwrap();
     let own = client_of(&connect_string(), Duration::from_secs(1));
@@ -274,7 +274,7 @@ fn health_is_bad_while_calls_are_refused_beyond_a_session_timeout() {
     refused.leadership.shutdown();
 }
 
-/// What woke the first wait is told once.
+/// The cause of the first wake-up is reported once.
 #[test]
 fn revoked_term_ends_every_kind_of_wait() {
     let (own, path, (tell, told)) = (client(), fresh_path("asked-for"), unbounded());
@@ -292,7 +292,7 @@ fn revoked_term_ends_every_kind_of_wait() {
     await_nodes(&path, 0);
 }
 
-/// By a handle that it was given.
+/// The function uses a handle that it was given.
 #[test]
 fn function_may_shut_down_its_own_leadership() {
     let (own, path) = (client(), fresh_path("ends-itself"));

@@ -1,5 +1,4 @@
-//! `MultiLock`: what may be a member, and what becomes of all when one of them fails. What it promises as
-//! a lock is said in `every`.
+//! `MultiLock`: its possible members, and what happens to all when one fails. `every` covers it as a lock.
 
 mod scripted;
 
@@ -17,7 +16,7 @@ use common::{
     shared_address, shared_proxy, warnings,
 };
 
-/// Objects of their own at `root/<name>`.
+/// New objects at `root/<name>`.
 fn members<const N: usize>(client: &Client, root: &str, names: [&str; N]) -> [DistributedLock; N] {
     names.map(|name| lock_of(client, &format!("{root}/{name}")))
 }
@@ -30,12 +29,12 @@ fn paths(multi: &MultiLock) -> Vec<&str> {
     multi.locks().iter().map(|lock| lock.path()).collect()
 }
 
-/// How many nodes there are at each member's path.
+/// The number of nodes at each member's path.
 fn nodes(multi: &MultiLock) -> Vec<usize> {
     multi.locks().iter().map(|lock| children(lock.path()).len()).collect()
 }
 
-/// Each failure in a few words, with the path below `root`.
+/// Each failure in a few words, with its path below `root`.
 fn brief(error: &Error, root: &str) -> String {
     let (what, path) = match error {
         Error::Release { failures } => {
@@ -92,7 +91,7 @@ fn unlock_visits_every_member_and_reports_all_failures() {
 
 #[test]
 fn member_lost_during_the_wait_fails_the_call() {
-    // Short, as nodes are watched from the first quarter of it on.
+    // A short timeout, since nodes are watched from its first quarter on.
     let ours = client_of(&connect_string(), Duration::from_secs(6));
     let (rivals, root) = (client(), fresh_path("multi-lost"));
     let [a, b, c, d] = members(&ours, &root, ["a", "b", "c", "d"]);
@@ -144,7 +143,7 @@ fn multi_lock_of_reentrant_locks_nests() {
     outer.release().unwrap();
     assert_eq!(nodes(&multi), [0, 0]);
 
-    // A lost nest says so to every unlock, and refuses to be entered again.
+    // A lost nest fails every unlock, and refuses another entry.
     let [outer, inner] = enter_twice();
     delete_node(&hold_of(&b));
     wait_until("the loss is noticed", SOON, || !multi.is_held());
@@ -244,7 +243,7 @@ fn multi_lock_refuses_empty_nested_and_duplicate_members() {
     for twin in twins {
         names(a.path(), refused([a.clone().into(), b.clone().into(), twin, a.clone().into()]));
     }
-    // The two sides of a read-write lock exclude each other, a side is the same however got.
+    // The two sides of a read-write lock exclude each other. All handles of one side are the same lock.
     names(rw.path(), refused([rw.read_lock().into(), rw.write_lock().into()]));
     let readers = [rw.read_lock().into(), rw.read_lock().into()];
     assert_eq!(MultiLock::new(readers).unwrap().locks().len(), 1);
@@ -267,11 +266,11 @@ fn full_path_below_the_chroot_identifies_a_member() {
     let (outer, inner) = (lock_of(&top, &format!("{root}/a")), lock_of(&below, "/a"));
     let reason = refused([outer.clone().into(), inner.clone().into()]);
     assert!(reason.contains(outer.path()), "{reason}");
-    // Sorted by the whole path, not by what is below the chroot.
+    // Members are sorted by their full path, including the chroot.
     let (high, low) = (lock_of(&top, &format!("{root}/b")), lock_of(&below, "/c"));
     let both = MultiLock::new([low.clone().into(), high.clone().into()]).unwrap();
     assert_eq!(paths(&both), [high.path(), low.path()]);
-    // The same path below different chroots is two.
+    // One path below two chroots is two paths.
     let two = [&top, &below].map(|client| lock_of(client, "/zoolock-test-a").into());
     assert_eq!(MultiLock::new(two).unwrap().locks().len(), 2);
 

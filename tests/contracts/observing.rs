@@ -1,4 +1,4 @@
-//! The queue position: whoever waits is told it, and sees it change.
+//! The queue position that a waiter is told, and its changes.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use common::{
 const OFTEN: Duration = Duration::from_millis(50);
 const NEVER: Duration = Duration::MAX;
 
-/// Options that tell this channel the position.
+/// Options that send the position to this channel.
 fn telling(every: Duration) -> (LockOptions, Receiver<QueuePosition>) {
     let (say, told) = unbounded();
     let options = LockOptions::new().on_queue_position(every, move |position| {
@@ -26,7 +26,7 @@ fn telling(every: Duration) -> (LockOptions, Receiver<QueuePosition>) {
     (options, told)
 }
 
-/// What is told next that has so many ahead.
+/// Waits for a report with this many ahead.
 #[track_caller]
 fn await_position(told: &Receiver<QueuePosition>, ahead: usize) -> QueuePosition {
     loop {
@@ -98,7 +98,7 @@ fn panic_in_the_position_callback_leaves_no_node() {
             assert!(std::thread::spawn(move || waiting.lock()).join().is_err());
             subject.await_nodes(&path, subject.nodes_of_one());
             rival.unlock().unwrap();
-            // Its local level is free, too.
+            // Its local level is free again.
             object.lock().unwrap();
             object.unlock().unwrap();
         },
@@ -135,7 +135,7 @@ fn unrequested_position_costs_no_request_before_a_deadline() {
     let lists = |client: &Client, proxy: &zoolock_test_support::FaultProxy, options| {
         let lock = DistributedLock::with_options(client, &path, options).unwrap();
         let before = [Op::GetChildren, Op::GetData].map(|op| proxy.requests(op));
-        // The end of its own node would be a reason to look, if it came before the call has ended.
+        // The end of the own node would cause a look if it came before the call ends.
         let end = proxy.on(Op::Delete).hold_request();
         let waited = lock.try_lock_for(BRIEFLY);
         assert!(matches!(waited, Ok(false)), "{waited:?}");

@@ -1,5 +1,5 @@
-//! Being asked to let go: `Client::revoke`, Curator's `__REVOKE__`, and who hears of it, beside what
-//! `every` says.
+//! Requests to release: `Client::revoke`, Curator's `__REVOKE__`, and their listeners. `every` has the
+//! basics.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use common::{
 
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 
-/// The contender that a hold is.
+/// The contender that belongs to a hold.
 #[track_caller]
 pub(crate) fn contender_of(client: &Client, hold: &Hold) -> Contender {
     let all = client.contenders(hold.path()).unwrap();
@@ -29,7 +29,7 @@ pub(crate) fn contender_of(client: &Client, hold: &Hold) -> Contender {
     found.unwrap_or_else(|| panic!("{hold:?} is not among {all:?}"))
 }
 
-/// Exactly one message; waits for it.
+/// Waits for exactly one message.
 #[track_caller]
 pub(crate) fn is_asked(asked: &Receiver<()>, what: &str) {
     let message = asked.recv_timeout(SOON);
@@ -150,7 +150,7 @@ fn listener_never_hangs_during_a_release_by_another_thread() {
     println!("{refused} of 200 came too late to listen at all");
 }
 
-/// A hold behind a proxy, and somebody who asks.
+/// A hold behind a proxy, and a client that revokes it.
 struct Stage {
     proxy: FaultProxy,
     own: Client,
@@ -175,11 +175,11 @@ impl Stage {
 
     fn await_watched(&self) {
         wait_until("the read is sent", SOON, || self.proxy.requests(Op::GetData) > 0);
-        // It was answered when this one behind it is.
+        // The event has been answered before this call is.
         self.own.contenders(self.hold.path()).unwrap();
     }
 
-    /// On the next connection it hears of a request, exactly once.
+    /// Expects the listener to hear once, on the next connection.
     fn hears(self, asked: &Receiver<()>, what: &str) {
         await_resumed(&self.own, 1);
         is_asked(asked, what);
@@ -189,7 +189,7 @@ impl Stage {
 
 #[test]
 fn listener_added_in_an_outage_hears_on_the_next_connection() {
-    // Listens, and is asked, before the connection is away, meanwhile, or behind it.
+    // Listener and request come before, during or after the outage.
     for (listens, is_asked) in [(0, 1), (2, 1), (1, 2)] {
         let stage = Stage::new();
         let mut asked = (listens == 0).then(|| stage.hold.revocation().unwrap());
@@ -223,7 +223,7 @@ fn revocation_with_a_lost_event_is_heard() {
     stage.hears(&asked, "whose event was lost");
 }
 
-/// Behind the handshake the watch is set again, and the node read.
+/// After the handshake the client sets its watch again and reads the node.
 #[test]
 fn revocation_during_a_resume_is_heard() {
     for op in [Op::Connect, Op::SetWatches, Op::SetData] {
@@ -334,7 +334,7 @@ fn revoke_of_a_gone_single_node_spares_the_next_holder() {
     is_asked(&asked, "the next holder");
 }
 
-/// The lock changes hands between the look at the node and the write. The two nodes have the same version.
+/// The lock changes hands between the look and the write. Both nodes have the same version.
 #[test]
 fn revoke_during_a_change_of_holders_asks_nobody() {
     let (path, proxies) = (fresh_path("race"), [shared_proxy(), shared_proxy()]);
@@ -349,13 +349,13 @@ fn revoke_during_a_change_of_holders_asks_nobody() {
     first.release().unwrap();
     let next = lock.acquire().unwrap();
     let asked = next.revocation().unwrap();
-    // Its watch was set before this was answered.
+    // This answer proves that the watch is set.
     own.contenders(&path).unwrap();
     let reads = proxies[0].requests(Op::GetData);
     write.release();
     is_gone(revoking.result("the revoker"), &path);
     wait_until("it is read again", SOON, || proxies[0].requests(Op::GetData) > reads);
-    // That was answered before this is.
+    // This answer comes after that of the read.
     println!("{:?}", own.contenders(&path).unwrap());
     is_not_asked(&asked, "the next holder");
     own.revoke(&contender_of(&own, &next)).unwrap();

@@ -1,5 +1,5 @@
-//! `DistributedRwLock`: readers together, a writer alone, in the order of their arrival; and what a
-//! thread has of one side while it has the other, or another thread has.
+//! `DistributedRwLock`: readers share, writers are alone, all in order of arrival. Also what a thread may do
+//! on one side while it or another thread holds the other.
 
 mod abnormal;
 mod downgrade;
@@ -51,8 +51,8 @@ fn readers_share_the_lock_and_later_ones_wait_behind_a_writer() {
     stage.is_empty();
 }
 
-/// Readers that came one after the other are in together, and in no order; a plain lock on the path is
-/// a writer, and a reader waits for none that came later.
+/// Neighbouring readers share the lock in any order. A plain lock on the path is a writer, and a reader never
+/// waits for later ones.
 #[test]
 fn readers_between_two_writers_enter_together() {
     let stage = Stage::new("order", 2);
@@ -95,7 +95,7 @@ fn timed_out_writer_lets_in_the_readers_behind_it() {
         impatient.cancel_waiters();
         assert_cancelled(&writer.result(), &stage.path);
         if let Some(staying) = staying {
-            // The reader goes on to the next writer ahead.
+            // The reader now watches the next writer ahead.
             stage.watches_after(watches);
             assert!(!last.is_in() && !staying.is_in());
             first.leaves();
@@ -158,24 +158,24 @@ fn release_wakes_only_admitted_waiters() {
     readers.iter().for_each(Visitor::comes_in);
     // A server sends one event to each client that watches a node.
     costs("to all readers", [CLIENTS, READERS]);
-    // The writer watches the nearest of them; the others wake nobody when they leave.
+    // The writer watches only the nearest reader. The others wake nobody.
     let nearest = readers.pop().unwrap();
     readers.into_iter().for_each(Visitor::leaves);
     assert!(!last.is_in());
     nearest.leaves();
     last.comes_in();
-    // Each of them watched its own node.
+    // Each reader watched its own node.
     costs("to the last writer", [READERS, 1]);
     last.leaves();
     stage.is_empty();
 }
 
-/// How often this thread writes, and reads.
+/// The write and read counts of this thread.
 fn counts(lock: &DistributedRwLock) -> (u32, u32) {
     (lock.write_lock().hold_count(), lock.read_lock().hold_count())
 }
 
-/// Is it held, how often, with how many holds: of the reads, and of the writes.
+/// For reads and for writes: whether it is held, the count and the number of holds.
 fn seen(lock: &DistributedRwLock) -> [(bool, u32, usize); 2] {
     let (read, write) = (lock.read_lock(), lock.write_lock());
     let read = (read.is_held(), read.hold_count(), read.holds().len());
@@ -214,7 +214,7 @@ fn each_side_is_seen_and_unlocked_by_its_holder_alone() {
             false => assert_not_held(&wrote),
         }
     }
-    // A reader of its own there, which unlocks once too often.
+    // A reader on that thread, which unlocks once too often.
     let other = lock.clone();
     let visit = Task::spawn(move || {
         let read = other.read_lock();
@@ -230,7 +230,7 @@ fn each_side_is_seen_and_unlocked_by_its_holder_alone() {
     assert_eq!(children(&path), [""; 0]);
 }
 
-/// Whatever this thread tries to write with would wait for its own read.
+/// Expects every write call to fail, since it would wait for the thread's own read.
 #[track_caller]
 fn no_write_gets_in(write: &WriteLock, what: &str) {
     let waits = [
@@ -263,7 +263,8 @@ fn write_under_the_same_threads_read_is_an_error() {
         }
         no_write_gets_in(&write, "the same object");
         assert_eq!(await_nodes(&path, 1), [hold_of(&read).node()], "nothing is left");
-        // Nor while another thread is between the two levels of this object, or queued before it.
+        // The error also comes while another thread is between the levels of this object, or queued before
+        // it.
         let first = Visitor::start(lock.write_lock());
         await_nodes(&path, 2);
         let writers = [first, Visitor::start(other.write_lock())];
@@ -304,7 +305,7 @@ fn read_under_a_write_of_another_object_is_an_error() {
     assert_eq!((stage.nodes(), read.hold_count(), lock.read_lock().hold_count()), (2, 1, 1));
     lock.read_lock().unlock().unwrap();
     assert!(read.is_held() && !lock.read_lock().is_held());
-    // With a writer between them the second one waits, as documented, since it is another object.
+    // With a writer between them the second read waits, as documented, since it is another object.
     let writer = stage.queues(stage.lock(1).write_lock());
     assert!(!lock.read_lock().try_lock().unwrap());
     read.unlock().unwrap();
@@ -315,7 +316,7 @@ fn read_under_a_write_of_another_object_is_an_error() {
 
 #[test]
 fn lost_read_does_not_block_a_write() {
-    // Short, as its node is watched from the first quarter of it on.
+    // A short timeout, since its node is watched from the first quarter of it on.
     let client = client_of(&connect_string(), Duration::from_secs(6));
     let path = fresh_path("lost-then-write");
     let lock = rw_of(&client, &path);
@@ -354,7 +355,7 @@ fn handle_to_one_side_keeps_the_holds_of_both() {
         let holds = [reading.holds(), writing.holds()].concat();
         assert_eq!(holds.len(), usize::from(writes) + usize::from(reads));
         drop(lock);
-        // The handle to the side that is not held goes last.
+        // The handle to the unheld side is dropped last.
         let (other, last): (Box<dyn Lock>, Box<dyn Lock>) = match writes {
             true => (writing.into(), reading.into()),
             false => (reading.into(), writing.into()),
@@ -369,7 +370,7 @@ fn handle_to_one_side_keeps_the_holds_of_both() {
     assert_eq!(warnings(&path).len(), 4);
 }
 
-/// Its node is not in the way of the next calls.
+/// The node does not block later calls.
 #[test]
 fn read_with_a_lost_release_does_not_block_its_thread() {
     for answer_only in [false, true] {

@@ -1,4 +1,4 @@
-//! Whose token is it? Asked by third parties, beside what `every` says.
+//! `Client::verify_token` for third parties. `every` has the basics.
 
 use zoolock::{DistributedRwLock, Error, Hold};
 use zoolock_test_support::{Op, fresh_path, shared_probe};
@@ -45,7 +45,7 @@ fn tokens_of_all_readers_and_permits_are_current_but_no_waiters() {
 fn verify_token_needs_read_permission_and_changes_nothing() {
     let (owner, path) = (owner(), fresh_path("verify-owned"));
     let held = lock_of(&owner, &path).acquire().unwrap();
-    // Newer servers show the stat of a node to those only who may read it.
+    // Newer servers show a node's stat only to clients that may read it.
     let probe = shared_probe().unwrap();
     probe.add_auth("digest", b"owner:secret").unwrap();
     let stat = || format!("{:?}", probe.stat(&path).unwrap());

@@ -1,4 +1,4 @@
-//! Who is not let in beside whom.
+//! Which clients, objects and threads exclude each other.
 
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
@@ -11,7 +11,7 @@ use common::{
     Ask, Object, SOON, Subject, Task, every_subject, every_subject_that, never_two_inside,
 };
 
-/// A call on a thread of its own, which owns nothing.
+/// Tries on another thread, which owns nothing.
 #[track_caller]
 fn tries_elsewhere(object: &Object) -> Result<bool> {
     let object = object.clone();
@@ -28,7 +28,7 @@ fn clients_objects_and_threads_exclude_each_other() {
         let rivals = clients.each_ref().map(|client| subject.rival(client, &path));
         let ours = objects.iter().flat_map(|object| [object.clone(), object.clone()]);
         let crowd = ours.map(|ours| (ours, true)).chain(rivals.map(|rival| (rival, false)));
-        // Readers may be in together: they take turns, and no writer comes in beside one.
+        // Readers may overlap, so they take turns here, and no writer enters beside one.
         let among_readers = Arc::new(Mutex::new(()));
         let turns = Arc::new(Mutex::new(0));
         never_two_inside(crowd, ENTRIES, move |(object, is_ours), inside| {
@@ -63,7 +63,7 @@ fn clients_objects_and_threads_exclude_each_other() {
     });
 }
 
-/// Threads of each of several objects, all at once, and nobody leaves before all have tried.
+/// Threads of several objects try at once, and no winner leaves before all have tried.
 #[test]
 fn exactly_one_of_many_tries_succeeds() {
     const CROWD: usize = 12;
@@ -110,7 +110,7 @@ fn clones_share_a_hold_and_other_objects_are_rivals() {
             assert!(!rival.is_held() && rival.unlock().is_err());
             assert!(object.is_held() && clone.is_held());
         }
-        // One of its like is no rival of what several may hold at once.
+        // Subjects of a shared kind do not exclude their like.
         let like = tries_elsewhere(&subject.at(&others, &path));
         println!("{}: one like it beside it: {like:?}", subject.name);
         assert_eq!(like.unwrap(), !subject.is_exclusive());

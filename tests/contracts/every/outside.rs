@@ -1,4 +1,4 @@
-//! What those see and may do who hold nothing themselves: look, check a token, ask a holder to go.
+//! What third parties see and may do: list contenders, verify a token, revoke and break a hold.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use common::{
 use crate::contenders::{client_called, is_as_the_server_says, look, znode};
 use crate::revocation::{REVOKE, contender_of, ends, is_asked, is_not_asked};
 
-/// Comes in, and leaves; returns when it is in the queue, as the one of this number, or at least waits.
+/// Starts a visitor, and returns when it has this position in the queue or at least waits.
 fn queued(
     subject: Subject,
     client: &Client,
@@ -36,7 +36,7 @@ fn contenders_lists_holder_and_waiters_in_queue_order() {
         assert_eq!(second.contenders(&path).unwrap(), []);
         let object = subject.at(&first, &path);
         object.lock().unwrap();
-        // A turn for permits is given back behind the grant.
+        // The turn for permits is deleted after the grant.
         subject.await_nodes(&path, subject.nodes_of_one());
         let waiters = [(&second, 1), (&third, 2), (&second, 3)]
             .map(|(client, number)| queued(subject, client, &path, number));
@@ -48,7 +48,7 @@ fn contenders_lists_holder_and_waiters_in_queue_order() {
             let number = (!contender.node.is_empty()).then(|| place(&contender.node).parse());
             assert_eq!(contender.sequence, number.map(Result::unwrap), "{contender:?}");
         }
-        // Without the permit that the first of those who wait for one wants.
+        // Leaves out the permit that the first waiter has requested.
         let wanted = |node: &str| node.starts_with("leases/");
         let line: Vec<_> = seen.iter().filter(|one| one.holds || !wanted(&one.node)).collect();
         let [own, rivals] = subject.shown_as();
@@ -80,7 +80,7 @@ fn contenders_lists_holder_and_waiters_in_queue_order() {
     });
 }
 
-/// The first of its holds, as somebody is told who is to check it.
+/// The path and token of the first hold, as a verifier gets them.
 fn claim(object: &Object) -> (String, u64) {
     let hold = object.hold();
     (hold.path().to_owned(), hold.fencing_token())
@@ -94,7 +94,7 @@ fn verify_token_accepts_only_a_holders_token() {
         assert!(!is_current(&path, 1), "{}: there is no such lock", subject.name);
         let object = subject.at(&ours, &path);
         object.lock().unwrap();
-        // While its turn is there, a permit is one that is wanted.
+        // Until its turn is deleted, a permit counts as requested.
         subject.await_nodes(&path, subject.nodes_of_one());
         for hold in object.holds() {
             let token = hold.fencing_token();
@@ -146,7 +146,7 @@ fn revoke_reaches_its_hold_whenever_the_hold_listens() {
             for (index, hold) in holds.iter().enumerate() {
                 others.revoke(&meant[index]).unwrap();
                 listening[index].iter().for_each(|asked| is_asked(asked, what));
-                // Those who listen from now on hear of it, too, and all of the next one.
+                // Later listeners hear of this revocation too, and all hear of the next.
                 for _ in 0..2 {
                     listening[index].push(hold.revocation().unwrap());
                     is_asked(listening[index].last().unwrap(), what);
@@ -178,7 +178,7 @@ fn revoke_reaches_its_hold_whenever_the_hold_listens() {
     });
 }
 
-/// Whoever writes the request: we, or Curator's `Revoker`, which knows no single nodes.
+/// The request comes from this library or from Curator's `Revoker`, which knows no single nodes.
 #[test]
 fn revoked_holder_still_shows_its_identity() {
     every_subject(|subject| {
@@ -242,7 +242,7 @@ fn break_lock_ends_exactly_the_named_hold() {
     });
 }
 
-/// Its next holder's node has the same name, and it may not know yet that it has lost its own.
+/// The next holder's node has the same name, and the old holder may not know of its loss yet.
 #[test]
 fn break_lock_of_a_single_node_is_refused() {
     let (ours, others, path) = (client(), client(), fresh_path("break-single"));
@@ -267,7 +267,7 @@ fn other_data_in_a_node_is_not_a_revocation() {
             let long = vec![b'x'; 500 * 1000];
             for data in [&b"__revoke__"[..], b"__REVOKE__\n", b"", b"\xff", &long] {
                 let before = ours.stats();
-                // Again and again, since the watch may not be set yet.
+                // Repeated, because the watch may not be set yet.
                 wait_until("the event was seen to", SOON, || {
                     probe.set(&node, data).unwrap();
                     let now = ours.stats();
@@ -300,7 +300,7 @@ fn waiter_hears_of_an_earlier_revocation_when_it_holds() {
                 say.send(asked.recv_timeout(SOON)).unwrap();
                 object.unlock()
             });
-            // Of a permit it is the one that is wanted.
+            // A waiter for a permit is asked by its requested permit.
             let mut waiting = Vec::new();
             let nodes = if subject.shown_as()[0] == Kind::Permit { 3 } else { 2 };
             wait_until("it waits", SOON, || {
@@ -317,7 +317,7 @@ fn waiter_hears_of_an_earlier_revocation_when_it_holds() {
     );
 }
 
-/// The server is nobody else's, and sees all subjects at once.
+/// The server is used by this test alone, with all subjects at once.
 #[test]
 fn listeners_share_one_request_per_node_and_leave_no_watch() {
     const LISTENERS: usize = 30;
@@ -333,24 +333,24 @@ fn listeners_share_one_request_per_node_and_leave_no_watch() {
             let (holds, held) = (object.holds(), requests());
             let listen = |_| holds.iter().map(|hold| hold.revocation().unwrap()).collect();
             let listening: Vec<Vec<_>> = (0..listeners).map(listen).collect();
-            // What is kept is watched from before.
+            // A kept node was watched before.
             let to_be_watched = listeners > 0 && subject.goes_with_its_unlock();
             wait_until("it is watched", SOON, || !to_be_watched || requests() > held);
             object.unlock().unwrap();
             listening.iter().flatten().for_each(|asked| ends(asked, subject.name));
             (requests() - before, holds.len() as u64)
         };
-        // The first one makes the directory.
+        // The first cycle creates the directory.
         let [_, (plain, _), (listened, nodes)] = [0, 0, LISTENERS].map(cycle);
         println!("{}: {plain} requests, {listened} with {LISTENERS} listeners", subject.name);
-        // And a heartbeat or a look for others may be among them.
+        // There may be a heartbeat or a look for others in between.
         assert!(listened <= plain + nodes + 3, "{}: {listened} requests", subject.name);
         for _ in 0..8 {
             cycle(1);
         }
         clients.lock().unwrap().push(client.clone());
     });
-    // But those on directories, which are there for longer.
+    // Leaves out the watches on directories, which last longer.
     let probe = Probe::connect(server.address()).unwrap();
     let mut watched = Vec::new();
     let took = wait_until("no watch is left", SOON, || {

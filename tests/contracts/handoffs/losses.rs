@@ -1,4 +1,4 @@
-//! Where nothing is handed on, and losses around a hand-off: whoever has it then is told.
+//! When a lock is not handed on, and how a new owner hears of a loss.
 
 use zoolock::{Guard, LossReason};
 use zoolock_test_support::{Direction, Op};
@@ -6,7 +6,7 @@ use zoolock_test_support::{Direction, Op};
 use super::*;
 use common::{Subject, assert_lost, await_lost, delete_node, every_subject_that, in_time};
 
-/// A lock behind a proxy, held, and the next thread that waits for it.
+/// A held lock behind a proxy, and the next thread that waits for it.
 struct Held {
     stage: Stage,
     lock: DistributedLock,
@@ -27,7 +27,7 @@ impl Held {
         wait_until("suspended", SOON, || self.guard.state() == HoldState::Suspended);
     }
 
-    /// The release is not a hand-off: the next thread has a node of its own.
+    /// Expects a release without a hand-off: the next thread gets another node.
     #[track_caller]
     fn not_handed_on(self, why: &str) {
         let earlier = self.guard.hold();
@@ -86,7 +86,7 @@ fn lock_is_not_handed_on_when_revoked_lost_or_disconnected() {
     });
 }
 
-/// Nothing if the machine was too late, and the lease has been renewed since.
+/// Returns `None` if the machine was too slow and the lease was renewed.
 fn on_a_short_lease() -> Option<(Held, zoolock_test_support::Hold)> {
     let stage = Stage::new("short", SHORT);
     let ahead = lock_of(&client(), &stage.path);
@@ -94,7 +94,7 @@ fn on_a_short_lease() -> Option<(Held, zoolock_test_support::Hold)> {
     let lock = lock_with(&stage.client, &stage.path, 100);
     let waiting = lock.clone();
     let waiting = Task::spawn(move || waiting.acquire());
-    // Its lease is not renewed while it waits, and is long enough to be granted with it.
+    // The lease is not renewed during the wait, and is just long enough for a grant.
     let begun = Instant::now();
     wait_until("it has waited for long", SOON, || begun.elapsed() > SHORT * 47 / 100);
     let heartbeat = stage.proxy.on(Op::SetData).path_contains("no-such-node").hold_answer();
@@ -116,7 +116,7 @@ fn lock_is_not_handed_on_with_under_a_third_of_its_lease() {
     held.not_handed_on("a short lease");
 }
 
-/// A deletion comes so long after the hand-off, and the node was watched before or not.
+/// Each deletion has a delay after the hand-off, and a node that was watched before or not.
 #[test]
 fn new_owner_hears_of_a_loss_after_a_handoff() {
     let deletions = [(0, true), (0, false), (3, false)].map(Some).into_iter();
@@ -126,7 +126,7 @@ fn new_owner_hears_of_a_loss_after_a_handoff() {
                 let timeout = if deleted.is_some() { SHORT } else { SHORT / 2 };
                 let stage = Stage::new("taken-over", timeout);
                 let lock = lock_with(&stage.client, &stage.path, 1000);
-                // The heartbeats are for others.
+                // These holds receive the heartbeats.
                 let others: Vec<_> = (0..6)
                     .map(|n| lock_of(&stage.client, &format!("{}-{n}", stage.path)))
                     .collect();
@@ -142,7 +142,7 @@ fn new_owner_hears_of_a_loss_after_a_handoff() {
                         let pause = timeout * thirds / 9;
                         wait_until("it has held for a while", SOON, || begun.elapsed() >= pause);
                         delete_node(&heir);
-                        // The watch that there was, or else the next one, and not a heartbeat.
+                        // A watch must report it, the earlier one or the next, and not a heartbeat.
                         let limit = timeout / if is_watched { 5 } else { 2 };
                         in_time(&format!("{deleted:?}"), limit, || await_lost(&heir));
                         let counted = || stage.client.stats().holds_lost == 1;
@@ -168,7 +168,7 @@ fn new_owner_hears_of_a_loss_after_a_handoff() {
     });
 }
 
-/// Somebody writes to the node, which makes the client look at it, again and again: it is there.
+/// Writes to the node make the client check it repeatedly. The node exists each time.
 #[test]
 fn check_of_the_node_during_handoffs_reports_no_loss() {
     let is_left = |one: Subject| one.is_plain() && one.may_be_left() && one.is_one_lock();
@@ -180,7 +180,7 @@ fn check_of_the_node_during_handoffs_reports_no_loss() {
         let (probe, events) = (shared_probe().unwrap(), client.stats().events);
         wait_until("it has looked often", SOON, || {
             for node in subject.nodes(&path) {
-                // It may be gone by now.
+                // The node may be gone by now.
                 if let Ok(Some((data, _))) = probe.get(&node) {
                     let _ = probe.set(&node, &data);
                 }

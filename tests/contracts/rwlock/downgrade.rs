@@ -1,4 +1,4 @@
-//! Write, then read: from writer to reader without a gap.
+//! Downgrades: a writer becomes a reader without a gap.
 
 use std::time::{Duration, Instant};
 
@@ -19,13 +19,13 @@ fn downgrade_lets_no_queued_writer_in() {
     let lock = stage.lock(0);
     let (read, write) = (lock.read_lock(), lock.write_lock());
     write.lock().unwrap();
-    // It watches the write's node, as there is no other yet.
+    // The rival watches the write's node, since there is no other yet.
     let writer = stage.queues(stage.lock(1).write_lock());
     read.lock().unwrap();
     let token = hold_of(&write).fencing_token();
     let watches = stage.proxy.requests(Op::GetData);
     write.unlock().unwrap();
-    // It was woken, has looked, and waits for the read now.
+    // The rival was woken, looked, and now waits for the read.
     stage.watches_after(watches);
     println!("the write is released, the writer waits: {:?}", children(&stage.path));
     assert!(!writer.is_in() && read.is_held() && !write.is_held());
@@ -106,7 +106,7 @@ fn downgraded_read_has_an_ephemeral_node_and_the_writes_token() {
     read.unlock().unwrap();
 }
 
-/// How many nodes of each kind there are.
+/// The number of nodes of each kind.
 fn kinds(path: &str) -> (usize, usize) {
     let nodes = children(path);
     let count = |kind: &str| nodes.iter().filter(|node| node.contains(kind)).count();
@@ -137,7 +137,7 @@ fn both_sides_nest_and_unlock_in_any_order() {
             assert_eq!(kinds(&path), nodes, "{order} after {step}");
             let tried = others.read_lock().try_lock().unwrap();
             assert_eq!(tried, writes == 0, "{order} after {step}");
-            // The reader there is in the writer's way.
+            // The reader blocks the writer.
             assert!(
                 !others.write_lock().try_lock_for(Duration::ZERO).unwrap(),
                 "{order} after {step}"
@@ -185,7 +185,7 @@ fn every_read_call_downgrades_and_guards_drop_independently() {
     assert_eq!(kinds(&path), (0, 0));
 }
 
-/// Everything a lock may ask for.
+/// Operations that a lock may request.
 const OPS: [Op; 5] = [Op::Create, Op::Delete, Op::Exists, Op::GetData, Op::GetChildren];
 
 #[track_caller]
@@ -306,7 +306,7 @@ fn read_and_write_of_a_downgrade_outlive_each_other() {
     read.lock().unwrap();
     read.lock().unwrap();
     delete_node(&hold_of(&read));
-    // The inner unlock says nothing of a deletion that nobody has noticed; the outer one does.
+    // The inner unlock cannot know of a deletion that nobody has noticed. The outer one reports it.
     println!("the inner unlock: {:?}", read.unlock());
     assert_lost(&read.unlock(), &path, DELETED);
     assert!(write.is_held());
@@ -318,13 +318,12 @@ fn read_and_write_of_a_downgrade_outlive_each_other() {
     await_nodes(&path, 0);
 }
 
-/// Kind, and whether it holds.
+/// Each contender's kind, and whether it holds.
 fn brief(seen: &[Contender]) -> Vec<(Kind, bool)> {
     seen.iter().map(|one| (one.kind, one.holds)).collect()
 }
 
-/// What is seen from outside has to be what the holder says of itself, also of a token that nobody has
-/// asked for yet.
+/// A third party must see what the holder reports, including a token that nobody has asked for yet.
 #[test]
 fn contenders_shows_a_downgraded_read_as_its_hold() {
     let ((proxy, ours), others) = (behind_a_proxy(SESSION), client());
@@ -372,7 +371,7 @@ fn contenders_shows_a_downgraded_read_as_its_hold() {
         assert_eq!((&seen[0].node, seen[0].token), (&hold.node(), token));
         let of_write = (before[0].token, &before[0].identity);
         assert_eq!((seen[0].token, &seen[0].identity), of_write, "as the write it came from");
-        // It was made after the write.
+        // Its node was created after the write.
         assert!(seen[0].since >= before[0].since);
         assert!(others.verify_token(&path, token).unwrap());
         read.unlock().unwrap();
