@@ -1,4 +1,4 @@
-//! The client itself: its connection, what it tells of it, and its end.
+//! The client: its connection, the events that it reports, and its end.
 
 use std::thread;
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn tells(events: &Receiver<ConnectionEvent>, expected: &[ConnectionEvent]) {
     }
 }
 
-/// It is connected, and locks and unlocks.
+/// Expects the client to be connected, and to lock and unlock.
 fn works(client: &Client) {
     wait_until("connected", SOON, || client.state() == ClientState::Connected);
     let lock = lock_of(client, &fresh_path("works"));
@@ -81,7 +81,7 @@ fn concurrent_close_ends_the_session_before_any_call_returns() {
         assert_eq!((client.state(), client.session_timeout()), (ClientState::Closed, SESSION));
         client.close().unwrap();
         println!("{cuts} cuts: {:?}", events.iter().collect::<Vec<_>>());
-        // Whoever subscribes later hears nothing, too.
+        // A later subscriber hears nothing either.
         let seen = client.subscribe().recv_timeout(SOON);
         assert_eq!(seen, Err(RecvTimeoutError::Disconnected));
     }
@@ -99,7 +99,7 @@ fn close_without_a_server_is_bounded_and_honest() {
             false => proxy.black_hole(Direction::Both),
         }
         let seen = in_time("close()", session + Duration::from_secs(1), || client.close());
-        // A server that nobody could talk to has not ended the session.
+        // A server that nobody could reach has not ended the session.
         let said = matches!(seen, Err(Error::Timeout { .. })) || gone && seen.is_ok();
         assert!(said, "its server gone: {gone}: {seen:?}");
     }
@@ -111,7 +111,7 @@ fn last_drop_of_client_lock_or_guard_ends_the_session() {
     let events = client.subscribe();
     let lock = lock_of(&client, &path);
     drop(client);
-    // The lock still has it.
+    // The lock keeps the client alive.
     lock.lock().unwrap();
     lock.unlock().unwrap();
     let guard = lock.acquire().unwrap();

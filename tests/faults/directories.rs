@@ -1,15 +1,15 @@
-//! The directories of locks: what kind of nodes they are, and that servers remove them.
+//! The directories of locks: their kind of node, and their removal by servers.
 
 use zoolock_test_support::{Probe, Server, Stat, fresh_path, wait_until};
 
 use common::{SESSION, SOON, Task, client_of, every_subject_that, lock_of};
 
-/// A server that does not take a minute to look for containers that are empty.
+/// A server that looks for empty containers often instead of once a minute.
 fn tidy_server() -> Server {
     Server::builder().jvm_flag("-Dznode.container.checkIntervalMs=200").start().unwrap()
 }
 
-/// Servers do not say which nodes are containers, but remove them.
+/// Servers do not tell which nodes are containers, but they remove those.
 #[test]
 fn lock_creates_its_directories_as_containers_and_recreates_them() {
     let server = tidy_server();
@@ -33,8 +33,8 @@ fn lock_creates_its_directories_as_containers_and_recreates_them() {
     );
 }
 
-/// Containers that are empty between two turns go at any moment, most of all between the create of a
-/// directory and that of the first node in it.
+/// The server may remove an empty container at any moment, even between the creates of a directory and of its
+/// first node.
 #[test]
 fn lock_works_while_the_server_keeps_removing_its_directory() {
     let server = Server::builder()
@@ -75,7 +75,7 @@ fn foreign_node_at_the_locks_path_is_never_changed() {
     wait_until("it is queued", SOON, || probe.children("/kept").unwrap().len() == 2);
     held.unlock().unwrap();
     waiter.result("the waiter").unwrap();
-    // A lock beside it, made later, has been tidied up.
+    // A lock beside it, created later, has been removed.
     lock_of(&client, "/other").acquire().unwrap().release().unwrap();
     wait_until("containers were looked for", SOON, || !probe.exists("/other").unwrap());
     let after = probe.get("/kept").unwrap().unwrap();

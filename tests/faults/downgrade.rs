@@ -1,4 +1,4 @@
-//! A read under an own write, and the faults that come in between.
+//! A read under the thread's own write, with faults in between.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -12,10 +12,10 @@ use common::{
     children, hold_of, place,
 };
 
-/// What a downgrade asks for, in one write.
+/// Requests of a downgrade, sent in one write.
 const REQUESTS: [Op; 2] = [Op::Create, Op::GetChildren];
 
-/// A thread that writes, behind which another client's writer is queued.
+/// A thread that writes, with another client's writer queued behind it.
 struct Writing {
     proxy: FaultProxy,
     client: Client,
@@ -48,7 +48,7 @@ impl Writing {
         wait_until("it is suspended", SOON, || write.state() == HoldState::Suspended);
     }
 
-    /// The lock for reading, while this happens beside it.
+    /// Takes the read lock while `act` runs on another thread.
     fn read_beside<'s>(&'s self, act: impl FnOnce() + Send + 's) -> zoolock::Result<()> {
         thread::scope(|scope| {
             scope.spawn(act);
@@ -56,7 +56,7 @@ impl Writing {
         })
     }
 
-    /// Both are held in one place, one node each, also over a cut, and nobody comes in until both are
+    /// Expects both sides to hold with one node each, even over a cut. Nobody else enters until both are
     /// unlocked.
     #[track_caller]
     fn ends_well(mut self, what: &str) {
@@ -90,7 +90,7 @@ impl Writing {
         read.unlock().unwrap();
         self.has_ended(what);
         assert_eq!(self.client.stats().holds_lost, 0, "{what}");
-        // A create that nobody has answered is looked for until it cannot come any more.
+        // The client looks for an unanswered create until it cannot arrive any more.
         await_nothing_left(&self.client);
     }
 
@@ -104,7 +104,7 @@ impl Writing {
     }
 }
 
-/// The last of it costs a heartbeat more.
+/// A short lease costs one more heartbeat.
 #[test]
 fn downgrade_renews_a_short_lease_even_over_a_cut() {
     const LITTLE: Duration = Duration::from_secs(4);

@@ -1,5 +1,5 @@
-//! `DistributedSemaphore`: several permits of one call, and those who wait for some, whose requests,
-//! answers or nodes are lost.
+//! `DistributedSemaphore` with lost requests, answers or nodes, for calls that hold several permits or wait
+//! for them.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use common::{
     SESSION, SOON, Task, behind_a_proxy, children, client, client_of, is_lost, shared_address,
 };
 
-/// Session timeouts of those that notice what happens to a node, a quarter of it later.
+/// Timeout of sessions that notice a deleted node a quarter of it later.
 const SHORT: Duration = Duration::from_secs(4);
 
 #[test]
@@ -26,7 +26,7 @@ fn availability_is_unknown_without_a_connection() {
     is_free(&own, &[&cut]);
 }
 
-/// The last look was not answered in time; the one before it saw that others had too many.
+/// The last look got no answer in time. The look before it saw too many permits of others.
 #[test]
 fn deadline_during_a_later_look_is_a_timeout() {
     const TIMEOUT: Duration = Duration::from_secs(3);
@@ -49,7 +49,7 @@ fn deadline_during_a_later_look_is_a_timeout() {
     is_free(&own, &[&slow, &others]);
 }
 
-/// Two clients of one semaphore, the first of which has some permits.
+/// Two clients of one semaphore.
 fn two(
     name: &str,
     limit: u32,
@@ -112,10 +112,10 @@ fn foreign_node_counts_as_a_permit_and_not_as_a_turn() {
     assert_eq!(await_turns(&path, 1), ["hello"]);
 }
 
-/// Whoever has heard of it must not be told that one of them is held.
+/// An observer that hears of the loss must find no permit held.
 #[test]
 fn deletion_of_one_permit_loses_all_permits_of_the_guard() {
-    // Noticed a quarter of the session timeout after the grant; and by a release in any case.
+    // The client notices a quarter of the session timeout after the grant, or at a release.
     for noticed in [true, false] {
         let timeout = if noticed { SHORT } else { SESSION * 3 };
         let client = client_of(&shared_address().to_string(), timeout);
@@ -132,9 +132,9 @@ fn deletion_of_one_permit_loses_all_permits_of_the_guard() {
             }
             assert_eq!(permits.state(), HoldState::Lost(LossReason::NodeDeleted));
             assert!(permits.valid_for().is_zero());
-            // Those that were taken apart from them are not.
+            // Permits taken in another call are still held.
             assert!(others.lost().try_recv().is_err_and(|error| error.is_empty()));
-            // Nobody holds the other two any more.
+            // The other two permits are free.
             await_leases(&path, 1);
         }
         let released = permits.release().expect_err("one was lost");
