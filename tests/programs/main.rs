@@ -1,4 +1,4 @@
-//! The examples, run as a reader of them would: each must do what it says, say so, and end.
+//! The examples run as a reader would run them. Each must do and print what it promises, and end.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -10,8 +10,7 @@ use zoolock_test_support::{connect_string, fresh_path, wait_until};
 
 use common::SOON;
 
-/// Builds an example, which is nothing to do after a `cargo test` of everything, and says where it
-/// is.
+/// Builds an example, which does nothing after a full `cargo test`, and returns its path.
 fn built(example: &str) -> PathBuf {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
@@ -24,13 +23,13 @@ fn built(example: &str) -> PathBuf {
     let output = command.output().expect("cargo");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{example} does not build: {errors}");
-    // This is <target>/<profile>/deps/it-<hash>.
+    // This is <target>/<profile>/deps/programs-<hash>.
     let test = env::current_exe().expect("a path");
     let profile = test.ancestors().nth(2).expect("a folder of the profile");
     profile.join("examples").join(example)
 }
 
-/// An example that runs, below a path of its own; killed when dropped.
+/// A running example with a path for itself. Its drop kills it.
 struct Running {
     example: &'static str,
     process: Child,
@@ -48,7 +47,7 @@ impl Running {
         Running { example, process }
     }
 
-    /// What it said, which is less than a pipe holds. Its exit code must be zero.
+    /// Its whole output, which fits into a pipe. Its exit code must be zero.
     fn said(mut self) -> String {
         let mut status = None;
         wait_until(&format!("{} has ended", self.example), SOON, || {
@@ -77,7 +76,7 @@ fn text(stream: Option<impl Read>) -> String {
     text
 }
 
-/// What an example says that runs alone.
+/// The output of an example that runs alone.
 fn run(example: &'static str) -> String {
     Running::start(example, &fresh_path(example), &[]).said()
 }
@@ -129,7 +128,7 @@ fn guarded_writes_refuses_a_late_and_a_conflicting_write() {
 fn fenced_register_loses_no_update_of_a_stopped_process() {
     let said = run("fenced_register");
     let (before, behind) = said.split_once("goes on\n").expect("it goes on");
-    // The holder after the stopped one had read, and not written, when that went on.
+    // The holder after the stopped one had read, but not written, when that one continued.
     assert_eq!(before.matches(" has claimed, and has read 0\n").count(), 2);
     assert!(!before.contains("has written"));
     assert!(behind.lines().next().expect("a line").contains(" is refused: "));
