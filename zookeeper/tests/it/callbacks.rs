@@ -1,4 +1,4 @@
-//! What the client does at an instant, what it counts, and what it says of itself.
+//! Timed callbacks, counters, and descriptions of the client.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ fn timer_calls_back_at_its_instant_and_survives_panics() {
     let (sender, called) = unbounded();
     let begun = Instant::now();
     let at = |milliseconds| begun + Duration::from_millis(milliseconds);
-    // None is called before all are asked for.
+    // No callback runs before all are scheduled.
     let (all_asked, asking) = bounded::<()>(0);
     client.call_at(begun, move || {
         let _ = asking.recv();
@@ -196,8 +196,7 @@ fn deferred_calls_behind_a_blocked_one_use_bounded_memory() {
     });
 }
 
-/// The timer tells the end of the lease to one who takes time over it, and the reader has the next event
-/// meanwhile.
+/// The timer reports the end of the lease to a slow listener, and the reader has the next event meanwhile.
 #[test]
 fn slow_listener_keeps_the_order_of_events() {
     let stage = Stage::new("order", SHORT);
@@ -221,7 +220,7 @@ fn slow_listener_keeps_the_order_of_events() {
     stage.proxy.restore();
     wait_until("there is a connection", SOON, || stage.proxy.connections() > connections);
     let kind = |event: SessionEvent| event.kind;
-    // Longer than the reader takes to be back, if it does not wait its turn.
+    // Longer than the reader takes to return, if it does not wait for its turn.
     let mut kinds = vec![events.recv_timeout(SOON).map(kind).unwrap()];
     kinds.extend(events.recv_timeout(BRIEFLY).map(kind));
     drop(release);
@@ -229,7 +228,7 @@ fn slow_listener_keeps_the_order_of_events() {
         kinds.push(events.recv_timeout(SOON).map(kind).unwrap());
     }
     println!("{kinds:?}");
-    // Then it is resumed, or has expired.
+    // The session is then resumed or expired.
     assert_eq!(kinds[..2], [SessionEventKind::Suspended, SessionEventKind::LeaseEnded]);
     drop(keeper);
 }

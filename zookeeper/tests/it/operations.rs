@@ -1,4 +1,4 @@
-//! What each operation does, and how each refusal is told.
+//! The effect of each operation, and the error of each refusal.
 
 mod bounds;
 mod credentials;
@@ -78,7 +78,7 @@ fn acl_decides_each_users_permissions() {
     client.set_acl(&open, &Acl::read_only(), None).unwrap();
     assert_eq!(kind(client.set_acl(&open, &no_write, None)), ErrorKind::NoAuth);
     client.get_data(&open).unwrap();
-    // Whether a node may be deleted is up to its parent.
+    // The parent decides whether a node may be deleted.
     client.delete(&open, None).unwrap();
     let several = [
         Acl::new(Permissions::READ, "ip", "127.0.0.1"),
@@ -152,7 +152,7 @@ fn timeouts_may_be_zero_or_unlimited() {
         assert!(held.fired() && begun.elapsed() >= timeout);
     }
     held.release();
-    // The answer that came late is nobody else's.
+    // The late answer reaches no other request.
     assert_eq!(stage.client.get_data(&stage.root).unwrap().0, b"");
     assert!(stage.told.all().is_empty() && stage.proxy.connections() == 1);
     stage.suspend();

@@ -1,4 +1,4 @@
-//! Sessions over connections: given up, resumed and closed, at real ensembles and over restarts.
+//! Sessions over several connections: given up, resumed and closed, at real ensembles and across restarts.
 
 mod ensembles;
 mod restarts;

@@ -1,4 +1,4 @@
-//! TLS against real servers: what works over it, and how each refusal is told.
+//! TLS against real servers: what works over it, and the error of each refusal.
 
 use std::env;
 use std::fs;
@@ -25,15 +25,15 @@ use zoolock_zookeeper::{
     Watcher, ZooKeeper,
 };
 
-/// Long enough for a loaded machine; nothing waits for it to pass.
+/// Long enough for a busy machine. No test waits for it to pass.
 const SOON: Duration = Duration::from_secs(30);
-/// Servers take no more than 48 KiB more in a request.
+/// Servers accept at most 48 KiB more in a request.
 const MEGABYTE: usize = 1_000_000;
 
 type Fault = fn(&FaultProxy);
 type Change = fn(&mut CertificateParams);
 
-/// Who gives out certificates.
+/// An issuer of certificates.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A chain and its key, in PEM.
@@ -85,7 +85,7 @@ impl Identity {
     }
 }
 
-/// ZooKeeper 3.8 speaks TLS 1.2 alone unless it is told all of this.
+/// ZooKeeper 3.8 speaks only TLS 1.2 without all of this.
 fn only_1_3(server: ServerBuilder) -> ServerBuilder {
     server
         .property("ssl.protocol", "TLSv1.3")
@@ -93,7 +93,7 @@ fn only_1_3(server: ServerBuilder) -> ServerBuilder {
         .property("ssl.ciphersuites", "TLS_AES_256_GCM_SHA384")
 }
 
-/// A server with TLS, and who gave out its certificate, which is for 127.0.0.1.
+/// A server with TLS, and the issuer of its certificate for 127.0.0.1.
 struct Secured {
     version: &'static str,
     authority: Authority,
@@ -103,7 +103,7 @@ struct Secured {
 impl Secured {
     fn start(version: &'static str) -> Self {
         let authority = Authority::new(version);
-        // It keeps the last 500 requests in memory, and ours are large.
+        // The server keeps the last 500 requests in memory, and these are large.
         let server = authority.give_out_for("127.0.0.1").server().jvm_flag("-Xmx768m");
         let server = if version == "1.3" { only_1_3(server) } else { server };
         let server = server.start().unwrap();
@@ -146,7 +146,7 @@ fn builder(servers: &str) -> Builder {
         .request_timeout(SOON)
 }
 
-/// Why a client gets no session, which it has to find out and not to wait for.
+/// Expects the client to notice this failure without waiting, and returns the error.
 fn refused(client: Builder, failure: ConnectFailure) -> String {
     let start = Instant::now();
     let error = client.connect().unwrap_err();
@@ -169,7 +169,7 @@ fn assert_says(text: &str, parts: &[&str]) {
     }
 }
 
-/// A megabyte in which no part is like another.
+/// A megabyte without repetitions.
 fn megabyte(seed: u32) -> Vec<u8> {
     let mut state = seed | 1;
     let mut next = || {
@@ -179,8 +179,7 @@ fn megabyte(seed: u32) -> Vec<u8> {
     (0..MEGABYTE).map(|_| next()).collect()
 }
 
-/// A relay to `server` that passes everything on in small pieces, whatever they are. It ends with
-/// the process.
+/// A relay to `server` that passes everything on in small pieces. It ends with the process.
 fn piecemeal(server: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
@@ -254,7 +253,7 @@ fn many_threads_share_one_connection() {
         let (probe, root) = secured.probe("tls-threads");
         let proxy = FaultProxy::start(secured.address()).unwrap();
         let zk = secured.connect_to(&proxy.connect_string());
-        // A first handshake that a busy machine was too slow for does not count.
+        // A first handshake that was too slow on a busy machine does not count.
         let connections = proxy.connections();
         thread::scope(|scope| {
             for thread in 0..THREADS {
@@ -323,7 +322,7 @@ fn session_is_resumed_after_cuts_and_silence() {
         let zk = builder(&proxy.connect_string());
         let zk = zk.session_timeout(Duration::from_secs(8)).tls(secured.authority.tls());
         let zk = zk.connect().unwrap();
-        // Without it, silence is noticed when the session has all but ended.
+        // Without a kept lease, the client notices silence only when the session has almost ended.
         let _noticed_soon = zk.keep_lease();
         let (session, path) = (zk.session_id(), format!("{root}/mine"));
         zk.create(&path, b"", &Acl::open(), CreateMode::Ephemeral).unwrap();
@@ -371,7 +370,7 @@ fn server_of_an_unknown_issuer_is_refused() {
     for secured in each_version() {
         let text = refused_at(secured.address(), Authority::new("other").tls());
         assert_says(&text, &[&secured.address().to_string(), "not from any root"]);
-        // Who makes an authority anew often forgets to tell the clients.
+        // A common mistake: the authority is new, and the clients were not told.
         let text = refused_at(secured.address(), Authority::new(secured.version).tls());
         assert_says(&text, &["another root of the same name"]);
         let others = Authority::new("other").tls().danger_accept_invalid_hostnames();
@@ -441,7 +440,7 @@ fn plain_text_answer_is_recognized() {
     thread::spawn(move || {
         for mut client in listener.incoming().flatten() {
             let _ = client.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
-            // Closed with something unread, the connection would be reset.
+            // Closing with unread bytes would reset the connection.
             let _ = client.shutdown(Shutdown::Write);
             let _ = client.read_to_end(&mut Vec::new());
         }
@@ -481,7 +480,7 @@ fn bytes_after_the_end_of_tls_end_the_connection() {
             tls.send_close_notify();
             let mut bytes = Vec::new();
             tls.write_tls(&mut bytes).unwrap();
-            // More than is taken in one go, and in one go.
+            // More than one read takes, in one write.
             bytes.resize(bytes.len() + 10_000, 0);
             client.write_all(&bytes).unwrap();
             let _ = client.shutdown(Shutdown::Write);
@@ -530,7 +529,7 @@ fn client_certificate_is_required_and_must_match_the_servers_roots() {
         let text = refused_at(address, other.give_out_to("mallory").shown_by(authority.tls()));
         assert_says(&text, &["the client's certificate", "not trust"]);
 
-        // It is also who the client is.
+        // The certificate is also the client's identity.
         let connect = |name: &str| {
             let tls = authority.give_out_to(name).shown_by(authority.tls());
             builder(&address.to_string()).tls(tls).connect().unwrap()
@@ -570,8 +569,7 @@ fn invalid_tls_settings_are_bad_arguments_before_a_connect() {
     assert!(listener.accept().is_err(), "nobody has come");
 }
 
-/// What the system trusts is set in the environment, which is that of the process: so this runs
-/// itself.
+/// The environment sets what the system trusts, and it belongs to the process. So the test runs itself again.
 #[test]
 fn system_roots_are_trusted_unless_others_are_given() {
     const SERVERS: &str = "ZOOLOCK_TEST_TLS_SERVERS";

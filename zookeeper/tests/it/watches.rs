@@ -1,4 +1,4 @@
-//! Watches: what is told of, what callbacks may do, and what watches cost.
+//! Watches: their events, their callbacks, and their costs.
 
 mod costs;
 mod over_cuts;
@@ -19,7 +19,7 @@ const EXISTS: Read = |client, path, watcher| client.exists_w(path, watcher).map(
 const GET_DATA: Read = |client, path, watcher| client.get_data_w(path, watcher).map(drop);
 const GET_CHILDREN: Read = |client, path, watcher| client.get_children_w(path, watcher).map(drop);
 
-/// What was told up to now, of all that happened before now: events come before later answers.
+/// The events of all changes before now, since events precede later answers.
 fn heard(client: &ZooKeeper, events: &Receiver<WatchedEvent>) -> Vec<WatchedEvent> {
     client.sync("/").unwrap();
     events.try_iter().collect()
@@ -41,7 +41,7 @@ fn watch_reports_changes_of_its_read_alone() {
         |probe, path| assert!(probe.set(&format!("{path}/old"), b"new").is_ok());
     const DELETE_CHILD: Change = |probe, path| probe.delete(&format!("{path}/old")).unwrap();
     use EventType::*;
-    // The read, whether the node is there, whether it has a child, the change, what is told.
+    // The read, whether the node exists, whether it has a child, the change, and the event.
     let cases = [
         ("exists", EXISTS, true, false, "set", SET, Some(NodeDataChanged)),
         ("exists", EXISTS, true, false, "delete", DELETE, Some(NodeDeleted)),

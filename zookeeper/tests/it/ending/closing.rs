@@ -1,4 +1,4 @@
-//! `close`, whatever stands in its way.
+//! `close` against all obstacles.
 
 use std::sync::Mutex;
 use std::thread;

@@ -1,4 +1,4 @@
-//! Servers that have opened a session and then answer with nonsense.
+//! Servers that open a session and then answer with nonsense.
 
 use std::io::{self, Write};
 use std::iter;
@@ -11,7 +11,7 @@ use super::bytes::{AUTH, PING, event, header, xid};
 use super::door::{Door, Guest, framed};
 use crate::util::{SESSION, SOON, builder, client_of, said};
 
-/// The longest answer that these clients take.
+/// The longest answer that these clients accept.
 const LONGEST: usize = 100_000;
 
 type Call = fn(&ZooKeeper) -> Result<()>;
@@ -28,7 +28,7 @@ const MULTI: Call = |client| {
     client.multi(&ops).map(drop)
 };
 
-/// A request, what the server does about it with its number, and what is said then.
+/// A request, the server's reaction to its number, and the reported error.
 const NONSENSE: &[(&str, Call, Manner, &str)] = &[
     (
         "half a header",
@@ -253,7 +253,7 @@ fn malformed_answer_is_named_and_the_session_continues() {
     }
 }
 
-/// Whoever hears of the bad answer first asks again on the reader's own thread: nothing is as early.
+/// The first callback asks again on the reader's own thread, which is the earliest moment.
 #[test]
 fn request_made_on_a_bad_answer_uses_the_next_connection() {
     for (name, manner) in [
@@ -285,7 +285,7 @@ fn request_made_on_a_bad_answer_uses_the_next_connection() {
     }
 }
 
-/// Two requests are on their way when the server begins to talk.
+/// Two requests are under way when the server begins to talk.
 fn two_requests(talk: fn(&mut Guest, [i32; 2]) -> io::Result<()>) -> [Result<()>; 2] {
     let talk = move |guest: &mut Guest| {
         let _session = guest.introduce()?;
@@ -330,14 +330,14 @@ fn duplicate_answer_counts_once() {
 fn client_leaves_a_server_that_answers_before_a_request() {
     let early = |guest: &mut Guest| {
         let _session = guest.introduce()?;
-        // The first request may be on its way by now, the second cannot be.
+        // The first request may be under way by now, but the second cannot be.
         guest.send(&header(2, 0).stat().0)?;
         guest.linger()
     };
     let door = Door::once(shared_server().address(), Arc::new(early));
     let client = client_of(&door.address(), SESSION);
     let session = client.session_id();
-    // Either the connection is gone by then, or it was sent on it.
+    // The connection is gone by then, or the request was sent on it.
     let first = client.exists("/");
     println!("{first:?}");
     client.exists("/").unwrap();
@@ -359,7 +359,7 @@ fn unexpected_events_change_nothing() {
         guest.linger()
     };
     let door = Door::once(shared_server().address(), Arc::new(flood));
-    // Two thirds of it are time enough to read them all on a busy machine.
+    // Two thirds of it are enough to read them all on a busy machine.
     let client = client_of(&door.address(), SOON);
     let (watcher, events) = Watcher::channel();
     let stat = client.exists_w("/watched", &watcher).unwrap();
@@ -385,7 +385,7 @@ fn watch_fires_once_for_a_repeated_event() {
     let client = client_of(&door.address(), SESSION);
     let (watcher, events) = Watcher::channel();
     client.exists_w("/watched", &watcher).unwrap();
-    // Its answer is behind the events.
+    // The answer comes after the events.
     client.exists("/").unwrap();
     let events: Vec<_> = events.try_iter().collect();
     println!("{events:?}");
@@ -412,7 +412,7 @@ fn calls_meet_their_deadline_at_a_server_that_breaks_connections() {
     .collect();
     assert!(texts.iter().any(|text| text.contains("a number of ")), "{texts:?}");
     door.behave();
-    // The first may have been under way when the door changed its mind.
+    // The first may have been under way when the door changed its manner.
     let _ = client.exists("/");
     client.exists("/").unwrap();
     assert_eq!(client.session_id(), session);

@@ -1,4 +1,4 @@
-//! Settings that make no sense, and servers that are none.
+//! Invalid settings, and addresses without a server.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ fn impossible_session_timeouts_are_refused() {
 
 #[test]
 fn port_without_a_listener_is_named() {
-    // Nobody else gets the port, and nobody listens there.
+    // The proxy keeps the port, and nobody listens on it.
     let nobody = shared_proxy();
     nobody.refuse(true);
     let address = nobody.connect_string();
@@ -42,7 +42,7 @@ fn unknown_host_name_is_named_and_another_server_serves() {
     let builder = ZooKeeper::builder("no-such-host.invalid:2181").connect_timeout(BRIEFLY * 5);
     let (kind, text) = said(builder.connect());
     assert_eq!(kind, ErrorKind::ConnectFailed);
-    // Where names cannot be asked for, that may take longer than this.
+    // Without name resolution this may take longer.
     let is_said = text.contains("no-such-host.invalid: ") || text.contains("no answer");
     assert!(is_said, "{text}");
     let both = format!("no-such-host.invalid:2181,{}", connect_string());
@@ -82,7 +82,7 @@ fn connect_to_a_silent_server_ends_at_its_deadline() {
         assert_eq!(error.kind(), ErrorKind::ConnectFailed);
         assert_eq!(error.connect_failure(), Some(ConnectFailure::Silent), "{text}");
         assert!(text.contains("no answer"), "{text}");
-        // Less than the patience with one server.
+        // Less than the limit of one server.
         assert!(timeout <= took && took < SOON / 3, "{took:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Who a client says it is: on every connection, and to nobody else.
+//! Credentials: sent on every connection, and shown to nobody else.
 
 use zoolock_test_support::{Op, wait_until};
 use zoolock_zookeeper::{Acl, CreateMode, ErrorKind, SessionEventKind, ZooKeeper};
@@ -7,7 +7,7 @@ use crate::util::{SESSION, SOON, Stage, Told, builder, client, kind, logged, mak
 
 const WHO: &[u8] = b"owner:correct-horse";
 
-/// A node that nobody else can read.
+/// A node that only this client can read.
 fn own(client: &ZooKeeper, path: &str) {
     client.create(path, b"own", &Acl::creator_all(), CreateMode::Persistent).unwrap();
 }
@@ -116,7 +116,7 @@ fn secret_appears_in_no_output() {
     client.close().unwrap();
     println!("{said}");
     assert!(!said.contains("tell-no-one"), "{said}");
-    // Lines are written in their order, some time.
+    // The lines come in order, but later.
     wait_until("the cut is logged", SOON, || !logged(&servers).is_empty());
     let lines = logged("tell-no-one");
     assert!(lines.is_empty(), "{lines:?}");

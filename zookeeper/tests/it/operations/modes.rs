@@ -1,4 +1,4 @@
-//! What becomes of nodes of each mode.
+//! Nodes of each mode.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::util::{SESSION, SOON, client, client_of, kind, make, root, said};
 
 const TTL: Duration = Duration::from_millis(300);
 
-/// A server that knows all modes, and does not take a minute to look for what is over.
+/// A server that knows all modes and cleans up often instead of once a minute.
 fn server() -> Server {
     Server::builder()
         .jvm_flag("-Dzookeeper.extendedTypesEnabled=true")

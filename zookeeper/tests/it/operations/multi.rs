@@ -1,4 +1,4 @@
-//! Changes that are made together or not at all.
+//! Transactions: all changes apply, or none.
 
 use zoolock_zookeeper::{Acl, CreateMode, ErrorKind, Op, OpResult};
 
@@ -69,7 +69,7 @@ fn refused_transaction_changes_nothing_and_names_the_cause() {
             if matches!(bad, Op::Create(path, ..) if path == none) {
                 ops.insert(index, bad);
             }
-            // Of those made twice, the second is refused.
+            // Of two equal creates, the second is refused.
             let failed = index + ops.len() - fine.len() - 1;
             let error = client.multi(&ops).unwrap_err();
             println!("{error}");

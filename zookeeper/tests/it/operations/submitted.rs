@@ -1,4 +1,4 @@
-//! Requests that are not waited for at once.
+//! Submitted requests, whose answers are awaited later or never.
 
 use std::thread;
 use std::time::Duration;
@@ -88,7 +88,7 @@ fn wait_in_any_callback_is_refused() {
     let stage = Stage::new("callbacks", SHORT);
     let (say, said) = unbounded();
     let at = stage.root.clone();
-    // A watch, an end of the session's connection, a deadline, an end of the lease.
+    // Callbacks of a watch, of the end of the connection, of a deadline, and of the end of the lease.
     let (client, tell, path) = (stage.client.clone(), say.clone(), at.clone());
     let watcher = Watcher::new(move |event: &WatchedEvent| {
         tell.send((format!("{:?}", event.event_type), kind(client.get_data(&path)))).unwrap();

@@ -1,4 +1,4 @@
-//! Servers that go and come back, with what they knew or without.
+//! Servers that restart with or without their data.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use zoolock_zookeeper::{ErrorKind, SessionEventKind};
 
 use crate::util::{SHORT, SOON, Told, client_of, kind, make, make_ephemeral};
 
-/// Not much to wait for, and time enough to come back.
+/// A short session timeout that still covers a restart.
 const MODERATE: Duration = Duration::from_secs(10);
 
 #[test]
@@ -26,7 +26,7 @@ fn session_outlives_a_long_downtime_of_its_only_server() {
         server.start_again().unwrap();
         let ended = told.next();
         println!("{ended:?} after {:?}", down.elapsed());
-        // Servers count from their start: nobody else can end a session.
+        // Servers count from their start, so nobody else can end the session.
         assert_eq!((ended.kind, ended.session_id), (SessionEventKind::Resumed, id));
         assert_eq!(waits.wait().unwrap().1.ephemeral_owner, id);
     }
@@ -50,7 +50,7 @@ fn server_without_its_data_ends_the_session_in_bounded_time() {
     let connected = told.until(SessionEventKind::Connected);
     println!("{:?} after {:?}; {events:?}", expired.kind, back.elapsed());
     assert_eq!(expired.session_id, id);
-    // The server begins to count its sessions by the time of its start.
+    // A server numbers its sessions from its start time.
     assert_eq!(connected.session_id, client.session_id());
     assert!(back.elapsed() < 8 * SHORT, "T is {SHORT:?}");
     assert_eq!(kind(client.get_data("/a")), ErrorKind::NoNode);
