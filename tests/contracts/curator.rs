@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// Curator's class and test, and the tests here or a sentence that says why there is none.
 const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
-    // ---- InterProcessMutex, and what it shares with InterProcessSemaphoreMutex
+    // InterProcessMutex, and what it shares with InterProcessSemaphoreMutex
     (
         "TestInterProcessMutexBase",
         "testLocker",
@@ -90,7 +90,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
             "every::places::closed_ancestor_matters_only_where_a_node_must_be_created",
         ],
     ),
-    // ---- InterProcessSemaphoreMutex: a mutex that any thread may unlock
+    // InterProcessSemaphoreMutex: a mutex that any thread may unlock
     (
         "TestInterProcessSemaphoreMutex",
         "testReentrant",
@@ -106,7 +106,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
         "testReentrantSingleLock",
         &["!Curator skips it, as above."],
     ),
-    // ---- InterProcessReadWriteLock
+    // InterProcessReadWriteLock
     (
         "TestInterProcessReadWriteLock",
         "testGetParticipantNodes",
@@ -147,7 +147,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
         "testLockPath",
         &["rwlock::downgrade::downgraded_read_has_an_ephemeral_node_and_the_writes_token"],
     ),
-    // ---- InterProcessSemaphoreV2
+    // InterProcessSemaphoreV2
     (
         "TestInterProcessSemaphore",
         "testAcquireAfterLostServer",
@@ -210,7 +210,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
         "testCluster",
         &["ensemble::servers::killed_leader_costs_no_lock_and_no_position"],
     ),
-    // ---- InterProcessMultiLock
+    // InterProcessMultiLock
     (
         "TestInterProcessMultiMutex",
         "testSomeReleasesFail",

@@ -1,4 +1,4 @@
-//! Asking a holder to let go, and taking the lock away from one that does not.
+//! Commands that ask a holder to release, or take its lock away.
 
 use std::time::Instant;
 
@@ -12,11 +12,11 @@ use crate::util::{
     Beside, SOON, UNTIL_TOLD, await_nodes, client, is_gone, lock_of, once_connected, run, zoolock,
 };
 
-/// Says which signals it gets, and ends by TERM.
+/// Prints the signals that it gets, and ends on TERM.
 const LISTENS: &str = "trap 'echo caught USR1' USR1; trap 'echo caught TERM; exit 7' TERM; \
      echo token $ZOOLOCK_TOKEN; echo inside $$; while :; do sleep 0.05; done";
 
-/// The contenders, as `list --json` has them.
+/// The contenders in the output of `list --json`.
 fn listed(path: &str) -> Vec<Value> {
     let (code, json) = output(&["list", "--json", path]);
     assert_eq!(code, Some(0));
@@ -93,7 +93,7 @@ fn revoked_leader_steps_down_and_contends_again() {
     await_nodes(&path, 2);
 }
 
-/// What `break` says and how it ends, of this token.
+/// The output and exit code of `break` with this token.
 fn breaks(path: &str, token: u64) -> (Option<i32>, String) {
     output(&["break", path, "--token", &token.to_string()])
 }
@@ -123,7 +123,7 @@ fn break_ends_only_the_hold_with_that_token() {
     next.is_inside();
     assert_eq!(breaks(&path, token), (Some(1), String::new()), "it is gone");
 
-    // Of one that waits it is the place.
+    // `break` takes the position of a waiter.
     let waiting = client.contenders(&path).expect("contenders").remove(1);
     let (code, said) = breaks(&path, waiting.token);
     assert_eq!(code, Some(0));

@@ -1,4 +1,4 @@
-//! The exit codes, as flock(1) and sysexits(3) have them.
+//! Exit codes, as in flock(1) and sysexits(3).
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
@@ -13,7 +13,7 @@ use crate::util::{
     zoolock_at,
 };
 
-/// How a command without input ends.
+/// The exit code of a command without input.
 #[track_caller]
 fn code(arguments: &[&str]) -> Option<i32> {
     Beside::start(zoolock(arguments)).code()
@@ -63,7 +63,7 @@ fn closed_stderr_does_not_end_the_command() {
     let mut running = running.stderr(deaf()).spawn().expect("started");
     let mut said = BufReader::new(running.stdout.take().expect("a pipe"));
     said.read_line(&mut String::new()).expect("it is inside");
-    // It says so.
+    // The command writes on each revocation.
     for _ in 0..3 {
         assert_eq!(code(&["revoke", &path]), Some(0));
     }
@@ -118,7 +118,7 @@ fn wrong_arguments_give_64_and_help_0() {
     let mut nowhere = zoolock(&["list", "/path"]);
     nowhere.env_remove("ZOOKEEPER_CONNECT");
     assert_eq!(Beside::start(nowhere).code(), Some(64), "no servers given");
-    // Whoever says whom to trust does not mean the plain port, whatever the environment says.
+    // A user who names an authority does not mean the plain port, whatever the environment says.
     let mut plain = zoolock(&["list", "--cacert", "/no/such/file", "/path"]);
     plain.env("ZOOKEEPER_TLS", "false");
     assert_eq!(Beside::start(plain).code(), Some(64), "no TLS");
@@ -132,7 +132,7 @@ fn wrong_arguments_give_64_and_help_0() {
 
 #[test]
 fn unreachable_server_gives_69() {
-    // Nobody else gets the port, and nobody listens there.
+    // The proxy keeps the port, and nobody listens on it.
     let nobody = crate::util::shared_proxy();
     nobody.refuse(true);
     let hosts = nobody.connect_string();

@@ -1,4 +1,4 @@
-//! Before there is a connection: waiting for servers, and credentials that they refuse.
+//! Before a connection exists: the wait for servers, and refused credentials.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -40,7 +40,7 @@ fn command_waits_for_absent_servers_until_its_timeout() {
     assert_eq!(waiting.code(), Some(69), "whether it is free is not known");
     println!("ended after {:?}", begun.elapsed());
     assert!(begun.elapsed() >= limit);
-    // Without a limit nobody would hear of a wrong address.
+    // Without a limit the command does not wait, so that a wrong address is noticed.
     let mut unlimited = Beside::start(run_at(&proxy, &[]));
     assert_eq!(unlimited.code(), Some(69));
 }

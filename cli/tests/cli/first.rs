@@ -1,5 +1,5 @@
-//! As the first process of a container, which gets no signal that it does not ask for, and whose
-//! children all orphans become.
+//! As the first process of a container. It gets no signal without a handler, and all orphans become its
+//! children.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use zoolock_test_support::{connect_string, fresh_path, wait_until};
 
 use crate::util::{Beside, RUN, SOON, UNTIL_TOLD, await_nodes, children_of, client, lock_of, send};
 
-/// `zoolock` in a world of processes of its own. None where that is not allowed.
+/// `zoolock` in a new PID namespace. Returns `None` where that is not allowed.
 fn first(arguments: &[&str]) -> Option<Command> {
     let mut unshare = Command::new("unshare");
     unshare.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
@@ -27,7 +27,7 @@ fn first(arguments: &[&str]) -> Option<Command> {
     }
 }
 
-/// The process that `unshare` has started, as it is seen from here.
+/// The id of `unshare`'s child, seen from here.
 #[track_caller]
 fn zoolock_of(unshare: &Beside) -> u32 {
     let children = format!("/proc/{0}/task/{0}/children", unshare.id());
@@ -61,7 +61,7 @@ fn pid_1_forwards_signals_and_releases_the_lock_at_its_end() {
 #[test]
 fn pid_1_reaps_orphans() {
     let path = fresh_path("first-orphans");
-    // Two orphans that end at once, one in a session of its own.
+    // Two orphans that end at once, one of them in another session.
     let script = format!("(sh -c 'exit 1' &); (setsid sh -c 'exit 1' &); {UNTIL_TOLD}");
     let arguments: Vec<_> = RUN.split(' ').chain([path.as_str(), "sh", "-c", &script]).collect();
     let Some(command) = first(&arguments) else { return };

@@ -1,4 +1,4 @@
-//! The process that watches over a program: it is ready before the program starts, and there is always one.
+//! The guard process of a program. It is ready before the program starts, and there is always one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::util::{
     Beside, SOON, UNTIL_TOLD, await_gone, guard_of, guards_of, is_gone, is_stopped, run, send,
 };
 
-/// Has a guard end, or hang, before it comes to its work.
+/// Makes a guard end or hang before its work.
 const FATE: &str = r#"
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ __attribute__((constructor)) static void meet_fate(int argc, char **argv) {
 }
 "#;
 
-/// Returns a library that gives each guard its fate: it ends, it hangs, or it waits while there is a file.
+/// A library that gives each guard its fate: it ends, it hangs, or it waits while a file exists.
 fn fate(folder: &Path) -> PathBuf {
     let (source, library) = (folder.join("fate.c"), folder.join("fate.so"));
     fs::write(&source, FATE).expect("written");
@@ -51,7 +51,7 @@ fn program_does_not_start_before_its_guard_is_ready() {
     }
 }
 
-/// Kills the guard, and waits until another one is ready. Returns without one if the lock is lost meanwhile.
+/// Kills the guard, and waits for a ready replacement. Returns `None` if the lock is lost meanwhile.
 #[track_caller]
 fn replace_guard(zoolock: u32) -> Option<u32> {
     let before = guards_of(zoolock).pop()?;
@@ -95,7 +95,7 @@ fn replacement_guard_knows_the_end_of_the_lease() {
             times?.trim().parse::<u64>().ok()
         };
         let before = times_asleep();
-        // The second time, something was said in between.
+        // The second time, there was a message in between.
         wait_until("it was told", SOON, || {
             times_asleep().is_none_or(|times| Some(times) > before.map(|before| before + 1))
         });

@@ -1,4 +1,4 @@
-//! `lead`: a program that runs for as long as its zoolock leads, and again the next time.
+//! `lead`: a program that runs while its zoolock leads, and again in the next term.
 
 use std::process::Command;
 
@@ -10,20 +10,20 @@ use crate::util::{
     is_gone, lock_of, zoolock, zoolock_at,
 };
 
-/// Says its token and where it is, and ends by TERM only.
+/// Prints its token and its process, and ends only on TERM.
 const LEADS: &str = "trap 'echo caught TERM; exit 7' TERM; trap 'echo caught HUP' HUP; \
      echo token $ZOOLOCK_TOKEN; echo inside $$; while :; do sleep 0.05; done";
 
-/// The same, without an end by TERM.
+/// The same without an end on TERM.
 const STUBBORN: &str = "trap '' TERM; echo token $ZOOLOCK_TOKEN; echo inside $$; \
      while :; do sleep 0.05; done";
 
-/// `zoolock lead` of a shell script.
+/// `zoolock lead` with a shell script.
 fn lead(timeout: &str, path: &str, script: &str) -> Command {
     zoolock(&["lead", "--session-timeout", timeout, path, "sh", "-c", script])
 }
 
-/// The token of the term that begins, and its program.
+/// Waits for a term, and returns its token and its program.
 #[track_caller]
 fn begins(leader: &Beside) -> (u64, u32) {
     let token = leader.says("token ").parse().expect("a token");

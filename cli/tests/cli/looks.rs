@@ -1,11 +1,11 @@
-//! Looking at a lock, and asking for it.
+//! Commands that show a lock, and `revoke`.
 
 use serde_json::Value;
 use zoolock_test_support::{fresh_path, shared_probe};
 
 use crate::util::{Beside, UNTIL_TOLD, await_nodes, client, in_terminal, lock_of, run, zoolock};
 
-/// What a command writes that ends by itself, and how it ends.
+/// The output and exit code of a command that ends on its own.
 #[track_caller]
 pub(crate) fn output(arguments: &[&str]) -> (Option<i32>, String) {
     let output = zoolock(arguments).output().expect("run");
@@ -29,7 +29,7 @@ fn list_shows_holder_and_waiters_as_a_table_and_as_json() {
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let lines: Vec<_> = table.lines().map(words).collect();
     assert_eq!(lines.len(), 3);
-    // Of whoever has waited it is not since when they hold.
+    // The age of a former waiter is not the time since its grant.
     let columns = ["PLACE", "STATE", "KIND", "IDENTITY", "SESSION", "AGE", "TOKEN"];
     assert_eq!(lines[0], columns);
     assert_eq!(lines[1][..3], ["1", "holds", "exclusive"]);
@@ -66,7 +66,7 @@ fn recursive_list_shows_all_locks_as_a_table_and_as_json() {
     readers.iter().for_each(|reader| assert_ne!(reader.is_inside(), 0));
     let permits = Beside::start(run(&["--semaphore=1"], &at("c"), UNTIL_TOLD));
     permits.is_inside();
-    // Its turn is given back in the background.
+    // The turn is deleted in the background.
     await_nodes(&format!("{}/locks", at("c")), 0);
     let _single = zoolock::EphemeralLock::new(&client, at("d")).expect("a path");
     let _single = _single.acquire().expect("locked");
@@ -190,7 +190,7 @@ fn foreign_text_does_not_distort_the_table() {
     let probe = zoolock_test_support::shared_probe().expect("probe");
     drop(lock_of(&client(), &path).acquire().expect("made"));
     let long = "x".repeat(500_000);
-    // Of another width, to be read backwards, and too long.
+    // Identities of double width, with reversed direction, and too long.
     for identity in ["名前", "a\u{202e}b", &long] {
         let node = format!("{path}/lock-");
         let made = probe.create(&node, identity.as_bytes(), true, true);

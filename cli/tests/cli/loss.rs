@@ -1,4 +1,4 @@
-//! When the lock is lost while the program runs: it has ended before anybody else is let in.
+//! Losses while the program runs. It has ended before the next grant.
 
 use std::process::Command;
 use std::sync::mpsc;
@@ -16,9 +16,9 @@ use crate::util::{
     shell, zoolock_at,
 };
 
-/// Does not listen to TERM, but says that it came.
+/// Reports TERM and ignores it.
 const STUBBORN: &str = "trap 'echo caught TERM' TERM; echo inside $$; while :; do sleep 0.05; done";
-/// Ends in its own time.
+/// Ends after some tidying up.
 const ORDERLY: &str = "trap 'echo caught TERM; sleep 0.1; echo tidied up; exit 3' TERM; echo inside $$; \
      while :; do sleep 0.05; done";
 
@@ -74,7 +74,7 @@ fn killed_server_leaves_the_program_time_to_end() {
 
 #[test]
 fn server_back_in_time_costs_nothing() {
-    // Time enough for a server to start on a busy machine.
+    // Long enough for a server start on a busy machine.
     let server = Server::builder().property("maxSessionTimeout", "60000");
     let server = server.start().expect("a server");
     let hosts = server.connect_string();
@@ -96,7 +96,7 @@ fn server_back_in_time_costs_nothing() {
 #[test]
 fn loss_kills_all_processes_of_the_group() {
     let server = Server::start().expect("a server");
-    // The shell ends by TERM, what it has started does not.
+    // The shell ends on TERM, but its child does not.
     let group = "(trap '' TERM; echo child $(exec sh -c 'echo $PPID'); while :; do sleep 0.05; done) & \
          echo inside $$; wait";
     let running = Beside::start(script(&server.connect_string(), "/group", group));

@@ -1,4 +1,4 @@
-//! What a service manager is told, by a real socket.
+//! Notifications to a service manager, through a real socket.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -9,7 +9,7 @@ use zoolock_test_support::{fresh_path, shared_probe};
 
 use crate::util::{Beside, SOON, UNTIL_TOLD, await_nodes, client, lock_of, run, zoolock};
 
-/// The other end of NOTIFY_SOCKET.
+/// The receiving end of NOTIFY_SOCKET.
 pub(crate) struct Manager {
     socket: UnixDatagram,
     name: String,
@@ -120,7 +120,7 @@ fn absent_or_deaf_manager_changes_nothing() {
         command.env("NOTIFY_SOCKET", socket);
         assert_eq!(Beside::start(command).code(), Some(3), "{socket:?}");
     }
-    // As many as it takes until no more is taken.
+    // Messages until the socket accepts no more.
     let (manager, full) = (Manager::with_file(), UnixDatagram::unbound().expect("a socket"));
     full.set_nonblocking(true).expect("set");
     while full.send_to(b"STATUS=full", &manager.name).is_ok() {}

@@ -1,4 +1,4 @@
-//! While the program runs: signals, the terminal, its environment, and one lock inside another.
+//! While the program runs: signals, the terminal, its environment, and nested locks.
 
 use std::process::Command;
 
@@ -10,14 +10,14 @@ use crate::util::{
     send, shell, zoolock,
 };
 
-/// Says when it is there, and which signals come. It ends by TERM.
+/// Reports its start and its signals, and ends on TERM.
 const LISTENS: &str = "
     for signal in INT HUP QUIT USR1 USR2; do trap \"echo caught $signal\" $signal; done
     trap 'echo caught TERM; exit 7' TERM
     echo inside $$
     while :; do sleep 0.05; done";
 
-/// One around another, with what that is to run still to come.
+/// A run inside a run, whose program the caller appends.
 fn zoolock_inside(outer: &str, inner: &str) -> Command {
     let mut command = zoolock(&[]);
     command.args(RUN.split(' ')).args([outer, zoolock_program()]);
@@ -122,7 +122,7 @@ fn ctrl_z_stops_run_in_a_shell_and_fg_continues_it() {
     shell.send_line("echo code:$?").expect("sent");
     shell.exp_string("code:3").expect("its own code");
     await_nodes(&path, 0);
-    // An interactive shell does not end by a signal.
+    // An interactive shell ignores ending signals.
     shell.send_line("exit 0").expect("sent");
     assert_eq!(code_of(&shell), 0);
 }
@@ -187,7 +187,7 @@ fn nested_run_shares_the_terminal() {
 #[test]
 fn program_dies_when_zoolock_is_killed() {
     let path = fresh_path("sigkill");
-    // TERM would do nothing to it.
+    // TERM would have no effect on it.
     let script = "trap '' TERM INT HUP; echo inside $$; while :; do sleep 0.05; done";
     let mut running = Beside::start(run(&[], &path, script));
     let inside = running.is_inside();
@@ -214,7 +214,7 @@ fn program_dies_when_zoolock_and_its_guard_are_killed() {
     let mut running = Beside::start(run(&[], &path, script));
     let inside = running.is_inside();
     let guard = guard_of(running.id());
-    // Neither can do anything while the other one is gone.
+    // Neither can act while the other is gone.
     running.stop();
     send(guard, Signal::SIGSTOP);
     running.signal(Signal::SIGKILL);
@@ -229,7 +229,7 @@ fn kill_by_name_spares_the_guard() {
     let script = "sh -c 'echo child $$; while :; do sleep 0.05; done' & wait";
     let running = Beside::start(run(&[], &path, script));
     let child = running.says("child ").parse().expect("a process");
-    // As `pkill -9 -f zoolock` and `killall -9 zoolock` find them.
+    // The processes that `pkill -9 -f zoolock` and `killall -9 zoolock` find.
     let named: Vec<_> = [running.id(), guard_of(running.id())]
         .into_iter()
         .filter(|process| {

@@ -1,4 +1,4 @@
-//! What options, the environment and files say, and what is wrong with it.
+//! Settings from options, the environment and files, and their errors.
 
 use std::fs;
 use std::process::Command;
@@ -7,7 +7,7 @@ use zoolock_test_support::{connect_string, fresh_path, shared_probe};
 
 use crate::util::{Beside, Scratch, UNTIL_TOLD, await_nodes, client, run, zoolock, zoolock_at};
 
-/// How it ends, and what it says on its standard error.
+/// The exit code and standard error of a command.
 #[track_caller]
 fn fails(mut command: Command) -> (Option<i32>, String) {
     let ended = command.output().expect("it ends");
@@ -44,7 +44,7 @@ fn error_names_the_typed_option_or_the_variable() {
     assert!(errors.starts_with("zoolock: invalid ZOOKEEPER_CONFIG: there is no"), "{errors}");
 }
 
-/// `zoolock` where `/etc` has this file and nothing else. None where that is not allowed.
+/// `zoolock` where `/etc` has only this file. Returns `None` where that is not allowed.
 fn with_etc(file: &Scratch, arguments: &[&str]) -> Option<Command> {
     let mut unshare = Command::new("unshare");
     let prepare = "mount -t tmpfs none /etc && cp \"$0\" /etc/zoolock.toml && exec \"$@\"";

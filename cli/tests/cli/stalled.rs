@@ -1,4 +1,4 @@
-//! When nobody reads what it says: a pipe is full, a terminal or a pager stopped. Nothing waits for that.
+//! Unread output: a full pipe, a stopped terminal, a stopped pager. The command never waits for these.
 
 use std::fs::File;
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
@@ -18,17 +18,17 @@ use crate::util::{
     once_connected, run, zoolock,
 };
 
-/// A pipe that takes nothing more. Nobody reads from it while its reader is kept.
+/// A full pipe. Nobody reads from it while the reader is kept.
 fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, mut writer) = pipe().expect("a pipe");
     ioctl_fionbio(&writer, true).expect("set");
     while writer.write(&[b'x'; 1]).is_ok() {}
-    // Whoever has it next waits, as usual.
+    // Its next user blocks on writes, as usual.
     ioctl_fionbio(&writer, false).expect("set");
     (reader, writer)
 }
 
-/// With a standard error that is full, as long as the reader is kept.
+/// Starts a command whose standard error is full while the reader is kept.
 fn unheard(command: Command) -> (Beside, PipeReader) {
     let (reader, writer) = full_pipe();
     (Beside::spawn(&command, Stdio::piped(), writer.into()), reader)
@@ -69,13 +69,13 @@ fn first_waiter_with_a_full_stderr_takes_the_lock() {
 #[test]
 fn revocation_with_a_full_stderr_does_not_kill_the_program() {
     let (client, path) = (client(), fresh_path("unheard-revoke"));
-    // The shell itself would say there that a signal has ended a `sleep`.
+    // The shell itself would print there that a signal has ended a `sleep`.
     let script = "exec 2>&-; trap 'echo caught USR1' USR1; trap 'echo caught TERM; exit 7' TERM; \
          echo inside $$; while :; do sleep 0.05; done";
     let (mut running, _reader) = unheard(run(&["-v"], &path, script));
     running.is_inside();
     let holder = client.contenders(&path).expect("contenders").remove(0);
-    // Whoever hands signals on does what else keeps the program running.
+    // The process that forwards signals also keeps the program alive.
     for _ in 0..20 {
         client.revoke(&holder).expect("asked");
         running.signal(Signal::SIGUSR1);
@@ -115,7 +115,7 @@ fn unread_errors_do_not_delay_the_exit() {
         (&["run", "not/absolute", "true"][..], 64),
         (&["run", "--no-such-option"], 64),
         (&["revoke", &path], 1),
-        // Another process says this one.
+        // Another process prints this.
         (&["run", &path, "no-such-program-anywhere"], 127),
     ] {
         let begun = Instant::now();
@@ -140,7 +140,7 @@ fn stopped_terminal_delays_nobody() {
     let mut waiting = in_terminal(command);
     let (_, terminal) = waiting.exp_regex("/dev/[a-z0-9/]+").expect("its terminal");
     waiting.exp_string("2nd, held by").expect("it waits");
-    // What Ctrl-S does.
+    // The effect of Ctrl-S.
     let mut open = File::options();
     let terminal = open.write(true).custom_flags(OFlag::O_NOCTTY.bits()).open(terminal);
     let terminal = terminal.expect("opened");
@@ -166,7 +166,7 @@ fn signals_end_list_and_watch_behind_a_stopped_pager() {
         for signal in [Signal::SIGTERM, Signal::SIGINT] {
             let (mut reader, writer) = full_pipe();
             let full = ioctl_fionread(&reader).expect("its length");
-            // Room for a part of what it writes.
+            // Room for a part of its output.
             reader.read_exact(&mut [0; 4096]).expect("read");
             let mut stuck = Beside::spawn(&zoolock(arguments), writer.into(), Stdio::piped());
             wait_until("it writes", SOON, || ioctl_fionread(&reader).is_ok_and(|now| now == full));
