@@ -6,7 +6,7 @@ use std::process::Command;
 
 use zoolock_test_support::{CountingServer, Probe, Server, fresh_path};
 
-/// A directory of its own on the shared server; None when the test is to be skipped.
+/// A new directory on the shared server; `None` when the test is to be skipped.
 fn stage(name: &str) -> Option<(&'static CountingServer, Probe, String)> {
     let server = CountingServer::shared()?;
     let probe = Probe::connect(server.address()).unwrap();
@@ -15,7 +15,7 @@ fn stage(name: &str) -> Option<(&'static CountingServer, Probe, String)> {
     Some((server, probe, path))
 }
 
-/// Makes sequential nodes and deletes them, one after another, and returns their numbers.
+/// Creates and deletes sequential nodes one after another, and returns their numbers.
 fn numbers(probe: &Probe, path: &str, count: usize) -> Vec<i32> {
     let prefix = format!("{path}/n");
     let number = |_| {
@@ -52,7 +52,7 @@ fn other_directories_keep_their_counters() {
     assert_eq!(numbers(&probe, &path, 2), [100, 101]);
 }
 
-/// What makes the end dangerous: from 3.6 on the number does not wrap.
+/// The danger of the end: from 3.6 on the number does not wrap.
 #[test]
 fn server_stays_at_the_last_number() {
     let Some((server, probe, path)) = stage("counter-end") else {

@@ -1,4 +1,4 @@
-//! Sessions that were opened through a proxy can be ended while their clients live.
+//! Sessions opened through a proxy can be ended while their clients live.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -81,7 +81,7 @@ fn expire_reaches_all_members_of_an_ensemble() {
     client.ping().unwrap_err();
 }
 
-/// A follower forgets the first of two that ask it at once about one session, and never answers it.
+/// A follower that two clients ask at once about one session forgets the first, and never answers it.
 #[test]
 fn expire_wins_over_a_resume_at_a_follower() {
     let ensemble = Ensemble::start(3).unwrap();
