@@ -1,5 +1,5 @@
-//! Each rule is needed: without it the check finds two holders, tokens that fall, a waiter that
-//! waits for ever, or a node that is left. The rules say how, each at its name.
+//! Every rule is needed. Without it the check finds two holders, falling tokens, a waiter that waits for
+//! ever, or a leftover node. Each rule's doc says how.
 
 use super::check;
 use super::lease::{self, Lease};
