@@ -1,5 +1,5 @@
-//! For each property a wrong history that is refused, by both judges where both look at it, and beside it
-//! right ones that are like it.
+//! For each property, a wrong history that is rejected, by both judges where both check it, and similar
+//! correct histories that pass.
 
 use super::{Findings, Judge};
 use crate::event::{
@@ -21,7 +21,7 @@ fn judge(history: &History) -> Findings {
     found
 }
 
-/// What the second judge says.
+/// The second judge's violations.
 fn second(history: &History) -> Vec<String> {
     let violations = Linear::new(&locks()).check(history).violations;
     println!("{violations:?}");
@@ -34,14 +34,14 @@ fn right(history: &History) {
     assert_eq!(second(history), Vec::<String>::new());
 }
 
-/// By both.
+/// Expects both judges to reject the history.
 #[track_caller]
 fn wrong(history: &History, what: &str) {
     first_alone(history, what);
     assert_eq!(second(history).len(), 1);
 }
 
-/// By the first, since the second cannot know.
+/// Expects the first judge to reject the history, since the second cannot know.
 #[track_caller]
 fn first_alone(history: &History, what: &str) {
     let violations = judge(history).violations;
@@ -120,7 +120,7 @@ fn only_uninformed_holders_may_overlap() {
     history.doubts.push(doubt(0));
     right(&history);
     assert_eq!(judge(&history).sum(|tally| tally.overlaps_expected), 1);
-    // Its unlock cannot know, either. A guarded write is another matter: the servers look.
+    // Its unlock cannot know either. A guarded write is different: the servers look.
     release(&mut history, A(), 60);
     right(&history);
     commit(&mut history, A(), (55, 58), Answer::Done);
@@ -136,7 +136,7 @@ fn only_uninformed_holders_may_overlap() {
 
 #[test]
 fn hold_that_ended_before_its_call_returned_promises_nothing() {
-    // A's client stood still while its call returned, from 12 to 60.
+    // A's client was stopped while its call returned, from 12 to 60.
     let mut late = granted(A(), MUTEX, 1, 60);
     (late.started, late.still_held) = (5, false);
     let mut history = history_of([granted(B(), MUTEX, 2, 50), late]);
@@ -156,7 +156,7 @@ fn token_that_does_not_rise_is_a_violation() {
         history.holds[1].grant.nodes = vec!["lock-0000000007".into()];
         release(&mut history, A(), 20);
         wrong(&history, "tokens went down");
-        // Threads of one client leave it to each other.
+        // Threads of one client hand the node on.
         history.holds[1].grant.hold.by.process = 0;
         match token {
             5 => right(&history),
@@ -177,7 +177,7 @@ fn token_that_does_not_rise_across_histories_is_a_violation() {
 
 #[test]
 fn release_by_a_stranger_is_a_violation() {
-    // B's unlock says that all is well though its lock was lost, and A's in the meantime.
+    // B's unlock reports success though its lock was lost, and A's was meanwhile.
     let mut history = history_of([granted(B(), MUTEX, 1, 10), granted(A(), MUTEX, 2, 50)]);
     lose(&mut history, B(), 30);
     release(&mut history, B(), 60);
@@ -196,7 +196,7 @@ fn guarded_write_after_the_next_grant_is_a_violation() {
     let mut history = both();
     commit(&mut history, A(), (60, 70), Answer::Done);
     second_alone(&history);
-    // It was carried out before the grant, or not at all.
+    // It was applied before the grant, or not at all.
     for (times, answer) in
         [((60, 70), Answer::Unknown), ((60, 70), Answer::Refused), ((45, 70), Answer::Done)]
     {
@@ -244,7 +244,7 @@ fn downgraded_writer_excludes_writers_and_admits_readers() {
     right(&history);
     history.holds[2].grant.mode = Mode::Exclusive;
     wrong(&history, "overlap");
-    // Somebody else's write is no reason to be let in.
+    // Another holder's write is no reason for a grant.
     history.holds[2].grant.mode = Mode::Shared;
     history.holds[1].grant.under = Some(other);
     wrong(&history, "overlap");
@@ -339,7 +339,7 @@ fn starved_waiter_is_a_violation() {
     right(&history);
     release(&mut history, A(), 50);
     first_alone(&history, "not let in");
-    // A reader behind a writer that waits is well.
+    // A reader behind a waiting writer is correct.
     let mut history = history_of([read(A(), 1, 10)]);
     history.over = Some(100);
     waits(&mut history, B(), RW, Mode::Shared);
@@ -350,13 +350,13 @@ fn starved_waiter_is_a_violation() {
 
 #[test]
 fn operations_with_an_unknown_outcome_pass_either_way() {
-    // A's first call was given up without an answer. It may have had the lock at any time.
+    // A's first call was abandoned without an answer. It may have had the lock at any time.
     let mut history = History::new(0);
     let missed = Some(Missed { mode: Mode::Exclusive, certain: false });
     let (op, path, started, ended) = ("try_lock".into(), MUTEX, 1, 8);
     history.called(A().by, Call { op, path, started, deadline: None, ended, missed });
     history.granted(granted(B(), MUTEX, 2, 50));
-    // B's guard was dropped, and C's write had no answer, nor its unlock.
+    // B's guard was dropped, and neither C's write nor its unlock had an answer.
     history.left(B(), 60);
     history.unlocked(B(), None, Unlocked::Silent);
     let c = hold(2, 1);
@@ -366,7 +366,7 @@ fn operations_with_an_unknown_outcome_pass_either_way() {
     history.died(c.by.incarnation(), 95);
     history.granted(granted(hold(3, 1), MUTEX, 4, 92));
     right(&history);
-    // But nobody gets in before anything of that has begun.
+    // But nobody enters before any of that has begun.
     history.holds[2].grant.at = 89;
     wrong(&history, "overlap");
 }

@@ -1,4 +1,4 @@
-//! Histories that are made up: right ones, wrong ones, and random ones with and without cuts.
+//! Artificial histories: correct, wrong, and random ones with and without cuts.
 
 use fastrand::Rng;
 
@@ -35,7 +35,7 @@ fn correct_histories_pass_with_any_cuts() {
     }
 }
 
-/// Changes the times, tokens or ends of some holds; what comes of it may be right or wrong.
+/// Changes the times, tokens or ends of some holds. The result may be correct or wrong.
 fn spoil(history: &mut History, rng: &mut Rng) {
     for _ in 0..rng.u8(1..=2) {
         let index = rng.usize(0..history.holds.len());
