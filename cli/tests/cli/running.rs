@@ -185,26 +185,18 @@ fn nested_run_shares_the_terminal() {
 }
 
 #[test]
-fn program_dies_when_zoolock_is_killed() {
-    let path = fresh_path("sigkill");
-    // TERM would have no effect on it.
-    let script = "trap '' TERM INT HUP; echo inside $$; while :; do sleep 0.05; done";
-    let mut running = Beside::start(run(&[], &path, script));
-    let inside = running.is_inside();
-    running.signal(Signal::SIGKILL);
-    println!("the program is gone after {:?}", await_gone(inside));
-    assert_eq!(running.code(), None);
-}
-
-#[test]
-fn children_of_the_program_die_when_zoolock_is_killed() {
-    let path = fresh_path("sigkill-group");
-    let script = "sh -c 'trap \"\" TERM; echo child $$; while :; do sleep 0.05; done' & wait";
-    let mut running = Beside::start(run(&[], &path, script));
-    let child = running.says("child ").parse().expect("a process");
-    running.signal(Signal::SIGKILL);
-    println!("it is gone after {:?}", await_gone(child));
-    assert_eq!(running.code(), None);
+fn program_and_its_children_die_when_zoolock_is_killed() {
+    // TERM would have no effect on either.
+    for (key, script) in [
+        ("inside ", "trap '' TERM INT HUP; echo inside $$; while :; do sleep 0.05; done"),
+        ("child ", "sh -c 'trap \"\" TERM; echo child $$; while :; do sleep 0.05; done' & wait"),
+    ] {
+        let mut running = Beside::start(run(&[], &fresh_path("sigkill"), script));
+        let process = running.says(key).parse().expect("a process");
+        running.signal(Signal::SIGKILL);
+        println!("{key}is gone after {:?}", await_gone(process));
+        assert_eq!(running.code(), None);
+    }
 }
 
 #[test]
