@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_stands_by_leads_when_the_session_of_the_leader_has_ended() {
+    fn standby_leads_when_the_leaders_session_ends() {
         let server = Server::start().expect("a server");
         let [first, second] = [server.client().unwrap(), server.client().unwrap()];
         let (tell, news) = unbounded();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_leads_on_while_its_connection_is_away() {
+    fn leader_keeps_leading_in_a_short_outage() {
         let server = Server::start().expect("a server");
         let client = server.client().unwrap();
         let leadership = Leadership::new(&client, PATH, LockOptions::new(), |term| {

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stops_when_the_lock_is_lost() {
+    fn work_stops_when_the_lock_is_lost() {
         let (server, client, lock) = set_up();
         let guard = lock.acquire().unwrap();
         let worker = working(guard.hold());
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn it_works_on_while_suspended_and_when_the_connection_is_back() {
+    fn work_continues_through_a_suspension() {
         let (server, client, lock) = set_up();
         let guard = lock.acquire().unwrap();
         let mut worker = working(guard.hold());
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stops_when_somebody_asks_for_the_lock() {
+    fn work_stops_on_a_revocation() {
         let (server, _client, lock) = set_up();
         let guard = lock.acquire().unwrap();
         let worker = working(guard.hold());

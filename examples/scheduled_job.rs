@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn it_runs_on_one_of_two_machines_though_that_has_unlocked_and_on_the_other_if_that_crashed() {
+    fn job_runs_on_one_machine_and_on_the_other_after_a_crash() {
         let server = Server::start().expect("a server");
         let [ours, theirs] = [server.client().unwrap(), server.client().unwrap()];
         let [here, there] = [&ours, &theirs].map(|client| lock(client).expect("a good path"));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_connection_a_round_is_left_out() {
+    fn round_without_a_connection_is_skipped() {
         let server = Server::start().expect("a server");
         let client = server.client().unwrap();
         server.suspend(&client);

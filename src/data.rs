@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_single_node_says_whose_it_is_also_when_it_was_asked_for() {
+    fn single_node_shows_its_owner_even_after_a_revocation() {
         let id = "00000000-0000-4000-8000-000000000000";
         let data = encode_single(id, "host/1/main thread");
         let asked = revoke_single(&data, 7);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_to_a_request_is_none_and_says_who_was_asked() {
+    fn answer_to_a_revocation_is_none_and_keeps_the_identity() {
         for identity in ["host/1/main", "", "__REVOKE__ a", "é"] {
             let answer = answer(identity);
             assert!(!asks(&answer, None), "{identity:?}");
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_write_is_an_identity_if_it_is_text() {
+    fn foreign_text_is_an_identity() {
         for version in [0, 1] {
             assert_eq!(said(b"\xff\xfe", version), (false, None));
             assert_eq!(said(REVOKE, version), (true, None));

@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn several_failures_tell_what_each_of_them_tells() {
+    fn release_error_reports_every_failure() {
         let path = |path: &str| path.to_owned();
         let disconnected = Error::Disconnected { path: path("/b") };
         let lost = Error::Lost { path: path("/a"), reason: LossReason::LeaseExpired };

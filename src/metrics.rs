@@ -209,7 +209,7 @@ mod tests {
     use crate::error::Error;
 
     #[test]
-    fn what_is_told_is_counted_by_kind_name_and_outcome() {
+    fn metrics_count_by_kind_name_and_outcome() {
         let recorder = PrometheusBuilder::new().build_recorder();
         let observer = MetricsObserver::default();
         let (lock, waited, held) = (LockKind::Read, Duration::from_secs(2), Duration::from_secs(3));

@@ -147,7 +147,7 @@ mod tests {
 
     /// The rules themselves are tested where they are.
     #[test]
-    fn refuses_what_zookeeper_refuses_and_for_the_same_reason() {
+    fn path_is_refused_for_the_reason_that_zookeeper_gives() {
         for path in [
             "",
             "a",
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn accepts_what_zookeeper_accepts() {
+    fn path_that_zookeeper_accepts_is_accepted() {
         for path in ["/a", "/a/b/c", "/...", "/.a/..b/c. ", "/a b,c:d\\e*?", "/\u{e9}\u{4e2d}"] {
             assert_eq!(check_path(path), Ok(()), "{path:?}");
             assert_eq!(parsed(path).as_deref(), Ok(path));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn accepts_what_is_merely_similar_to_a_refused_path() {
+    fn path_that_resembles_a_refused_one_is_accepted() {
         let longest_part = format!("/{}", "a".repeat(MAX_PART));
         let longest_path = longest_part.repeat(MAX_PATH / (MAX_PART + 1));
         assert_eq!(longest_path.len(), MAX_PATH);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_of_our_own_rules_name_what_was_wrong_and_where() {
+    fn reasons_of_our_rules_name_the_problem_and_its_position() {
         let long_part = format!("/a/{}", "\u{e9}".repeat(128));
         let long_path = "/abc".repeat(1025);
         for (path, reason) in [
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_parts_that_contend_and_names_them() {
+    fn contending_parts_are_refused_and_named() {
         let reason = |path: &str| parsed(path).expect_err(path);
         let of = |number, part| {
             format!(
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rule_that_is_broken_is_named_zookeepers_before_ours() {
+    fn first_broken_rule_is_named_and_zookeepers_come_first() {
         let long = "a".repeat(MAX_PART + 1);
         for (path, reason) in [
             ("/zookeeper/", "it ends in a slash"),
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn prints_as_the_path_and_appends_children() {
+    fn path_prints_as_given_and_appends_children() {
         let lock = LockPath::parse("/a/b").unwrap();
         assert_eq!(format!("{lock} {lock:?} {lock:>6}"), "/a/b \"/a/b\"   /a/b");
         assert_eq!(lock.child("x"), "/a/b/x");
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_directory_of_a_path_and_the_name_there_make_the_path_again() {
+    fn directory_and_name_rebuild_the_path() {
         for (path, directory, name) in
             [("/a", "", "a"), ("/a/b", "/a", "b"), ("/a/b/c", "/a/b", "c")]
         {

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_variable_is_named() {
+    fn invalid_variable_is_named() {
         says(&[], &["invalid ZOOKEEPER_CONNECT"]);
         says(&[(CONNECT, "")], &["invalid ZOOKEEPER_CONNECT"]);
         for (name, text) in [
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_was_built_without_is_told() {
+    fn missing_feature_is_named() {
         for (name, text, feature, is_there) in [
             (AUTH, "sasl:bob:hunter2", "sasl", cfg!(feature = "sasl")),
             (TLS, "1", "tls", cfg!(feature = "tls")),
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_with_credentials_belongs_to_them() {
+    fn nodes_of_a_client_with_credentials_belong_to_them() {
         let (open, owned) = (format!("{:?}", Acl::open()), format!("{:?}", Acl::creator()));
         for (auth, acl) in [
             ("", &open),
@@ -388,7 +388,7 @@ mod tests {
         }
 
         #[test]
-        fn a_variable_wins_over_it() {
+        fn variable_overrides_the_file() {
             let file = file("connect = \"b\"\nsession_timeout = 7.5\nauth = 'digest:x:hunter2'\n");
             let with = |more: &[(&str, &str)]| {
                 let builder = made(&[&[(CONFIG, name(&file))], more].concat());
@@ -402,7 +402,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_wrong_in_it_is_named_with_its_line_and_never_shown() {
+        fn error_in_the_file_names_its_line_and_shows_no_content() {
             for (text, parts) in [
                 ("tls = false\ncacerts = 'hunter2'\n", &["\"cacerts\"", "line 2"][..]),
                 ("\n\nconfig = 'hunter2'", &["\"config\"", "line 3"]),
@@ -424,7 +424,7 @@ mod tests {
         }
 
         #[test]
-        fn a_secret_that_everybody_may_read_is_refused() {
+        fn world_readable_secret_is_refused() {
             for (text, mode, is_refused) in [
                 ("connect = 'a'\nauth = 'digest:x:hunter2'", 0o644, true),
                 ("connect = 'a'\nauth = 'digest:x:hunter2'", 0o640, false),

@@ -63,7 +63,7 @@ mod tests {
     use crossbeam_channel::TryRecvError;
 
     #[test]
-    fn a_signal_is_raised_once_and_stays_raised() {
+    fn signal_is_raised_once_and_stays_raised() {
         let signal = Signal::new();
         assert_eq!(signal.ended().try_recv(), Err(TryRecvError::Empty));
         assert!(signal.raise(), "the first raise is the one that counts");
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broadcast_reaches_those_who_listened_before_it_and_nobody_later() {
+    fn broadcast_reaches_earlier_listeners_and_no_later_one() {
         let broadcast = Broadcast::new();
         let before = broadcast.listen();
         broadcast.send();

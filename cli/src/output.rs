@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_counted_where_it_was_left_out() {
+    fn overflowing_lines_are_counted_where_they_were_dropped() {
         static OUTPUT: OnceLock<Output> = OnceLock::new();
         let output = OUTPUT.get_or_init(Output::default);
         let (reader, mut writer) = io::pipe().expect("a pipe");

@@ -119,7 +119,7 @@ mod tests {
     use super::ordinal;
 
     #[test]
-    fn numbers_have_the_endings_that_people_give_them() {
+    fn ordinal_numbers_have_english_endings() {
         let numbers = [1, 2, 3, 4, 10, 11, 12, 13, 21, 22, 101, 111];
         let said = numbers.map(ordinal).join(" ");
         println!("{said}");

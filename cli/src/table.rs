@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_write_cannot_play_with_the_terminal() {
+    fn foreign_text_cannot_control_the_terminal() {
         let said = plain("a\nb\x1b[2J\u{9b}31m \u{202e}\u{200b}ü名\\'");
         println!("{said}");
         assert_eq!(said, r"a\nb\u{1b}[2J\u{9b}31m \u{202e}\u{200b}ü名\'");

@@ -41,7 +41,7 @@ fn lock(sequence: &str) -> String {
 }
 
 #[test]
-fn normal_sequences_go_by_number_and_never_by_name() {
+fn normal_sequences_sort_by_number_and_never_by_name() {
     let given = [
         format!("_c_{UUID}-lock-0000000010"),
         "zzz__lock__0000000002".to_owned(),
@@ -56,7 +56,7 @@ fn normal_sequences_go_by_number_and_never_by_name() {
 }
 
 #[test]
-fn abnormal_sequences_come_last_in_the_order_of_their_making() {
+fn abnormal_sequences_come_last_in_creation_order() {
     let given = ["-2147483648", "2147483647", "-000000001", "2147483647", "2147483646"];
     let mut given: Vec<String> = given.iter().map(|sequence| lock(sequence)).collect();
     // Two with one sequence have different ids.
@@ -76,7 +76,7 @@ fn abnormal_sequences_come_last_in_the_order_of_their_making() {
 }
 
 #[test]
-fn the_sequence_is_the_one_behind_the_marker() {
+fn sequence_is_the_number_behind_the_marker() {
     for (sequence, number) in [
         ("0000000000", 0),
         ("0000000042", 42),
@@ -101,7 +101,7 @@ fn the_sequence_is_the_one_behind_the_marker() {
 }
 
 #[test]
-fn strangers_come_last_whatever_they_end_in() {
+fn strangers_come_last_whatever_their_suffix() {
     let given = [
         "-lock-".to_owned(),
         "0000000000".to_owned(),
@@ -121,7 +121,7 @@ fn strangers_come_last_whatever_they_end_in() {
 }
 
 #[test]
-fn a_node_called_like_the_marker_alone_and_an_empty_directory_are_fine() {
+fn bare_marker_and_empty_directory_are_valid() {
     assert_eq!(queue(&path(), Vec::new()), []);
     assert_eq!(semaphore(&path(), Vec::new(), Vec::new()), []);
     let seen = queue(&path(), nodes(&["".to_owned(), "0".to_owned()]));
@@ -130,7 +130,7 @@ fn a_node_called_like_the_marker_alone_and_an_empty_directory_are_fine() {
 
 /// Whoever is shown to hold is who the queue would let in, in any directory.
 #[test]
-fn holds_is_what_the_queue_decides() {
+fn queue_decides_the_holders() {
     const ROUNDS: usize = 3_000;
     let markers = ["lock-", "__READ__", "__WRIT__", "__lock__", "__rlock__"];
     // Those that can meet: at the end of the numbers, and where old servers come round to 0.
@@ -194,7 +194,7 @@ fn holds_is_what_the_queue_decides() {
 }
 
 #[test]
-fn a_read_under_a_write_has_the_writes_token_and_holds_beside_it() {
+fn downgraded_read_has_the_writes_token_and_holds_beside_it() {
     let write = format!("_c_{UUID}-__WRIT__0000000004");
     let (_, read) = names::read_under(&write, 40);
     let others = ["__READ__0000000003", "__READ__0000000005", "__WRIT__0000000006"];
@@ -216,7 +216,7 @@ fn a_read_under_a_write_has_the_writes_token_and_holds_beside_it() {
 }
 
 #[test]
-fn who_has_the_turn_does_not_hold_the_permits_of_others_that_it_has_made_since() {
+fn turn_holder_does_not_own_permits_created_for_others() {
     let lease =
         |number: i64, session| made(&format!("{number}-lease-0000000000"), number, session, "");
     let turns = vec![made(&lock("0000000004"), 40, 1, ""), made(&lock("0000000005"), 41, 2, "")];
@@ -235,7 +235,7 @@ fn who_has_the_turn_does_not_hold_the_permits_of_others_that_it_has_made_since()
 }
 
 #[test]
-fn who_has_the_turn_waits_for_those_of_our_permits_that_say_so_in_their_names() {
+fn turn_holder_waits_for_the_permits_named_after_its_turn() {
     // Both of one session; the second has no turn yet, or has had one before.
     let turns = [names::new_id(), names::new_id()].map(|id| format!("_c_{id}-lock-0000000004"));
     let [mine, other] = turns.each_ref();
@@ -267,7 +267,7 @@ fn who_has_the_turn_waits_for_those_of_our_permits_that_say_so_in_their_names() 
 }
 
 #[test]
-fn with_nobody_in_the_turn_all_permits_are_held() {
+fn all_permits_are_held_without_a_turn() {
     let turn = lock("0000000004");
     let ours = format!("_c_{}-lease-0000000000", names::new_permit_id(Some(&turn)));
     let leases = || vec![made(&ours, 50, 1, ""), made("lease-0000000001", 51, 1, "")];
@@ -278,7 +278,7 @@ fn with_nobody_in_the_turn_all_permits_are_held() {
 }
 
 #[test]
-fn a_stranger_among_the_turns_holds_up_nobody() {
+fn stranger_among_the_turns_delays_nobody() {
     let turns = vec![made("notes", 1, 0, ""), made(&lock("0000000001"), 2, 1, "")];
     let seen = semaphore(&path(), turns, Vec::new());
     println!("{seen:#?}");
@@ -287,7 +287,7 @@ fn a_stranger_among_the_turns_holds_up_nobody() {
 }
 
 #[test]
-fn times_past_the_end_of_the_clock_are_no_panic() {
+fn times_past_the_end_of_the_clock_do_not_panic() {
     for ctime in [i64::MAX, i64::MAX - 1, i64::MIN, -1, 0] {
         let mut node = made(&lock("0000000001"), 2, 1, "a");
         node.stat.ctime = ctime;
@@ -296,7 +296,7 @@ fn times_past_the_end_of_the_clock_are_no_panic() {
 }
 
 #[test]
-fn an_id_before_the_identity_of_a_single_node_is_left_out_and_nothing_else() {
+fn only_the_id_is_stripped_from_a_single_nodes_identity() {
     for (data, identity) in [
         (format!("{UUID} two words"), Some("two words")),
         (format!("{UUID} "), Some("")),

@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn subscribers_that_have_gone_take_no_memory() {
+    fn dropped_subscribers_use_no_memory() {
         let subscribers = Subscribers::default();
         let stays: Vec<_> = (0..10).map(|_| subscribers.subscribe()).collect();
         let mut most = 0;

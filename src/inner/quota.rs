@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn charge_counts_once_wherever_it_goes() {
+    fn charge_counts_once_when_split_or_moved() {
         let quota = Quota::default();
         let taken = || quota.0.load(Ordering::Relaxed);
         let charge = quota.take(36, 0, 5).unwrap();

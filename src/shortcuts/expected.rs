@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn end_of_the_nearest_grants_if_expected_and_nothing_came_before() {
+    fn expected_end_of_the_predecessor_grants() {
         let mut heard = expecting(Next::Grant);
         assert_eq!(end(&mut heard, NEAREST), Some(7));
         assert_eq!(heard.receive(), [format!("/directory/{NEAREST}")]);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn list_after_the_end_of_the_second_says_whether_the_nearest_is_alone() {
+    fn list_after_the_second_ends_shows_whether_the_nearest_is_alone() {
         let mut heard = expecting(second());
         assert_eq!(end(&mut heard, SECOND), None);
         assert!(!is_told(&mut heard, &["lock-0000000006", OWN, NEAREST]));

@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn directories_used_least_lately_go_first() {
+    fn least_recently_used_directories_go_first() {
         let following = Following::default();
         let path = |number: usize| LockPath::parse(&format!("/of-many/{number}")).unwrap();
         let add = |number| following.0.lock().get_or_add(&path(number)).unwrap().made;

@@ -15,12 +15,12 @@ use crate::seam::said;
 use crate::source::{Place, Source, sources};
 
 #[test]
-fn files_of_the_client_use_no_higher_layer_and_no_circle() {
+fn client_files_use_no_higher_layer_and_no_cycle() {
     check("zookeeper/src");
 }
 
 #[test]
-fn files_of_the_library_use_no_higher_layer_and_no_circle() {
+fn library_files_use_no_higher_layer_and_no_cycle() {
     check("src");
 }
 
@@ -313,7 +313,7 @@ fn problems_of(table: &str, files: &[(&str, &[&str])]) -> Vec<String> {
 }
 
 #[test]
-fn arrows_upwards_circles_and_missing_files_are_found() {
+fn checker_finds_upward_imports_cycles_and_missing_files() {
     let table =
         "| top | `a` `b` | |\n| low | `c/`: `d`, `e` | |\n| beside all of these | `f` | |\n";
     let files: &[(&str, &[&str])] = &[
@@ -343,7 +343,7 @@ fn arrows_upwards_circles_and_missing_files_are_found() {
 }
 
 #[test]
-fn paths_lead_to_the_file_that_has_the_item() {
+fn paths_resolve_to_the_file_with_the_item() {
     let modules = [
         ("", "lib", "mod a; mod b; mod c; pub use b::Item;"),
         ("a", "a", "use crate::c; use log::log;"),

@@ -105,7 +105,7 @@ fn problem(file: &Path, page: &Page, target: &str) -> Option<String> {
 }
 
 #[test]
-fn no_page_shows_brackets_on_a_forge_and_all_links_between_files_lead_somewhere() {
+fn links_between_files_resolve_and_render_on_a_forge() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut problems = Vec::new();
     let (mut files, mut links) = (0, 0);
@@ -127,7 +127,7 @@ fn no_page_shows_brackets_on_a_forge_and_all_links_between_files_lead_somewhere(
 
 /// rustdoc takes a path to a file as it is, and says nothing.
 #[test]
-fn by_rustdoc_no_link_of_the_guide_leads_to_a_file() {
+fn rustdoc_links_of_the_guide_lead_to_no_file() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let definitions = text(&root.join(FOR_RUSTDOC));
     let (mut problems, mut used) = (Vec::new(), BTreeSet::new());

@@ -33,12 +33,12 @@ use zoolock::{
 const BLESS: &str = "ZOOLOCK_BLESS";
 
 #[test]
-fn the_public_api_is_the_one_in_the_list() {
+fn public_api_matches_the_list() {
     compare(".");
 }
 
 #[test]
-fn the_public_api_of_the_client_is_the_one_in_the_list() {
+fn public_api_of_the_client_matches_the_list() {
     compare("zookeeper");
 }
 
@@ -77,7 +77,7 @@ fn lines(text: &str) -> BTreeSet<&str> {
 }
 
 #[test]
-fn all_but_the_guards_of_a_thread_go_from_thread_to_thread() {
+fn all_types_except_thread_guards_are_send() {
     fn goes<T: Send + Sync + 'static>() {}
     fn is_seen<T: Sync + 'static>() {}
     goes::<(Client, ClientBuilder, Acl, LockOptions)>();
@@ -94,7 +94,7 @@ fn all_but_the_guards_of_a_thread_go_from_thread_to_thread() {
 
 /// A service that catches panics of its handlers keeps its locks outside of them.
 #[test]
-fn everything_may_cross_catch_unwind() {
+fn all_types_may_cross_catch_unwind() {
     fn unwinds<T: UnwindSafe + RefUnwindSafe>() {}
     unwinds::<(Client, ClientBuilder, Acl, LockOptions)>();
     unwinds::<(DistributedLock, DistributedReentrantLock, EphemeralLock)>();

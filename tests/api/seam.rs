@@ -60,7 +60,7 @@ const EXEMPT: [(&str, &str); 7] = [
 ];
 
 #[test]
-fn only_the_seam_asks_the_operating_system() {
+fn only_the_seam_calls_the_operating_system() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut needless = BTreeMap::from(EXEMPT);
     let (mut modules, mut wrong) = (0, Vec::new());
@@ -222,7 +222,7 @@ impl VisitMut for Built {
 }
 
 #[test]
-fn whatever_is_asked_past_the_seam_is_found() {
+fn checker_finds_calls_past_the_seam() {
     let asking = [
         "use std::thread;",
         "use std::{sync::Arc, thread::{self, JoinHandle}};",

@@ -22,7 +22,7 @@ const SECTIONS: [&str; 5] =
     ["Guarantees", "Fairness", "When the session dies", "Errors", "Example"];
 
 #[test]
-fn every_lock_type_tells_the_same_things_in_the_same_order() {
+fn docs_of_every_lock_type_have_the_same_sections() {
     let modules = modules(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
     for lock in LOCKS {
         let is_it = |item: &&Item| name(item).as_deref() == Some(lock);

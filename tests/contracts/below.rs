@@ -1,4 +1,4 @@
-//! All locks below a path: which are found, in what order, and what it takes.
+//! `Client::locks_below`: which locks it finds, in what order, and at what cost.
 
 use zoolock::{Contender, EphemeralLock, Error, Kind, Result};
 use zoolock_test_support::{Op, fresh_path, shared_probe};
@@ -13,7 +13,7 @@ use crate::contenders::look;
 
 const UUID: &str = "01234567-89ab-cdef-0123-456789abcdef";
 
-/// Each path that has an answer, prints them.
+/// Prints and returns the path of each result.
 #[track_caller]
 fn paths(root: &str, found: &[Result<Vec<Contender>>]) -> Vec<String> {
     let path = |found: &Result<Vec<Contender>>| match found {
@@ -32,7 +32,7 @@ fn brief(found: &Result<Vec<Contender>>) -> Vec<(Kind, bool)> {
 }
 
 #[test]
-fn locks_of_all_kinds_are_found_in_the_order_of_the_tree_and_nothing_else_is() {
+fn locks_below_finds_every_kind_of_lock_in_tree_order() {
     let (client, root, probe) = (client(), fresh_path("below"), shared_probe().unwrap());
     let at = |name: &str| format!("{root}/{name}");
     let _held = lock_of(&client, &at("a")).acquire().unwrap();
@@ -47,11 +47,11 @@ fn locks_of_all_kinds_are_found_in_the_order_of_the_tree_and_nothing_else_is() {
     let some = permits.acquire(2).unwrap();
     let more = waiting_with_the_turn(&permits, 1);
     let _single = EphemeralLock::new(&client, at("single")).unwrap().acquire().unwrap();
-    // Kazoo's.
+    // Kazoo's name.
     probe.create_all(&at("theirs")).unwrap();
     let theirs = at("theirs/0123456789abcdef0123456789abcdef__lock__0000000000");
     probe.create(&theirs, b"them", true, false).unwrap();
-    // No locks: a free one, a member of a group, folders that have the names of a semaphore's.
+    // These are no locks: a free one, a group member, and folders named like those of a semaphore.
     drop(lock_of(&client, &at("free")).acquire().unwrap());
     probe.create(&at("member"), b"10.0.0.1:80", true, false).unwrap();
     let _among_others = lock_of(&client, &at("service/locks/x")).acquire().unwrap();
@@ -71,7 +71,7 @@ fn locks_of_all_kinds_are_found_in_the_order_of_the_tree_and_nothing_else_is() {
     assert_eq!(paths(&root, &found), expected);
     for (found, path) in found.iter().zip(expected) {
         let contenders = look(path, client.contenders(&at(&path[1..])));
-        // What is below a lock is none of its contenders.
+        // Nodes below a lock are not its contenders.
         let contenders: Vec<_> =
             contenders.into_iter().filter(|one| one.kind != Kind::Foreign).collect();
         assert_eq!(found.as_ref().unwrap(), &contenders);
@@ -81,12 +81,12 @@ fn locks_of_all_kinds_are_found_in_the_order_of_the_tree_and_nothing_else_is() {
     let permits = [(Kind::Permit, true), (Kind::Permit, true), (Kind::Permit, false)];
     assert_eq!(brief(&found[4])[..3], permits);
 
-    // A lock is at itself, and all of this is below the root, too.
+    // The walk includes the lock at its root, and "/" is a valid root.
     let itself: Vec<_> = client.locks_below(&at("a")).unwrap().collect();
     assert_eq!(paths(&root, &itself), ["/a", "/a/b"]);
     let single: Vec<_> = client.locks_below(&at("single")).unwrap().collect();
     assert_eq!(paths(&root, &single), ["/single"]);
-    // Those of all tests, some of which may not be read. It takes a busy machine too long now and then.
+    // These are the locks of all tests, and some are unreadable. On a busy machine the walk may time out.
     let is_denied = |found: &Result<_>| matches!(found, Err(Error::Denied { .. }));
     let below_all = || client.locks_below("/")?.filter(|found| !is_denied(found)).collect();
     let all: Vec<_> = answered(below_all).unwrap();
@@ -98,7 +98,7 @@ fn locks_of_all_kinds_are_found_in_the_order_of_the_tree_and_nothing_else_is() {
 }
 
 #[test]
-fn nothing_below_is_no_lock_and_what_cannot_be_a_path_is_invalid() {
+fn locks_below_finds_no_locks_where_there_are_none() {
     let (client, root) = (client(), fresh_path("nothing-below"));
     assert_eq!(client.locks_below(&root).unwrap().count(), 0, "there is nothing");
     shared_probe().unwrap().create_all(&format!("{root}/a/b")).unwrap();
@@ -113,7 +113,7 @@ fn nothing_below_is_no_lock_and_what_cannot_be_a_path_is_invalid() {
 }
 
 #[test]
-fn what_may_not_be_read_is_named_and_the_rest_is_found() {
+fn locks_below_names_unreadable_paths_and_finds_the_rest() {
     let (client, root) = (client(), fresh_path("denied-below"));
     let boss = shared_probe().unwrap();
     boss.add_auth("digest", b"boss:secret").unwrap();
@@ -138,7 +138,7 @@ fn what_may_not_be_read_is_named_and_the_rest_is_found() {
 }
 
 #[test]
-fn what_vanishes_meanwhile_is_left_out() {
+fn locks_below_omits_locks_that_vanish_during_the_walk() {
     let (proxy, root) = (shared_proxy(), fresh_path("vanishing"));
     let at = |name: &str| format!("{root}/{name}");
     let holds = client();
@@ -151,7 +151,7 @@ fn what_vanishes_meanwhile_is_left_out() {
         .unwrap()
     });
     let looking = client_of(&proxy.connect_string(), SESSION);
-    // Its list has been made, and is read when all that is in it has gone.
+    // The walk has this list, and reads its nodes after they are gone.
     let listing = proxy.on(Op::GetChildren).path_contains(&at("seen")).hold_answer();
     let top = root.clone();
     let found = Task::spawn(move || looking.locks_below(&top).unwrap().collect::<Vec<_>>());
@@ -163,13 +163,13 @@ fn what_vanishes_meanwhile_is_left_out() {
     assert_eq!(paths(&root, &found), ["/a/stays"]);
 }
 
-/// Drops it when it is called.
+/// Returns a function that drops `held`.
 fn drop_later<T: Send + 'static>(held: T) -> Box<dyn FnOnce() + Send> {
     Box::new(move || drop(held))
 }
 
 #[test]
-fn a_thousand_locks_cost_a_list_and_a_read_each_and_a_deep_path_comes_to_an_end() {
+fn walk_of_a_thousand_locks_costs_one_list_and_one_read_each() {
     let (client, root, probe) = (client(), fresh_path("many-below"), shared_probe().unwrap());
     for number in 0..1000 {
         let path = format!("{root}/{}/{number}", number % 30);
@@ -184,14 +184,14 @@ fn a_thousand_locks_cost_a_list_and_a_read_each_and_a_deep_path_comes_to_an_end(
     let requests = client.stats().requests - before;
     println!("{} locks by {requests} requests after {:?}", found.len(), begun.elapsed());
     assert_eq!(found.len(), 1001);
-    // Directories, locks twice, and heartbeats.
+    // One list for each directory, two requests for each lock, and a few heartbeats.
     assert!((2332..2400).contains(&requests), "{requests} requests");
     let parts = |path: &str| path.split('/').map(str::to_owned).collect::<Vec<_>>();
     assert!(found.is_sorted_by_key(|contenders| parts(&contenders[0].path)));
 }
 
 #[test]
-fn queues_of_thousands_are_whole() {
+fn locks_below_returns_queues_of_thousands_whole() {
     let (client, root, probe) = (client(), fresh_path("long-below"), shared_probe().unwrap());
     for lock in 0..3 {
         let path = format!("{root}/{lock}");
@@ -207,7 +207,7 @@ fn queues_of_thousands_are_whole() {
 }
 
 #[test]
-fn a_cut_is_the_last_that_is_told() {
+fn cut_ends_the_walk_with_an_error() {
     let (proxy, root) = (shared_proxy(), fresh_path("cut-below"));
     let _held = lock_of(&client(), &format!("{root}/a")).acquire().unwrap();
     let looking = client_of(&proxy.connect_string(), SESSION);

@@ -1,4 +1,4 @@
-//! Hosts, settings and credentials with which there is no connection.
+//! Hosts, settings and credentials that do not lead to a connection.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use zoolock_test_support::{connect_string, fresh_path, shared_probe};
 
 use common::{SESSION, SOON, Task, client_of, connected, in_time, shared_address, shared_proxy};
 
-/// Connects, which must fail within the connect timeout.
+/// Expects the connect to fail within the connect timeout.
 fn refused(builder: ClientBuilder, timeout: Duration) -> Error {
     let what = format!("{builder:?}");
     let slack = Duration::from_secs(2);
@@ -33,7 +33,7 @@ fn cannot_connect(hosts: &str, error: &Error) {
 }
 
 #[test]
-fn host_lists_that_make_no_sense_are_refused() {
+fn invalid_host_lists_are_refused() {
     for hosts in [
         "",
         " ",
@@ -63,7 +63,7 @@ fn host_lists_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn settings_that_make_no_sense_are_refused() {
+fn invalid_settings_are_refused() {
     let builder = || Client::builder("127.0.0.1:1");
     let day = Duration::from_secs(24 * 60 * 60);
     for timeout in [Duration::ZERO, Duration::from_nanos(1), day * 25, Duration::MAX] {
@@ -84,7 +84,7 @@ fn settings_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn an_acl_that_the_server_refuses_is_an_invalid_argument() {
+fn acl_refused_by_the_server_is_an_invalid_argument() {
     let acl = Acl::none().and("digest", "nobody", Permissions::ALL);
     let client = connected(Client::builder(&connect_string()).acl(acl));
     let path = fresh_path("refused-acl");
@@ -94,7 +94,7 @@ fn an_acl_that_the_server_refuses_is_an_invalid_argument() {
 }
 
 #[test]
-fn unknown_credentials_are_said_when_connecting() {
+fn unknown_credentials_fail_the_connect() {
     for (scheme, secret) in [("no-such-scheme", "secret"), ("", "secret")].repeat(10) {
         let builder = Client::builder(&connect_string()).auth(scheme, secret);
         let error = refused(builder, SOON);
@@ -108,7 +108,7 @@ fn unknown_credentials_are_said_when_connecting() {
 }
 
 #[test]
-fn a_chroot_that_has_to_exist_is_not_made() {
+fn existing_chroot_is_required_and_not_created() {
     let (probe, chroot) = (shared_probe().unwrap(), fresh_path("existing-chroot"));
     let hosts = format!("{}{chroot}", connect_string());
     let builder = |hosts: &str| Client::builder(hosts).existing_chroot(true);
@@ -125,7 +125,7 @@ fn a_chroot_that_has_to_exist_is_not_made() {
 }
 
 #[test]
-fn a_secret_is_never_printed() {
+fn debug_output_contains_no_secret() {
     let builder = Client::builder(&connect_string()).auth("digest", "joe:hunter2");
     assert!(!format!("{builder:?}").contains("hunter2"), "{builder:?}");
     let client = connected(builder);
@@ -133,7 +133,7 @@ fn a_secret_is_never_printed() {
 }
 
 #[test]
-fn hosts_that_are_not_there_are_an_error_in_time() {
+fn unreachable_hosts_fail_the_connect_in_time() {
     let proxy = shared_proxy();
     proxy.refuse(true);
     let hosts = proxy.connect_string();
@@ -147,7 +147,7 @@ fn hosts_that_are_not_there_are_an_error_in_time() {
 }
 
 #[test]
-fn servers_that_are_not_zookeeper_are_an_error_in_time() {
+fn servers_other_than_zookeeper_fail_the_connect_in_time() {
     let timeout = Duration::from_secs(2);
     let serve = |answer: fn(TcpStream) -> io::Result<()>| -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -170,7 +170,7 @@ fn servers_that_are_not_zookeeper_are_an_error_in_time() {
             stream.write_all(&[0xff; 4096])?;
         }
     });
-    // A frame of the right length, of zeros: a session that was refused.
+    // A frame of the right length, filled with zeros, refuses the session.
     let zeros = serve(|mut stream| {
         let mut frame = vec![0; 4 + 37];
         frame[3] = 37;
@@ -185,14 +185,14 @@ fn servers_that_are_not_zookeeper_are_an_error_in_time() {
             });
         }
     });
-    // One of them in a list does no harm.
+    // A list with one good server still connects.
     let hosts = format!("{http},{closing},{silent},{endless},{zeros},{}", connect_string());
     let client = client_of(&hosts, SESSION);
     assert_eq!(client.state(), ClientState::Connected);
 }
 
 #[test]
-fn an_ipv6_address_is_connected_to() {
+fn client_connects_to_an_ipv6_address() {
     let Ok(listener) = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)) else {
         println!("no IPv6 here");
         let error = refused(Client::builder("[::1]:1"), Duration::from_secs(3));

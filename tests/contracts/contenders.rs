@@ -1,5 +1,4 @@
-//! Who holds a lock and who waits for it, as somebody sees it who looks from outside: what `every` does
-//! not say.
+//! `Client::contenders`: holders and waiters as a third party sees them. The module `every` has the rest.
 
 use std::time::{Duration, SystemTime};
 
@@ -18,7 +17,7 @@ use common::{
 const UUID: &str = "01234567-89ab-cdef-0123-456789abcdef";
 const HEX: &str = "0123456789abcdef0123456789abcdef";
 
-/// Prints them, for whoever reads a failed test.
+/// Prints and unwraps the contenders, so that a failed test shows them.
 #[track_caller]
 pub(crate) fn look(what: &str, seen: Result<Vec<Contender>>) -> Vec<Contender> {
     let seen = seen.unwrap_or_else(|error| panic!("{what}: {error:?}"));
@@ -29,13 +28,13 @@ pub(crate) fn look(what: &str, seen: Result<Vec<Contender>>) -> Vec<Contender> {
     seen
 }
 
-/// A client that its nodes name.
+/// A client with this identity.
 pub(crate) fn client_called(identity: &str) -> Client {
     let builder = Client::builder(&connect_string()).session_timeout(SESSION);
     connected(builder.identity(identity))
 }
 
-/// The full path of its node.
+/// The full path of a contender's node.
 pub(crate) fn znode(contender: &Contender) -> String {
     match contender.node.as_str() {
         "" => contender.path.clone(),
@@ -43,7 +42,7 @@ pub(crate) fn znode(contender: &Contender) -> String {
     }
 }
 
-/// The token is that of the node itself, so not for a read under a write.
+/// Expects the token to be that of the contender's node. A downgraded read has another one.
 #[track_caller]
 pub(crate) fn is_as_the_server_says(contender: &Contender) {
     let stat = stat(&znode(contender));
@@ -54,7 +53,7 @@ pub(crate) fn is_as_the_server_says(contender: &Contender) {
     assert_ne!(contender.session, 0);
 }
 
-/// Kind, and whether it holds.
+/// Each contender's kind, and whether it holds.
 fn brief(seen: &[Contender]) -> Vec<(Kind, bool)> {
     seen.iter().map(|one| (one.kind, one.holds)).collect()
 }
@@ -64,7 +63,7 @@ fn identities(seen: &[Contender]) -> Vec<Option<&str>> {
 }
 
 #[test]
-fn an_identity_may_be_anything_of_16_kib_but_a_request() {
+fn identity_is_any_text_up_to_16_kib_except_a_request() {
     let (client, path) = (client(), fresh_path("identities"));
     let longest = "x".repeat(16 * 1024);
     for identity in
@@ -95,11 +94,11 @@ fn an_identity_may_be_anything_of_16_kib_but_a_request() {
 }
 
 #[test]
-fn nodes_of_other_libraries_are_shown_in_one_order_and_strangers_last() {
+fn contenders_lists_nodes_of_other_libraries_and_strangers_last() {
     let (client, path, probe) = (client(), fresh_path("mixed"), shared_probe().unwrap());
     probe.create_all(&path).unwrap();
     let made = [
-        // Kazoo, an older .NET recipe, go-zookeeper, Curator, the recipe's text.
+        // Names of Kazoo, an older .NET recipe, go-zookeeper, Curator and the text of the recipe.
         (format!("{HEX}__rlock__0000000003"), Kind::Read, true),
         (format!("_c_{UUID}-__READ__0000000004"), Kind::Read, true),
         ("lock-0000000005".to_owned(), Kind::Exclusive, false),
@@ -139,7 +138,7 @@ fn nodes_of_other_libraries_are_shown_in_one_order_and_strangers_last() {
 }
 
 #[test]
-fn node_data_of_any_kind_are_no_error() {
+fn contenders_accepts_any_node_data() {
     let (client, path, probe) = (client(), fresh_path("data"), shared_probe().unwrap());
     probe.create_all(&path).unwrap();
     let long = "x".repeat(500 * 1000);
@@ -156,7 +155,7 @@ fn node_data_of_any_kind_are_no_error() {
     for (number, (data, identity)) in data.iter().enumerate() {
         let node = format!("{path}/_c_{UUID}-lock-{number:010}");
         probe.create(&node, data, true, false).unwrap();
-        // As a single node, too.
+        // The same as a single node.
         let single = fresh_path("single");
         probe.create(&single, data, true, false).unwrap();
         let seen = client.contenders(&single).unwrap();
@@ -172,7 +171,7 @@ fn node_data_of_any_kind_are_no_error() {
 }
 
 #[test]
-fn nothing_there_is_nobody_and_what_cannot_be_a_path_is_invalid_without_a_request() {
+fn contenders_is_empty_without_nodes_and_refuses_invalid_paths() {
     let (client, path) = (client(), fresh_path("nothing"));
     let before = client.stats().requests;
     for path in ["", "/", "a", "/a/", "/a//b", "/a/..", "/zookeeper", "/a\0"] {
@@ -195,7 +194,7 @@ fn nothing_there_is_nobody_and_what_cannot_be_a_path_is_invalid_without_a_reques
 }
 
 #[test]
-fn below_a_chroot_paths_are_those_of_the_client() {
+fn contender_paths_are_relative_to_the_chroot() {
     let root = fresh_path("chroot");
     let below = client_of(&format!("{}{root}", connect_string()), SESSION);
     let guard = lock_of(&below, "/a").acquire().unwrap();
@@ -214,13 +213,13 @@ fn below_a_chroot_paths_are_those_of_the_client() {
 }
 
 #[test]
-fn without_permission_it_is_denied() {
+fn contenders_is_denied_without_permission() {
     let boss = shared_probe().unwrap();
     boss.add_auth("digest", b"boss:secret").unwrap();
     let (path, above) = (fresh_path("denied"), fresh_path("denied-child"));
     boss.create_all(&above).unwrap();
     boss.create_with_acl(&path, b"", &[(31, "auth", ""), (30, "world", "anyone")]).unwrap();
-    // A contender that may not be read.
+    // A contender that the client may not read.
     boss.create_with_acl(&format!("{above}/lock-0000000001"), b"", &[(31, "auth", "")]).unwrap();
     for path in [path, above] {
         let seen = client().contenders(&path);
@@ -235,7 +234,7 @@ fn is_disconnected(seen: &Result<Vec<Contender>>, path: &str) {
 }
 
 #[test]
-fn without_a_connection_it_is_disconnected_within_a_session_timeout() {
+fn contenders_fails_within_a_session_timeout_of_a_disconnect() {
     const SHORT: Duration = Duration::from_secs(2);
     let (proxy, path) = (shared_proxy(), fresh_path("disconnected"));
     let [client, patient] =
@@ -246,7 +245,7 @@ fn without_a_connection_it_is_disconnected_within_a_session_timeout() {
     is_disconnected(&asks(), &path);
     proxy.cut_off();
     is_disconnected(&asks(), &path);
-    // It waits for a connection.
+    // This call waits for a connection.
     let (waits, at) = (patient.clone(), path.clone());
     let waiting = Task::spawn_blocked(move || waits.contenders(&at));
     proxy.restore();
@@ -256,7 +255,7 @@ fn without_a_connection_it_is_disconnected_within_a_session_timeout() {
 }
 
 #[test]
-fn a_cut_or_a_close_while_it_reads_ends_it_at_once() {
+fn cut_or_close_ends_contenders_at_once() {
     for close in [true, false] {
         let ((proxy, looking), path) =
             (behind_a_proxy(Duration::from_secs(60)), fresh_path("cut-while-reading"));
@@ -282,7 +281,7 @@ fn a_cut_or_a_close_while_it_reads_ends_it_at_once() {
 }
 
 #[test]
-fn a_semaphore_shows_its_permits_and_who_waits_behind_them_and_hides_nobody_for_a_stranger() {
+fn semaphore_shows_its_permits_and_then_its_waiters() {
     let clients = ["a", "b", "c"].map(client_called);
     let path = fresh_path("semaphore");
     let own = clients.each_ref().map(|client| semaphore(client, &path, 3));
@@ -316,11 +315,11 @@ fn a_semaphore_shows_its_permits_and_who_waits_behind_them_and_hides_nobody_for_
 }
 
 #[test]
-fn a_permit_that_was_granted_is_held_though_its_client_waits_for_more() {
+fn granted_permit_stays_held_while_its_client_waits_for_more() {
     let ([others, own], path) = ([client(), client()], fresh_path("semaphore-own"));
     let first = semaphore(&others, &path, 2);
     let held = [first.acquire(1).unwrap(), first.acquire(1).unwrap()];
-    // Somebody has the turn; behind it two objects of one client queue.
+    // One object has the turn, and two objects of one client queue behind it.
     let waits = |client, turns| {
         let waiting = acquiring(&semaphore(client, &path, 2), 1);
         await_turns(&path, turns);

@@ -1,4 +1,4 @@
-//! `ClientBuilder::observer`: each call and each hold is told once, as what it was.
+//! `ClientBuilder::observer`: it hears of each call and each hold once.
 
 mod calling_back;
 mod on_the_server;
@@ -34,12 +34,12 @@ struct Told {
     lock: LockKind,
     name: String,
     what: What,
-    /// Waited or held.
+    /// How long the call waited or the hold lasted.
     time: Duration,
     queue: Option<usize>,
 }
 
-/// Writes down what it is told.
+/// Records all reports.
 #[derive(Debug, Clone, Default)]
 struct Notes(Arc<Mutex<Vec<Told>>>);
 
@@ -73,7 +73,7 @@ impl Notes {
         self.0.lock().unwrap().push(Told { lock, name, what, time, queue });
     }
 
-    /// All that was told since the last call.
+    /// Takes all reports since the last call.
     fn take(&self) -> Vec<Told> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
@@ -82,7 +82,7 @@ impl Notes {
         self.0.lock().unwrap().iter().filter(|told| is_it(told)).count()
     }
 
-    /// What was told since the last look, which must be this, and of this name.
+    /// Takes the reports since the last call, and expects these, with this name.
     #[track_caller]
     fn were(&self, name: &str, expected: &[What]) -> Vec<Told> {
         let told = self.take();
@@ -103,7 +103,7 @@ fn observed_by(observer: impl Observer + 'static) -> Client {
     connected(builder.observer(observer))
 }
 
-/// A client that is observed, and an object of it that is named after its subject.
+/// An observed client, and an object named after its subject.
 fn observed(subject: Subject, path: &str) -> (Notes, Client, Object) {
     let notes = Notes::default();
     let client = observed_by(notes.clone());
@@ -111,7 +111,7 @@ fn observed(subject: Subject, path: &str) -> (Notes, Client, Object) {
     (notes, client, object)
 }
 
-/// What it is told of as.
+/// The kind that the observer should report.
 fn kind_of(subject: Subject) -> LockKind {
     match subject.name.split(',').next().unwrap() {
         "exclusive" | "several" => LockKind::Exclusive,
@@ -124,13 +124,13 @@ fn kind_of(subject: Subject) -> LockKind {
     }
 }
 
-/// So many times.
+/// The same report `count` times.
 fn times(what: What, count: usize) -> Vec<What> {
     vec![what; count]
 }
 
 #[test]
-fn observer_gets_the_times_of_each_turn() {
+fn observer_gets_the_times_of_each_hold() {
     every_subject_that(Subject::is_free_with_its_unlock, |subject| {
         let (notes, _client, object) = observed(subject, &fresh_path("turn-told"));
         let each = subject.nodes_of_one();
@@ -169,7 +169,7 @@ fn observer_gets_the_times_of_each_turn() {
 }
 
 #[test]
-fn calls_that_get_nothing_are_told_with_their_reason_and_who_was_ahead() {
+fn observer_hears_why_a_call_failed_and_how_many_were_ahead() {
     every_subject(|subject| {
         let path = fresh_path("not-acquired");
         let (notes, client, object) = observed(subject, &path);
@@ -177,7 +177,7 @@ fn calls_that_get_nothing_are_told_with_their_reason_and_who_was_ahead() {
         let rival = subject.rival(&others, &path);
         rival.lock().unwrap();
         assert!(!object.try_lock().unwrap());
-        // Who only tries permits does not queue.
+        // A try for permits does not queue.
         let ahead = (kind_of(subject) != LockKind::Semaphore).then_some(1);
         assert_eq!(notes.were(subject.name, &[Busy])[0].queue, ahead);
 
@@ -185,11 +185,11 @@ fn calls_that_get_nothing_are_told_with_their_reason_and_who_was_ahead() {
         assert!(!object.try_lock_for(BRIEFLY).unwrap());
         let took = begun.elapsed();
         let told = &notes.were(subject.name, &[TimedOut])[0];
-        // Its deadline was there before the call began.
+        // The deadline was computed before the call began.
         assert!((BRIEFLY / 2..=took).contains(&told.time), "{told:?} of {took:?}");
         assert!(told.queue.is_some() && (ahead.is_none() || told.queue == ahead), "{told:?}");
 
-        // What that has left is deleted in the background.
+        // The failed call's node is deleted in the background.
         subject.await_nodes(&path, subject.nodes_of_one());
         let waiting = object.clone();
         let waiting = Task::spawn(move || waiting.lock());
@@ -208,24 +208,24 @@ fn calls_that_get_nothing_are_told_with_their_reason_and_who_was_ahead() {
 }
 
 #[test]
-fn a_loss_is_told_once_also_to_those_who_never_unlock() {
+fn observer_hears_of_each_loss_once_without_an_unlock() {
     every_subject(|subject| {
         let path = fresh_path("loss-told");
         let (notes, client, object) = observed(subject, &path);
         object.lock().unwrap();
         notes.were(subject.name, &times(What::Acquired, subject.nodes_of_one()));
         let hold = object.hold();
-        // Watched from now on.
+        // From here on the client watches the node.
         let _asked = hold.revocation().unwrap();
         shared_probe().unwrap().delete(&subject.node_of(&hold)).unwrap();
         notes.await_count(1);
         notes.were(subject.name, &[What::Lost(LossReason::NodeDeleted)]);
         assert!(object.unlock().is_err());
-        // Of several the others were held.
+        // The other members of a multi-lock were released as usual.
         notes.were(subject.name, &times(Released, subject.nodes_of_one() - 1));
         assert_eq!(client.stats().holds_lost, 1);
 
-        // Its node deleted while nobody looks, the unlock finds out, if it asks for the answer.
+        // Nobody watches this node, so only an unlock that waits for its answer notices the deletion.
         if subject.goes_with_its_unlock() {
             object.lock().unwrap();
             notes.take();
@@ -237,7 +237,7 @@ fn a_loss_is_told_once_also_to_those_who_never_unlock() {
             assert_eq!(told.len(), subject.nodes_of_one());
             told.retain(|told| told.what == What::Lost(LossReason::NodeDeleted));
             assert_eq!(told.len(), usize::from(ends));
-            // Also by one that does not wait for the answer.
+            // The loss counts even for an unlock that does not wait for the answer.
             wait_until("the loss is counted", SOON, || client.stats().holds_lost == 2);
         }
 
@@ -252,7 +252,7 @@ fn a_loss_is_told_once_also_to_those_who_never_unlock() {
 }
 
 #[test]
-fn the_line_of_a_loss_in_the_log_has_the_lock_and_the_reason_as_keys() {
+fn log_line_of_a_loss_has_the_lock_and_the_reason_as_keys() {
     let (client, path) = (client(), fresh_path("loss-keys"));
     warnings_with_keys(&path);
     let lock = lock_of(&client, &path);
@@ -271,7 +271,7 @@ fn the_line_of_a_loss_in_the_log_has_the_lock_and_the_reason_as_keys() {
 }
 
 #[test]
-fn entering_again_is_not_told() {
+fn observer_hears_nothing_of_a_nested_entry() {
     every_subject_that(Subject::is_a_threads, |subject| {
         let (notes, _client, object) = observed(subject, &fresh_path("entered-again"));
         for round in 0..3 {
@@ -288,7 +288,7 @@ fn entering_again_is_not_told() {
 }
 
 #[test]
-fn each_thread_that_it_is_left_to_is_told() {
+fn observer_hears_of_every_thread_in_a_local_handoff() {
     const THREADS: usize = 4;
     const TURNS: usize = 25;
     every_subject_that(Subject::has_a_first_level, |subject| {
@@ -312,7 +312,7 @@ fn each_thread_that_it_is_left_to_is_told() {
 }
 
 #[test]
-fn who_queues_behind_others_is_told_how_many_there_were() {
+fn observer_hears_how_many_were_ahead_of_a_waiter() {
     let (path, others) = (fresh_path("queue-told"), client());
     let holder = DistributedLock::new(&others, &path).unwrap().acquire().unwrap();
     let notes = Notes::default();
@@ -336,7 +336,7 @@ fn who_queues_behind_others_is_told_how_many_there_were() {
 }
 
 #[test]
-fn permits_that_are_taken_together_are_one_hold_and_their_turn_is_none() {
+fn observer_counts_permits_taken_together_as_one_hold() {
     let notes = Notes::default();
     let client = observed_by(notes.clone());
     let options = LockOptions::new().name("licences");

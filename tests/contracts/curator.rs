@@ -1,16 +1,16 @@
-//! What Apache Curator tests of its lock recipes (`curator-recipes`, package `locks`, as of 5.9),
-//! and which test here covers the same behaviour, or why none does.
+//! The tests of Apache Curator's lock recipes (`curator-recipes`, package `locks`, as of 5.9). Each has a
+//! counterpart here or a reason why not.
 
 use std::fs;
 use std::path::Path;
 
-/// Curator's class and test, and the tests here, or a sentence that says why there is none.
+/// Curator's class and test, and the tests here or a sentence that says why there is none.
 const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
-    // ---- InterProcessMutex, and what it shares with InterProcessSemaphoreMutex
+    // InterProcessMutex, and what it shares with InterProcessSemaphoreMutex
     (
         "TestInterProcessMutexBase",
         "testLocker",
-        &["every::granting::locker_holds_any_lock_until_it_is_dropped"],
+        &["every::granting::locker_holds_any_lock_until_its_drop"],
     ),
     (
         "TestInterProcessMutexBase",
@@ -25,14 +25,12 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessMutexBase",
         "testContainerCleanup",
-        &[
-            "directories::every_directory_that_a_lock_makes_is_a_container_and_made_again_when_it_is_gone",
-        ],
+        &["directories::lock_creates_its_directories_as_containers_and_recreates_them"],
     ),
     (
         "TestInterProcessMutexBase",
         "testWithNamespace",
-        &["every::places::everything_is_below_the_chroot_which_is_made_or_at_the_root"],
+        &["every::places::client_creates_its_chroot_and_all_nodes_below_it"],
     ),
     (
         "TestInterProcessMutexBase",
@@ -42,7 +40,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessMutexBase",
         "testReentrant2Threads",
-        &["every::excluding::of_clients_objects_and_threads_never_two_are_inside"],
+        &["every::excluding::clients_objects_and_threads_exclude_each_other"],
     ),
     (
         "TestInterProcessMutexBase",
@@ -52,7 +50,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessMutexBase",
         "test2Clients",
-        &["every::order::clients_come_in_in_the_order_of_their_arrival"],
+        &["every::order::clients_enter_in_order_of_arrival"],
     ),
     (
         "TestInterProcessMutex",
@@ -62,9 +60,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessMutex",
         "testRevoking",
-        &[
-            "every::outside::a_revoke_reaches_the_hold_that_is_meant_whenever_it_listens_and_ends_with_it",
-        ],
+        &["every::outside::revoke_reaches_its_hold_whenever_the_hold_listens"],
     ),
     (
         "TestInterProcessMutex",
@@ -74,23 +70,27 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestLockInternals",
         "testAttemptLockFailedException",
-        &["faults::garbled::a_create_answered_with_an_error_that_proves_nothing_leaves_no_node"],
+        &["faults::garbled::create_with_an_inconclusive_error_leaves_no_node"],
     ),
     (
         "TestLockInternals",
         "testNodeDeletedCleanlyWithFaults",
-        &["faults::garbled::a_deletion_that_the_server_gave_up_on_is_repeated"],
+        &["faults::garbled::deletion_abandoned_by_the_server_is_repeated"],
     ),
-    ("TestLockACLs", "testLockACLs", &["every::places::nodes_and_directories_get_the_clients_acl"]),
+    (
+        "TestLockACLs",
+        "testLockACLs",
+        &["every::places::nodes_and_directories_get_the_acl_of_the_client"],
+    ),
     (
         "TestLockACLs",
         "testACLsCreatingParents",
         &[
-            "every::places::nodes_and_directories_get_the_clients_acl",
-            "every::places::an_ancestor_that_lets_nobody_create_is_no_obstacle_where_nothing_has_to_be_made_in_it",
+            "every::places::nodes_and_directories_get_the_acl_of_the_client",
+            "every::places::closed_ancestor_matters_only_where_a_node_must_be_created",
         ],
     ),
-    // ---- InterProcessSemaphoreMutex: a mutex that any thread may unlock
+    // InterProcessSemaphoreMutex: a mutex that any thread may unlock
     (
         "TestInterProcessSemaphoreMutex",
         "testReentrant",
@@ -99,66 +99,64 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessSemaphoreMutex",
         "testReentrant2Threads",
-        &["every::owning::any_thread_sees_and_unlocks_a_hold_of_the_object"],
+        &["every::owning::every_thread_sees_and_unlocks_a_hold_of_the_object"],
     ),
     (
         "TestInterProcessSemaphoreMutex",
         "testReentrantSingleLock",
         &["!Curator skips it, as above."],
     ),
-    // ---- InterProcessReadWriteLock
+    // InterProcessReadWriteLock
     (
         "TestInterProcessReadWriteLock",
         "testGetParticipantNodes",
-        &["rwlock::downgrade::the_reads_node_says_to_others_what_the_hold_says"],
+        &["rwlock::downgrade::contenders_shows_a_downgraded_read_as_its_hold"],
     ),
     (
         "TestInterProcessReadWriteLock",
         "testThatUpgradingIsDisallowed",
-        &["rwlock::a_write_under_an_own_read_is_an_error_and_no_hang"],
+        &["rwlock::write_under_the_same_threads_read_is_an_error"],
     ),
     (
         "TestInterProcessReadWriteLock",
         "testThatDowngradingRespectsThreads",
-        &["every::excluding::those_that_queue_exclude_each_other_on_one_path_whatever_their_type"],
+        &["every::excluding::queueing_locks_of_all_types_exclude_each_other_on_one_path"],
     ),
     (
         "TestInterProcessReadWriteLock",
         "testDowngrading",
-        &["rwlock::downgrade::every_way_in_downgrades_and_a_guard_of_either_side_goes_alone"],
+        &["rwlock::downgrade::every_read_call_downgrades_and_guards_drop_independently"],
     ),
     (
         "TestInterProcessReadWriteLock",
         "testContendingDowngrading",
-        &["rwlock::downgrade::a_queued_writer_does_not_slip_in"],
+        &["rwlock::downgrade::downgrade_lets_no_queued_writer_in"],
     ),
     (
         "TestInterProcessReadWriteLock",
         "testBasic",
-        &["past_the_end::crowds::readers_meet_and_writers_are_alone_over_the_end"],
+        &["past_the_end::crowds::readers_share_and_writers_exclude_past_the_end"],
     ),
     (
         "TestInterProcessReadWriteLock",
         "testSetNodeData",
-        &["every::options::identity_of_the_options_overrides_the_clients"],
+        &["every::options::identity_in_the_options_overrides_the_clients_identity"],
     ),
     (
         "TestInterProcessReadWriteLock",
         "testLockPath",
-        &[
-            "rwlock::downgrade::the_reads_node_is_an_ephemeral_one_in_the_writes_place_and_has_its_token",
-        ],
+        &["rwlock::downgrade::downgraded_read_has_an_ephemeral_node_and_the_writes_token"],
     ),
-    // ---- InterProcessSemaphoreV2
+    // InterProcessSemaphoreV2
     (
         "TestInterProcessSemaphore",
         "testAcquireAfterLostServer",
-        &["semaphore::without_a_connection_it_is_not_known_what_is_available"],
+        &["semaphore::availability_is_unknown_without_a_connection"],
     ),
     (
         "TestInterProcessSemaphore",
         "testThreadedLeaseIncrease",
-        &["semaphore::a_higher_limit_lets_those_who_wait_in"],
+        &["semaphore::raised_limit_lets_waiters_in"],
     ),
     (
         "TestInterProcessSemaphore",
@@ -168,36 +166,34 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessSemaphore",
         "testMaxPerSession",
-        &["semaphore::tries_take_nothing_that_whoever_has_the_turn_waits_for_and_write_nothing"],
+        &["semaphore::try_takes_no_permit_that_a_waiter_needs_and_writes_nothing"],
     ),
     (
         "TestInterProcessSemaphore",
         "testRelease1AtATime",
-        &["semaphore::permits_are_counted_and_come_back"],
+        &["semaphore::permits_are_counted_and_returned"],
     ),
     (
         "TestInterProcessSemaphore",
         "testReleaseInChunks",
-        &["semaphore::ten_clients_with_random_quantities_never_have_more_than_the_limit"],
+        &["semaphore::ten_clients_with_random_requests_never_exceed_the_limit"],
     ),
     (
         "TestInterProcessSemaphore",
         "testThreads",
-        &["semaphore::ten_clients_with_random_quantities_never_have_more_than_the_limit"],
+        &["semaphore::ten_clients_with_random_requests_never_exceed_the_limit"],
     ),
-    ("TestInterProcessSemaphore", "testSimple", &["semaphore::permits_are_counted_and_come_back"]),
-    ("TestInterProcessSemaphore", "testSimple2", &["semaphore::permits_are_counted_and_come_back"]),
+    ("TestInterProcessSemaphore", "testSimple", &["semaphore::permits_are_counted_and_returned"]),
+    ("TestInterProcessSemaphore", "testSimple2", &["semaphore::permits_are_counted_and_returned"]),
     (
         "TestInterProcessSemaphore",
         "testGetParticipantNodes",
-        &[
-            "contenders::a_semaphore_shows_its_permits_and_who_waits_behind_them_and_hides_nobody_for_a_stranger",
-        ],
+        &["contenders::semaphore_shows_its_permits_and_then_its_waiters"],
     ),
     (
         "TestInterProcessSemaphore",
         "testNoOrphanedNodes",
-        &["semaphore::a_call_that_ends_without_permits_leaves_none_behind"],
+        &["semaphore::failed_call_leaves_no_permits"],
     ),
     (
         "TestInterProcessSemaphore",
@@ -207,27 +203,27 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessSemaphoreCluster",
         "testKilledServerWithEnsembleProvider",
-        &["ensemble::servers::a_restart_of_all_one_after_another_costs_no_lock_and_no_place"],
+        &["ensemble::servers::rolling_restart_costs_no_lock_and_no_position"],
     ),
     (
         "TestInterProcessSemaphoreCluster",
         "testCluster",
-        &["ensemble::servers::a_killed_leader_costs_no_lock_and_no_place_and_tokens_rise_over_it"],
+        &["ensemble::servers::killed_leader_costs_no_lock_and_no_position"],
     ),
-    // ---- InterProcessMultiLock
+    // InterProcessMultiLock
     (
         "TestInterProcessMultiMutex",
         "testSomeReleasesFail",
-        &["multi::every_member_is_visited_and_all_failures_reported"],
+        &["multi::unlock_visits_every_member_and_reports_all_failures"],
     ),
     (
         "TestInterProcessMultiMutex",
         "testSomeLocksFailToLock",
-        &["multi::scripted::failure_on_the_kth_releases_the_others_in_reverse"],
+        &["multi::scripted::failed_member_releases_the_others_in_reverse"],
     ),
 ];
 
-/// All that the tests of this folder and those below say.
+/// The sources of the tests in this folder and those below.
 fn sources(folder: &Path) -> String {
     let mut all = String::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -244,7 +240,7 @@ fn sources(folder: &Path) -> String {
 }
 
 #[test]
-fn every_behaviour_that_curator_tests_has_a_test_here_or_a_reason() {
+fn every_curator_test_has_a_counterpart_or_a_reason() {
     let sources = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests"));
     let (mut covered, mut reasons, mut missing) = (0, 0, Vec::new());
     for (class, test, counterparts) in COUNTERPARTS {

@@ -1,4 +1,4 @@
-//! `EphemeralLock`, which has no queue: what is in its place, and who is woken by what.
+//! `EphemeralLock` has no queue: other nodes at its path, and what wakes its waiters.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn is_invalid_path<T: std::fmt::Debug>(seen: &Result<T>, path: &str) {
     assert!(invalid, "{seen:?}");
 }
 
-/// Every way to lock says that the path is no place for this lock.
+/// Expects every way to lock to report an invalid path.
 #[track_caller]
 fn refuses_every_call(lock: &impl zoolock::Lock) {
     is_invalid_path(&lock.lock(), lock.path());
@@ -28,7 +28,7 @@ fn refuses_every_call(lock: &impl zoolock::Lock) {
 }
 
 #[test]
-fn a_node_that_stays_or_another_lock_in_its_place_is_an_error_and_not_a_wait() {
+fn persistent_node_or_other_lock_at_the_path_is_an_error() {
     let (client, path, probe) = (client(), fresh_path("persistent"), shared_probe().unwrap());
     probe.create_all(&path).unwrap();
     probe.set(&path, b"of somebody").unwrap();
@@ -39,11 +39,11 @@ fn a_node_that_stays_or_another_lock_in_its_place_is_an_error_and_not_a_wait() {
     await_nothing_left(&client);
     probe.delete(&path).unwrap();
     assert!(single.try_lock().unwrap(), "the object works again");
-    // Held, the single node stands where the other one's directory should be.
+    // The held single node occupies the path of the other lock's directory.
     refuses_every_call(&directory);
     assert!(single.is_held());
     single.unlock().unwrap();
-    // The other way round there is a directory from then on.
+    // From here on the path is a directory.
     directory.lock().unwrap();
     refuses_every_call(&single);
     directory.unlock().unwrap();
@@ -58,13 +58,13 @@ fn counted(path: &str) -> (FaultProxy, Client, EphemeralLock) {
     (proxy, client, lock)
 }
 
-/// Until the lock's node has been read this often, with a watch: the last thing before a sleep.
+/// Waits for this many reads with a watch. The read is a waiter's last request before it sleeps.
 fn await_looks(proxy: &FaultProxy, looks: u64) {
     wait_until("it has looked and watches", SOON, || proxy.requests(Op::GetData) >= looks);
 }
 
 #[test]
-fn what_becomes_of_its_place_while_a_waiter_makes_its_node_is_seen() {
+fn waiter_notices_changes_at_its_path_during_a_create() {
     let probe = shared_probe().unwrap();
     for is_persistent in [true, false] {
         let above = fresh_path("meanwhile");
@@ -85,17 +85,17 @@ fn what_becomes_of_its_place_while_a_waiter_makes_its_node_is_seen() {
         let seen = waiting.result("the waiter");
         match is_persistent {
             true => is_invalid_path(&seen, &path),
-            // What is above it is made again.
+            // The client creates the parents again.
             false => lock.unlock().unwrap(),
         }
         await_nothing_left(&client);
     }
 }
 
-/// Who hears that the node is gone is woken, and asks for nothing else; that its data change lets nobody
-/// in, and only has it look again.
+/// The end of the node wakes the waiter, which sends no further look. A change of the data only makes it look
+/// again.
 #[test]
-fn a_waiter_is_woken_by_the_end_of_the_node_and_by_nothing_else() {
+fn only_the_end_of_the_node_lets_a_waiter_in() {
     let (holders, path) = (client(), fresh_path("woken"));
     let (probe, holder) = (shared_probe().unwrap(), lock_of(&holders, &path));
     let (proxy, _client, lock) = counted(&path);
@@ -104,7 +104,7 @@ fn a_waiter_is_woken_by_the_end_of_the_node_and_by_nothing_else() {
         let waiting = locking(&lock);
         await_looks(&proxy, round);
         if is_changed {
-            // Again and again, since the watch may not be set yet.
+            // Repeated, because the watch may not be set yet.
             wait_until("it looks again and again", SOON, || {
                 probe.set(&path, b"__REVOKE__").unwrap();
                 proxy.requests(Op::GetData) > round + 3
@@ -113,7 +113,7 @@ fn a_waiter_is_woken_by_the_end_of_the_node_and_by_nothing_else() {
             let seen = [Op::GetData, Op::Create].map(|op| proxy.requests(op));
             println!("round {round}: {seen:?} looks and creates");
             assert_eq!(seen[0], round);
-            // One before each look, one behind each end, and what makes the directory.
+            // One create before each look, one after each end, and those of the directories.
             assert!(seen[1] <= 2 * round + 2, "{seen:?}");
         }
         assert!(!waiting.is_done() && holder.is_held(), "entered a held lock");
@@ -126,7 +126,7 @@ fn a_waiter_is_woken_by_the_end_of_the_node_and_by_nothing_else() {
 }
 
 #[test]
-fn a_node_that_vanishes_between_create_and_look_wakes_and_leaks_no_watch() {
+fn vanished_node_wakes_the_waiter_and_leaks_no_watch() {
     let server = Server::start().unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let [first, second] =

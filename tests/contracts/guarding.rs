@@ -1,5 +1,4 @@
-//! Guarded writes, on a server that is well: carried out all together, only while the lock is held, and with
-//! an error that says why not.
+//! Transactions guarded by a hold: applied as a whole, only while the lock is held, or refused with a reason.
 
 use std::thread;
 
@@ -11,14 +10,14 @@ use common::{
     lock_of, owner,
 };
 
-/// A node with this data, at a path of its own.
+/// A node with this data at a new path.
 fn node(name: &str, data: &[u8]) -> String {
     let path = fresh_path(name);
     shared_probe().unwrap().create(&path, data, false, false).unwrap();
     path
 }
 
-/// What the server has, and its version.
+/// The node's data and version on the server.
 #[track_caller]
 fn data(path: &str) -> Option<(String, i32)> {
     let found = shared_probe().unwrap().get(path).unwrap();
@@ -38,7 +37,7 @@ fn held(client: &Client, name: &str) -> (DistributedLock, Hold) {
 }
 
 #[test]
-fn all_is_carried_out_in_order_or_nothing_and_the_error_says_what_does_not_fit() {
+fn transaction_applies_all_in_order_or_names_the_failed_part() {
     let (client, [a, b]) = (client(), ["a", "b"].map(|name| node(name, b"old")));
     let (_lock, hold) = held(&client, "guard");
     let below = format!("{b}/below");
@@ -73,7 +72,7 @@ fn all_is_carried_out_in_order_or_nothing_and_the_error_says_what_does_not_fit()
 }
 
 #[test]
-fn a_node_whose_acl_does_not_allow_it_is_named() {
+fn denied_transaction_names_the_node() {
     let (lock, hold) = held(&client(), "denied");
     let (_owned, owners) = held(&owner(), "owned");
     let own = format!("{}/{}", owners.path(), owners.node());
@@ -84,7 +83,7 @@ fn a_node_whose_acl_does_not_allow_it_is_named() {
 }
 
 #[test]
-fn what_cannot_be_asked_for_is_said_before_anything_is_sent() {
+fn invalid_transaction_is_refused_before_a_request() {
     let client = client();
     let (_lock, hold) = held(&client, "invalid");
     let (_other, others) = held(&self::client(), "others");
@@ -95,7 +94,7 @@ fn what_cannot_be_asked_for_is_said_before_anything_is_sent() {
         println!("{refused:?}");
         assert!(matches!(&refused, Err(Error::InvalidArgument { what, .. }) if *what == says));
     }
-    // What every version is to the servers, and the nodes that are to be there.
+    // The version that servers treat as "any", and the nodes that must exist.
     let own = format!("{}/{}", hold.path(), hold.node());
     for (refused, says) in [
         (hold.transaction().set("/x", "", -1), "version"),
@@ -115,9 +114,9 @@ fn what_cannot_be_asked_for_is_said_before_anything_is_sent() {
     assert_eq!(client.stats().requests, before);
 }
 
-/// Of a lock that is a single node nobody can tell.
+/// A single-node lock cannot guarantee this.
 #[test]
-fn every_hold_guards_until_it_is_released() {
+fn hold_guards_transactions_until_its_release() {
     every_subject(|subject| {
         let client = client_of(&connect_string(), SOON);
         let object = subject.at(&client, &fresh_path("guards"));
@@ -142,7 +141,7 @@ fn every_hold_guards_until_it_is_released() {
         object.unlock().unwrap();
         let late = write("3");
         assert!(matches!(late, Err(Error::NotHeld { .. })), "{}: {late:?}", subject.name);
-        // Nobody else has the lock meanwhile, but it is another hold.
+        // Nobody else took the lock in between, but this is another hold.
         object.lock().unwrap();
         let late = hold.transaction().set(&guarded, "4", None).commit();
         assert!(matches!(late, Err(Error::NotHeld { .. })), "{}: {late:?}", subject.name);
@@ -152,7 +151,7 @@ fn every_hold_guards_until_it_is_released() {
 }
 
 #[test]
-fn a_hold_whose_node_is_gone_guards_nothing_and_is_lost() {
+fn deleted_hold_guards_no_transaction_and_is_lost() {
     every_subject_that(
         |subject| subject.marker().is_some() && subject.is_one_lock(),
         |subject: Subject| {
@@ -174,7 +173,7 @@ fn a_hold_whose_node_is_gone_guards_nothing_and_is_lost() {
 }
 
 #[test]
-fn of_several_holds_each_has_to_be_held() {
+fn transaction_requires_every_one_of_its_holds() {
     let client = client();
     let [(_a, first), (_b, second)] = ["first", "second"].map(|name| held(&client, name));
     let guarded = node("guarded-by-two", b"old");
@@ -185,14 +184,14 @@ fn of_several_holds_each_has_to_be_held() {
     assert_lost(&write("never"), second.path(), LossReason::NodeDeleted);
     assert!(first.is_held());
     has(&guarded, "new", 1);
-    // What it is not known of any more does not keep the first from being handed on, or released.
+    // Holds that the transaction no longer knows do not block a hand-off or release of the first.
     first.transaction().set(&guarded, "alone", 1).commit().unwrap();
     has(&guarded, "alone", 2);
 }
 
-/// Without versions: each of them has read what the one before has written.
+/// The writes have no versions: each holder must read what the previous one wrote.
 #[test]
-fn who_reads_under_the_lock_reads_what_the_holder_before_has_written() {
+fn holder_reads_the_writes_of_earlier_holders() {
     const EACH: usize = 25;
     let (path, counter) = (fresh_path("counting"), node("counter", b"0"));
     let count = || -> Result<()> {

@@ -1,5 +1,4 @@
-//! `LockOptions::local_handoffs`: the threads of one object leave the lock to each other without a
-//! word to the servers.
+//! `LockOptions::local_handoffs`: threads of one object pass the lock on without a request.
 
 mod losses;
 
@@ -21,7 +20,7 @@ use common::{
     children, client, client_of, exists, hold_of, lock_of, warnings,
 };
 
-/// A deletion is noticed with a quarter of this and a heartbeat.
+/// The client notices a deletion after a quarter of this and a heartbeat.
 const SHORT: Duration = Duration::from_secs(8);
 
 fn handing_on(times: u32) -> LockOptions {
@@ -32,8 +31,7 @@ fn lock_with(client: &Client, path: &str, times: u32) -> DistributedLock {
     DistributedLock::with_options(client, path, handing_on(times)).unwrap()
 }
 
-/// Threads that lock and unlock one object without a pause, so that it is handed on and on, until
-/// they are stopped or something is wrong.
+/// Threads that lock and unlock one object without a pause. They stop when told or when a call fails.
 struct Passers {
     stop: Arc<AtomicBool>,
     turns: Arc<AtomicUsize>,
@@ -41,7 +39,7 @@ struct Passers {
 }
 
 impl Passers {
-    /// Each does `visit` inside, and does not leave before another one has asked for the lock.
+    /// Each thread calls `visit` while it holds, and waits for another thread to queue before it leaves.
     fn start<L: Lock + Clone + 'static>(
         lock: &L,
         threads: usize,
@@ -80,22 +78,22 @@ impl Passers {
         self.turns.load(Ordering::SeqCst)
     }
 
-    /// The turns that each has had.
+    /// Stops the threads, and returns the number of turns of each.
     #[track_caller]
     fn stop(self) -> Vec<Result<u32>> {
         self.stop.store(true, Ordering::SeqCst);
         self.ended()
     }
 
-    /// The same when something else ends them.
+    /// The same for threads that end for another reason.
     #[track_caller]
     fn ended(self) -> Vec<Result<u32>> {
         self.threads.iter().map(|turns| turns.result("a thread that passes on")).collect()
     }
 }
 
-/// Of each visit of another client, queued while all of a crowd want the same lock object: how many
-/// turns the crowd has had first.
+/// For each visit of another client, the number of turns that the crowd took first. The whole crowd wants one
+/// lock object.
 fn turns_before_each_visit(times: u32) -> Vec<u32> {
     let ([ours, rivals], path) = ([client(), client()], fresh_path("rival"));
     let lock = lock_with(&ours, &path, times);
@@ -124,7 +122,7 @@ fn turns_before_each_visit(times: u32) -> Vec<u32> {
 }
 
 #[test]
-fn another_client_waits_for_one_turn_of_a_crowd_more_than_may_be_handed_on() {
+fn other_client_waits_for_at_most_the_limit_of_handoffs_and_one() {
     for times in [0, 1, 32] {
         let turns = turns_before_each_visit(times);
         println!("{times} times in a row: {turns:?} turns before each visit");
@@ -132,7 +130,7 @@ fn another_client_waits_for_one_turn_of_a_crowd_more_than_may_be_handed_on() {
     }
 }
 
-/// What a thread sees that has just been handed a lock of two objects at one path.
+/// What a new owner sees after a hand-off, through two objects at one path.
 fn seen_inside(lock: &DistributedReentrantLock, other: &DistributedReentrantLock) -> ThreadId {
     for depth in [1, 2] {
         lock.lock().unwrap();
@@ -145,7 +143,7 @@ fn seen_inside(lock: &DistributedReentrantLock, other: &DistributedReentrantLock
 }
 
 #[test]
-fn the_thread_that_took_over_is_the_owner_and_the_earlier_one_is_a_stranger() {
+fn handoff_moves_ownership_to_the_next_thread() {
     let (client, path) = (client(), fresh_path("owner"));
     let new = || DistributedReentrantLock::with_options(&client, &path, handing_on(4)).unwrap();
     let (lock, other) = (new(), new());
@@ -165,7 +163,7 @@ fn the_thread_that_took_over_is_the_owner_and_the_earlier_one_is_a_stranger() {
     println!("the earlier owner's unlock: {unlocked:?}");
     let told = matches!(unlocked, Err(Error::NotOwner { owner, .. }) if owner == heir);
     assert!(told, "{unlocked:?}, the owner is {heir:?}");
-    // It has nothing any more that it could wait for for ever.
+    // The thread holds nothing any more, so that waiting cannot be a deadlock.
     let through_other = other.try_lock_for(BRIEFLY);
     assert!(matches!(through_other, Ok(false)), "{through_other:?}");
     assert_eq!(await_nodes(&path, 1), [node]);
@@ -177,7 +175,7 @@ fn the_thread_that_took_over_is_the_owner_and_the_earlier_one_is_a_stranger() {
 }
 
 #[test]
-fn a_second_guard_releases_nothing_and_a_panic_and_the_last_handle_pass_it_on_or_back() {
+fn stale_guard_panic_and_last_handle_respect_a_handoff() {
     let (client, path) = (client(), fresh_path("passed-on"));
     warnings(&path);
     let lock = lock_with(&client, &path, 8);
@@ -206,14 +204,14 @@ fn a_second_guard_releases_nothing_and_a_panic_and_the_last_handle_pass_it_on_or
 }
 
 #[test]
-fn who_asks_while_it_is_handed_on_and_on_is_heard() {
+fn revocation_is_heard_during_repeated_handoffs() {
     let stage = Stage::new("asked_between", Duration::from_secs(6));
     let lock = lock_with(&stage.client, &stage.path, u32::MAX);
     let passers = Passers::start(&lock, 3, |_| thread::sleep(Duration::from_millis(1)));
     let others = client();
     for round in 0..3 {
         let mut node = String::new();
-        // On a slow machine nobody may wait for once, and the node changes.
+        // On a slow machine no thread may wait at some moment, and the node changes.
         wait_until("its holder is asked", SOON, || {
             let contenders = others.contenders(&stage.path).unwrap();
             contenders.first().is_some_and(|contender| {
@@ -221,7 +219,7 @@ fn who_asks_while_it_is_handed_on_and_on_is_heard() {
                 others.revoke(contender).is_ok()
             })
         });
-        // The watch comes with a quarter of the session timeout.
+        // The watch is set a quarter of the session timeout after the grant.
         let took = wait_until("it was released", SOON, || !exists(&node));
         println!("round {round}: let go after {took:?}");
     }
@@ -231,11 +229,11 @@ fn who_asks_while_it_is_handed_on_and_on_is_heard() {
 }
 
 #[test]
-fn a_node_that_is_handed_on_for_longer_than_the_session_timeout_stays_alive() {
+fn node_handed_on_beyond_a_session_timeout_stays_alive() {
     const TIMEOUT: Duration = Duration::from_secs(4);
     let (client, path) = (client_of(&connect_string(), TIMEOUT), fresh_path("long"));
     let lock = lock_with(&client, &path, u32::MAX);
-    // By token: since when, and until when. On a slow machine nobody may wait for once, and the node
+    // First and last moment of each token. On a slow machine no thread may wait at some moment, and the node
     // changes.
     let runs = Arc::new(Mutex::new(BTreeMap::new()));
     let seen = Arc::clone(&runs);
@@ -255,11 +253,11 @@ fn a_node_that_is_handed_on_for_longer_than_the_session_timeout_stays_alive() {
 }
 
 #[test]
-fn the_one_watch_goes_with_the_node_and_none_is_left() {
+fn handed_on_node_keeps_one_watch_and_leaves_none() {
     let server = Server::start().unwrap();
     let probe = Probe::connect(server.address()).unwrap();
     let client = client_of(&server.connect_string(), SHORT / 2);
-    // But the directory, which is watched for longer.
+    // Leaves out the watch on the directory, which lasts longer.
     let watched = || -> Vec<String> {
         let answer = server.four_letter("wchp").unwrap();
         answer.lines().filter(|line| line.starts_with("/lock/")).map(str::to_owned).collect()
@@ -273,7 +271,7 @@ fn the_one_watch_goes_with_the_node_and_none_is_left() {
     });
     let before = passers.turns();
     println!("{nodes:?} is watched after {took:?}");
-    // On a slow machine nobody may wait for once, and the node changes.
+    // On a slow machine no thread may wait at some moment, and the node changes.
     wait_until("many turns more, or another node", SOON, || {
         let seen = watched();
         let same = probe.exists(&nodes[0]).unwrap();

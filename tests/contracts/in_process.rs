@@ -1,5 +1,5 @@
-//! The server of `zoolock::testing`: every contract of this binary holds on it as well, without Java, and every
-//! kind of loss can be brought about there for every kind of lock.
+//! All contracts of this binary run on the server of `zoolock::testing` too, without Java. There every kind
+//! of lock can suffer every kind of loss.
 
 use std::env;
 use std::process::Command;
@@ -13,48 +13,48 @@ use zoolock_test_support::wait_until;
 
 use common::{Object, SOON, Subject, assert_lost, every_subject, in_time};
 
-/// Contracts that are not run again, by why not.
+/// Contracts that do not run again, with the reason.
 const NOT_AGAIN: &[(&str, &[&str])] = &[
     (
         "starts a Java server of its own, to count what that receives or to see what it cannot take",
         &[
-            "ephemeral::a_node_that_vanishes_between_create_and_look_wakes_and_leaks_no_watch",
-            "every::outside::listening_costs_a_request_for_each_node_however_many_listen_and_leaves_no_watch",
-            "every::places::too_many_bytes_of_paths_are_a_limit_not_a_broken_server",
-            "handoffs::the_one_watch_goes_with_the_node_and_none_is_left",
-            "revocation::a_request_to_the_one_ahead_wakes_its_successor_for_nothing",
-            "semaphore::a_release_wakes_only_whoever_has_the_turn",
-            "semaphore::each_permit_more_costs_two_requests_and_a_refusal_and_a_look_one_and_no_write",
+            "ephemeral::vanished_node_wakes_the_waiter_and_leaks_no_watch",
+            "every::outside::listeners_share_one_request_per_node_and_leave_no_watch",
+            "every::places::client_refuses_more_path_bytes_than_the_server_survives",
+            "handoffs::handed_on_node_keeps_one_watch_and_leaves_none",
+            "revocation::revocation_of_the_predecessor_lets_no_waiter_in",
+            "semaphore::further_permit_costs_two_requests_and_a_refusal_costs_one",
+            "semaphore::release_wakes_only_the_waiter_with_the_turn",
         ],
     ),
     (
         "keeps a processor busy for most of a second or longer",
         &[
-            "below::a_thousand_locks_cost_a_list_and_a_read_each_and_a_deep_path_comes_to_an_end",
-            "below::queues_of_thousands_are_whole",
-            "counting::on_the_server::the_counts_are_those_that_the_server_has",
-            "semaphore::ten_clients_with_random_quantities_never_have_more_than_the_limit",
-            "semaphore::ten_thousand_permits_are_held_by_a_few_clients",
+            "below::locks_below_returns_queues_of_thousands_whole",
+            "below::walk_of_a_thousand_locks_costs_one_list_and_one_read_each",
+            "counting::on_the_server::counts_agree_with_the_server",
+            "semaphore::few_clients_hold_ten_thousand_permits",
+            "semaphore::ten_clients_with_random_requests_never_exceed_the_limit",
         ],
     ),
     (
         "waits for 3 s or more, until leases of real servers have ended or a place is given up",
         &[
-            "connecting::hosts_that_are_not_there_are_an_error_in_time",
-            "connecting::servers_that_are_not_zookeeper_are_an_error_in_time",
+            "connecting::servers_other_than_zookeeper_fail_the_connect_in_time",
+            "connecting::unreachable_hosts_fail_the_connect_in_time",
             "every::leaving::failed_second_level_releases_the_first",
-            "handoffs::a_node_that_is_handed_on_for_longer_than_the_session_timeout_stays_alive",
-            "handoffs::losses::a_look_at_the_node_in_the_middle_of_hand_offs_is_no_loss",
-            "handoffs::losses::a_loss_after_the_hand_off_is_told_to_the_one_that_took_over",
-            "handoffs::losses::nothing_is_handed_on_that_is_asked_for_or_lost_or_without_a_connection",
-            "handoffs::losses::nothing_is_handed_on_with_less_than_a_third_of_a_lease",
-            "handoffs::who_asks_while_it_is_handed_on_and_on_is_heard",
-            "multi::a_member_lost_while_waiting_for_the_others_fails_the_call",
-            "observing::a_deadline_holds_and_what_is_not_asked_for_costs_nothing",
-            "rwlock::a_read_whose_release_was_lost_is_not_in_the_way_of_its_thread",
-            "rwlock::abnormal::a_shared_node_that_is_lost_is_told_to_both_sides",
-            "rwlock::downgrade::under_a_write_whose_lease_is_over_there_is_no_read",
-            "verifying::it_asks_the_leader_first_and_gives_up_in_a_third_of_the_session_timeout",
+            "handoffs::losses::check_of_the_node_during_handoffs_reports_no_loss",
+            "handoffs::losses::lock_is_not_handed_on_when_revoked_lost_or_disconnected",
+            "handoffs::losses::lock_is_not_handed_on_with_under_a_third_of_its_lease",
+            "handoffs::losses::new_owner_hears_of_a_loss_after_a_handoff",
+            "handoffs::node_handed_on_beyond_a_session_timeout_stays_alive",
+            "handoffs::revocation_is_heard_during_repeated_handoffs",
+            "multi::member_lost_during_the_wait_fails_the_call",
+            "observing::one_position_report_costs_one_read_before_a_deadline",
+            "rwlock::abnormal::both_sides_hear_of_the_loss_of_a_shared_node",
+            "rwlock::downgrade::write_with_an_ended_lease_allows_no_downgrade",
+            "rwlock::read_with_a_lost_release_does_not_block_its_thread",
+            "verifying::verify_token_asks_the_leader_within_a_third_of_the_timeout",
         ],
     ),
 ];
@@ -65,12 +65,12 @@ fn again() -> Command {
     again
 }
 
-/// A process of its own runs this binary again, or a part of it, with the server of this one as the shared one.
+/// Runs this binary again, or a part of it, with an in-process server as the shared server.
 fn hold_on_the_server_in_the_process(part: &[&str], threads: &str) {
     let server = Server::start().unwrap();
     let mut again = again();
     again.args(part).env("ZOOKEEPER_CONNECT", server.connect_string());
-    // Nearly all of it is waiting; and some panic on purpose, where it takes a while to tell where.
+    // The tests mostly wait, so many run at once. Some panic on purpose, and backtraces are slow.
     again.env("RUST_BACKTRACE", "0").env("RUST_TEST_THREADS", threads);
     for contract in NOT_AGAIN.iter().flat_map(|(_, contracts)| *contracts) {
         again.args(["--skip", contract]);
@@ -82,17 +82,17 @@ fn hold_on_the_server_in_the_process(part: &[&str], threads: &str) {
 }
 
 #[test]
-fn every_contract_of_every_subject_holds_on_the_server_in_the_process() {
+fn contracts_of_all_subjects_hold_on_the_server_in_the_process() {
     hold_on_the_server_in_the_process(&["every::"], "16");
 }
 
 #[test]
-fn all_other_contracts_hold_on_the_server_in_the_process() {
+fn other_contracts_hold_on_the_server_in_the_process() {
     hold_on_the_server_in_the_process(&["--skip", "every::"], "8");
 }
 
 #[test]
-fn what_is_not_run_again_is_there() {
+fn skipped_contracts_exist() {
     let listed = again().arg("--list").output().unwrap();
     let listed = String::from_utf8_lossy(&listed.stdout);
     for contract in NOT_AGAIN.iter().flat_map(|(_, contracts)| *contracts) {
@@ -102,10 +102,10 @@ fn what_is_not_run_again_is_there() {
 }
 
 const PATH: &str = "/lock";
-/// A lease whose end is waited for.
+/// The length of leases that a test lets run out.
 const BRIEF: Duration = Duration::from_millis(500);
 
-/// A server, a client, and an object of it that is held.
+/// A server, a client and an object that the client holds.
 fn held(subject: Subject, session: Duration) -> (Server, Client, Object) {
     let server = Server::start().unwrap();
     let client = server.builder().session_timeout(session).connect().unwrap();
@@ -122,7 +122,7 @@ fn are(subject: Subject, object: &Object, state: HoldState) {
     assert!(all, "{}: {states:?}, not {state:?}", subject.name);
 }
 
-/// It is lost, somebody else has it, and then its object can be used again.
+/// Expects the loss, lets another client in, and then uses the object again.
 fn is_lost(subject: Subject, server: &Server, object: &Object, why: LossReason) {
     are(subject, object, HoldState::Lost(why));
     let others = server.client().unwrap();
@@ -137,7 +137,7 @@ fn is_lost(subject: Subject, server: &Server, object: &Object, why: LossReason) 
     if why != LossReason::ClientClosed {
         let turn = || object.lock().and_then(|()| object.unlock());
         wait_until("it can be used again", SOON, || match turn() {
-            // A brief lease may run out meanwhile.
+            // A brief lease may run out here.
             Err(error) if error.is_lost() => false,
             used => used.map(|()| true).unwrap(),
         });
@@ -145,7 +145,7 @@ fn is_lost(subject: Subject, server: &Server, object: &Object, why: LossReason) 
 }
 
 #[test]
-fn whoever_is_suspended_holds_on_and_is_back_with_the_same_hold() {
+fn suspended_hold_is_held_again_after_a_resume() {
     every_subject(|subject| {
         let (server, client, object) = held(subject, SOON);
         let holds = object.holds();
@@ -160,7 +160,7 @@ fn whoever_is_suspended_holds_on_and_is_back_with_the_same_hold() {
 }
 
 #[test]
-fn whoever_stays_suspended_has_lost_it_when_the_lease_ends_and_others_are_let_in() {
+fn suspended_hold_is_lost_when_its_lease_ends() {
     every_subject(|subject| {
         let (server, client, object) = held(subject, BRIEF);
         server.suspend(&client);
@@ -174,10 +174,10 @@ fn whoever_stays_suspended_has_lost_it_when_the_lease_ends_and_others_are_let_in
 }
 
 #[test]
-fn whoever_has_expired_has_lost_it_at_once() {
+fn hold_of_an_expired_session_is_lost_at_once() {
     every_subject(|subject| {
         let (server, client, object) = held(subject, SOON);
-        // Whoever has the node watched hears of the session's end all the same, not of the node's.
+        // A client that watches its node hears of the session's end as well, not of the node's.
         let asked: Vec<_> = object.holds().iter().map(|hold| hold.revocation().unwrap()).collect();
         server.expire(&client);
         drop(asked);
@@ -186,9 +186,9 @@ fn whoever_has_expired_has_lost_it_at_once() {
     });
 }
 
-/// Threads, because a call that is wrong here never returns.
+/// The calls run on threads, because a hanging call never returns.
 #[test]
-fn calls_return_when_the_server_is_stopped_before_or_under_them() {
+fn stopped_server_lets_every_call_return() {
     let server = Arc::new(Server::start().unwrap());
     let [early, late, ended] = [(); 3].map(|()| server.client().unwrap());
     let (say, returned) = mpsc::channel();
@@ -201,7 +201,7 @@ fn calls_return_when_the_server_is_stopped_before_or_under_them() {
     };
     server.suspend(&early);
     server.suspend(&late);
-    // Whichever is first: it waits for the client when the server stops, or finds that stopped.
+    // The order does not matter: the call waits when the server stops, or finds it stopped.
     call(&late, Server::resume);
     server.stop();
     call(&early, Server::resume);
@@ -216,7 +216,7 @@ fn calls_return_when_the_server_is_stopped_before_or_under_them() {
 }
 
 #[test]
-fn whose_node_is_deleted_has_lost_it_at_once() {
+fn hold_with_a_deleted_node_is_lost_at_once() {
     every_subject(|subject| {
         let (server, _client, object) = held(subject, SOON);
         for hold in object.holds() {
@@ -228,7 +228,7 @@ fn whose_node_is_deleted_has_lost_it_at_once() {
 }
 
 #[test]
-fn whose_client_is_closed_has_lost_it_at_once() {
+fn hold_of_a_closed_client_is_lost_at_once() {
     every_subject(|subject| {
         let (server, client, object) = held(subject, SOON);
         client.close().unwrap();
@@ -237,7 +237,7 @@ fn whose_client_is_closed_has_lost_it_at_once() {
 }
 
 #[test]
-fn whoever_is_asked_to_let_go_hears_of_it() {
+fn hold_hears_of_its_revocation() {
     every_subject(|subject| {
         let (server, _client, object) = held(subject, SOON);
         let others = server.client().unwrap();
@@ -253,11 +253,11 @@ fn whoever_is_asked_to_let_go_hears_of_it() {
     });
 }
 
-/// Also one whose time would have been over.
+/// The session's timeout passes while the server is stopped.
 #[test]
-fn while_the_server_is_stopped_nobody_gets_in_and_no_session_ends() {
+fn stopped_server_accepts_no_client_and_ends_no_session() {
     let server = Server::start().unwrap();
-    // Not so brief that the machine ends a connection or a session before the server is stopped.
+    // Long enough for a busy machine to keep connection and session until the stop.
     let client = server.builder().session_timeout(BRIEF * 4).connect().unwrap();
     let changes = client.subscribe();
     server.stop();

@@ -1,6 +1,5 @@
-//! `LockOptions::keep_idle`: a lock that stays with its process until somebody else wants it, beside what
-//! `every::options` says: at its end, and where somebody comes while it changes hands. Cuts belong to the
-//! simulation.
+//! `LockOptions::keep_idle`: the node stays until another client queues. These tests cover its end and rivals
+//! that arrive during a hand-over. `every::options` has the basics, and the simulation has the cuts.
 
 use std::time::{Duration, Instant};
 
@@ -14,17 +13,17 @@ use common::{
     client, client_of, in_use, lock_of,
 };
 
-/// Somebody who is in for so short a time is out before it is over.
+/// A holder with so short a turn unlocks before this has passed.
 const AT_LEAST: Duration = Duration::from_millis(700);
 
-/// Longer than any of these tests takes.
+/// Longer than any test here takes.
 const LONG: Duration = Duration::from_secs(120);
 
 fn keeping(client: &Client, path: &str, time: Duration) -> DistributedLock {
     DistributedLock::with_options(client, path, LockOptions::new().keep_idle(time)).unwrap()
 }
 
-/// Somebody behind a proxy who keeps a lock for long.
+/// A client behind a proxy whose lock is kept for long.
 fn proxied(name: &str) -> (FaultProxy, Client, String, DistributedLock) {
     let ((proxy, own), path) = (behind_a_proxy(SESSION), fresh_path(name));
     let lock = keeping(&own, &path, LONG);
@@ -37,7 +36,7 @@ fn turn(lock: &DistributedLock) {
 }
 
 #[test]
-fn it_is_given_back_when_its_time_is_over_which_may_be_never() {
+fn idle_node_is_deleted_when_its_time_ends() {
     let own = client();
     let [path, ever] = ["time", "for-ever"].map(fresh_path);
     let for_ever = keeping(&own, &ever, Duration::MAX);
@@ -55,11 +54,11 @@ fn it_is_given_back_when_its_time_is_over_which_may_be_never() {
 }
 
 #[test]
-fn asked_for_or_deleted_while_it_is_idle_it_is_made_anew() {
+fn revoked_or_deleted_idle_node_is_created_again() {
     let own = client_of(&connect_string(), SESSION);
     let (others, path) = (client(), fresh_path("idle"));
     let lock = keeping(&own, &path, LONG);
-    // A node is watched from a quarter of the session timeout on.
+    // The client watches the node from a quarter of the session timeout on.
     for is_asked in [true, false] {
         await_kept(&lock, &own);
         let who = others.contenders(&path).unwrap().remove(0);
@@ -75,9 +74,9 @@ fn asked_for_or_deleted_while_it_is_idle_it_is_made_anew() {
     assert_eq!(own.stats().holds_lost, 0, "nobody held it");
 }
 
-/// Its own node, which is being deleted, or which a cut has ended, is nobody else's.
+/// A node under deletion, or ended by a cut, is still the client's own.
 #[test]
-fn given_back_it_is_not_busy_to_the_only_one_who_uses_it() {
+fn only_user_never_finds_its_idle_lock_busy() {
     let (proxy, own, path, lock) = proxied("alone");
     for round in 0..20 {
         await_kept(&lock, &own);
@@ -100,7 +99,7 @@ fn given_back_it_is_not_busy_to_the_only_one_who_uses_it() {
 
 /// "Nobody gets the lock for `time` after its grant, however early it is unlocked."
 #[test]
-fn hold_at_least_counts_from_the_grant_also_where_nodes_were_handed_on_or_kept() {
+fn minimum_hold_of_a_reused_node_counts_from_the_last_grant() {
     let options = || LockOptions::new().hold_at_least(AT_LEAST);
     let mut early = Vec::new();
     for (what, options) in

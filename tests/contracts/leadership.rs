@@ -1,4 +1,4 @@
-//! `Leadership`: one leads at a time, and again after whatever ended its term.
+//! `Leadership`: one candidate leads at a time, and contends again after each term.
 
 use std::panic::panic_any;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use common::{
 /// Longer than any test takes.
 const EVER: Duration = Duration::from_secs(600);
 
-/// One that leads until its term is over, and what it tells of its terms.
+/// A candidate that leads until its term ends, and reports its terms.
 struct Candidate {
     client: Client,
     leadership: Leadership,
@@ -54,11 +54,11 @@ fn token(hold: &Hold) -> u64 {
 }
 
 #[test]
-fn one_leads_at_a_time_in_the_order_of_their_coming_and_again_after_each_term() {
+fn candidates_lead_one_at_a_time_in_order_of_arrival() {
     const TERMS: usize = 30;
     let (path, leaders) = (fresh_path("terms"), Arc::new(AtomicUsize::new(0)));
     let (tell, terms) = unbounded();
-    // Until all of them have come.
+    // Holds the lock until all candidates have queued.
     let before = lock_of(&client(), &path);
     before.lock().unwrap();
     let candidates: Vec<_> = (0..3)
@@ -91,7 +91,7 @@ fn one_leads_at_a_time_in_the_order_of_their_coming_and_again_after_each_term() 
 }
 
 #[test]
-fn who_leads_is_told_and_only_to_one_that_it_leads() {
+fn every_candidate_knows_the_leader() {
     let path = fresh_path("who-leads");
     let ann = Candidate::start(&path, "ann:80");
     let hold = ann.leads();
@@ -113,7 +113,7 @@ fn who_leads_is_told_and_only_to_one_that_it_leads() {
 }
 
 #[test]
-fn a_term_that_was_lost_or_asked_for_is_over_and_another_one_comes() {
+fn lost_or_revoked_term_is_followed_by_another() {
     let path = fresh_path("over");
     let ann = Candidate::start(&path, "ann");
     let mut last = ann.leads();
@@ -152,7 +152,7 @@ fn shutdown_ends_a_term_in_order_and_a_wait_at_once() {
         assert!(!term.is_over() && term.deadline() > Instant::now());
         tell.send(("leads", term.is_stopping())).unwrap();
         assert!(term.wait(EVER));
-        // There is time to leave things in order.
+        // Some of the lease is left to stop in order.
         assert!(term.is_held() && term.deadline() > Instant::now());
         tell.send(("stopped", term.is_stopping())).unwrap();
     });
@@ -173,9 +173,9 @@ fn shutdown_ends_a_term_in_order_and_a_wait_at_once() {
     assert!(lock.try_lock().unwrap(), "it is free, and the client is well");
 }
 
-/// What ends a term and is nobody's loss.
+/// The term ends without a loss.
 #[test]
-fn a_function_that_panics_gives_the_lock_back_and_leads_again() {
+fn panicking_function_releases_the_lock_and_leads_again() {
     let path = fresh_path("panics");
     warnings(&path);
     let (own, (tell, terms)) = (client(), unbounded());
@@ -201,7 +201,7 @@ fn a_function_that_panics_gives_the_lock_back_and_leads_again() {
     await_nothing_left(&own);
 }
 
-/// Panics when it is dropped.
+/// Panics when dropped.
 struct Bomb;
 
 impl Drop for Bomb {
@@ -210,9 +210,9 @@ impl Drop for Bomb {
     }
 }
 
-/// Of a panic that has a consequence: another panic as its payload is dropped, or as it is logged.
+/// One panic causes another, when its payload is dropped or when it is logged.
 #[test]
-fn contest_goes_on_whatever_a_panic_of_the_function_leads_to() {
+fn contest_survives_panics_caused_by_a_panic() {
     warnings("");
     let own = client();
     let leads_again = |path: String, panics: fn()| {
@@ -235,7 +235,7 @@ fn contest_goes_on_whatever_a_panic_of_the_function_leads_to() {
 }
 
 #[test]
-fn the_end_of_the_client_ends_it() {
+fn close_of_the_client_ends_the_leadership() {
     let path = fresh_path("closed");
     let leads = Candidate::start(&path, "leads");
     let term = leads.leads();
@@ -254,10 +254,10 @@ fn the_end_of_the_client_ends_it() {
 }
 
 #[test]
-fn health_is_false_when_each_call_is_refused_for_longer_than_a_session_timeout_and_true_again() {
+fn health_is_bad_while_calls_are_refused_beyond_a_session_timeout() {
     let path = fresh_path("denied");
     warnings(&path);
-    // Nobody else may do anything with what it makes.
+    // The node belongs to the owner alone.
     let owners = lock_of(&owner(), &path);
     owners.lock().unwrap();
     let own = client_of(&connect_string(), Duration::from_secs(1));
@@ -274,9 +274,9 @@ fn health_is_false_when_each_call_is_refused_for_longer_than_a_session_timeout_a
     refused.leadership.shutdown();
 }
 
-/// What woke the first wait is told once.
+/// The cause of the first wake-up is reported once.
 #[test]
-fn a_term_that_somebody_has_asked_for_is_over_for_every_wait() {
+fn revoked_term_ends_every_kind_of_wait() {
     let (own, path, (tell, told)) = (client(), fresh_path("asked-for"), unbounded());
     let one = Leadership::new(&own, &*path, LockOptions::new(), move |term| {
         tell.send(false).unwrap();
@@ -292,9 +292,9 @@ fn a_term_that_somebody_has_asked_for_is_over_for_every_wait() {
     await_nodes(&path, 0);
 }
 
-/// By a handle that it was given.
+/// The function uses a handle that it was given.
 #[test]
-fn a_function_may_end_its_own_leadership() {
+fn function_may_shut_down_its_own_leadership() {
     let (own, path) = (client(), fresh_path("ends-itself"));
     warnings(&path);
     let (give, handle) = unbounded::<Leadership>();
@@ -309,7 +309,7 @@ fn a_function_may_end_its_own_leadership() {
 }
 
 #[test]
-fn health_is_false_when_the_function_does_not_return_though_it_was_asked_to() {
+fn health_is_bad_while_the_function_ignores_a_revocation() {
     let (path, (tell, told)) = (fresh_path("asked-in-vain"), unbounded());
     let (go_on, waits) = unbounded::<()>();
     let own = client_of(&connect_string(), Duration::from_secs(2));
@@ -330,7 +330,7 @@ fn health_is_false_when_the_function_does_not_return_though_it_was_asked_to() {
 }
 
 #[test]
-fn a_panic_at_the_end_of_a_long_term_is_no_long_failure() {
+fn panic_after_a_long_term_keeps_the_health_good() {
     let (path, (tell, terms)) = (fresh_path("panics-late"), unbounded());
     let own = client_of(&connect_string(), Duration::from_secs(2));
     let timeout = own.session_timeout();
@@ -349,7 +349,7 @@ fn a_panic_at_the_end_of_a_long_term_is_no_long_failure() {
 }
 
 #[test]
-fn health_is_false_when_the_function_does_not_return_though_its_term_is_over() {
+fn health_is_bad_while_the_function_outlasts_its_term() {
     let (path, (tell, terms)) = (fresh_path("overdue"), unbounded());
     let (go_on, waits) = unbounded::<()>();
     let own = client_of(&connect_string(), Duration::from_secs(2));

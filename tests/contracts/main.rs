@@ -1,4 +1,4 @@
-//! What every user may rely on, of every kind of lock, on a server that is well: a file a subject.
+//! What every user may rely on while the servers are healthy. Each file covers one subject.
 
 mod below;
 mod connecting;

@@ -1,5 +1,4 @@
-//! `MultiLock`: what may be a member, and what becomes of all when one of them fails. What it promises as
-//! a lock is said in `every`.
+//! `MultiLock`: its possible members, and what happens to all when one fails. `every` covers it as a lock.
 
 mod scripted;
 
@@ -17,7 +16,7 @@ use common::{
     shared_address, shared_proxy, warnings,
 };
 
-/// Objects of their own at `root/<name>`.
+/// New objects at `root/<name>`.
 fn members<const N: usize>(client: &Client, root: &str, names: [&str; N]) -> [DistributedLock; N] {
     names.map(|name| lock_of(client, &format!("{root}/{name}")))
 }
@@ -30,12 +29,12 @@ fn paths(multi: &MultiLock) -> Vec<&str> {
     multi.locks().iter().map(|lock| lock.path()).collect()
 }
 
-/// How many nodes there are at each member's path.
+/// The number of nodes at each member's path.
 fn nodes(multi: &MultiLock) -> Vec<usize> {
     multi.locks().iter().map(|lock| children(lock.path()).len()).collect()
 }
 
-/// Each failure in a few words, with the path below `root`.
+/// Each failure in a few words, with its path below `root`.
 fn brief(error: &Error, root: &str) -> String {
     let (what, path) = match error {
         Error::Release { failures } => {
@@ -60,7 +59,7 @@ fn fails<T: std::fmt::Debug>(seen: Result<T>, root: &str, with: &str) -> Error {
 }
 
 #[test]
-fn every_member_is_visited_and_all_failures_reported() {
+fn unlock_visits_every_member_and_reports_all_failures() {
     let (client, root) = (client(), fresh_path("multi-failures"));
     warnings(&root);
     let [a, b, c] = members(&client, &root, ["a", "b", "c"]);
@@ -91,8 +90,8 @@ fn every_member_is_visited_and_all_failures_reported() {
 }
 
 #[test]
-fn a_member_lost_while_waiting_for_the_others_fails_the_call() {
-    // Short, as nodes are watched from the first quarter of it on.
+fn member_lost_during_the_wait_fails_the_call() {
+    // A short timeout, since nodes are watched from its first quarter on.
     let ours = client_of(&connect_string(), Duration::from_secs(6));
     let (rivals, root) = (client(), fresh_path("multi-lost"));
     let [a, b, c, d] = members(&ours, &root, ["a", "b", "c", "d"]);
@@ -123,7 +122,7 @@ fn a_member_lost_while_waiting_for_the_others_fails_the_call() {
 }
 
 #[test]
-fn one_of_reentrant_locks_can_be_nested() {
+fn multi_lock_of_reentrant_locks_nests() {
     let (client, root) = (client(), fresh_path("multi-reentrant"));
     let at = |name| DistributedReentrantLock::new(&client, format!("{root}/{name}")).unwrap();
     let [a, b] = ["a", "b"].map(at);
@@ -144,7 +143,7 @@ fn one_of_reentrant_locks_can_be_nested() {
     outer.release().unwrap();
     assert_eq!(nodes(&multi), [0, 0]);
 
-    // A lost nest says so to every unlock, and refuses to be entered again.
+    // A lost nest fails every unlock, and refuses another entry.
     let [outer, inner] = enter_twice();
     delete_node(&hold_of(&b));
     wait_until("the loss is noticed", SOON, || !multi.is_held());
@@ -158,7 +157,7 @@ fn one_of_reentrant_locks_can_be_nested() {
 }
 
 #[test]
-fn members_may_be_of_any_type_and_clones_are_taken_once_in_the_order_of_their_paths() {
+fn multi_lock_takes_members_of_any_type_once_in_path_order() {
     let clients = [client(), client()];
     let root = fresh_path("multi-types");
     let at = |name: &str| format!("{root}/{name}");
@@ -210,7 +209,7 @@ fn refused(locks: impl IntoIterator<Item = Box<dyn Lock>>) -> String {
 }
 
 #[test]
-fn ids_tell_objects_and_places() {
+fn id_identifies_the_object_and_orders_by_path() {
     let (client, root) = (client(), fresh_path("multi-ids"));
     let [a, b] = members(&client, &root, ["a", "b"]);
     let (id, other) = (a.id(), lock_of(&client, a.path()));
@@ -223,7 +222,7 @@ fn ids_tell_objects_and_places() {
 }
 
 #[test]
-fn none_nested_ones_and_two_objects_on_one_path_are_refused() {
+fn multi_lock_refuses_empty_nested_and_duplicate_members() {
     let clients = [client(), client()];
     let root = fresh_path("multi-twice");
     let [a, b, c] = members(&clients[0], &root, ["a", "b", "c"]);
@@ -244,7 +243,7 @@ fn none_nested_ones_and_two_objects_on_one_path_are_refused() {
     for twin in twins {
         names(a.path(), refused([a.clone().into(), b.clone().into(), twin, a.clone().into()]));
     }
-    // The two sides of a read-write lock exclude each other, a side is the same however got.
+    // The two sides of a read-write lock exclude each other. All handles of one side are the same lock.
     names(rw.path(), refused([rw.read_lock().into(), rw.write_lock().into()]));
     let readers = [rw.read_lock().into(), rw.read_lock().into()];
     assert_eq!(MultiLock::new(readers).unwrap().locks().len(), 1);
@@ -259,7 +258,7 @@ fn none_nested_ones_and_two_objects_on_one_path_are_refused() {
 }
 
 #[test]
-fn a_path_is_the_whole_path_on_the_same_servers_below_whatever_chroot_and_in_whatever_order() {
+fn full_path_below_the_chroot_identifies_a_member() {
     let (server, root) = (shared_address(), fresh_path("multi-chroot"));
     let connect = |hosts: &str| client_of(hosts, SOON);
     let (top, below) = (connect(&server.to_string()), connect(&format!("{server}{root}")));
@@ -267,11 +266,11 @@ fn a_path_is_the_whole_path_on_the_same_servers_below_whatever_chroot_and_in_wha
     let (outer, inner) = (lock_of(&top, &format!("{root}/a")), lock_of(&below, "/a"));
     let reason = refused([outer.clone().into(), inner.clone().into()]);
     assert!(reason.contains(outer.path()), "{reason}");
-    // Sorted by the whole path, not by what is below the chroot.
+    // Members are sorted by their full path, including the chroot.
     let (high, low) = (lock_of(&top, &format!("{root}/b")), lock_of(&below, "/c"));
     let both = MultiLock::new([low.clone().into(), high.clone().into()]).unwrap();
     assert_eq!(paths(&both), [high.path(), low.path()]);
-    // The same path below different chroots is two.
+    // One path below two chroots is two paths.
     let two = [&top, &below].map(|client| lock_of(client, "/zoolock-test-a").into());
     assert_eq!(MultiLock::new(two).unwrap().locks().len(), 2);
 

@@ -1,4 +1,4 @@
-//! The queue position: whoever waits is told it, and sees it change.
+//! The queue position that a waiter is told, and its changes.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use common::{
 const OFTEN: Duration = Duration::from_millis(50);
 const NEVER: Duration = Duration::MAX;
 
-/// Options that tell this channel the position.
+/// Options that send the position to this channel.
 fn telling(every: Duration) -> (LockOptions, Receiver<QueuePosition>) {
     let (say, told) = unbounded();
     let options = LockOptions::new().on_queue_position(every, move |position| {
@@ -26,7 +26,7 @@ fn telling(every: Duration) -> (LockOptions, Receiver<QueuePosition>) {
     (options, told)
 }
 
-/// What is told next that has so many ahead.
+/// Waits for a report with this many ahead.
 #[track_caller]
 fn await_position(told: &Receiver<QueuePosition>, ahead: usize) -> QueuePosition {
     loop {
@@ -41,7 +41,7 @@ fn await_position(told: &Receiver<QueuePosition>, ahead: usize) -> QueuePosition
 }
 
 #[test]
-fn a_reader_is_told_of_the_readers_before_the_writer_it_waits_for() {
+fn position_of_a_reader_counts_readers_ahead_of_its_writer() {
     let (client, path) = (client(), fresh_path("place-readers"));
     let read = DistributedRwLock::new(&client, &path).unwrap();
     let read = read.read_lock().acquire().unwrap();
@@ -60,7 +60,7 @@ fn a_reader_is_told_of_the_readers_before_the_writer_it_waits_for() {
 }
 
 #[test]
-fn it_is_told_on_the_waiting_thread_and_goes_on_on_the_next_connection() {
+fn position_is_told_on_the_waiting_thread_and_after_a_cut() {
     let (proxy, path) = (shared_proxy(), fresh_path("place-cut"));
     let held = lock_of(&client(), &path).acquire().unwrap();
     let own = client_of(&proxy.connect_string(), SESSION);
@@ -85,7 +85,7 @@ fn it_is_told_on_the_waiting_thread_and_goes_on_on_the_next_connection() {
 }
 
 #[test]
-fn a_panic_while_the_position_is_told_ends_the_call_and_leaves_no_node() {
+fn panic_in_the_position_callback_leaves_no_node() {
     every_subject_that(
         |subject| subject.is_plain() && subject.queues(),
         |subject| {
@@ -98,7 +98,7 @@ fn a_panic_while_the_position_is_told_ends_the_call_and_leaves_no_node() {
             assert!(std::thread::spawn(move || waiting.lock()).join().is_err());
             subject.await_nodes(&path, subject.nodes_of_one());
             rival.unlock().unwrap();
-            // Its local level is free, too.
+            // Its local level is free again.
             object.lock().unwrap();
             object.unlock().unwrap();
         },
@@ -106,7 +106,7 @@ fn a_panic_while_the_position_is_told_ends_the_call_and_leaves_no_node() {
 }
 
 #[test]
-fn a_position_that_would_be_told_without_a_pause_is_refused() {
+fn position_without_an_interval_is_refused() {
     let (client, path) = (client(), fresh_path("place-zero"));
     let least = Duration::from_millis(10);
     for every in [Duration::ZERO, Duration::from_nanos(1), least - Duration::from_nanos(1)] {
@@ -129,13 +129,13 @@ fn a_position_that_would_be_told_without_a_pause_is_refused() {
 }
 
 #[test]
-fn a_deadline_holds_and_what_is_not_asked_for_costs_nothing() {
+fn one_position_report_costs_one_read_before_a_deadline() {
     let (client, path) = (client(), fresh_path("place-deadline"));
     let held = lock_of(&client, &path).acquire().unwrap();
     let lists = |client: &Client, proxy: &zoolock_test_support::FaultProxy, options| {
         let lock = DistributedLock::with_options(client, &path, options).unwrap();
         let before = [Op::GetChildren, Op::GetData].map(|op| proxy.requests(op));
-        // The end of its own node would be a reason to look, if it came before the call has ended.
+        // The end of the own node would cause a look if it came before the call ends.
         let end = proxy.on(Op::Delete).hold_request();
         let waited = lock.try_lock_for(BRIEFLY);
         assert!(matches!(waited, Ok(false)), "{waited:?}");

@@ -1,5 +1,5 @@
-//! Being asked to let go: `Client::revoke`, Curator's `__REVOKE__`, and who hears of it, beside what
-//! `every` says.
+//! Requests to release: `Client::revoke`, Curator's `__REVOKE__`, and their listeners. `every` has the
+//! basics.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use common::{
 
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 
-/// The contender that a hold is.
+/// The contender that belongs to a hold.
 #[track_caller]
 pub(crate) fn contender_of(client: &Client, hold: &Hold) -> Contender {
     let all = client.contenders(hold.path()).unwrap();
@@ -29,7 +29,7 @@ pub(crate) fn contender_of(client: &Client, hold: &Hold) -> Contender {
     found.unwrap_or_else(|| panic!("{hold:?} is not among {all:?}"))
 }
 
-/// Exactly one message; waits for it.
+/// Waits for exactly one message.
 #[track_caller]
 pub(crate) fn is_asked(asked: &Receiver<()>, what: &str) {
     let message = asked.recv_timeout(SOON);
@@ -50,7 +50,7 @@ pub(crate) fn ends(asked: &Receiver<()>, what: &str) {
 }
 
 #[test]
-fn a_request_to_the_one_ahead_wakes_its_successor_for_nothing() {
+fn revocation_of_the_predecessor_lets_no_waiter_in() {
     let ((server, own), path) = (quiet_server(), "/successor");
     let other = client_of(&server.connect_string(), SOON);
     let ahead = lock_of(&own, path).acquire().unwrap();
@@ -72,7 +72,7 @@ fn a_request_to_the_one_ahead_wakes_its_successor_for_nothing() {
 }
 
 #[test]
-fn a_write_and_the_read_under_it_are_asked_each_for_itself() {
+fn write_and_its_downgraded_read_are_revoked_separately() {
     let (own, other) = (client(), client());
     let lock = DistributedRwLock::new(&own, fresh_path("both")).unwrap();
     let write = lock.write_lock().acquire().unwrap();
@@ -90,7 +90,7 @@ fn a_write_and_the_read_under_it_are_asked_each_for_itself() {
 }
 
 #[test]
-fn a_hold_that_looks_again_and_again_listens_as_long_as_it_likes() {
+fn hold_may_subscribe_to_revocations_many_times() {
     let own = client();
     let guard = lock_of(&own, &fresh_path("polling")).acquire().unwrap();
     for _ in 0..20_000 {
@@ -103,7 +103,7 @@ fn a_hold_that_looks_again_and_again_listens_as_long_as_it_likes() {
 }
 
 #[test]
-fn listening_ends_with_a_hold_that_is_lost() {
+fn loss_of_the_hold_ends_its_listener() {
     use LossReason::{ClientClosed, LeaseExpired, NodeDeleted};
     let ((proxy, own), path) = (behind_a_proxy(Duration::from_secs(5)), fresh_path("ends"));
     let lock = lock_of(&own, &path);
@@ -125,7 +125,7 @@ fn listening_ends_with_a_hold_that_is_lost() {
 }
 
 #[test]
-fn listening_while_another_thread_releases_never_hangs() {
+fn listener_never_hangs_during_a_release_by_another_thread() {
     let own = client();
     let lock = lock_of(&own, &fresh_path("racing"));
     let mut refused = 0;
@@ -150,7 +150,7 @@ fn listening_while_another_thread_releases_never_hangs() {
     println!("{refused} of 200 came too late to listen at all");
 }
 
-/// A hold behind a proxy, and somebody who asks.
+/// A hold behind a proxy, and a client that revokes it.
 struct Stage {
     proxy: FaultProxy,
     own: Client,
@@ -175,11 +175,11 @@ impl Stage {
 
     fn await_watched(&self) {
         wait_until("the read is sent", SOON, || self.proxy.requests(Op::GetData) > 0);
-        // It was answered when this one behind it is.
+        // The event has been answered before this call is.
         self.own.contenders(self.hold.path()).unwrap();
     }
 
-    /// On the next connection it hears of a request, exactly once.
+    /// Expects the listener to hear once, on the next connection.
     fn hears(self, asked: &Receiver<()>, what: &str) {
         await_resumed(&self.own, 1);
         is_asked(asked, what);
@@ -188,8 +188,8 @@ impl Stage {
 }
 
 #[test]
-fn without_a_connection_who_listens_hears_of_a_request_on_the_next() {
-    // Listens, and is asked, before the connection is away, meanwhile, or behind it.
+fn listener_added_in_an_outage_hears_on_the_next_connection() {
+    // Listener and request come before, during or after the outage.
     for (listens, is_asked) in [(0, 1), (2, 1), (1, 2)] {
         let stage = Stage::new();
         let mut asked = (listens == 0).then(|| stage.hold.revocation().unwrap());
@@ -212,7 +212,7 @@ fn without_a_connection_who_listens_hears_of_a_request_on_the_next() {
 }
 
 #[test]
-fn a_request_whose_event_was_lost_in_the_cut_is_heard() {
+fn revocation_with_a_lost_event_is_heard() {
     let stage = Stage::new();
     let asked = stage.hold.revocation().unwrap();
     let event = stage.proxy.on(Op::Event).path_contains(&stage.hold.node());
@@ -223,9 +223,9 @@ fn a_request_whose_event_was_lost_in_the_cut_is_heard() {
     stage.hears(&asked, "whose event was lost");
 }
 
-/// Behind the handshake the watch is set again, and the node read.
+/// After the handshake the client sets its watch again and reads the node.
 #[test]
-fn a_request_written_while_the_session_is_resumed_is_heard() {
+fn revocation_during_a_resume_is_heard() {
     for op in [Op::Connect, Op::SetWatches, Op::SetData] {
         for answer in [false, true] {
             let stage = Stage::new();
@@ -243,7 +243,7 @@ fn a_request_written_while_the_session_is_resumed_is_heard() {
 }
 
 #[test]
-fn a_request_that_was_heard_before_a_cut_is_heard_by_later_listeners_too_and_only_once() {
+fn revocation_is_heard_once_by_each_listener_around_a_cut() {
     let stage = Stage::new();
     let asked = stage.hold.revocation().unwrap();
     stage.other.revoke(&contender_of(&stage.other, &stage.hold)).unwrap();
@@ -256,7 +256,7 @@ fn a_request_that_was_heard_before_a_cut_is_heard_by_later_listeners_too_and_onl
 }
 
 #[test]
-fn strangers_and_made_up_contenders_are_not_asked_and_others_holders_are_as_curator_does() {
+fn revoke_writes_only_to_real_contenders_as_curator_does() {
     let (own, path, probe) = (client(), fresh_path("whom"), shared_probe().unwrap());
     probe.create_all(&path).unwrap();
     let name = format!("{path}/_c_01234567-89ab-cdef-0123-456789abcdef-lock-");
@@ -287,7 +287,7 @@ fn strangers_and_made_up_contenders_are_not_asked_and_others_holders_are_as_cura
 }
 
 #[test]
-fn without_permission_or_connection_nobody_is_asked() {
+fn revoke_fails_without_permission_or_connection() {
     let builder = Client::builder(&connect_string()).session_timeout(SESSION);
     let builder = builder.auth("digest", "owner:secret");
     let owner = connected(builder.acl(Acl::creator().and("world", "anyone", Permissions::READ)));
@@ -318,7 +318,7 @@ fn is_gone(revoked: zoolock::Result<()>, path: &str) {
 }
 
 #[test]
-fn revoke_of_a_single_node_that_is_gone_leaves_the_next_holder_alone() {
+fn revoke_of_a_gone_single_node_spares_the_next_holder() {
     let (own, other, path) = (client(), client(), fresh_path("succession"));
     let lock = single::lock_of(&own, &path);
     let first = lock.acquire().unwrap();
@@ -334,9 +334,9 @@ fn revoke_of_a_single_node_that_is_gone_leaves_the_next_holder_alone() {
     is_asked(&asked, "the next holder");
 }
 
-/// The lock changes hands between the look at the node and the write. The two nodes have the same version.
+/// The lock changes hands between the look and the write. Both nodes have the same version.
 #[test]
-fn revoke_that_races_with_a_change_of_hands_asks_nobody() {
+fn revoke_during_a_change_of_holders_asks_nobody() {
     let (path, proxies) = (fresh_path("race"), [shared_proxy(), shared_proxy()]);
     let long = Duration::from_secs(60);
     let [own, other] = proxies.each_ref().map(|proxy| client_of(&proxy.connect_string(), long));
@@ -349,13 +349,13 @@ fn revoke_that_races_with_a_change_of_hands_asks_nobody() {
     first.release().unwrap();
     let next = lock.acquire().unwrap();
     let asked = next.revocation().unwrap();
-    // Its watch was set before this was answered.
+    // This answer proves that the watch is set.
     own.contenders(&path).unwrap();
     let reads = proxies[0].requests(Op::GetData);
     write.release();
     is_gone(revoking.result("the revoker"), &path);
     wait_until("it is read again", SOON, || proxies[0].requests(Op::GetData) > reads);
-    // That was answered before this is.
+    // This answer comes after that of the read.
     println!("{:?}", own.contenders(&path).unwrap());
     is_not_asked(&asked, "the next holder");
     own.revoke(&contender_of(&own, &next)).unwrap();

@@ -1,5 +1,5 @@
-//! `DistributedRwLock`: readers together, a writer alone, in the order of their arrival; and what a
-//! thread has of one side while it has the other, or another thread has.
+//! `DistributedRwLock`: readers share, writers are alone, all in order of arrival. Also what a thread may do
+//! on one side while it or another thread holds the other.
 
 mod abnormal;
 mod downgrade;
@@ -19,7 +19,7 @@ use common::{
 };
 
 #[test]
-fn readers_are_in_together_and_those_that_come_behind_a_writer_after_it() {
+fn readers_share_the_lock_and_later_ones_wait_behind_a_writer() {
     let stage = Stage::new("share", 3);
     let own = stage.lock(0);
     let mut readers: Vec<_> = [&own, &own, &stage.lock(0), &stage.lock(1), &stage.lock(2)]
@@ -51,10 +51,10 @@ fn readers_are_in_together_and_those_that_come_behind_a_writer_after_it() {
     stage.is_empty();
 }
 
-/// Readers that came one after the other are in together, and in no order; a plain lock on the path is
-/// a writer, and a reader waits for none that came later.
+/// Neighbouring readers share the lock in any order. A plain lock on the path is a writer, and a reader never
+/// waits for later ones.
 #[test]
-fn readers_between_two_writers_come_in_together_before_the_later_one() {
+fn readers_between_two_writers_enter_together() {
     let stage = Stage::new("order", 2);
     let holder = stage.lock(0).write_lock();
     holder.lock().unwrap();
@@ -83,7 +83,7 @@ fn readers_between_two_writers_come_in_together_before_the_later_one() {
 }
 
 #[test]
-fn a_writer_that_gives_up_lets_in_the_readers_behind_it() {
+fn timed_out_writer_lets_in_the_readers_behind_it() {
     for nearer_writer_stays in [false, true] {
         let stage = Stage::new("writer-gives-up", 3);
         let first = stage.enters(stage.lock(0).read_lock());
@@ -95,7 +95,7 @@ fn a_writer_that_gives_up_lets_in_the_readers_behind_it() {
         impatient.cancel_waiters();
         assert_cancelled(&writer.result(), &stage.path);
         if let Some(staying) = staying {
-            // The reader goes on to the next writer ahead.
+            // The reader now watches the next writer ahead.
             stage.watches_after(watches);
             assert!(!last.is_in() && !staying.is_in());
             first.leaves();
@@ -115,7 +115,7 @@ fn a_writer_that_gives_up_lets_in_the_readers_behind_it() {
 }
 
 #[test]
-fn a_thread_that_holds_a_reentrant_lock_on_the_path_is_told_that_it_waits_for_itself() {
+fn thread_with_a_reentrant_lock_on_the_path_would_deadlock() {
     let stage = Stage::new("mixed-own", 1);
     let own = DistributedReentrantLock::new(&stage.clients[0], &stage.path).unwrap();
     let (read, write) = (stage.lock(0).read_lock(), stage.lock(0).write_lock());
@@ -134,7 +134,7 @@ fn a_thread_that_holds_a_reentrant_lock_on_the_path_is_told_that_it_waits_for_it
 }
 
 #[test]
-fn a_release_wakes_only_those_that_it_lets_in() {
+fn release_wakes_only_admitted_waiters() {
     const READERS: usize = 12;
     const CLIENTS: usize = 3;
     let stage = Stage::new("wakes", CLIENTS);
@@ -158,24 +158,24 @@ fn a_release_wakes_only_those_that_it_lets_in() {
     readers.iter().for_each(Visitor::comes_in);
     // A server sends one event to each client that watches a node.
     costs("to all readers", [CLIENTS, READERS]);
-    // The writer watches the nearest of them; the others wake nobody when they leave.
+    // The writer watches only the nearest reader. The others wake nobody.
     let nearest = readers.pop().unwrap();
     readers.into_iter().for_each(Visitor::leaves);
     assert!(!last.is_in());
     nearest.leaves();
     last.comes_in();
-    // Each of them watched its own node.
+    // Each reader watched its own node.
     costs("to the last writer", [READERS, 1]);
     last.leaves();
     stage.is_empty();
 }
 
-/// How often this thread writes, and reads.
+/// The write and read counts of this thread.
 fn counts(lock: &DistributedRwLock) -> (u32, u32) {
     (lock.write_lock().hold_count(), lock.read_lock().hold_count())
 }
 
-/// Is it held, how often, with how many holds: of the reads, and of the writes.
+/// For reads and for writes: whether it is held, the count and the number of holds.
 fn seen(lock: &DistributedRwLock) -> [(bool, u32, usize); 2] {
     let (read, write) = (lock.read_lock(), lock.write_lock());
     let read = (read.is_held(), read.hold_count(), read.holds().len());
@@ -183,7 +183,7 @@ fn seen(lock: &DistributedRwLock) -> [(bool, u32, usize); 2] {
 }
 
 #[test]
-fn each_side_is_seen_and_unlocked_by_whoever_holds_it_and_on_that_side_only() {
+fn each_side_is_seen_and_unlocked_by_its_holder_alone() {
     let (client, path) = (client(), fresh_path("sides"));
     let lock = rw_of(&client, &path);
     let elsewhere = || {
@@ -214,7 +214,7 @@ fn each_side_is_seen_and_unlocked_by_whoever_holds_it_and_on_that_side_only() {
             false => assert_not_held(&wrote),
         }
     }
-    // A reader of its own there, which unlocks once too often.
+    // A reader on that thread, which unlocks once too often.
     let other = lock.clone();
     let visit = Task::spawn(move || {
         let read = other.read_lock();
@@ -230,7 +230,7 @@ fn each_side_is_seen_and_unlocked_by_whoever_holds_it_and_on_that_side_only() {
     assert_eq!(children(&path), [""; 0]);
 }
 
-/// Whatever this thread tries to write with would wait for its own read.
+/// Expects every write call to fail, since it would wait for the thread's own read.
 #[track_caller]
 fn no_write_gets_in(write: &WriteLock, what: &str) {
     let waits = [
@@ -247,7 +247,7 @@ fn no_write_gets_in(write: &WriteLock, what: &str) {
 }
 
 #[test]
-fn a_write_under_an_own_read_is_an_error_and_no_hang() {
+fn write_under_the_same_threads_read_is_an_error() {
     let (client, path) = (client(), fresh_path("read-write"));
     let [lock, other] = [(); 2].map(|()| rw_of(&client, &path));
     let (read, write) = (lock.read_lock(), lock.write_lock());
@@ -263,7 +263,8 @@ fn a_write_under_an_own_read_is_an_error_and_no_hang() {
         }
         no_write_gets_in(&write, "the same object");
         assert_eq!(await_nodes(&path, 1), [hold_of(&read).node()], "nothing is left");
-        // Nor while another thread is between the two levels of this object, or queued before it.
+        // The error also comes while another thread is between the levels of this object, or queued before
+        // it.
         let first = Visitor::start(lock.write_lock());
         await_nodes(&path, 2);
         let writers = [first, Visitor::start(other.write_lock())];
@@ -284,7 +285,7 @@ fn a_write_under_an_own_read_is_an_error_and_no_hang() {
 }
 
 #[test]
-fn a_read_under_an_own_write_of_another_object_is_an_error_and_beside_a_read_none() {
+fn read_under_a_write_of_another_object_is_an_error() {
     let stage = Stage::new("write-read", 2);
     let [lock, other] = [(); 2].map(|()| stage.lock(0));
     let read = other.read_lock();
@@ -304,7 +305,7 @@ fn a_read_under_an_own_write_of_another_object_is_an_error_and_beside_a_read_non
     assert_eq!((stage.nodes(), read.hold_count(), lock.read_lock().hold_count()), (2, 1, 1));
     lock.read_lock().unlock().unwrap();
     assert!(read.is_held() && !lock.read_lock().is_held());
-    // With a writer between them the second one waits, as documented, since it is another object.
+    // With a writer between them the second read waits, as documented, since it is another object.
     let writer = stage.queues(stage.lock(1).write_lock());
     assert!(!lock.read_lock().try_lock().unwrap());
     read.unlock().unwrap();
@@ -314,8 +315,8 @@ fn a_read_under_an_own_write_of_another_object_is_an_error_and_beside_a_read_non
 }
 
 #[test]
-fn a_read_that_was_lost_is_not_in_the_way_of_a_write() {
-    // Short, as its node is watched from the first quarter of it on.
+fn lost_read_does_not_block_a_write() {
+    // A short timeout, since its node is watched from the first quarter of it on.
     let client = client_of(&connect_string(), Duration::from_secs(6));
     let path = fresh_path("lost-then-write");
     let lock = rw_of(&client, &path);
@@ -338,7 +339,7 @@ fn a_read_that_was_lost_is_not_in_the_way_of_a_write() {
 /// "Clones, and all handles made from them, belong to the same object", and a hold lasts until
 /// "the object's last handle is dropped".
 #[test]
-fn holds_of_both_sides_last_for_as_long_as_a_handle_to_either() {
+fn handle_to_one_side_keeps_the_holds_of_both() {
     let (client, path) = (client(), fresh_path("either-side"));
     warnings(&path);
     for (writes, reads) in [(true, false), (false, true), (true, true)] {
@@ -354,7 +355,7 @@ fn holds_of_both_sides_last_for_as_long_as_a_handle_to_either() {
         let holds = [reading.holds(), writing.holds()].concat();
         assert_eq!(holds.len(), usize::from(writes) + usize::from(reads));
         drop(lock);
-        // The handle to the side that is not held goes last.
+        // The handle to the unheld side is dropped last.
         let (other, last): (Box<dyn Lock>, Box<dyn Lock>) = match writes {
             true => (writing.into(), reading.into()),
             false => (reading.into(), writing.into()),
@@ -369,9 +370,9 @@ fn holds_of_both_sides_last_for_as_long_as_a_handle_to_either() {
     assert_eq!(warnings(&path).len(), 4);
 }
 
-/// Its node is not in the way of the next calls.
+/// The node does not block later calls.
 #[test]
-fn a_read_whose_release_was_lost_is_not_in_the_way_of_its_thread() {
+fn read_with_a_lost_release_does_not_block_its_thread() {
     for answer_only in [false, true] {
         let ((proxy, client), path) =
             (behind_a_proxy(Duration::from_secs(6)), fresh_path("lost-release"));
@@ -395,7 +396,7 @@ fn a_read_whose_release_was_lost_is_not_in_the_way_of_its_thread() {
 }
 
 #[test]
-fn cancelling_one_side_leaves_the_other_alone() {
+fn cancel_of_one_side_spares_the_other() {
     let ([ours, others], path) = ([client(), client()], fresh_path("cancel-sides"));
     let lock = rw_of(&ours, &path);
     let writer = rw_of(&others, &path).write_lock();

@@ -1,5 +1,5 @@
-//! `DistributedSemaphore`: any number of permits at once, never above the limit, all or nothing, nobody
-//! starved. What one permit of one promises as a lock is said in `every`.
+//! `DistributedSemaphore`: permits up to the limit, all or nothing, without starvation. `every` covers a
+//! single permit as a lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,13 +16,13 @@ use common::{
     last_transaction, quiet_server, stat,
 };
 
-/// Threads that have a lot to do.
+/// Waits for threads with a lot to do.
 fn all_done<R: Send + 'static>(what: &str, tasks: Vec<Task<R>>) -> Vec<R> {
     wait_until(what, SOON * 2, || tasks.iter().all(Task::is_done));
     tasks.iter().map(|task| task.result(what)).collect()
 }
 
-/// Objects of clients of their own.
+/// One object for each of several new clients.
 fn objects<const N: usize>(path: &str, limit: u32) -> ([Client; N], [DistributedSemaphore; N]) {
     let clients = [(); N].map(|()| client());
     let objects = clients.each_ref().map(|client| semaphore(client, path, limit));
@@ -30,7 +30,7 @@ fn objects<const N: usize>(path: &str, limit: u32) -> ([Client; N], [Distributed
 }
 
 #[test]
-fn permits_are_counted_and_come_back() {
+fn permits_are_counted_and_returned() {
     let (client, path) = (client(), fresh_path("sem-counted"));
     let own = semaphore(&client, &path, 5);
     assert_eq!((own.path(), own.limit()), (&*path, 5));
@@ -65,7 +65,7 @@ fn permits_are_counted_and_come_back() {
     }
     drop(own.try_acquire_until(5, Instant::now() + SOON).unwrap().expect("all are free"));
     is_free(&own, &[&client]);
-    // Permits, and a call, keep their client alive.
+    // Permits and a running call keep their client alive.
     let call = acquiring(&own, 2);
     drop((own, client));
     let permits = call.result("a call of a dropped client").unwrap();
@@ -75,7 +75,7 @@ fn permits_are_counted_and_come_back() {
 }
 
 #[test]
-fn of_several_permits_only_the_one_that_is_meant_is_asked_for() {
+fn revoke_reaches_exactly_one_of_several_permits() {
     let path = fresh_path("sem-revoke");
     let (clients, [holder, own]) = objects::<2>(&path, 2);
     let permits = holder.acquire(2).unwrap();
@@ -91,10 +91,11 @@ fn of_several_permits_only_the_one_that_is_meant_is_asked_for() {
     is_free(&own, &clients.each_ref());
 }
 
-/// Of one permit it is in `every`. Of each: its node, and its end; the turn's node, and its end; a list.
+/// `every` has the cost of one permit. Each permit costs its node and its end; a call also costs the turn's
+/// node, its end, and a list.
 #[test]
 #[cfg_attr(zoolock_without_shortcuts, ignore = "without shortcuts there are more requests")]
-fn each_permit_more_costs_two_requests_and_a_refusal_and_a_look_one_and_no_write() {
+fn further_permit_costs_two_requests_and_a_refusal_costs_one() {
     let ((server, client), path) = (quiet_server(), "/cost/semaphore");
     let own = semaphore(&client, path, 5);
     assert_cost(&server, "acquire(3), release", 50, 9, || {
@@ -111,10 +112,10 @@ fn each_permit_more_costs_two_requests_and_a_refusal_and_a_look_one_and_no_write
     assert_eq!(before, last_transaction(&server));
 }
 
-/// One of them hears that a permit is back, the next that the turn is, and the one behind that it is next;
-/// each hears of its own node's end.
+/// One waiter hears that a permit is back, the next that the turn is free, and the one behind it that it is
+/// next. Each also hears of its own node's end.
 #[test]
-fn a_release_wakes_only_whoever_has_the_turn() {
+fn release_wakes_only_the_waiter_with_the_turn() {
     const WAITERS: usize = 20;
     let ((server, holders), path) = (quiet_server(), "/cost/semaphore");
     let proxy = FaultProxy::start(server.address()).unwrap();
@@ -141,7 +142,7 @@ fn a_release_wakes_only_whoever_has_the_turn() {
         wait_until("the next one waits", SOON, || {
             (there(LOCKS), there(LEASES)) == (WAITERS - number - 1, 4)
         });
-        // The server has sent every event by the time it answers this, and the proxy passes them on.
+        // The server has sent every event before this answer, and the proxy keeps the order.
         let watches = watches();
         wait_until("its events have come", SOON, || proxy.events() - before >= 3);
         let events = proxy.events() - before;
@@ -157,15 +158,15 @@ fn a_release_wakes_only_whoever_has_the_turn() {
 }
 
 #[test]
-fn a_higher_limit_lets_those_who_wait_in() {
+fn raised_limit_lets_waiters_in() {
     let path = fresh_path("sem-limit-up");
     let (clients, [own, other]) = objects::<2>(&path, 2);
     let held = own.acquire(2).unwrap();
-    // With the turn, and behind it in the process.
+    // One waiter has the turn, and one waits locally behind it.
     let waiters = [waiting_with_the_turn(&own, 1), acquiring(&own, 2)];
     own.clone().set_limit(5).unwrap();
     let [one, two] = waiters.map(|waiter| waiter.result("a waiter").unwrap());
-    // Another object has a limit of its own.
+    // Another object has its own limit.
     let last = waiting_with_the_turn(&other, 1);
     own.set_limit(6).unwrap();
     assert_eq!((own.limit(), other.limit()), (6, 2));
@@ -181,13 +182,13 @@ fn a_higher_limit_lets_those_who_wait_in() {
     is_free(&own, &clients.each_ref());
 }
 
-/// A waiter looks again at each release; what is out stays out.
+/// A waiter looks again at each release. Granted permits stay granted.
 #[test]
-fn a_lower_limit_holds_back_whoever_waits_and_takes_nothing_away() {
+fn lowered_limit_delays_waiters_and_revokes_nothing() {
     let ((proxy, watched), holders, path) =
         (behind_a_proxy(SESSION), client(), fresh_path("sem-limit-down"));
     let (own, holder) = (semaphore(&watched, &path, 4), semaphore(&holders, &path, 4));
-    // What it sees is answered before anything else happens, so that no look is for two releases.
+    // Waits for each look to be answered, so that no look covers two releases.
     let release = |permits: Permits| {
         let look = proxy.hold_answer(Op::GetChildren, 1);
         permits.release().unwrap();
@@ -207,7 +208,7 @@ fn a_lower_limit_holds_back_whoever_waits_and_takes_nothing_away() {
     let permits = waiter.result("the second of two").unwrap();
     assert_eq!((own.available().unwrap(), holder.available().unwrap()), (0, 2), "each its own");
     permits.release().unwrap();
-    // Who has asked for more than there are now goes on waiting, and nobody else may ask for that.
+    // A call for more than the new limit keeps waiting, and a new one is refused.
     own.set_limit(3).unwrap();
     let waiter = waiting_with_the_turn(&own, 3);
     own.set_limit(2).unwrap();
@@ -220,9 +221,9 @@ fn a_lower_limit_holds_back_whoever_waits_and_takes_nothing_away() {
     is_free(&own, &[&watched, &holders]);
 }
 
-/// Each sees to it that its own permits are granted only while no more than its limit are out.
+/// Each object counts its own limit when its permits are granted.
 #[test]
-fn objects_with_different_limits_go_by_their_own() {
+fn objects_with_different_limits_each_obey_their_own() {
     let path = fresh_path("sem-mismatch");
     let (clients, [low, high]) = objects::<2>(&path, 2);
     high.set_limit(4).unwrap();
@@ -247,7 +248,7 @@ fn is_invalid(what: &str, seen: zoolock::Result<()>) {
 }
 
 #[test]
-fn limits_and_counts_that_make_no_sense_are_refused_and_nothing_is_left() {
+fn invalid_limits_and_counts_are_refused_and_leave_nothing() {
     let (client, path) = (client(), fresh_path("sem-refused"));
     let before = client.stats().requests;
     is_invalid("limit", DistributedSemaphore::new(&client, &path, 0).map(drop));
@@ -268,7 +269,7 @@ fn limits_and_counts_that_make_no_sense_are_refused_and_nothing_is_left() {
         asks(count).into_iter().for_each(|seen| is_invalid("number of permits", seen));
     }
     assert_eq!(client.stats().requests, before);
-    // More than a client can have.
+    // More than a client can hold.
     own.set_limit(u32::MAX).unwrap();
     for count in [100_000, i32::MAX as u32, u32::MAX] {
         let seen = &asks(count)[..3];
@@ -280,7 +281,7 @@ fn limits_and_counts_that_make_no_sense_are_refused_and_nothing_is_left() {
 }
 
 #[test]
-fn ten_thousand_permits_are_held_by_a_few_clients() {
+fn few_clients_hold_ten_thousand_permits() {
     const LIMIT: u32 = 10_000;
     let clients = [(); 4].map(|()| client_of(&connect_string(), SOON));
     let path = fresh_path("sem-many");
@@ -300,7 +301,7 @@ fn ten_thousand_permits_are_held_by_a_few_clients() {
 }
 
 #[test]
-fn ten_clients_with_random_quantities_never_have_more_than_the_limit() {
+fn ten_clients_with_random_requests_never_exceed_the_limit() {
     const LIMIT: u32 = 7;
     const ROUNDS: u32 = 100;
     let path = fresh_path("sem-random");
@@ -339,12 +340,12 @@ fn ten_clients_with_random_quantities_never_have_more_than_the_limit() {
 }
 
 #[test]
-fn a_large_request_is_not_starved_by_small_ones_and_by_tries() {
+fn large_request_is_not_starved_by_small_ones() {
     const LIMIT: u32 = 4;
     let path = fresh_path("sem-large");
     let (clients, [one, other, _]) = objects::<3>(&path, LIMIT);
     let meters = [(); 2].map(|()| Arc::new(Meter::default()));
-    // How many small ones were in when the large one was seen to queue.
+    // The number of small holders when the large request was seen in the queue.
     let ((say, queued), small) = (unbounded(), Arc::clone(&meters[0]));
     let options = LockOptions::new().on_queue_position(Duration::MAX, move |_| {
         say.send(small.grants()).expect("somebody listens")
@@ -376,7 +377,7 @@ fn a_large_request_is_not_starved_by_small_ones_and_by_tries() {
         let overtook = before.first().map_or(0, |before| grants()[0] - before);
         println!("small ones meanwhile: {overtook}, tries: {}", grants()[1] - tries);
         permits.release().unwrap();
-        // Those that were ahead of it, a few more that are counted late, and no others.
+        // Those ahead of it and a few that are counted late, and no others.
         assert!(overtook <= 12, "{overtook} small ones overtook it");
     }
     over.store(true, Ordering::SeqCst);
@@ -386,7 +387,7 @@ fn a_large_request_is_not_starved_by_small_ones_and_by_tries() {
 }
 
 #[test]
-fn tries_take_nothing_that_whoever_has_the_turn_waits_for_and_write_nothing() {
+fn try_takes_no_permit_that_a_waiter_needs_and_writes_nothing() {
     let path = fresh_path("sem-try-turn");
     let (clients, own) = objects::<2>(&path, 4);
     let [first, second] = [(); 2].map(|()| own[0].acquire(1).unwrap());
@@ -405,7 +406,7 @@ fn tries_take_nothing_that_whoever_has_the_turn_waits_for_and_write_nothing() {
 }
 
 #[test]
-fn a_call_that_ends_without_permits_leaves_none_behind() {
+fn failed_call_leaves_no_permits() {
     let path = fresh_path("sem-all");
     let (clients, [holder, own, closing]) = objects::<3>(&path, 3);
     let held = holder.acquire(1).unwrap();
@@ -424,7 +425,7 @@ fn a_call_that_ends_without_permits_leaves_none_behind() {
     clients[2].close().unwrap();
     assert!(waiter.result("a call on a closed client").is_err_and(|error| error.is_closed()));
     only_the_held("close");
-    // Two were free all the time.
+    // Two permits were free all the time.
     own.try_acquire(2).unwrap().expect("two").release().unwrap();
     held.release().unwrap();
     is_free(&own, &[&clients[0], &clients[1]]);

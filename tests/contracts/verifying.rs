@@ -1,4 +1,4 @@
-//! Whose token is it? Asked by third parties, beside what `every` says.
+//! `Client::verify_token` for third parties. `every` has the basics.
 
 use zoolock::{DistributedRwLock, Error, Hold};
 use zoolock_test_support::{Op, fresh_path, shared_probe};
@@ -11,7 +11,7 @@ fn token(hold: &Hold) -> u64 {
 }
 
 #[test]
-fn the_token_of_any_reader_or_permit_is_current_and_of_nobody_who_waits() {
+fn tokens_of_all_readers_and_permits_are_current_but_no_waiters() {
     let [own, others, stranger] = [client(), client(), client()];
     let is_current = |path: &str, token| stranger.verify_token(path, token).unwrap();
     let path = fresh_path("verify-readers");
@@ -42,10 +42,10 @@ fn the_token_of_any_reader_or_permit_is_current_and_of_nobody_who_waits() {
 }
 
 #[test]
-fn it_takes_the_permission_to_read_and_changes_nothing() {
+fn verify_token_needs_read_permission_and_changes_nothing() {
     let (owner, path) = (owner(), fresh_path("verify-owned"));
     let held = lock_of(&owner, &path).acquire().unwrap();
-    // Newer servers show the stat of a node to those only who may read it.
+    // Newer servers show a node's stat only to clients that may read it.
     let probe = shared_probe().unwrap();
     probe.add_auth("digest", b"owner:secret").unwrap();
     let stat = || format!("{:?}", probe.stat(&path).unwrap());
@@ -57,7 +57,7 @@ fn it_takes_the_permission_to_read_and_changes_nothing() {
 }
 
 #[test]
-fn it_asks_the_leader_first_and_gives_up_in_a_third_of_the_session_timeout() {
+fn verify_token_asks_the_leader_within_a_third_of_the_timeout() {
     let (proxy, path) = (shared_proxy(), fresh_path("verify-silent"));
     let held = lock_of(&client(), &path).acquire().unwrap();
     let asking = client_of(&proxy.connect_string(), SESSION);

@@ -1,5 +1,4 @@
-//! A follower without its leader, which answers its clients as if nothing had happened: the
-//! leader ends their sessions meanwhile.
+//! A follower cut off from its leader. It answers its clients as usual, while the leader ends their sessions.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +14,7 @@ const SHORT: Duration = Duration::from_secs(4);
 const LONGER: Duration = Duration::from_secs(6);
 
 #[test]
-fn a_holder_that_knows_only_a_cut_off_follower_is_told_before_the_next_one_is_let_in() {
+fn holder_at_a_cut_off_follower_hears_of_its_loss_first() {
     let ensemble = three();
     let leader = ensemble.leader().unwrap();
     let follower = ensemble.followers().unwrap()[0];
@@ -33,7 +32,7 @@ fn a_holder_that_knows_only_a_cut_off_follower_is_told_before_the_next_one_is_le
         next.unlock().map(|()| saw)
     });
     looker.await_children("/cut-off", 2);
-    // The follower's session is renewed for as long as it can be.
+    // The follower renews its session as long as possible.
     let reads = Probe::connect(ensemble.server(follower).address()).unwrap();
     ensemble.cut_off(follower);
     let lost = await_lost(&hold);
@@ -51,7 +50,7 @@ fn a_holder_that_knows_only_a_cut_off_follower_is_told_before_the_next_one_is_le
 }
 
 #[test]
-fn a_holder_that_knows_all_leaves_a_cut_off_follower_before_its_session_ends() {
+fn holder_leaves_a_cut_off_follower_before_its_session_ends() {
     let ensemble = three();
     let leader = ensemble.leader().unwrap();
     let follower = ensemble.followers().unwrap()[0];
@@ -75,7 +74,7 @@ fn a_holder_that_knows_all_leaves_a_cut_off_follower_before_its_session_ends() {
         leaving.stats().resumed == 1
     });
     println!("resumed after {:?}; {hold:?}", begun.elapsed());
-    // Nobody else has kept it alive.
+    // Nobody else has renewed it.
     wait_until("the session would have ended", SOON, || begun.elapsed() > LONGER + LONGER / 3);
     assert!(hold.is_held() && !line.is_let_in(), "{hold:?}");
     assert_eq!(seen(), before);
@@ -85,12 +84,12 @@ fn a_holder_that_knows_all_leaves_a_cut_off_follower_before_its_session_ends() {
 }
 
 #[test]
-fn a_token_is_never_verified_by_a_follower_that_has_fallen_behind() {
+fn lagging_follower_never_verifies_a_token() {
     let ensemble = three();
     let leader = ensemble.leader().unwrap();
     let follower = ensemble.followers().unwrap()[0];
     let at_leader = client_of(&ensemble.server(leader).connect_string(), SESSION);
-    // It goes on asking this one for as long as it answers.
+    // It keeps asking this member while the member answers.
     let asking = client_of(&ensemble.server(follower).connect_string(), SESSION);
     let lock = lock_of(&at_leader, "/verified");
     let held = lock.acquire().unwrap();

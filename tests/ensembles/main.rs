@@ -1,4 +1,4 @@
-//! Three servers: what their faults do to locks that are held and waited for.
+//! Faults in an ensemble of three servers while locks are held and waited for.
 
 mod cut_off;
 mod outages;
@@ -14,25 +14,25 @@ use zoolock_test_support::{Ensemble, EnsembleBuilder, FaultProxy, Probe, wait_un
 
 use common::{SOON, client_of};
 
-/// How many ensembles there are at once, of three JVMs each: the start of one needs all of the processors,
-/// and the sessions of the others are not to end for want of any.
+/// The number of concurrent ensembles, of three JVMs each. A start needs all processors, and the other
+/// sessions must not end from starvation.
 const AT_ONCE: usize = 3;
 
 static RUNNING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
 
-/// One of the ensembles that run at once.
+/// One of the concurrent ensembles.
 struct OneOfFew(Option<Ensemble>);
 
 fn three() -> OneOfFew {
     start(Ensemble::builder(3))
 }
 
-/// Waits until there may be one more.
+/// Waits until another one may start.
 fn start(ensemble: EnsembleBuilder) -> OneOfFew {
     let (running, ended) = &RUNNING;
     let running = running.lock().unwrap();
     *ended.wait_while(running, |running| *running == AT_ONCE).unwrap() += 1;
-    // Counted from here on, also if it does not start.
+    // Counted from here on, even if the start fails.
     let mut one = OneOfFew(None);
     one.0 = Some(ensemble.start().unwrap());
     one
@@ -54,7 +54,7 @@ impl Drop for OneOfFew {
     }
 }
 
-/// Looks at what is on the servers that answer, whichever of them go.
+/// Reads the state from any server that answers.
 struct Looker {
     addresses: Vec<SocketAddr>,
     probe: Option<Probe>,
@@ -65,7 +65,7 @@ impl Looker {
         Looker { addresses, probe: None }
     }
 
-    /// The children of a node, sorted; none if it does not exist.
+    /// The sorted children of a node; empty if it does not exist.
     fn children(&mut self, path: &str) -> Vec<String> {
         let mut seen = Vec::new();
         wait_until("a server answers", SOON, || match self.try_children(path) {
@@ -75,7 +75,7 @@ impl Looker {
             }
             None => {
                 self.probe = None;
-                // Another one next time.
+                // Starts with another server next time.
                 self.addresses.rotate_left(1);
                 false
             }
@@ -84,8 +84,8 @@ impl Looker {
         seen
     }
 
-    /// Waits until the server has so many. Another one may have had them before, and whoever counts
-    /// what comes then would take an earlier one for it.
+    /// Waits until the server has this many children. Another server may have had them before, and a caller
+    /// would then misread a later change.
     fn await_children(&mut self, path: &str, count: usize) {
         wait_until("the server has caught up", SOON, || self.children(path).len() == count);
     }
@@ -100,7 +100,7 @@ impl Looker {
     }
 }
 
-/// A way to each member, so that one can choose which of them a client uses.
+/// A proxy for each member, so that a test can choose which members a client reaches.
 struct Ways(Vec<FaultProxy>);
 
 impl Ways {

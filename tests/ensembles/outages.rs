@@ -1,5 +1,5 @@
-//! Sessions that outlive their connections, put to the test: a whole ensemble that is down for long, servers that
-//! take a session back and must not be believed, and creates that come late.
+//! Sessions across outages: a long outage of the whole ensemble, servers whose resume must not be trusted,
+//! and late creates.
 
 use std::time::{Duration, Instant};
 
@@ -14,11 +14,11 @@ use common::{
     SOON, Task, answered, await_lost, behind_a_proxy, children, client, client_of, in_time, lock_of,
 };
 
-/// Six ticks of the members, so long that a slow machine loses nothing by itself.
+/// Six ticks of the members, so long that a slow machine alone loses nothing.
 const T: Duration = Duration::from_secs(6);
 
 #[test]
-fn an_ensemble_that_is_down_for_three_timeouts_ends_holds_in_time_and_keeps_the_queue() {
+fn ensemble_outage_of_three_timeouts_ends_holds_and_keeps_the_queue() {
     const HELD: usize = 8;
     const WAITING: usize = 100;
     let ensemble = start(Ensemble::builder(3).tick(Duration::from_secs(1)));
@@ -26,7 +26,7 @@ fn an_ensemble_that_is_down_for_three_timeouts_ends_holds_in_time_and_keeps_the_
     let held: Vec<_> = (0..HELD).map(|n| lock_of(&clients[0], &format!("/locks/{n}"))).collect();
     held.iter().for_each(|lock| lock.lock().unwrap());
     let holds: Vec<_> = held.iter().map(|lock| lock.hold().unwrap()).collect();
-    // All behind the first of them, of both clients.
+    // Both clients queue behind the first lock.
     let mut line = Line::at("/locks/0");
     let seen = lock_of(&clients[1], "/locks/0");
     let contenders = || answered(|| seen.contenders()).unwrap().len();
@@ -45,7 +45,7 @@ fn an_ensemble_that_is_down_for_three_timeouts_ends_holds_in_time_and_keeps_the_
     (0..3).for_each(|member| ensemble.server(member).start_again().unwrap());
     ensemble.wait_ready().unwrap();
     let up = Instant::now();
-    // Nobody unlocks: the nodes of what was lost are deleted by themselves.
+    // Nobody unlocks. The nodes of lost holds are deleted on their own.
     line.comes_in_order();
     println!("lost after {lost:?}; all {WAITING} let in {:?} after the return", up.elapsed());
     for (client, lost) in clients.iter().zip([HELD as u64, 0]) {
@@ -60,12 +60,12 @@ fn an_ensemble_that_is_down_for_three_timeouts_ends_holds_in_time_and_keeps_the_
     }
 }
 
-/// Holds a lock by another member, then has only a way to this one, which the others do not hear. Either
-/// its hold goes on, and nobody comes in, or it is lost before somebody does.
+/// The client holds through another member, and then reaches only this one, which is cut off. Either its hold
+/// lasts and nobody enters, or the loss comes before the next grant.
 #[test]
-fn a_hold_resumed_at_a_member_that_is_cut_off_is_lost_before_the_next_is_let_in() {
+fn hold_resumed_at_a_cut_off_member_is_lost_before_the_next_grant() {
     for of_leader in [false, true] {
-        // A leader takes ten ticks to notice, which is longer than the session.
+        // A leader needs ten ticks to notice, which is longer than the session.
         let tick = Duration::from_secs(1);
         let ensemble = start(Ensemble::builder(3).tick(tick).sync_limit(10));
         let (leader, followers) = (ensemble.leader().unwrap(), ensemble.followers().unwrap());
@@ -96,7 +96,7 @@ fn a_hold_resumed_at_a_member_that_is_cut_off_is_lost_before_the_next_is_let_in(
     }
 }
 
-/// What the create whose request was lost would have made.
+/// The name of the node that the lost create would have made.
 fn lost_name(proxy: &FaultProxy, path: &str) -> String {
     let log = proxy.log();
     let names = log.iter().filter_map(|line| {
@@ -106,16 +106,16 @@ fn lost_name(proxy: &FaultProxy, path: &str) -> String {
     names.map(str::to_owned).next().unwrap_or_else(|| panic!("no create in {log:#?}"))
 }
 
-/// Somebody else makes the node that the lost create would have made: to the client it looks like a create
-/// that was carried out late.
+/// Creates the node of the lost create from another client. For its client this is a create that was applied
+/// late.
 fn make_late(probe: &Probe, path: &str, name: &str) -> String {
     let made = probe.create(&format!("{path}/{name}"), b"late", true, true);
     made.unwrap().rsplit('/').next().unwrap().to_owned()
 }
 
-/// It was not there when the waiter looked, but was made before the next one.
+/// The node did not exist when the waiter looked, but precedes the waiter's next create.
 #[test]
-fn a_waiter_whose_lost_create_comes_before_the_next_one_has_the_place_of_that() {
+fn waiter_takes_the_place_of_its_late_create() {
     let ((proxy, own), others) = (behind_a_proxy(T), client());
     let path = fresh_path("late-place");
     let probe = shared_probe().unwrap();

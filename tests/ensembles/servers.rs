@@ -1,4 +1,4 @@
-//! Members are killed, stopped, paused and restarted, and no lock and no place is lost.
+//! Members are killed, stopped, paused and restarted. Locks and positions survive.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -11,25 +11,25 @@ use super::{Looker, Ways, start, three};
 use common::line::Line;
 use common::{SOON, await_resumed, client_of, lock_of};
 
-/// What is held outlives an election on a busy machine.
+/// So long that holds outlive an election on a busy machine.
 const T: Duration = Duration::from_secs(20);
 
-/// Longer than an election takes on a busy machine.
+/// Longer than an election on a busy machine.
 const LONG: Duration = Duration::from_secs(40);
 
 /// The holder's node and token, and all nodes.
 type Before = (String, u64, Vec<String>);
 
-/// Locks that are held and waited for by several clients.
+/// Locks that several clients hold and wait for.
 struct Queues {
     clients: Vec<Client>,
     looker: Looker,
-    /// Each with the line behind it, and what was there before the fault.
+    /// Each lock with its queue and its state before the fault.
     queues: Vec<(DistributedLock, Line, Before)>,
 }
 
 impl Queues {
-    /// Each lock is held by one of the clients, and these wait in turns.
+    /// One client holds each lock, and all clients wait in turn.
     fn of(clients: &[Client], mut looker: Looker, locks: usize, waiters: usize) -> Queues {
         let mut queues = Vec::new();
         for number in 0..locks {
@@ -49,7 +49,7 @@ impl Queues {
         Queues { clients: clients.to_vec(), looker, queues }
     }
 
-    /// Every hold is still the same one, every place the same, and the turns go on in order.
+    /// Expects every hold and every position to be unchanged, and grants in order.
     fn are_kept(mut self) {
         for (lock, line, before) in self.queues {
             let (path, hold) = (lock.path(), lock.hold().expect("it is held"));
@@ -79,7 +79,7 @@ fn await_all_resumed(clients: &[Client]) {
 }
 
 #[test]
-fn a_killed_leader_costs_no_lock_and_no_place_and_tokens_rise_over_it() {
+fn killed_leader_costs_no_lock_and_no_position() {
     let ensemble = three();
     let clients = [(); 3].map(|()| client_of(&ensemble.connect_string(), LONG));
     let mut tokens = Vec::new();
@@ -93,7 +93,7 @@ fn a_killed_leader_costs_no_lock_and_no_place_and_tokens_rise_over_it() {
     let queues = Queues::of(&clients, Looker::at(ensemble.addresses()), 4, 6);
     let first = ensemble.kill_leader().unwrap();
     assert_ne!(first, ensemble.leader().unwrap());
-    // The others close their clients' connections to look for a leader.
+    // The other members close their clients' connections to look for a leader.
     await_all_resumed(&clients);
     queues.are_kept();
     turn(&clients[1]);
@@ -106,9 +106,9 @@ fn a_killed_leader_costs_no_lock_and_no_place_and_tokens_rise_over_it() {
 }
 
 #[test]
-fn a_member_paused_for_longer_than_a_session_costs_no_lock_and_no_place() {
+fn long_paused_member_costs_no_lock_and_no_position() {
     for of_leader in [false, true] {
-        // The others elect another leader after 2 s.
+        // The other members elect a new leader after 2 s.
         let ensemble = start(Ensemble::builder(3).sync_limit(4));
         let leader = ensemble.leader().unwrap();
         let follower = ensemble.followers().unwrap()[0];
@@ -119,7 +119,7 @@ fn a_member_paused_for_longer_than_a_session_costs_no_lock_and_no_place() {
         let queues = Queues::of(&clients, looker, 2, 4);
         let begun = Instant::now();
         ensemble.server(paused).pause().unwrap();
-        // The client of the leader has nothing to do with a follower.
+        // The client of the leader is unaffected by a follower.
         await_all_resumed(if of_leader { &clients } else { &clients[..1] });
         wait_until("it has been paused for longer", SOON, || begun.elapsed() > T + T / 10);
         ensemble.server(paused).resume().unwrap();
@@ -131,7 +131,7 @@ fn a_member_paused_for_longer_than_a_session_costs_no_lock_and_no_place() {
 }
 
 #[test]
-fn a_restart_of_all_one_after_another_costs_no_lock_and_no_place() {
+fn rolling_restart_costs_no_lock_and_no_position() {
     let ensemble = three();
     let clients = [(); 4].map(|()| client_of(&ensemble.connect_string(), LONG));
     let queues = Queues::of(&clients, Looker::at(ensemble.addresses()), 8, 8);

@@ -1,4 +1,4 @@
-//! The client itself: its connection, what it tells of it, and its end.
+//! The client: its connection, the events that it reports, and its end.
 
 use std::thread;
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn tells(events: &Receiver<ConnectionEvent>, expected: &[ConnectionEvent]) {
     }
 }
 
-/// It is connected, and locks and unlocks.
+/// Expects the client to be connected, and to lock and unlock.
 fn works(client: &Client) {
     wait_until("connected", SOON, || client.state() == ClientState::Connected);
     let lock = lock_of(client, &fresh_path("works"));
@@ -28,7 +28,7 @@ fn works(client: &Client) {
 }
 
 #[test]
-fn a_cut_is_told_as_suspended_and_reconnected() {
+fn cut_is_reported_as_suspended_and_reconnected() {
     let (proxy, client) = behind_a_proxy(SESSION);
     assert_eq!(client.state(), ClientState::Connected);
     let each = [client.subscribe(), client.subscribe()];
@@ -44,7 +44,7 @@ fn a_cut_is_told_as_suspended_and_reconnected() {
 }
 
 #[test]
-fn a_black_hole_is_told_as_suspended_lost_and_reconnected() {
+fn black_hole_is_reported_as_suspended_lost_and_reconnected() {
     thread::scope(|scope| {
         for direction in [Direction::ToServer, Direction::ToClient, Direction::Both] {
             scope.spawn(move || {
@@ -62,7 +62,7 @@ fn a_black_hole_is_told_as_suspended_lost_and_reconnected() {
 }
 
 #[test]
-fn close_ends_the_session_before_it_returns_also_on_a_later_connection_and_by_many_at_once() {
+fn concurrent_close_ends_the_session_before_any_call_returns() {
     for cuts in [0, 1] {
         let Stage { proxy, client, path, lock } = Stage::new("close", SESSION);
         lock.lock().unwrap();
@@ -81,14 +81,14 @@ fn close_ends_the_session_before_it_returns_also_on_a_later_connection_and_by_ma
         assert_eq!((client.state(), client.session_timeout()), (ClientState::Closed, SESSION));
         client.close().unwrap();
         println!("{cuts} cuts: {:?}", events.iter().collect::<Vec<_>>());
-        // Whoever subscribes later hears nothing, too.
+        // A later subscriber hears nothing either.
         let seen = client.subscribe().recv_timeout(SOON);
         assert_eq!(seen, Err(RecvTimeoutError::Disconnected));
     }
 }
 
 #[test]
-fn close_is_bounded_and_honest_without_a_server() {
+fn close_without_a_server_is_bounded_and_honest() {
     let session = Duration::from_secs(2);
     for gone in [true, false] {
         let (proxy, client) = behind_a_proxy(session);
@@ -99,20 +99,19 @@ fn close_is_bounded_and_honest_without_a_server() {
             false => proxy.black_hole(Direction::Both),
         }
         let seen = in_time("close()", session + Duration::from_secs(1), || client.close());
-        // A server that nobody could talk to has not ended the session.
+        // A server that nobody could reach has not ended the session.
         let said = matches!(seen, Err(Error::Timeout { .. })) || gone && seen.is_ok();
         assert!(said, "its server gone: {gone}: {seen:?}");
     }
 }
 
 #[test]
-fn the_last_of_client_locks_and_guards_ends_the_session_when_it_is_dropped_and_a_view_keeps_nothing()
- {
+fn last_drop_of_client_lock_or_guard_ends_the_session() {
     let (client, path) = (client(), fresh_path("dropped"));
     let events = client.subscribe();
     let lock = lock_of(&client, &path);
     drop(client);
-    // The lock still has it.
+    // The lock keeps the client alive.
     lock.lock().unwrap();
     lock.unlock().unwrap();
     let guard = lock.acquire().unwrap();

@@ -1,17 +1,17 @@
-//! The directories of locks: what kind of nodes they are, and that servers remove them.
+//! The directories of locks: their kind of node, and their removal by servers.
 
 use zoolock_test_support::{Probe, Server, Stat, fresh_path, wait_until};
 
 use common::{SESSION, SOON, Task, client_of, every_subject_that, lock_of};
 
-/// A server that does not take a minute to look for containers that are empty.
+/// A server that looks for empty containers often instead of once a minute.
 fn tidy_server() -> Server {
     Server::builder().jvm_flag("-Dznode.container.checkIntervalMs=200").start().unwrap()
 }
 
-/// Servers do not say which nodes are containers, but remove them.
+/// Servers do not tell which nodes are containers, but they remove those.
 #[test]
-fn every_directory_that_a_lock_makes_is_a_container_and_made_again_when_it_is_gone() {
+fn lock_creates_its_directories_as_containers_and_recreates_them() {
     let server = tidy_server();
     let client = client_of(&server.connect_string(), SESSION);
     every_subject_that(
@@ -33,10 +33,10 @@ fn every_directory_that_a_lock_makes_is_a_container_and_made_again_when_it_is_go
     );
 }
 
-/// Containers that are empty between two turns go at any moment, most of all between the create of a
-/// directory and that of the first node in it.
+/// The server may remove an empty container at any moment, even between the creates of a directory and of its
+/// first node.
 #[test]
-fn directories_that_the_server_removes_again_and_again_are_in_nobodys_way() {
+fn lock_works_while_the_server_keeps_removing_its_directory() {
     let server = Server::builder()
         .jvm_flag("-Dznode.container.checkIntervalMs=1")
         .jvm_flag("-Dznode.container.maxPerMinute=1000000")
@@ -63,7 +63,7 @@ fn directories_that_the_server_removes_again_and_again_are_in_nobodys_way() {
 }
 
 #[test]
-fn a_node_of_somebody_elses_at_the_locks_path_is_never_deleted_nor_changed() {
+fn foreign_node_at_the_locks_path_is_never_changed() {
     let server = tidy_server();
     let probe = Probe::connect(server.address()).unwrap();
     let client = client_of(&server.connect_string(), SESSION);
@@ -75,7 +75,7 @@ fn a_node_of_somebody_elses_at_the_locks_path_is_never_deleted_nor_changed() {
     wait_until("it is queued", SOON, || probe.children("/kept").unwrap().len() == 2);
     held.unlock().unwrap();
     waiter.result("the waiter").unwrap();
-    // A lock beside it, made later, has been tidied up.
+    // A lock beside it, created later, has been removed.
     lock_of(&client, "/other").acquire().unwrap().release().unwrap();
     wait_until("containers were looked for", SOON, || !probe.exists("/other").unwrap());
     let after = probe.get("/kept").unwrap().unwrap();

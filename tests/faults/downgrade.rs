@@ -1,4 +1,4 @@
-//! A read under an own write, and the faults that come in between.
+//! A read under the thread's own write, with faults in between.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -12,10 +12,10 @@ use common::{
     children, hold_of, place,
 };
 
-/// What a downgrade asks for, in one write.
+/// Requests of a downgrade, sent in one write.
 const REQUESTS: [Op; 2] = [Op::Create, Op::GetChildren];
 
-/// A thread that writes, behind which another client's writer is queued.
+/// A thread that writes, with another client's writer queued behind it.
 struct Writing {
     proxy: FaultProxy,
     client: Client,
@@ -48,7 +48,7 @@ impl Writing {
         wait_until("it is suspended", SOON, || write.state() == HoldState::Suspended);
     }
 
-    /// The lock for reading, while this happens beside it.
+    /// Takes the read lock while `act` runs on another thread.
     fn read_beside<'s>(&'s self, act: impl FnOnce() + Send + 's) -> zoolock::Result<()> {
         thread::scope(|scope| {
             scope.spawn(act);
@@ -56,7 +56,7 @@ impl Writing {
         })
     }
 
-    /// Both are held in one place, one node each, also over a cut, and nobody comes in until both are
+    /// Expects both sides to hold with one node each, even over a cut. Nobody else enters until both are
     /// unlocked.
     #[track_caller]
     fn ends_well(mut self, what: &str) {
@@ -90,7 +90,7 @@ impl Writing {
         read.unlock().unwrap();
         self.has_ended(what);
         assert_eq!(self.client.stats().holds_lost, 0, "{what}");
-        // A create that nobody has answered is looked for until it cannot come any more.
+        // The client looks for an unanswered create until it cannot arrive any more.
         await_nothing_left(&self.client);
     }
 
@@ -104,9 +104,9 @@ impl Writing {
     }
 }
 
-/// The last of it costs a heartbeat more.
+/// A short lease costs one more heartbeat.
 #[test]
-fn a_downgrade_with_little_of_its_lease_left_has_it_renewed_also_if_that_is_cut() {
+fn downgrade_renews_a_short_lease_even_over_a_cut() {
     const LITTLE: Duration = Duration::from_secs(4);
     assert!(LITTLE < SESSION / 20 * 9);
     for answer in [false, true] {
@@ -128,7 +128,7 @@ fn a_downgrade_with_little_of_its_lease_left_has_it_renewed_also_if_that_is_cut(
 }
 
 #[test]
-fn a_downgrade_without_a_connection_waits_for_the_next_one_or_says_so() {
+fn downgrade_without_a_connection_waits_or_fails() {
     let writing = Writing::start();
     let read = writing.lock.read_lock();
     writing.cut_off();
@@ -141,7 +141,7 @@ fn a_downgrade_without_a_connection_waits_for_the_next_one_or_says_so() {
 }
 
 #[test]
-fn a_downgrade_that_nobody_waits_for_any_more_leaves_no_node() {
+fn abandoned_downgrade_leaves_no_node() {
     for op in REQUESTS {
         let writing = Writing::start();
         let (own, read) = (writing.write().node(), writing.lock.read_lock());

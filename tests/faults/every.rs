@@ -1,4 +1,4 @@
-//! What all kinds of locks promise when something goes wrong, once for the whole table of subjects.
+//! What every kind of lock promises when something fails. Each test runs over the table of subjects.
 
 mod losing;
 mod outages;
@@ -13,19 +13,19 @@ use zoolock_test_support::{Op, Probe, shared_probe, wait_until};
 
 use common::{SOON, Scene, Subject, Visitor, await_nothing_left};
 
-/// A session that does not end in a test.
+/// A session that does not end during a test.
 const LONG: Duration = Duration::from_secs(60);
 
-/// What an operator may do. Directories stay where somebody was quicker.
+/// Deletes all that an operator can. Directories stay where another client was faster.
 fn delete_all(path: &str) {
     let probe = shared_probe().unwrap();
     let mut nodes = tree(&probe, path);
-    // The last one made goes first, so that nobody is let in to what is still to go.
+    // The newest node goes first, so that no waiter gets a lock that is about to be deleted.
     nodes.sort_by_key(|(_, made)| std::cmp::Reverse(*made));
     nodes.iter().for_each(|(node, _)| drop(probe.delete(node)));
 }
 
-/// All nodes below a path, and what tells whether they are still the same.
+/// All nodes below a path, with the czxid that identifies each.
 fn tree(probe: &Probe, path: &str) -> Vec<(String, u64)> {
     let Some(stat) = probe.stat(path).unwrap() else {
         return Vec::new();
@@ -36,7 +36,7 @@ fn tree(probe: &Probe, path: &str) -> Vec<(String, u64)> {
     [(path.to_owned(), stat.czxid as u64)].into_iter().chain(below).collect()
 }
 
-/// Several locks say what became of each.
+/// A multi-lock reports each failure.
 fn each(error: Error) -> Vec<Error> {
     match error {
         Error::Release { failures } => failures,
@@ -44,7 +44,7 @@ fn each(error: Error) -> Vec<Error> {
     }
 }
 
-/// Whether all that a call says is such an error.
+/// Whether every error of a call satisfies `such`.
 fn says<T>(result: Result<T>, such: impl Fn(&Error) -> bool) -> bool {
     result.is_err_and(|error| each(error).iter().all(such))
 }

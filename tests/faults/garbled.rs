@@ -1,4 +1,4 @@
-//! Answers that no server gives, in a form that is right: errors that prove nothing, and the path of another node.
+//! Well-formed answers that no server gives: errors that prove nothing, and the path of another node.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,18 +25,18 @@ fn unknown_error(frame: &Frame<'_>) -> Fate {
     error(frame, -12345)
 }
 
-/// OperationTimeout
+/// OperationTimeout.
 fn timed_out(frame: &Frame<'_>) -> Fate {
     error(frame, -7)
 }
 
 fn another_path(frame: &Frame<'_>) -> Fate {
-    // The stat behind it stays.
+    // The stat at the end stays.
     let (header, stat) = (&frame.body[..HEADER], &frame.body[frame.body.len() - 68..]);
     Fate::Instead([header, b"\0\0\0\x0e/somebody/else", stat].concat())
 }
 
-/// Damages the first answer to such a request once it is told to, then that to the next one, then no more.
+/// Once armed, damages the first answer to each of these operations in turn, and then no more.
 fn damaging(ops: Vec<i32>, damage: fn(&Frame<'_>) -> Fate) -> (Relay, Arc<AtomicBool>) {
     let armed = Arc::new(AtomicBool::new(false));
     let (arm, turn) = (Arc::clone(&armed), AtomicUsize::new(0));
@@ -53,10 +53,9 @@ fn damaging(ops: Vec<i32>, damage: fn(&Frame<'_>) -> Fate) -> (Relay, Arc<Atomic
     (relay, armed)
 }
 
-/// Some errors do not say whether the node was made: a time-out of the server's own, or one that
-/// is newer than the client.
+/// Some errors do not prove whether the node exists: a server's own timeout, or a code newer than the client.
 #[test]
-fn a_create_answered_with_an_error_that_proves_nothing_leaves_no_node() {
+fn create_with_an_inconclusive_error_leaves_no_node() {
     for (what, damage) in
         [("unknown", unknown_error as fn(&Frame<'_>) -> Fate), ("timeout", timed_out)]
     {
@@ -79,10 +78,10 @@ fn a_create_answered_with_an_error_that_proves_nothing_leaves_no_node() {
     }
 }
 
-/// The name of a single node does not say who made it, but its data do. Where the look at them is
-/// refused, too, it is looked for once more before the client forgets it.
+/// A single node's name does not identify its creator, but its data do. If the look at them is refused, the
+/// client looks once more before it forgets the node.
 #[test]
-fn a_single_node_whose_create_and_look_are_refused_is_deleted_later() {
+fn single_node_with_a_refused_create_and_look_is_deleted_later() {
     // So long that a slow machine does not end a connection.
     const SHORT: Duration = Duration::from_secs(8);
     for refused in [vec![CREATE], vec![CREATE, GET_DATA]] {
@@ -124,7 +123,7 @@ fn a_single_node_whose_create_and_look_are_refused_is_deleted_later() {
 }
 
 #[test]
-fn a_create_that_is_answered_with_the_path_of_another_node_is_not_believed() {
+fn client_rejects_a_create_answered_with_another_path() {
     let (relay, armed) = damaging(vec![CREATE], another_path);
     let fooled = client_of(&relay.connect_string(), SESSION);
     let path = fresh_path("another-path");
@@ -141,7 +140,7 @@ fn a_create_that_is_answered_with_the_path_of_another_node_is_not_believed() {
     has_one_node_until_unlocked(&lock);
 }
 
-/// Takes these deletions away, and answers that the server's own time limit has passed.
+/// Drops this many deletions, and answers that the server's own time limit has passed.
 fn giving_up_deletions(times: usize) -> Relay {
     const DELETE: i32 = 2;
     const EXISTS: i32 = 3;
@@ -150,7 +149,7 @@ fn giving_up_deletions(times: usize) -> Relay {
     Relay::start(shared_address(), move |frame| match (frame.op, frame.is_answer) {
         (Some(DELETE), true) if next(&answered) => timed_out(frame),
         (Some(DELETE), false) if next(&asked) => {
-            // Without its version, and not to be watched.
+            // Without the version and without a watch.
             let mut body = frame.body[..frame.body.len() - 4].to_vec();
             body[4..8].copy_from_slice(&EXISTS.to_be_bytes());
             body.push(0);
@@ -161,7 +160,7 @@ fn giving_up_deletions(times: usize) -> Relay {
 }
 
 #[test]
-fn a_deletion_that_the_server_gave_up_on_is_repeated() {
+fn deletion_abandoned_by_the_server_is_repeated() {
     for times in 1..=3 {
         let relay = giving_up_deletions(times);
         let client = client_of(&relay.connect_string(), Duration::from_secs(4));

@@ -1,4 +1,4 @@
-//! The end of the only one ahead is the grant, without a list, as long as one's own node is there.
+//! The end of the only predecessor is the grant, without a list, while the own node exists.
 
 use std::thread;
 use std::time::Duration;
@@ -12,16 +12,16 @@ use common::{
     lock_of, shared_proxy,
 };
 
-/// Of a session that does not end in a test, nor half of it.
+/// Neither the session nor half of its timeout ends during a test.
 const LONG: Duration = Duration::from_secs(30);
 
-/// Waits until the server has said so often that it watches a node.
+/// Waits until the server has confirmed this many watches.
 fn are_watched(proxy: &FaultProxy, times: usize) {
     let answers = || proxy.log().iter().filter(|line| line.contains("< GetData")).count();
     wait_until(&format!("{times} nodes are watched"), SOON, || answers() == times);
 }
 
-/// One more at the end of the queue, and its node.
+/// Queues one more waiter, and returns it with its node.
 fn queues(client: &Client, path: &str) -> (Visitor, String) {
     joins(lock_of(client, path), path)
 }
@@ -40,7 +40,7 @@ fn end_of_an_old_predecessor_grants_nothing_in_a_new_session() {
     let own = client_of(&proxy.connect_string(), LONG);
     let ahead = lock_of(&others, &path);
     ahead.lock().unwrap();
-    // For its observer it reads who is first, behind the reads that set the watches.
+    // The observer makes it read the first contender, after the reads that set the watches.
     let options = LockOptions::new().on_queue_position(Duration::MAX, |_| {});
     let read = proxy.on(Op::GetData).nth(3).hold_request();
     let (waiter, node) = joins(DistributedLock::with_options(&own, &path, options).unwrap(), &path);
@@ -62,8 +62,8 @@ fn end_of_an_old_predecessor_grants_nothing_in_a_new_session() {
     println!("{:#?}, {:?}", proxy.log(), own.stats());
 }
 
-/// An event carries no transaction id. The server that a session is resumed on may be behind the event that grants
-/// the lock, and show what the holder before has written over.
+/// An event carries no transaction id. The server of a resumed session may lag behind the event that grants
+/// the lock, and still show data that the previous holder has overwritten.
 #[test]
 fn first_read_after_a_resume_follows_a_write() {
     let (others, data) = (client(), fresh_path("data"));

@@ -1,4 +1,4 @@
-//! What calls have lost before, and when those who wait look again.
+//! Requests lost by earlier calls, and when waiters look again.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ fn lost_create_of_an_old_session_delays_no_later_call() {
     assert!(matches!(call.result("lock()"), Err(Error::Cancelled { .. })));
     connecting.release();
     wait_until("it is connected", SOON, || own.state() == ClientState::Connected);
-    // A third of the session timeout, which is less than orphans are waited for.
+    // It takes a third of the session timeout, which is less than the search for orphans.
     assert!(other.try_lock().unwrap(), "{:?}", own.stats());
     assert_eq!(own.stats().deleting, 0);
 }
@@ -58,7 +58,7 @@ fn quota_regains_lost_creates_of_waiting_calls() {
     proxy.restore();
     proxy.cut();
     wait_until("all wait with another node", SOON, || children(&path).len() == WAITING + 1);
-    // There is room for 225 at such paths.
+    // The quota covers 225 nodes at such paths.
     let more: Vec<_> =
         (0..100).map(|number| lock_of(&own, &format!("{beside}/{number}"))).collect();
     let is_limit = |seen: &Result<bool, Error>| matches!(seen, Err(Error::Limit { .. }));
@@ -86,8 +86,8 @@ fn waiters_do_not_all_look_at_once_after_an_outage() {
     assert!(looks < WAITING as u64 / 2, "{looks} of {WAITING} look at once");
 }
 
-/// How many of those who wait look in the session timeout behind an outage in which each had its time to look. Those
-/// whose next time comes then are a quarter of them. `None` if the machine was too late to see that.
+/// Number of waiters that look in the session timeout after an outage, during which each had its time to
+/// look. A quarter of them is due then. `None` if the machine was too slow to measure.
 fn looks_behind_an_outage(waiting: usize) -> Option<u64> {
     let server = Server::start().unwrap();
     let (proxy, own) = behind_a_proxy_of(&server, SHORT);
@@ -98,10 +98,10 @@ fn looks_behind_an_outage(waiting: usize) -> Option<u64> {
         (lock.clone(), Task::spawn(move || lock.lock()))
     };
     let calls: Vec<_> = (0..waiting).map(wait).collect();
-    // A look ends with reads: of the own node and of the two ahead. The first one has only one ahead.
+    // A look ends with reads of the own node and of the two ahead. The first waiter has only one ahead.
     let reads = 3 * waiting as u64 - 1;
     wait_until("all have sent their first look", SOON, || proxy.requests(Op::GetData) == reads);
-    // Answered behind those: whoever still waits for an answer in the outage has to ask again behind it.
+    // This answer comes after those. A waiter without an answer in the outage asks again later.
     own.contenders("/other").unwrap();
     proxy.refuse(true);
     server.stop().unwrap();
@@ -112,7 +112,7 @@ fn looks_behind_an_outage(waiting: usize) -> Option<u64> {
     proxy.refuse(false);
     wait_until("it is connected", SOON, || own.state() == ClientState::Connected);
     let other = lock_of(&own, "/other");
-    // Behind what they have sent.
+    // These answers come after theirs.
     for _ in 0..3 {
         other.acquire().unwrap().release().unwrap();
     }

@@ -1,4 +1,4 @@
-//! `Leadership` over cuts, outages and the ends of sessions.
+//! `Leadership` through cuts, outages and ends of sessions.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use common::{
     in_time, lock_of, shared_address,
 };
 
-/// No lease ends in it, however slow the machine is.
+/// No lease of this length ends during a test, even on a slow machine.
 const LONG: Duration = Duration::from_secs(30);
 
-/// Leads behind a proxy of its own, and tells of its terms.
+/// A candidate behind its own proxy that reports its terms.
 struct Candidate {
     proxy: FaultProxy,
     client: Client,
@@ -47,7 +47,7 @@ fn token(hold: &Hold) -> u64 {
 }
 
 #[test]
-fn a_term_goes_on_over_a_cut_and_whoever_waits_keeps_its_place() {
+fn term_survives_a_cut_and_candidates_keep_their_positions() {
     let path = fresh_path("leads-over-a-cut");
     let leader = Candidate::start(&path, LONG);
     let term = leader.leads();
@@ -68,7 +68,7 @@ fn a_term_goes_on_over_a_cut_and_whoever_waits_keeps_its_place() {
 }
 
 #[test]
-fn without_servers_its_health_is_bad_and_it_leads_again_when_they_are_back() {
+fn health_is_bad_in_an_outage_and_the_leader_returns_after_it() {
     let path = fresh_path("leads-later");
     let one = Candidate::start(&path, Duration::from_secs(4));
     let term = one.leads();
@@ -84,9 +84,9 @@ fn without_servers_its_health_is_bad_and_it_leads_again_when_they_are_back() {
     await_nodes(&path, 0);
 }
 
-/// Whatever it is at, and whether anything answers.
+/// In each state of the leadership, with and without answers.
 #[test]
-fn a_shutdown_without_answers_takes_a_third_of_a_session_timeout() {
+fn shutdown_without_answers_takes_a_third_of_a_session_timeout() {
     let timeout = Duration::from_secs(6);
     for what in ["leads", "stands by", "pauses", "asks", "is away"] {
         let ((proxy, own), path) = (behind_a_proxy(timeout), fresh_path("shut-down"));
@@ -104,7 +104,7 @@ fn a_shutdown_without_answers_takes_a_third_of_a_session_timeout() {
         let one = Leadership::new(&own, &*path, LockOptions::new(), move |term| {
             tell.send(()).unwrap();
             if what == "pauses" {
-                // Without a backtrace, which takes its time.
+                // Unwinds without a backtrace, which would be slow.
                 resume_unwind(Box::new("on purpose"));
             }
             term.wait(Duration::MAX);
@@ -121,9 +121,9 @@ fn a_shutdown_without_answers_takes_a_third_of_a_session_timeout() {
     }
 }
 
-/// The options of a leadership are those of a lock.
+/// A leadership takes the options of a lock.
 #[test]
-fn an_observer_that_panics_leaves_nothing_behind_and_the_contest_goes_on() {
+fn contest_goes_on_after_a_panic_of_the_observer() {
     let path = fresh_path("observed");
     let own = client_of(&connect_string(), Duration::from_secs(4));
     let others = lock_of(&client_of(&connect_string(), LONG), &path);
@@ -152,7 +152,7 @@ fn an_observer_that_panics_leaves_nothing_behind_and_the_contest_goes_on() {
 }
 
 #[test]
-fn a_leadership_with_a_minimum_hold_leads_once_in_that_time() {
+fn minimum_hold_limits_a_leadership_to_one_term_in_that_time() {
     const AT_LEAST: Duration = Duration::from_secs(2);
     let (own, path, (tell, terms)) = (client(), fresh_path("now-and-then"), unbounded());
     let options = LockOptions::new().hold_at_least(AT_LEAST);
@@ -163,7 +163,7 @@ fn a_leadership_with_a_minimum_hold_leads_once_in_that_time() {
     let terms: Vec<_> = terms.iter().take(4).collect();
     let apart: Vec<_> = terms.windows(2).map(|two| two[1].0 - two[0].0).collect();
     println!("{apart:?}");
-    // The node is granted a moment before the function is called, on a busy machine a long one.
+    // The grant precedes the function call by a moment, or longer on a busy machine.
     assert!(apart.iter().all(|apart| *apart > AT_LEAST / 2));
     assert!(terms.is_sorted_by(|a, b| a.1 < b.1) && one.is_healthy());
     let begun = Instant::now();
@@ -173,10 +173,10 @@ fn a_leadership_with_a_minimum_hold_leads_once_in_that_time() {
     await_nothing_left(&own);
 }
 
-/// As by a server that takes no request of that length, or not without other credentials: the call is never
-/// answered, and never fails.
+/// A server may refuse requests of that length, or without certain credentials. Such a call gets no answer
+/// and no error.
 #[test]
-fn its_health_is_bad_where_the_connection_ends_with_each_of_its_requests() {
+fn health_is_bad_while_every_request_ends_the_connection() {
     let (path, cuts) = (fresh_path("cut-each-time"), Arc::new(AtomicBool::new(true)));
     let on = Arc::clone(&cuts);
     let relay = Relay::start(shared_address(), move |frame| {

@@ -1,5 +1,4 @@
-//! What networks, servers and operators do to a lock while it is held or waited for: one server, and
-//! proxies before it.
+//! What networks, servers and operators do to locks that are held or waited for: one server behind proxies.
 
 mod client;
 mod directories;

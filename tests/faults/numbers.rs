@@ -1,5 +1,5 @@
-//! Locks whose turns take no list, since the numbers of their nodes tell that nobody has come: what makes
-//! the numbers worthless is noticed, and then a list is asked for again.
+//! Turns without a list: sequence numbers prove that nobody else has queued. When a fault makes the numbers
+//! worthless, the client lists again.
 
 use std::time::Duration;
 
@@ -7,21 +7,21 @@ use zoolock_test_support::{Op, Then, wait_until};
 
 use common::{SOON, Scene, Subject, await_resumed, every_subject_that};
 
-/// No lease ends in it, however slow the machine is.
+/// No lease of this length ends during a test, even on a slow machine.
 const LONG: Duration = Duration::from_secs(30);
 
 fn lists(scene: &Scene) -> u64 {
     scene.proxy.requests(Op::GetChildren)
 }
 
-/// Its node has gone when this returns.
+/// Takes a turn whose node is gone at the return.
 fn turn(scene: &Scene) {
     scene.own.lock().unwrap();
     scene.own.unlock().unwrap();
     scene.subject.await_nodes(&scene.path, 0);
 }
 
-/// Clients whose turns take no list any more.
+/// Clients that take turns without a list by now.
 fn every_warm(name: &str, contract: impl Fn(Scene) + Sync) {
     let is_one = |subject: Subject| subject.has_a_directory() && subject.goes_with_its_unlock();
     every_subject_that(is_one, |subject| {
@@ -35,7 +35,7 @@ fn every_warm(name: &str, contract: impl Fn(Scene) + Sync) {
     });
 }
 
-/// Its node may be there still, and is not forgotten.
+/// Its node may still exist, and the client remembers it.
 #[test]
 fn turn_after_an_unanswered_delete_lists_again() {
     every_warm("unanswered", |scene| {

@@ -1,11 +1,11 @@
-//! Letting go when the session has ended.
+//! Releases after the end of the session.
 
 use zoolock_test_support::fresh_path;
 
 use common::{Task, client, lock_of, warnings};
 
 #[test]
-fn drops_after_a_close_or_of_a_stale_guard_are_logged_and_do_not_hang() {
+fn drop_after_a_close_or_of_a_stale_guard_is_logged() {
     let closing = client();
     let path = fresh_path("close");
     warnings(&path);

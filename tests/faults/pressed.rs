@@ -1,4 +1,4 @@
-//! Sessions that have to be resumed while leases run out: what comes between must not cost a hold.
+//! Sessions that must be resumed while leases run out. Delays in between must not cost a hold.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,16 +10,16 @@ use common::{SOON, TwoWays, await_resumed, behind_a_proxy_of, client_of, lock_of
 
 const T: Duration = Duration::from_secs(12);
 
-/// As little of a lease as a quiet client with good connections has left at times, about.
+/// Waits for about the shortest lease that a quiet client has on good connections.
 fn await_short_lease(hold: &Hold, timeout: Duration) -> Duration {
     let most = timeout / 20 * 11;
     wait_until("the lease is short", SOON, || hold.valid_for() < most);
     hold.valid_for()
 }
 
-/// The session is resumed there, but the answer that would renew the lease never comes.
+/// The session is resumed on it, but the answer that would renew the lease never comes.
 #[test]
-fn a_second_connection_that_falls_silent_leaves_time_for_a_third() {
+fn silent_second_connection_leaves_time_for_a_third() {
     let ways = TwoWays::start(T);
     let path = fresh_path("silent-second");
     let lock = lock_of(&ways.client, &path);
@@ -45,7 +45,7 @@ fn a_second_connection_that_falls_silent_leaves_time_for_a_third() {
 }
 
 #[test]
-fn many_holds_are_kept_over_a_cut_of_a_slow_network() {
+fn many_holds_survive_a_cut_of_a_slow_network() {
     const HOLDS: usize = 800;
     const ROUND_TRIP: Duration = Duration::from_millis(160);
     let server = Server::start().unwrap();
@@ -63,7 +63,7 @@ fn many_holds_are_kept_over_a_cut_of_a_slow_network() {
     proxy.cut();
     await_resumed(&client, 1);
     println!("{left:?} were left; {:?} after {:?}", client.stats(), begun.elapsed());
-    // Longer than the lease of before.
+    // Longer than the earlier lease.
     wait_until("the lease was renewed", SOON, || {
         assert_eq!(client.stats().holds_lost, 0);
         begun.elapsed() > left + T / 2
@@ -73,7 +73,7 @@ fn many_holds_are_kept_over_a_cut_of_a_slow_network() {
 }
 
 #[test]
-fn a_create_that_a_quota_refuses_leaves_nothing_to_delete() {
+fn create_refused_by_a_quota_leaves_nothing_to_delete() {
     let flag = "-Dzookeeper.enforceQuota=true";
     let server = Server::builder().jvm_flag(flag).start().unwrap();
     if server.four_letter("srvr").unwrap().starts_with("Zookeeper version: 3.6.") {

@@ -1,4 +1,4 @@
-//! Schedules that somebody has looked for who wanted the locks to fail, and found: each did.
+//! Schedules found by attacks on the locks. Each of them once succeeded.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,14 +19,14 @@ use common::{
     lock_of, locking, run_again, shared_address, stat,
 };
 
-/// Longer than any of these takes.
+/// Longer than any test here takes.
 const LONG: Duration = Duration::from_secs(30);
 
 /// The session timeout where a quarter of it has to pass.
 const SHORT: Duration = Duration::from_secs(4);
 
 #[test]
-fn a_lost_create_that_two_look_for_is_deleted_once() {
+fn lost_create_found_by_two_searches_is_deleted_once() {
     let ((proxy, own), others) = (behind_a_proxy(LONG), client());
     let path = fresh_path("two-looks");
     let lock = single::lock_of(&own, &format!("{path}/x"));
@@ -34,14 +34,14 @@ fn a_lost_create_that_two_look_for_is_deleted_once() {
     let beside = EphemeralLock::with_options(&own, format!("{path}/y"), options).unwrap();
     let rival = single::lock_of(&others, &format!("{path}/x"));
     beside.lock().unwrap();
-    // It has no answer when its caller gives up, and is looked for.
+    // The create has no answer when its caller gives up, so the client searches for the node.
     let creating = proxy.on(Op::Create).path_contains("/x").hold_answer();
     let call = locking(&lock);
     assert!(creating.wait(SOON));
     lock.cancel_waiters();
     assert_cancelled(&call.result("lock()"), lock.path());
     let waiting = locking(&rival);
-    // Who lets go in the same directory looks for it, too.
+    // A release in the same directory searches for it too.
     beside.unlock().unwrap();
     let late = proxy.on(Op::SetData).nth(2).hold_answer();
     creating.release();
@@ -55,7 +55,7 @@ fn a_lost_create_that_two_look_for_is_deleted_once() {
 }
 
 #[test]
-fn a_deadline_and_a_cancel_end_the_making_of_directories() {
+fn deadline_and_cancel_end_the_creation_of_directories() {
     let (proxy, own) = behind_a_proxy(LONG);
     let deep = || lock_of(&own, &format!("{}/1/2/3/4/5/6/7/8", fresh_path("deep")));
     proxy.delay(Direction::Both, Duration::from_millis(150));
@@ -99,10 +99,10 @@ fn waiter_is_denied_when_stuck_permits_leave_no_room() {
 }
 
 #[test]
-fn a_client_without_locks_is_not_lost_before_a_session_timeout_is_over() {
+fn client_without_locks_is_not_lost_before_its_session_timeout() {
     let (proxy, own) = behind_a_proxy(Duration::from_secs(4));
     let events = own.subscribe();
-    // Longer than a lease that nothing renews.
+    // Longer than a lease without renewals.
     let begun = Instant::now();
     wait_until("it has been idle", SOON, || begun.elapsed() > own.session_timeout());
     proxy.cut_off();
@@ -113,7 +113,7 @@ fn a_client_without_locks_is_not_lost_before_a_session_timeout_is_over() {
 }
 
 #[test]
-fn views_of_holds_that_are_over_take_nothing_of_what_a_client_may_have() {
+fn views_of_ended_holds_use_no_quota() {
     let own = client();
     let deep = format!("{}{}", fresh_path("views"), format!("/{}", "a".repeat(200)).repeat(15));
     let lock = lock_of(&own, &deep);
@@ -123,7 +123,7 @@ fn views_of_holds_that_are_over_take_nothing_of_what_a_client_may_have() {
 
 const OWN: &str = "ZOOLOCK_TEST_REMINDERS";
 
-/// How often the client's timer has woken.
+/// The number of wake-ups of the client's timer.
 fn wake_ups() -> u64 {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let statuses =
@@ -137,15 +137,15 @@ fn wake_ups() -> u64 {
 }
 
 #[test]
-fn the_timer_rests_behind_a_thousand_locks_that_were_kept_for_a_moment() {
+fn timer_rests_after_a_thousand_short_idle_locks() {
     if std::env::var(OWN).is_err() {
-        let name = "schedules::the_timer_rests_behind_a_thousand_locks_that_were_kept_for_a_moment";
+        let name = "schedules::timer_rests_after_a_thousand_short_idle_locks";
         run_again(name, OWN, "yes");
         return;
     }
     let own = client();
     let path = fresh_path("reminders");
-    // As long as it is held the timer has something to look after.
+    // While this is held the timer has work.
     let long = lock_of(&own, &format!("{path}/long"));
     long.lock().unwrap();
     let options = LockOptions::new().keep_idle(Duration::from_millis(2));
@@ -161,15 +161,14 @@ fn the_timer_rests_behind_a_thousand_locks_that_were_kept_for_a_moment() {
         thread::sleep(second);
         let woken = wake_ups() - before;
         println!("{woken} wake-ups in a second");
-        // Ten looks at the lease, and a heartbeat now and then.
+        // Ten checks of the lease, and an occasional heartbeat.
         woken < 25
     });
 }
 
-/// All within a quarter of the session timeout: the node is deleted, made by somebody else, and
-/// that one is asked to let go.
+/// Within a quarter of the session timeout the node is deleted, created by another client, and revoked.
 #[test]
-fn a_single_node_that_was_replaced_and_asked_for_is_not_taken_for_ones_own() {
+fn replaced_and_revoked_single_node_is_not_mistaken_for_the_own() {
     let (own, rivals) = (client_of(&connect_string(), SHORT), client());
     let path = fresh_path("replaced-and-asked");
     let first = EphemeralLock::new(&own, &path).unwrap();
@@ -189,9 +188,9 @@ fn a_single_node_that_was_replaced_and_asked_for_is_not_taken_for_ones_own() {
     assert!(stays && next.is_held(), "the next owner is gone");
 }
 
-/// A server that has too much to do may refuse a read; here it is a permission that was away.
+/// An overloaded server may refuse a read. Here a missing permission refuses it.
 #[test]
-fn a_watch_that_was_refused_once_is_set_later() {
+fn watch_refused_once_is_set_later() {
     let own = client_of(&connect_string(), SHORT);
     let path = fresh_path("refused-watch");
     let hold = lock_of(&own, &path).acquire().unwrap();
@@ -213,9 +212,9 @@ fn a_watch_that_was_refused_once_is_set_later() {
     assert!(heard.is_ok(), "the request was not heard");
 }
 
-/// The look that lets it in is under way when the limit is lowered.
+/// The look that grants a permit is under way when the limit drops.
 #[test]
-fn a_limit_that_was_lowered_counts_for_a_look_that_is_under_way() {
+fn lowered_limit_counts_for_a_look_under_way() {
     let ((proxy, own), others) = (behind_a_proxy(SESSION), client());
     let path = fresh_path("stale-limit");
     let leases = format!("{path}/leases");
@@ -231,7 +230,7 @@ fn a_limit_that_was_lowered_counts_for_a_look_that_is_under_way() {
     semaphore.set_limit(2).unwrap();
     last.release().unwrap();
     look.release();
-    // The look was answered when this one behind it is.
+    // The look was answered before this call.
     own.contenders(&path).unwrap();
     let looks = proxy.requests(Op::GetChildren);
     let (probe, note) = (shared_probe().unwrap(), format!("{leases}/note"));
@@ -245,9 +244,9 @@ fn a_limit_that_was_lowered_counts_for_a_look_that_is_under_way() {
     call.result("the call").unwrap().release().unwrap();
 }
 
-/// The turn of a call is deleted shortly before its deadline: it begins again, with next to no time.
+/// The call's turn is deleted shortly before its deadline, and it starts again with hardly any time left.
 #[test]
-fn a_call_that_loses_its_turn_at_its_deadline_is_out_of_time_and_not_disconnected() {
+fn call_that_loses_its_turn_at_its_deadline_times_out() {
     const CALLS: u64 = 40;
     const TIME: Duration = Duration::from_secs(3);
     let (own, others) = (client_of(&shared_address().to_string(), SHORT), client());

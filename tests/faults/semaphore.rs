@@ -1,5 +1,5 @@
-//! `DistributedSemaphore`: several permits of one call, and those who wait for some, whose requests,
-//! answers or nodes are lost.
+//! `DistributedSemaphore` with lost requests, answers or nodes, for calls that hold several permits or wait
+//! for them.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use common::{
     SESSION, SOON, Task, behind_a_proxy, children, client, client_of, is_lost, shared_address,
 };
 
-/// Session timeouts of those that notice what happens to a node, a quarter of it later.
+/// Timeout of sessions that notice a deleted node a quarter of it later.
 const SHORT: Duration = Duration::from_secs(4);
 
 #[test]
-fn without_a_connection_it_is_not_known_what_is_available() {
+fn availability_is_unknown_without_a_connection() {
     let (proxy, cut) = behind_a_proxy(SESSION);
     let own = semaphore(&cut, &fresh_path("disconnected"), 2);
     proxy.cut_off();
@@ -26,9 +26,9 @@ fn without_a_connection_it_is_not_known_what_is_available() {
     is_free(&own, &[&cut]);
 }
 
-/// The last look was not answered in time; the one before it saw that others had too many.
+/// The last look got no answer in time. The look before it saw too many permits of others.
 #[test]
-fn a_deadline_that_comes_during_a_later_look_is_a_timeout_and_not_an_error() {
+fn deadline_during_a_later_look_is_a_timeout() {
     const TIMEOUT: Duration = Duration::from_secs(3);
     let ((proxy, slow), others) = (behind_a_proxy(SESSION * 3), client());
     let path = fresh_path("slow-look");
@@ -49,7 +49,7 @@ fn a_deadline_that_comes_during_a_later_look_is_a_timeout_and_not_an_error() {
     is_free(&own, &[&slow, &others]);
 }
 
-/// Two clients of one semaphore, the first of which has some permits.
+/// Two clients of one semaphore.
 fn two(
     name: &str,
     limit: u32,
@@ -62,7 +62,7 @@ fn two(
 }
 
 #[test]
-fn the_turn_and_the_nodes_of_a_waiter_that_are_deleted_while_nothing_else_changes_are_made_again() {
+fn waiter_recreates_its_deleted_turn_and_permits() {
     let (clients, own) = two("deleted", 4, SESSION);
     let path = own[0].path();
     let held = own[0].acquire(2).unwrap();
@@ -91,7 +91,7 @@ fn the_turn_and_the_nodes_of_a_waiter_that_are_deleted_while_nothing_else_change
 }
 
 #[test]
-fn a_foreign_node_counts_as_a_permit_and_not_as_a_turn() {
+fn foreign_node_counts_as_a_permit_and_not_as_a_turn() {
     let client = client();
     let path = fresh_path("foreign");
     let own = semaphore(&client, &path, 2);
@@ -112,10 +112,10 @@ fn a_foreign_node_counts_as_a_permit_and_not_as_a_turn() {
     assert_eq!(await_turns(&path, 1), ["hello"]);
 }
 
-/// Whoever has heard of it must not be told that one of them is held.
+/// An observer that hears of the loss must find no permit held.
 #[test]
-fn permits_are_lost_together_when_the_node_of_one_is_deleted() {
-    // Noticed a quarter of the session timeout after the grant; and by a release in any case.
+fn deletion_of_one_permit_loses_all_permits_of_the_guard() {
+    // The client notices a quarter of the session timeout after the grant, or at a release.
     for noticed in [true, false] {
         let timeout = if noticed { SHORT } else { SESSION * 3 };
         let client = client_of(&shared_address().to_string(), timeout);
@@ -132,9 +132,9 @@ fn permits_are_lost_together_when_the_node_of_one_is_deleted() {
             }
             assert_eq!(permits.state(), HoldState::Lost(LossReason::NodeDeleted));
             assert!(permits.valid_for().is_zero());
-            // Those that were taken apart from them are not.
+            // Permits taken in another call are still held.
             assert!(others.lost().try_recv().is_err_and(|error| error.is_empty()));
-            // Nobody holds the other two any more.
+            // The other two permits are free.
             await_leases(&path, 1);
         }
         let released = permits.release().expect_err("one was lost");

@@ -1,5 +1,5 @@
-//! Threads that share an object, and take each other's place in one transaction: the node of the one before
-//! goes and that of the next one comes, or neither.
+//! Threads of one object that replace each other in one transaction: it deletes the old node and creates the
+//! next one, or does neither.
 
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -14,19 +14,19 @@ use common::{
     client_of, delete_node, every_subject_that, in_time, place, shared_proxy, stat,
 };
 
-/// No lease ends in it, however slow the machine is, and nothing is asked to keep it.
+/// No lease of this length ends during a test, and none needs a heartbeat.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A third of it is awaited, or all of it: so long a create without an answer is looked for.
+/// Short, because a search for an unanswered create takes up to all of it.
 const SHORT: Duration = Duration::from_secs(9);
 
-/// Of a call that is to come to its request before, also on a busy machine.
+/// Deadline of a call that must send its request before, even on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(6);
 
-/// For what does not wait for anything.
+/// Limit of calls that wait for nothing.
 const AT_ONCE: Duration = Duration::from_secs(2);
 
-/// What a lock may ask for.
+/// Operations that a lock may request.
 const OPS: [Op; 7] =
     [Op::Multi, Op::Exists, Op::Create, Op::Delete, Op::GetChildren, Op::GetData, Op::Sync];
 
@@ -41,7 +41,7 @@ impl Deref for Turns {
     }
 }
 
-/// A node, by the end of its name, and the fencing token of whoever holds it.
+/// A node, by the end of its name, and the fencing token of its holder.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     number: u32,
@@ -53,7 +53,7 @@ impl Turns {
         Turns(Scene::start(subject, name, session_timeout))
     }
 
-    /// Each way in which the transaction can be held up on its way: the request, or the answer.
+    /// Runs for each way to delay the transaction: its request or its answer.
     fn each_held(subject: Subject, name: &str, run: impl Fn(&Turns, &support::Hold) + Sync) {
         thread::scope(|scope| {
             for answer in [false, true] {
@@ -76,26 +76,26 @@ impl Turns {
         assert!(held.wait(SOON), "{}: {}", self.subject.name, self.log());
     }
 
-    /// Somebody who holds, with the only node.
+    /// A visitor that holds, with the only node.
     fn first(&self) -> (Visitor, Place) {
         let first = Visitor::start(self.own.clone());
         let at = self.place_of(&first.hold());
         (first, at)
     }
 
-    /// Another thread, which waits in this process, or for the servers.
+    /// Another thread, which waits locally or for the servers.
     fn next(&self) -> Visitor {
         Visitor::start_asleep(self.own.clone())
     }
 
-    /// The token is that of the node on the server.
+    /// Expects the token to be that of the node on the server.
     fn place_of(&self, hold: &Hold) -> Place {
         let token = hold.fencing_token();
         assert_eq!(stat(&self.subject.node_of(hold)).czxid as u64, token, "{hold:?}");
         Place { number: place(&hold.node()).parse().unwrap(), token }
     }
 
-    /// It comes in with a node that is the only one in the end, and newer than that of the one before.
+    /// Expects `next` to enter with a newer node, which is the only one in the end.
     #[track_caller]
     fn comes_in_alone(&self, next: &Visitor, before: Place) -> Place {
         let hold = next.hold();
@@ -107,7 +107,7 @@ impl Turns {
         at
     }
 
-    /// With the last unlock, and without a loss.
+    /// Ends with the last unlock and without a loss.
     #[track_caller]
     fn ends_well(&self) {
         self.subject.await_nodes(&self.path, 0);
@@ -124,7 +124,7 @@ impl Turns {
     }
 }
 
-/// Its threads wait for each other in this process, and its unlock deletes.
+/// Subjects whose threads wait locally and whose unlock deletes the node.
 fn every_turns(contract: impl Fn(Subject) + Sync) {
     every_subject_that(|subject| queues_here(subject) && subject.is_plain(), contract);
 }
@@ -133,7 +133,7 @@ fn queues_here(subject: Subject) -> bool {
     subject.has_a_first_level() && subject.has_a_directory()
 }
 
-/// It is not to wait for what another thread does.
+/// The release must not wait for another thread.
 #[test]
 fn background_release_waits_for_no_other_thread() {
     let is_one = |subject| queues_here(subject) && subject.releases_in_the_background();
@@ -182,7 +182,7 @@ fn turn_among_threads_costs_one_request() {
     });
 }
 
-/// The session lives on, and there is one node of the next thread's at most.
+/// The session survives, and the next thread has at most one node.
 fn is_taken_in_spite_of_a_cut(op: Op, answer: bool) {
     every_turns(|subject| {
         let turns = Turns::start(subject, "turn-cut", SHORT);
@@ -207,15 +207,15 @@ fn replacement_without_an_answer_is_found_after_the_resume() {
     is_taken_in_spite_of_a_cut(Op::Multi, true);
 }
 
-/// Unlocks while the transaction is held up, and goes on when the next thread is in the middle of it.
+/// Unlocks while the transaction is delayed, and returns when the next thread is in the middle of it.
 fn leaves_into(turns: &Turns, first: Visitor, held: &support::Hold) -> Task<zoolock::Result<()>> {
     let leaving = Task::spawn(move || first.leaves_saying());
     turns.is_held_up(held);
     leaving
 }
 
-/// The second one has given up; a third one gets in behind what it has left under way, and the unlock waits for
-/// an answer as ever.
+/// The second thread gave up. A third enters despite the transaction under way, and the unlock still waits
+/// for its answer.
 fn lets_a_third_in(
     turns: &Turns,
     before: Place,
@@ -304,7 +304,7 @@ fn unlock_of_a_deleted_node_is_lost_though_a_thread_waits() {
     });
 }
 
-/// Where operators allow to make nodes, but not to delete them.
+/// Operators may allow clients to create nodes but not to delete them.
 #[test]
 fn refused_replacement_is_denied_to_both_threads() {
     // READ, WRITE and CREATE, no DELETE.
@@ -355,7 +355,7 @@ fn close_during_a_replacement_ends_all_calls() {
     });
 }
 
-/// Somebody else has it when the client hears that its session is over.
+/// Another client has the lock when this one hears of its session's end.
 #[test]
 fn session_end_during_a_replacement_lets_only_one_in() {
     every_turns(|subject| {

@@ -1,5 +1,5 @@
-//! Connections that are of no use: a handshake passes, which renews the session at the server, and no request
-//! is accepted behind it.
+//! Useless connections: a handshake passes and renews the session at the server, but no request after it
+//! succeeds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -13,17 +13,17 @@ use common::{SOON, Task, children, client, client_of, lock_of};
 
 const T: Duration = Duration::from_secs(4);
 
-/// What gets in the way behind a handshake.
+/// The failure after a handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trouble {
     None,
     /// No request reaches the server.
     Deaf,
-    /// Requests reach the server, which carries them out, and no answer comes back.
+    /// The server applies requests, but no answer returns.
     Mute,
-    /// Each request is answered by this code and not carried out.
+    /// Every request fails with this code and has no effect.
     Refusing(i32),
-    /// The same, but for pings.
+    /// The same except for pings.
     RefusingAllButPings(i32),
 }
 
@@ -40,7 +40,7 @@ const TROUBLES: [Trouble; 6] = [
 const PING: i32 = 11;
 
 impl Trouble {
-    /// What becomes of a frame that is no handshake.
+    /// The fate of a frame other than a handshake.
     fn fate(self, frame: &Frame<'_>) -> Fate {
         let is_ping = frame.op == Some(PING);
         match (self, frame.is_answer) {
@@ -58,13 +58,13 @@ impl Trouble {
     }
 }
 
-/// A read that changes nothing, with this number.
+/// A read without effect, with this number.
 fn look(xid: &[u8]) -> Vec<u8> {
     let path = b"/";
     [xid, &GET_DATA.to_be_bytes(), &(path.len() as i32).to_be_bytes(), path, &[0]].concat()
 }
 
-/// The way to a server, which there is trouble on from some time on, and the handshakes that came by it.
+/// A route to a server that fails from some moment on, and the handshakes that passed.
 struct Way {
     relay: Relay,
     trouble: Arc<AtomicU8>,
@@ -76,7 +76,7 @@ impl Way {
         let (trouble, handshakes) = (Arc::new(AtomicU8::new(0)), Arc::new(AtomicU64::new(0)));
         let (seen, count) = (Arc::clone(&trouble), Arc::clone(&handshakes));
         let relay = Relay::start(server.address(), move |frame| {
-            // Handshakes have no number, and no event is of interest.
+            // Handshakes have no number, and events do not matter.
             if frame.op.is_none() {
                 count.fetch_add(u64::from(!frame.is_answer), Ordering::SeqCst);
                 return UNTOUCHED;
@@ -100,7 +100,7 @@ fn in_timeouts(time: Duration) -> f64 {
     time.as_secs_f64() / T.as_secs_f64()
 }
 
-/// A client that holds a lock meets with the trouble on all its ways.
+/// A client with a lock meets the trouble on all its routes.
 fn lets_the_next_one_in(trouble: Trouble, ways: usize) {
     let ways: Vec<Way> = (0..ways).map(|_| Way::to(shared_server(), trouble)).collect();
     let servers: Vec<String> = ways.iter().map(|way| way.relay.connect_string()).collect();
@@ -133,7 +133,7 @@ fn lets_the_next_one_in(trouble: Trouble, ways: usize) {
     );
     assert!(took < T * 3, "{trouble:?}: the next one has the lock after {took:?}");
     assert!(late as f64 <= seconds, "{trouble:?}: {late} handshakes in {seconds:.1} s");
-    // All is well again, also for this one.
+    // The servers work again, for this client as well.
     assert!(held.unlock().is_err(), "what was lost is not released");
     ways.iter().for_each(|way| way.trouble(false));
     next.unlock().unwrap();
@@ -144,7 +144,7 @@ fn lets_the_next_one_in(trouble: Trouble, ways: usize) {
 }
 
 #[test]
-fn a_holder_whom_nothing_but_handshakes_serves_is_out_of_the_way_in_three_timeouts() {
+fn holder_served_only_handshakes_is_gone_in_three_timeouts() {
     thread::scope(|scope| {
         for trouble in TROUBLES {
             for ways in [1, 3] {
@@ -154,9 +154,9 @@ fn a_holder_whom_nothing_but_handshakes_serves_is_out_of_the_way_in_three_timeou
     });
 }
 
-/// The other one serves, and is found before the lease has ended.
+/// The other server works, and the client finds it before the lease ends.
 #[test]
-fn a_holder_with_one_useless_server_of_two_keeps_its_lock() {
+fn holder_with_one_useless_server_of_two_keeps_its_lock() {
     const LONG: Duration = Duration::from_secs(12);
     thread::scope(|scope| {
         for trouble in TROUBLES {

@@ -1,5 +1,5 @@
-//! Each rule is needed: without it the check finds two holders, tokens that fall, a waiter that
-//! waits for ever, or a node that is left. The rules say how, each at its name.
+//! Every rule is needed. Without it the check finds two holders, falling tokens, a waiter that waits for
+//! ever, or a leftover node. Each rule's doc says how.
 
 use super::check;
 use super::lease::{self, Lease};
@@ -8,7 +8,7 @@ use super::opens::{self, Mode, Opens};
 use super::queue::{Bounds, Broken, IN_ORDER, NO_STUCK_WAITER, NOTHING_LEFT, ONE_HOLDER, Queue};
 
 #[test]
-fn rules_of_the_lease() {
+fn lease_rules_are_all_needed() {
     use lease::Broken::*;
 
     for broken in
@@ -19,14 +19,14 @@ fn rules_of_the_lease() {
 }
 
 #[test]
-fn rules_of_the_hold() {
+fn hold_rules_are_all_needed() {
     queue_fails(&[0, 1], Broken::GrantedWithoutLease, ONE_HOLDER);
     queue_fails(&[0, 1], Broken::LeaseIgnored, ONE_HOLDER);
     queue_fails(&[0, 1], Broken::LostNodeLeft, NO_STUCK_WAITER);
 }
 
 #[test]
-fn rules_of_the_order() {
+fn order_rules_are_all_needed() {
     queue_fails(&[0, 1, 2], Broken::WokenIsGranted, ONE_HOLDER);
     queue_fails(&[0, 1, 2], Broken::WokenIsGranted, IN_ORDER);
     queue_fails(&[0, 0], Broken::ClientIsNoRival, ONE_HOLDER);
@@ -34,7 +34,7 @@ fn rules_of_the_order() {
 }
 
 #[test]
-fn rules_of_what_was_not_answered() {
+fn lost_answer_rules_are_all_needed() {
     queue_fails(&[0, 1], Broken::NotRemembered, NO_STUCK_WAITER);
     queue_fails(&[0, 1], Broken::NotRemembered, NOTHING_LEFT);
     queue_fails(&[0, 1], Broken::SearchedOnce, NO_STUCK_WAITER);
@@ -42,13 +42,13 @@ fn rules_of_what_was_not_answered() {
 }
 
 #[test]
-fn rules_of_waiting() {
+fn waiting_rules_are_all_needed() {
     queue_fails(&[0, 1], Broken::AbsenceIgnored, NO_STUCK_WAITER);
     queue_fails(&[0, 1], Broken::WatchesLost, NO_STUCK_WAITER);
 }
 
 #[test]
-fn rules_of_the_numbers() {
+fn sequence_rules_are_all_needed() {
     use numbers::Broken::*;
 
     numbers_fail(1, NotWatched);
@@ -65,7 +65,7 @@ fn rules_of_the_numbers() {
 }
 
 #[test]
-fn rules_of_what_opens() {
+fn opening_rules_are_all_needed() {
     use opens::Broken::*;
 
     opens_fail(OwnNotWatched, ONE_HOLDER, [1, 0, 0, 0, 0, 0]);
@@ -86,7 +86,7 @@ fn rules_of_what_opens() {
 }
 
 #[test]
-fn rules_of_what_is_not_told() {
+fn missed_event_rules_are_all_needed() {
     let bounds = opens::Bounds::new(Mode::Exclusive, (&[Mode::Exclusive], 1), [0; 6]);
     let (bounds, broken) = (bounds.with_hides(1), opens::Broken::NeverLooksAgain);
     check::fails(broken, Opens { bounds, broken: Some(broken) }, NO_STUCK_WAITER);

@@ -1,4 +1,4 @@
-//! Runs a check and prints what it took.
+//! Runs a check, and prints its costs.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use stateright::{Checker, HasDiscoveries, Model};
 
-/// What a model needs to be checked.
+/// What the check needs of a model.
 pub(crate) trait Checked:
     Model<
         State: Clone + Debug + Hash + PartialEq + Send + Sync,
@@ -18,8 +18,7 @@ pub(crate) trait Checked:
 {
 }
 
-/// All states within the bounds: nothing that must be true is false, and everything that should be
-/// seen is.
+/// Checks all states within the bounds: every property holds, and every sighting occurs.
 pub(crate) fn everything(what: &str, model: impl Checked) {
     let begun = Instant::now();
     let checker = model.checker().spawn_dfs().join();
@@ -27,14 +26,14 @@ pub(crate) fn everything(what: &str, model: impl Checked) {
     checker.assert_properties();
 }
 
-/// With a rule broken, the property does not hold. Prints the way to where it fails.
+/// Expects the property to fail with a broken rule, and prints the path to the failure.
 pub(crate) fn fails(broken: impl Debug, model: impl Checked, property: &'static str) {
     let begun = Instant::now();
     let enough = HasDiscoveries::AnyOf([property].into());
     let checker = model.checker().finish_when(enough).spawn_bfs().join();
     report(&format!("{broken:?}"), &checker, begun);
 
-    // The checker may go on for a little from a state that has failed already.
+    // The checker may continue for a few steps from a failed state.
     let holds = model.property(property).condition;
     let found = checker.assert_any_discovery(property).into_vec();
     let good = found.into_iter().take_while(|(world, _)| holds(&model, world));

@@ -1,7 +1,7 @@
-//! The model of the lease: one client holds, and asks its server for what it likes, whenever it
-//! likes. The next in the queue is granted in the instant in which the holder's node is gone.
+//! The model of the lease. One client holds, and sends any requests at any time. The next in the queue is
+//! granted at the instant when the holder's node is deleted.
 //!
-//! Nothing bounds it: only the ages of things matter, and none is older than the session timeout.
+//! It needs no bounds: only ages matter, and none exceeds the session timeout.
 
 use stateright::{Model, Property};
 
@@ -9,55 +9,55 @@ use super::check::Checked;
 
 pub(crate) const ONE_HOLDER: &str = "never two holders";
 
-/// A rule that is broken on purpose, to see that it is needed and that the check would notice.
+/// A rule broken on purpose, to prove that it is needed and that the check would notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// A resume renews the lease as it is, without a write that is answered after it. It was at a
-    /// deposed leader; the one that the quorum follows expires the session.
+    /// A resume renews the lease by itself, without a write answered after it. The resume was at a deposed
+    /// leader, and the quorum's leader expires the session.
     ResumeCertifies,
-    /// Whatever is answered certifies, not only writes.
+    /// Every answer certifies, not only that of a write.
     ReadsCertify,
-    /// What was answered just before the write was sent counts, too. The follower was cut off
-    /// before it reported it.
+    /// A sample answered just before the write was sent counts too. Its follower was cut off before it
+    /// reported the session.
     NoQuarter,
-    /// What counts is chosen when the write has been answered, not when it is sent.
+    /// The certified sample is chosen at the answer of the write, not at its sending.
     ChosenLate,
-    /// A sign of life counts from its answer, not from its sending.
+    /// A sample counts from its answer, not from its sending.
     CountedFromAnswer,
-    /// A lease that is renewed after it ran out brings the hold back, whose node has been deleted.
+    /// A lease renewed after its end brings the hold back, whose node has been deleted.
     HoldComesBack,
 }
 
-/// What is being checked.
+/// The subject of the check.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lease {
     pub(crate) broken: Option<Broken>,
 }
 
-/// How long ago something was, in steps of the clock, at most `T`.
+/// An age in steps of the clock, at most `T`.
 type Age = u8;
 
-/// The session timeout. A step of the clock is a quarter of it, and half a tick of the servers,
-/// which give no timeout under two ticks. (Where reports take a whole tick, behind an
-/// `ObserverMaster`, the timeout has to be four.) Within a step everything may come in any order.
+/// The session timeout. A step of the clock is a quarter of it, and half a tick of the servers, which give no
+/// timeout under two ticks. (Behind an `ObserverMaster`, where reports take a whole tick, the timeout must be
+/// four.) Within a step events come in any order.
 const T: Age = 4;
 
-/// The server that the client is connected to.
+/// The client's server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Server {
-    /// It follows the leader of the quorum, which alone expires sessions.
+    /// It follows the quorum's leader, which alone expires sessions.
     Following,
-    /// It has lost that leader and does not know it: it answers reads, and takes nobody in.
+    /// It has lost that leader without knowing: it answers reads, and accepts no session.
     CutOff,
-    /// It is, or follows, a leader that was deposed and does not know it: it takes sessions in.
+    /// It is or follows a deposed leader without knowing: it accepts sessions.
     Deposed,
 }
 
-/// A request that was answered, as a sign of life.
+/// An answered request that serves as a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Sample {
     sent: Age,
-    /// Would a write that is sent now certify it? T/4 must lie between, and so a report.
+    /// Whether a write sent now would certify it. A quarter of T must lie between, and so a report.
     settled: bool,
 }
 
@@ -65,7 +65,7 @@ struct Sample {
 struct Request {
     sent: Age,
     write: bool,
-    /// When the sample was sent that the answer certifies.
+    /// The sending time of the sample that the answer certifies.
     certifies: Option<Age>,
     /// The server, and for a write the quorum, has done it. The answer is under way.
     done: bool,
@@ -73,22 +73,22 @@ struct Request {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct World {
-    /// When the newest certified sign of life was sent. The lease runs until that is `T` ago.
+    /// The sending time of the newest certified sample. The lease ends `T` after it.
     certified: Age,
-    /// The hold is over, for ever.
+    /// Whether the hold has ended for good.
     lost: bool,
-    /// When the ConnectRequest was sent that has no answer yet.
+    /// The sending time of the unanswered ConnectRequest.
     asked: Option<Age>,
     server: Option<Server>,
     sample: Option<Sample>,
     request: Option<Request>,
-    /// The server has heard of the client since it last reported to its leader.
+    /// Whether the server has heard of the client since its last report to its leader.
     unreported: bool,
-    /// When the leader of the quorum last heard of the session. It may expire it when that is `T`
-    /// ago. A new leader begins anew, which only gives more time.
+    /// The time when the quorum's leader last heard of the session. It may expire the session `T` later. A
+    /// new leader starts again, which only gives more time.
     heard: Age,
     session: bool,
-    /// Is the node of the hold there?
+    /// Whether the hold's node exists.
     node: bool,
 }
 
@@ -103,11 +103,11 @@ pub(crate) enum Action {
     Read,
     Write,
     Done,
-    /// The answer may serve as a sample, or not: which ones do is the client's choice.
+    /// The client chooses which answers serve as samples.
     Answer {
         sample: bool,
     },
-    /// The client deletes the node of a hold that it has lost.
+    /// The client deletes the node of a lost hold.
     Delete,
 }
 
@@ -117,7 +117,7 @@ impl Model for Lease {
     type State = World;
     type Action = Action;
 
-    /// A session has just been made, which the quorum took part in, and its client holds.
+    /// The quorum has just created a session, and its client holds.
     fn init_states(&self) -> Vec<World> {
         vec![World {
             certified: 0,
@@ -186,7 +186,7 @@ impl Model for Lease {
     }
 }
 
-/// What must be seen in some state, so that what is true in every one means something.
+/// Each must occur in some state, so that the properties of all states mean something.
 fn sightings() -> [Property<Lease>; 5] {
     [
         Property::sometimes("a hold is resumed at a deposed leader", |_, world: &World| {
@@ -202,7 +202,7 @@ fn sightings() -> [Property<Lease>; 5] {
         Property::sometimes("the lease runs again, the hold is lost", |_, world: &World| {
             world.lost && world.certified < T
         }),
-        // The lease could not be longer.
+        // No lease could be longer.
         Property::sometimes("a hold ends with the patience of the leader", |_, world: &World| {
             world.believes() && world.certified == T - 1 && world.heard == T - 1
         }),
@@ -216,7 +216,7 @@ impl Lease {
 }
 
 impl World {
-    /// Does the client believe that it holds?
+    /// Whether the client believes in its hold.
     fn believes(&self) -> bool {
         !self.lost && self.certified < T
     }
@@ -238,14 +238,14 @@ impl World {
         self.lost |= self.certified == T && !protocol.is(Broken::HoldComesBack);
     }
 
-    /// What is certified stays. The sample goes: the next ConnectRequest will be newer than it is.
+    /// The certified time stays. The sample goes: the next ConnectRequest will be newer.
     fn cut(&mut self) {
         (self.asked, self.server) = (None, None);
         (self.sample, self.request, self.unreported) = (None, None, false);
     }
 
-    /// The ConnectRequest is answered. A follower asks its leader first, which thereby hears of the
-    /// session: no report is to be waited for, so that the sample is settled at once.
+    /// The ConnectRequest is answered. A follower asks its leader first, which so hears of the session. No
+    /// report is due, and the sample is settled at once.
     fn resume(&mut self, server: Server, protocol: &Lease) {
         let Some(sent) = self.asked.take() else { return };
         if server == Server::Following {
@@ -267,12 +267,12 @@ impl World {
         self.request = Some(Request { sent: 0, write, certifies, done: false });
     }
 
-    /// When the sample was sent, if it is settled.
+    /// The sending time of the sample, if it is settled.
     fn settled(&self) -> Option<Age> {
         self.sample.filter(|sample| sample.settled).map(|sample| sample.sent)
     }
 
-    /// The server hears of the client. Its leader does not, though it does the write.
+    /// The server hears of the client. Its leader does not, though it applies the write.
     fn done(&mut self) {
         self.unreported = true;
         self.request.iter_mut().for_each(|request| request.done = true);

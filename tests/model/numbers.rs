@@ -1,16 +1,16 @@
-//! The model of the numbers: when a node is granted without a list. It has no time, and one
-//! directory, which its servers remove while it is empty.
+//! The model of the numbers: when a node is granted without a list. It has no time, and one directory, which
+//! the servers delete when empty.
 //!
-//! A directory hands out its numbers one a create. A client that held with a node, and has heard
-//! that it is deleted, knows that nothing is left up to its number. If its next node has the next
-//! number, it is the only one. So it is in one directory: that it is still the same one is told by
-//! a watch. Whatever the client hears from the servers comes in the order in which they sent it.
+//! A directory gives each create the next number. A client whose node has held and been deleted knows that no
+//! node up to that number is left. If its next node has the next number, that node is alone. This is true
+//! within one directory, and a watch tells whether it is still the same. The client hears from the servers in
+//! the order in which they send.
 //!
-//! A directory counts whatever is made in it. Single nodes have names that their users chose: they raise the count,
-//! and what they are called says nothing about it.
+//! A directory counts every create. Single nodes have names chosen by users: they raise the count, and their
+//! names say nothing about it.
 //!
-//! A request is carried out when it is sent: one that takes longer is one that is sent later. What
-//! becomes of creates that come late is the queue's: here they are creates like any other.
+//! A request is applied when it is sent: a slower one is one sent later. Late creates belong to the queue;
+//! here they are ordinary creates.
 
 mod world;
 
@@ -20,51 +20,50 @@ use self::world::{Message, Phase, RIVAL, World};
 use super::check::Checked;
 use super::queue::ONE_HOLDER;
 
-/// A rule that is broken on purpose, to see that it is needed and that the check would notice.
+/// A rule broken on purpose, to prove that it is needed and that the check would notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// The directory is not watched. It is made again, and others bring it to the same number.
+    /// The directory is not watched. It is created again, and others bring it to the same number.
     NotWatched,
-    /// The read that sets the watch is sent behind the deletion. It is another directory by then.
+    /// The read that sets the watch is sent after the deletion. By then it is another directory.
     WatchedBehind,
-    /// A deletion is noted that was sent when nothing was watched. It was in the directory before
-    /// the one that is watched now.
+    /// A deletion sent without a watch is noted. It was in the directory before the watched one.
     NotedUnwatched,
-    /// Any higher number is taken for the next. The ones between are somebody's.
+    /// Every higher number counts as the next. Other nodes have the numbers between.
     GapAccepted,
-    /// A number is noted when its node is granted. It is there, and held.
+    /// A number is noted at the grant of its node, which still exists and holds.
     NotedAtGrant,
-    /// The number of a node that was given up is noted. Others were before it.
+    /// The number of an abandoned node is noted. Other nodes were before it.
     NotedGivenUp,
-    /// A note is taken whatever was heard since the deletion: of the directory before.
+    /// A note is accepted despite events since the deletion, although it is of the previous directory.
     NotedLate,
     /// The watch is not set again on the next connection. The removal was missed.
     NotSetAgain,
     /// Answers overtake events.
     EventsOvertaken,
-    /// What is known outlives the session. The watch does not.
+    /// Known facts outlive the session, but the watch does not.
     KeptOverSession,
-    /// The name of a single node is read as a number. Its user chose it.
+    /// The name of a single node is read as a number, though its user chose it.
     NamesBelieved,
 }
 
-/// How much may happen. With that the graph of states is finite.
+/// The number of possible events, which makes the graph of states finite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Bounds {
-    /// Those of the client.
+    /// Waiters of the client.
     pub(crate) waiters: usize,
-    /// Their creates.
+    /// Creates of the waiters.
     pub(crate) claims: u8,
-    /// The creates of the rival.
+    /// Creates of the rival.
     pub(crate) rivals: u8,
-    /// Single nodes that the client makes and deletes, with names that look like numbers.
+    /// Single nodes that the client creates and deletes, with names that look like numbers.
     pub(crate) singles: u8,
     pub(crate) give_ups: u8,
     pub(crate) cuts: u8,
     pub(crate) expiries: u8,
 }
 
-/// What is being checked.
+/// The subject of the check.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Numbers {
     pub(crate) bounds: Bounds,
@@ -76,7 +75,7 @@ pub(crate) enum Action {
     Claim {
         waiter: usize,
     },
-    /// Nobody is before it, and nobody will be: a list may take long.
+    /// No node is ahead, and none will be, however long the list takes.
     GrantListed {
         waiter: usize,
     },
@@ -99,7 +98,7 @@ pub(crate) enum Action {
     Receive {
         place: usize,
     },
-    /// A single node is made, and deleted. Its name ends in this.
+    /// A single node whose name ends in this is created and deleted.
     Single {
         looks_like: u8,
     },
@@ -191,7 +190,7 @@ impl Model for Numbers {
     }
 }
 
-/// What must be seen in some state, so that what is true in every one means something.
+/// Each must occur in some state, so that the properties of all states mean something.
 fn sightings() -> [Property<Numbers>; 5] {
     [
         Property::sometimes(
@@ -238,7 +237,7 @@ impl Numbers {
             }
             Phase::Noting(_) => actions.push(Action::TakeNote { waiter }),
             _ if !world.connected => {}
-            // Whoever is not first waits for a reason to list.
+            // A waiter that is not first waits for a reason to list.
             Phase::Created(_) | Phase::Unsure if world.is_first(waiter) => {
                 actions.push(Action::GrantListed { waiter });
             }
@@ -264,7 +263,7 @@ impl Numbers {
         })
     }
 
-    /// The rule.
+    /// The rule under test.
     fn is_alone(&self, world: &World, number: u8) -> bool {
         let watched = world.known.watched.is_some() || self.is(Broken::NotWatched);
         let gap = self.is(Broken::GapAccepted);

@@ -1,31 +1,29 @@
-//! The model of the end that opens: when the deletion of the only node ahead is a grant, without another
-//! list. It has no time, one lock, a client for each waiter, and others with sessions of their own
-//! that are always well: one holds at the beginning, and rivals stand behind the waiters.
+//! The model of the opening end: when the deletion of the only node ahead is a grant, without another list.
+//! It has no time, one lock, and a client for each waiter. Others have their own, always healthy sessions:
+//! one holds at the beginning, and rivals stand behind the waiters.
 //!
-//! A waiter takes a list, has its own node and the two nearest before it watched, and if only one is before
-//! it that cannot be held on to in the same place, expects its end. What a list has shown once is true for
-//! ever, since nothing comes before a node that is there: but for a read that the holder of a write takes in
-//! the write's place. So the end of the only one ahead proves that the waiter's node is first, if that node
-//! was there at that instant. An operator may have deleted it, or its session may have expired.
+//! A waiter lists, and watches its own node and the two nearest ahead. If only one is ahead, and its holder
+//! cannot downgrade in place, the waiter expects its end. A list stays true for ever, since no node comes
+//! before an existing one, except a downgraded read in its write's place. So the end of the only node ahead
+//! proves that the waiter's node is first, if that node existed at that instant. An operator may have deleted
+//! it, or its session may have expired.
 //!
-//! Three run side by side for each client. The server carries out its requests one after the other, and sends
-//! answers and events in that order. The client's reader takes what has come, tells of an event at once, or
-//! asks for a list first and tells of both. The waiter's thread takes its time: for any of its steps others
-//! come before.
+//! Three parts run concurrently for each client. The server applies its requests in order, and sends answers
+//! and events in that order. The client's reader takes each message, and reports an event at once, or lists
+//! first and reports both. The waiter's thread takes its time: any other step may come before its own.
 //!
-//! A grant is right if the node is first at the server, or has been: then an operator deleted it since, and
-//! the hold is one that was lost like any other whose node is deleted. How that is noticed is not checked
-//! here, nor whether a lease runs: a hold ends in the instant in which its node is deleted, and the sessions
-//! of holds meet no faults. Whoever is granted without having been first holds with nothing, until it
-//! releases.
+//! A grant is right if the node is or was first at the server. If it only was, an operator has deleted it
+//! since, and the hold is lost like any other with a deleted node. How that is noticed is not checked here,
+//! nor is the lease: a hold ends at the instant when its node is deleted, and the sessions of holders meet no
+//! faults. A waiter granted without having been first holds without a node until its release.
 //!
-//! Nobody is told of a node that may not be read by then. A waiter looks again in the end, so that it is let in all
-//! the same. That holds for the nodes of others. Whoever takes a waiter's own node from its sight and deletes it
-//! lets it in without a node: that is a hold whose node is deleted, which is noticed as such.
+//! A client gets no event of a node that is unreadable by then. A waiter looks again in the end and is
+//! granted nevertheless. That is about other clients' nodes. An operator that hides and deletes a waiter's
+//! own node lets it in without a node: that is a hold with a deleted node, and is noticed as such.
 //!
-//! Left out: creates that are carried out long after their connection has broken, which are the queue's
-//! (their numbers are higher than that of any node that was there when they could have been seen); what
-//! is changed in a node while its watcher has no connection; several waiters of one client.
+//! Left out: creates applied long after their connection has broken, which belong to the queue (their numbers
+//! are higher than those of all nodes that could have been seen); changes of a node while its watcher has no
+//! connection; several waiters of one client.
 
 mod world;
 
@@ -37,75 +35,74 @@ use super::queue::{NO_STUCK_WAITER, ONE_HOLDER};
 
 pub(crate) const FIRST: &str = "whoever holds is first";
 
-/// A rule that is broken on purpose, to see that it is needed and that the check would notice.
+/// A rule broken on purpose, to prove that it is needed and that the check would notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broken {
     /// The own node is not watched. It was deleted before the one ahead.
     OwnNotWatched,
-    /// An end is expected although an event has come that the thread has not heard of: the end of its own
-    /// node.
+    /// An end is expected although the thread has not heard of an earlier event: the end of its own node.
     UnheardIgnored,
-    /// What was watched before a resume counts as watched since. What was missed comes in any order.
+    /// Nodes watched before a resume count as watched since. Missed events come in any order.
     WatchedBeforeResume,
-    /// What was expected before a resume is expected behind it.
+    /// An expectation from before a resume survives it.
     OutlivesResume,
-    /// An end counts also if another one was expected since. It opened for a node that has gone.
+    /// An end counts even if another one has been expected since. It opened for a deleted node.
     OldNumberBelieved,
-    /// What was expected before is out of date only when an end is expected again, not when the thread waits
-    /// again without expecting any. It opened for a node that has gone.
+    /// An expectation expires only with the next one, and not when the thread waits without any. It opened
+    /// for a deleted node.
     NumberKept,
-    /// An end is expected although somebody else is before it.
+    /// An end is expected although another node is ahead.
     SecondIgnored,
-    /// That of a write, whose holder goes on as a reader.
+    /// The end of a write is expected, whose holder continues as a reader.
     DowngradeIgnored,
-    /// A node that was not there when it was to be watched is taken for watched.
+    /// A node missing at the read counts as watched.
     AbsenceIgnored,
-    /// Other events leave the expectation as it is. The own node's end was one.
+    /// Other events leave the expectation as it is. One was the end of the own node.
     NothingForgotten,
-    /// Whatever becomes of the node ahead is taken for its end.
+    /// Every event of the node ahead counts as its end.
     ChangeIsEnd,
     /// Events overtake each other.
     EventsOvertaken,
-    /// A node is taken for watched after it was heard of.
+    /// A node counts as watched after its event.
     HeardStaysWatched,
-    /// A waiter rests on events alone. It is told of none of a node that it may not read.
+    /// A waiter relies on events alone. It gets none of a node that it may not read.
     NeverLooksAgain,
 }
 
-/// What is wanted.
+/// The mode of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Mode {
-    /// Alone. Not to be changed for anything.
+    /// Alone, and never downgraded.
     Exclusive,
-    /// Alone. A read may be taken in its place.
+    /// Alone. A read may take its place.
     Write,
-    /// Together with others that read.
+    /// Shared with other readers.
     Read,
 }
 
-/// How much may happen. With that the graph of states is finite.
+/// The number of possible events, which makes the graph of states finite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Bounds {
-    /// Of who holds first.
+    /// The mode of the first holder.
     pub(crate) holder: Mode,
     pub(crate) waiters: &'static [Mode],
-    /// Behind all of these, with sessions of their own that are always well.
+    /// Rivals behind all of these, with their own, always healthy sessions.
     pub(crate) rivals: u8,
-    /// What the operator deletes.
+    /// Deletions by the operator.
     pub(crate) deletions: u8,
-    /// What is written into nodes.
+    /// Writes to nodes.
     pub(crate) changes: u8,
     pub(crate) give_ups: u8,
     pub(crate) cuts: u8,
     pub(crate) expiries: u8,
-    /// Waiters that look again without having heard of anything.
+    /// Looks of waiters without an event.
     pub(crate) looks: u8,
-    /// Nodes of others that are watched, and may not be read from then on.
+    /// Watched nodes of others that become unreadable.
     pub(crate) hides: u8,
 }
 
 impl Bounds {
-    /// With deletions, changes, give-ups, cuts, expiries and looks.
+    /// In this order: deletions, changes, give-ups, cuts, expiries and looks.
     pub(crate) fn new(
         holder: Mode,
         (waiters, rivals): (&'static [Mode], u8),
@@ -131,7 +128,7 @@ impl Bounds {
     }
 }
 
-/// What is being checked.
+/// The subject of the check.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Opens {
     pub(crate) bounds: Bounds,
@@ -140,37 +137,37 @@ pub(crate) struct Opens {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
-    // What clients and servers do by themselves, sooner or later.
-    /// The thread begins anew, with a list or a node.
+    // Steps that clients and servers take on their own, sooner or later.
+    /// The thread starts again, with a list or a node.
     Begin {
         waiter: usize,
     },
-    /// It makes up its mind about a list.
+    /// The thread decides from a list.
     Decide {
         waiter: usize,
     },
-    /// All that it wanted to have watched is answered.
+    /// All reads that set watches are answered.
     Settle {
         waiter: usize,
     },
-    /// It waits, and hears of something.
+    /// The thread waits and hears of an event.
     Hear {
         waiter: usize,
     },
-    /// The server carries out the next request.
+    /// The server applies the next request.
     Serve {
         waiter: usize,
     },
-    /// The reader takes what has come.
+    /// The reader takes a message.
     Receive {
         waiter: usize,
         place: usize,
     },
-    /// It has waited for long. Only where an event was not told it makes a difference.
+    /// The thread has waited for long. This only matters where an event was not sent.
     Look {
         waiter: usize,
     },
-    /// One of the events that were missed.
+    /// One of the missed events arrives.
     ReceiveMissed {
         waiter: usize,
         node: Node,
@@ -179,7 +176,7 @@ pub(crate) enum Action {
         waiter: usize,
     },
 
-    // What users, operators and faults may do, or not.
+    // Steps that users, operators and faults may take.
     LookAgain {
         waiter: usize,
     },
@@ -358,14 +355,14 @@ impl Opens {
         }
     }
 
-    /// Nothing happens any more without a user, an operator or a fault.
+    /// Whether nothing more happens without a user, an operator or a fault.
     fn is_at_rest(&self, world: &World) -> bool {
         let mut actions = Vec::new();
         (0..world.waiters.len()).for_each(|waiter| self.due(world, waiter, &mut actions));
         actions.is_empty()
     }
 
-    /// What must be seen in some state, so that what is true in every one means something.
+    /// Each must occur in some state, so that the properties of all states mean something.
     fn sightings(&self) -> Vec<Property<Opens>> {
         let Bounds { waiters, deletions, cuts, looks, hides, .. } = self.bounds;
         let mut all = vec![

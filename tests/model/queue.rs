@@ -1,9 +1,9 @@
-//! The model of the queue: who waits for whom on one path, over cuts, resumes and expiries. It has
-//! no time: what takes long is a step that others come before.
+//! The model of the queue: which waiter waits for which on one path, across cuts, resumes and expiries. It
+//! has no time: a slow step is one that others precede.
 //!
-//! Any machine of an ensemble may be behind the others. What it shows is a state that the whole was
-//! in, and none older than the session has seen: the same as an answer that takes long. So there is
-//! one server here, and a create that a server behind does not show is one that commits late.
+//! Every server of an ensemble may lag. It shows a former state of the whole, and none older than the session
+//! has seen, which is the same as a slow answer. So the model has one server, and a create that a lagging
+//! server does not show is one that commits late.
 
 mod properties;
 mod server;
@@ -16,8 +16,8 @@ pub(crate) use self::properties::{IN_ORDER, NO_STUCK_WAITER, NOTHING_LEFT, ONE_H
 use self::world::{Link, Name, Phase, Step, World};
 use super::check::Checked;
 
-/// How much may happen. Every fault comes out of one of these, so the graph of states is finite and
-/// has no cycles.
+/// The number of possible events. Every fault uses up one, so the graph of states is finite and has no
+/// cycles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Bounds {
     /// The client of each waiter. A client has one session at a time.
@@ -27,35 +27,34 @@ pub(crate) struct Bounds {
     pub(crate) give_ups: u8,
 }
 
-/// A rule that is broken on purpose, to see that it is needed and that the check would notice.
+/// A rule broken on purpose, to prove that it is needed and that the check would notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// A waiter is granted though its lease may have run out. Its session expired after the list.
+    /// A waiter is granted though its lease may have ended. Its session expired after the list.
     GrantedWithoutLease,
-    /// A hold outlives its lease: the client does not look at its own clock.
+    /// A hold outlives its lease: the client ignores its own clock.
     LeaseIgnored,
-    /// The node of a lost hold is left alone. Its session lives, so it does not go by itself.
+    /// The node of a lost hold stays. Its session lives, so nobody deletes it.
     LostNodeLeft,
-    /// A waiter that is woken believes that it is its turn. The one ahead has gone, the holder has
-    /// not.
+    /// A woken waiter believes that it is first. The node ahead has gone, but the holder has not.
     WokenIsGranted,
     /// Other waiters of the same client are no rivals.
     ClientIsNoRival,
-    /// A waiter takes the newest of its nodes for its place, and the others for somebody else's.
+    /// A waiter takes its newest node as its position, and its others for another waiter's.
     BehindOneself,
-    /// A create that was not answered and not found is forgotten. It comes late.
+    /// An unanswered create that was not found is forgotten. It comes late.
     NotRemembered,
-    /// What is remembered is looked for at the release only. It comes after that.
+    /// Remembered creates are searched only at the release. They come after that.
     SearchedOnce,
-    /// A delete that was lost with its connection is not repeated.
+    /// A delete lost with its connection is not repeated.
     DeletedOnce,
-    /// A predecessor that was deleted between the list and the watch is waited for.
+    /// A waiter waits for a predecessor deleted between the list and the watch.
     AbsenceIgnored,
-    /// What a watch has missed while its client had no connection is not made up for.
+    /// Events missed without a connection are not replaced.
     WatchesLost,
 }
 
-/// What is being checked.
+/// The subject of the check.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Queue {
     pub(crate) bounds: Bounds,
@@ -65,7 +64,7 @@ pub(crate) struct Queue {
 /// Waiters and clients by their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
-    // What clients and servers do by themselves, sooner or later.
+    // Steps that clients and servers take on their own, sooner or later.
     Enter { waiter: usize },
     Look { waiter: usize },
     SetWatch { waiter: usize },
@@ -79,7 +78,7 @@ pub(crate) enum Action {
     Resume { client: usize },
     RenewLease { client: usize },
 
-    // What users and faults may do, or not.
+    // Steps that users and faults may take.
     Claim { waiter: usize },
     Release { waiter: usize },
     GiveUp { waiter: usize },
@@ -137,7 +136,7 @@ impl Queue {
         self.broken == Some(broken)
     }
 
-    /// What must happen in the end, if nothing else does.
+    /// Steps that must happen in the end if no other does.
     fn due(&self, world: &World, actions: &mut Vec<Action>) {
         for (number, waiter) in world.waiters.iter().enumerate() {
             actions.extend(self.next_of_waiter(world, number));
@@ -161,8 +160,8 @@ impl Queue {
         }
     }
 
-    /// A waiter does one thing after the other. On a connection that is cut off it may still act on
-    /// what it has learnt before.
+    /// A waiter takes one step after the other. On a cut-off connection it may still act on what it learned
+    /// before.
     fn next_of_waiter(&self, world: &World, number: usize) -> Option<Action> {
         let waiter = &world.waiters[number];
         let session = world.session(waiter);
@@ -183,7 +182,7 @@ impl Queue {
         }
     }
 
-    /// A client with nothing at stake meets no faults: that would only spend the bounds.
+    /// A client with nothing at stake meets no faults, which would only use up the bounds.
     fn optional(&self, world: &World, actions: &mut Vec<Action>) {
         for (number, waiter) in world.waiters.iter().enumerate() {
             let alive = world.session(waiter).link == Link::Alive;
@@ -201,7 +200,7 @@ impl Queue {
         }
     }
 
-    /// First the leader does not hear of a client, then its lease runs out, then its session may.
+    /// First the leader stops hearing of a client, then its lease ends, and then its session may.
     fn fault(&self, world: &World, client: usize) -> Option<Action> {
         let session = world.sessions[client];
         match session.link {

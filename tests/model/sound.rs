@@ -1,4 +1,4 @@
-//! With all its rules the protocol is sound.
+//! The protocol with all its rules is sound.
 
 use std::env;
 
@@ -23,7 +23,7 @@ fn three_clients() {
     queue("three clients", &[0, 1, 2], [1, 1, 1], [2, 1, 1]);
 }
 
-/// They share its session, and what becomes of it.
+/// They share its session and its fate.
 #[test]
 fn two_waiters_of_one_client() {
     queue("two waiters of one client", &[0, 0, 1], [1, 1, 0], [1, 1, 1]);
@@ -34,7 +34,7 @@ fn numbers_of_one_waiter() {
     numbers(1, [3, 2, 0, 1, 1, 1], [4, 3, 0, 1, 2, 1]);
 }
 
-/// They share what their client knows.
+/// They share their client's knowledge.
 #[test]
 fn numbers_of_two_waiters() {
     numbers(2, [3, 2, 0, 0, 1, 0], [4, 3, 0, 1, 1, 1]);
@@ -53,7 +53,7 @@ fn opens_for_one_waiter() {
     opens(Mode::Write, (ONE, 1), [1, 0, 0, 1, 0, 0], [2, 0, 0, 1, 0, 1]);
 }
 
-/// The one ahead may not be read any more when it goes.
+/// The node ahead may be unreadable when it goes.
 #[test]
 fn opens_for_a_waiter_that_is_not_told() {
     for faults in [[0; 6], [1, 0, 1, 0, 0, 1]] {
@@ -81,21 +81,21 @@ fn opens_beside_readers() {
     opens(Mode::Write, (&[Mode::Exclusive, Mode::Read], 0), [0; 6], [1, 0, 0, 0, 0, 0]);
 }
 
-/// Deletions, changes, give-ups, cuts, expiries and looks.
+/// Bounds in this order: deletions, changes, give-ups, cuts, expiries and looks.
 fn opens(holder: Mode, (waiters, rivals): (&'static [Mode], u8), small: [u8; 6], large: [u8; 6]) {
     let bounds = opens::Bounds::new(holder, (waiters, rivals), of_size(small, large));
     let what = format!("opens, {waiters:?} behind {holder:?}");
     check::everything(&what, Opens { bounds, broken: None });
 }
 
-/// Cuts, expiries and give-ups.
+/// Bounds in this order: cuts, expiries and give-ups.
 fn queue(what: &str, waiters: &'static [usize], small: [u8; 3], large: [u8; 3]) {
     let [cuts, expiries, give_ups] = of_size(small, large);
     let bounds = Bounds { waiters, cuts, expiries, give_ups };
     check::everything(what, Queue { bounds, broken: None });
 }
 
-/// Creates of the client and of its rival, single nodes, give-ups, cuts and expiries.
+/// Bounds in this order: creates of the client and of its rival, single nodes, give-ups, cuts and expiries.
 fn numbers(waiters: usize, small: [u8; 6], large: [u8; 6]) {
     let [claims, rivals, singles, give_ups, cuts, expiries] = of_size(small, large);
     let bounds = numbers::Bounds { waiters, claims, rivals, singles, give_ups, cuts, expiries };

@@ -1,4 +1,4 @@
-//! Contended runs over the end, with a witness that does not trust the lock.
+//! Contended runs past the end, with a witness independent of the lock.
 
 use std::thread;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use common::hold_of;
 
 const WITHIN: Duration = Duration::from_secs(120);
 
-/// Inside for so long that a second one would be seen.
+/// Stays inside long enough for a second holder to be noticed.
 fn stay() {
     thread::sleep(Duration::from_millis(1));
 }
 
-/// And so long that others get their permits meanwhile.
+/// Stays even longer, so that others get permits in the meantime.
 fn stay_long() {
     thread::sleep(Duration::from_millis(20));
 }
@@ -38,7 +38,7 @@ fn run(what: &str, takers: Vec<Taker>, times: usize) -> Seen {
     seen
 }
 
-/// Three clients: four threads with a plain lock each, and four that share two reentrant ones.
+/// Three clients: four threads with a plain lock each, and four that share two reentrant locks.
 fn exclusive(stage: &Stage, clients: &[Client; 3]) -> Vec<Taker> {
     let reentrant = |client| DistributedReentrantLock::new(client, &stage.path).unwrap();
     let shared = [reentrant(&clients[0]), reentrant(&clients[1])];
@@ -48,7 +48,7 @@ fn exclusive(stage: &Stage, clients: &[Client; 3]) -> Vec<Taker> {
 }
 
 #[test]
-fn turns_over_the_end_and_behind_it_are_alone_and_in_order() {
+fn holders_past_the_end_exclude_each_other_and_keep_their_order() {
     let numbers = [END - 47, END - 1, END, i32::MIN, i32::MIN + 1, -1_000_000_010, -10_000];
     for (begin, times) in numbers.into_iter().zip([25, 5, 5, 5, 5, 5, 5]) {
         let Some(stage) = Stage::new("crowd", begin) else {
@@ -65,7 +65,7 @@ fn turns_over_the_end_and_behind_it_are_alone_and_in_order() {
     }
 }
 
-/// Reads, writes, and writes that become reads, by one thread.
+/// One thread that reads, writes, and downgrades.
 fn reads_and_writes(lock: DistributedRwLock, mut turn: usize) -> Taker {
     Box::new(move |witness| {
         turn += 1;
@@ -93,7 +93,7 @@ fn reads_and_writes(lock: DistributedRwLock, mut turn: usize) -> Taker {
 }
 
 #[test]
-fn readers_meet_and_writers_are_alone_over_the_end() {
+fn readers_share_and_writers_exclude_past_the_end() {
     for begin in [END - 40, END, i32::MIN] {
         let Some(stage) = Stage::new("crowd-rw", begin) else {
             return;
@@ -113,7 +113,7 @@ fn readers_meet_and_writers_are_alone_over_the_end() {
 }
 
 #[test]
-fn a_semaphore_keeps_its_limit_over_the_end() {
+fn semaphore_keeps_its_limit_past_the_end() {
     const LIMIT: u32 = 3;
     for begin in [END - 30, END, i32::MIN] {
         let Some(stage) = Stage::new("crowd-permits", begin) else {

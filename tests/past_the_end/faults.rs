@@ -1,5 +1,5 @@
-//! A server that is lost past the end. Lost answers and cuts there belong to the simulation, some of whose
-//! directories have been used up to their last numbers.
+//! A server that is killed past the end. Lost answers and cuts are left to the simulation, where some
+//! directories have reached their last numbers.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use zoolock_test_support::{CountingServer, Probe, wait_until};
 use super::{END, nodes, number};
 use common::{SOON, client_of, hold_of};
 
-/// Sessions are resumed, or end with their lease; the number is still at its end afterwards.
+/// Sessions are resumed or expire, and the number stays at its end.
 #[test]
-fn a_server_that_is_killed_past_the_end_goes_on_there() {
+fn killed_server_continues_past_the_end() {
     if CountingServer::shared().is_none() {
         return;
     }

@@ -1,6 +1,6 @@
-//! Past the end of ZooKeeper's sequence numbers, on a server that has really got there. The number
-//! of the last normal node is 2147483646; then a server from 3.6 on gives 2147483647 for ever, or
-//! negative ones to creates that are under way together.
+//! Past the end of ZooKeeper's sequence numbers, on a server that has reached it. The last normal node has
+//! the number 2147483646. After it, servers from 3.6 on give 2147483647 for ever, or negative numbers to
+//! concurrent creates.
 
 mod crowds;
 mod faults;
@@ -16,7 +16,7 @@ use common::{SESSION, SOON, Visitor, client_of};
 /// The number after the last normal one.
 const END: i32 = i32::MAX;
 
-/// A directory whose numbers are set, on a server of which only this module knows.
+/// A directory with a chosen counter, on a server for this binary alone.
 struct Stage {
     server: &'static CountingServer,
     probe: Probe,
@@ -24,7 +24,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// The next node gets this number. None when the test is to be skipped.
+    /// Sets the number of the next node. Returns `None` when the test is to be skipped.
     fn new(name: &str, number: i32) -> Option<Stage> {
         let server = CountingServer::shared()?;
         let stage = Stage {
@@ -45,7 +45,7 @@ impl Stage {
         [(); 3].map(|()| self.client())
     }
 
-    /// A directory below, with its own numbers.
+    /// A subdirectory with its own counter.
     fn part(&self, name: &str, number: i32) -> String {
         let part = format!("{}/{name}", self.path);
         self.probe.create_all(&part).unwrap();
@@ -65,7 +65,7 @@ impl Stage {
         DistributedLock::new(client, &self.path).unwrap()
     }
 
-    /// The nodes, in the order in which they were made.
+    /// The nodes in creation order.
     fn nodes(&self) -> Vec<String> {
         nodes(&self.probe, &self.path)
     }
@@ -79,7 +79,7 @@ impl Stage {
         nodes
     }
 
-    /// Starts somebody who waits, and returns when the node is there.
+    /// Starts a waiter, and returns when its node exists.
     fn queues(&self, list: &Granted, name: &'static str, lock: impl Lock + 'static) -> Visitor {
         let before = self.nodes();
         let list = Arc::clone(list);
@@ -100,7 +100,7 @@ fn nodes(probe: &Probe, path: &str) -> Vec<String> {
     nodes.into_iter().map(|(_, node)| node).collect()
 }
 
-/// What the server has put behind the name.
+/// The number that the server appended.
 fn number(node: &str) -> i32 {
     let markers = ["lock-", "lease-", "__READ__", "__WRIT__"];
     let numbers = markers.iter().find_map(|marker| node.split_once(marker));
@@ -112,10 +112,10 @@ fn numbers(nodes: &[String]) -> Vec<i32> {
     nodes.iter().map(|node| number(node)).collect()
 }
 
-/// Who was granted, in this order.
+/// Visitors in the order of their grants.
 type Granted = Arc<Mutex<Vec<&'static str>>>;
 
-/// Lets visitors in one after another, never two; they have come in this order.
+/// Lets the visitors enter one after another, in the order in which they queued.
 #[track_caller]
 fn come_in_one_by_one(mut visitors: Vec<(Visitor, &'static str)>, list: &Granted) {
     let names: Vec<_> = visitors.iter().map(|(_, name)| *name).collect();

@@ -1,5 +1,5 @@
-//! Who waits is served in the order of arrival, whatever the numbers say, and whatever vanishes while
-//! somebody finds out who was there first.
+//! Waiters enter in order of arrival, whatever the numbers say, and whatever vanishes while a client
+//! determines the order.
 
 use zoolock::{DistributedLock, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore};
 use zoolock::{Kind, Lock};
@@ -10,7 +10,7 @@ use common::{BRIEFLY, SESSION, SOON, Task, client_of};
 
 const NAMES: [&str; 6] = ["holder", "a", "b", "c", "d", "e"];
 
-/// One holds, five queue; before each of them the counter is set if there is a number for it.
+/// One visitor holds and five queue. The counter is set before each that has a number.
 fn queue_and_serve(stage: &Stage, set: [Option<i32>; 6]) {
     let clients = stage.clients();
     let (list, path) = (Granted::default(), stage.path.as_str());
@@ -30,7 +30,7 @@ fn queue_and_serve(stage: &Stage, set: [Option<i32>; 6]) {
     queue[0].0.comes_in();
     let nodes = stage.nodes();
     println!("{:?}", numbers(&nodes));
-    // Seen from outside it is the same order.
+    // `contenders` shows the same order.
     let seen = clients[0].contenders(path).unwrap();
     let seen: Vec<_> = seen.iter().map(|one| (&one.node, one.holds, one.sequence)).collect();
     let expected = nodes.iter().enumerate();
@@ -42,10 +42,10 @@ fn queue_and_serve(stage: &Stage, set: [Option<i32>; 6]) {
 }
 
 #[test]
-fn fifo_from_wherever_the_numbers_are_and_when_they_say_the_opposite() {
+fn queue_is_fifo_whatever_the_sequence_numbers_say() {
     let begins = [END - 6, END - 3, END - 1, END, i32::MIN, i32::MIN + 1, -1_000_000_006, -50];
     let begins = begins.map(|number| [Some(number), None, None, None, None, None]);
-    // As they come when creates are under way together, or the server is replaced by an older one.
+    // Numbers as concurrent creates get them, or after an older server took over.
     let opposite = [-5, -1000, i32::MIN + 5, i32::MIN, END, END];
     let mixed = [END - 1, -2, END, i32::MIN, END, -7];
     for set in begins.into_iter().chain([opposite, mixed].map(|numbers| numbers.map(Some))) {
@@ -57,7 +57,7 @@ fn fifo_from_wherever_the_numbers_are_and_when_they_say_the_opposite() {
 }
 
 #[test]
-fn try_lock_is_busy_or_gets_it() {
+fn try_lock_is_busy_or_succeeds() {
     for number in [END - 1, END, i32::MIN, -9] {
         let Some(stage) = Stage::new("try", number) else {
             return;
@@ -79,7 +79,7 @@ fn try_lock_is_busy_or_gets_it() {
 }
 
 #[test]
-fn readers_hold_beside_readers_and_not_beside_a_write_before_them() {
+fn readers_share_with_readers_and_wait_for_an_earlier_write() {
     for begin in [END - 2, END, i32::MIN] {
         let Some(stage) = Stage::new("seen-rw", begin) else {
             return;
@@ -109,9 +109,9 @@ fn readers_hold_beside_readers_and_not_beside_a_write_before_them() {
     }
 }
 
-/// All turns have the same number, so that it does not say whose the permits are.
+/// All turns have the same number, so the number does not tell whose the permits are.
 #[test]
-fn a_permit_is_held_also_while_its_client_waits_for_another() {
+fn permit_stays_held_while_its_client_waits_for_another() {
     let Some(stage) = Stage::new("seen-permits", 0) else {
         return;
     };
@@ -133,7 +133,7 @@ fn a_permit_is_held_also_while_its_client_waits_for_another() {
     waiter.result("the waiter").unwrap();
 }
 
-/// What happens while the newcomer's request is on its way.
+/// What happens while the newcomer's request is under way.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Meanwhile {
     HolderLeaves,
@@ -183,10 +183,10 @@ fn vanish(stage: &Stage, meanwhile: Meanwhile, op: Op, nth: u64) {
 }
 
 #[test]
-fn whatever_vanishes_between_two_looks_the_order_stays() {
+fn order_survives_nodes_that_vanish_between_two_looks() {
     for meanwhile in [Meanwhile::HolderLeaves, Meanwhile::WaiterQuits, Meanwhile::OwnNodeIsDeleted]
     {
-        // The two before it, in any order, and then the watch.
+        // The two nodes ahead, in any order, and then the watch.
         for (op, nth) in [(Op::Exists, 1), (Op::Exists, 2), (Op::GetData, 1)] {
             let Some(stage) = Stage::new("vanishing", END) else {
                 return;
@@ -197,7 +197,7 @@ fn whatever_vanishes_between_two_looks_the_order_stays() {
 }
 
 #[test]
-fn who_gives_up_in_the_middle_holds_up_nobody() {
+fn waiter_that_gives_up_delays_no_other() {
     for number in [END - 2, END, i32::MIN] {
         let Some(stage) = Stage::new("gives-up", number) else {
             return;

@@ -1,4 +1,4 @@
-//! The examples, run as a reader of them would: each must do what it says, say so, and end.
+//! The examples run as a reader would run them. Each must do and print what it promises, and end.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -10,8 +10,7 @@ use zoolock_test_support::{connect_string, fresh_path, wait_until};
 
 use common::SOON;
 
-/// Builds an example, which is nothing to do after a `cargo test` of everything, and says where it
-/// is.
+/// Builds an example, which does nothing after a full `cargo test`, and returns its path.
 fn built(example: &str) -> PathBuf {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
@@ -24,13 +23,13 @@ fn built(example: &str) -> PathBuf {
     let output = command.output().expect("cargo");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{example} does not build: {errors}");
-    // This is <target>/<profile>/deps/it-<hash>.
+    // This is <target>/<profile>/deps/programs-<hash>.
     let test = env::current_exe().expect("a path");
     let profile = test.ancestors().nth(2).expect("a folder of the profile");
     profile.join("examples").join(example)
 }
 
-/// An example that runs, below a path of its own; killed when dropped.
+/// A running example with a path for itself. Its drop kills it.
 struct Running {
     example: &'static str,
     process: Child,
@@ -48,7 +47,7 @@ impl Running {
         Running { example, process }
     }
 
-    /// What it said, which is less than a pipe holds. Its exit code must be zero.
+    /// Its whole output, which fits into a pipe. Its exit code must be zero.
     fn said(mut self) -> String {
         let mut status = None;
         wait_until(&format!("{} has ended", self.example), SOON, || {
@@ -77,7 +76,7 @@ fn text(stream: Option<impl Read>) -> String {
     text
 }
 
-/// What an example says that runs alone.
+/// The output of an example that runs alone.
 fn run(example: &'static str) -> String {
     Running::start(example, &fresh_path(example), &[]).said()
 }
@@ -96,7 +95,7 @@ fn quickstart_holds_and_releases() {
 }
 
 #[test]
-fn scheduled_job_runs_once_a_round_on_three_machines_whose_clocks_differ() {
+fn scheduled_job_runs_once_a_round_on_three_different_clocks() {
     let path = fresh_path("scheduled_job");
     let machines = ["0", "125", "250"].map(|late| Running::start("scheduled_job", &path, &[late]));
     let said = machines.map(Running::said).concat();
@@ -111,7 +110,7 @@ fn scheduled_job_runs_once_a_round_on_three_machines_whose_clocks_differ() {
 }
 
 #[test]
-fn leader_election_has_one_leader_after_the_other() {
+fn leader_election_has_one_leader_after_another() {
     let said = run("leader_election");
     let terms = said.lines().filter(|line| line.contains(" leads, term ")).count();
     assert_eq!(terms, 4);
@@ -119,17 +118,17 @@ fn leader_election_has_one_leader_after_the_other() {
 }
 
 #[test]
-fn guarded_writes_refuses_the_late_one_and_the_one_that_does_not_fit() {
+fn guarded_writes_refuses_a_late_and_a_conflicting_write() {
     let said = run("guarded_writes");
     assert_lines(&said, &["slow  writes colour=red: Err(Lost ", "the node says \"colour=blue\""]);
     assert_lines(&said, &["quick writes to the version before: Err(Conflict "]);
 }
 
 #[test]
-fn fenced_register_loses_no_update_of_a_process_that_is_stopped_between_its_read_and_its_write() {
+fn fenced_register_loses_no_update_of_a_stopped_process() {
     let said = run("fenced_register");
     let (before, behind) = said.split_once("goes on\n").expect("it goes on");
-    // The holder after the stopped one had read, and not written, when that went on.
+    // The holder after the stopped one had read, but not written, when that one continued.
     assert_eq!(before.matches(" has claimed, and has read 0\n").count(), 2);
     assert!(!before.contains("has written"));
     assert!(behind.lines().next().expect("a line").contains(" is refused: "));
@@ -145,7 +144,7 @@ fn config_cache_never_reads_half_a_version() {
 }
 
 #[test]
-fn resource_pool_gives_out_no_more_than_there_is() {
+fn resource_pool_never_exceeds_its_size() {
     let said = run("resource_pool");
     let last = said.lines().last().unwrap_or_default();
     let most = last.strip_prefix("32 problems solved, at most ");
@@ -155,14 +154,14 @@ fn resource_pool_gives_out_no_more_than_there_is() {
 }
 
 #[test]
-fn transfer_leaves_the_sum_as_it_was() {
+fn transfer_preserves_the_sum() {
     let said = run("transfer");
     assert_lines(&said, &["80 transfers, balances ["]);
     assert!(said.ends_with(" sum 400\n"));
 }
 
 #[test]
-fn react_to_loss_stops_before_the_next_one_begins() {
+fn react_to_loss_stops_before_the_next_holder_begins() {
     let said = run("react_to_loss");
     assert_lines(&said, &["the worker stops: Lost, Lost(LeaseExpired)"]);
     assert_lines(&said, &["the successor stops: Asked, Held"]);
@@ -170,7 +169,7 @@ fn react_to_loss_stops_before_the_next_one_begins() {
 }
 
 #[test]
-fn prometheus_serves_as_many_turns_as_there_were() {
+fn prometheus_counts_every_turn() {
     let said = run("prometheus");
     let turns = r#"{lock="exclusive",name="invoices",outcome="acquired"} 60"#;
     assert_lines(&said, &["serving http://127.0.0.1:", "60 turns, and as many were told"]);

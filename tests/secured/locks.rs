@@ -17,10 +17,10 @@ fn builder(secured: &Secured, hosts: &str, user: &str, password: &str) -> Client
 }
 
 #[test]
-fn a_lock_is_held_over_a_cut_and_lost_in_time() {
+fn secured_lock_survives_a_cut_and_is_lost_in_time() {
     let secured = Secured::start();
     let proxy = FaultProxy::start(secured.server.secure_address()).unwrap();
-    // Ann may take part, and nobody else, whatever certificate they have.
+    // Ann may join, and no other user with any certificate.
     let acl = Acl::none().and("sasl", "bob", Permissions::ALL);
     let acl = acl.and("sasl", "ann", Permissions::CONTEND);
     let bob = builder(&secured, &proxy.connect_string(), "bob", BOB).acl(acl.clone());
@@ -53,7 +53,7 @@ fn a_lock_is_held_over_a_cut_and_lost_in_time() {
 }
 
 #[test]
-fn what_belongs_to_a_user_is_denied_to_others() {
+fn lock_of_one_user_is_denied_to_others() {
     let secured = Secured::start();
     let [bob, ann] = [("bob", BOB), ("ann", ANN)].map(|(user, password)| {
         let acl = Acl::none().and("sasl", user, Permissions::ALL);
@@ -69,7 +69,7 @@ fn what_belongs_to_a_user_is_denied_to_others() {
 }
 
 #[test]
-fn whoever_is_refused_is_told_why() {
+fn refused_client_learns_why() {
     let secured = Secured::start();
     let hosts = secured.hosts();
     for (user, password, what) in [

@@ -1,5 +1,5 @@
-//! Locks of a client that comes by SASL and TLS, with settings of the environment and of a file; and what
-//! may never be seen of them.
+//! Locks of a client that connects by SASL and TLS, with settings from the environment and a file. None of
+//! its secrets may ever appear.
 
 mod locks;
 mod secrets;

@@ -10,7 +10,7 @@ use common::{SOON, await_resumed};
 
 static LOGGED: Everything = Everything(Mutex::new(String::new()));
 
-/// Of all targets and levels.
+/// A logger for all targets and levels.
 struct Everything(Mutex<String>);
 
 impl Log for Everything {
@@ -27,10 +27,10 @@ impl Log for Everything {
 }
 
 #[test]
-fn a_secret_is_found_in_every_disguise() {
+fn search_finds_every_encoding_of_a_secret() {
     for before in ["", "a", "ab", "digest:x:"] {
         let text = format!("{before}{BOB}{before}");
-        // Python's base64.b64encode().
+        // Output of Python's base64.b64encode().
         for (encoded, is_it) in [
             ("a2VwdC1ieS1ib2ItNDcxMQ==", before.is_empty()),
             ("YWtlcHQtYnktYm9iLTQ3MTFh", before == "a"),
@@ -47,7 +47,7 @@ fn a_secret_is_found_in_every_disguise() {
 }
 
 #[test]
-fn no_secret_is_logged_printed_or_in_an_error() {
+fn logs_debug_output_and_errors_contain_no_secret() {
     log::set_logger(&LOGGED).expect("no other logger");
     log::set_max_level(LevelFilter::Trace);
     let secured = Secured::start();
@@ -82,7 +82,7 @@ fn no_secret_is_logged_printed_or_in_an_error() {
         let ends = (&held, lock.unlock(), client.contenders(lock.path()), client.close());
         let _ = writeln!(shown, "{lock:?} {ends:?} {:?}", client.stats());
     }
-    // In the place of each file, and in the middle of nonsense.
+    // As the value of each file variable, and as a part of a malformed value.
     for name in ["ZOOKEEPER_CACERT", "ZOOKEEPER_CERT", "ZOOKEEPER_KEY", "ZOOKEEPER_CONFIG"] {
         for file in [file("key.pem"), file_with(format!("auth = sasl:bob:{BOB}\n"))] {
             let builder = ClientBuilder::from_vars(|asked| match asked {
@@ -99,7 +99,7 @@ fn no_secret_is_logged_printed_or_in_an_error() {
         }
     }
     let logged = || LOGGED.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    // Lines are written in the order of each client, some time.
+    // Each client's lines are written in order, but later.
     wait_until("a resume and a refusal are logged", SOON, || {
         let logged = logged();
         logged.contains("Resumed") && logged.contains("refused the SASL user \"ann\"")

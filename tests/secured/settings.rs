@@ -6,14 +6,14 @@ use zoolock_test_support::fresh_path;
 use common::secured::{ANN, BOB, Secured};
 use common::{OWN_PROCESS, alone};
 
-/// What a client of these settings finds.
+/// What a client with these settings is told.
 fn taken(client: &Client, path: &str) -> Result<String> {
     let lock = DistributedLock::new(client, path)?;
     Ok(format!("{:?}, taken: {}", client.session_timeout(), lock.try_lock()?))
 }
 
 #[test]
-fn a_client_has_what_the_environment_says_and_a_file_below_it() {
+fn environment_overrides_the_settings_file() {
     if let Ok(path) = env::var(OWN_PROCESS) {
         match Client::from_env().and_then(|client| taken(&client, &path)) {
             Ok(taken) => println!("{taken}"),
@@ -31,11 +31,11 @@ fn a_client_has_what_the_environment_says_and_a_file_below_it() {
     let file = secured.write("zookeeper.toml", &text);
     let [cert, key] =
         ["cert.pem", "key.pem"].map(|name| secured.file(name).to_str().unwrap().to_owned());
-    let name = "settings::a_client_has_what_the_environment_says_and_a_file_below_it";
+    let name = "settings::environment_overrides_the_settings_file";
     for (variables, said) in [
         (&[][..], "7s, taken: true"),
         (&[("ZOOKEEPER_SESSION_TIMEOUT", "5.5")], "5.5s, taken: true"),
-        // She has the same certificate, to which what was made belongs as well.
+        // Ann has the same certificate, which owns the node as well.
         (&[("ZOOKEEPER_AUTH", &*format!("sasl:ann:{ANN}"))], "7s, taken: true"),
         (&[("ZOOKEEPER_AUTH", "sasl:ann:wrong")], "the server refused the SASL user"),
         (&[("ZOOKEEPER_AUTH", "digest:ann:x")], "it wants authentication by SASL first"),
@@ -46,7 +46,7 @@ fn a_client_has_what_the_environment_says_and_a_file_below_it() {
             &format!("invalid ZOOKEEPER_CACERT: {key:?}: the TLS roots"),
         ),
         (&[("ZOOKEEPER_CERT", &key)], &format!("invalid ZOOKEEPER_CERT: {key:?} with ")),
-        // That is no fault of the certificate.
+        // The certificate is not the cause.
         (
             &[
                 ("ZOOKEEPER_CONFIG", ""),

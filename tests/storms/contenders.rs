@@ -7,14 +7,14 @@ use zoolock_test_support::{Direction, Op, Probe, Server};
 
 use common::{Task, behind_a_proxy_of, client_of, in_time, lock_of};
 
-/// `contenders()` has a session timeout to read them all.
+/// A session timeout in which `contenders()` can read them all.
 const PATIENT: Duration = Duration::from_secs(30);
 
 const UUID: &str = "01234567-89ab-cdef-0123-456789abcdef";
 
 const MANY: usize = 10_000;
 
-/// A server with a lock that so many contend for.
+/// A server with a lock that has this many contenders.
 fn crowd(path: &str, many: usize) -> (Server, Probe) {
     let server = Server::start().unwrap();
     let probe = Probe::connect(server.address()).unwrap();
@@ -27,7 +27,7 @@ fn crowd(path: &str, many: usize) -> (Server, Probe) {
 }
 
 #[test]
-fn ten_thousand_contenders_are_read_within_the_session_timeout_and_nobody_is_held_up() {
+fn client_reads_ten_thousand_contenders_within_its_session_timeout() {
     let (server, _probe) = crowd("/many", MANY);
     let client = client_of(&server.connect_string(), PATIENT);
     let mine = lock_of(&client, "/mine");
@@ -46,12 +46,12 @@ fn ten_thousand_contenders_are_read_within_the_session_timeout_and_nobody_is_hel
     assert_eq!(seen.len(), MANY);
     assert!(seen.is_sorted_by(|a, b| a.sequence < b.sequence));
     assert!(seen[0].holds && !seen[1..].iter().any(|c| c.holds));
-    // Not behind what it reads.
+    // These cycles did not wait for the read.
     assert!(cycles > 3, "{cycles} cycles");
 }
 
 #[test]
-fn contenders_that_vanish_while_it_reads_are_left_out() {
+fn contenders_omits_nodes_that_vanish_during_the_read() {
     let (server, probe) = crowd("/vanishing", MANY);
     let client = client_of(&server.connect_string(), PATIENT);
     let before = client.contenders("/vanishing").unwrap();
@@ -65,7 +65,7 @@ fn contenders_that_vanish_while_it_reads_are_left_out() {
     while !vanishing.is_done() {
         let seen = client.contenders("/vanishing").unwrap();
         assert!(seen.is_sorted_by(|a, b| a.sequence < b.sequence));
-        // At most the first has gone since: then nobody is first among what was read.
+        // The first contender may have vanished since. Then no contender holds.
         assert!(seen.iter().filter(|c| c.holds).count() <= 1);
         sizes.push(seen.len());
     }
@@ -76,8 +76,8 @@ fn contenders_that_vanish_while_it_reads_are_left_out() {
 }
 
 #[test]
-fn a_read_that_takes_too_long_ends_with_the_session_timeout_and_stops_asking() {
-    // A machine that is late does not end the connection, which would be a reason to give up, too.
+fn slow_read_of_contenders_ends_with_the_session_timeout() {
+    // So long that a slow machine does not end the connection, which would also end the call.
     const SHORT: Duration = Duration::from_secs(6);
     const SOME: usize = 3_000;
     let (server, _probe) = crowd("/slow", SOME);
@@ -91,7 +91,7 @@ fn a_read_that_takes_too_long_ends_with_the_session_timeout_and_stops_asking() {
     assert!(gave_up, "{seen:?}");
     assert_eq!(client.stats().connections, 1, "the connection is fine");
     proxy.delay(Direction::ToClient, Duration::ZERO);
-    // Everything that was asked for by then has been answered behind this one.
+    // All earlier requests are answered before this one.
     lock_of(&client, "/own").lock().unwrap();
     let asked = proxy.requests(Op::GetData);
     lock_of(&client, "/more").lock().unwrap();

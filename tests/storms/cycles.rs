@@ -1,4 +1,4 @@
-//! Clients that come, are cut, and go: nothing of them is left.
+//! Clients that connect, are cut off and end. Nothing of them is left.
 
 use std::env;
 use std::fs;
@@ -11,9 +11,9 @@ use zoolock_test_support::{FaultProxy, Server, fresh_path, wait_until};
 
 use common::{SOON, Task, client_of, lock_of, run_again};
 
-/// Tells the test that it is the process of its own; its value is the server's address.
+/// Marks the process of this test alone. Its value is the server's address.
 const OWN_PROCESS: &str = "ZOOLOCK_TEST_CYCLES_OF";
-/// How many cycles there are to be; 200 unless set.
+/// The number of cycles; 200 by default.
 const CYCLES: &str = "ZOOLOCK_CYCLES";
 const AT_ONCE: usize = 4;
 const SHORT: Duration = Duration::from_secs(5);
@@ -28,7 +28,7 @@ fn footprint() -> (usize, usize) {
     (count("fd"), count("task"))
 }
 
-/// One client holds a lock, another one waits for it, the connection is cut, and the client goes.
+/// One client holds a lock and another waits. The connection is cut, and the client ends.
 fn cycle(proxy: &FaultProxy, number: usize) {
     let client = client_of(&proxy.connect_string(), SHORT);
     let path = fresh_path("cycle");
@@ -44,7 +44,7 @@ fn cycle(proxy: &FaultProxy, number: usize) {
         _ => {}
     }
     let is_cut = number % 3 != 2;
-    // Every second one goes while it is cut.
+    // Every second client ends during the cut.
     if number.is_multiple_of(2) {
         wait_until("it is back", SOON, || {
             let state = lock.hold().map(|hold| hold.state());
@@ -54,7 +54,7 @@ fn cycle(proxy: &FaultProxy, number: usize) {
             lock.unlock().unwrap();
         }
     }
-    // The third way to go is to be dropped.
+    // The third way to end is a drop.
     if !number.is_multiple_of(5) || waiting.is_some() {
         let closed = client.close();
         assert!(closed.is_ok(), "cycle {number}: {closed:?}\n{:#?}", proxy.log());
@@ -80,14 +80,14 @@ fn run_cycles(server: SocketAddr) {
         }
     });
     println!("{cycles} cycles in {:?}; files and threads: {before:?} before", begun.elapsed());
-    // The threads of a client that was dropped while it was cut end behind its back.
+    // The threads of a client dropped during a cut end in the background.
     wait_until("files and threads are as few as before", SOON, || footprint() <= before);
     println!("back at {:?}", footprint());
 }
 
 #[test]
-fn clients_that_come_are_cut_and_go_leave_nothing_behind() {
-    const NAME: &str = "cycles::clients_that_come_are_cut_and_go_leave_nothing_behind";
+fn short_lived_clients_leave_nothing_behind() {
+    const NAME: &str = "cycles::short_lived_clients_leave_nothing_behind";
     if let Ok(server) = env::var(OWN_PROCESS) {
         return run_cycles(server.parse().unwrap());
     }

@@ -1,4 +1,4 @@
-//! Clients that hold all that a client may.
+//! Clients that hold as much as a client may.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -12,7 +12,7 @@ use common::{SOON, client_of, lock_of};
 const SESSION: Duration = Duration::from_secs(10);
 const THREADS: usize = 32;
 
-/// Locks as many as it may, at paths of 20 bytes.
+/// Locks as many paths of 20 bytes as it may.
 fn hold_all(client: &Client, of: &str) -> Vec<DistributedLock> {
     let next = AtomicUsize::new(0);
     let hold = || {
@@ -38,9 +38,8 @@ fn are_held(locks: &[DistributedLock]) -> bool {
 }
 
 #[test]
-fn ten_thousand_locks_are_held_by_a_client_over_a_cut_and_no_end_of_its_session_breaks_the_server()
-{
-    // It reads as little of its log at once as it can be told to, but for `jute.maxbuffer`.
+fn client_holds_ten_thousand_locks_and_the_server_survives_its_end() {
+    // The server reads as little of its log at once as it can, apart from `jute.maxbuffer`.
     let flag = "-Dzookeeper.jute.maxbuffer.extrasize=1024";
     let server = Server::builder().jvm_flag(flag).start().unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
@@ -53,7 +52,7 @@ fn ten_thousand_locks_are_held_by_a_client_over_a_cut_and_no_end_of_its_session_
         assert!(locks.len() >= 10_000);
         wait_until("all are held", SOON, || are_held(locks));
     }
-    // A quarter of the session timeout after the last grant all nodes are watched: so they are behind a cut.
+    // All nodes are watched a quarter of the session timeout after the last grant, and again after a cut.
     let all = locks.iter().map(Vec::len).sum::<usize>();
     let watches = || server.metric("zk_watch_count").unwrap();
     wait_until("all are watched", SOON, || watches() >= all as u64);
@@ -69,7 +68,7 @@ fn ten_thousand_locks_are_held_by_a_client_over_a_cut_and_no_end_of_its_session_
     wait_until("it is known that all are lost", SOON, || {
         cut_off.stats().holds_lost == locks[1].len() as u64
     });
-    // It can read its log.
+    // The restarted server can read its log.
     server.restart().unwrap();
     proxy.refuse(false);
     let lock = lock_of(&cut_off, "/cutoff/again");

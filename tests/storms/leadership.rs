@@ -1,4 +1,4 @@
-//! Leaders that come and go, quickly.
+//! Leaders in quick succession.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use zoolock::{Client, Leadership, LockOptions, Term};
 use zoolock_test_support::{Probe, fresh_path, wait_until};
 
 use common::{SOON, client_of, quiet_server};
-/// Somebody whose terms last until they have to end, and when each began.
+/// A candidate whose terms last until they must end. Reports the beginning of each.
 fn stand(client: &Client, path: &str, begun: &Sender<Instant>) -> Leadership {
     let begun = begun.clone();
     let lead = move |term: &Term| {
@@ -21,14 +21,14 @@ fn began(begun: &Receiver<Instant>) -> Instant {
     begun.recv_timeout(SOON).expect("somebody leads")
 }
 
-/// The one that so many of a hundred are not above.
+/// The time that this percentage of the times does not exceed.
 fn quantile(times: &mut [Duration], percent: usize) -> Duration {
     times.sort_unstable();
     times[(times.len() * percent).div_ceil(100) - 1]
 }
 
 #[test]
-fn a_shutdown_hands_over_in_less_time_than_ten_writes_take() {
+fn shutdown_hands_over_faster_than_ten_writes() {
     const SHUTDOWNS: usize = 200;
     let (server, client) = quiet_server();
     let rival = client_of(&server.connect_string(), Duration::from_secs(60));

@@ -1,5 +1,5 @@
-//! What calls leave at a server that does not let them delete, does not answer, or is cut off from them: bounded in
-//! nodes and in requests, whatever the calls do meanwhile.
+//! Leftovers at a server that refuses deletions, does not answer, or is cut off. They are bounded in nodes
+//! and in requests, whatever the calls do.
 
 use std::array;
 use std::sync::Mutex;
@@ -15,12 +15,12 @@ use common::{SOON, await_resumed, behind_a_proxy_of, client_of, lock_of, warning
 
 const LONG: Duration = Duration::from_secs(40);
 
-/// A server that reads as little of its log at once as it can be told to, but for `jute.maxbuffer`.
+/// A server that reads as little of its log at once as it can, apart from `jute.maxbuffer`.
 fn strict_server() -> Server {
     Server::builder().jvm_flag("-Dzookeeper.jute.maxbuffer.extrasize=1024").start().unwrap()
 }
 
-/// A path of so many bytes.
+/// A path of this many bytes.
 fn path_of(bytes: usize) -> String {
     let mut path = String::new();
     while path.len() < bytes {
@@ -37,21 +37,21 @@ fn children(probe: &Probe, path: &str) -> usize {
 /// READ, WRITE, CREATE and ADMIN for everybody.
 const NO_DELETE: (u32, &str, &str) = (1 | 2 | 4 | 16, "world", "anyone");
 
-/// A directory in which everybody may create and nobody delete.
+/// A directory in which everybody may create and nobody may delete.
 fn without_delete(probe: &Probe, path: &str) {
     probe.create_all(path).unwrap();
     probe.delete(path).unwrap();
     probe.create_with_acl(path, b"", &[NO_DELETE]).unwrap();
 }
 
-/// The server can read its log.
+/// Expects the server to restart and read its log.
 fn starts_again(server: &Server) {
     server.restart().unwrap();
     println!("again: {:?}", client_of(&server.connect_string(), LONG).state());
 }
 
 #[test]
-fn reads_that_may_not_delete_reach_a_limit_that_the_server_survives() {
+fn reads_without_delete_permission_reach_a_safe_limit() {
     let (server, path) = (strict_server(), path_of(3_000));
     let probe = Probe::connect(server.address()).unwrap();
     without_delete(&probe, &path);
@@ -72,7 +72,7 @@ fn reads_that_may_not_delete_reach_a_limit_that_the_server_survives() {
 }
 
 #[test]
-fn leadership_that_may_not_delete_leaves_one_node() {
+fn leadership_without_delete_permission_leaves_one_node() {
     let server = strict_server();
     let probe = Probe::connect(server.address()).unwrap();
     let path = "/leader-without-delete";
@@ -88,7 +88,7 @@ fn leadership_that_may_not_delete_leaves_one_node() {
     starts_again(&server);
 }
 
-/// Threads that try for a moment, again and again, until this is dropped.
+/// Threads that try repeatedly with a short timeout until this is dropped.
 struct Load<'s> {
     is_over: &'s AtomicBool,
 }
@@ -101,18 +101,18 @@ impl Drop for Load<'_> {
 
 const THREADS: usize = 100;
 
-/// What a load over a fault was like.
+/// What a load experienced over a fault.
 struct Seen {
     nodes: usize,
-    /// While it was broken.
+    /// Requests during the fault.
     requests: u64,
     served: Duration,
 }
 
-/// One load at a time: of two at once each would measure the other.
+/// Allows one load at a time, since two would measure each other.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// How long each call waits: 50 ms, or more on a machine that is busy with something else.
+/// The timeout of each call: 50 ms, or more on a busy machine.
 fn patience(client: &Client) -> Duration {
     let lock = lock_of(client, "/patience");
     let turn = || {
@@ -124,7 +124,7 @@ fn patience(client: &Client) -> Duration {
     Duration::from_millis(50).max(4 * turns.into_iter().max().unwrap_or_default())
 }
 
-/// Has a hundred threads try for a moment, again and again, while `breaks` has broken something until `mends`.
+/// Runs a hundred threads that try repeatedly with a short timeout, between `breaks` and `mends`.
 fn load_over(
     (client, path, length): (&Client, &str, Duration),
     breaks: impl FnOnce(),
@@ -154,7 +154,7 @@ fn load_over(
         let (before, requests) = (served(), client.stats().requests - requests);
         mends();
         let (mended, mut most) = (Instant::now(), 0);
-        // Not once by luck, but as before.
+        // As often as before, and not once by chance.
         wait_until("they are served again", SOON, || {
             most = most.max(nodes());
             served() > before + 20
@@ -172,7 +172,7 @@ fn load_over(
     })
 }
 
-/// The load goes on while the server stands still, and behind that.
+/// Keeps the load while the server stands still, and afterwards.
 fn stall(stall: Duration, timeout: Duration, path: &str) {
     let server = strict_server();
     let client = client_of(&server.connect_string(), timeout);
@@ -189,16 +189,16 @@ fn stall(stall: Duration, timeout: Duration, path: &str) {
 }
 
 #[test]
-fn load_over_a_stall_that_ends_connections_is_served_again() {
+fn load_is_served_again_after_a_stall_that_ends_connections() {
     stall(Duration::from_secs(6), Duration::from_secs(10), "/stalled");
 }
 
 #[test]
-fn load_over_a_stall_at_a_long_path_is_served_again_and_leaves_a_server_that_starts() {
+fn load_at_a_long_path_is_served_again_after_a_stall() {
     stall(Duration::from_secs(6), Duration::from_secs(40), &path_of(400));
 }
 
-/// Requests of so many threads that take turns, with or without all their creates lost in one cut.
+/// Requests of this many threads that take turns, with or without a cut that loses all their creates.
 fn requests_of_turns(threads: usize, is_cut: bool) -> u64 {
     let server = Server::start().unwrap();
     let (proxy, client) = behind_a_proxy_of(&server, LONG);
@@ -219,7 +219,7 @@ fn requests_of_turns(threads: usize, is_cut: bool) -> u64 {
             });
         }
         if is_cut {
-            // Each has sent a create and a list.
+            // Each thread has sent a create and a list.
             let sent = || client.stats().requests - before;
             wait_until("all are sent", SOON, || sent() >= 2 * threads as u64);
             proxy.restore();
@@ -233,14 +233,14 @@ fn requests_of_turns(threads: usize, is_cut: bool) -> u64 {
 }
 
 #[test]
-fn creates_lost_in_one_cut_cost_at_most_as_many_requests_again() {
+fn creates_lost_in_one_cut_at_most_double_the_requests() {
     let [calm, cut] = [false, true].map(|is_cut| requests_of_turns(400, is_cut));
     println!("400 turns: {calm} requests, {cut} behind a cut");
     assert!(cut <= 2 * calm, "{cut} requests instead of {calm}");
 }
 
 #[test]
-fn permits_lost_in_one_cut_are_looked_for_together() {
+fn permits_lost_in_one_cut_are_found_by_one_search() {
     const COUNT: u32 = 500;
     let server = Server::start().unwrap();
     let (proxy, client) = behind_a_proxy_of(&server, LONG);
@@ -248,7 +248,7 @@ fn permits_lost_in_one_cut_are_looked_for_together() {
     let probe = Probe::connect(server.address()).unwrap();
     semaphore.acquire(1).unwrap().release().unwrap();
     let made = || children(&probe, "/permits/leases");
-    // Whoever takes them gives up, so that all of them are to be looked for.
+    // The callers give up, so that the client must search for all of these nodes.
     let creates = proxy.on(Op::Create).path_contains("leases").hold_request();
     thread::scope(|scope| {
         let taking = scope.spawn(|| semaphore.acquire(COUNT));

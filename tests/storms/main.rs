@@ -1,4 +1,4 @@
-//! Many at once, and for long.
+//! Many clients at once, and long runs.
 
 mod contenders;
 mod cycles;

@@ -44,7 +44,7 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
 
     #[test]
-    fn an_alarm_set_while_awake_ends_the_next_sleep() {
+    fn alarm_set_while_awake_ends_the_next_sleep() {
         let alarm = Alarm::default();
         alarm.set(Instant::now());
         let begun = Instant::now();
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_alarm_ends_a_sleep_and_a_later_one_does_not_lengthen_it() {
+    fn earlier_alarm_ends_a_sleep_and_a_later_one_never_extends_it() {
         let alarm = Alarm::default();
         std::thread::scope(|scope| {
             let sleeper = scope.spawn(|| alarm.sleep(Instant::now() + HOUR));

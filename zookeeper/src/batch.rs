@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_sent_is_refused_with_the_reason() {
+    fn unsendable_request_is_refused_with_the_reason() {
         const TTL: &str = "a time to live of ";
         let ttl = |milliseconds| CreateMode::PersistentWithTtl(Duration::from_millis(milliseconds));
         let create =
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_as_long_as_servers_take_and_no_longer() {
+    fn request_may_be_as_long_as_servers_accept() {
         // Number, operation, path, length of the data, version.
         let beside = 4 + 4 + (4 + 2) + 4 + 4;
         let data = vec![7; LONGEST - beside + 1];
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_sent_below_the_root_and_come_back_without_it() {
+    fn paths_gain_the_root_when_sent_and_lose_it_when_read() {
         for (path, full) in [("/", "/root"), ("/a", "/root/a"), ("/a/b", "/root/a/b")] {
             let mut batch = batch("/root");
             drop(batch.sync(path));

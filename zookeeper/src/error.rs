@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_what_was_asked_what_went_wrong_and_why() {
+    fn error_names_the_request_the_problem_and_its_cause() {
         let kind = ErrorKind::NodeExists;
         for (error, text) in [
             (Error::new(kind), "the node exists"),
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_have_reached_the_servers_may_be_done() {
+    fn only_a_request_that_may_have_reached_a_server_is_maybe_done() {
         for (kind, is_maybe) in [
             (ErrorKind::ConnectionLoss, true),
             (ErrorKind::Timeout, true),

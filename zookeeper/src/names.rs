@@ -123,7 +123,7 @@ mod tests {
     const GIVEN: [&str; 5] = ["", "a", "stra\u{df}e", "", "a\u{1f512}"];
 
     #[test]
-    fn what_was_put_together_comes_out_one_by_one() {
+    fn names_come_out_as_they_were_put_in() {
         let names: Names = GIVEN.into_iter().collect();
         println!("{names:?}");
         assert_eq!(names, GIVEN);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_name_ends_makes_a_difference() {
+    fn names_differ_by_their_boundaries() {
         let [one, other] = [["ab", "c"], ["a", "bc"]].map(Names::from_iter);
         assert_ne!(one, other);
         assert_ne!(one, ["ab"]);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn there_may_be_none() {
+    fn names_may_be_empty() {
         let none = Names::default();
         assert!(none.is_empty() && !none.contains(""));
         assert_eq!((none.len(), none.iter().next()), (0, None));

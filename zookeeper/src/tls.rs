@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_settings_are_told_by_whoever_wants_to_connect() {
+    fn connect_reports_invalid_tls_settings() {
         let ((cert, key), (other, _)) = (made(), made());
         let (cert, key, other) = (cert.as_bytes(), key.as_bytes(), other.as_bytes());
         let broken = "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n".as_bytes();
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn debug_shows_no_key() {
+    fn debug_output_contains_no_key() {
         let (cert, key) = made();
         let tls =
             Tls::new().roots_pem(cert.as_bytes()).client_cert_pem(cert.as_bytes(), key.as_bytes());

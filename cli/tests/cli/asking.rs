@@ -1,4 +1,4 @@
-//! Asking a holder to let go, and taking the lock away from one that does not.
+//! Commands that ask a holder to release, or take its lock away.
 
 use std::time::Instant;
 
@@ -12,11 +12,11 @@ use crate::util::{
     Beside, SOON, UNTIL_TOLD, await_nodes, client, is_gone, lock_of, once_connected, run, zoolock,
 };
 
-/// Says which signals it gets, and ends by TERM.
+/// Prints the signals that it gets, and ends on TERM.
 const LISTENS: &str = "trap 'echo caught USR1' USR1; trap 'echo caught TERM; exit 7' TERM; \
      echo token $ZOOLOCK_TOKEN; echo inside $$; while :; do sleep 0.05; done";
 
-/// The contenders, as `list --json` has them.
+/// The contenders in the output of `list --json`.
 fn listed(path: &str) -> Vec<Value> {
     let (code, json) = output(&["list", "--json", path]);
     assert_eq!(code, Some(0));
@@ -24,7 +24,7 @@ fn listed(path: &str) -> Vec<Value> {
 }
 
 #[test]
-fn revoke_says_whom_it_has_asked_and_list_still_shows_who_that_is() {
+fn revoke_names_its_holder_and_list_still_shows_its_identity() {
     let path = fresh_path("asked");
     let mut running = Beside::start(run(&["--identity", "a b", "-v"], &path, UNTIL_TOLD));
     running.is_inside();
@@ -47,7 +47,7 @@ fn revoke_says_whom_it_has_asked_and_list_still_shows_who_that_is() {
 }
 
 #[test]
-fn a_program_gets_the_signal_that_a_request_means_and_none_by_default() {
+fn program_gets_the_chosen_signal_on_a_revocation() {
     let path = fresh_path("on-revoke");
     let mut running = Beside::start(run(&["--on-revoke", "USR1"], &path, LISTENS));
     running.is_inside();
@@ -75,7 +75,7 @@ fn a_program_gets_the_signal_that_a_request_means_and_none_by_default() {
 }
 
 #[test]
-fn a_leader_that_is_asked_steps_down_and_contends_again() {
+fn revoked_leader_steps_down_and_contends_again() {
     let path = fresh_path("steps-down");
     let lead =
         || Beside::start(zoolock(&["lead", "--session-timeout", "40", &path, "sh", "-c", LISTENS]));
@@ -93,13 +93,13 @@ fn a_leader_that_is_asked_steps_down_and_contends_again() {
     await_nodes(&path, 2);
 }
 
-/// What `break` says and how it ends, of this token.
+/// The output and exit code of `break` with this token.
 fn breaks(path: &str, token: u64) -> (Option<i32>, String) {
     output(&["break", path, "--token", &token.to_string()])
 }
 
 #[test]
-fn break_takes_the_lock_from_the_holder_of_that_token_and_from_nobody_else() {
+fn break_ends_only_the_hold_with_that_token() {
     let (client, path) = (client(), fresh_path("broken"));
     let mut held = Beside::start(run(&["--identity", "stuck"], &path, "trap '' TERM; cat"));
     await_nodes(&path, 1);
@@ -123,7 +123,7 @@ fn break_takes_the_lock_from_the_holder_of_that_token_and_from_nobody_else() {
     next.is_inside();
     assert_eq!(breaks(&path, token), (Some(1), String::new()), "it is gone");
 
-    // Of one that waits it is the place.
+    // `break` takes the position of a waiter.
     let waiting = client.contenders(&path).expect("contenders").remove(1);
     let (code, said) = breaks(&path, waiting.token);
     assert_eq!(code, Some(0));
@@ -147,7 +147,7 @@ fn break_of_a_single_node_is_refused() {
 }
 
 #[test]
-fn break_takes_one_permit_and_leaves_the_others() {
+fn break_ends_one_permit_and_leaves_the_others() {
     let (client, path) = (client(), fresh_path("broken-permit"));
     let permits = [(), ()].map(|()| Beside::start(run(&["--semaphore=2"], &path, LISTENS)));
     let tokens: [u64; 2] = permits.each_ref().map(|permit| {
@@ -164,7 +164,7 @@ fn break_takes_one_permit_and_leaves_the_others() {
 }
 
 #[test]
-fn break_takes_a_place_that_belongs_to_no_session() {
+fn break_deletes_a_node_without_a_session() {
     let (client, path) = (client(), fresh_path("broken-persistent"));
     drop(lock_of(&client, &path).acquire().expect("made"));
     let probe = zoolock_test_support::shared_probe().expect("probe");

@@ -1,4 +1,4 @@
-//! The exit codes, as flock(1) and sysexits(3) have them.
+//! Exit codes, as in flock(1) and sysexits(3).
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
@@ -13,14 +13,14 @@ use crate::util::{
     zoolock_at,
 };
 
-/// How a command without input ends.
+/// The exit code of a command without input.
 #[track_caller]
 fn code(arguments: &[&str]) -> Option<i32> {
     Beside::start(zoolock(arguments)).code()
 }
 
 #[test]
-fn the_programs_own_status_is_handed_on() {
+fn run_exits_with_the_programs_status() {
     let path = fresh_path("status");
     for wanted in [0, 1, 7, 74, 255] {
         let mut one = Beside::start(run(&[], &path, &format!("exit {wanted}")));
@@ -30,7 +30,7 @@ fn the_programs_own_status_is_handed_on() {
 }
 
 #[test]
-fn a_program_that_a_signal_ended_gives_128_and_the_signal() {
+fn program_killed_by_a_signal_gives_128_plus_the_signal() {
     let path = fresh_path("killed");
     // The last one is a real-time signal.
     for signal in [9, 15, 11, 40] {
@@ -41,7 +41,7 @@ fn a_program_that_a_signal_ended_gives_128_and_the_signal() {
 }
 
 #[test]
-fn a_starter_that_ignores_the_end_of_children_changes_nothing() {
+fn run_works_under_a_parent_that_ignores_sigchld() {
     let path = fresh_path("ignored-end");
     let mut starter = Command::new("bash");
     let command = format!("{} {RUN} {path} sh -c 'exit 7'", env!("CARGO_BIN_EXE_zoolock"));
@@ -51,7 +51,7 @@ fn a_starter_that_ignores_the_end_of_children_changes_nothing() {
 }
 
 #[test]
-fn nobody_has_to_listen_to_what_it_says() {
+fn closed_stderr_does_not_end_the_command() {
     let path = fresh_path("deaf");
     let deaf = || std::io::pipe().expect("a pipe").1;
     let mut failing = run(&[], "not/absolute", "true");
@@ -63,7 +63,7 @@ fn nobody_has_to_listen_to_what_it_says() {
     let mut running = running.stderr(deaf()).spawn().expect("started");
     let mut said = BufReader::new(running.stdout.take().expect("a pipe"));
     said.read_line(&mut String::new()).expect("it is inside");
-    // It says so.
+    // The command writes on each revocation.
     for _ in 0..3 {
         assert_eq!(code(&["revoke", &path]), Some(0));
     }
@@ -73,7 +73,7 @@ fn nobody_has_to_listen_to_what_it_says() {
 }
 
 #[test]
-fn what_cannot_run_gives_126_and_what_is_not_there_127() {
+fn unrunnable_program_gives_126_and_missing_one_127() {
     let (path, scratch) = (fresh_path("no-program"), Scratch::new());
     std::fs::write(&scratch.file, "not executable").expect("written");
     assert_eq!(code(&["run", &path, scratch.name()]), Some(126));
@@ -118,7 +118,7 @@ fn wrong_arguments_give_64_and_help_0() {
     let mut nowhere = zoolock(&["list", "/path"]);
     nowhere.env_remove("ZOOKEEPER_CONNECT");
     assert_eq!(Beside::start(nowhere).code(), Some(64), "no servers given");
-    // Whoever says whom to trust does not mean the plain port, whatever the environment says.
+    // A user who names an authority does not mean the plain port, whatever the environment says.
     let mut plain = zoolock(&["list", "--cacert", "/no/such/file", "/path"]);
     plain.env("ZOOKEEPER_TLS", "false");
     assert_eq!(Beside::start(plain).code(), Some(64), "no TLS");
@@ -131,8 +131,8 @@ fn wrong_arguments_give_64_and_help_0() {
 }
 
 #[test]
-fn no_server_gives_69() {
-    // Nobody else gets the port, and nobody listens there.
+fn unreachable_server_gives_69() {
+    // The proxy keeps the port, and nobody listens on it.
     let nobody = crate::util::shared_proxy();
     nobody.refuse(true);
     let hosts = nobody.connect_string();
@@ -148,7 +148,7 @@ fn no_server_gives_69() {
 }
 
 #[test]
-fn a_conflict_gives_1_or_what_was_asked_for() {
+fn conflict_gives_1_or_the_chosen_code() {
     let (client, path) = (client(), fresh_path("conflict"));
     let lock = lock_of(&client, &path);
     lock.lock().expect("locked");
@@ -173,7 +173,7 @@ fn a_conflict_gives_1_or_what_was_asked_for() {
 }
 
 #[test]
-fn readers_and_permits_are_beside_each_other_as_long_as_they_may() {
+fn readers_and_permits_run_together_up_to_their_limit() {
     for (options, more) in [(&["-s"][..], "-x"), (&["--semaphore", "2"], "--semaphore=2")] {
         let path = fresh_path("beside");
         let mut both: Vec<_> =
@@ -193,7 +193,7 @@ fn readers_and_permits_are_beside_each_other_as_long_as_they_may() {
 }
 
 #[test]
-fn errors_name_what_is_wrong() {
+fn errors_name_the_problem() {
     for (wrong, said) in [
         (&["run", "-w", "-1", "/path", "true"][..], "less than 0"),
         (&["run", "-w", "nan", "/path", "true"], "not a number"),

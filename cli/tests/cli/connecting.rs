@@ -1,4 +1,4 @@
-//! Before there is a connection: waiting for servers, and credentials that they refuse.
+//! Before a connection exists: the wait for servers, and refused credentials.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ fn run_at(proxy: &FaultProxy, options: &[&str]) -> Command {
 }
 
 #[test]
-fn with_a_limit_it_waits_for_servers_too() {
+fn timeout_covers_the_wait_for_servers() {
     let proxy = down();
     let mut waiting = Beside::start(run_at(&proxy, &["-w", "1h"]));
     waiting.says("waiting for a server: failed to connect");
@@ -33,20 +33,20 @@ fn with_a_limit_it_waits_for_servers_too() {
 }
 
 #[test]
-fn servers_that_stay_away_are_waited_for_until_the_limit() {
+fn command_waits_for_absent_servers_until_its_timeout() {
     let (proxy, limit) = (down(), Duration::from_millis(1500));
     let begun = Instant::now();
     let mut waiting = Beside::start(run_at(&proxy, &["-w", "1500ms", "-E", "0"]));
     assert_eq!(waiting.code(), Some(69), "whether it is free is not known");
     println!("ended after {:?}", begun.elapsed());
     assert!(begun.elapsed() >= limit);
-    // Without a limit nobody would hear of a wrong address.
+    // Without a limit the command does not wait, so that a wrong address is noticed.
     let mut unlimited = Beside::start(run_at(&proxy, &[]));
     assert_eq!(unlimited.code(), Some(69));
 }
 
 #[test]
-fn a_signal_ends_waiting_for_servers() {
+fn signal_ends_the_wait_for_servers() {
     let proxy = down();
     let mut waiting = Beside::start(run_at(&proxy, &["-w", "1h"]));
     waiting.says("waiting for a server");
@@ -55,7 +55,7 @@ fn a_signal_ends_waiting_for_servers() {
 }
 
 #[test]
-fn credentials_that_are_refused_give_77_and_are_not_tried_again() {
+fn refused_credentials_give_77_without_a_retry() {
     let path = fresh_path("refused");
     let begun = Instant::now();
     for arguments in [

@@ -1,4 +1,4 @@
-//! What others write, in nodes and paths, does nothing to a terminal, wherever it is shown.
+//! Foreign text in nodes and paths never controls a terminal, wherever it is shown.
 
 use std::process::Command;
 
@@ -7,13 +7,13 @@ use zoolock_test_support::{Probe, fresh_path, shared_probe};
 
 use crate::util::{Beside, client, in_terminal, lock_of, run, zoolock};
 
-/// Clears, colours, deletes, goes to the line's begin, turns the direction, ends lines.
+/// Control characters that clear, colour, delete, return, reverse the direction, and end lines.
 const HOSTILE: &str = "<\x07\x08\x1b[2J\x7f\u{80}\u{85}\u{9b}31m\u{9f}\u{200e}\u{202a}\u{202e}\
      \u{2066}\u{2069}\u{2028}\u{2029}\t\r\n>";
-/// Of these, the servers take paths with the last three.
+/// Of these, servers accept the last three in paths.
 const IN_A_PATH: &str = "<\u{202e}\u{2066}\u{2028}>";
 
-/// Has nothing of the kind in it, but for the ends of lines.
+/// Expects no such character except line ends.
 #[track_caller]
 fn is_harmless(said: &str) {
     let bad = |character: char| {
@@ -24,14 +24,14 @@ fn is_harmless(said: &str) {
     assert!(!said.contains(bad), "{said:?}");
 }
 
-/// The same on a terminal, where what we do ourselves is allowed.
+/// The same on a terminal, where the command's own control characters are allowed.
 #[track_caller]
 fn is_harmless_drawn(said: &str) {
     let own = ["\x1b[H\x1b[J", "\r\x1b[K", "\r"];
     is_harmless(&own.iter().fold(said.to_owned(), |said, own| said.replace(own, "")));
 }
 
-/// All that a command says until it ends, on both outputs.
+/// The complete output of a command, of both streams.
 #[track_caller]
 fn said_by(mut command: Command) -> (String, String) {
     let said = command.output().expect("run");
@@ -40,8 +40,7 @@ fn said_by(mut command: Command) -> (String, String) {
     (output, errors)
 }
 
-/// A lock at a path of its own whose holder, as long as the probe is kept, says something hostile of
-/// itself.
+/// A lock at a new path. Its holder has a hostile identity while the probe is kept.
 fn hostile_lock(name: &str) -> (String, Probe) {
     let path = fresh_path(name) + IN_A_PATH;
     drop(lock_of(&client(), &path).acquire().expect("its directory is made"));
@@ -51,7 +50,7 @@ fn hostile_lock(name: &str) -> (String, Probe) {
 }
 
 #[test]
-fn a_table_and_json_show_it_in_escapes() {
+fn table_and_json_escape_control_characters() {
     let (path, _holder) = hostile_lock("controls");
     let (table, _) = said_by(zoolock(&["list", &path]));
     is_harmless(&table);
@@ -64,7 +63,7 @@ fn a_table_and_json_show_it_in_escapes() {
 }
 
 #[test]
-fn watch_shows_it_in_escapes() {
+fn watch_escapes_control_characters() {
     let (path, _holder) = hostile_lock("controls-watch");
     let mut drawn = in_terminal(zoolock(&["watch", "--interval", "0.1", &path]));
     let begin = drawn.exp_string("0 waiting").expect("the title");
@@ -79,7 +78,7 @@ fn watch_shows_it_in_escapes() {
 }
 
 #[test]
-fn who_is_waited_for_is_told_in_escapes() {
+fn waiting_message_escapes_control_characters() {
     let (path, _holder) = hostile_lock("controls-waiting");
     let lines = Beside::start(run(&["-v"], &path, "true"));
     let line = lines.says("zoolock: ");
@@ -90,7 +89,7 @@ fn who_is_waited_for_is_told_in_escapes() {
     is_harmless_drawn(&drawn);
     for said in [line, drawn] {
         println!("{said}");
-        // The path, and the holder with all that it says.
+        // The path, and the holder's whole identity.
         for part in [r"\u{2028}>: ", r"\u{9b}31m", r"\t\r\n>"] {
             assert!(said.contains(part), "{part}: {said:?}");
         }
@@ -98,7 +97,7 @@ fn who_is_waited_for_is_told_in_escapes() {
 }
 
 #[test]
-fn errors_show_it_in_escapes() {
+fn errors_escape_control_characters() {
     let (hostile, free) = (format!("/{HOSTILE}"), fresh_path("controls-free") + IN_A_PATH);
     for arguments in [
         &["list", &hostile][..],

@@ -1,4 +1,4 @@
-//! A script that no two may run at once, run by many at once.
+//! A critical script, run by many at once.
 
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -9,11 +9,11 @@ use crate::util::{Scratch, await_nodes, run};
 
 const RUNS: u32 = 50;
 
-/// Starts them all, waits for all, and returns what is in the file.
+/// Starts all scripts, waits for them, and returns the number in the file.
 fn count(what: &str, scratch: &Scratch, command: impl Fn(&str) -> Command) -> u32 {
     let name = scratch.name();
     std::fs::write(&scratch.file, "0").expect("written");
-    // Between the read and the write there is time for somebody else's.
+    // The pause between read and write leaves time for another script.
     let script = format!("n=$(cat {name}); sleep 0.01; echo $((n + 1)) > {name}");
     let begun = Instant::now();
     let all: Vec<_> = (0..RUNS)
@@ -29,14 +29,14 @@ fn count(what: &str, scratch: &Scratch, command: impl Fn(&str) -> Command) -> u3
 }
 
 #[test]
-fn fifty_scripts_at_once_count_to_fifty_as_with_flock() {
+fn fifty_concurrent_scripts_count_to_fifty_as_with_flock() {
     let (path, scratch) = (fresh_path("counter"), Scratch::new());
     let shell = |script: &str| {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         command
     };
-    // Nothing can be said of this one, but that the others have something to do.
+    // This count proves only that the scripts overlap.
     count("without a lock", &scratch, shell);
     assert_eq!(count("zoolock run", &scratch, |script| run(&[], &path, script)), RUNS);
     await_nodes(&path, 0);

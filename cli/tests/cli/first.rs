@@ -1,5 +1,5 @@
-//! As the first process of a container, which gets no signal that it does not ask for, and whose
-//! children all orphans become.
+//! As the first process of a container. It gets no signal without a handler, and all orphans become its
+//! children.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use zoolock_test_support::{connect_string, fresh_path, wait_until};
 
 use crate::util::{Beside, RUN, SOON, UNTIL_TOLD, await_nodes, children_of, client, lock_of, send};
 
-/// `zoolock` in a world of processes of its own. None where that is not allowed.
+/// `zoolock` in a new PID namespace. Returns `None` where that is not allowed.
 fn first(arguments: &[&str]) -> Option<Command> {
     let mut unshare = Command::new("unshare");
     unshare.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
@@ -27,7 +27,7 @@ fn first(arguments: &[&str]) -> Option<Command> {
     }
 }
 
-/// The process that `unshare` has started, as it is seen from here.
+/// The id of `unshare`'s child, seen from here.
 #[track_caller]
 fn zoolock_of(unshare: &Beside) -> u32 {
     let children = format!("/proc/{0}/task/{0}/children", unshare.id());
@@ -44,7 +44,7 @@ fn zoolock_of(unshare: &Beside) -> u32 {
 }
 
 #[test]
-fn it_hands_signals_on_and_the_lock_is_free_when_it_has_ended() {
+fn pid_1_forwards_signals_and_releases_the_lock_at_its_end() {
     let path = fresh_path("first-run");
     let script =
         "trap 'echo caught TERM; exit 7' TERM; echo inside $$; while :; do sleep 0.05; done";
@@ -59,9 +59,9 @@ fn it_hands_signals_on_and_the_lock_is_free_when_it_has_ended() {
 }
 
 #[test]
-fn it_buries_orphans_and_watches_over_them() {
+fn pid_1_reaps_orphans() {
     let path = fresh_path("first-orphans");
-    // Two orphans that end at once, one in a session of its own.
+    // Two orphans that end at once, one of them in another session.
     let script = format!("(sh -c 'exit 1' &); (setsid sh -c 'exit 1' &); {UNTIL_TOLD}");
     let arguments: Vec<_> = RUN.split(' ').chain([path.as_str(), "sh", "-c", &script]).collect();
     let Some(command) = first(&arguments) else { return };
@@ -74,7 +74,7 @@ fn it_buries_orphans_and_watches_over_them() {
 }
 
 #[test]
-fn signals_end_it_while_it_waits_and_while_it_looks() {
+fn signals_end_pid_1_while_it_waits_or_watches() {
     let path = fresh_path("first-waits");
     let _lock = lock_of(&client(), &path).acquire().expect("locked");
     let waits: Vec<_> = RUN.split(' ').chain([path.as_str(), "true"]).collect();

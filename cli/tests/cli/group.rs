@@ -1,4 +1,4 @@
-//! What the program has started and left behind in its process group.
+//! Processes that the program has started and left in its process group.
 
 use nix::sys::signal::Signal;
 use zoolock_test_support::{Direction, fresh_path, wait_until};
@@ -6,9 +6,9 @@ use zoolock_test_support::{Direction, fresh_path, wait_until};
 use crate::util::{Beside, SOON, Scratch, await_gone, await_nodes, is_gone, run, zoolock_at};
 
 #[test]
-fn the_lock_is_held_until_the_last_of_the_group_has_ended() {
+fn lock_is_held_until_the_last_process_of_the_group_ends() {
     let path = fresh_path("left-behind");
-    // A shell takes the input of what is in the background away, but not this one.
+    // A shell redirects the input of background jobs, but not this descriptor.
     let script = "exec 3<&0; sh -c 'cat <&3 >/dev/null' & echo inside $$; exit 3";
     let mut running = Beside::start(run(&[], &path, script));
     await_gone(running.is_inside());
@@ -20,9 +20,9 @@ fn the_lock_is_held_until_the_last_of_the_group_has_ended() {
 }
 
 #[test]
-fn what_takes_longer_to_end_than_the_program_is_waited_for() {
+fn run_waits_for_slow_processes_of_the_group() {
     let path = fresh_path("tidies-up");
-    // The shell ends by TERM at once.
+    // The shell ends at once on TERM.
     let script = "sh -c 'trap \"sleep 0.5; exit\" TERM; echo child $$; while :; do sleep 0.05; done' & \
          echo inside $$; wait";
     let mut running = Beside::start(run(&[], &path, script));
@@ -33,7 +33,7 @@ fn what_takes_longer_to_end_than_the_program_is_waited_for() {
 }
 
 #[test]
-fn what_has_left_the_group_is_buried_when_it_ends() {
+fn run_reaps_processes_that_left_the_group() {
     let path = fresh_path("buried");
     let script = "exec 3<&0; (setsid sh -c 'echo daemon $$; exec cat <&3 >/dev/null' &); \
          echo inside $$; while :; do sleep 0.05; done";
@@ -47,7 +47,7 @@ fn what_has_left_the_group_is_buried_when_it_ends() {
 }
 
 #[test]
-fn what_has_left_the_group_is_not_waited_for() {
+fn run_does_not_wait_for_processes_that_left_the_group() {
     let path = fresh_path("daemon");
     let script = "setsid sh -c 'echo daemon $$; exec sleep 1000' & read line";
     let mut running = Beside::start(run(&[], &path, script));
@@ -59,11 +59,11 @@ fn what_has_left_the_group_is_not_waited_for() {
 }
 
 #[test]
-fn what_leaves_the_group_after_the_program_has_ended_is_not_waited_for() {
+fn run_does_not_wait_for_processes_that_leave_late() {
     let path = fresh_path("late-daemon");
     let scratch = Scratch::new();
     let pipe = scratch.name();
-    // It cannot open the pipe before the test does.
+    // The child cannot open the pipe before the test does.
     let script = format!(
         "mkfifo {pipe}; sh -c 'read go < {pipe}; exec setsid sleep 1000' & \
          echo inside $$ daemon $!; exit 3"
@@ -71,7 +71,7 @@ fn what_leaves_the_group_after_the_program_has_ended_is_not_waited_for() {
     let mut running = Beside::start(run(&[], &path, &script));
     let said = running.says("inside ");
     let (inside, daemon) = said.split_once(" daemon ").expect("two processes");
-    // Not before zoolock knows of it.
+    // Not before zoolock has noticed.
     let program = format!("/proc/{inside}");
     wait_until("the program is buried", SOON, || !std::path::Path::new(&program).exists());
     std::fs::write(pipe, "go\n").expect("written");
@@ -81,12 +81,12 @@ fn what_leaves_the_group_after_the_program_has_ended_is_not_waited_for() {
     crate::util::send(daemon, Signal::SIGKILL);
 }
 
-/// What timeout(1) runs is in a group of its own.
+/// timeout(1) runs its command in another process group.
 const IN_ANOTHER_GROUP: &str =
     "timeout 1000 sh -c 'echo inside $$; while :; do sleep 0.05; done'; true";
 
 #[test]
-fn what_runs_on_in_another_group_is_waited_for_and_can_be_ended() {
+fn run_waits_for_children_in_other_groups_and_signals_them() {
     let path = fresh_path("another-group");
     let mut running = Beside::start(run(&[], &path, &format!("echo shell $$; {IN_ANOTHER_GROUP}")));
     let shell: u32 = running.says("shell ").parse().expect("a process");
@@ -97,7 +97,7 @@ fn what_runs_on_in_another_group_is_waited_for_and_can_be_ended() {
     let mut other = Beside::start(run(&["-n"], &path, "true"));
     assert_eq!(other.code(), Some(1), "what the shell has started still runs");
     assert!(!is_gone(inside));
-    // It may come before zoolock knows that only others are left to hand it on to.
+    // The signal may come before zoolock knows that only other groups are left.
     wait_until("it has ended", SOON, || {
         running.signal(Signal::SIGTERM);
         is_gone(inside)
@@ -107,7 +107,7 @@ fn what_runs_on_in_another_group_is_waited_for_and_can_be_ended() {
 }
 
 #[test]
-fn what_runs_on_in_another_group_dies_with_zoolock() {
+fn children_in_other_groups_die_with_zoolock() {
     let path = fresh_path("another-group-killed");
     let running = Beside::start(run(&[], &path, IN_ANOTHER_GROUP));
     let inside = running.is_inside();
@@ -116,7 +116,7 @@ fn what_runs_on_in_another_group_dies_with_zoolock() {
 }
 
 #[test]
-fn what_runs_in_another_group_is_ended_before_the_next_one_is_let_in() {
+fn children_in_other_groups_end_before_the_next_grant() {
     let path = fresh_path("another-group-lost");
     let proxy = crate::util::shared_proxy();
     let hosts = proxy.connect_string();

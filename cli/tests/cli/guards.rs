@@ -1,4 +1,4 @@
-//! The process that watches over a program: it is ready before the program starts, and there is always one.
+//! The guard process of a program. It is ready before the program starts, and there is always one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::util::{
     Beside, SOON, UNTIL_TOLD, await_gone, guard_of, guards_of, is_gone, is_stopped, run, send,
 };
 
-/// Has a guard end, or hang, before it comes to its work.
+/// Makes a guard end or hang before its work.
 const FATE: &str = r#"
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ __attribute__((constructor)) static void meet_fate(int argc, char **argv) {
 }
 "#;
 
-/// Returns a library that gives each guard its fate: it ends, it hangs, or it waits while there is a file.
+/// A library that gives each guard its fate: it ends, it hangs, or it waits while a file exists.
 fn fate(folder: &Path) -> PathBuf {
     let (source, library) = (folder.join("fate.c"), folder.join("fate.so"));
     fs::write(&source, FATE).expect("written");
@@ -36,7 +36,7 @@ fn fate(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_program_whose_guard_is_not_ready_is_not_started() {
+fn program_without_a_ready_guard_never_starts() {
     let folder = tempfile::tempdir().expect("a folder");
     let library = fate(folder.path());
     for (fate, said) in [("ends", "it was ended"), ("hangs", "it is not ready after 5s")] {
@@ -51,7 +51,7 @@ fn a_program_whose_guard_is_not_ready_is_not_started() {
     }
 }
 
-/// Kills the guard, and waits until another one is ready. Returns without one if the lock is lost meanwhile.
+/// Kills the guard, and waits for a ready replacement. Returns `None` if the lock is lost meanwhile.
 #[track_caller]
 fn replace_guard(zoolock: u32) -> Option<u32> {
     let before = guards_of(zoolock).pop()?;
@@ -70,7 +70,7 @@ fn replace_guard(zoolock: u32) -> Option<u32> {
 }
 
 #[test]
-fn a_guard_that_is_killed_is_replaced() {
+fn killed_guard_is_replaced() {
     let path = fresh_path("guard-killed");
     let running = Beside::start(run(&[], &path, IN_ANOTHER_GROUP));
     let inside = running.is_inside();
@@ -83,7 +83,7 @@ fn a_guard_that_is_killed_is_replaced() {
 }
 
 #[test]
-fn a_guard_in_the_place_of_another_knows_when_the_lease_ends() {
+fn replacement_guard_knows_the_end_of_the_lease() {
     let path = fresh_path("guard-told");
     let running = Beside::start(run(&["--session-timeout", "8"], &path, IN_ANOTHER_GROUP));
     let inside = running.is_inside();
@@ -95,7 +95,7 @@ fn a_guard_in_the_place_of_another_knows_when_the_lease_ends() {
             times?.trim().parse::<u64>().ok()
         };
         let before = times_asleep();
-        // The second time, something was said in between.
+        // The second time, there was a message in between.
         wait_until("it was told", SOON, || {
             times_asleep().is_none_or(|times| Some(times) > before.map(|before| before + 1))
         });
@@ -104,7 +104,7 @@ fn a_guard_in_the_place_of_another_knows_when_the_lease_ends() {
 }
 
 #[test]
-fn a_guard_that_is_ready_after_zoolock_is_stopped_knows_when_the_lease_ends() {
+fn guard_ready_after_a_stop_of_zoolock_knows_the_end_of_the_lease() {
     let (path, folder) = (fresh_path("guard-late"), tempfile::tempdir().expect("a folder"));
     let waits = folder.path().join("waits");
     let mut command = run(&["--session-timeout", "8"], &path, IN_ANOTHER_GROUP);
@@ -125,7 +125,7 @@ fn a_guard_that_is_ready_after_zoolock_is_stopped_knows_when_the_lease_ends() {
 }
 
 #[test]
-fn a_guard_that_is_stopped_goes_on() {
+fn stopped_guard_continues() {
     let path = fresh_path("guard-stopped");
     let mut running = Beside::start(run(&[], &path, UNTIL_TOLD));
     running.is_inside();

@@ -1,4 +1,4 @@
-//! Help, completions and man pages: there, whole, and of one piece.
+//! Help, completions and man pages exist, and agree.
 
 use std::fs;
 use std::path::Path;
@@ -10,12 +10,12 @@ const PARTS: [&str; 9] =
     ["run", "lead", "list", "watch", "verify", "revoke", "break", "completions", "man"];
 
 #[test]
-fn help_and_completions_are_there_for_every_part() {
+fn every_subcommand_has_help_and_completions() {
     for part in PARTS {
         let (code, help) = output(&[part, "--help"]);
         assert_eq!(code, Some(0));
         assert!(help.contains("Examples") && help.contains(&format!("zoolock {part}")), "{part}");
-        // It is read by itself.
+        // Each help page stands alone.
         assert!(!help.contains("the same, live"), "{part}");
     }
     for shell in ["bash", "zsh", "fish"] {
@@ -25,7 +25,7 @@ fn help_and_completions_are_there_for_every_part() {
     }
 }
 
-/// All that there are.
+/// All headings.
 const HEADINGS: [&str; 10] = [
     "NAME",
     "SYNOPSIS",
@@ -39,7 +39,7 @@ const HEADINGS: [&str; 10] = [
     "SEE ALSO",
 ];
 
-/// A page as it is read, without hyphens of its own.
+/// A page as a reader sees it, without hyphenation.
 fn rendered(page: &Path) -> String {
     let mut man = Command::new("man");
     man.args(["--warnings", "--no-hyphenation", "--no-justification", "--local-file"]).arg(page);
@@ -59,7 +59,7 @@ fn rendered(page: &Path) -> String {
 }
 
 #[test]
-fn all_that_the_help_says_is_in_a_man_page() {
+fn man_pages_contain_all_help_texts() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path().join("share/man1");
     assert_eq!(output(&["man", folder.to_str().expect("a plain name")]).0, Some(0));
@@ -86,7 +86,7 @@ fn all_that_the_help_says_is_in_a_man_page() {
             if is_heading.is_some_and(|heading| HEADINGS.contains(&heading.as_str())) {
                 continue;
             }
-            // Columns are on lines of their own there.
+            // Columns are on separate lines there.
             for piece in line.split("  ").map(str::trim) {
                 assert!(page.contains(piece), "{name}: {piece:?} of {line:?}");
             }

@@ -1,4 +1,4 @@
-//! `lead`: a program that runs for as long as its zoolock leads, and again the next time.
+//! `lead`: a program that runs while its zoolock leads, and again in the next term.
 
 use std::process::Command;
 
@@ -10,20 +10,20 @@ use crate::util::{
     is_gone, lock_of, zoolock, zoolock_at,
 };
 
-/// Says its token and where it is, and ends by TERM only.
+/// Prints its token and its process, and ends only on TERM.
 const LEADS: &str = "trap 'echo caught TERM; exit 7' TERM; trap 'echo caught HUP' HUP; \
      echo token $ZOOLOCK_TOKEN; echo inside $$; while :; do sleep 0.05; done";
 
-/// The same, without an end by TERM.
+/// The same without an end on TERM.
 const STUBBORN: &str = "trap '' TERM; echo token $ZOOLOCK_TOKEN; echo inside $$; \
      while :; do sleep 0.05; done";
 
-/// `zoolock lead` of a shell script.
+/// `zoolock lead` with a shell script.
 fn lead(timeout: &str, path: &str, script: &str) -> Command {
     zoolock(&["lead", "--session-timeout", timeout, path, "sh", "-c", script])
 }
 
-/// The token of the term that begins, and its program.
+/// Waits for a term, and returns its token and its program.
 #[track_caller]
 fn begins(leader: &Beside) -> (u64, u32) {
     let token = leader.says("token ").parse().expect("a token");
@@ -31,7 +31,7 @@ fn begins(leader: &Beside) -> (u64, u32) {
 }
 
 #[test]
-fn of_two_one_leads_and_when_it_ends_the_other_does() {
+fn second_candidate_leads_when_the_first_ends() {
     let path = fresh_path("lead");
     let mut first = Beside::start(lead("40", &path, LEADS));
     let (token, inside) = begins(&first);
@@ -51,7 +51,7 @@ fn of_two_one_leads_and_when_it_ends_the_other_does() {
 }
 
 #[test]
-fn when_the_leader_is_killed_the_other_leads() {
+fn second_candidate_leads_when_the_leader_is_killed() {
     let path = fresh_path("lead-killed");
     let first = Beside::start(lead("4", &path, STUBBORN));
     let (token, inside) = begins(&first);
@@ -66,7 +66,7 @@ fn when_the_leader_is_killed_the_other_leads() {
 }
 
 #[test]
-fn a_leader_that_is_stopped_for_too_long_loses_its_program_and_contends_again() {
+fn leader_stopped_for_too_long_loses_its_program_and_contends_again() {
     let path = fresh_path("lead-stopped");
     let leader = Beside::start(lead("4", &path, STUBBORN));
     let (token, inside) = begins(&leader);
@@ -83,7 +83,7 @@ fn a_leader_that_is_stopped_for_too_long_loses_its_program_and_contends_again() 
 }
 
 #[test]
-fn when_somebody_deletes_the_node_the_program_is_killed_and_starts_again() {
+fn deleted_leader_kills_its_program_and_starts_it_again() {
     let path = fresh_path("lead-deleted");
     let mut leader = Beside::start(lead("10", &path, LEADS));
     let (mut token, mut inside) = begins(&leader);
@@ -101,7 +101,7 @@ fn when_somebody_deletes_the_node_the_program_is_killed_and_starts_again() {
 }
 
 #[test]
-fn a_program_that_ends_lets_another_lead_and_starts_again_later_and_later() {
+fn ended_program_yields_and_restarts_with_growing_pauses() {
     let (rival, path) = (client(), fresh_path("lead-again"));
     let mut first = Beside::start(lead("40", &path, "echo inside $$; exit 3"));
     first.is_inside();
@@ -123,7 +123,7 @@ fn a_program_that_ends_lets_another_lead_and_starts_again_later_and_later() {
 }
 
 #[test]
-fn one_that_stands_by_ends_by_a_signal_and_leaves_the_queue() {
+fn signal_ends_a_standby_and_removes_it_from_the_queue() {
     let path = fresh_path("lead-leaves");
     let _lock = lock_of(&client(), &path).acquire().expect("locked");
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
@@ -147,7 +147,7 @@ fn ctrl_c_ends_the_program_and_the_leader() {
 }
 
 #[test]
-fn an_outage_ends_a_term_and_the_next_one_begins_when_the_servers_are_back() {
+fn outage_ends_a_term_and_the_next_begins_after_it() {
     let server = Server::start().expect("a server");
     let hosts = server.connect_string();
     let arguments = ["lead", "--session-timeout", "4", "/outage", "sh", "-c", LEADS];
@@ -164,7 +164,7 @@ fn an_outage_ends_a_term_and_the_next_one_begins_when_the_servers_are_back() {
 }
 
 #[test]
-fn a_command_that_cannot_lead_says_why() {
+fn lead_refuses_bad_arguments_and_unreachable_servers() {
     let path = fresh_path("lead-wrong");
     for (arguments, code) in [
         (&["lead", &path][..], 64),
@@ -178,7 +178,7 @@ fn a_command_that_cannot_lead_says_why() {
 }
 
 #[test]
-fn no_zombies_and_no_guards_are_left_between_terms() {
+fn terms_leave_no_zombies_and_no_guards() {
     let (path, scratch) = (fresh_path("lead-many"), Scratch::new());
     let script =
         format!("echo inside $$; test -e {} && echo stays && cat > /dev/null", scratch.name());

@@ -1,5 +1,4 @@
-//! Under limits of processes, memory and files, a program has ended before anybody else has the lock, or it
-//! was never started.
+//! Limits of processes, memory and files. A program has ended before the next grant, or it never started.
 
 use std::fmt::Debug;
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +19,7 @@ use crate::util::{
 /// A program that needs no other process.
 pub(crate) const ALONE: &str = "echo inside $$; exec cat";
 
-/// A program that says `inside` from another process group.
+/// A program that prints `inside` from another process group.
 pub(crate) const IN_ANOTHER_GROUP: &str = "timeout 1000 sh -c 'echo inside $$; exec cat'; true";
 
 /// Other users, and a copy of the command that they can run.
@@ -29,12 +28,12 @@ struct Users {
     folder: tempfile::TempDir,
 }
 
-/// A user who runs nothing else, by what runs a command as that one: a limit of processes counts those of a user,
-/// and root has none.
+/// A user without other processes, as a prefix that runs a command as that user. A process limit counts per
+/// user, and root has none.
 struct User(Vec<String>);
 
 impl Users {
-    /// `None` where the tests may not switch to another user.
+    /// Returns `None` where the tests may not switch users.
     fn new() -> Option<Users> {
         let folder = tempfile::tempdir().expect("a folder");
         let users = [true, false].map(|by_number| (by_number, next_user(by_number)));
@@ -48,7 +47,7 @@ impl Users {
         };
         let everybody = fs::Permissions::from_mode(0o755);
         fs::set_permissions(folder.path(), everybody).expect("opened");
-        // By another process: what has it open for writing when a test starts something else cannot be run.
+        // Another process copies it. A file that this process has open for writing cannot run.
         let mut copy = Command::new("cp");
         copy.arg(env!("CARGO_BIN_EXE_zoolock")).arg(folder.path().join("zoolock"));
         assert!(copy.status().expect("cp").success());
@@ -59,14 +58,14 @@ impl Users {
         next_user(self.by_number)
     }
 
-    /// `zoolock` of a user, for no more than so many processes and threads.
+    /// `zoolock` of a user with at most this many processes and threads.
     fn zoolock(&self, user: &User, most: u32, arguments: &[&str]) -> Command {
         let zoolock = self.folder.path().join("zoolock");
         user.does(limited(&format!("--nproc={most}:{most}"), &zoolock).args(arguments))
     }
 }
 
-/// Returns a user with a number of its own, or one in a user namespace, where processes are counted apart.
+/// A user with an unused number, or one in a user namespace, which has its own process count.
 fn next_user(by_number: bool) -> User {
     static USERS: AtomicU32 = AtomicU32::new(0);
     let id = 30_000 + (process::id() * 64 + USERS.fetch_add(1, Ordering::SeqCst)) % 30_000;
@@ -87,7 +86,7 @@ impl User {
     }
 }
 
-/// A program with a limit as prlimit(1) has it.
+/// A program with a limit in the notation of prlimit(1).
 fn limited(limit: &str, program: &Path) -> Command {
     let mut command = Command::new("prlimit");
     command.arg(limit).arg(program).env("ZOOKEEPER_CONNECT", connect_string());
@@ -101,20 +100,20 @@ fn limit(process: u32, limit: &str) -> Command {
     prlimit
 }
 
-/// The system's words for it.
+/// The system's message.
 const NO_FILES: &str = "Too many open files";
 
-/// What became of a command under a limit.
+/// The outcome of a command under a limit.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Its program ran, and was gone when the lock went to another.
+    /// Its program ran, and had ended at the next grant.
     Ran,
     /// It ended without its program, with this code and these last words.
     Ended(Option<i32>, String),
 }
 
-/// What becomes of a command, started again if it is not connected in time, or loses the lock before its program
-/// runs: a busy machine is nothing that this is about.
+/// The outcome of a command. It starts again if it connects too late or loses the lock before its program
+/// runs, since a busy machine is not the subject.
 pub(crate) fn outcome_of(start: impl Fn() -> Command, path: &str) -> Outcome {
     let mut outcome = None;
     wait_until("it is in time", SOON, || {
@@ -147,11 +146,11 @@ fn try_once(command: Command, path: &str) -> Outcome {
     Outcome::Ended(code, said.pop().unwrap_or_default())
 }
 
-/// Stops the command alone, and sees that its program has ended when another has the lock.
+/// Stops the command alone, and expects its program to have ended at the next grant.
 pub(crate) fn assert_ends_before_the_next(running: &Beside, inside: u32, path: &str) {
     let late = Late::start();
     running.signal(Signal::SIGSTOP);
-    // On a busy machine the lock may be lost before.
+    // A busy machine may lose the lock before.
     let is_still = || is_stopped(running.id()) || is_gone(running.id());
     wait_until("it is stopped", SOON, is_still);
     let rival = client();
@@ -162,7 +161,7 @@ pub(crate) fn assert_ends_before_the_next(running: &Beside, inside: u32, path: &
     rival.release().expect("released");
 }
 
-/// Starts a command under each of the limits, all at once, and prints what became of them.
+/// Starts a command under each limit, all at once, and prints the outcomes.
 fn outcomes<L: Debug + Copy + Send>(
     limits: &[L],
     start: impl Fn(L, &str) -> Command + Sync,
@@ -189,7 +188,7 @@ fn outcomes<L: Debug + Copy + Send>(
 }
 
 #[test]
-fn under_a_limit_of_processes_the_program_is_guarded_or_not_started() {
+fn program_under_a_process_limit_is_guarded_or_not_started() {
     let Some(users) = Users::new() else { return };
     let limits: Vec<_> = (3..=20).flat_map(|most| [(most, "run"), (most, "lead")]).collect();
     let outcomes = outcomes(&limits, |(most, subcommand), path| {
@@ -212,13 +211,13 @@ fn run_limited(limit: &str, path: &str) -> Command {
 }
 
 #[test]
-fn under_a_limit_of_files_the_program_is_guarded_or_not_started() {
+fn program_under_a_file_limit_is_guarded_or_not_started() {
     let limits: Vec<_> = (3..=20).collect();
     let outcomes =
         outcomes(&limits, |most, path| run_limited(&format!("--nofile={most}:{most}"), path));
     for outcome in outcomes {
         if let Outcome::Ended(code, words) = outcome {
-            // By the dynamic loader, for want of a process, or without a file for the connection.
+            // The dynamic loader failed, a process was missing, or the connection had no file.
             let is_right = matches!(code, Some(127 | 71)) || words.contains(NO_FILES);
             assert!(is_right, "{code:?}: {words}");
         }
@@ -226,7 +225,7 @@ fn under_a_limit_of_files_the_program_is_guarded_or_not_started() {
 }
 
 #[test]
-fn under_a_limit_of_memory_the_program_is_guarded_or_not_started() {
+fn program_under_a_memory_limit_is_guarded_or_not_started() {
     let megabytes = (8..32).step_by(2).chain((32..=160).step_by(16)).chain([4096_u64]);
     let limits: Vec<_> = megabytes.collect();
     let outcomes = outcomes(&limits, |megabytes, path| {
@@ -235,15 +234,14 @@ fn under_a_limit_of_memory_the_program_is_guarded_or_not_started() {
     });
     for outcome in outcomes {
         if let Outcome::Ended(code, words) = outcome {
-            // By a signal, where there is no memory for the command itself; by the dynamic loader; or for
-            // want of a thread.
+            // A signal ended the command without memory, the dynamic loader failed, or a thread was missing.
             assert!(matches!(code, None | Some(127 | 71)), "{code:?}: {words}");
         }
     }
 }
 
 #[test]
-fn a_program_whose_guard_cannot_be_replaced_is_ended() {
+fn program_with_an_irreplaceable_guard_is_ended() {
     let path = fresh_path("guard-gone");
     let Some(users) = Users::new() else { return };
     let user = users.next();
@@ -260,9 +258,9 @@ fn a_program_whose_guard_cannot_be_replaced_is_ended() {
 }
 
 #[test]
-fn a_program_that_cannot_be_looked_for_may_still_run() {
+fn failed_search_for_the_program_keeps_the_lock() {
     let path = fresh_path("no-look");
-    // The shell ends, and leaves a process in another group behind.
+    // The shell ends and leaves a process in another group.
     let script = "exec 3<&0; timeout 1000 sh -c 'echo inside $$; exec cat <&3 > /dev/null' & \
          read line";
     let mut running = Beside::start(run(&[], &path, &format!("echo shell $$; {script}")));

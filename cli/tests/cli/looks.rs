@@ -1,11 +1,11 @@
-//! Looking at a lock, and asking for it.
+//! Commands that show a lock, and `revoke`.
 
 use serde_json::Value;
 use zoolock_test_support::{fresh_path, shared_probe};
 
 use crate::util::{Beside, UNTIL_TOLD, await_nodes, client, in_terminal, lock_of, run, zoolock};
 
-/// What a command writes that ends by itself, and how it ends.
+/// The output and exit code of a command that ends on its own.
 #[track_caller]
 pub(crate) fn output(arguments: &[&str]) -> (Option<i32>, String) {
     let output = zoolock(arguments).output().expect("run");
@@ -29,7 +29,7 @@ fn list_shows_holder_and_waiters_as_a_table_and_as_json() {
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let lines: Vec<_> = table.lines().map(words).collect();
     assert_eq!(lines.len(), 3);
-    // Of whoever has waited it is not since when they hold.
+    // The age of a former waiter is not the time since its grant.
     let columns = ["PLACE", "STATE", "KIND", "IDENTITY", "SESSION", "AGE", "TOKEN"];
     assert_eq!(lines[0], columns);
     assert_eq!(lines[1][..3], ["1", "holds", "exclusive"]);
@@ -53,7 +53,7 @@ fn list_shows_holder_and_waiters_as_a_table_and_as_json() {
 }
 
 #[test]
-fn list_r_shows_all_locks_below_a_path_as_a_table_and_as_json() {
+fn recursive_list_shows_all_locks_as_a_table_and_as_json() {
     let (root, client) = (fresh_path("tree"), client());
     let at = |name: &str| format!("{root}/{name}");
     assert_eq!(output(&["list", "-r", &root]), (Some(0), String::new()));
@@ -66,7 +66,7 @@ fn list_r_shows_all_locks_below_a_path_as_a_table_and_as_json() {
     readers.iter().for_each(|reader| assert_ne!(reader.is_inside(), 0));
     let permits = Beside::start(run(&["--semaphore=1"], &at("c"), UNTIL_TOLD));
     permits.is_inside();
-    // Its turn is given back in the background.
+    // The turn is deleted in the background.
     await_nodes(&format!("{}/locks", at("c")), 0);
     let _single = zoolock::EphemeralLock::new(&client, at("d")).expect("a path");
     let _single = _single.acquire().expect("locked");
@@ -103,7 +103,7 @@ fn list_r_shows_all_locks_below_a_path_as_a_table_and_as_json() {
 }
 
 #[test]
-fn list_r_names_what_may_not_be_read_and_shows_the_rest() {
+fn recursive_list_names_unreadable_paths_and_shows_the_rest() {
     let (root, boss) = (fresh_path("tree-denied"), shared_probe().expect("probe"));
     let _held = lock_of(&client(), &format!("{root}/z")).acquire().expect("locked");
     boss.add_auth("digest", b"boss:secret").expect("told");
@@ -119,7 +119,7 @@ fn list_r_names_what_may_not_be_read_and_shows_the_rest() {
 }
 
 #[test]
-fn list_r_is_as_wide_as_the_terminal() {
+fn recursive_list_fits_the_terminal() {
     let root = fresh_path("tree-narrow");
     let path = format!("{root}/{}", "long".repeat(60));
     let _held = lock_of(&client(), &path).acquire().expect("locked");
@@ -164,7 +164,7 @@ fn watch_draws_on_a_terminal_and_writes_lines_elsewhere() {
 }
 
 #[test]
-fn revoke_asks_whoever_holds() {
+fn revoke_asks_the_holder() {
     let (client, path) = (client(), fresh_path("revoke"));
     assert_eq!(output(&["revoke", &path]).0, Some(1), "nobody holds it");
     let guard = lock_of(&client, &path).acquire().expect("locked");
@@ -185,12 +185,12 @@ fn revoke_asks_whoever_holds() {
 }
 
 #[test]
-fn what_others_write_does_not_blow_up_or_bend_the_table() {
+fn foreign_text_does_not_distort_the_table() {
     let path = fresh_path("spread");
     let probe = zoolock_test_support::shared_probe().expect("probe");
     drop(lock_of(&client(), &path).acquire().expect("made"));
     let long = "x".repeat(500_000);
-    // Of another width, to be read backwards, and too long.
+    // Identities of double width, with reversed direction, and too long.
     for identity in ["名前", "a\u{202e}b", &long] {
         let node = format!("{path}/lock-");
         let made = probe.create(&node, identity.as_bytes(), true, true);
@@ -216,7 +216,7 @@ fn what_others_write_does_not_blow_up_or_bend_the_table() {
 }
 
 #[test]
-fn two_thousand_waiters_are_listed_in_their_order() {
+fn list_shows_two_thousand_waiters_in_order() {
     let path = fresh_path("many");
     let probe = zoolock_test_support::shared_probe().expect("probe");
     drop(lock_of(&client(), &path).acquire().expect("made"));
@@ -236,7 +236,7 @@ fn two_thousand_waiters_are_listed_in_their_order() {
 }
 
 #[test]
-fn whoever_reads_no_further_ends_it() {
+fn closed_output_ends_the_command() {
     let path = fresh_path("unread");
     let _holding = lock_of(&client(), &path).acquire().expect("held");
     for arguments in [&["list", &path][..], &["completions", "zsh"]] {

@@ -1,4 +1,4 @@
-//! When the lock is lost while the program runs: it has ended before anybody else is let in.
+//! Losses while the program runs. It has ended before the next grant.
 
 use std::process::Command;
 use std::sync::mpsc;
@@ -16,9 +16,9 @@ use crate::util::{
     shell, zoolock_at,
 };
 
-/// Does not listen to TERM, but says that it came.
+/// Reports TERM and ignores it.
 const STUBBORN: &str = "trap 'echo caught TERM' TERM; echo inside $$; while :; do sleep 0.05; done";
-/// Ends in its own time.
+/// Ends after some tidying up.
 const ORDERLY: &str = "trap 'echo caught TERM; sleep 0.1; echo tidied up; exit 3' TERM; echo inside $$; \
      while :; do sleep 0.05; done";
 
@@ -28,7 +28,7 @@ fn script(hosts: &str, path: &str, script: &str) -> Command {
 }
 
 #[test]
-fn behind_a_black_hole_a_stubborn_program_is_killed_before_the_next_one_is_let_in() {
+fn black_hole_kills_a_stubborn_program_before_the_next_grant() {
     let path = fresh_path("black-hole");
     let address = crate::util::shared_address();
     let proxy = FaultProxy::start(address).expect("proxy");
@@ -57,7 +57,7 @@ fn behind_a_black_hole_a_stubborn_program_is_killed_before_the_next_one_is_let_i
 }
 
 #[test]
-fn when_the_server_is_killed_the_program_has_time_to_end() {
+fn killed_server_leaves_the_program_time_to_end() {
     let server = Server::start().expect("a server");
     let mut running = Beside::start(script(&server.connect_string(), "/killed", ORDERLY));
     let inside = running.is_inside();
@@ -73,8 +73,8 @@ fn when_the_server_is_killed_the_program_has_time_to_end() {
 }
 
 #[test]
-fn a_server_that_comes_back_in_time_costs_nothing() {
-    // Time enough for a server to start on a busy machine.
+fn server_back_in_time_costs_nothing() {
+    // Long enough for a server start on a busy machine.
     let server = Server::builder().property("maxSessionTimeout", "60000");
     let server = server.start().expect("a server");
     let hosts = server.connect_string();
@@ -94,9 +94,9 @@ fn a_server_that_comes_back_in_time_costs_nothing() {
 }
 
 #[test]
-fn what_a_program_leaves_in_its_group_is_killed_too() {
+fn loss_kills_all_processes_of_the_group() {
     let server = Server::start().expect("a server");
-    // The shell ends by TERM, what it has started does not.
+    // The shell ends on TERM, but its child does not.
     let group = "(trap '' TERM; echo child $(exec sh -c 'echo $PPID'); while :; do sleep 0.05; done) & \
          echo inside $$; wait";
     let running = Beside::start(script(&server.connect_string(), "/group", group));
@@ -106,7 +106,7 @@ fn what_a_program_leaves_in_its_group_is_killed_too() {
 }
 
 #[test]
-fn a_stopped_program_is_ended_too() {
+fn loss_ends_a_stopped_program() {
     let server = Server::start().expect("a server");
     let mut running = Beside::start(script(&server.connect_string(), "/stopped", ORDERLY));
     let inside = running.is_inside();
@@ -117,7 +117,7 @@ fn a_stopped_program_is_ended_too() {
 }
 
 #[test]
-fn nothing_waits_long_for_a_server_that_says_nothing_in_the_end() {
+fn silent_server_does_not_delay_the_exit() {
     for leaves in [true, false] {
         let (client, path) = (client(), fresh_path("silent-end"));
         let proxy = crate::util::shared_proxy();
@@ -149,7 +149,7 @@ fn nothing_waits_long_for_a_server_that_says_nothing_in_the_end() {
 }
 
 #[test]
-fn when_somebody_deletes_the_node_the_program_is_killed() {
+fn deletion_of_the_node_kills_the_program() {
     let path = fresh_path("deleted");
     let mut running = Beside::start(script(&connect_string(), &path, STUBBORN));
     let inside = running.is_inside();
@@ -161,7 +161,7 @@ fn when_somebody_deletes_the_node_the_program_is_killed() {
 }
 
 #[test]
-fn in_a_terminal_loss_is_told_and_the_terminal_taken_back() {
+fn loss_in_a_terminal_is_reported_and_takes_the_terminal_back() {
     let server = Server::start().expect("a server");
     let mut shell = Command::new("sh");
     let zoolock = env!("CARGO_BIN_EXE_zoolock");
@@ -181,7 +181,7 @@ fn in_a_terminal_loss_is_told_and_the_terminal_taken_back() {
 }
 
 #[test]
-fn what_was_stopped_in_a_shell_for_too_long_does_not_go_on() {
+fn program_stopped_beyond_its_lease_does_not_continue() {
     let path = fresh_path("stopped-long");
     let mut shell = shell();
     let zoolock = env!("CARGO_BIN_EXE_zoolock");

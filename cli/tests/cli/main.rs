@@ -1,4 +1,4 @@
-//! The command `zoolock`, run as people run it: real processes, real terminals, a real server.
+//! The command `zoolock` as users run it: with real processes, terminals and servers.
 
 mod asking;
 mod codes;

@@ -1,4 +1,4 @@
-//! A job that is due on many machines at the same time, and shorter than their clocks differ.
+//! A job that is due on many machines at once, and shorter than the difference of their clocks.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -8,14 +8,14 @@ use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 
 use crate::util::{Beside, SOON, Scratch, await_nodes, client, is_gone, lock_of, run};
 
-/// How often the job has run.
+/// The number of runs of the job.
 fn runs(job: &Scratch) -> usize {
     fs::read_to_string(&job.file).unwrap_or_default().lines().count()
 }
 
 #[test]
-fn one_of_ten_machines_runs_a_job_that_takes_no_time() {
-    // The others begin with the first one, or when its job has ended: later than any clock.
+fn one_of_ten_machines_runs_an_instant_job() {
+    // The others start with the first one, or after its job has ended, which is later than any clock.
     for are_late in [false, true, true] {
         let (path, job) = (fresh_path("nightly"), Scratch::new());
         let script = format!("echo ran >> {}", job.name());
@@ -40,7 +40,7 @@ fn one_of_ten_machines_runs_a_job_that_takes_no_time() {
 }
 
 #[test]
-fn the_lock_is_held_on_for_its_time_and_the_code_is_the_programs() {
+fn hold_at_least_keeps_the_lock_and_the_programs_code() {
     let (client, path) = (client(), fresh_path("held-on"));
     let begun = Instant::now();
     let mut held = Beside::start(run(&["-v", "--hold-at-least", "2"], &path, "exit 3"));
@@ -52,7 +52,7 @@ fn the_lock_is_held_on_for_its_time_and_the_code_is_the_programs() {
     assert_eq!(held.code(), Some(3));
     rival.unlock().expect("unlocked");
 
-    // What takes longer is not held on.
+    // A longer job is not followed by a hold.
     let mut longer = Beside::start(run(&["-v", "--hold-at-least", "1ms"], &path, "exit 4"));
     assert_eq!(longer.code(), Some(4));
     let said = longer.said();
@@ -60,7 +60,7 @@ fn the_lock_is_held_on_for_its_time_and_the_code_is_the_programs() {
 }
 
 #[test]
-fn its_time_begins_with_the_grant() {
+fn minimum_hold_begins_with_the_grant() {
     let path = fresh_path("held-on-since");
     let begun = Instant::now();
     let mut held = Beside::start(run(&["--hold-at-least", "1500ms"], &path, "true"));
@@ -71,7 +71,7 @@ fn its_time_begins_with_the_grant() {
 }
 
 #[test]
-fn a_signal_ends_it_early() {
+fn signal_ends_the_minimum_hold_early() {
     let path = fresh_path("held-on-signals");
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
         let options = ["-v", "--hold-at-least", "1h"];
@@ -82,7 +82,7 @@ fn a_signal_ends_it_early() {
         assert_eq!(held.code(), Some(3), "that of the program");
         await_nodes(&path, 0);
     }
-    // One that came while the program ran ends all of it.
+    // A signal during the program ends everything.
     let script = "trap 'exit 5' TERM; echo inside $$; while :; do sleep 0.05; done";
     let mut held = Beside::start(run(&["--hold-at-least", "1h"], &path, script));
     held.is_inside();
@@ -92,7 +92,7 @@ fn a_signal_ends_it_early() {
 }
 
 #[test]
-fn a_loss_ends_it_and_is_told() {
+fn loss_ends_the_minimum_hold_and_is_reported() {
     let path = fresh_path("held-on-lost");
     let mut held = Beside::start(run(&["-v", "--hold-at-least", "1h"], &path, "exit 3"));
     held.says("holding on for ");

@@ -1,4 +1,4 @@
-//! What a service manager is told, by a real socket.
+//! Notifications to a service manager, through a real socket.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -9,7 +9,7 @@ use zoolock_test_support::{fresh_path, shared_probe};
 
 use crate::util::{Beside, SOON, UNTIL_TOLD, await_nodes, client, lock_of, run, zoolock};
 
-/// The other end of NOTIFY_SOCKET.
+/// The receiving end of NOTIFY_SOCKET.
 pub(crate) struct Manager {
     socket: UnixDatagram,
     name: String,
@@ -58,7 +58,7 @@ fn lead(path: &str, script: &str) -> Command {
 }
 
 #[test]
-fn run_says_how_many_are_ahead_that_it_is_ready_and_that_it_ends() {
+fn run_notifies_its_position_readiness_and_end() {
     for manager in [Manager::with_file(), Manager::without_file()] {
         let (client, path) = (client(), fresh_path("notify-run"));
         let lock = lock_of(&client, &path).acquire().expect("locked");
@@ -81,7 +81,7 @@ fn run_says_how_many_are_ahead_that_it_is_ready_and_that_it_ends() {
 }
 
 #[test]
-fn what_ends_before_it_holds_was_never_ready() {
+fn waiter_that_ends_never_reports_readiness() {
     let (manager, path) = (Manager::with_file(), fresh_path("notify-waits"));
     let _lock = lock_of(&client(), &path).acquire().expect("locked");
     let mut waiting = manager.start(run(&[], &path, "true"));
@@ -92,7 +92,7 @@ fn what_ends_before_it_holds_was_never_ready() {
 }
 
 #[test]
-fn lead_is_ready_when_it_contends_and_says_who_leads() {
+fn lead_is_ready_when_it_contends_and_names_the_leader() {
     let (manager, path) = (Manager::with_file(), fresh_path("notify-lead"));
     let lock = lock_of(&client(), &path).acquire().expect("locked");
     let mut leader = manager.start(lead(&path, UNTIL_TOLD));
@@ -113,14 +113,14 @@ fn lead_is_ready_when_it_contends_and_says_who_leads() {
 }
 
 #[test]
-fn a_manager_that_is_not_there_or_does_not_listen_changes_nothing() {
+fn absent_or_deaf_manager_changes_nothing() {
     let path = fresh_path("notify-nobody");
     for socket in ["", "/no/such/socket", "@no such socket", "vsock:2:1234", "nonsense"] {
         let mut command = run(&[], &path, "exit 3");
         command.env("NOTIFY_SOCKET", socket);
         assert_eq!(Beside::start(command).code(), Some(3), "{socket:?}");
     }
-    // As many as it takes until no more is taken.
+    // Messages until the socket accepts no more.
     let (manager, full) = (Manager::with_file(), UnixDatagram::unbound().expect("a socket"));
     full.set_nonblocking(true).expect("set");
     while full.send_to(b"STATUS=full", &manager.name).is_ok() {}

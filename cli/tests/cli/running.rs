@@ -1,4 +1,4 @@
-//! While the program runs: signals, the terminal, its environment, and one lock inside another.
+//! While the program runs: signals, the terminal, its environment, and nested locks.
 
 use std::process::Command;
 
@@ -10,14 +10,14 @@ use crate::util::{
     send, shell, zoolock,
 };
 
-/// Says when it is there, and which signals come. It ends by TERM.
+/// Reports its start and its signals, and ends on TERM.
 const LISTENS: &str = "
     for signal in INT HUP QUIT USR1 USR2; do trap \"echo caught $signal\" $signal; done
     trap 'echo caught TERM; exit 7' TERM
     echo inside $$
     while :; do sleep 0.05; done";
 
-/// One around another, with what that is to run still to come.
+/// A run inside a run, whose program the caller appends.
 fn zoolock_inside(outer: &str, inner: &str) -> Command {
     let mut command = zoolock(&[]);
     command.args(RUN.split(' ')).args([outer, zoolock_program()]);
@@ -30,7 +30,7 @@ fn zoolock_program() -> &'static str {
 }
 
 #[test]
-fn signals_are_handed_on_and_the_lock_is_held_until_the_program_ends() {
+fn run_forwards_signals_and_holds_until_the_program_ends() {
     let path = fresh_path("handed-on");
     let mut running = Beside::start(run(&[], &path, LISTENS));
     let inside = running.is_inside();
@@ -47,7 +47,7 @@ fn signals_are_handed_on_and_the_lock_is_held_until_the_program_ends() {
 }
 
 #[test]
-fn ctrl_c_is_the_programs_business() {
+fn ctrl_c_goes_to_the_program() {
     let path = fresh_path("ctrl-c-running");
     let mut running = in_terminal(run(&[], &path, LISTENS));
     running.exp_string("inside").expect("it runs");
@@ -69,7 +69,7 @@ fn ctrl_c_is_the_programs_business() {
 }
 
 #[test]
-fn the_program_reads_from_the_terminal_and_whoever_comes_after_it_too() {
+fn terminal_serves_the_program_and_then_the_shell() {
     let path = fresh_path("terminal");
     let mut reading = in_terminal(run(&[], &path, "read line; echo \"it read $line\""));
     reading.send_line("hello").expect("sent");
@@ -88,7 +88,7 @@ fn the_program_reads_from_the_terminal_and_whoever_comes_after_it_too() {
 }
 
 #[test]
-fn in_a_pipeline_the_program_may_ask_the_terminal() {
+fn program_in_a_pipeline_may_read_the_terminal() {
     let path = fresh_path("pipeline");
     let mut script = Command::new("bash");
     let program = "read line </dev/tty; echo \"it read $line\"";
@@ -102,7 +102,7 @@ fn in_a_pipeline_the_program_may_ask_the_terminal() {
 }
 
 #[test]
-fn ctrl_z_stops_it_in_a_shell_and_fg_goes_on() {
+fn ctrl_z_stops_run_in_a_shell_and_fg_continues_it() {
     let path = fresh_path("ctrl-z");
     let mut shell = shell();
     let program = "while read line; do echo \"read:$line\"; done; exit 3";
@@ -122,13 +122,13 @@ fn ctrl_z_stops_it_in_a_shell_and_fg_goes_on() {
     shell.send_line("echo code:$?").expect("sent");
     shell.exp_string("code:3").expect("its own code");
     await_nodes(&path, 0);
-    // An interactive shell does not end by a signal.
+    // An interactive shell ignores ending signals.
     shell.send_line("exit 0").expect("sent");
     assert_eq!(code_of(&shell), 0);
 }
 
 #[test]
-fn the_program_knows_its_lock() {
+fn program_knows_its_lock() {
     let path = fresh_path("environment");
     let script = format!(
         "echo path $ZOOLOCK_PATH; echo token $ZOOLOCK_TOKEN; echo node $ZOOLOCK_NODE; {UNTIL_TOLD}"
@@ -152,7 +152,7 @@ fn the_program_knows_its_lock() {
 }
 
 #[test]
-fn one_inside_another_holds_both_and_hands_on_what_comes() {
+fn nested_run_holds_both_locks_and_forwards_signals() {
     let (outer, inner) = (fresh_path("outer"), fresh_path("inner"));
     let mut command = zoolock_inside(&outer, &inner);
     command.args(["sh", "-c", LISTENS]);
@@ -171,7 +171,7 @@ fn one_inside_another_holds_both_and_hands_on_what_comes() {
 }
 
 #[test]
-fn one_inside_another_shares_the_terminal() {
+fn nested_run_shares_the_terminal() {
     let (outer, inner) = (fresh_path("outer-terminal"), fresh_path("inner-terminal"));
     let mut command = zoolock_inside(&outer, &inner);
     command.args(["sh", "-c", "read line; echo \"it read $line\"; sleep 1000"]);
@@ -185,36 +185,28 @@ fn one_inside_another_shares_the_terminal() {
 }
 
 #[test]
-fn when_it_is_killed_the_program_is_too() {
-    let path = fresh_path("sigkill");
-    // TERM would do nothing to it.
-    let script = "trap '' TERM INT HUP; echo inside $$; while :; do sleep 0.05; done";
-    let mut running = Beside::start(run(&[], &path, script));
-    let inside = running.is_inside();
-    running.signal(Signal::SIGKILL);
-    println!("the program is gone after {:?}", await_gone(inside));
-    assert_eq!(running.code(), None);
+fn program_and_its_children_die_when_zoolock_is_killed() {
+    // TERM would have no effect on either.
+    for (key, script) in [
+        ("inside ", "trap '' TERM INT HUP; echo inside $$; while :; do sleep 0.05; done"),
+        ("child ", "sh -c 'trap \"\" TERM; echo child $$; while :; do sleep 0.05; done' & wait"),
+    ] {
+        let mut running = Beside::start(run(&[], &fresh_path("sigkill"), script));
+        let process = running.says(key).parse().expect("a process");
+        running.signal(Signal::SIGKILL);
+        println!("{key}is gone after {:?}", await_gone(process));
+        assert_eq!(running.code(), None);
+    }
 }
 
 #[test]
-fn when_it_is_killed_what_the_program_has_started_is_too() {
-    let path = fresh_path("sigkill-group");
-    let script = "sh -c 'trap \"\" TERM; echo child $$; while :; do sleep 0.05; done' & wait";
-    let mut running = Beside::start(run(&[], &path, script));
-    let child = running.says("child ").parse().expect("a process");
-    running.signal(Signal::SIGKILL);
-    println!("it is gone after {:?}", await_gone(child));
-    assert_eq!(running.code(), None);
-}
-
-#[test]
-fn when_its_guard_is_killed_with_it_the_program_dies_still() {
+fn program_dies_when_zoolock_and_its_guard_are_killed() {
     let path = fresh_path("sigkill-both");
     let script = "trap '' TERM INT HUP; echo inside $$; while :; do sleep 0.05; done";
     let mut running = Beside::start(run(&[], &path, script));
     let inside = running.is_inside();
     let guard = guard_of(running.id());
-    // Neither can do anything while the other one is gone.
+    // Neither can act while the other is gone.
     running.stop();
     send(guard, Signal::SIGSTOP);
     running.signal(Signal::SIGKILL);
@@ -224,12 +216,12 @@ fn when_its_guard_is_killed_with_it_the_program_dies_still() {
 }
 
 #[test]
-fn whoever_kills_by_name_leaves_the_guard_to_its_work() {
+fn kill_by_name_spares_the_guard() {
     let path = fresh_path("sigkill-name");
     let script = "sh -c 'echo child $$; while :; do sleep 0.05; done' & wait";
     let running = Beside::start(run(&[], &path, script));
     let child = running.says("child ").parse().expect("a process");
-    // As `pkill -9 -f zoolock` and `killall -9 zoolock` find them.
+    // The processes that `pkill -9 -f zoolock` and `killall -9 zoolock` find.
     let named: Vec<_> = [running.id(), guard_of(running.id())]
         .into_iter()
         .filter(|process| {

@@ -1,4 +1,4 @@
-//! Credentials: where they come from, and whom they are kept from.
+//! Credentials: their sources, and the processes that must not get them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -37,12 +37,12 @@ fn credentials_come_from_the_environment() {
     assert_eq!(holding.code(), Some(0));
 }
 
-/// The program, what it starts, and what that starts when the program has ended.
+/// The program, its child, and a grandchild after the program's end.
 const TELLS: &str = "echo auth ${ZOOKEEPER_AUTH-none}; sh -c 'echo child ${ZOOKEEPER_AUTH-none}'; \
      timeout 1000 sh -c 'echo apart ${ZOOKEEPER_AUTH-none}'; echo inside $$; cat > /dev/null";
 
 #[test]
-fn credentials_are_kept_from_the_program_unless_it_is_to_have_them() {
+fn program_gets_no_credentials_unless_told() {
     for (options, told) in [(&[][..], "none"), (&["--keep-auth"], ANN)] {
         let path = fresh_path("kept-from");
         let mut running = Beside::start(with(ANN, run(options, &path, TELLS)));
@@ -50,7 +50,7 @@ fn credentials_are_kept_from_the_program_unless_it_is_to_have_them() {
             assert_eq!(running.says(who), told, "{who}{options:?}");
         }
         running.is_inside();
-        // The one that watches over it needs none.
+        // The guard needs none.
         let guard = guard_of(running.id());
         let environment = fs::read(format!("/proc/{guard}/environ")).expect("its environment");
         let environment = String::from_utf8_lossy(&environment);
@@ -62,7 +62,7 @@ fn credentials_are_kept_from_the_program_unless_it_is_to_have_them() {
 }
 
 #[test]
-fn one_inside_another_has_the_credentials_if_it_is_told_so() {
+fn nested_run_gets_the_credentials_if_told() {
     let (outer, inner) = (fresh_path("outer-auth"), fresh_path("inner-auth"));
     let mut owner = Beside::start(with(ANN, run(&[], &inner, "true")));
     assert_eq!(owner.code(), Some(0), "it has made what only ann may use");
@@ -79,7 +79,7 @@ fn one_inside_another_has_the_credentials_if_it_is_told_so() {
 }
 
 #[test]
-fn it_comes_by_sasl_and_tls_and_says_nothing_secret() {
+fn command_connects_by_sasl_and_tls_and_prints_no_secret() {
     let secured = Secured::start();
     let (hosts, path) = (secured.hosts(), fresh_path("secured"));
     let file = |name| secured.file(name).into_os_string().into_string().expect("a plain name");
@@ -102,7 +102,7 @@ fn it_comes_by_sasl_and_tls_and_says_nothing_secret() {
     let mut all = fs::read_to_string(format!("/proc/{}/cmdline", holding.id())).expect("a process");
     for (auth, hosts, arguments, wanted) in [
         (&*bob, &*hosts, &["run", "-n", "-E", "9"][..], 9),
-        // By the certificate.
+        // The certificate gives access.
         (&ann, &hosts, &["list"], 0),
         (&format!("sasl:bob:{ANNS}"), &hosts, &["list"], 77),
         ("sasl:bob", &hosts, &["list"], 64),
@@ -122,7 +122,7 @@ fn it_comes_by_sasl_and_tls_and_says_nothing_secret() {
         assert_eq!(other.code(), Some(wanted), "{arguments:?}");
         all += &other.said().join("\n");
     }
-    // Without any of the options there is plain TCP.
+    // Without any of these options the connection is plain TCP.
     let mut plain = zoolock_at(&hosts, &["list", &path]);
     plain.env("ZOOKEEPER_AUTH", &bob);
     assert_eq!(Beside::start(plain).code(), Some(69));

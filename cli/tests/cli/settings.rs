@@ -1,4 +1,4 @@
-//! What options, the environment and files say, and what is wrong with it.
+//! Settings from options, the environment and files, and their errors.
 
 use std::fs;
 use std::process::Command;
@@ -7,7 +7,7 @@ use zoolock_test_support::{connect_string, fresh_path, shared_probe};
 
 use crate::util::{Beside, Scratch, UNTIL_TOLD, await_nodes, client, run, zoolock, zoolock_at};
 
-/// How it ends, and what it says on its standard error.
+/// The exit code and standard error of a command.
 #[track_caller]
 fn fails(mut command: Command) -> (Option<i32>, String) {
     let ended = command.output().expect("it ends");
@@ -17,7 +17,7 @@ fn fails(mut command: Command) -> (Option<i32>, String) {
 }
 
 #[test]
-fn an_error_names_the_option_that_was_typed_or_else_the_variable() {
+fn error_names_the_typed_option_or_the_variable() {
     let file = Scratch::new();
     fs::write(&file.file, "conect = 'a'\n").expect("written");
     for (option, value, part) in [
@@ -44,7 +44,7 @@ fn an_error_names_the_option_that_was_typed_or_else_the_variable() {
     assert!(errors.starts_with("zoolock: invalid ZOOKEEPER_CONFIG: there is no"), "{errors}");
 }
 
-/// `zoolock` where `/etc` has this file and nothing else. None where that is not allowed.
+/// `zoolock` where `/etc` has only this file. Returns `None` where that is not allowed.
 fn with_etc(file: &Scratch, arguments: &[&str]) -> Option<Command> {
     let mut unshare = Command::new("unshare");
     let prepare = "mount -t tmpfs none /etc && cp \"$0\" /etc/zoolock.toml && exec \"$@\"";
@@ -64,7 +64,7 @@ fn with_etc(file: &Scratch, arguments: &[&str]) -> Option<Command> {
 }
 
 #[test]
-fn etc_has_the_settings_that_nothing_else_says() {
+fn settings_in_etc_are_the_defaults() {
     let (file, path) = (Scratch::new(), fresh_path("etc"));
     fs::write(&file.file, format!("connect = '{}'\n", connect_string())).expect("written");
     let command = |arguments: &[&str]| {
@@ -87,7 +87,7 @@ fn etc_has_the_settings_that_nothing_else_says() {
 }
 
 #[test]
-fn its_nodes_say_who_it_is_told_to_be() {
+fn nodes_carry_the_chosen_identity() {
     for part in ["run", "lead"] {
         let (path, who) = (fresh_path("identity"), "billing, 7/é");
         let arguments = [part, "--identity", who, &path, "sh", "-c", UNTIL_TOLD];
@@ -99,7 +99,7 @@ fn its_nodes_say_who_it_is_told_to_be() {
 }
 
 #[test]
-fn a_time_may_have_a_unit() {
+fn duration_may_have_a_unit() {
     let path = fresh_path("units");
     for time in ["60", "1.5", "60s", "60000ms", "1m", "0.5h", " 60 s"] {
         let mut one = Beside::start(run(&["-w", time], &path, "true"));
@@ -121,7 +121,7 @@ fn a_time_may_have_a_unit() {
 }
 
 #[test]
-fn a_chroot_with_a_typing_error_is_not_made() {
+fn mistyped_chroot_is_not_created() {
     let (probe, chroot) = (shared_probe().expect("probe"), fresh_path("chroot"));
     let hosts = format!("{}{chroot}", connect_string());
     for arguments in [

@@ -1,4 +1,4 @@
-//! When nobody reads what it says: a pipe is full, a terminal or a pager stopped. Nothing waits for that.
+//! Unread output: a full pipe, a stopped terminal, a stopped pager. The command never waits for these.
 
 use std::fs::File;
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
@@ -18,24 +18,24 @@ use crate::util::{
     once_connected, run, zoolock,
 };
 
-/// A pipe that takes nothing more. Nobody reads from it while its reader is kept.
+/// A full pipe. Nobody reads from it while the reader is kept.
 fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, mut writer) = pipe().expect("a pipe");
     ioctl_fionbio(&writer, true).expect("set");
     while writer.write(&[b'x'; 1]).is_ok() {}
-    // Whoever has it next waits, as usual.
+    // Its next user blocks on writes, as usual.
     ioctl_fionbio(&writer, false).expect("set");
     (reader, writer)
 }
 
-/// With a standard error that is full, as long as the reader is kept.
+/// Starts a command whose standard error is full while the reader is kept.
 fn unheard(command: Command) -> (Beside, PipeReader) {
     let (reader, writer) = full_pipe();
     (Beside::spawn(&command, Stdio::piped(), writer.into()), reader)
 }
 
 #[test]
-fn an_unheard_waiter_takes_the_lock_runs_its_program_and_lets_the_next_one_in() {
+fn waiter_with_a_full_stderr_runs_its_program_and_releases() {
     let path = fresh_path("unheard");
     let lock = lock_of(&client(), &path).acquire().expect("locked");
     let (mut first, _reader) = unheard(run(&["-v"], &path, UNTIL_TOLD));
@@ -56,7 +56,7 @@ fn an_unheard_waiter_takes_the_lock_runs_its_program_and_lets_the_next_one_in() 
 }
 
 #[test]
-fn an_unheard_first_in_line_takes_the_lock_too() {
+fn first_waiter_with_a_full_stderr_takes_the_lock() {
     let path = fresh_path("unheard-first");
     let (mut first, _reader) = unheard(run(&["-v"], &path, UNTIL_TOLD));
     first.is_inside();
@@ -67,15 +67,15 @@ fn an_unheard_first_in_line_takes_the_lock_too() {
 }
 
 #[test]
-fn a_request_that_nobody_is_told_of_does_not_kill_the_program() {
+fn revocation_with_a_full_stderr_does_not_kill_the_program() {
     let (client, path) = (client(), fresh_path("unheard-revoke"));
-    // The shell itself would say there that a signal has ended a `sleep`.
+    // The shell itself would print there that a signal has ended a `sleep`.
     let script = "exec 2>&-; trap 'echo caught USR1' USR1; trap 'echo caught TERM; exit 7' TERM; \
          echo inside $$; while :; do sleep 0.05; done";
     let (mut running, _reader) = unheard(run(&["-v"], &path, script));
     running.is_inside();
     let holder = client.contenders(&path).expect("contenders").remove(0);
-    // Whoever hands signals on does what else keeps the program running.
+    // The process that forwards signals also keeps the program alive.
     for _ in 0..20 {
         client.revoke(&holder).expect("asked");
         running.signal(Signal::SIGUSR1);
@@ -90,7 +90,7 @@ fn a_request_that_nobody_is_told_of_does_not_kill_the_program() {
 }
 
 #[test]
-fn an_unheard_waiter_ends_by_its_deadline_and_by_signals() {
+fn waiter_with_a_full_stderr_ends_by_deadline_and_signals() {
     let path = fresh_path("unheard-waits");
     let _lock = lock_of(&client(), &path).acquire().expect("locked");
     let (mut told, _reader) = unheard(run(&["-v"], &path, "true"));
@@ -109,13 +109,13 @@ fn an_unheard_waiter_ends_by_its_deadline_and_by_signals() {
 }
 
 #[test]
-fn errors_that_nobody_reads_keep_nothing_from_ending() {
+fn unread_errors_do_not_delay_the_exit() {
     let path = fresh_path("unheard-errors");
     for (arguments, wanted) in [
         (&["run", "not/absolute", "true"][..], 64),
         (&["run", "--no-such-option"], 64),
         (&["revoke", &path], 1),
-        // Another process says this one.
+        // Another process prints this.
         (&["run", &path, "no-such-program-anywhere"], 127),
     ] {
         let begun = Instant::now();
@@ -127,7 +127,7 @@ fn errors_that_nobody_reads_keep_nothing_from_ending() {
 }
 
 #[test]
-fn a_stopped_terminal_keeps_nobody_waiting() {
+fn stopped_terminal_delays_nobody() {
     let (path, scratch) = (fresh_path("stopped-terminal"), Scratch::new());
     let lock = lock_of(&client(), &path).acquire().expect("locked");
     let script = format!("echo inside > {}", scratch.name());
@@ -140,7 +140,7 @@ fn a_stopped_terminal_keeps_nobody_waiting() {
     let mut waiting = in_terminal(command);
     let (_, terminal) = waiting.exp_regex("/dev/[a-z0-9/]+").expect("its terminal");
     waiting.exp_string("2nd, held by").expect("it waits");
-    // What Ctrl-S does.
+    // The effect of Ctrl-S.
     let mut open = File::options();
     let terminal = open.write(true).custom_flags(OFlag::O_NOCTTY.bits()).open(terminal);
     let terminal = terminal.expect("opened");
@@ -155,7 +155,7 @@ fn a_stopped_terminal_keeps_nobody_waiting() {
 }
 
 #[test]
-fn what_shows_a_lock_to_a_stopped_pager_is_ended_by_signals() {
+fn signals_end_list_and_watch_behind_a_stopped_pager() {
     let path = fresh_path("pager");
     let probe = shared_probe().expect("probe");
     drop(lock_of(&client(), &path).acquire().expect("made"));
@@ -166,7 +166,7 @@ fn what_shows_a_lock_to_a_stopped_pager_is_ended_by_signals() {
         for signal in [Signal::SIGTERM, Signal::SIGINT] {
             let (mut reader, writer) = full_pipe();
             let full = ioctl_fionread(&reader).expect("its length");
-            // Room for a part of what it writes.
+            // Room for a part of its output.
             reader.read_exact(&mut [0; 4096]).expect("read");
             let mut stuck = Beside::spawn(&zoolock(arguments), writer.into(), Stdio::piped());
             wait_until("it writes", SOON, || ioctl_fionread(&reader).is_ok_and(|now| now == full));

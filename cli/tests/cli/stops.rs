@@ -1,4 +1,4 @@
-//! What is stopped: by Ctrl-Z in shells of all kinds, or by somebody who stops zoolock alone.
+//! Stopped processes: by Ctrl-Z in shells of all kinds, or by a stop of zoolock alone.
 
 use nix::sys::signal::Signal;
 use rexpect::session::PtySession;
@@ -9,21 +9,21 @@ use crate::util::{
     run, shell,
 };
 
-/// Says where it is, and which lines it reads.
+/// Reports its start, and the lines that it reads.
 const READS: &str = "echo inside $$; while read line; do echo \"read:$line\"; done";
-/// Says where it is and reads nothing. It starts no process: dash uses vfork, and when Ctrl-Z stops the child before its
-/// exec, dash itself waits for that exec and does not stop.
+/// Reports its start and reads nothing. It starts no process: dash uses vfork, and a child that Ctrl-Z stops
+/// before its exec keeps dash itself from stopping.
 const ENDLESS: &str = "echo inside $$; exec sleep 1000";
 
-/// The process that says `inside`.
+/// Waits for the program, and returns its process id.
 fn inside(terminal: &mut PtySession) -> u32 {
-    // What is typed is seen, too, but with a dollar there.
+    // The terminal also echoes the command, but with a dollar there.
     let (_, said) = terminal.exp_regex("inside [0-9]+").expect("it runs");
     said["inside ".len()..].parse().expect("a process")
 }
 
 #[test]
-fn when_zoolock_alone_is_stopped_nothing_of_its_program_runs_beside_the_next_one() {
+fn program_of_a_stopped_zoolock_never_runs_beside_the_next() {
     let path = fresh_path("stopped-alone");
     // Both would survive TERM.
     let script = "trap '' TERM; echo inside $$; \
@@ -43,7 +43,7 @@ fn when_zoolock_alone_is_stopped_nothing_of_its_program_runs_beside_the_next_one
 }
 
 #[test]
-fn ctrl_z_stops_a_program_that_has_its_input_from_elsewhere() {
+fn ctrl_z_stops_a_program_with_redirected_input() {
     let path = fresh_path("ctrl-z-pipe");
     let mut shell = shell();
     let zoolock = env!("CARGO_BIN_EXE_zoolock");
@@ -55,7 +55,7 @@ fn ctrl_z_stops_a_program_that_has_its_input_from_elsewhere() {
 }
 
 #[test]
-fn ctrl_z_stops_a_program_that_was_fetched_from_the_background() {
+fn ctrl_z_stops_a_program_brought_to_the_foreground() {
     let path = fresh_path("ctrl-z-fg");
     let mut shell = shell();
     let zoolock = env!("CARGO_BIN_EXE_zoolock");
@@ -64,16 +64,16 @@ fn ctrl_z_stops_a_program_that_was_fetched_from_the_background() {
     let program = inside(&mut shell);
     shell.send_line("fg").expect("sent");
     shell.exp_string("zoolock run").expect("it is fetched");
-    // Which the shell says first.
+    // The shell does this first.
     wait_until("the shell has given its terminal away", SOON, || !is_of_the_shell(program));
     stop_and_go_on(&mut shell, program);
     await_nodes(&path, 0);
 }
 
-/// Does the shell itself have the terminal of what was started there?
+/// Whether the shell itself is in the foreground of the process's terminal.
 fn is_of_the_shell(process: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("a process");
-    // State, parent, group, session, terminal, and the group in its foreground. The shell leads the session.
+    // Fields: state, parent, group, session, terminal, and its foreground group. The shell leads the session.
     let mut fields = stat.rsplit_once(") ").expect("its state").1.split(' ');
     let (session, foreground) = (fields.nth(3), fields.nth(1));
     session == foreground
@@ -96,9 +96,9 @@ fn stop_and_go_on(shell: &mut PtySession, program: u32) {
 }
 
 #[test]
-fn ctrl_z_does_nothing_where_no_shell_would_let_it_go_on() {
+fn ctrl_z_does_nothing_without_a_shell() {
     let path = fresh_path("ctrl-z-orphan");
-    // Without a shell above it, as with `ssh -t` or in a container.
+    // No shell is above it, as with `ssh -t` or in a container.
     let mut running = in_terminal(run(&[], &path, READS));
     inside(&mut running);
     running.send_control('z').expect("sent");
@@ -109,7 +109,7 @@ fn ctrl_z_does_nothing_where_no_shell_would_let_it_go_on() {
 }
 
 #[test]
-fn what_waits_can_be_stopped_and_goes_on() {
+fn waiter_can_be_stopped_and_continued() {
     let (client, path) = (client(), fresh_path("ctrl-z-waiting"));
     let lock = lock_of(&client, &path);
     lock.lock().expect("locked");

@@ -1,4 +1,4 @@
-//! The unit for systemd that the package has, as far as it can be tried without systemd.
+//! The packaged systemd unit, as far as it can be tested without systemd.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use crate::util::UNTIL_TOLD;
 
 const UNIT: &str = include_str!("../../systemd/zoolock-lead@.service");
 
-/// What the unit says of this.
+/// The unit's value for this name.
 #[track_caller]
 fn says(name: &str) -> &'static str {
     let mut lines = UNIT.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
@@ -18,13 +18,13 @@ fn says(name: &str) -> &'static str {
 }
 
 #[test]
-fn what_the_unit_starts_leads_tells_systemd_and_ends_as_it_should() {
+fn unit_starts_a_leader_that_notifies_systemd_and_ends() {
     let (manager, path) = (Manager::with_file(), fresh_path("unit"));
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("program");
     std::fs::write(&program, UNTIL_TOLD).expect("written");
     let start = says("ExecStart").replacen("/usr/bin/zoolock", env!("CARGO_BIN_EXE_zoolock"), 1);
-    // A shell takes these variables apart as systemd does.
+    // A shell splits these variables as systemd does.
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("exec {start}")]).env("ZOOKEEPER_CONNECT", connect_string());
     shell.env("LOCK", says("Environment").replace("LOCK=", "").replace("/services/%i", &path));

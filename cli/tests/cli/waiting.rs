@@ -1,4 +1,4 @@
-//! While the lock is waited for: the place in the queue, and leaving it.
+//! Waits for the lock: the position in the queue, and ways to leave it.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::util::{
     zoolock_at,
 };
 
-/// Far below the session timeout of 10 s, by which the servers would remove a node by themselves.
+/// Far below the session timeout of 10 s, after which the servers would delete the node.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
 fn host() -> String {
@@ -19,7 +19,7 @@ fn host() -> String {
 }
 
 #[test]
-fn the_place_moves_as_the_queue_does_on_one_line_of_a_terminal() {
+fn terminal_shows_the_moving_position_on_one_line() {
     let path = fresh_path("place");
     let mut first = Beside::start(run(&[], &path, UNTIL_TOLD));
     first.is_inside();
@@ -28,7 +28,7 @@ fn the_place_moves_as_the_queue_does_on_one_line_of_a_terminal() {
     let mut third = in_terminal(run(&["-v"], &path, "echo inside"));
     let place = format!("{path}: 3rd, held by {}/{} for", host(), first.id());
     third.exp_string(&place).expect(&place);
-    // Looked at again, as the seconds go.
+    // The position is shown again as the seconds pass.
     let again = third.exp_string(&place).expect(&place);
     println!("between: {again:?}");
     assert!(again.contains("\r\x1b[K") && !again.contains('\n'), "{again:?}");
@@ -44,7 +44,7 @@ fn the_place_moves_as_the_queue_does_on_one_line_of_a_terminal() {
 }
 
 #[test]
-fn without_a_terminal_there_is_a_line_for_each_change() {
+fn pipe_gets_one_line_for_each_change_of_position() {
     let path = fresh_path("place-lines");
     let mut first = Beside::start(run(&[], &path, UNTIL_TOLD));
     first.is_inside();
@@ -63,7 +63,7 @@ fn without_a_terminal_there_is_a_line_for_each_change() {
 }
 
 #[test]
-fn an_outage_is_told_to_whoever_waits_and_whoever_holds() {
+fn waiter_and_holder_report_an_outage() {
     let server = Server::builder().property("maxSessionTimeout", "60000");
     let server = server.start().expect("a server");
     let proxy = FaultProxy::start(server.address()).expect("proxy");
@@ -72,7 +72,7 @@ fn an_outage_is_told_to_whoever_waits_and_whoever_holds() {
         command.args([timeout, "/outage", "sh", "-c", UNTIL_TOLD]);
         Beside::start(command)
     };
-    // The one that holds keeps its session.
+    // The holder keeps its session.
     let mut holding = run("60");
     holding.is_inside();
     let waiting = run("10");
@@ -90,7 +90,7 @@ fn an_outage_is_told_to_whoever_waits_and_whoever_holds() {
 }
 
 #[test]
-fn a_semaphore_says_when_it_is_next_and_all_permits_are_taken() {
+fn semaphore_waiter_reports_that_it_is_next() {
     let path = fresh_path("place-permits");
     let mut first = Beside::start(run(&["--semaphore=1"], &path, UNTIL_TOLD));
     first.is_inside();
@@ -126,7 +126,7 @@ fn ctrl_c_leaves_the_queue_at_once() {
 }
 
 #[test]
-fn any_of_the_signals_ends_waiting() {
+fn every_ending_signal_ends_the_wait() {
     let (client, path) = (client(), fresh_path("signals"));
     let lock = lock_of(&client, &path);
     lock.lock().expect("locked");
@@ -145,14 +145,14 @@ fn any_of_the_signals_ends_waiting() {
 }
 
 #[test]
-fn signals_that_come_in_twos_leave_nothing_in_the_queue() {
+fn two_signals_at_once_leave_nothing_in_the_queue() {
     let (client, path) = (client(), fresh_path("in-twos"));
     let lock = lock_of(&client, &path);
     lock.lock().expect("locked");
     for _ in 0..5 {
         let mut waiting = Beside::start(run(&[], &path, "echo not to be seen"));
         await_nodes(&path, 2);
-        // All are there when it goes on, as with timeout(1).
+        // All signals are pending when it continues, as with timeout(1).
         waiting.stop();
         for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGCONT] {
             waiting.signal(signal);
@@ -166,13 +166,13 @@ fn signals_that_come_in_twos_leave_nothing_in_the_queue() {
 }
 
 #[test]
-fn a_program_is_not_started_after_a_signal_even_if_the_lock_came_first() {
+fn program_does_not_start_after_a_signal() {
     let (client, path) = (client(), fresh_path("late"));
     let lock = lock_of(&client, &path);
     lock.lock().expect("locked");
     let mut waiting = Beside::start(run(&[], &path, "echo not to be seen"));
     await_nodes(&path, 2);
-    // Both are there when it goes on.
+    // Both are pending when it continues.
     waiting.stop();
     lock.unlock().expect("unlocked");
     waiting.signal(Signal::SIGTERM);
@@ -183,8 +183,8 @@ fn a_program_is_not_started_after_a_signal_even_if_the_lock_came_first() {
 }
 
 #[test]
-fn a_signal_while_connecting_ends_it_too() {
-    // It accepts, and says nothing.
+fn signal_during_the_connect_ends_the_command() {
+    // It accepts connections and stays silent.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let hosts = silent.local_addr().expect("bound").to_string();
     let arguments = ["run", "--session-timeout", "60", "/path", "true"];
@@ -198,7 +198,7 @@ fn a_signal_while_connecting_ends_it_too() {
 }
 
 #[test]
-fn what_is_to_be_ignored_is_ignored_as_under_nohup() {
+fn ignored_signals_stay_ignored_as_under_nohup() {
     let (client, path) = (client(), fresh_path("nohup"));
     let lock = lock_of(&client, &path);
     lock.lock().expect("locked");

@@ -116,7 +116,7 @@ fn smoke() {
 }
 
 #[test]
-fn try_enter_is_refused_while_somebody_is_in_or_between_the_levels() {
+fn try_enter_is_refused_while_a_thread_is_inside_or_entering() {
     let fixture = Fixture::new(Owner::Object);
     let refused = || elsewhere(|| fixture.local.try_enter().is_none());
     let turn = fixture.first();
@@ -132,7 +132,7 @@ fn try_enter_is_refused_while_somebody_is_in_or_between_the_levels() {
 }
 
 #[test]
-fn an_owner_enters_again_and_leaves_as_often() {
+fn owner_leaves_as_often_as_it_entered() {
     let fixture = Fixture::new(Owner::Thread);
     fixture.first().keep(7);
     for depth in 2..=3 {
@@ -153,7 +153,7 @@ fn an_owner_enters_again_and_leaves_as_often() {
 }
 
 #[test]
-fn a_hold_of_the_object_is_not_entered_twice() {
+fn hold_of_the_object_is_not_entered_twice() {
     let fixture = Fixture::new(Owner::Object);
     fixture.first().keep(7);
     assert!(fixture.local.try_enter().is_none());
@@ -184,7 +184,7 @@ fn any_thread_sees_and_ends_a_hold_of_the_object() {
 }
 
 #[test]
-fn a_thread_that_ended_while_it_held_lets_nobody_in() {
+fn thread_that_ended_with_a_hold_lets_nobody_in() {
     let fixture = Fixture::new(Owner::Thread);
     elsewhere(|| fixture.first().keep(7));
     for _ in 0..20 {
@@ -193,7 +193,7 @@ fn a_thread_that_ended_while_it_held_lets_nobody_in() {
 }
 
 #[test]
-fn a_stale_guard_ends_nothing() {
+fn stale_guard_ends_nothing() {
     let fixture = Fixture::new(Owner::Object);
     assert_eq!(fixture.local.exit(None).err(), Some(Refused::NotHeld));
     fixture.first().keep(7);
@@ -210,7 +210,7 @@ fn a_stale_guard_ends_nothing() {
 }
 
 #[test]
-fn a_turn_dropped_or_unwound_gives_the_first_level_back() {
+fn dropped_or_unwound_turn_frees_the_first_level() {
     let fixture = Fixture::new(Owner::Thread);
     drop(fixture.first());
     fixture.assert_free();
@@ -226,7 +226,7 @@ fn a_turn_dropped_or_unwound_gives_the_first_level_back() {
 }
 
 #[test]
-fn the_end_of_the_object_takes_out_what_is_held() {
+fn end_of_the_object_returns_its_hold() {
     let mut fixture = Fixture::new(Owner::Thread);
     assert_eq!(fixture.local.take_hold(), None);
     elsewhere(|| fixture.first().keep(7));
@@ -260,7 +260,7 @@ fn fifo() {
 }
 
 #[test]
-fn nobody_slips_in_before_a_waiter_that_was_handed_the_turn() {
+fn handed_over_turn_lets_no_other_thread_in() {
     let fixture = Fixture::new(Owner::Thread);
     let (entered, leave) = (Barrier::new(2), Barrier::new(2));
     thread::scope(|scope| {
@@ -301,7 +301,7 @@ fn times_out() {
 }
 
 #[test]
-fn a_waiter_that_gives_up_in_the_middle_keeps_the_others_in_order() {
+fn waiter_that_gives_up_keeps_the_others_in_order() {
     let fixture = Fixture::new(Owner::Thread);
     let order = Mutex::new(Vec::new());
     thread::scope(|scope| {
@@ -328,7 +328,7 @@ fn a_waiter_that_gives_up_in_the_middle_keeps_the_others_in_order() {
 }
 
 #[test]
-fn cancel_ends_every_wait_begun_before_it_and_no_later_one() {
+fn cancel_ends_earlier_waits_and_no_later_one() {
     let fixture = Fixture::new(Owner::Thread);
     let before = fixture.until(LONG);
     thread::scope(|scope| {
@@ -349,7 +349,7 @@ fn cancel_ends_every_wait_begun_before_it_and_no_later_one() {
 }
 
 #[test]
-fn cancelling_an_idle_lock_does_not_poison_the_next_call() {
+fn cancel_of_an_idle_lock_does_not_affect_the_next_call() {
     let fixture = Fixture::new(Owner::Thread);
     fixture.local.cancel_waiters();
     let turn = fixture.first();
@@ -362,7 +362,7 @@ fn cancelling_an_idle_lock_does_not_poison_the_next_call() {
 }
 
 #[test]
-fn close_ends_every_wait_for_ever() {
+fn close_ends_every_wait_for_good() {
     let fixture = Fixture::new(Owner::Thread);
     thread::scope(|scope| {
         let turn = fixture.first();
@@ -382,7 +382,7 @@ fn close_ends_every_wait_for_ever() {
 // ---- races
 
 #[test]
-fn a_storm_of_deadlines_and_cancels_ends_free() {
+fn lock_is_free_after_a_storm_of_deadlines_and_cancels() {
     let fixture = Fixture::new(Owner::Thread);
     let (inside, entered) = (AtomicBool::new(false), AtomicUsize::new(0));
     let (fixture, inside, entered) = (&fixture, &inside, &entered);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn reads_the_names_of_all_clients() {
+fn names_of_all_clients_are_parsed() {
     use Mode::{Exclusive, Read, Write};
     for (name, expected) in [
         // Curator and ours; go-zookeeper; .NET; the recipe text; kazoo
@@ -73,7 +73,7 @@ fn reads_the_names_of_all_clients() {
 }
 
 #[test]
-fn every_sequence_that_a_server_prints_is_read_back() {
+fn every_printed_sequence_is_parsed() {
     let edges =
         [i32::MIN, i32::MIN + 1, -1_000_000_001, -1_000_000_000, -999_999_999, -1, 0, 1, i32::MAX];
     for sequence in edges.into_iter().chain((i32::MIN..=i32::MAX).step_by(9_999_991)) {
@@ -89,7 +89,7 @@ fn every_sequence_that_a_server_prints_is_read_back() {
 }
 
 #[test]
-fn what_is_no_permit_is_not_taken_for_one() {
+fn other_names_are_not_mistaken_for_permits() {
     for name in
         ["", "lease-", "lease-1", "lease-9999999999", "x-lock-0000000001", "release0000000001"]
     {
@@ -98,7 +98,7 @@ fn what_is_no_permit_is_not_taken_for_one() {
 }
 
 #[test]
-fn names_carry_their_uuid_in_one_place() {
+fn names_carry_their_uuid_in_one_position() {
     let made = new_name_prefix(LOW, Mode::Read) + "0000000001";
     assert_eq!(made, "_c_00000000-0000-4000-8000-000000000000-__READ__0000000001");
     for (name, id, expected) in [

@@ -11,7 +11,7 @@ fn needs(names: &[&str]) -> Standing {
 }
 
 #[test]
-fn an_exclusive_node_waits_for_the_nearest_lower_one() {
+fn exclusive_node_waits_for_the_nearest_lower_one() {
     let names =
         ["lock-0000000007", "lock-0000000003", "hello", "lock-0000000005", "lock-0000000001"];
     for (own, expected) in [
@@ -28,7 +28,7 @@ fn an_exclusive_node_waits_for_the_nearest_lower_one() {
 }
 
 #[test]
-fn the_end_of_the_only_one_before_is_the_grant_unless_it_may_be_held_on_to_as_a_read() {
+fn end_of_the_only_predecessor_grants_unless_it_may_downgrade() {
     let [one, two, three] = ["lock-0000000001", "__WRIT__0000000002", "__READ__0000000003"];
     let [four, five] = ["x__lock__0000000004", "__READ__0000000005"];
     let (under, last) = ("__READ__0000000002", "lock-2147483647");
@@ -62,7 +62,7 @@ fn the_end_of_the_only_one_before_is_the_grant_unless_it_may_be_held_on_to_as_a_
 }
 
 #[test]
-fn order_is_by_sequence_never_by_whole_name() {
+fn order_is_by_sequence_and_never_by_whole_name() {
     let names = [
         format!("_c_{HIGH}-lock-0000000001"),
         format!("_c_{LOW}-lock-0000000002"),
@@ -125,7 +125,7 @@ fn readers_ignore_readers_and_higher_writers() {
 }
 
 #[test]
-fn equal_sequences_do_not_block_each_other_and_are_watched_in_a_fixed_order() {
+fn equal_sequences_share_the_lock_and_have_a_fixed_watch_order() {
     let names = [
         "b-lock-0000000005",
         "a-lock-0000000005",
@@ -154,7 +154,7 @@ fn equal_sequences_do_not_block_each_other_and_are_watched_in_a_fixed_order() {
 }
 
 #[test]
-fn abnormal_sequences_come_last_and_in_the_order_of_their_czxids() {
+fn abnormal_sequences_come_last_ordered_by_czxid() {
     let (stuck, other, negative) = ("a-lock-2147483647", "b-lock-2147483647", "lock--2147483648");
     let nodes = with_czxids(&[
         (negative, Some(30)),
@@ -190,7 +190,7 @@ fn negative_sequences_are_not_ordered_by_number() {
 }
 
 #[test]
-fn asks_for_exactly_the_czxids_that_the_order_hangs_on() {
+fn order_asks_only_for_the_czxids_it_needs() {
     let (a, b, read, normal) =
         ("a-lock-2147483647", "b-lock--2147483648", "__READ__2147483647", "lock-0000000001");
     for (mode, nodes, own, expected) in [
@@ -210,7 +210,7 @@ fn asks_for_exactly_the_czxids_that_the_order_hangs_on() {
 
 /// Whatever their numbers are, of two who want to be alone one waits for the other.
 #[test]
-fn of_any_two_exactly_one_is_granted() {
+fn exactly_one_of_any_two_is_granted() {
     let numbers = [0, 1, 5, 1 << 30, i32::MAX - 1, i32::MAX, i32::MIN, -(1 << 30), -2, -1];
     for one in numbers {
         for other in numbers {
@@ -228,7 +228,7 @@ fn of_any_two_exactly_one_is_granted() {
 }
 
 #[test]
-fn a_newcomer_is_granted_at_once_where_nothing_counts_against_it() {
+fn newcomer_without_rivals_is_granted_at_once() {
     for (names, exclusive, read) in [
         (&[][..], true, true),
         (&["hello", "lock-9999999999", "0000000001", "x-lease-0000000001"], true, true),
@@ -279,7 +279,7 @@ fn reaches_a_granted_one(nodes: &[Child<'_>], start: &str) -> bool {
 }
 
 #[test]
-fn one_writer_or_readers_alone_hold_and_every_waiter_is_led_to_them() {
+fn one_writer_or_only_readers_hold_and_every_waiter_finds_them() {
     let sequences =
         ["0000000000", "0000000009", "2147483646", "2147483647", "2147483647", "-2147483648"];
     let markers = ["lock-", "__READ__", "__WRIT__"];
@@ -314,7 +314,7 @@ fn one_writer_or_readers_alone_hold_and_every_waiter_is_led_to_them() {
 }
 
 #[test]
-fn all_modes_stand_before_one_in_the_order_of_their_numbers() {
+fn predecessors_of_all_modes_are_listed_in_sequence_order() {
     let names = [
         "lock-0000000007",
         "a-__READ__0000000003",

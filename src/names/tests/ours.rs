@@ -10,7 +10,7 @@ fn ours(id: &str, mode: Mode, digits: &str) -> String {
 // ---- reads under a write
 
 #[test]
-fn a_read_under_a_write_has_its_sequence_and_carries_its_token() {
+fn downgraded_read_has_the_writes_sequence_and_token() {
     let most = u64::MAX >> 2;
     for digits in ["0000000000", "0000000007", "2147483646"] {
         let write = ours(LOW, Mode::Write, digits);
@@ -30,7 +30,7 @@ fn a_read_under_a_write_has_its_sequence_and_carries_its_token() {
 }
 
 #[test]
-fn no_two_reads_under_a_write_have_the_same_name() {
+fn downgraded_reads_have_unique_names() {
     let write = ours(LOW, Mode::Write, "0000000007");
     let (one, other) = (read_under(&write, 5), read_under(&write, 5));
     println!("{one:?}, {other:?}");
@@ -38,7 +38,7 @@ fn no_two_reads_under_a_write_have_the_same_name() {
 }
 
 #[test]
-fn only_a_read_with_a_uuid_of_version_8_says_a_token() {
+fn only_a_read_with_a_version_8_uuid_carries_a_token() {
     let (id, read) = read_under(&ours(LOW, Mode::Write, "0000000007"), 5);
     let with = |id: &str, marker: &str| format!("_c_{id}-{marker}0000000007");
     assert_eq!(token_under(&with(&id, "__READ__")), Some(5));
@@ -80,7 +80,7 @@ fn only_a_read_with_a_uuid_of_version_8_says_a_token() {
 }
 
 #[test]
-fn a_read_under_a_write_is_granted_beside_it_and_keeps_its_place_after_it() {
+fn downgraded_read_is_granted_and_outlives_its_write() {
     let write = ours(LOW, Mode::Write, "0000000003");
     let (_, read) = read_under(&write, 5);
     let (before, reader, writer) =
@@ -111,7 +111,7 @@ fn a_read_under_a_write_is_granted_beside_it_and_keeps_its_place_after_it() {
 // ---- permits of a turn
 
 #[test]
-fn a_permit_says_in_whose_turn_it_was_asked_for() {
+fn permit_name_carries_its_turn() {
     let turns = [new_id(), new_id()].map(|id| ours(&id, Mode::Exclusive, "0000000004"));
     let mut ids = Vec::new();
     for (index, turn) in turns.iter().enumerate() {
@@ -134,14 +134,14 @@ fn a_permit_says_in_whose_turn_it_was_asked_for() {
 }
 
 #[test]
-fn a_permit_that_was_not_asked_for_in_a_turn_is_of_none() {
+fn permit_created_without_a_turn_belongs_to_none() {
     let turn = ours(&new_id(), Mode::Exclusive, "0000000004");
     let permit = ours(&new_permit_id(None), Mode::Permit, "0000000000");
     assert_eq!(is_of_turn(&permit, &turn), Some(false), "{permit} and {turn}");
 }
 
 #[test]
-fn of_foreign_names_the_turn_cannot_be_told() {
+fn foreign_names_carry_no_turn() {
     let turn = ours(LOW, Mode::Exclusive, "0000000004");
     let permit = ours(&new_permit_id(Some(&turn)), Mode::Permit, "0000000000");
     for foreign in [
@@ -169,7 +169,7 @@ fn of_foreign_names_the_turn_cannot_be_told() {
 }
 
 #[test]
-fn a_number_is_what_the_server_put_behind_the_name_that_was_asked_for() {
+fn number_is_the_suffix_that_the_server_appended() {
     for (asked, made, number, next) in [
         ("lock-", "lock-0000000000", Some(0), Some(1)),
         ("lock-", "lock-2147483646", Some(i32::MAX - 1), None),

@@ -1,4 +1,4 @@
-//! In which order threads come in that wait for the same.
+//! The order in which waiting threads enter.
 
 use zoolock::crossbeam_channel::{Receiver, Sender, unbounded};
 
@@ -21,7 +21,7 @@ impl Arrivals {
         Arrivals { waiters: Vec::new(), arrived: unbounded() }
     }
 
-    /// The next one, which is given what to do when it is inside.
+    /// Starts the next thread, which calls `visit` with what it does inside.
     pub fn join(&mut self, visit: impl FnOnce(&dyn Fn()) + Send + 'static) {
         let call = self.next(visit);
         self.waiters.push(Task::spawn(call));
@@ -45,7 +45,7 @@ impl Arrivals {
         self.arrived.1.is_empty()
     }
 
-    /// Waits for all; in which order they came in.
+    /// Waits for all threads, and returns the order in which they entered.
     #[track_caller]
     pub fn order(self) -> Vec<usize> {
         for waiter in &self.waiters {

@@ -1,17 +1,17 @@
-//! What the library has written to the log.
+//! Log lines of the library.
 
 use std::sync::{Mutex, Once};
 
 use log::kv::{Key, Value, VisitSource};
 
-/// A line that has this in it makes the logger panic, as one does that prints to a stream that is closed.
+/// A line with this text makes the logger panic, like a logger that prints to a closed stream.
 pub const PANICS_THE_LOGGER: &str = "panics-the-logger";
 
 static LOGGER: Logger = Logger(Mutex::new(Vec::new()));
 
 struct Logger(Mutex<Vec<Line>>);
 
-/// What it says, and the keys and values beside that.
+/// The text, and the keys and values beside it.
 type Line = (String, Vec<(String, String)>);
 
 struct Keys(Vec<(String, String)>);
@@ -41,13 +41,13 @@ impl log::Log for Logger {
     fn flush(&self) {}
 }
 
-/// The library's warnings and errors since the first call, as far as they name `about`: call it
-/// once before what is to be logged.
+/// The library's warnings and errors about `about` since the first call. Call it once before the lines are
+/// due.
 pub fn warnings(about: &str) -> Vec<String> {
     warnings_with_keys(about).into_iter().map(|(line, _)| line).collect()
 }
 
-/// [`warnings`], each with its keys and their values.
+/// [`warnings`], each with its keys and values.
 pub fn warnings_with_keys(about: &str) -> Vec<Line> {
     static SET_UP: Once = Once::new();
     SET_UP.call_once(|| {

@@ -1,4 +1,4 @@
-//! A lock object, whatever its type is: the ways to ask for it, and what guards its holds.
+//! A lock object of any type: the ways to ask for it, and its guards.
 
 use std::fmt::{self, Debug};
 use std::ops::Deref;
@@ -10,7 +10,7 @@ use zoolock::{
     Hold, Lock, Locker, MultiLock, Permits, ReadLock, Result, Wait, WriteLock,
 };
 
-/// How a call asks for a lock.
+/// A way to ask for a lock.
 #[derive(Debug, Clone, Copy)]
 pub enum Ask {
     Wait,
@@ -20,18 +20,18 @@ pub enum Ask {
 }
 
 impl Ask {
-    /// Each of the ways, with this patience.
+    /// Each way, with this timeout.
     pub fn each(patience: Duration) -> [Ask; 4] {
         [Ask::Wait, Ask::Try, Ask::For(patience), Ask::Until(Instant::now() + patience)]
     }
 
-    /// Would it wait for somebody?
+    /// Whether the call would wait for a holder.
     pub fn waits(self) -> bool {
         !matches!(self, Ask::Try)
     }
 }
 
-/// What the types return that guards a hold.
+/// A guard of any type.
 pub trait Guarding {
     fn holds(&self) -> Vec<Hold>;
     fn release(self: Box<Self>) -> Result<()>;
@@ -69,7 +69,7 @@ impl Guarding for Locker<'_> {
 
 type Guarded<'l> = Option<Box<dyn Guarding + 'l>>;
 
-/// What the types have beside [`Lock`].
+/// What the types offer beside [`Lock`].
 pub(crate) trait Guards: Send + Sync {
     fn guard(&self, ask: Ask) -> Result<Guarded<'_>>;
     fn hold_count(&self) -> Option<u32>;
@@ -104,7 +104,7 @@ guards!(EphemeralLock, (), |_| None);
 guards!(MultiLock, (), |_| None);
 guards!(DistributedSemaphore, (1), |_| None);
 
-/// A lock object, whatever its type is; its clones are the same.
+/// A lock object of any type. Clones are the same object.
 #[derive(Clone)]
 pub struct Object {
     pub(crate) lock: Arc<dyn Lock>,
@@ -114,7 +114,7 @@ pub struct Object {
 }
 
 impl Object {
-    /// The path that it was made with: that of several locks names them all.
+    /// The path that it was created with. A multi-lock reports the paths of all members.
     pub fn base(&self) -> &str {
         &self.path
     }
@@ -123,14 +123,14 @@ impl Object {
         (self.cancel)();
     }
 
-    /// The first of its holds.
+    /// The first hold.
     #[track_caller]
     pub fn hold(&self) -> Hold {
         let holds = self.holds();
         holds.into_iter().next().unwrap_or_else(|| panic!("{:?} is not held", self.lock))
     }
 
-    /// How often this thread is in, where threads enter again.
+    /// The entry count of this thread, for reentrant types.
     pub fn hold_count(&self) -> Option<u32> {
         self.guards.hold_count()
     }
@@ -150,7 +150,7 @@ impl Object {
         self.guards.guard(ask)
     }
 
-    /// What every call that is not let in says.
+    /// Passes the result of each way to ask, of which none should be granted.
     pub fn is_refused(&self, patience: Duration, mut says: impl FnMut(Ask, Result<bool>)) {
         for ask in Ask::each(patience) {
             says(ask, self.enter(ask));
@@ -180,7 +180,7 @@ impl From<Object> for Box<dyn Lock> {
     }
 }
 
-/// A semaphore of one permit, as a lock that any thread may unlock.
+/// A semaphore of one permit as a lock that any thread may unlock.
 #[derive(Debug, Clone)]
 pub(crate) struct OnePermit {
     semaphore: DistributedSemaphore,

@@ -1,4 +1,4 @@
-//! A relay before a server that changes single frames: what no server sends, or no client.
+//! A relay that changes single frames into some that no server or client sends.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -16,24 +16,24 @@ pub const SET_WATCHES: i32 = 101;
 const EPHEMERAL: i32 = 1;
 const EPHEMERAL_SEQUENTIAL: i32 = 3;
 
-/// One frame without its length, and what is known of it.
+/// One frame without its length, and what is known about it.
 #[derive(Debug)]
 pub struct Frame<'a> {
     pub is_answer: bool,
-    /// Of the request, or of the one that this answers; none for handshakes and events.
+    /// The operation of this request or answer; `None` for handshakes and events.
     pub op: Option<i32>,
     pub body: &'a [u8],
 }
 
-/// What becomes of a frame.
+/// The fate of a frame.
 #[derive(Debug)]
 pub enum Fate {
     Pass,
-    /// Another frame instead.
+    /// Sends another frame instead.
     Instead(Vec<u8>),
-    /// These bytes instead, which need not be a frame.
+    /// Sends these bytes instead, which need not be a frame.
     Bytes(Vec<u8>),
-    /// The same, and then the end of the connection.
+    /// Sends these bytes, and then ends the connection.
     LastBytes(Vec<u8>),
 }
 
@@ -48,7 +48,7 @@ pub struct Create<'a> {
 }
 
 impl Create<'_> {
-    /// The same with these digits behind its path, if a server were to put some there.
+    /// The same request with digits after its path, if a server would append some.
     pub fn numbered(&self, digits: &str) -> Option<Vec<u8>> {
         if self.flags != EPHEMERAL_SEQUENTIAL {
             return None;
@@ -65,7 +65,7 @@ impl Create<'_> {
 }
 
 impl Frame<'_> {
-    /// xid, op, path, data, ACL, flags.
+    /// Fields: xid, op, path, data, ACL, flags.
     pub fn create(&self) -> Option<Create<'_>> {
         if self.is_answer || self.op != Some(CREATE) {
             return None;
@@ -122,7 +122,7 @@ impl Relay {
         self.address.to_string()
     }
 
-    /// How many frames were changed.
+    /// The number of changed frames.
     pub fn changed(&self) -> u64 {
         self.shared.changed.load(Ordering::SeqCst)
     }
@@ -137,7 +137,7 @@ impl Relay {
 impl Drop for Relay {
     fn drop(&mut self) {
         self.shared.ended.store(true, Ordering::SeqCst);
-        // Wakes the thread that accepts.
+        // Wakes the accepting thread.
         let _ = TcpStream::connect(self.address);
         self.cut();
     }

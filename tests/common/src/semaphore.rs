@@ -1,5 +1,4 @@
-//! `DistributedSemaphore`: the core that every lock type is tested for, and what the other files of
-//! this subject share.
+//! Helpers for `DistributedSemaphore`.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -23,12 +22,12 @@ pub fn locks_of(path: &str) -> String {
     format!("{path}/{LOCKS}")
 }
 
-/// The nodes of permits, also of those that are only wanted.
+/// The nodes of permits, including requested ones.
 pub fn leases(path: &str) -> Vec<String> {
     children(&leases_of(path))
 }
 
-/// The nodes of those that wait, or are just being granted.
+/// The nodes of waiters and of calls that are just being granted.
 pub fn turns(path: &str) -> Vec<String> {
     children(&locks_of(path))
 }
@@ -41,7 +40,7 @@ pub fn await_turns(path: &str, count: usize) -> Vec<String> {
     await_nodes(&locks_of(path), count)
 }
 
-/// The names of the nodes that the permits have now, sorted.
+/// The sorted node names of the permits.
 pub fn nodes(permits: &Permits) -> Vec<String> {
     let mut nodes: Vec<_> = permits.holds().iter().map(Hold::node).collect();
     nodes.sort();
@@ -52,19 +51,19 @@ pub fn delete(path: &str) {
     shared_probe().unwrap().delete(path).unwrap();
 }
 
-/// A call that waits on a thread of its own.
+/// A call that waits on another thread.
 pub fn acquiring(semaphore: &DistributedSemaphore, count: u32) -> Task<Result<Permits>> {
     let semaphore = semaphore.clone();
     Task::spawn(move || semaphore.acquire(count))
 }
 
-/// A call that has the turn and has shown what it wants.
+/// A call that has the turn and has created its permits.
 pub fn waiting_with_the_turn(
     semaphore: &DistributedSemaphore,
     count: u32,
 ) -> Task<Result<Permits>> {
     let (path, before) = (semaphore.path().to_owned(), leases(semaphore.path()).len());
-    // The turn of a call that has come back is given back in the background.
+    // The turn of a finished call is deleted in the background.
     await_turns(&path, 0);
     let waiter = acquiring(semaphore, count);
     await_turns(&path, 1);
@@ -73,7 +72,7 @@ pub fn waiting_with_the_turn(
     waiter
 }
 
-/// All permits are back and nothing is left of those who wanted some.
+/// Expects all permits to be back, and no node of a waiter.
 #[track_caller]
 pub fn is_free(semaphore: &DistributedSemaphore, clients: &[&Client]) {
     let path = semaphore.path();
@@ -91,7 +90,7 @@ pub fn is_free(semaphore: &DistributedSemaphore, clients: &[&Client]) {
     println!("{path}: free again after {took:?}");
 }
 
-/// Counts permits that are out, without the help of any semaphore.
+/// Counts granted permits without the help of a semaphore.
 #[derive(Debug, Default)]
 pub struct Meter {
     out: AtomicU32,
@@ -100,7 +99,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Works with the permits, and gives them back.
+    /// Works with the permits, and releases them.
     pub fn use_up(&self, permits: Permits, work: impl FnOnce(&Permits)) {
         let count = permits.count() as u32;
         let out = self.out.fetch_add(count, Ordering::SeqCst) + count;

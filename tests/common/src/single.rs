@@ -1,4 +1,4 @@
-//! `EphemeralLock`: a single node, which is the lock's path itself.
+//! `EphemeralLock`: the lock is a single node at its path.
 
 use zoolock::{Client, EphemeralLock};
 use zoolock_test_support::shared_probe;
@@ -7,7 +7,7 @@ pub fn lock_of(client: &Client, path: &str) -> EphemeralLock {
     EphemeralLock::new(client, path).expect("a good path")
 }
 
-/// Makes what is above a path.
+/// Creates the parents of a path.
 pub fn make_parents(path: &str) {
     let above = path.rsplit_once('/').unwrap().0;
     shared_probe().unwrap().create_all(above).unwrap();

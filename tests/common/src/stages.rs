@@ -1,4 +1,4 @@
-//! Clients behind proxies, with which tests of faults start.
+//! Clients behind proxies, for tests of faults.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Calls that may block, on threads of their own.
+//! Calls that may block, on other threads.
 
 use std::fs;
 use std::thread;
@@ -9,10 +9,10 @@ use zoolock_test_support::wait_until;
 
 use super::SOON;
 
-/// A call on a thread of its own, which may block.
+/// A call on another thread, which may block.
 pub struct Task<R>(Receiver<R>);
 
-/// A call of `lock()` on a thread of its own.
+/// A call of `lock()` on another thread.
 pub fn locking(lock: &(impl Lock + Clone + 'static)) -> Task<Result<()>> {
     let lock = lock.clone();
     Task::spawn(move || lock.lock())
@@ -56,7 +56,7 @@ impl<R: Send + 'static> Task<R> {
         !self.0.is_empty()
     }
 
-    /// What the call returned; waits for it.
+    /// Waits for the call, and returns its result.
     #[track_caller]
     pub fn result(&self, what: &str) -> R {
         match self.0.recv_timeout(SOON) {

@@ -1,4 +1,4 @@
-//! What an observer may do, and what becomes of it.
+//! What an observer may do in its callbacks, and how its failures are contained.
 
 use std::cell::Cell;
 use std::sync::{Arc, OnceLock};
@@ -11,7 +11,7 @@ use super::What::{Busy, Released};
 use super::{Notes, Told, What, observed_by, times};
 use common::{SOON, every_subject};
 
-/// Does something with what it is told of, on the thread that tells.
+/// An observer that uses the lock on the thread that reports.
 #[derive(Clone, Default)]
 struct Meddler {
     #[allow(clippy::type_complexity)]
@@ -20,7 +20,7 @@ struct Meddler {
 }
 
 thread_local! {
-    /// What a meddler does is told, too.
+    /// Set while the observer acts, since its own calls are reported too.
     static MEDDLES: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -51,7 +51,7 @@ impl Observer for Meddler {
 }
 
 #[test]
-fn an_observer_may_use_the_client_and_the_lock_that_it_is_told_of() {
+fn observer_may_use_the_client_and_the_lock() {
     every_subject(|subject| {
         let (path, meddler) = (fresh_path("meddler"), Meddler::default());
         let client = observed_by(meddler.clone());
@@ -65,7 +65,7 @@ fn an_observer_may_use_the_client_and_the_lock_that_it_is_told_of() {
             assert_eq!(its_client.stats().sessions, 1);
             assert!(other.try_lock().unwrap(), "it is nobody else's");
             other.unlock().unwrap();
-            // Of several one is told of while the other is held.
+            // A multi-lock reports one member while it holds another.
             if has_ended && subject.is_one_lock() && used.try_lock().unwrap() {
                 used.unlock().unwrap();
             }
@@ -78,7 +78,7 @@ fn an_observer_may_use_the_client_and_the_lock_that_it_is_told_of() {
         rival.lock().unwrap();
         assert!(!object.try_lock().unwrap());
         rival.unlock().unwrap();
-        // Told of on another thread.
+        // This report comes on another thread.
         object.lock().unwrap();
         let hold = object.hold();
         let _asked = hold.revocation().unwrap();
@@ -90,7 +90,7 @@ fn an_observer_may_use_the_client_and_the_lock_that_it_is_told_of() {
     });
 }
 
-/// Counts, and panics.
+/// Counts each report and panics.
 #[derive(Clone, Default)]
 struct Panics(Notes);
 
@@ -112,7 +112,7 @@ impl Observer for Panics {
 }
 
 #[test]
-fn an_observer_that_panics_harms_nothing() {
+fn panicking_observer_does_no_harm() {
     every_subject(|subject| {
         let (path, panics) = (fresh_path("panics"), Panics::default());
         let client = observed_by(panics.clone());

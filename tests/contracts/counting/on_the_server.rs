@@ -1,4 +1,4 @@
-//! The counts are those that the server has: of nodes made, and of writes by those who are in.
+//! The observer's counts agree with the server's: nodes created, and writes made by holders.
 
 use std::time::Duration;
 
@@ -10,14 +10,13 @@ use super::What::{Busy, Failed, Released, TimedOut};
 use super::{Notes, What, kind_of, observed_by};
 use common::{Ask, Object, SOON, Subject, Task, every_subject, stat};
 
-/// How many children were ever made in a directory, by the server's own count: its number of changes has the
-/// deletions in it, too.
+/// Number of children ever created in a directory, by the server. Its change count includes the deletions.
 fn made_in(directory: &str) -> usize {
     let stat = stat(directory);
     usize::try_from((stat.cversion + stat.num_children) / 2).unwrap()
 }
 
-/// What calls came to, by what they returned.
+/// Outcomes of the calls, by what they returned.
 #[derive(Debug, Default)]
 struct Seen {
     got: usize,
@@ -26,9 +25,9 @@ struct Seen {
     killed: usize,
 }
 
-/// Threads of several clients take so many turns each, two of them at one object. Who is in writes to a node,
-/// so that the server counts it; of plain locks, every so often an operator deletes the node of who is in. (Not a
-/// single node: the unlock that hears of it may have deleted the next one's.)
+/// Runs the same number of turns on threads of several clients, two threads at each object. Each holder
+/// writes to a node, so that the server counts it. Of plain locks, an operator deletes the holder's node now
+/// and then. (Single nodes are spared: an unlock that notices might have deleted the next holder's node.)
 fn hammer(subject: Subject, clients: &[Client], path: &str, asks: &'static [Ask]) -> Seen {
     const CALLS: usize = 24;
     let marks = format!("{path}-marks");
@@ -56,7 +55,7 @@ fn hammer(subject: Subject, clients: &[Client], path: &str, asks: &'static [Ask]
                 let is_killed = subject.is_plain() && subject.queues() && call % 7 == 3;
                 if is_killed {
                     let hold = &guard.holds()[0];
-                    // That of the rival of a read has another type, and is in the same place.
+                    // A rival of a read has another type but uses the same directory.
                     probe.delete(&subject.node_of(hold)).unwrap();
                     seen.killed += 1;
                 }
@@ -79,7 +78,7 @@ fn hammer(subject: Subject, clients: &[Client], path: &str, asks: &'static [Ask]
 }
 
 #[test]
-fn the_counts_are_those_that_the_server_has() {
+fn counts_agree_with_the_server() {
     const WAITING: &[Ask] = &[Ask::Wait];
     const ALL: &[Ask] = &[Ask::Wait, Ask::Try, Ask::For(Duration::from_millis(50))];
     every_subject(|subject| {
@@ -102,7 +101,7 @@ fn the_counts_are_those_that_the_server_has() {
             _ => vec![path.clone()],
         };
         let made: usize = directories.iter().map(|directory| made_in(directory)).sum();
-        // Beside the single node, there is the one that counts.
+        // The directory of a single node also contains the counted node.
         let made = made - usize::from(kind_of(subject) == LockKind::Ephemeral);
         let came = notes.count(|told| told.what == What::Acquired && told.queue.is_some());
         let (acquired, released, lost_then) = (count(What::Acquired), count(Released), lost());
@@ -121,7 +120,7 @@ fn the_counts_are_those_that_the_server_has() {
         println!("{}: {acquired} acquired, in vain {in_vain:?}", subject.name);
         assert_eq!(in_vain, (seen.got_none, seen.failed));
         assert_eq!((lost(), released + lost()), (seen.killed, acquired));
-        // Of several one may have been taken and given back.
+        // A multi-lock may have taken and released one member.
         if subject.is_one_lock() {
             assert_eq!(acquired, seen.got);
         }

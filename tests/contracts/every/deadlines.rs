@@ -10,8 +10,8 @@ use common::{Ask, Object, SOON, Subject, Task, answered, every_subject, every_su
 
 const TIMEOUT: Duration = Duration::from_millis(250);
 
-/// A call fails as busy, and not before its time. One that the machine leaves no time for the answers
-/// it needs says that it does not know, and is made again.
+/// Expects the call to fail as busy, and not early. A call that a slow machine leaves no time for its answers
+/// reports that, and is repeated.
 fn fails_in_its_time(name: &str, timeout: Duration, call: impl Fn() -> Result<bool>) {
     let seen = answered(|| {
         let begun = Instant::now();
@@ -51,11 +51,11 @@ fn call_fails_at_its_deadline_and_leaves_nothing() {
         assert!(rival.is_held());
         rival.unlock().unwrap();
         assert!(object.try_lock_for(SOON).unwrap());
-        // Those behind it in the same process have deadlines of their own, and leave none either.
+        // Waiters behind it in the same process have their own deadlines, and leave nothing either.
         let (name, nodes) = (format!("{}, locally", subject.name), subject.holding(&path));
         let local = if subject.is_exclusive() { object.clone() } else { rival };
         Task::spawn(move || {
-            // A thread that may enter again is asked on another one.
+            // A thread that may enter again is tested on another thread.
             for timeout in [TIMEOUT, Duration::ZERO] {
                 fails_in_its_time(&name, timeout, || local.try_lock_for(timeout));
             }
@@ -69,7 +69,7 @@ fn call_fails_at_its_deadline_and_leaves_nothing() {
 }
 
 #[test]
-fn timeouts_of_every_size_are_taken() {
+fn timeouts_of_every_size_are_accepted() {
     every_subject_that(Subject::is_free_with_its_unlock, |subject| {
         let (client, path) = (client(), fresh_path("sizes"));
         let object = subject.at(&client, &path);
@@ -81,7 +81,7 @@ fn timeouts_of_every_size_are_taken() {
             Ask::For(Duration::MAX),
             Ask::Until(past),
         ] {
-            // One that leaves no time for an answer says that it does not know.
+            // A call without time for an answer fails instead of reporting busy.
             let is_brief = matches!(ask, Ask::For(time) if time == nanosecond);
             wait_until(&format!("{}, {ask:?}: it is free", subject.name), SOON, || {
                 let seen = object.enter(ask);

@@ -1,4 +1,4 @@
-//! Ends that come from elsewhere: the client is closed, the waits of an object are cancelled.
+//! Ends caused from outside: a close of the client, and a cancel of an object's waits.
 
 use std::time::{Duration, Instant};
 
@@ -12,12 +12,12 @@ use common::{
 
 const ROUNDS: u64 = 8;
 
-/// A client that says nothing by itself meanwhile, and waits for answers for longer than is needed.
+/// A client that sends nothing on its own, with generous time for answers.
 fn quiet() -> Client {
     client_of(&connect_string(), Duration::from_secs(60))
 }
 
-/// A visit, which begins with a wait.
+/// Locks and unlocks; the lock call has to wait.
 fn visit(object: &Object) -> impl FnOnce() -> Result<()> + Send + 'static {
     let object = object.clone();
     move || object.lock().and_then(|()| object.unlock())
@@ -28,7 +28,7 @@ fn timed_visit(object: &Object) -> impl FnOnce() -> Result<()> + Send + 'static 
     move || object.try_lock_for(SOON * 2).and_then(|_| object.unlock())
 }
 
-/// Two visits and a timed one, asleep in their waits.
+/// Two visits and one with a timeout, all asleep in their waits.
 fn waits(object: &Object) -> [Task<Result<()>>; 3] {
     [
         Task::spawn_blocked(visit(object)),
@@ -37,7 +37,7 @@ fn waits(object: &Object) -> [Task<Result<()>>; 3] {
     ]
 }
 
-/// Again and again: a thread may sleep before it can be cancelled, where it waits for another one's memory.
+/// Cancels repeatedly: a thread may sleep on a mutex before its wait can be cancelled.
 fn cancel(object: &Object, waits: &[Task<Result<()>>]) {
     wait_until("all are cancelled", SOON, || {
         object.cancel_waiters();
@@ -50,7 +50,7 @@ fn closed<T: std::fmt::Debug>(subject: Subject, seen: &Result<T>) {
     assert!(matches!(seen, Err(Error::Closed)), "{}: {seen:?}", subject.name);
 }
 
-/// Of several locks, the one that was waited for says so.
+/// Expects `Cancelled`. A multi-lock names the member that it waited for.
 #[track_caller]
 fn cancelled(subject: Subject, seen: &Result<()>, path: &str) {
     let told = matches!(seen, Err(Error::Cancelled { path: at }) if at.starts_with(path));
@@ -69,7 +69,7 @@ fn close_ends_each_hold_and_wait_once_and_refuses_later_calls() {
         forgotten.lock().unwrap();
         let ahead = subject.rival(&others, &waited);
         ahead.lock().unwrap();
-        // A turn for permits is given back behind the grant.
+        // The turn for permits is deleted after the grant.
         subject.await_nodes(&waited, subject.nodes_of_one());
         let waiting = [subject.at(&ours, &waited), subject.at(&ours, &waited)];
         let waits = waiting.each_ref().map(waits);
@@ -105,14 +105,14 @@ fn close_ends_each_hold_and_wait_once_and_refuses_later_calls() {
         closed(subject, &ours.verify_token(&held, 1));
         object.cancel_waiters();
         in_time("drop", Duration::from_secs(10), || drop(forgotten));
-        // Of permits it is the loss that is told, on a thread of its own.
+        // Permits report the loss, on their own thread.
         let what = format!("{}: somebody was told", subject.name);
         wait_until(&what, SOON, || !warnings(&dropped).is_empty());
         ours.close().expect("twice is fine");
     });
 }
 
-/// Somebody of another client holds what an object of ours waits for.
+/// Another client holds what an object of ours waits for.
 struct Waiting {
     subject: Subject,
     path: String,
@@ -129,8 +129,8 @@ impl Waiting {
         Waiting { subject, path, ours, others, ahead }
     }
 
-    /// How many requests a visit sends until it sleeps: the fewest of three, since a directory that is known to
-    /// be vacant is not listed.
+    /// Number of requests that a visit sends before it sleeps. The lowest of three counts, since a directory
+    /// known to be vacant is not listed.
     fn steps(&self) -> u64 {
         let object = self.subject.at(&self.ours, &self.path);
         let steps = (0..3).map(|_| {
@@ -153,7 +153,7 @@ impl Waiting {
     }
 }
 
-/// Or until it asks for nothing more: not every visit costs the same.
+/// Waits for this many requests, or until the client falls silent: visits differ in cost.
 fn await_requests(client: &Client, count: u64) {
     let (mut last, mut quiet) = (0, 0);
     wait_until("it is under way", SOON, || {
@@ -194,7 +194,7 @@ fn cancel_ends_only_the_waits_of_its_object() {
             cancelled(subject, &wait.result("a cancelled call"), &path);
         }
         assert!(!bystander.is_done(), "{}: another object's", subject.name);
-        // Neither who comes later, nor who holds.
+        // Later waits and holds are unaffected.
         object.cancel_waiters();
         let later = Task::spawn_blocked(visit(&object));
         ahead.cancel_waiters();

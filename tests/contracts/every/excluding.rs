@@ -1,4 +1,4 @@
-//! Who is not let in beside whom.
+//! Which clients, objects and threads exclude each other.
 
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
@@ -11,7 +11,7 @@ use common::{
     Ask, Object, SOON, Subject, Task, every_subject, every_subject_that, never_two_inside,
 };
 
-/// A call on a thread of its own, which owns nothing.
+/// Tries on another thread, which owns nothing.
 #[track_caller]
 fn tries_elsewhere(object: &Object) -> Result<bool> {
     let object = object.clone();
@@ -19,7 +19,7 @@ fn tries_elsewhere(object: &Object) -> Result<bool> {
 }
 
 #[test]
-fn of_clients_objects_and_threads_never_two_are_inside() {
+fn clients_objects_and_threads_exclude_each_other() {
     const ENTRIES: u32 = 6;
     every_subject(|subject| {
         let clients = [client(), client()];
@@ -28,7 +28,7 @@ fn of_clients_objects_and_threads_never_two_are_inside() {
         let rivals = clients.each_ref().map(|client| subject.rival(client, &path));
         let ours = objects.iter().flat_map(|object| [object.clone(), object.clone()]);
         let crowd = ours.map(|ours| (ours, true)).chain(rivals.map(|rival| (rival, false)));
-        // Readers may be in together: they take turns, and no writer comes in beside one.
+        // Readers may overlap, so they take turns here, and no writer enters beside one.
         let among_readers = Arc::new(Mutex::new(()));
         let turns = Arc::new(Mutex::new(0));
         never_two_inside(crowd, ENTRIES, move |(object, is_ours), inside| {
@@ -63,9 +63,9 @@ fn of_clients_objects_and_threads_never_two_are_inside() {
     });
 }
 
-/// Threads of each of several objects, all at once, and nobody leaves before all have tried.
+/// Threads of several objects try at once, and no winner leaves before all have tried.
 #[test]
-fn of_a_crowd_that_tries_exactly_one_gets_in() {
+fn exactly_one_of_many_tries_succeeds() {
     const CROWD: usize = 12;
     every_subject_that(Subject::is_exclusive, |subject| {
         let clients = [client(), client()];
@@ -94,7 +94,7 @@ fn of_a_crowd_that_tries_exactly_one_gets_in() {
 }
 
 #[test]
-fn clones_are_the_same_object_and_other_objects_are_rivals() {
+fn clones_share_a_hold_and_other_objects_are_rivals() {
     every_subject(|subject| {
         let [ours, others] = [client(), client()];
         let path = fresh_path("objects");
@@ -110,7 +110,7 @@ fn clones_are_the_same_object_and_other_objects_are_rivals() {
             assert!(!rival.is_held() && rival.unlock().is_err());
             assert!(object.is_held() && clone.is_held());
         }
-        // One of its like is no rival of what several may hold at once.
+        // Subjects of a shared kind do not exclude their like.
         let like = tries_elsewhere(&subject.at(&others, &path));
         println!("{}: one like it beside it: {like:?}", subject.name);
         assert_eq!(like.unwrap(), !subject.is_exclusive());
@@ -120,7 +120,7 @@ fn clones_are_the_same_object_and_other_objects_are_rivals() {
 }
 
 #[test]
-fn those_that_queue_exclude_each_other_on_one_path_whatever_their_type() {
+fn queueing_locks_of_all_types_exclude_each_other_on_one_path() {
     let client = client();
     let path = fresh_path("types");
     let rw = DistributedRwLock::new(&client, &path).unwrap();

@@ -1,4 +1,4 @@
-//! What whoever is let in has: a hold, a node, a token, a name.
+//! What a grant gives: a hold, a node, a token and a name.
 
 use std::process;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use zoolock_test_support::{connect_string, fresh_path, shared_probe};
 use super::client;
 use common::{Ask, Object, SOON, Subject, await_lost, connected, every_subject_that, stat};
 
-/// These hold, with the nodes that are there; their highest token.
+/// Expects these holds to match the nodes on the server. Returns their highest token.
 #[track_caller]
 fn are_granted(subject: Subject, client: &Client, path: &str, holds: &[Hold], last: u64) -> u64 {
     let nodes = subject.holding(path);
@@ -54,7 +54,7 @@ fn are_over(subject: Subject, path: &str, holds: &[Hold]) {
 }
 
 #[test]
-fn token_is_the_transaction_that_made_the_node() {
+fn token_is_the_zxid_of_the_nodes_creation() {
     every_subject_that(Subject::is_free_with_its_unlock, |subject| {
         let (client, path) = (client(), fresh_path("granted"));
         let object = subject.at(&client, &path);
@@ -82,7 +82,7 @@ fn token_is_the_transaction_that_made_the_node() {
     });
 }
 
-/// Takes `<uuid>` off the front.
+/// Splits `<uuid>` off the front.
 #[track_caller]
 fn after_the_id(text: &str) -> (&str, &str) {
     let (id, rest) = text.split_at_checked(36).unwrap_or_else(|| panic!("no uuid in {text}"));
@@ -99,7 +99,7 @@ fn data_of(node: &str) -> String {
     String::from_utf8(data).expect("UTF-8")
 }
 
-/// The id, also, is new for every create; a single node has it in its data, its name is the lock's.
+/// Every create has a new id. A single node stores it in its data, since its name is the lock's.
 #[test]
 fn node_has_curators_name_and_the_identity_as_data() {
     every_subject_that(Subject::goes_with_its_unlock, |subject| {
@@ -138,14 +138,14 @@ fn node_has_curators_name_and_the_identity_as_data() {
                 ids.push(id);
             }
             object.unlock().unwrap();
-            // A read that goes in the background keeps no other out.
+            // A read deleted in the background excludes nobody.
             subject.await_nodes(&path, 0);
         }
     });
 }
 
 #[test]
-fn locker_holds_any_lock_until_it_is_dropped() {
+fn locker_holds_any_lock_until_its_drop() {
     every_subject_that(Subject::is_free_with_its_unlock, |subject| {
         let [ours, others] = [client(), client()];
         let path = fresh_path("locker");
@@ -189,7 +189,7 @@ fn locker_holds_any_lock_until_it_is_dropped() {
 }
 
 #[test]
-fn the_public_types_can_go_where_they_are_said_to() {
+fn public_types_are_send_and_sync_as_documented() {
     fn send<T: Send + 'static>() {}
     fn sync<T: Sync + 'static>() {}
     fn both<T: Send + Sync + 'static>() {}
@@ -208,6 +208,6 @@ fn the_public_types_can_go_where_they_are_said_to() {
     both::<LockId>();
     both::<Guard>();
     both::<Object>();
-    // That it is not `Send` is an example in its documentation.
+    // A documentation example proves that it is not `Send`.
     sync::<ReentrantGuard>();
 }

@@ -1,4 +1,4 @@
-//! How holds end, and what is left then: nothing.
+//! How holds end, and that nothing of them is left.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +14,7 @@ use common::{
     every_subject_that, lock_of, single, warnings,
 };
 
-/// Nothing is on the server any more. What is not released in the background has gone before.
+/// Expects the server to have no node left. Releases in the foreground have finished by now.
 #[track_caller]
 fn is_gone(subject: Subject, path: &str, after: &str) {
     if !subject.releases_in_the_background() {
@@ -43,7 +43,7 @@ fn panic_releases_the_guard_and_poisons_nothing() {
 }
 
 #[test]
-fn dropping_the_last_handle_of_a_held_lock_releases_and_warns() {
+fn drop_of_the_last_handle_releases_a_held_lock_and_warns() {
     every_subject_that(Subject::is_free_with_its_unlock, |subject| {
         let (client, path) = (client(), fresh_path("last_handle"));
         warnings(&path);
@@ -54,7 +54,7 @@ fn dropping_the_last_handle_of_a_held_lock_releases_and_warns() {
         drop(object);
         assert!(last.is_held(), "a clone is a handle");
         assert_eq!(warnings(&path), [""; 0]);
-        // Also by another thread than the one that holds.
+        // The dropping thread need not be the holder.
         thread::spawn(move || drop(last)).join().unwrap();
         for hold in &holds {
             assert_eq!(hold.state(), HoldState::Released, "{}", subject.name);
@@ -62,7 +62,7 @@ fn dropping_the_last_handle_of_a_held_lock_releases_and_warns() {
         is_gone(subject, &path, "the last handle");
         let logged = warnings(&path);
         println!("{}: {logged:?}", subject.name);
-        // Permits are a guard, and dropped as one.
+        // Permits are a guard, and are dropped as one.
         let told =
             if subject.is_one_lock() && !subject.guards_the_object() { 0 } else { holds.len() };
         assert_eq!(logged.len(), told, "{}: {logged:?}", subject.name);
@@ -72,7 +72,7 @@ fn dropping_the_last_handle_of_a_held_lock_releases_and_warns() {
 }
 
 #[test]
-fn a_guard_keeps_its_hold_when_all_handles_are_gone() {
+fn guard_keeps_its_hold_without_any_handle() {
     let (client, path) = (client(), fresh_path("guard_alone"));
     warnings(&path);
     let at = |name: &str| format!("{path}/{name}");
@@ -114,13 +114,13 @@ fn stale_guard_releases_no_later_hold() {
 }
 
 #[test]
-fn a_forgotten_guard_keeps_the_lock_until_the_client_is_closed() {
+fn forgotten_guard_keeps_the_lock_until_the_client_closes() {
     every_subject(|subject| {
         let [forgetful, others] = [client(), client()];
         let path = fresh_path("forgotten");
         let object = subject.at(&forgetful, &path);
         mem::forget(object.guard(Ask::Wait).unwrap());
-        // The guard of several borrows them: it is no handle.
+        // The guard of a multi-lock borrows its members and is no handle.
         let _several = (!subject.is_one_lock()).then_some(object);
         let rival = subject.rival(&others, &path);
         assert!(!rival.try_lock().unwrap(), "{}", subject.name);
@@ -158,7 +158,7 @@ fn failed_second_level_releases_the_first() {
         assert!(!object.try_lock().unwrap());
         let tried = elsewhere("while a rival holds", |object| object.try_lock_for(BRIEFLY));
         assert!(matches!(tried, Ok(false)), "{tried:?}");
-        // With a waiter on the first level behind the one that fails on the second.
+        // A waiter on the first level stands behind the thread that fails on the second.
         let (first, second) = (object.clone(), object.clone());
         let first = Task::spawn_blocked(move || first.try_lock_for(BRIEFLY));
         let second = Task::spawn(move || {

@@ -1,4 +1,4 @@
-//! What an option promises, of every kind that takes it; to the others it makes no difference.
+//! Each option, for every kind of lock that takes it. It makes no difference to the others.
 
 use std::time::{Duration, Instant};
 
@@ -13,10 +13,10 @@ use common::{
 
 use crate::contenders::client_called;
 
-/// Nothing is sent meanwhile but what is asked for.
+/// A session timeout so long that clients send nothing on their own.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// A turn on a thread that is nobody else's; its token.
+/// Takes a turn on a new thread, and returns its token.
 #[track_caller]
 fn turn(object: &Object) -> u64 {
     let visitor = Visitor::start_asleep(object.clone());
@@ -26,9 +26,9 @@ fn turn(object: &Object) -> u64 {
 }
 
 #[test]
-fn local_handoffs_pass_the_lock_on_without_a_request() {
+fn local_handoff_passes_the_lock_on_without_a_request() {
     const TIMES: usize = 2;
-    // Of several, whoever waits for the first is not there yet when the others are released.
+    // In a multi-lock, a waiter for the first member has not queued for the others when they are released.
     every_subject_that(
         |subject| subject.is_plain() && subject.is_one_lock(),
         |subject| {
@@ -64,7 +64,7 @@ fn local_handoffs_pass_the_lock_on_without_a_request() {
                 false => assert_eq!(runs, [1; 2 * (TIMES + 1)], "{}", subject.name),
             }
             assert!(tokens.is_sorted(), "{}: {tokens:?}", subject.name);
-            // A heartbeat, if the machine is very slow.
+            // A very slow machine may add a heartbeat.
             assert!(cost <= 1, "{}: {cost} requests", subject.name);
             subject.await_nodes(&path, 0);
             await_nothing_left(&ours);
@@ -72,7 +72,7 @@ fn local_handoffs_pass_the_lock_on_without_a_request() {
     );
 }
 
-/// Turns until one costs nothing: what is kept is watched by then.
+/// Takes turns until one costs no request. By then the kept node is watched.
 fn await_kept(client: &zoolock::Client, object: &Object) {
     wait_until("a turn costs no request", SOON, || {
         let before = client.stats().requests;
@@ -110,7 +110,7 @@ fn keep_idle_keeps_the_node_until_another_client_queues() {
         rival.unlock().unwrap();
         assert!(turn(&object) > first, "{}", subject.name);
 
-        // In use, it goes to them with the unlock.
+        // While the lock is in use, its unlock passes it to the other client.
         await_kept(&ours, &object);
         object.lock().unwrap();
         let next = Visitor::start_asleep(rival.clone());
@@ -135,7 +135,7 @@ fn background_release_does_not_wait_for_the_answer() {
         object.lock().unwrap();
         let (hold, nodes) = (object.hold(), subject.holding(&path));
         let deletion = proxy.on(Op::Delete).path_contains(&nodes[0]).hold_request();
-        // Else it waits for a third of the session timeout.
+        // Otherwise the unlock would wait a third of the session timeout.
         in_time(subject.name, QUIET / 6, || object.unlock()).unwrap();
         assert!(!object.is_held() && hold.state() == HoldState::Released, "{hold:?}");
         assert!(deletion.wait(SOON), "{}: {:#?}", subject.name, proxy.log());
@@ -149,7 +149,7 @@ fn background_release_does_not_wait_for_the_answer() {
 }
 
 #[test]
-fn identity_of_the_options_overrides_the_clients() {
+fn identity_in_the_options_overrides_the_clients_identity() {
     const OWN: &str = "the l\u{f6}ck's\nown";
     every_subject_that(Subject::is_plain, |subject| {
         let (ours, path) = (client_called("the client's"), fresh_path("identity"));
@@ -171,7 +171,7 @@ fn identity_of_the_options_overrides_the_clients() {
 }
 
 #[test]
-fn queue_position_and_the_first_contender_are_told() {
+fn waiter_learns_its_queue_position_and_the_first_contender() {
     every_subject_that(Subject::is_plain, |subject| {
         let path = fresh_path("observed");
         let [a, b] = ["a", "b"].map(|who| subject.rival(&client_called(who), &path));
@@ -180,7 +180,7 @@ fn queue_position_and_the_first_contender_are_told() {
             LockOptions::new().on_queue_position(Duration::from_millis(50), move |place| {
                 let _ = say.send((place.clone(), std::thread::current().id()));
             });
-        // So many ahead, and this one first.
+        // Waits for a report of this many ahead, with this first contender.
         let comes = |ahead, who: Option<&str>| loop {
             let (place, thread) = told.recv_timeout(SOON).expect("told of a place");
             let first = place.first.as_ref().and_then(|first| first.identity.as_deref());
@@ -200,7 +200,7 @@ fn queue_position_and_the_first_contender_are_told() {
             thread.0.send(std::thread::current().id()).unwrap();
             waiting.lock().and_then(|()| waiting.unlock())
         });
-        // Those who hold permits are in no line.
+        // Holders of permits are not in the queue.
         let is_permit = subject.shown_as()[0] == Kind::Permit;
         let seen = subject.queues().then(|| match is_permit {
             true => comes(1, Some("b")),
@@ -221,7 +221,7 @@ fn queue_position_and_the_first_contender_are_told() {
     });
 }
 
-/// Long enough to look in between, on most machines.
+/// Long enough for a look in between, on most machines.
 const AT_LEAST: Duration = Duration::from_secs(1);
 
 #[test]

@@ -1,19 +1,19 @@
-//! First come, first served.
+//! Grants come in order of arrival.
 
 use zoolock_test_support::fresh_path;
 
 use super::client;
 use common::{Arrivals, SOON, Subject, every_subject_that};
 
-/// Every second one is a rival, so that no two that come one after the other may be in together.
+/// Every second visitor is a rival, so that no two neighbours in the queue may share the lock.
 #[test]
-fn clients_come_in_in_the_order_of_their_arrival() {
+fn clients_enter_in_order_of_arrival() {
     every_subject_that(Subject::queues, |subject| {
         let clients = [client(), client()];
         let path = fresh_path("arrival");
         let holder = subject.rival(&clients[0], &path);
         holder.lock().unwrap();
-        // A turn for permits is given back behind the grant.
+        // The turn for permits is deleted after the grant.
         subject.await_nodes(&path, subject.nodes_of_one());
         let mut arrivals = Arrivals::new();
         for number in 0..6 {
@@ -39,7 +39,7 @@ fn clients_come_in_in_the_order_of_their_arrival() {
 }
 
 #[test]
-fn threads_of_one_object_come_in_in_the_order_of_their_calls_and_wait_in_the_process() {
+fn threads_of_one_object_enter_in_call_order_and_wait_locally() {
     every_subject_that(Subject::has_a_first_level, |subject| {
         let (client, path) = (client(), fresh_path("threads"));
         let object = subject.at(&client, &path);
@@ -54,7 +54,7 @@ fn threads_of_one_object_come_in_in_the_order_of_their_calls_and_wait_in_the_pro
             });
         }
         assert!(arrivals.is_empty(), "in beside the holder");
-        // A semaphore's threads have their turn first; the one that has it waits on the servers.
+        // The threads of a semaphore take turns locally. The thread with the turn waits for the servers.
         let nodes = subject.nodes(&path);
         println!("{}: {nodes:?}", subject.name);
         assert!(nodes.len() <= if subject.guards_the_object() { 1 } else { 3 }, "{nodes:?}");

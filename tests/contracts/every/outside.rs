@@ -1,4 +1,4 @@
-//! What those see and may do who hold nothing themselves: look, check a token, ask a holder to go.
+//! What third parties see and may do: list contenders, verify a token, revoke and break a hold.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use common::{
 use crate::contenders::{client_called, is_as_the_server_says, look, znode};
 use crate::revocation::{REVOKE, contender_of, ends, is_asked, is_not_asked};
 
-/// Comes in, and leaves; returns when it is in the queue, as the one of this number, or at least waits.
+/// Starts a visitor, and returns when it has this position in the queue or at least waits.
 fn queued(
     subject: Subject,
     client: &Client,
@@ -29,14 +29,14 @@ fn queued(
 }
 
 #[test]
-fn contenders_are_who_holds_and_who_waits_in_order_as_the_server_says() {
+fn contenders_lists_holder_and_waiters_in_queue_order() {
     every_subject_that(Subject::is_one_lock, |subject| {
         let path = fresh_path("contenders");
         let [first, second, third] = ["first", "second", "third"].map(client_called);
         assert_eq!(second.contenders(&path).unwrap(), []);
         let object = subject.at(&first, &path);
         object.lock().unwrap();
-        // A turn for permits is given back behind the grant.
+        // The turn for permits is deleted after the grant.
         subject.await_nodes(&path, subject.nodes_of_one());
         let waiters = [(&second, 1), (&third, 2), (&second, 3)]
             .map(|(client, number)| queued(subject, client, &path, number));
@@ -48,7 +48,7 @@ fn contenders_are_who_holds_and_who_waits_in_order_as_the_server_says() {
             let number = (!contender.node.is_empty()).then(|| place(&contender.node).parse());
             assert_eq!(contender.sequence, number.map(Result::unwrap), "{contender:?}");
         }
-        // Without the permit that the first of those who wait for one wants.
+        // Leaves out the permit that the first waiter has requested.
         let wanted = |node: &str| node.starts_with("leases/");
         let line: Vec<_> = seen.iter().filter(|one| one.holds || !wanted(&one.node)).collect();
         let [own, rivals] = subject.shown_as();
@@ -80,21 +80,21 @@ fn contenders_are_who_holds_and_who_waits_in_order_as_the_server_says() {
     });
 }
 
-/// The first of its holds, as somebody is told who is to check it.
+/// The path and token of the first hold, as a verifier gets them.
 fn claim(object: &Object) -> (String, u64) {
     let hold = object.hold();
     (hold.path().to_owned(), hold.fencing_token())
 }
 
 #[test]
-fn verify_says_whether_a_token_is_a_holders() {
+fn verify_token_accepts_only_a_holders_token() {
     every_subject(|subject| {
         let (ours, others, path) = (client(), client(), fresh_path("verify"));
         let is_current = |path: &str, token: u64| others.verify_token(path, token).unwrap();
         assert!(!is_current(&path, 1), "{}: there is no such lock", subject.name);
         let object = subject.at(&ours, &path);
         object.lock().unwrap();
-        // While its turn is there, a permit is one that is wanted.
+        // Until its turn is deleted, a permit counts as requested.
         subject.await_nodes(&path, subject.nodes_of_one());
         for hold in object.holds() {
             let token = hold.fencing_token();
@@ -128,7 +128,7 @@ fn verify_says_whether_a_token_is_a_holders() {
 }
 
 #[test]
-fn a_revoke_reaches_the_hold_that_is_meant_whenever_it_listens_and_ends_with_it() {
+fn revoke_reaches_its_hold_whenever_the_hold_listens() {
     every_subject(|subject| {
         for listens_before in [true, false] {
             let (ours, others, path) = (client(), client(), fresh_path("revoke"));
@@ -146,7 +146,7 @@ fn a_revoke_reaches_the_hold_that_is_meant_whenever_it_listens_and_ends_with_it(
             for (index, hold) in holds.iter().enumerate() {
                 others.revoke(&meant[index]).unwrap();
                 listening[index].iter().for_each(|asked| is_asked(asked, what));
-                // Those who listen from now on hear of it, too, and all of the next one.
+                // Later listeners hear of this revocation too, and all hear of the next.
                 for _ in 0..2 {
                     listening[index].push(hold.revocation().unwrap());
                     is_asked(listening[index].last().unwrap(), what);
@@ -178,9 +178,9 @@ fn a_revoke_reaches_the_hold_that_is_meant_whenever_it_listens_and_ends_with_it(
     });
 }
 
-/// Whoever writes the request: we, or Curator's `Revoker`, which knows no single nodes.
+/// The request comes from this library or from Curator's `Revoker`, which knows no single nodes.
 #[test]
-fn a_holder_that_was_asked_still_says_who_it_is() {
+fn revoked_holder_still_shows_its_identity() {
     every_subject(|subject| {
         let (ours, others, path) = (client_called("who holds"), client(), fresh_path("still-who"));
         let object = subject.at(&ours, &path);
@@ -212,7 +212,7 @@ fn a_holder_that_was_asked_still_says_who_it_is() {
 }
 
 #[test]
-fn break_lock_takes_a_hold_from_whoever_is_meant_and_from_nobody_else() {
+fn break_lock_ends_exactly_the_named_hold() {
     every_subject_that(Subject::queues, |subject| {
         let (ours, others, path) = (client(), client(), fresh_path("break"));
         let object = subject.at(&ours, &path);
@@ -242,7 +242,7 @@ fn break_lock_takes_a_hold_from_whoever_is_meant_and_from_nobody_else() {
     });
 }
 
-/// Its next holder's node has the same name, and it may not know yet that it has lost its own.
+/// The next holder's node has the same name, and the old holder may not know of its loss yet.
 #[test]
 fn break_lock_of_a_single_node_is_refused() {
     let (ours, others, path) = (client(), client(), fresh_path("break-single"));
@@ -255,7 +255,7 @@ fn break_lock_of_a_single_node_is_refused() {
 }
 
 #[test]
-fn what_else_is_written_to_a_node_is_no_request_and_harms_nobody() {
+fn other_data_in_a_node_is_not_a_revocation() {
     every_subject_that(Subject::is_plain, |subject| {
         let (ours, others, path) = (client(), client(), fresh_path("no-request"));
         let probe = shared_probe().unwrap();
@@ -267,7 +267,7 @@ fn what_else_is_written_to_a_node_is_no_request_and_harms_nobody() {
             let long = vec![b'x'; 500 * 1000];
             for data in [&b"__revoke__"[..], b"__REVOKE__\n", b"", b"\xff", &long] {
                 let before = ours.stats();
-                // Again and again, since the watch may not be set yet.
+                // Repeated, because the watch may not be set yet.
                 wait_until("the event was seen to", SOON, || {
                     probe.set(&node, data).unwrap();
                     let now = ours.stats();
@@ -285,7 +285,7 @@ fn what_else_is_written_to_a_node_is_no_request_and_harms_nobody() {
 }
 
 #[test]
-fn who_is_asked_while_it_waits_hears_of_it_when_it_holds() {
+fn waiter_hears_of_an_earlier_revocation_when_it_holds() {
     every_subject_that(
         |subject| subject.queues() && subject.is_one_lock(),
         |subject| {
@@ -300,7 +300,7 @@ fn who_is_asked_while_it_waits_hears_of_it_when_it_holds() {
                 say.send(asked.recv_timeout(SOON)).unwrap();
                 object.unlock()
             });
-            // Of a permit it is the one that is wanted.
+            // A waiter for a permit is asked by its requested permit.
             let mut waiting = Vec::new();
             let nodes = if subject.shown_as()[0] == Kind::Permit { 3 } else { 2 };
             wait_until("it waits", SOON, || {
@@ -317,9 +317,9 @@ fn who_is_asked_while_it_waits_hears_of_it_when_it_holds() {
     );
 }
 
-/// The server is nobody else's, and sees all subjects at once.
+/// The server is used by this test alone, with all subjects at once.
 #[test]
-fn listening_costs_a_request_for_each_node_however_many_listen_and_leaves_no_watch() {
+fn listeners_share_one_request_per_node_and_leave_no_watch() {
     const LISTENERS: usize = 30;
     let server = Server::start().unwrap();
     let clients = Mutex::new(Vec::new());
@@ -333,24 +333,24 @@ fn listening_costs_a_request_for_each_node_however_many_listen_and_leaves_no_wat
             let (holds, held) = (object.holds(), requests());
             let listen = |_| holds.iter().map(|hold| hold.revocation().unwrap()).collect();
             let listening: Vec<Vec<_>> = (0..listeners).map(listen).collect();
-            // What is kept is watched from before.
+            // A kept node was watched before.
             let to_be_watched = listeners > 0 && subject.goes_with_its_unlock();
             wait_until("it is watched", SOON, || !to_be_watched || requests() > held);
             object.unlock().unwrap();
             listening.iter().flatten().for_each(|asked| ends(asked, subject.name));
             (requests() - before, holds.len() as u64)
         };
-        // The first one makes the directory.
+        // The first cycle creates the directory.
         let [_, (plain, _), (listened, nodes)] = [0, 0, LISTENERS].map(cycle);
         println!("{}: {plain} requests, {listened} with {LISTENERS} listeners", subject.name);
-        // And a heartbeat or a look for others may be among them.
+        // There may be a heartbeat or a look for others in between.
         assert!(listened <= plain + nodes + 3, "{}: {listened} requests", subject.name);
         for _ in 0..8 {
             cycle(1);
         }
         clients.lock().unwrap().push(client.clone());
     });
-    // But those on directories, which are there for longer.
+    // Leaves out the watches on directories, which last longer.
     let probe = Probe::connect(server.address()).unwrap();
     let mut watched = Vec::new();
     let took = wait_until("no watch is left", SOON, || {

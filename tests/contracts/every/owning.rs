@@ -1,4 +1,4 @@
-//! Whose a hold is: a thread's, which may enter again, or the object's.
+//! The owner of a hold: a thread, which may enter again, or the object.
 
 use std::thread;
 use std::time::Duration;
@@ -13,7 +13,7 @@ fn not_held<T>(result: &Result<T>) -> bool {
     matches!(result, Err(Error::NotHeld { .. }))
 }
 
-/// What another thread sees: held, count, holds.
+/// What another thread sees: whether it is held, the count and the number of holds.
 fn seen_elsewhere(object: &Object) -> (bool, Option<u32>, usize) {
     let object = object.clone();
     let look = move || (object.is_held(), object.hold_count(), object.holds().len());
@@ -25,7 +25,7 @@ fn unlocked_elsewhere(object: &Object) -> Result<()> {
     Task::spawn(move || object.unlock()).result("an unlock")
 }
 
-/// Of several, each says it for itself.
+/// Expects `NotHeld`, from each member of a multi-lock.
 #[track_caller]
 fn says_not_held(object: &Object) {
     let seen = object.unlock();
@@ -68,7 +68,7 @@ fn only_the_owning_thread_sees_and_unlocks_its_hold() {
         let me = thread::current().id();
         match &unlocked {
             Err(Error::NotOwner { path: at, owner }) => assert_eq!((at, *owner), (&path, me)),
-            // Readers are in side by side: one of them has nothing of the other's.
+            // Readers share the lock, but not each other's holds.
             unlocked => assert!(!subject.is_exclusive() && not_held(unlocked), "{unlocked:?}"),
         }
         assert!(object.is_held());
@@ -85,7 +85,7 @@ fn ended_thread_leaves_its_hold_to_no_other_thread() {
         let (object, ended) = (subject.at(&ours, &path), subject.rival(&others, &path));
         let owned = object.clone();
         thread::spawn(move || owned.lock().unwrap()).join().unwrap();
-        // The system gives its number to later threads.
+        // The system reuses the number of an ended thread.
         for number in 0..10 {
             let (seen, unlocked) = (seen_elsewhere(&object), unlocked_elsewhere(&object));
             assert_eq!(seen, (false, Some(0), 0), "thread {number}");
@@ -106,7 +106,7 @@ fn ended_thread_leaves_its_hold_to_no_other_thread() {
 }
 
 #[test]
-fn any_thread_sees_and_unlocks_a_hold_of_the_object() {
+fn every_thread_sees_and_unlocks_a_hold_of_the_object() {
     every_subject_that(
         |one| !one.is_a_threads(),
         |subject| {
@@ -117,7 +117,7 @@ fn any_thread_sees_and_unlocks_a_hold_of_the_object() {
             assert!(object.is_held(), "it outlives its thread");
             assert_eq!(seen_elsewhere(&object), (true, None, subject.nodes_of_one()));
             for (through, object) in [("itself", &object), ("another object", &other)] {
-                // Somebody else may unlock it: to wait for it is never a deadlock.
+                // Another thread may unlock it, so waiting is never a deadlock.
                 let waited = answered(|| object.try_lock_for(Duration::from_secs(1)));
                 let seen = [object.try_lock(), waited];
                 println!("{} through {through}: {seen:?}", subject.name);
@@ -154,7 +154,7 @@ fn nested_hold_ends_with_the_outermost_unlock() {
         }
         println!("{}: entered 11 times as {node:?} with token {token}", subject.name);
         assert!(!rival.try_lock().unwrap());
-        // In no order: the outermost is the last, whatever was entered first.
+        // The outermost entry ends last, whatever the order of the unlocks.
         let mut left = 11;
         for nth in [2, 0, 2, 1, 0] {
             match nth {
@@ -182,7 +182,7 @@ fn would_deadlock<T>(result: &Result<T>, path: &str) -> bool {
 }
 
 #[test]
-fn holds_at_other_paths_do_not_keep_a_thread_from_waiting() {
+fn thread_may_wait_while_it_holds_locks_at_other_paths() {
     every_subject_that(Subject::is_a_threads, |subject| {
         let [ours, others] = [client(), client()];
         let path = fresh_path("beside");
@@ -221,7 +221,7 @@ fn thread_that_would_wait_for_itself_gets_an_error() {
         };
         is_told(&second, "behind itself");
         assert_eq!(subject.await_nodes(&path, 1), node);
-        // Other threads, and other clients, wait as usual.
+        // Other threads and clients wait as usual.
         let waits = |rival: &Object| {
             let rival = rival.clone();
             Task::spawn(move || rival.lock().and_then(|()| rival.unlock()))
@@ -232,7 +232,7 @@ fn thread_that_would_wait_for_itself_gets_an_error() {
         waiters.push(waits(&stranger));
         subject.await_nodes(&path, 3);
         is_told(&third, "in the queue");
-        // Not even there: the other thread is between the two levels of this object.
+        // The error comes even here, where another thread is between the two levels.
         is_told(&second, "behind a thread of this object");
         let by_a_stranger = subject.rival(&others, &path).try_lock();
         assert!(matches!(by_a_stranger, Ok(false)), "{by_a_stranger:?}");

@@ -1,4 +1,4 @@
-//! Where locks may be: what is above their nodes, what else is there, and who may touch it.
+//! Where locks may be: their parents, other nodes nearby, and permissions.
 
 use std::io::ErrorKind;
 use std::sync::Barrier;
@@ -16,7 +16,7 @@ use common::{
     every_subject, every_subject_that, owner, stat,
 };
 
-/// Two of one kind, of different clients, one of which waits for the other.
+/// Two rivals of different clients take turns, so that one waits for the other.
 #[track_caller]
 fn take_turns(subject: Subject, clients: [&Client; 2], path: &str, full: &str) {
     let (object, next) = (subject.rival(clients[0], path), subject.at(clients[1], path));
@@ -35,7 +35,7 @@ fn take_turns(subject: Subject, clients: [&Client; 2], path: &str, full: &str) {
 }
 
 #[test]
-fn everything_is_below_the_chroot_which_is_made_or_at_the_root() {
+fn client_creates_its_chroot_and_all_nodes_below_it() {
     every_subject(|subject| {
         let chroot = fresh_path("chroot") + "/made/by/us";
         let hosts = format!("{}{chroot}", connect_string());
@@ -51,7 +51,7 @@ fn everything_is_below_the_chroot_which_is_made_or_at_the_root() {
 }
 
 #[test]
-fn missing_directories_are_made_also_by_two_at_once() {
+fn missing_directories_are_created_even_by_two_clients_at_once() {
     const ROUNDS: usize = 5;
     every_subject(|subject| {
         let clients = [client(), client()];
@@ -69,24 +69,24 @@ fn missing_directories_are_made_also_by_two_at_once() {
                 });
             }
         });
-        // While something is in there: servers remove a directory that is empty, after a minute or so.
+        // The lock keeps a node there, since servers delete an empty container after about a minute.
         let object = subject.at(&clients[0], &paths[0]);
         object.lock().unwrap();
         let above = paths[0].rsplit_once('/').unwrap().0;
         assert_eq!(stat(above).ephemeral_owner, 0, "directories are persistent");
         object.unlock().unwrap();
-        // By a try as well.
+        // A try creates directories too.
         let path = fresh_path("made") + "/by/a/try";
         take_turns(subject, [&clients[0], &clients[1]], &path, &path);
     });
 }
 
-/// Every way of locking says so, and leaves nothing.
+/// Expects every way of locking to be denied, and to leave nothing.
 #[track_caller]
 fn is_denied(subject: Subject, client: &Client, path: &str) {
     subject.at(client, path).is_refused(SOON, |ask, seen| {
         println!("{} at {path}, {ask:?}: {seen:?}", subject.name);
-        // A try may see that there is a single node, and nothing else.
+        // A try may see that a single node exists and report busy.
         let busy = !ask.waits() && matches!(seen, Ok(false));
         let denied = matches!(&seen, Err(Error::Denied { path: at }) if at.starts_with(path));
         assert!(denied || busy, "{}, {ask:?}: {seen:?}", subject.name);
@@ -95,7 +95,7 @@ fn is_denied(subject: Subject, client: &Client, path: &str) {
 }
 
 #[test]
-fn only_the_owners_credentials_count() {
+fn credentials_of_the_owner_are_required() {
     every_subject(|subject| {
         let root = fresh_path("digest");
         shared_probe().unwrap().create_all(&root).unwrap();
@@ -104,7 +104,7 @@ fn only_the_owners_credentials_count() {
         let object = subject.rival(&first, &path);
         object.lock().unwrap();
         let (probe, node) = (shared_probe().unwrap(), subject.node_of(&object.hold()));
-        // Whoever may delete in the directory may delete a single node.
+        // A client that may delete in the directory may delete a single node.
         if subject.queues() {
             let seen = probe.delete(&node).map_err(|error| error.kind());
             assert_eq!(seen, Err(ErrorKind::PermissionDenied), "{node}");
@@ -123,7 +123,7 @@ fn only_the_owners_credentials_count() {
 }
 
 #[test]
-fn nodes_and_directories_get_the_clients_acl() {
+fn nodes_and_directories_get_the_acl_of_the_client() {
     let builder = Client::builder(&connect_string()).auth("digest", "owner:secret");
     let client = connected(builder.acl(Acl::creator().and("world", "anyone", Permissions::READ)));
     every_subject(|subject| {
@@ -148,11 +148,11 @@ fn nodes_and_directories_get_the_clients_acl() {
 }
 
 #[test]
-fn an_ancestor_that_lets_nobody_create_is_no_obstacle_where_nothing_has_to_be_made_in_it() {
+fn closed_ancestor_matters_only_where_a_node_must_be_created() {
     every_subject_that(Subject::is_plain, |subject| {
         let boss = shared_probe().unwrap();
         boss.add_auth("digest", b"boss:secret").unwrap();
-        // May be listed by everybody, or not even that.
+        // The ancestor may be listed by everybody, or by nobody else.
         for others in [&[(31, "auth", ""), (1, "world", "anyone")][..], &[(31, "auth", "")]] {
             let root = fresh_path("restricted");
             boss.create_all(&root).unwrap();
@@ -175,7 +175,7 @@ fn an_ancestor_that_lets_nobody_create_is_no_obstacle_where_nothing_has_to_be_ma
 }
 
 #[test]
-fn paths_that_cannot_be_locks_are_refused_with_a_reason() {
+fn invalid_paths_are_refused_with_a_reason() {
     let client = client();
     let long_part = format!("/a/{}", "x".repeat(256));
     let long_path = "/abc".repeat(1025);
@@ -233,7 +233,7 @@ fn is_invalid<T: std::fmt::Debug>(seen: Result<T>, path: &str, why: &str) {
 }
 
 #[test]
-fn paths_that_merely_look_odd_are_fine() {
+fn odd_but_valid_paths_are_accepted() {
     every_subject_that(Subject::is_plain, |subject| {
         let (client, root) = (client(), fresh_path("odd"));
         let long = "x".repeat(255);
@@ -248,10 +248,10 @@ fn paths_that_merely_look_odd_are_fine() {
     });
 }
 
-/// Each part of a path becomes a node, and a lock at the path above it would wait for one that is named as a
+/// Each part of a path becomes a node. A lock at the parent path would wait for one that is named like a
 /// contender.
 #[test]
-fn path_that_would_stand_in_the_queue_of_another_lock_is_invalid() {
+fn path_inside_the_queue_of_another_lock_is_invalid() {
     for part in [
         "lock-0000000000",
         "block-1234567890",
@@ -278,7 +278,7 @@ fn path_that_would_stand_in_the_queue_of_another_lock_is_invalid() {
             ] {
                 is_invalid(seen, &path, part);
             }
-            // What is there already can be looked at.
+            // Existing nodes can be listed.
             assert_eq!(client.contenders(&path).unwrap(), []);
             assert_eq!(client.read(&path).unwrap(), None);
             assert!(!client.verify_token(&path, 1).unwrap());
@@ -293,7 +293,7 @@ fn path_that_would_stand_in_the_queue_of_another_lock_is_invalid() {
 }
 
 #[test]
-fn a_path_below_an_ephemeral_node_is_invalid() {
+fn path_below_an_ephemeral_node_is_invalid() {
     every_subject(|subject| {
         let root = fresh_path("ephemeral");
         let probe = shared_probe().unwrap();
@@ -301,7 +301,7 @@ fn a_path_below_an_ephemeral_node_is_invalid() {
         probe.create(&format!("{root}/e"), b"", true, false).unwrap();
         let client = client();
         for path in [format!("{root}/e"), format!("{root}/e/a"), format!("{root}/e/a/b/c")] {
-            // In the place of a single node, it is a rival.
+            // A foreign node at the path of a single node is a rival.
             if subject.queues() || path.ends_with("/a/b/c") {
                 subject.at(&client, &path).is_refused(SOON, |ask, seen| {
                     println!("{}, {ask:?}: {seen:?}", subject.name);
@@ -316,7 +316,7 @@ fn a_path_below_an_ephemeral_node_is_invalid() {
 const ID: &str = "0e17197e-0afb-43a4-b0d7-b5c1e7b17bb3";
 
 #[test]
-fn foreign_nodes_that_are_no_contenders_are_ignored() {
+fn foreign_nodes_other_than_contenders_are_ignored() {
     every_subject_that(Subject::has_a_directory, |subject| {
         let (client, path) = (client(), fresh_path("junk"));
         let probe = shared_probe().unwrap();
@@ -353,7 +353,7 @@ fn foreign_nodes_that_are_no_contenders_are_ignored() {
 }
 
 #[test]
-fn foreign_contenders_are_waited_for_whatever_their_data() {
+fn waiter_waits_for_foreign_contenders_with_any_data() {
     every_subject_that(
         |one| one.has_a_directory() && one.is_plain(),
         |subject| {
@@ -394,9 +394,9 @@ fn foreign_contenders_are_waited_for_whatever_their_data() {
     );
 }
 
-/// Their list is longer than what a server takes in a request.
+/// The list is longer than a request that servers accept.
 #[test]
-fn a_list_of_more_than_a_megabyte_is_no_obstacle() {
+fn lock_works_with_a_list_of_more_than_a_megabyte() {
     const CHILDREN: usize = 4_500;
     let path = fresh_path("crowd");
     shared_probe().unwrap().create_all(&path).unwrap();
@@ -424,8 +424,8 @@ fn a_list_of_more_than_a_megabyte_is_no_obstacle() {
 }
 
 #[test]
-fn too_many_bytes_of_paths_are_a_limit_not_a_broken_server() {
-    // It reads no more than 1,049,599 bytes at once: as few as it can be told to, but for `jute.maxbuffer`.
+fn client_refuses_more_path_bytes_than_the_server_survives() {
+    // The server reads at most 1,049,599 bytes at once, its smallest setting apart from `jute.maxbuffer`.
     let flag = "-Dzookeeper.jute.maxbuffer.extrasize=1024";
     let server = Server::builder().jvm_flag(flag).start().unwrap();
     let client = client_of(&server.connect_string(), SESSION);
@@ -445,7 +445,7 @@ fn too_many_bytes_of_paths_are_a_limit_not_a_broken_server() {
     assert!(is_limit(&seen), "{seen:?}");
     let bytes = held.len() * (held[0].path().len() + 60);
     assert!(bytes > 892 * 1024, "{bytes}");
-    // It is said at once, by every call, and passes.
+    // Every call reports the limit at once, and later calls work.
     let path = format!("{long}/{}", "y".repeat(255));
     let one_more = DistributedLock::new(&client, path).unwrap();
     let waiting = one_more.clone();
@@ -456,7 +456,7 @@ fn too_many_bytes_of_paths_are_a_limit_not_a_broken_server() {
     assert!(one_more.try_lock().unwrap(), "there is room again");
     one_more.unlock().unwrap();
     client.close().unwrap();
-    // It can read its log.
+    // The restarted server can read its log.
     server.restart().unwrap();
     println!("{:?}", client_of(&server.connect_string(), SESSION).state());
 }

@@ -1,5 +1,4 @@
-//! What calls cost, counted on the way to the servers, by clients with sessions so long that they send
-//! nothing else.
+//! The cost of calls, counted by a proxy. The sessions are so long that clients send nothing else.
 
 use std::time::Duration;
 
@@ -7,7 +6,7 @@ use zoolock_test_support::{FaultProxy, Op, fresh_path, wait_until};
 
 use common::{Object, SOON, Subject, Task, await_kept, behind_a_proxy, every_subject_that};
 
-/// What a lock may ask for, and what it writes.
+/// Operations that a lock may request.
 const OPS: [Op; 7] =
     [Op::Create, Op::Delete, Op::GetChildren, Op::GetData, Op::Exists, Op::Multi, Op::Sync];
 
@@ -17,7 +16,7 @@ struct Counted {
 }
 
 impl Counted {
-    /// What is released in the background is counted when it has been.
+    /// Counts a background release after it has finished.
     #[track_caller]
     fn cost(&self, what: &str, expected: [u64; 4], step: impl FnOnce()) {
         let count = || OPS.map(|op| self.proxy.requests(op));
@@ -46,19 +45,19 @@ fn tries(object: &Object) {
     object.unlock().unwrap();
 }
 
-/// Creates, deletions, lists and reads.
+/// Numbers of creates, deletions, lists and reads.
 #[test]
 #[cfg_attr(zoolock_without_shortcuts, ignore = "without shortcuts there are more requests")]
-fn cycle_try_and_refusal_cost_known_requests() {
+fn lock_cycle_try_and_refusal_have_fixed_request_counts() {
     every_subject_that(Subject::is_free_with_its_unlock, |subject| {
         let (proxy, client) = behind_a_proxy(Duration::from_secs(60));
         let path = fresh_path("cost");
         let object = subject.at(&client, &path);
         let counted = Counted { subject, proxy };
-        // Somebody else has made the directories.
+        // Another client creates the directories.
         cycle(&subject.rival(&super::client(), &path));
         if !subject.goes_with_its_unlock() {
-            // It looks for others behind its first unlock; a request behind that one has overtaken nothing.
+            // The first unlock triggers a look for others, and only a later list proves that nobody came.
             await_kept(&*object, &client);
             client.contenders(&path).unwrap();
             counted.cost("a kept lock", [0; 4], || cycle(&object));
@@ -67,7 +66,7 @@ fn cycle_try_and_refusal_cost_known_requests() {
         }
         let await_vacant = || {
             subject.await_nodes(&path, 0);
-            // The answer to the last deletion has come when this has one.
+            // This answer comes after that of the last deletion.
             client.contenders(&path).unwrap();
         };
         for (count, cost) in subject.cost_of_the_first_cycles().into_iter().enumerate() {
@@ -80,7 +79,7 @@ fn cycle_try_and_refusal_cost_known_requests() {
 
         object.lock().unwrap();
         subject.await_nodes(&path, subject.nodes_of_one());
-        // The permits of a process are counted as everybody's.
+        // Permits of the own process are counted like all others.
         let lists = if subject.is_one_lock() && !subject.guards_the_object() { 2 } else { 0 };
         counted.cost("entering again, or a local rival", [0, 0, lists, 0], || {
             let elsewhere = object.clone();

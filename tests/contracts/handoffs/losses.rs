@@ -1,4 +1,4 @@
-//! Where nothing is handed on, and losses around a hand-off: whoever has it then is told.
+//! When a lock is not handed on, and how a new owner hears of a loss.
 
 use zoolock::{Guard, LossReason};
 use zoolock_test_support::{Direction, Op};
@@ -6,7 +6,7 @@ use zoolock_test_support::{Direction, Op};
 use super::*;
 use common::{Subject, assert_lost, await_lost, delete_node, every_subject_that, in_time};
 
-/// A lock behind a proxy, held, and the next thread that waits for it.
+/// A held lock behind a proxy, and the next thread that waits for it.
 struct Held {
     stage: Stage,
     lock: DistributedLock,
@@ -27,7 +27,7 @@ impl Held {
         wait_until("suspended", SOON, || self.guard.state() == HoldState::Suspended);
     }
 
-    /// The release is not a hand-off: the next thread has a node of its own.
+    /// Expects a release without a hand-off: the next thread gets another node.
     #[track_caller]
     fn not_handed_on(self, why: &str) {
         let earlier = self.guard.hold();
@@ -48,7 +48,7 @@ impl Held {
 }
 
 #[test]
-fn nothing_is_handed_on_that_is_asked_for_or_lost_or_without_a_connection() {
+fn lock_is_not_handed_on_when_revoked_lost_or_disconnected() {
     type Way = (&'static str, Duration, fn(&Held));
     let ways: [Way; 5] = [
         ("asked for", SOON, |held| {
@@ -86,7 +86,7 @@ fn nothing_is_handed_on_that_is_asked_for_or_lost_or_without_a_connection() {
     });
 }
 
-/// Nothing if the machine was too late, and the lease has been renewed since.
+/// Returns `None` if the machine was too slow and the lease was renewed.
 fn on_a_short_lease() -> Option<(Held, zoolock_test_support::Hold)> {
     let stage = Stage::new("short", SHORT);
     let ahead = lock_of(&client(), &stage.path);
@@ -94,7 +94,7 @@ fn on_a_short_lease() -> Option<(Held, zoolock_test_support::Hold)> {
     let lock = lock_with(&stage.client, &stage.path, 100);
     let waiting = lock.clone();
     let waiting = Task::spawn(move || waiting.acquire());
-    // Its lease is not renewed while it waits, and is long enough to be granted with it.
+    // The lease is not renewed during the wait, and is just long enough for a grant.
     let begun = Instant::now();
     wait_until("it has waited for long", SOON, || begun.elapsed() > SHORT * 47 / 100);
     let heartbeat = stage.proxy.on(Op::SetData).path_contains("no-such-node").hold_answer();
@@ -110,15 +110,15 @@ fn on_a_short_lease() -> Option<(Held, zoolock_test_support::Hold)> {
 }
 
 #[test]
-fn nothing_is_handed_on_with_less_than_a_third_of_a_lease() {
+fn lock_is_not_handed_on_with_under_a_third_of_its_lease() {
     let held = (0..10).find_map(|_| on_a_short_lease());
     let (held, _heartbeat) = held.expect("a hold on a short lease");
     held.not_handed_on("a short lease");
 }
 
-/// A deletion comes so long after the hand-off, and the node was watched before or not.
+/// Each deletion has a delay after the hand-off, and a node that was watched before or not.
 #[test]
-fn a_loss_after_the_hand_off_is_told_to_the_one_that_took_over() {
+fn new_owner_hears_of_a_loss_after_a_handoff() {
     let deletions = [(0, true), (0, false), (3, false)].map(Some).into_iter();
     thread::scope(|scope| {
         for deleted in deletions.chain([None]) {
@@ -126,7 +126,7 @@ fn a_loss_after_the_hand_off_is_told_to_the_one_that_took_over() {
                 let timeout = if deleted.is_some() { SHORT } else { SHORT / 2 };
                 let stage = Stage::new("taken-over", timeout);
                 let lock = lock_with(&stage.client, &stage.path, 1000);
-                // The heartbeats are for others.
+                // These holds receive the heartbeats.
                 let others: Vec<_> = (0..6)
                     .map(|n| lock_of(&stage.client, &format!("{}-{n}", stage.path)))
                     .collect();
@@ -142,7 +142,7 @@ fn a_loss_after_the_hand_off_is_told_to_the_one_that_took_over() {
                         let pause = timeout * thirds / 9;
                         wait_until("it has held for a while", SOON, || begun.elapsed() >= pause);
                         delete_node(&heir);
-                        // The watch that there was, or else the next one, and not a heartbeat.
+                        // A watch must report it, the earlier one or the next, and not a heartbeat.
                         let limit = timeout / if is_watched { 5 } else { 2 };
                         in_time(&format!("{deleted:?}"), limit, || await_lost(&heir));
                         let counted = || stage.client.stats().holds_lost == 1;
@@ -168,9 +168,9 @@ fn a_loss_after_the_hand_off_is_told_to_the_one_that_took_over() {
     });
 }
 
-/// Somebody writes to the node, which makes the client look at it, again and again: it is there.
+/// Writes to the node make the client check it repeatedly. The node exists each time.
 #[test]
-fn a_look_at_the_node_in_the_middle_of_hand_offs_is_no_loss() {
+fn check_of_the_node_during_handoffs_reports_no_loss() {
     let is_left = |one: Subject| one.is_plain() && one.may_be_left() && one.is_one_lock();
     every_subject_that(is_left, |subject| {
         let (client, path) = (client_of(&connect_string(), SHORT), fresh_path("looks"));
@@ -180,7 +180,7 @@ fn a_look_at_the_node_in_the_middle_of_hand_offs_is_no_loss() {
         let (probe, events) = (shared_probe().unwrap(), client.stats().events);
         wait_until("it has looked often", SOON, || {
             for node in subject.nodes(&path) {
-                // It may be gone by now.
+                // The node may be gone by now.
                 if let Ok(Some((data, _))) = probe.get(&node) {
                     let _ = probe.set(&node, &data);
                 }

@@ -1,4 +1,4 @@
-//! A user's own locks as members, which do what they are told to.
+//! Members that are a user's own locks and follow a script.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,16 +10,16 @@ use zoolock::{Error, Hold, Lock, LockId, MultiLock, Result, Wait};
 use super::{brief, refused};
 use common::{SOON, warnings};
 
-/// What a lock does when it is told to.
+/// The scripted behaviour of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Does {
     Well,
-    /// Says that it is locked, and is not.
+    /// Returns success without being locked.
     Forget,
     Busy,
     Fail,
     Panic,
-    /// With a payload that panics itself when it is dropped.
+    /// Panics with a payload that panics when dropped.
     Explode,
 }
 use Does::{Busy, Explode, Fail, Forget, Panic, Well};
@@ -32,7 +32,7 @@ impl Drop for Bomb {
     }
 }
 
-/// A user's own lock that writes down what is asked of it.
+/// A user's own lock that records its calls.
 #[derive(Debug)]
 struct Scripted {
     path: String,
@@ -90,14 +90,14 @@ impl Lock for Scripted {
     }
 }
 
-/// Scripted locks as one, and what they have been asked.
+/// Scripted locks in a multi-lock, and the calls that they received.
 struct Script {
     multi: MultiLock,
     calls: Arc<Mutex<Vec<String>>>,
 }
 
 impl Script {
-    /// One member for each of these: its path, what it does when locked, and when unlocked.
+    /// Each member has a path, a behaviour when locked, and one when unlocked.
     fn new<const N: usize>(members: [(&str, Does, Does); N]) -> Script {
         let calls = Arc::<Mutex<Vec<String>>>::default();
         let member = |(path, locking, unlocking): (&str, Does, Does)| -> Box<dyn Lock> {
@@ -117,8 +117,8 @@ impl Script {
 }
 
 #[test]
-fn failure_on_the_kth_releases_the_others_in_reverse() {
-    // What the first and the third do, and all when unlocked.
+fn failed_member_releases_the_others_in_reverse() {
+    // The behaviour of the first and third member, and of all when unlocked.
     for (verb, [first, third], unlocking, expected, calls) in [
         ("lock", [Well, Well], Well, "true", "lock a, lock b, lock c, lock d"),
         (
@@ -192,7 +192,7 @@ fn one_deadline_covers_all_members() {
 }
 
 #[test]
-fn a_panic_of_one_member_leaves_none_locked() {
+fn panicking_member_leaves_none_locked() {
     let panics = |call: &dyn Fn()| {
         let panic = catch_unwind(AssertUnwindSafe(call)).expect_err("a panic");
         let said = panic.downcast_ref::<String>().cloned();
@@ -217,7 +217,7 @@ fn a_panic_of_one_member_leaves_none_locked() {
 }
 
 #[test]
-fn a_panic_whose_payload_panics_when_dropped_leaves_none_locked() {
+fn panic_with_a_panicking_payload_leaves_none_locked() {
     let explodes = |call: &dyn Fn()| {
         let payload = catch_unwind(AssertUnwindSafe(call)).expect_err("a panic");
         let is_bomb = payload.is::<Bomb>();
@@ -230,14 +230,14 @@ fn a_panic_whose_payload_panics_when_dropped_leaves_none_locked() {
     assert!(explodes(&|| drop(script.multi.unlock())), "the first panic goes on");
     assert_eq!(script.calls(), "unlock c, unlock b, unlock a");
 
-    // A second panic while it unwinds would end the process.
+    // A second panic during the unwinding would abort the process.
     let script = Script::new([("/a", Well, Well), ("/b", Well, Explode), ("/c", Explode, Well)]);
     assert!(explodes(&|| drop(script.multi.lock())));
     assert_eq!(script.calls(), "lock a, lock b, lock c, unlock b, unlock a");
 }
 
 #[test]
-fn one_that_gives_up_without_a_limit_is_an_error() {
+fn member_that_gives_up_without_a_limit_is_an_error() {
     let script = Script::new([("/a", Well, Well), ("/b", Busy, Well)]);
     let (alone, both) = (script.multi.locks()[1].lock(), script.multi.lock());
     println!("{alone:?}, {both:?}");
@@ -246,9 +246,9 @@ fn one_that_gives_up_without_a_limit_is_an_error() {
     assert_eq!(script.calls(), "lock b, lock a, lock b, unlock a");
 }
 
-/// Not even that one is the other.
+/// The multi-lock does not even notice that both are the same object.
 #[test]
-fn nothing_is_known_of_them_but_their_paths() {
+fn members_are_known_by_their_paths_alone() {
     let script = Script::new([("/x", Well, Well)]);
     assert_eq!(script.multi.locks()[0].id(), LockId::new("/x"));
     assert_ne!(script.multi.id(), LockId::new("/x"));

@@ -1,4 +1,4 @@
-//! Sequences that do not tell a place: a read under such a write has the write's node.
+//! Sequences without an order. A downgraded read shares the node of such a write.
 
 use zoolock::{HoldState, LossReason};
 use zoolock_test_support::{fresh_path, wait_until};
@@ -10,8 +10,8 @@ use common::{
     hold_of, in_use, shared_address,
 };
 
-/// A way to the shared server on which every node is made with these digits. No test can wait for two
-/// thousand million creates until sequences do not tell a place.
+/// A relay that gives every node these digits. No test can wait for two thousand million creates until the
+/// counter runs over.
 fn numbering(digits: &'static str) -> Relay {
     Relay::start(shared_address(), move |frame| {
         let create = frame.create();
@@ -21,7 +21,7 @@ fn numbering(digits: &'static str) -> Relay {
 }
 
 #[test]
-fn a_read_under_a_write_of_an_abnormal_sequence_keeps_the_write() {
+fn downgrade_at_an_abnormal_sequence_keeps_the_write() {
     for digits in ["2147483647", "-2147483648", "-000000001"] {
         let relay = numbering(digits);
         let [ours, others] = [client_of(&relay.connect_string(), SESSION), client()];
@@ -38,13 +38,13 @@ fn a_read_under_a_write_of_an_abnormal_sequence_keeps_the_write() {
         assert_eq!(children(&path), [node.as_str()]);
         let tokens = [hold_of(&read), hold_of(&write)].map(|hold| hold.fencing_token());
         assert_eq!(tokens[0], tokens[1]);
-        // The read goes first, and comes again.
+        // The read is released first, and taken again.
         read.unlock().unwrap();
         read.unlock().unwrap();
         assert_eq!(counts(&lock), (1, 0));
         assert_eq!(children(&path), [node.as_str()]);
         read.lock().unwrap();
-        // The write goes first: the read keeps its node, and everybody out.
+        // The write is released first. The read keeps its node and excludes all others.
         write.unlock().unwrap();
         assert_eq!((counts(&lock), write.is_held(), read.is_held()), ((0, 1), false, true));
         assert_not_held(&write.unlock());
@@ -67,7 +67,7 @@ fn a_read_under_a_write_of_an_abnormal_sequence_keeps_the_write() {
 }
 
 #[test]
-fn a_shared_node_that_is_lost_is_told_to_both_sides() {
+fn both_sides_hear_of_the_loss_of_a_shared_node() {
     let relay = numbering("2147483647");
     let (ours, path) = (client_of(&relay.connect_string(), SESSION), fresh_path("abnormal-lost"));
     let lock = rw_of(&ours, &path);
@@ -87,14 +87,14 @@ fn a_shared_node_that_is_lost_is_told_to_both_sides() {
         assert_not_held(&write.unlock());
         assert_not_held(&read.unlock());
     }
-    // It is counted behind the end that is announced.
+    // The loss is counted after it is reported.
     wait_until("two losses a round are counted", SOON, || ours.stats().holds_lost == 4);
     assert_eq!(in_use(&ours.stats()), 0);
     write.lock().unwrap();
     read.lock().unwrap();
     write.unlock().unwrap();
     read.unlock().unwrap();
-    // The last handle has both to give back.
+    // The last handle releases both.
     write.lock().unwrap();
     read.lock().unwrap();
     drop((lock, read, write));

@@ -1,4 +1,4 @@
-//! Write, then read: from writer to reader without a gap.
+//! Downgrades: a writer becomes a reader without a gap.
 
 use std::time::{Duration, Instant};
 
@@ -14,18 +14,18 @@ use common::{
 const DELETED: LossReason = LossReason::NodeDeleted;
 
 #[test]
-fn a_queued_writer_does_not_slip_in() {
+fn downgrade_lets_no_queued_writer_in() {
     let stage = Stage::new("downgrade", 2);
     let lock = stage.lock(0);
     let (read, write) = (lock.read_lock(), lock.write_lock());
     write.lock().unwrap();
-    // It watches the write's node, as there is no other yet.
+    // The rival watches the write's node, since there is no other yet.
     let writer = stage.queues(stage.lock(1).write_lock());
     read.lock().unwrap();
     let token = hold_of(&write).fencing_token();
     let watches = stage.proxy.requests(Op::GetData);
     write.unlock().unwrap();
-    // It was woken, has looked, and waits for the read now.
+    // The rival was woken, looked, and now waits for the read.
     stage.watches_after(watches);
     println!("the write is released, the writer waits: {:?}", children(&stage.path));
     assert!(!writer.is_in() && read.is_held() && !write.is_held());
@@ -38,7 +38,7 @@ fn a_queued_writer_does_not_slip_in() {
 }
 
 #[test]
-fn queued_readers_come_in_and_the_writer_behind_them_after_all() {
+fn downgrade_lets_queued_readers_in_before_the_writer() {
     let stage = Stage::new("downgrade-readers", 2);
     let lock = stage.lock(0);
     lock.write_lock().lock().unwrap();
@@ -71,7 +71,7 @@ fn queued_readers_come_in_and_the_writer_behind_them_after_all() {
 }
 
 #[test]
-fn the_reads_node_is_an_ephemeral_one_in_the_writes_place_and_has_its_token() {
+fn downgraded_read_has_an_ephemeral_node_and_the_writes_token() {
     let (client, path) = (client(), fresh_path("downgrade-node"));
     let lock = rw_of(&client, &path);
     let (read, write) = (lock.read_lock(), lock.write_lock());
@@ -106,7 +106,7 @@ fn the_reads_node_is_an_ephemeral_one_in_the_writes_place_and_has_its_token() {
     read.unlock().unwrap();
 }
 
-/// How many nodes of each kind there are.
+/// The number of nodes of each kind.
 fn kinds(path: &str) -> (usize, usize) {
     let nodes = children(path);
     let count = |kind: &str| nodes.iter().filter(|node| node.contains(kind)).count();
@@ -114,7 +114,7 @@ fn kinds(path: &str) -> (usize, usize) {
 }
 
 #[test]
-fn both_sides_nest_in_each_other_and_are_unlocked_in_any_order() {
+fn both_sides_nest_and_unlock_in_any_order() {
     let ([ours, others], path) = ([client(), client()], fresh_path("downgrade-nested"));
     let (lock, others) = (rw_of(&ours, &path), rw_of(&others, &path));
     let (read, write) = (lock.read_lock(), lock.write_lock());
@@ -137,7 +137,7 @@ fn both_sides_nest_in_each_other_and_are_unlocked_in_any_order() {
             assert_eq!(kinds(&path), nodes, "{order} after {step}");
             let tried = others.read_lock().try_lock().unwrap();
             assert_eq!(tried, writes == 0, "{order} after {step}");
-            // The reader there is in the writer's way.
+            // The reader blocks the writer.
             assert!(
                 !others.write_lock().try_lock_for(Duration::ZERO).unwrap(),
                 "{order} after {step}"
@@ -156,7 +156,7 @@ fn both_sides_nest_in_each_other_and_are_unlocked_in_any_order() {
 }
 
 #[test]
-fn every_way_in_downgrades_and_a_guard_of_either_side_goes_alone() {
+fn every_read_call_downgrades_and_guards_drop_independently() {
     let (client, path) = (client(), fresh_path("downgrade-ways"));
     let lock = rw_of(&client, &path);
     let read = lock.read_lock();
@@ -185,7 +185,7 @@ fn every_way_in_downgrades_and_a_guard_of_either_side_goes_alone() {
     assert_eq!(kinds(&path), (0, 0));
 }
 
-/// Everything a lock may ask for.
+/// Operations that a lock may request.
 const OPS: [Op; 5] = [Op::Create, Op::Delete, Op::Exists, Op::GetData, Op::GetChildren];
 
 #[track_caller]
@@ -198,7 +198,7 @@ fn cost(stage: &Stage, what: &str, expected: [u64; 5], step: impl FnOnce()) {
 }
 
 #[test]
-fn a_read_under_a_write_costs_a_node_and_a_list_and_entering_either_again_nothing() {
+fn downgrade_costs_a_node_and_a_list_and_nesting_costs_nothing() {
     let stage = Stage::new("cost", 1);
     let lock = stage.lock(0);
     let (read, write) = (lock.read_lock(), lock.write_lock());
@@ -231,7 +231,7 @@ fn a_read_under_a_write_costs_a_node_and_a_list_and_entering_either_again_nothin
 }
 
 #[test]
-fn under_a_write_whose_node_was_deleted_there_is_no_read() {
+fn write_with_a_deleted_node_allows_no_downgrade() {
     let [ours, others] = [client(), client()];
     for directory_too in [false, true] {
         let path = fresh_path("downgrade-deleted");
@@ -263,7 +263,7 @@ fn under_a_write_whose_node_was_deleted_there_is_no_read() {
 }
 
 #[test]
-fn under_a_write_whose_lease_is_over_there_is_no_read() {
+fn write_with_an_ended_lease_allows_no_downgrade() {
     let ((proxy, client), path) =
         (behind_a_proxy(Duration::from_secs(3)), fresh_path("downgrade-lapsed"));
     let lock = rw_of(&client, &path);
@@ -285,7 +285,7 @@ fn under_a_write_whose_lease_is_over_there_is_no_read() {
 }
 
 #[test]
-fn a_read_outlives_a_write_that_was_lost_under_it_and_the_other_way_round() {
+fn read_and_write_of_a_downgrade_outlive_each_other() {
     let ([ours, others], path) = ([client(), client()], fresh_path("downgrade-outlives"));
     let (lock, rival) = (rw_of(&ours, &path), rw_of(&others, &path));
     let (read, write) = (lock.read_lock(), lock.write_lock());
@@ -306,7 +306,7 @@ fn a_read_outlives_a_write_that_was_lost_under_it_and_the_other_way_round() {
     read.lock().unwrap();
     read.lock().unwrap();
     delete_node(&hold_of(&read));
-    // The inner unlock says nothing of a deletion that nobody has noticed; the outer one does.
+    // The inner unlock cannot know of a deletion that nobody has noticed. The outer one reports it.
     println!("the inner unlock: {:?}", read.unlock());
     assert_lost(&read.unlock(), &path, DELETED);
     assert!(write.is_held());
@@ -318,15 +318,14 @@ fn a_read_outlives_a_write_that_was_lost_under_it_and_the_other_way_round() {
     await_nodes(&path, 0);
 }
 
-/// Kind, and whether it holds.
+/// Each contender's kind, and whether it holds.
 fn brief(seen: &[Contender]) -> Vec<(Kind, bool)> {
     seen.iter().map(|one| (one.kind, one.holds)).collect()
 }
 
-/// What is seen from outside has to be what the holder says of itself, also of a token that nobody has
-/// asked for yet.
+/// A third party must see what the holder reports, including a token that nobody has asked for yet.
 #[test]
-fn the_reads_node_says_to_others_what_the_hold_says() {
+fn contenders_shows_a_downgraded_read_as_its_hold() {
     let ((proxy, ours), others) = (behind_a_proxy(SESSION), client());
     for is_cut in [false, true] {
         let path = fresh_path("downgrade-seen");
@@ -372,7 +371,7 @@ fn the_reads_node_says_to_others_what_the_hold_says() {
         assert_eq!((&seen[0].node, seen[0].token), (&hold.node(), token));
         let of_write = (before[0].token, &before[0].identity);
         assert_eq!((seen[0].token, &seen[0].identity), of_write, "as the write it came from");
-        // It was made after the write.
+        // Its node was created after the write.
         assert!(seen[0].since >= before[0].since);
         assert!(others.verify_token(&path, token).unwrap());
         read.unlock().unwrap();

@@ -1,5 +1,5 @@
-//! What was held is lost: to an operator, to a silent network, to a stopped process, to a close. Its owner
-//! is told, once, and before anybody else is let in; nothing of the next one's is touched.
+//! Losses: by an operator, a silent network, a stopped process or a close. The owner hears of a loss once and
+//! before the next grant, and never touches the next holder's node.
 
 use std::env;
 use std::thread;
@@ -14,13 +14,13 @@ use common::{
     every_subject_that, shared_proxy, stat, warnings,
 };
 
-/// The session timeout of clients that are to lose their locks.
+/// The session timeout of clients that should lose their locks.
 const SHORT: Duration = Duration::from_secs(4);
 
 const DELETED: LossReason = LossReason::NodeDeleted;
 const EXPIRED: LossReason = LossReason::LeaseExpired;
 
-/// An unlock fails in this way, for each hold.
+/// Expects an unlock to fail in this way for each hold.
 #[track_caller]
 fn fails(subject: Subject, unlocked: Result<()>, so: impl Fn(&Error) -> bool) {
     let name = subject.name;
@@ -38,8 +38,8 @@ fn says_lost(subject: Subject, unlocked: Result<()>, why: LossReason) {
     fails(subject, unlocked, |error| matches!(error, Error::Lost { reason, .. } if *reason == why));
 }
 
-/// Its holds were lost, for this reason; that was counted once for each, and has another one let in. The
-/// unlock says it once, and then the object can be used again.
+/// Expects the loss of all holds for this reason, counted once for each. The next visitor enters, the unlock
+/// reports the loss once, and then the object works again.
 #[track_caller]
 fn is_over(subject: Subject, (client, own): (&Client, &Object), next: Visitor, why: LossReason) {
     let (name, holds, path) = (subject.name, own.holds(), own.base().to_owned());
@@ -48,7 +48,7 @@ fn is_over(subject: Subject, (client, own): (&Client, &Object), next: Visitor, w
     next.comes_in();
     if subject.is_in_use_until_unlocked() {
         let (other, own) = (own.clone(), own.clone());
-        // Whoever is not its owner waits: that one's code may still be running.
+        // Other threads wait: the owner's code may still be running.
         let tried = Task::spawn(move || other.try_lock()).result("another thread");
         assert!(matches!(tried, Ok(false)), "{name}: {tried:?}");
         if subject.is_a_threads() {
@@ -60,7 +60,7 @@ fn is_over(subject: Subject, (client, own): (&Client, &Object), next: Visitor, w
     says_lost(subject, own.unlock(), why);
     fails(subject, own.unlock(), |error| matches!(error, Error::NotHeld { .. }));
     wait_until("it has cleaned up behind itself", SOON, || client.stats().deleting == 0);
-    // What is left is the next one's, which nobody has touched.
+    // Only the next holder's node is left, and nobody has touched it.
     wait_until("the next one is alone", SOON, || subject.nodes(&path).len() == of_next.len());
     assert_eq!(subject.holding(&path), of_next, "{name}");
     assert!(holds.iter().all(|hold| hold.state() == HoldState::Lost(why)), "{name}: {holds:?}");
@@ -77,8 +77,8 @@ fn is_over(subject: Subject, (client, own): (&Client, &Object), next: Visitor, w
     }
 }
 
-/// Somebody who waits for what is held, and what was seen of that when the one was let in: not held, and
-/// told so.
+/// A visitor that waits for these holds. At its own grant it records whether they are still held and were
+/// reported.
 fn next_one(
     subject: Subject,
     client: &Client,
@@ -87,7 +87,7 @@ fn next_one(
     let (say, seen) = zoolock::crossbeam_channel::bounded(1);
     let (path, holds) = (own.base().to_owned(), own.holds());
     let next: Box<dyn Lock> = subject.rival(client, &path).into();
-    // Asked by the thread that was granted, so that no other needs to be fast.
+    // The granted thread looks itself, so that no other thread has to be fast.
     let visitor = Visitor::start_telling(next, move || {
         let told = |hold: &Hold| hold.lost().try_recv().is_err_and(|e| e.is_disconnected());
         let _ = say.send((holds.iter().any(Hold::is_held), holds.iter().all(told)));
@@ -100,12 +100,12 @@ fn next_one(
 #[test]
 fn deleted_node_is_a_loss_watched_or_not() {
     every_subject(|subject| {
-        // An unlock that does not wait is Ok, and the loss counted later.
+        // An unlock without a wait returns Ok, and the loss is counted later.
         let asks = subject.goes_with_its_unlock() && !subject.releases_in_the_background();
         let unnoticed = asks.then_some((false, false));
         for (noticed, watched) in [(true, false), (true, true)].into_iter().chain(unnoticed) {
             let proxy = shared_proxy();
-            // Watched after a quarter of it; until then only an unlock can notice.
+            // The client watches the node from the first quarter on. Until then only an unlock can notice.
             let session = if noticed { SESSION } else { SESSION * 6 };
             let (client, others) = (client_of(&proxy.connect_string(), session), client());
             let path = fresh_path("deleted");
@@ -128,14 +128,14 @@ fn deleted_node_is_a_loss_watched_or_not() {
             nodes.iter().for_each(|node| shared_probe().unwrap().delete(node).unwrap());
             if let Some(next) = waits {
                 next.comes_in();
-                // That of the next one is higher, and not taken for the own.
+                // The next holder's token is higher.
                 let tokens = holds.iter().map(|hold| hold.fencing_token());
                 assert_eq!(tokens.max(), made, "{}", subject.name);
                 let took: Vec<_> = holds.iter().map(await_lost).collect();
                 println!("{}, watched: {watched}: noticed after {took:?}", subject.name);
                 is_over(subject, (&client, &own), next, DELETED);
             } else {
-                // Nobody has made another node: that of the single one would be taken for the own.
+                // Nobody has created another node. The client would mistake another single node for its own.
                 says_lost(subject, own.unlock(), DELETED);
                 assert!(next.try_lock().unwrap());
                 next.unlock().unwrap();
@@ -169,7 +169,7 @@ fn silent_network_tells_the_holder_before_the_next_grant() {
     }
 }
 
-/// Holds it until it is lost, and looks all the time: the first look behind a stop has to see the loss.
+/// Holds until a loss and looks all the time. The first look after a stop has to see the loss.
 fn hold_and_look(subject: Subject, path: &str) {
     let client = client_of(&connect_string(), SESSION);
     let own = subject.at(&client, path);
@@ -179,7 +179,7 @@ fn hold_and_look(subject: Subject, path: &str) {
     let (mut last, mut stood_still) = (Instant::now(), false);
     while !stood_still {
         let begun = Instant::now();
-        // A stop in the middle of a look counts for the next one.
+        // If the stop came in the middle of a look, the next look counts.
         let is_late = begun - last > SESSION;
         let held = own.is_held() || hold.is_held();
         last = Instant::now();
@@ -198,7 +198,7 @@ fn hold_and_look(subject: Subject, path: &str) {
     let left: Vec<_> = own.holds().iter().map(Hold::valid_for).collect();
     let requests = client.stats().requests;
     println!("again: {}, for {left:?}, after {requests} requests", subject.name);
-    // What it was heard of before the stop is no lease to hold in, and another one is not to be had at once.
+    // Answers from before the stop give no lease for a hold, and a new lease takes time.
     assert!(left.iter().all(|left| *left > SESSION / 5), "{}: {left:?}", subject.name);
     assert!(requests < 50, "{}: {requests}", subject.name);
     own.unlock().unwrap();
@@ -210,13 +210,13 @@ fn stopped_process_sees_its_losses_first() {
     if let Ok(path) = env::var(OWN_PROCESS) {
         return every_subject(|subject| hold_and_look(subject, &subject.path_in(&path)));
     }
-    // Its sessions end meanwhile, or they live on and what is left in them has to go.
+    // Its sessions end during the stop, or they survive and their nodes must be deleted.
     for ended in [true, false] {
         let path = fresh_path("stopped");
         let mut holder = Beside::start(alone(NAME, OWN_PROCESS, &path));
         let others = client();
         every_subject(|_| drop(holder.says("holding:")));
-        // By then the nodes are watched, too: it hears of their end and of its session's at once.
+        // By then the nodes are watched, so the client hears of their end and its session's at once.
         let begun = Instant::now();
         wait_until("the leases have aged", SOON, || begun.elapsed() > SESSION / 2);
         let visitors = std::sync::Mutex::new(Vec::new());
@@ -233,7 +233,7 @@ fn stopped_process_sees_its_losses_first() {
             visitor.comes_in();
             visitor.leaves();
         }
-        // So that the holder can tell by its clock, too.
+        // Long enough for the holder to notice by its clock as well.
         let long = if ended { SESSION * 5 / 4 } else { SESSION * 15 / 16 };
         wait_until("it has been stopped for long", SOON, || begun.elapsed() > long);
         let left = std::sync::atomic::AtomicUsize::new(0);
@@ -249,7 +249,7 @@ fn stopped_process_sees_its_losses_first() {
 }
 
 #[test]
-fn a_hold_lives_on_while_nothing_happens() {
+fn hold_outlasts_its_lease_on_an_idle_client() {
     every_subject(|subject| {
         let client = client_of(&connect_string(), SESSION);
         let path = fresh_path("renewed");
@@ -285,12 +285,12 @@ fn lost_nest_is_an_error_to_its_owner_until_the_last_unlock() {
             let (path, hold) = (own.base().to_owned(), own.hold());
             delete_node(&hold);
             await_lost(&hold);
-            // The owner: no way in, however it tries, and nothing is counted.
+            // The owner cannot enter in any way, and no entry is counted.
             assert_lost(&own.lock(), &path, DELETED);
             assert_lost(&own.try_lock(), &path, DELETED);
             assert_lost(&own.try_lock_for(SOON), &path, DELETED);
             assert_eq!((own.hold().state(), own.is_held()), (HoldState::Lost(DELETED), false));
-            // Others wait: the code that lost the lock may still be running.
+            // Other threads wait: the code that lost the lock may still be running.
             let other = own.clone();
             let tries = Task::spawn(move || {
                 (other.try_lock(), other.try_lock_for(Duration::from_millis(100)), other.unlock())
@@ -325,7 +325,7 @@ fn lost_nest_is_an_error_to_its_owner_until_the_last_unlock() {
 }
 
 #[test]
-fn a_guard_dropped_after_a_loss_writes_to_the_log() {
+fn guard_dropped_after_a_loss_logs_a_warning() {
     let Stage { proxy: _proxy, client: _client, path, lock } = Stage::new("dropped", SHORT);
     warnings(&path);
     let guard = lock.acquire().unwrap();

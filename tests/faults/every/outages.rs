@@ -1,5 +1,5 @@
-//! The server goes and comes back, and operators delete whole directories. Fencing tokens rise over all
-//! of it, and are equal for as long as it is the same hold.
+//! Outages of the server, and operators that delete whole directories. Fencing tokens rise across these, and
+//! stay equal for one hold.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -14,10 +14,10 @@ use common::{
     every_subject,
 };
 
-/// The longest that a test server grants: time enough for a start of it on a busy machine.
+/// The longest session of a test server. It covers a server start on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A lock that is held and waited for on a server of its own.
+/// A lock that is held and waited for, on its own server.
 struct Queue {
     client: Client,
     path: String,
@@ -31,7 +31,7 @@ fn token(object: &Object) -> u64 {
     object.hold().fencing_token()
 }
 
-/// Somebody who holds it on a thread of its own, which alone may see the hold.
+/// A visitor that holds on its own thread, which alone may see the hold.
 fn holding(own: &Object) -> (Visitor, Hold) {
     let (say, hold) = zoolock::crossbeam_channel::bounded(1);
     let (lock, own): (Box<dyn Lock>, Object) = (own.clone().into(), own.clone());
@@ -83,12 +83,12 @@ impl Queue {
     }
 }
 
-/// Not a directory. The single node has the path of its lock.
+/// Excludes directories. A single node is at the path of its lock.
 fn is_of_one(node: &str) -> bool {
     node.contains("_c_") || node.contains("singlenode")
 }
 
-/// All subjects have locks on one server, to which this is done.
+/// Runs an outage while all subjects have locks on one server.
 fn costs_no_lock_and_no_place(what: &str, outage: impl FnOnce(&Server, &dyn Fn())) {
     let server = Server::start().unwrap();
     let queues = Mutex::new(HashMap::new());
@@ -138,7 +138,7 @@ fn pause_of_the_only_server_costs_no_lock_and_no_position() {
 }
 
 #[test]
-fn waiters_outlive_the_deletion_of_everything_and_tokens_rise() {
+fn waiters_survive_the_deletion_of_all_nodes_and_tokens_rise() {
     every_subject(|subject| {
         let (client, others) = (client(), client_of(&connect_string(), SESSION));
         let path = subject.path_in(&fresh_path("vanished"));

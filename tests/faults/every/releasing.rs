@@ -1,4 +1,4 @@
-//! Unlocking right before the end of the client, or where nodes may not be deleted.
+//! Unlocks right before the end of the client, or without permission to delete.
 
 use super::*;
 use common::{every_subject, every_subject_that, warnings};
@@ -18,14 +18,14 @@ fn client_that_ends_after_an_unlock_leaves_no_node() {
             own.lock().unwrap();
             own.unlock().unwrap();
             drop((own, client));
-            // Not with its session.
+            // The deletion comes from the unlock, not from the end of the session.
             let what = format!("{}, round {round}: dropped", subject.name);
             wait_until(&what, LONG / 2, || subject.nodes(&path).is_empty());
         }
     });
 }
 
-/// Where operators allow to make nodes, but not to delete them.
+/// Operators may allow clients to create nodes but not to delete them.
 #[test]
 fn refused_delete_is_denied_and_the_node_ends_with_its_session() {
     // READ, WRITE and CREATE, no DELETE.
@@ -62,7 +62,7 @@ fn refused_delete_is_denied_and_the_node_ends_with_its_session() {
         let stuck = subject.nodes_of_one();
         wait_until("it is said", SOON, || stays() == stuck);
         let nodes = subject.await_nodes(&scene.path, stuck);
-        // Its next one would wait behind the node that nobody will delete.
+        // A later call would wait behind the node that stays.
         if subject.is_exclusive() {
             let again = scene.own.try_lock_for(SOON);
             println!("{what}, again: {again:?}");

@@ -1,5 +1,5 @@
-//! What no event tells: servers with the fix of CVE-2024-23944 tell nothing of a node to a client that may not read
-//! it by then. Nobody rests on an event alone: it costs a few session timeouts, and no more.
+//! Missing events. Servers with the fix of CVE-2024-23944 send no event of a node to clients that may not
+//! read it by then. No call relies on an event alone: a missing one costs a few session timeouts and no more.
 
 use zookeeper::{Acl, Permissions, ZooKeeper};
 use zoolock::{HoldState, Kind, LossReason};
@@ -8,13 +8,13 @@ use zoolock_test_support::connect_string;
 use super::*;
 use common::{await_lost, every_subject, every_subject_that, in_time};
 
-/// The shortest that a busy machine does not end.
+/// The shortest timeout that survives on a busy machine.
 const T: Duration = Duration::from_secs(4);
 
-/// So long is a look away at most, and a client looks after its holds each quarter of a session timeout.
+/// The longest time until the next look. A client checks its holds each quarter of a session timeout.
 const LOOK: Duration = T.saturating_mul(4).saturating_add(Duration::from_secs(1));
 
-/// Somebody who may change what others may do.
+/// An operator, who may change permissions.
 struct Operator(ZooKeeper);
 
 impl Operator {
@@ -27,7 +27,7 @@ impl Operator {
         self.0.set_acl(path, &acl, None).unwrap();
     }
 
-    /// Nobody may read this from now on.
+    /// Makes a node unreadable for everybody.
     fn hide(&self, path: &str) {
         let others = Permissions::WRITE | Permissions::CREATE | Permissions::DELETE;
         self.set(path, others | Permissions::ADMIN);
@@ -48,7 +48,7 @@ fn above(path: &str) -> &str {
     path.rsplit_once('/').unwrap().0
 }
 
-/// Has the scene's waiter been told that it watches this node? Of a permit it is the directory.
+/// Whether the scene's waiter watches this node. For a permit that is the directory.
 fn is_watched(scene: &Scene, node: &str) -> bool {
     let answer = match scene.subject.shown_as()[0] {
         Kind::Permit => format!("< GetChildren {}", above(node)),
@@ -62,7 +62,7 @@ fn waiter_looks_again_without_an_event() {
     every_subject(|subject| {
         let (scene, operator) = (Scene::start(subject, "untold", T), Operator::connect());
         scene.rival.lock().unwrap();
-        // The turn for a permit is deleted behind the grant.
+        // The turn for a permit is deleted after the grant.
         let held = subject.await_nodes(&scene.path, subject.nodes_of_one());
         let waiter = Visitor::start(scene.own.clone());
         let watches = || held.iter().any(|node| is_watched(&scene, node));
@@ -96,9 +96,9 @@ fn holder_looks_again_without_an_event() {
     });
 }
 
-/// A list shows what may not be read; of a single node nothing can be seen.
+/// A list shows unreadable nodes, but an unreadable single node shows nothing.
 #[test]
-fn waiter_that_may_not_read_the_node_ahead_polls_or_is_denied() {
+fn waiter_without_read_permission_polls_or_is_denied() {
     let is_one = |subject: Subject| subject.is_plain() && subject.is_one_lock();
     every_subject_that(is_one, |subject| {
         let (scene, operator, name) =

@@ -1,11 +1,11 @@
-//! Waiting for others, while the whole directory is deleted.
+//! Waiters whose whole directory is deleted.
 
 use zoolock_test_support::Direction;
 
 use super::*;
 use common::{await_resumed, every_subject_that, place};
 
-/// Those that came since, the first of them first.
+/// The nodes created since `before`, oldest first.
 fn since(subject: Subject, path: &str, before: &[String]) -> Vec<String> {
     let mut nodes = subject.nodes(path);
     nodes.retain(|node| !before.contains(node));
@@ -24,7 +24,7 @@ fn waiter_queues_again_when_its_directory_is_deleted() {
             let waiter = Visitor::start(scene.own.clone());
             wait_until("it watches the one ahead", SOON, || scene.proxy.requests(Op::GetData) > 0);
             subject.await_nodes(&scene.path, subject.nodes_with_waiters(1));
-            // All of it goes before the waiter can look.
+            // All nodes go before the waiter can look.
             match cut_off {
                 false => scene.proxy.black_hole(Direction::ToServer),
                 true => {
@@ -35,7 +35,7 @@ fn waiter_queues_again_when_its_directory_is_deleted() {
             delete_all(&scene.path);
             let other = subject.rival(&scene.others, &scene.path);
             if cut_off {
-                // Made again meanwhile: somebody has the place that it had waited for.
+                // Another client has taken the waiter's position in the new directory.
                 other.lock().unwrap();
             }
             scene.proxy.restore();

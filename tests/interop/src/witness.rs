@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_is_inside_beside_somebody_who_is_alone_is_seen() {
+    fn witness_sees_a_visitor_beside_an_exclusive_holder() {
         for (first, second, is_overlap) in [
             (Kind::Lock, Kind::Lock, true),
             (Kind::Read, Kind::Write, true),
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn one_permit_too_many_is_seen() {
+    fn witness_sees_one_permit_too_many() {
         let witness = Witness::new();
         let stay = witness.enter(Kind::Permit, "one", 2);
         drop(witness.enter(Kind::Permit, "other", 1));

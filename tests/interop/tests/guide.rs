@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 #[test]
-fn every_test_that_the_guide_names_is_there() {
+fn tests_named_by_the_guide_exist() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let page = fs::read_to_string(package.join("../../src/guide/other_clients.md")).unwrap();
     let mut sources = String::new();

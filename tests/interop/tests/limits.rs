@@ -35,7 +35,7 @@ fn kazoo_without_extra_patterns_does_not_see_ours() {
 }
 
 #[test]
-fn curator_does_not_see_kazoo_so_a_directory_of_all_three_is_not_safe() {
+fn curator_does_not_see_kazoo() {
     let both = (Implementation::curator(), Implementation::kazoo());
     let (Some(curator), Some(kazoo)) = both else {
         return;
@@ -53,7 +53,7 @@ fn curator_does_not_see_kazoo_so_a_directory_of_all_three_is_not_safe() {
 }
 
 #[test]
-fn a_curator_leader_latch_and_our_leadership_do_not_see_each_other() {
+fn curator_leader_latch_and_our_leadership_do_not_see_each_other() {
     let Some(curator) = Implementation::curator() else {
         return;
     };
@@ -81,7 +81,7 @@ fn a_curator_leader_latch_and_our_leadership_do_not_see_each_other() {
 }
 
 #[test]
-fn a_curator_mutex_does_not_see_the_writer_of_a_read_write_lock() {
+fn curator_mutex_does_not_see_the_writer_of_a_read_write_lock() {
     let Some(curator) = Implementation::curator() else {
         return;
     };

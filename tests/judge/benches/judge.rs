@@ -1,4 +1,4 @@
-//! How long the two judges take: for long histories of each lock, and for many short ones.
+//! The speed of the two judges: for long histories of each lock, and for many short ones.
 //!
 //! `cargo bench -p zoolock-judge [-- OPERATIONS]`
 
@@ -17,9 +17,9 @@ const USES: [(&str, Use); 4] = [
     ("semaphore", Use::Semaphore(3)),
     ("ephemeral", Use::Ephemeral),
 ];
-/// Holds of a history, which is about as much as a phase of the torture run has.
+/// Holds of a history, about as many as in a phase of the torture run.
 const HOLDS: usize = 20_000;
-/// Of a short one.
+/// Holds of a short history.
 const FEW_HOLDS: usize = 50;
 const RULES: Rules = Rules { outage: Outage::Long, ..Rules::STRICT };
 
@@ -72,7 +72,7 @@ fn long(wanted: usize) {
     println!("{} operations in {:.1} s by the second judge", found.operations, took.as_secs_f64());
 }
 
-/// Each with a judge of its own.
+/// Each has a new judge.
 fn short(histories: u32) {
     let locks = USES.map(|(name, what)| Lock::new(name, what));
     let mut rng = Rng::with_seed(7);

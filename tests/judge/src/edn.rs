@@ -2,10 +2,9 @@
 //!
 //! Each operation is a map such as
 //! `{:index 0, :process 3, :type :invoke, :f :acquire, :value nil, :time 123, :key "/a", :hold "p0.0/t1#7"}`,
-//! a line each, in the order of time. `:type` is `:ok` where the answer is known, and `:info` where it is not.
-//! A process is in one operation at a time, and in none behind an `:info`; `:hold` tells whose it was. What a
-//! call has certainly not done is not
-//! there. Take the lines with one `:key` for one model.
+//! one per line, in order of time. `:type` is `:ok` where the answer is known, and `:info` where it is not. A
+//! process is in one operation at a time, and in none after an `:info`. `:hold` tells whose operation it was.
+//! Calls that certainly had no effect are missing. Take the lines with one `:key` for one model.
 //!
 //! | `:f` | `:value` |
 //! |---|---|
@@ -22,13 +21,13 @@ use crate::lock::{Lock, Mode};
 use crate::operations::{self, Acquire, HoldIndex, Op, Operation};
 use crate::time::Nanos;
 
-/// Writes histories one behind the other. All holds of one are over when the next begins.
+/// Writes successive histories. All holds of one end before the next begins.
 #[derive(Debug)]
 pub struct Edn<W> {
     to: W,
     locks: Vec<Lock>,
     index: usize,
-    /// Processes that are in no operation, and how many there are in all.
+    /// Idle processes, and the number of all processes.
     free: BTreeSet<usize>,
     processes: usize,
 }
@@ -149,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_ok_and_losses_are_releases_that_stay_open() {
+    fn edn_writes_answers_as_ok_and_losses_as_open_releases() {
         let mut history = History::new(0);
         let (first, second) = (hold(0, 1), hold(1, 1));
         history.granted(granted(first, MUTEX, 5, 10));

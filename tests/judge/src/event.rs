@@ -1,4 +1,4 @@
-//! What a history is made of: calls, grants, losses, writes and faults.
+//! The events of a history: calls, grants, losses, writes and faults.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,48 +13,48 @@ use crate::time::Nanos;
 pub struct WorkerId {
     /// The client.
     pub process: usize,
-    /// How often it was started before.
+    /// The number of earlier starts.
     pub incarnation: u32,
     /// The thread.
     pub thread: usize,
 }
 
-/// A client by its number, and how often it was started before.
+/// A client by its number, and the number of its earlier starts.
 pub type Incarnation = (usize, u32);
 
 /// One hold, from the grant to the outermost unlock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct HoldId {
-    /// The thread that it was granted to.
+    /// The thread that was granted the hold.
     pub by: WorkerId,
-    /// The number of the hold among those of the thread.
+    /// The number of the hold among the thread's.
     pub number: u32,
 }
 
-/// A call of the library that is over.
+/// A finished call of the library.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Call {
     /// The method.
     pub op: Cow<'static, str>,
-    /// The lock; of a `MultiLock` the first.
+    /// The lock; the first one of a `MultiLock`.
     pub path: LockIndex,
     /// When the call was made.
     pub started: Nanos,
-    /// When it has to be back.
+    /// The deadline of its return.
     pub deadline: Option<Nanos>,
-    /// When it was back.
+    /// When the call returned.
     pub ended: Nanos,
-    /// Set if the call asked for a lock and came back without it.
+    /// Set if the call asked for a lock and returned without it.
     #[serde(default)]
     pub missed: Option<Missed>,
 }
 
-/// An acquisition that gave nothing.
+/// An acquisition without success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missed {
     /// What was asked for.
     pub mode: Mode,
-    /// False if the lock may have been taken all the same, for a time: the answer was lost.
+    /// False if the lock may have been taken for a time, since the answer was lost.
     pub certain: bool,
 }
 
@@ -69,16 +69,16 @@ pub struct InFlight {
     pub path: LockIndex,
     /// When the call was made.
     pub since: Nanos,
-    /// When it has to be back.
+    /// The deadline of its return.
     pub deadline: Option<Nanos>,
 }
 
-/// A lock was granted. Each member of a `MultiLock` is a hold of its own.
+/// A granted lock. Each member of a `MultiLock` is a separate hold.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Grant {
     /// The hold.
     pub hold: HoldId,
-    /// The write of the same thread that this is a read under.
+    /// The same thread's write, if this is a downgraded read.
     pub under: Option<HoldId>,
     /// The type of the lock object.
     pub kind: Kind,
@@ -86,14 +86,14 @@ pub struct Grant {
     pub path: LockIndex,
     /// How it is held.
     pub mode: Mode,
-    /// 0, and more for the further members of a `MultiLock`.
+    /// 0, and more for the other members of a `MultiLock`.
     pub member: usize,
     /// The method.
     pub op: Cow<'static, str>,
-    /// The call waited for its turn, for as long as it took.
+    /// Whether the call waited for its turn without a deadline.
     pub waited: bool,
-    /// The names of its nodes: one, or one for each permit. The ten digits at the end of the first
-    /// are the place in the queue.
+    /// The names of its nodes: one, or one for each permit. The last ten digits of the first are the position
+    /// in the queue.
     pub nodes: Vec<String>,
     /// The fencing token, if it is known.
     pub token: Option<u64>,
@@ -103,7 +103,7 @@ pub struct Grant {
     pub at: Nanos,
     /// `is_held()` was true after that.
     pub still_held: bool,
-    /// An outside witness saw room for it. True if there is no such witness.
+    /// Whether an outside witness had room for it. True if there is no such witness.
     pub witness_free: bool,
 }
 
@@ -112,44 +112,44 @@ pub struct Grant {
 pub struct Loss {
     /// When `is_held()` became false.
     pub at: Nanos,
-    /// What was said about it.
+    /// The reported reason.
     pub reason: Cow<'static, str>,
 }
 
-/// What an unlock said.
+/// The result of an unlock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unlocked {
-    /// The hold was given back.
+    /// The hold was released.
     Fine,
-    /// The hold had been lost before.
+    /// The hold was already lost.
     Lost,
-    /// A dropped guard says nothing.
+    /// A dropped guard reports nothing.
     Silent,
-    /// Not one of the errors that it may give.
+    /// An error that an unlock must not return.
     Unexpected,
 }
 
-/// An unguarded write that reached the register, which refuses lower tokens than it has seen.
+/// An unguarded write at the register, which refuses lower tokens than it has seen.
 #[derive(Debug, Clone, Copy)]
 pub struct Write {
-    /// When the register took note of it.
+    /// When the register received it.
     pub at: Nanos,
     /// The lock that guards the register.
     pub path: LockIndex,
-    /// The fencing token that it came with.
+    /// The fencing token of the write.
     pub token: u64,
-    /// Whose it was.
+    /// The hold of the writer.
     pub hold: HoldId,
-    /// What the register said.
+    /// Whether the register accepted it.
     pub accepted: bool,
 }
 
-/// A guarded write got its answer.
+/// The answer to a guarded write.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Commit {
-    /// Several of a `MultiLock`: it was to be carried out while all of them are held.
+    /// The holds that guard it. Several are those of a `MultiLock`, which all have to be held.
     pub holds: Vec<HoldId>,
-    /// 0 for the first of these holds.
+    /// 0 for the first commit of these holds.
     pub number: u32,
     /// `is_held()` was true right before the call.
     pub held: bool,
@@ -157,37 +157,37 @@ pub struct Commit {
     pub started: Nanos,
     /// When it had returned.
     pub ended: Nanos,
-    /// What it said.
+    /// The answer.
     pub answer: Answer,
 }
 
-/// What a commit said.
+/// The answer to a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
-    /// It was carried out.
+    /// It was applied.
     Done,
-    /// The lock is not held any more.
+    /// The lock is no longer held.
     Refused,
-    /// It may have been carried out.
+    /// It may have been applied.
     Unknown,
 }
 
-/// A guarded write that the servers have carried out, by what they have of it.
+/// A guarded write that the servers have applied, according to their data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Carried {
     /// The lock.
     pub path: LockIndex,
     /// The token of the hold.
     pub token: u64,
-    /// Whose it was.
+    /// The hold of the writer.
     pub hold: HoldId,
-    /// The number of the commit among those of the hold.
+    /// The number of the commit among the hold's.
     pub number: u32,
     /// The number of the transaction.
     pub zxid: i64,
 }
 
-/// A leader acts, and may do so until then, by its deadline.
+/// An act of a leader, and its deadline.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Act {
     /// The leader's hold.
@@ -198,7 +198,7 @@ pub struct Act {
     pub until: Nanos,
 }
 
-/// How much too late a sleeper woke.
+/// The delay of a sleeper.
 #[derive(Debug, Clone, Copy)]
 pub struct Nap {
     /// The client that the sleeper belongs to.
@@ -209,54 +209,54 @@ pub struct Nap {
     pub late: u64,
 }
 
-/// A hold whose client stood still until somebody else had the lock and had committed a write.
+/// A hold whose client was stopped until another one had the lock and had committed a write.
 #[derive(Debug, Clone, Copy)]
 pub struct Overtaken {
     /// The hold.
     pub hold: HoldId,
-    /// When its client stood still.
+    /// When its client was stopped.
     pub stopped: Nanos,
     /// When the other one was known to have committed.
     pub overtaken: Nanos,
 }
 
-/// What was done to leaders.
+/// A fault inflicted on leaders.
 #[derive(Debug, Clone)]
 pub struct Fault {
-    /// What it is called.
+    /// The name of the fault.
     pub name: &'static str,
-    /// The client, if it was one only.
+    /// The client, if only one was affected.
     pub process: Option<usize>,
-    /// Where there has to be a leader again.
+    /// The paths that need a leader again.
     pub paths: Vec<LockIndex>,
     /// When it began.
     pub begun: Nanos,
     /// When it was over.
     pub over: Nanos,
-    /// From when on the time without a leader counts: the end, if the fault allows for none.
+    /// The start of the time without a leader that counts: the end, if nobody can lead during the fault.
     pub counts_from: Nanos,
-    /// Nodes vanished, so that leaders could not know how long they had.
+    /// Nodes vanished, so that leaders could not know their remaining time.
     pub breaks_leases: bool,
-    /// Servers took connections and answered nobody. A client to which that happens for a session
-    /// timeout rests.
+    /// Servers accepted connections and did not answer. A client that experiences this for a session timeout
+    /// rests.
     pub answers_nobody: bool,
 }
 
-/// Nobody could tell a client in time that holds of it were over: their nodes were deleted or their
-/// session was ended from outside, or the client stood still. Others may be let in beside them.
+/// A time when a client could not know in time that its holds had ended: their nodes were deleted, their
+/// session was ended from outside, or the client was stopped. Others may be granted beside them.
 #[derive(Debug, Clone, Copy)]
 pub struct Doubt {
     /// The client.
     pub process: usize,
-    /// The lock, if it was one only.
+    /// The lock, if only one was affected.
     pub path: Option<LockIndex>,
-    /// From here on.
+    /// The start.
     pub begun: Nanos,
-    /// Calls that are made later are not concerned.
+    /// Later calls are unaffected.
     pub over: Nanos,
 }
 
-/// The queue of those who wait for permits, at some instant between two.
+/// The queue of waiters for permits, at some instant between two times.
 #[derive(Debug)]
 pub struct QueueSnapshot {
     /// The lock.
@@ -265,7 +265,7 @@ pub struct QueueSnapshot {
     pub asked: Nanos,
     /// When they had answered.
     pub answered: Nanos,
-    /// The numbers in the queue; never none.
+    /// The numbers in the queue; never empty.
     pub queued: Vec<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! The history of a run or of a phase of it: what was reported and seen, without a judgement.
+//! The history of a run or of one of its phases: reports and observations, without a judgement.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -17,86 +17,86 @@ pub struct Record {
     pub grant: Grant,
     /// When its unlock began.
     pub left: Option<Nanos>,
-    /// When its unlock was over, if that is known.
+    /// When its unlock returned, if known.
     pub returned: Option<Nanos>,
-    /// What the unlock said.
+    /// The result of the unlock.
     pub unlocked: Option<Unlocked>,
     /// How it was lost.
     pub loss: Option<Loss>,
 }
 
-/// A call that has not returned.
+/// An unfinished call.
 #[derive(Debug, Clone)]
 pub struct OpenCall {
     /// The method.
     pub op: Cow<'static, str>,
     /// The lock.
     pub path: LockIndex,
-    /// How it wants to hold the lock, if it asks for one.
+    /// The wanted mode, if it asks for a lock.
     pub mode: Option<Mode>,
     /// When it was made.
     pub started: Nanos,
-    /// When it has to be back.
+    /// The deadline of its return.
     pub deadline: Option<Nanos>,
 }
 
-/// What happened, in the order in which it was reported. The methods whose names are verbs in the
-/// past tense take events; the public lists may be filled directly.
+/// Events in the order of their reports. Methods named by past-tense verbs take events, and the public lists
+/// may be filled directly.
 #[derive(Debug, Default)]
 pub struct History {
     /// When it began.
     pub begun: Nanos,
-    /// When it was over, if calls that are open then are to be judged.
+    /// When it ended, if open calls should be judged.
     pub over: Option<Nanos>,
-    /// In the order in which they were reported.
+    /// In the order of their reports.
     pub holds: Vec<Record>,
-    /// Those among them that came with a call of their own.
+    /// Those among them with a call of their own.
     pub acquisitions: usize,
     index: HashMap<HoldId, usize>,
     early_losses: HashMap<HoldId, Loss>,
-    /// In the order in which the register took them.
+    /// In the order in which the register received them.
     pub writes: Vec<Write>,
     /// Calls that returned.
     pub calls: Vec<(WorkerId, Call)>,
-    /// Calls that did not; a thread is in one call at most.
+    /// Unfinished calls; at most one per thread.
     pub open: HashMap<WorkerId, OpenCall>,
-    /// Calls that a loss ended before they had all that they wanted.
+    /// Calls that a loss ended before they had all their locks.
     pub lost_while_waiting: Vec<(WorkerId, Kind)>,
-    /// In the order of time.
+    /// In order of time.
     pub queue_snapshots: Vec<QueueSnapshot>,
-    /// How punctual the machine was.
+    /// Delays of the machine.
     pub naps: Vec<Nap>,
     /// When clients died.
     pub deaths: HashMap<Incarnation, Nanos>,
-    /// When clients could not know what had become of their holds.
+    /// Times when clients could not know the state of their holds.
     pub doubts: Vec<Doubt>,
-    /// What the library must not do, as those say who saw it.
+    /// Forbidden behaviour of the library, as witnesses reported it.
     pub unexpected: Vec<String>,
-    /// Calls that did not return, one text each.
+    /// Calls that never returned, one text each.
     pub hung: Vec<String>,
-    /// Some writes must come too late.
+    /// Whether the run stages writes that come too late.
     pub stages_late_writes: bool,
-    /// Holders that were stopped before a write until somebody else had written, and when.
+    /// Holders that were stopped before a write until another one had written, and when.
     pub overtaken: Vec<(HoldId, Nanos)>,
-    /// Guarded writes, in the order in which they were reported.
+    /// Guarded writes, in the order of their reports.
     pub commits: Vec<Commit>,
-    /// The highest token at each lock that a write was committed with.
+    /// The highest token of a committed write at each lock.
     committed: HashMap<LockIndex, u64>,
-    /// Holds that had a write refused.
+    /// Holds with a refused write.
     refused: HashSet<HoldId>,
-    /// Holders that guard writes and were stopped until they had been overtaken.
+    /// Holders of guarded writes that were stopped until they had been overtaken.
     pub overtaken_guards: Vec<Overtaken>,
-    /// How often clients were stopped for that.
+    /// The number of clients stopped for that.
     pub guards_stopped: usize,
-    /// The guarded writes that the servers have.
+    /// The guarded writes on the servers.
     pub carried_out: Vec<Carried>,
-    /// What leaders did.
+    /// Acts of leaders.
     pub acts: Vec<Act>,
-    /// The last at each lock that a leader said to have time for.
+    /// The last act of a leader before its deadline, at each lock.
     last_acts: HashMap<LockIndex, Act>,
-    /// When `is_healthy()` of a leadership was false.
+    /// Times when `is_healthy()` of a leadership was false.
     pub unwell: Vec<(WorkerId, Nanos)>,
-    /// What was done to leaders.
+    /// Faults inflicted on leaders.
     pub faults: Vec<Fault>,
 }
 
@@ -106,8 +106,8 @@ impl History {
         History { begun, ..History::default() }
     }
 
-    /// A thread that only sleeps woke. A nap that began before the history is left out: it may be
-    /// reported late.
+    /// A thread that only sleeps woke. A nap from before the history is ignored, since it may be reported
+    /// late.
     pub fn slept(&mut self, nap: Nap) {
         if nap.since >= self.begun {
             self.naps.push(nap);
@@ -153,7 +153,7 @@ impl History {
         }
     }
 
-    /// An unlock returned; when, if that is known.
+    /// An unlock returned, at this time if known.
     pub fn unlocked(&mut self, hold: HoldId, at: Option<Nanos>, unlocked: Unlocked) {
         if let Some(record) = self.record(hold) {
             record.returned = at;
@@ -190,7 +190,7 @@ impl History {
         self.acts.push(act);
     }
 
-    /// A client died. The earliest report counts: of two who tell of a death, one did it.
+    /// A client died. The earliest of several reports counts.
     pub fn died(&mut self, client: Incarnation, at: Nanos) {
         self.deaths.entry(client).or_insert(at);
     }
@@ -216,7 +216,7 @@ impl History {
         self.writes.iter().find(wanted)
     }
 
-    /// Returns whether somebody else has the lock of this hold and has committed a write.
+    /// Returns whether another holder has the lock of this hold and has committed a write.
     pub fn is_overtaken(&self, hold: HoldId) -> bool {
         let overtaken = |grant: &Grant| {
             let highest = self.committed.get(&grant.path);
@@ -235,12 +235,12 @@ impl History {
         self.hold(hold).is_some_and(|record| record.left.is_some())
     }
 
-    /// Returns what a leader did last at a lock, if that was since then.
+    /// Returns a leader's last act at a lock, if it was since then.
     pub fn act_since(&self, path: LockIndex, since: Nanos) -> Option<Act> {
         self.last_acts.get(&path).copied().filter(|act| act.at >= since)
     }
 
-    /// Returns the holds that go on, as far as is known.
+    /// Returns the holds without a known end.
     pub fn open_holds(&self) -> impl Iterator<Item = &Record> {
         let died = |by: WorkerId| self.deaths.contains_key(&by.incarnation());
         self.holds.iter().filter(move |record| {
@@ -248,8 +248,8 @@ impl History {
         })
     }
 
-    /// Returns since when the servers may have given the lock to others without the holder being
-    /// told, if that was before the hold was over.
+    /// Returns the time from which the servers may have given the lock to others without notice to the
+    /// holder, if it precedes the end of the hold.
     pub fn doubted(&self, record: &Record) -> Option<Nanos> {
         let grant = &record.grant;
         let end = record.end(&self.deaths).unwrap_or(Nanos::MAX);
@@ -280,13 +280,13 @@ impl Record {
         self.loss.as_ref().filter(in_time)
     }
 
-    /// Returns the place in the queue: what the servers put at the end of the node's name.
+    /// Returns the position in the queue, which the server put at the end of the node's name.
     pub fn sequence(&self) -> Option<u32> {
         let node = self.grant.nodes.first()?;
         node.get(node.len().checked_sub(10)?..)?.parse().ok()
     }
 
-    /// Returns when the hold was over, as far as its owner could know.
+    /// Returns the end of the hold, as far as its owner could know.
     pub fn end(&self, deaths: &HashMap<Incarnation, Nanos>) -> Option<Nanos> {
         let lost = self.loss.as_ref().map(|loss| loss.at);
         let died = deaths.get(&self.grant.hold.by.incarnation()).copied();

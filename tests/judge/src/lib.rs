@@ -1,6 +1,6 @@
-//! Judges histories of locks: what was promised, and what happened. Two users share it: the torture run, with
-//! real servers, processes and wall clocks; and the simulator, in memory and exact. It depends on nothing of
-//! zoolock, so a bug there is no bug here.
+//! Judges histories of locks: their promises, and what happened. The torture run uses it with real servers,
+//! processes and wall clocks, and the simulator in memory with exact times. It does not depend on zoolock, so
+//! it shares none of its bugs.
 //!
 //! There are two judges. The first, [`Judge`], looks at times, tokens and names: exclusion, order of arrival,
 //! tokens, losses, writes, deadlines, leaders. The second, [`Linear`], gives the same history to stateright's
@@ -78,7 +78,7 @@
 //! between was promised. Whatever happens at one instant may have happened in any order, so give events that
 //! are ordered different instants where the clock allows it.
 
-// As the integration tests and the bench name it, which share `made_up`.
+// The integration tests and the bench use this name, and share `made_up`.
 #[cfg(test)]
 extern crate self as zoolock_judge;
 

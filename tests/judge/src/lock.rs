@@ -1,4 +1,4 @@
-//! The locks that a history is about: the name of each, and how much fits in at a time.
+//! The locks of a history: their names and their capacities.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 pub type LockIndex = usize;
 
 /// One lock on the servers. Objects of several types may share it: a `DistributedLock` and a
-/// `DistributedReentrantLock` at the same path are one lock.
+/// `DistributedReentrantLock` at one path are one lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lock {
-    /// The name that findings use, mostly the path.
+    /// The name in findings, mostly the path.
     pub name: String,
     /// What the lock does.
     pub what: Use,
@@ -25,7 +25,7 @@ pub enum Use {
     Exclusive,
     /// Readers, or one writer; grants in the order of the queue.
     ReadWrite,
-    /// So many permits.
+    /// This many permits.
     Semaphore(u32),
     /// One holder at a time, without a queue.
     Ephemeral,
@@ -36,13 +36,13 @@ pub enum Use {
 pub enum Mode {
     /// Alone.
     Exclusive,
-    /// Beside others who read.
+    /// Shared with other readers.
     Shared,
-    /// With so many permits.
+    /// With this many permits.
     Permits(u32),
 }
 
-/// One of the crate's lock types. Figures are counted for each.
+/// A lock type of the crate. Figures are counted for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -60,7 +60,7 @@ pub enum Kind {
     Multi,
 }
 
-/// More readers than there ever are.
+/// More readers than ever occur.
 const READERS: u32 = 1000;
 
 impl Lock {
@@ -71,8 +71,8 @@ impl Lock {
 }
 
 impl Use {
-    /// Returns how many units fit in at a time. A holder who must be alone takes all of them, and a
-    /// reader takes one.
+    /// Returns the number of units that fit at a time. An exclusive holder takes all of them, and a reader
+    /// takes one.
     pub fn capacity(self) -> u32 {
         match self {
             Use::Exclusive | Use::Ephemeral => 1,
@@ -81,7 +81,7 @@ impl Use {
         }
     }
 
-    /// Returns how many units a holder takes.
+    /// Returns the number of units that a holder takes.
     pub fn units(self, mode: Mode) -> u32 {
         match mode {
             Mode::Exclusive => self.capacity(),
@@ -90,14 +90,14 @@ impl Use {
         }
     }
 
-    /// Returns whether grants come in the order of the numbers in their nodes' names.
+    /// Returns whether grants follow the numbers in the nodes' names.
     pub fn grants_by_number(self) -> bool {
         matches!(self, Use::Exclusive | Use::ReadWrite)
     }
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Kind; 6] = [
         Kind::Exclusive,
         Kind::Reentrant,

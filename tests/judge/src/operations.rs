@@ -1,5 +1,5 @@
 //! The history of one lock as operations that begin, and end or stay open. The second judge and the EDN
-//! are made from these.
+//! output use these.
 //!
 //! | in the history | operations |
 //! |---|---|
@@ -16,14 +16,14 @@ use crate::history::{History, Record};
 use crate::lock::Mode;
 use crate::time::Nanos;
 
-/// The index of a hold among those of its history. Acquires that stay open have numbers behind those.
+/// The index of a hold in its history. Open acquires have higher numbers.
 pub(crate) type HoldIndex = u32;
 
-/// What is done to a lock.
+/// An operation on a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Op {
     Acquire(Acquire),
-    /// Carried out by the servers while the lock is held.
+    /// Applied by the servers while the lock is held.
     Write(HoldIndex),
     Release(HoldIndex),
     /// The servers take the lock from a client that they have given up.
@@ -35,9 +35,9 @@ pub(crate) struct Acquire {
     pub(crate) hold: HoldIndex,
     pub(crate) client: Incarnation,
     pub(crate) mode: Mode,
-    /// The write that this is a read under.
+    /// The write, if this is a downgraded read.
     pub(crate) under: Option<HoldIndex>,
-    /// What it came back with. None if it gave no token, or stays open.
+    /// The returned token. `None` if it returned none, or stays open.
     pub(crate) token: Option<u64>,
 }
 
@@ -67,10 +67,10 @@ impl Op {
     }
 }
 
-/// Returns the operations of each lock, in no order.
+/// Returns the operations of each lock, unordered.
 pub(crate) fn of(history: &History, locks: usize) -> Vec<Vec<Operation>> {
     let mut all: Vec<Vec<Operation>> = vec![Vec::new(); locks];
-    // When guarded writes of a hold were begun last.
+    // The begin of each hold's last guarded write.
     let mut wrote: Vec<Option<Nanos>> = vec![None; history.holds.len()];
     for commit in history.commits.iter().filter(|commit| commit.answer == Answer::Done) {
         for &hold in &commit.holds {
@@ -115,7 +115,7 @@ fn of_hold(
     let client = grant.hold.by.incarnation();
     let doubted = history.doubted(record);
     let released = match (record.unlocked, record.left, record.returned) {
-        // Where nobody could tell the client of an end, its unlock knows of none.
+        // An unlock cannot know of an end that nobody could report to the client.
         (Some(Unlocked::Fine), Some(left), Some(returned)) if doubted.is_none() => {
             Some((left, returned))
         }
@@ -135,7 +135,7 @@ fn of_hold(
         token: grant.token,
     };
     if end.is_some_and(|end| end <= grant.at) && needed.is_none() {
-        // Whatever it had was over before anybody knew of it.
+        // Its hold ended before anybody knew of it.
         acquire.token = None;
         operations.push(Operation::open(Op::Acquire(acquire), grant.started));
         return;

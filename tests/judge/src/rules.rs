@@ -1,61 +1,60 @@
-//! What a history may be excused: by the faults in it, and by the clock that it was taken with.
+//! The excuses for a history: its faults, and the precision of its clock.
 
 use std::time::Duration;
 
-/// What the faults of a history excuse.
+/// The excuses that the faults of a history give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// Two may believe that they hold a lock, anywhere and at any time, and the register has to tell
-    /// them apart. Where it is known whose holds are meant, report a [`Doubt`](crate::Doubt).
+    /// Two clients may believe in one lock, anywhere and at any time, and the register has to distinguish
+    /// them. Where the affected holds are known, report a [`Doubt`](crate::Doubt) instead.
     pub overlaps_expected: bool,
-    /// Calls come back in time.
+    /// Whether calls must return in time.
     pub punctual: bool,
-    /// Which losses are nobody's fault.
+    /// The losses that are excused.
     pub outage: Outage,
-    /// A hold may go on with the next connection, as those of zoolock do.
+    /// Whether a hold may last over a reconnect, as zoolock's do.
     pub survives: bool,
-    /// The holds are terms of leaders.
+    /// Whether the holds are terms of leaders.
     pub leaders: bool,
 }
 
-/// What happens to the connections of clients that run.
+/// The state of the connections of running clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outage {
     /// Nothing that would cost a hold.
     None,
-    /// They break, or seem to, and come back long before a lease ends. A hold whose session goes on
-    /// is not lost.
+    /// They break, or seem to, and come back long before a lease ends. A hold whose session survives is not
+    /// lost.
     Short,
     /// They may be gone for longer than a lease, or nodes vanish.
     Long,
 }
 
-/// What a clock, and a machine that other things run on, add to the times of a history.
+/// Tolerances for a clock, and for a machine with other load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Margins {
-    /// No call may return so much later than its deadline, beside what the machine is late itself.
+    /// The longest delay of a call after its deadline, beyond the machine's own delay.
     pub overshoot: Duration,
-    /// A machine that lets threads wait for so long may have cost a hold by itself.
+    /// A machine this late may itself have cost a hold.
     pub machine_late: Duration,
-    /// When all faults are over, a waiter is let in within this time after the last holder's end.
+    /// After the end of all faults, the time from the last holder's end to the next grant.
     pub let_in: Duration,
-    /// There is a leader again in this time, beside what the machine is late itself.
+    /// The time until the next leader, beyond the machine's own delay.
     pub leader_again: Duration,
-    /// How long a client connects to nobody when nobody has answered it for a session timeout.
+    /// How long a client connects to nobody after a session timeout without answers.
     pub rest: Duration,
-    /// A client that hears nothing for so long may rest: its last use of a server was some time
-    /// before.
+    /// The silence after which a client may rest. Its last use of a server was some time before.
     pub silence: Duration,
-    /// A fault has its effect in this time.
+    /// The time in which a fault has its effect.
     pub effect: Duration,
-    /// A sleeper that shows how late the machine is sleeps for less than this.
+    /// The upper limit of the naps that measure the machine's delay.
     pub nap: Duration,
-    /// Of the writes that are staged to come too late, at least so many must be seen.
+    /// The lowest number of staged late writes that must be seen.
     pub least_late_writes: usize,
 }
 
 impl Rules {
-    /// Nothing is excused.
+    /// Excuses nothing.
     pub const STRICT: Rules = Rules {
         overlaps_expected: false,
         punctual: true,
@@ -76,7 +75,7 @@ impl Outage {
 }
 
 impl Margins {
-    /// A clock that is exact, on a machine that is never late.
+    /// An exact clock on a machine that is never late.
     pub const EXACT: Margins = Margins {
         overshoot: Duration::ZERO,
         machine_late: Duration::ZERO,

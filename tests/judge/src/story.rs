@@ -1,4 +1,4 @@
-//! What histories that are made by hand are made of.
+//! Building blocks of handmade histories.
 
 use crate::event::{Grant, HoldId, WorkerId};
 use crate::lock::{Kind, Lock, LockIndex, Mode, Use};
@@ -23,7 +23,7 @@ pub(crate) fn hold(process: usize, number: u32) -> HoldId {
     HoldId { by: WorkerId { process, incarnation: 0, thread: 0 }, number }
 }
 
-/// Alone.
+/// An exclusive grant.
 pub(crate) fn granted(hold: HoldId, path: LockIndex, token: u64, at: Nanos) -> Grant {
     Grant {
         hold,

@@ -5,51 +5,51 @@ use std::mem;
 
 use super::{Bounds, Broken, Numbers};
 
-/// Stands behind all waiters: somebody with a session of its own, who always lists.
+/// Stands for everybody behind the waiters: a client with its own session that always lists.
 pub(crate) const RIVAL: usize = usize::MAX;
-/// Whose single nodes are: nobody's who contends.
+/// The owner of single nodes, which contend for nothing.
 const SINGLE: usize = usize::MAX - 1;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Directory {
-    /// Which one it is, counted from 1.
+    /// The number of the directory, counted from 1.
     pub(crate) made: u8,
     pub(crate) next: u8,
-    /// Numbers and owners, of whom each has one node at most, in the order of the numbers.
+    /// Numbers and owners in order. Each owner has at most one node.
     pub(crate) nodes: Vec<(u8, usize)>,
 }
 
-/// What the servers send to the client.
+/// A message from the servers to the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Message {
-    /// To this waiter, with this number.
+    /// For this waiter, with this number.
     Created(usize, u8),
-    /// The directory that was made as this one is watched.
+    /// The directory created as this one is watched.
     Watched(u8),
-    /// To this waiter.
+    /// For this waiter.
     Deleted(usize),
     /// The event that ends the watch.
     Removed,
 }
 
-/// What the client knows of the directory, for all its waiters.
+/// The client's knowledge of the directory, shared by its waiters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Known {
-    /// Another one whenever it is begun anew.
+    /// Changes whenever the knowledge starts again.
     pub(crate) begun: u8,
-    /// The client is to hear of the end of this directory. It does not know which one that is: the
-    /// zxid that it sends when it resumes tells the server.
+    /// The client will hear of the end of this directory. It does not know which one that is: the server
+    /// knows from the zxid of the resume.
     pub(crate) watched: Option<u8>,
-    /// Nothing is left up to this number.
+    /// No node up to this number is left.
     pub(crate) number: Option<u8>,
 }
 
-/// What is to be noted when a deletion is answered.
+/// What to note when a deletion is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Note {
     pub(crate) number: u8,
     pub(crate) begun: u8,
-    /// The deletion was sent under a watch, or behind the read that sets it.
+    /// Whether the deletion was sent under a watch, or after the read that sets it.
     pub(crate) watched: bool,
 }
 
@@ -58,34 +58,34 @@ pub(crate) enum Phase {
     Idle,
     Creating,
     Created(u8),
-    /// The number is not known, or nobody looks at it.
+    /// The number is unknown, or nobody looks at it.
     Unsure,
     Held,
-    /// The deletion is to be sent.
+    /// The deletion is due.
     Leaving(Option<Note>),
     Deleting(Option<Note>),
-    /// The answer has come. The thread takes its time.
+    /// The answer has come, and the thread takes its time.
     Noting(Note),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct World {
     pub(crate) directory: Option<Directory>,
-    /// How many there have been.
+    /// The number of directories so far.
     pub(crate) made: u8,
-    /// The client's server tells it of the directory's end.
+    /// Whether the client's server will report the directory's end.
     pub(crate) watching: bool,
     pub(crate) connected: bool,
-    /// On the way to the client.
+    /// Messages under way to the client.
     pub(crate) inbox: VecDeque<Message>,
     pub(crate) known: Known,
     pub(crate) waiters: Vec<Phase>,
     pub(crate) rival: Phase,
-    /// What is left of the bounds.
+    /// The rest of the bounds.
     pub(crate) left: Bounds,
 }
 
-/// The client.
+/// The client's side.
 impl World {
     pub(crate) fn new(bounds: Bounds) -> World {
         World {
@@ -128,7 +128,7 @@ impl World {
         }
     }
 
-    /// Whoever watches sends a read, and then the deletion.
+    /// A waiter that watches sends a read before the deletion.
     pub(crate) fn release(&mut self, waiter: usize, watch: bool, protocol: &Numbers) {
         let Known { begun, watched, .. } = self.known;
         let watched = watch || watched.is_some();
@@ -151,7 +151,7 @@ impl World {
         }
     }
 
-    /// In one step: while it is there it contends with nobody.
+    /// Creates and deletes in one step, since a single node contends with nobody.
     pub(crate) fn single(&mut self, looks_like: u8, protocol: &Numbers) {
         self.left.singles -= 1;
         self.create(SINGLE);
@@ -190,7 +190,7 @@ impl World {
         self.known = Known { begun: self.known.begun + 1, ..Known::default() };
     }
 
-    /// What was on the way is lost. What was not answered is deleted again, and not noted.
+    /// Messages under way are lost. An unanswered deletion is repeated, and not noted.
     pub(crate) fn cut(&mut self) {
         self.left.cuts -= 1;
         (self.connected, self.watching) = (false, false);
@@ -205,7 +205,7 @@ impl World {
         }
     }
 
-    /// The watch is set again before anything else is asked.
+    /// The watch is set again before any other request.
     pub(crate) fn resume(&mut self, protocol: &Numbers) {
         self.connected = true;
         let Some(watched) = self.known.watched else { return };
@@ -218,8 +218,8 @@ impl World {
         }
     }
 
-    /// The session expires, and the client is connected with another one. Its holds were over
-    /// before that; threads that take their time do so still.
+    /// The session expires, and the client connects with another one. Its holds had ended before. Slow
+    /// threads remain slow.
     pub(crate) fn expire(&mut self, protocol: &Numbers) {
         self.left.expiries -= 1;
         self.connected = true;
@@ -233,7 +233,7 @@ impl World {
     }
 }
 
-/// The servers.
+/// The servers' side.
 impl World {
     /// In a new directory if there is none.
     pub(crate) fn create(&mut self, owner: usize) -> u8 {

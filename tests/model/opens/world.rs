@@ -5,14 +5,14 @@ use std::mem;
 
 use super::{Bounds, Broken, Mode, Opens};
 
-/// A node, by its place in the queue, which is also the order in which they are made.
+/// A node by its position in the queue, which is also the order of creation.
 pub(crate) type Node = u8;
 
-/// With this, or the read in its place, somebody holds from the beginning on.
+/// The node of the first holder, or of the read in its place.
 pub(crate) const WRITE: Node = 0;
 const READ: Node = 1;
 pub(crate) const FIRST_OF_WAITERS: Node = 2;
-/// Stands behind all waiters.
+/// Stands for everybody behind the waiters.
 const RIVAL: usize = usize::MAX;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -31,7 +31,7 @@ impl Nodes {
         self.0 |= 1 << node;
     }
 
-    /// False if it was not there.
+    /// Returns false if the node did not exist.
     fn remove(&mut self, node: Node) -> bool {
         let was_there = self.contains(node);
         self.0 &= !(1 << node);
@@ -43,26 +43,26 @@ impl Nodes {
     }
 }
 
-/// What a client asks its server for.
+/// A request of a client to its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Request {
     Create,
-    /// For the thread.
+    /// Sent by the thread.
     List,
-    /// By the reader, which has been told of this node.
+    /// Sent by the reader, after an event of this node.
     ListBehind(Node),
-    /// With a watch, if it is there.
+    /// Sets a watch if the node exists.
     Read(Node),
 }
 
-/// What a server sends.
+/// A message from a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Message {
     Created(Node),
     Listed(Nodes),
     ListedBehind(Node, Nodes),
     Read(Node, bool),
-    /// Of a node that is watched: its end, or another change.
+    /// The event of a watched node: its end, or another change.
     Event(Node, bool),
 }
 
@@ -72,12 +72,12 @@ impl Message {
     }
 }
 
-/// What the reader tells the thread.
+/// A report of the reader to the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct News {
     node: Node,
     list: Option<Nodes>,
-    /// It is the end that was expected, and nothing else has been expected since.
+    /// `Some` for the expected end: whether nothing else has been expected since.
     pub(crate) opens: Option<bool>,
 }
 
@@ -85,26 +85,26 @@ pub(crate) struct News {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Expected {
     pub(crate) node: Node,
-    /// It has the thread's last number.
+    /// Whether it has the thread's last number.
     is_last: bool,
-    /// The session was not resumed since its nodes were watched.
+    /// Whether the session was not resumed since its nodes were watched.
     since_resume: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Setting {
-    /// The nearest before the own node, and whether its end would be a grant.
+    /// The nearest node ahead, and whether its end would be a grant.
     ahead: Node,
     opens: bool,
-    /// So many reads are not answered.
+    /// The number of unanswered reads.
     pub(crate) left: u8,
-    /// What they were answered for, so far.
+    /// The nodes watched by the answered reads.
     watched: Nodes,
-    /// One was not there.
+    /// Whether a node was missing.
     is_absent: bool,
 }
 
-/// What the thread is at.
+/// The state of the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
     Out,
@@ -118,16 +118,16 @@ pub(crate) enum Step {
 pub(crate) enum Phase {
     Waiting,
     Held,
-    /// Released, given up, or lost.
+    /// Released, given up or lost.
     Over,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Session {
     Live,
-    /// Neither client nor thread know it.
+    /// Neither client nor thread knows of it.
     Expired,
-    /// The client has another one, which the thread does not know.
+    /// The client has another session, unknown to the thread.
     Other,
 }
 
@@ -137,51 +137,51 @@ pub(crate) struct Waiter {
     pub(crate) phase: Phase,
     pub(crate) session: Session,
     pub(crate) connected: bool,
-    /// On the way to the server, and to the client.
+    /// Requests under way to the server, and messages under way to the client.
     pub(crate) outbox: VecDeque<Request>,
     pub(crate) inbox: VecDeque<Message>,
-    /// Events of the time without a connection, which come before all else.
+    /// Events from the time without a connection, which precede all others.
     pub(crate) missed: Nodes,
-    /// What the server tells this connection of, and what the client has set again on the next.
+    /// The nodes that the server watches for this connection. The client sets them again on the next.
     told: Nodes,
     set: Nodes,
 
-    // What the reader and the thread both know.
+    // State shared by the reader and the thread.
     pub(crate) expected: Option<Expected>,
     pub(crate) news: VecDeque<News>,
-    /// How many events have come that the thread has not heard of.
+    /// The number of events that the thread has not heard of.
     unheard: u8,
-    /// Something has happened since its last look that it should have been told of. It does not know.
+    /// Whether an event since the last look was not sent. The waiter does not know.
     pub(crate) was_not_told: bool,
 
-    // What the thread knows.
+    // State of the thread.
     pub(crate) step: Step,
-    /// None if it is not known: it may be there.
+    /// `None` if it is unknown: it may exist.
     pub(crate) own: Option<Node>,
     watched: Nodes,
-    /// That was since the session was resumed.
+    /// Whether that was since the session was resumed.
     since_resume: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct World {
     pub(crate) nodes: Nodes,
-    /// Whose they are, from the first of the waiters' on.
+    /// The owners of the nodes, from the waiters' first one on.
     made: Vec<usize>,
-    /// A read was taken in the place of the write.
+    /// Whether a read was taken in the write's place.
     pub(crate) has_read: bool,
-    /// They were first, but gone before their waiters have noticed.
+    /// Nodes that were first, but were deleted before their waiters noticed.
     pub(crate) overdue: Nodes,
-    /// They may not be read any more.
+    /// Nodes that are unreadable by now.
     hidden: Nodes,
     pub(crate) waiters: Vec<Waiter>,
-    /// What is left of the bounds.
+    /// The rest of the bounds.
     pub(crate) left: Bounds,
 }
 
-/// The thread.
+/// The thread's side.
 impl World {
-    /// All have made their nodes, and are about to look.
+    /// All waiters have created their nodes, and are about to look.
     pub(crate) fn new(bounds: Bounds) -> World {
         let mut world = World {
             nodes: Nodes::default(),
@@ -221,7 +221,7 @@ impl World {
         world
     }
 
-    /// Looks, or enters again if its session is another one.
+    /// Looks, or enters again after a change of the session.
     pub(crate) fn begin(&mut self, number: usize) {
         let waiter = &mut self.waiters[number];
         if waiter.session == Session::Other {
@@ -235,7 +235,7 @@ impl World {
         waiter.ask(Step::Looking, [Request::List]);
     }
 
-    /// Finds its own node in a list, and who is before it.
+    /// Finds the own node in a list, and the nodes ahead.
     pub(crate) fn decide(&mut self, number: usize, protocol: &Opens) {
         let Step::Deciding(list) = self.waiters[number].step else { return };
         let is_own = |&node: &Node| self.owner(node) == Some(number);
@@ -269,7 +269,7 @@ impl World {
         waiter.ask(Step::Setting(setting), reads.into_iter().map(Request::Read));
     }
 
-    /// If all that it wanted to have watched is there it waits, and expects an end if that proves enough.
+    /// Waits if all wanted nodes exist, and expects an end if that proves enough.
     pub(crate) fn settle(&mut self, number: usize, protocol: &Opens) {
         let waiter = &mut self.waiters[number];
         let Step::Setting(Setting { ahead, opens, watched, is_absent, .. }) = waiter.step else {
@@ -307,7 +307,7 @@ impl World {
         waiter.step = list.filter(shows_own).map_or(Step::Out, Step::Deciding);
     }
 
-    /// Not in a session that is over.
+    /// Does nothing in an expired session.
     fn grant(&mut self, number: usize) {
         let waiter = &mut self.waiters[number];
         if waiter.session != Session::Live {
@@ -320,7 +320,7 @@ impl World {
         waiter.end();
     }
 
-    /// A waiter, or a holder. The deletion takes no longer than the thread until then.
+    /// Ends a wait or a hold. The deletion takes no longer than the thread until then.
     pub(crate) fn leave(&mut self, number: usize) {
         let waiter = &mut self.waiters[number];
         waiter.phase = Phase::Over;
@@ -341,7 +341,7 @@ impl Waiter {
         self.ask(Step::Looking, [Request::Create, Request::List]);
     }
 
-    /// In a session that is over there is no answer.
+    /// Sends no request in an expired session.
     fn ask(&mut self, step: Step, requests: impl IntoIterator<Item = Request>) {
         let mut requests = requests.into_iter().peekable();
         if requests.peek().is_some() && self.session != Session::Live {
@@ -360,7 +360,7 @@ impl Waiter {
         self.watched.remove(node);
     }
 
-    /// Whatever else comes to it does not matter.
+    /// Later messages to it do not matter.
     fn end(&mut self) {
         (self.outbox, self.inbox, self.news) = Default::default();
         (self.missed, self.told, self.set, self.watched) = Default::default();
@@ -369,9 +369,7 @@ impl Waiter {
         (self.connected, self.since_resume) = (true, true);
     }
 
-    // ---- the reader
-
-    /// An event. What was expected is told as that; else a list is asked for.
+    /// Reports the expected end as such. For other events it asks for a list first.
     fn told_of(&mut self, node: Node, is_end: bool, protocol: &Opens) {
         if !self.set.remove(node) {
             return;
@@ -423,7 +421,7 @@ impl World {
         waiter.told_of(node, true, protocol);
     }
 
-    /// What was on its way is lost. Lists that the reader asked for are told of as failed.
+    /// Messages under way are lost. Lists for the reader are reported as failed.
     pub(crate) fn cut(&mut self, number: usize) {
         self.left.cuts -= 1;
         let waiter = &mut self.waiters[number];
@@ -442,8 +440,8 @@ impl World {
         waiter.breaks_off();
     }
 
-    /// Counted first. Watches are set again before anything else is asked; of another session they have
-    /// ended.
+    /// The resume is counted first. Watches are set again before any other request; those of another session
+    /// have ended.
     pub(crate) fn resume(&mut self, number: usize) {
         let nodes = self.nodes;
         let waiter = &mut self.waiters[number];
@@ -466,7 +464,7 @@ impl World {
 }
 
 impl Waiter {
-    /// Its thread has an error instead of an answer.
+    /// The thread gets an error instead of an answer.
     fn breaks_off(&mut self) {
         match self.step {
             Step::Looking => self.step = Step::Out,
@@ -479,7 +477,7 @@ impl Waiter {
     }
 }
 
-/// The server.
+/// The server's side.
 impl World {
     pub(crate) fn serve(&mut self, number: usize) {
         let Some(request) = self.waiters[number].outbox.pop_front() else { return };
@@ -503,7 +501,7 @@ impl World {
         node
     }
 
-    /// If it has been first, whoever is granted later was not granted wrongly, but has lost it already.
+    /// If the node was first, its waiter's later grant was right, but the hold is already lost.
     pub(crate) fn delete(&mut self, node: Node) {
         let was_first = self.is_first(node);
         if !self.nodes.remove(node) {
@@ -573,13 +571,13 @@ impl World {
         [one, other].iter().any(|&node| self.mode(node) != Mode::Read)
     }
 
-    /// Is it there, and nothing before it that counts?
+    /// Whether the node exists and no counting node is ahead.
     pub(crate) fn is_first(&self, node: Node) -> bool {
         let mut before = self.nodes.iter().take_while(|&other| other < node);
         self.nodes.contains(node) && !before.any(|other| self.exclude_each_other(other, node))
     }
 
-    /// With what those hold who are always well: rivals do when they are first.
+    /// The nodes of the healthy holders. Rivals hold when they are first.
     pub(crate) fn held_by_others(&self) -> impl Iterator<Item = Node> {
         self.nodes.iter().filter(|&node| match self.owner(node) {
             None => true,
@@ -599,9 +597,9 @@ impl World {
         self.waiters.iter().any(|waiter| waiter.phase == Phase::Waiting)
     }
 
-    /// No two, but for those who read.
+    /// No two holders overlap, except readers.
     pub(crate) fn holds_exclude_each_other(&self) -> bool {
-        // A read in the place of a write is the same one's.
+        // A downgraded read has the owner of its write.
         let mut others: Vec<Node> = self.held_by_others().collect();
         others.dedup_by_key(|node| *node <= READ);
         let others = others.into_iter().map(|node| self.mode(node));

@@ -1,4 +1,4 @@
-//! What must be true in every state, and what must be seen in some.
+//! Properties of every state, and sightings in some.
 
 use stateright::Property;
 
@@ -31,15 +31,14 @@ pub(crate) fn all(protocol: &Queue) -> Vec<Property<Queue>> {
     all
 }
 
-/// Nothing happens any more without a user or a fault: all are connected, and all is answered.
+/// Whether nothing more happens without a user or a fault: all are connected, and all is answered.
 fn is_at_rest(protocol: &Queue, world: &World) -> bool {
     let mut actions = Vec::new();
     protocol.due(world, &mut actions);
     actions.is_empty()
 }
 
-/// So that what is true in every state means something. What else there is to be seen, `broken.rs`
-/// shows.
+/// Sightings that give the properties a meaning. `broken.rs` shows the others.
 fn sightings() -> Vec<Property<Queue>> {
     vec![
         Property::sometimes("a node is about to be adopted", |_, world: &World| {

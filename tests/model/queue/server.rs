@@ -1,18 +1,18 @@
-//! What becomes of nodes and sessions: creates and deletes are applied, watches fire, connections
-//! break, sessions are resumed or expire.
+//! The fate of nodes and sessions: creates and deletes are applied, watches fire, connections break, and
+//! sessions are resumed or expire.
 
 use super::world::{Link, Name, Phase, Session, Step, World};
 use super::{Broken, Queue};
 
 impl World {
-    /// A create is applied: in time, or long after its connection has broken. It waits in a
-    /// follower that its session returns to.
+    /// A create is applied in time, or long after its connection has broken. It waits in a follower to which
+    /// its session returns.
     pub(crate) fn apply(&mut self, name: Name) {
         self.in_flight.remove(&name);
         self.nodes.push(name);
     }
 
-    /// May a create get lost? Not while its connection lives.
+    /// Whether a create may be lost. It cannot while its connection lives.
     pub(crate) fn may_lose(&self, name: Name) -> bool {
         let waiter = &self.waiters[name.waiter];
         waiter.step != Step::Entering || waiter.own != Some(name)
@@ -22,8 +22,8 @@ impl World {
         self.in_flight.remove(&name);
     }
 
-    /// A delete is applied and answered. One that was applied and not answered is repeated, and
-    /// finds nothing: the same as one that was not applied.
+    /// A delete is applied and answered. One that was applied without an answer is repeated and finds
+    /// nothing, as if it had not been applied.
     pub(crate) fn delete(&mut self, name: Name) {
         self.remove(name);
         self.waiters[name.waiter].to_delete.remove(&name);
@@ -39,7 +39,7 @@ impl World {
         }
     }
 
-    /// The nodes of the session go, and nothing more comes from it.
+    /// The session's nodes are deleted, and none of its requests arrives any more.
     pub(crate) fn expire(&mut self, client: usize) {
         self.left.expiries -= 1;
         self.sessions[client].expired = true;
@@ -55,7 +55,7 @@ impl World {
         self.sessions[client].link = Link::CutOff;
     }
 
-    /// The connection is no more. What was under way on it has no answer.
+    /// The connection ends. Its pending requests get no answer.
     pub(crate) fn cut(&mut self, client: usize, protocol: &Queue) {
         self.sessions[client].link = Link::Away;
         for waiter in self.waiters_of(client) {
@@ -71,13 +71,13 @@ impl World {
         }
     }
 
-    /// The client is connected again, with the same session or, if that has expired, another.
+    /// The client is connected again, with the same session or, after its expiry, another.
     pub(crate) fn resume(&mut self, client: usize, protocol: &Queue) {
         if self.sessions[client].expired {
             self.begin_anew(client);
         }
         self.sessions[client].link = Link::Alive;
-        // The request is called setWatches. Events that were missed come at once.
+        // The request is called setWatches. The missed events come at once.
         for waiter in self.waiters.iter_mut().filter(|waiter| waiter.client == client) {
             if let Step::Watching(ahead) = waiter.step
                 && !self.nodes.contains(&ahead)
@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    /// Nothing is left of the session before. Whoever waits enters again.
+    /// Nothing is left of the previous session. Its waiters enter again.
     fn begin_anew(&mut self, client: usize) {
         self.sessions[client] = Session::NEW;
         for waiter in self.waiters_of(client) {
@@ -98,8 +98,8 @@ impl World {
         }
     }
 
-    /// By the client's clock the lease is over: whoever still holds on it has lost, at that instant
-    /// and for ever. Whoever waits goes on.
+    /// The lease ends by the client's clock. All its holds are lost at that instant and for good, and its
+    /// waiters continue.
     pub(crate) fn end_lease(&mut self, client: usize, protocol: &Queue) {
         self.sessions[client].lease = false;
         let holds = |phase| phase == Phase::Held && !protocol.is(Broken::LeaseIgnored);

@@ -1,4 +1,4 @@
-//! What a waiter does: it enters, looks where it stands, waits, is granted, and leaves.
+//! The steps of a waiter: it enters, finds its position, waits, is granted, and leaves.
 
 use std::mem;
 
@@ -15,8 +15,8 @@ impl World {
         self.in_flight.insert(name);
     }
 
-    /// Lists the directory and decides. The lowest of the waiter's nodes is its place; the others
-    /// are deleted, and what is not there yet is remembered. If nothing is there it enters again.
+    /// Lists the directory and decides. The lowest of the waiter's nodes is its position. Its other nodes are
+    /// deleted, and missing ones are remembered. Without any node it enters again.
     pub(crate) fn look(&mut self, number: usize, protocol: &Queue) {
         let waiter = &mut self.waiters[number];
         let mut known = mem::take(&mut waiter.remembered);
@@ -37,8 +37,8 @@ impl World {
         };
     }
 
-    /// The highest of the lower nodes. Every node counts, whatever has become of the waiter that
-    /// made it, except those of the same waiter.
+    /// The highest of the lower nodes. Every node counts, whatever happened to its waiter, except those of
+    /// the same waiter.
     fn ahead_of(&self, place: Name, protocol: &Queue) -> Option<Name> {
         let client = |name: &Name| self.waiters[name.waiter].client;
         let counts = |name: &Name| match protocol.broken {
@@ -49,15 +49,15 @@ impl World {
         self.lower_than(place).filter(counts).last()
     }
 
-    /// Reads the node ahead and thereby sets a watch on it. If it has gone meanwhile there is
-    /// nothing to watch, and so nothing to wait for.
+    /// Reads the node ahead, which sets a watch on it. If the node is gone there is nothing to watch, and so
+    /// nothing to wait for.
     pub(crate) fn set_watch(&mut self, number: usize, protocol: &Queue) {
         let Step::SettingWatch(ahead) = self.waiters[number].step else { return };
         let waits = self.exists(ahead) || protocol.is(Broken::AbsenceIgnored);
         self.waiters[number].step = if waits { Step::Watching(ahead) } else { Step::Placed };
     }
 
-    /// An event has come. It only means that a look is worth while.
+    /// An event has come. It only means that a look is worthwhile.
     pub(crate) fn wake(&mut self, number: usize, protocol: &Queue) {
         let believes = protocol.is(Broken::WokenIsGranted);
         self.waiters[number].step = if believes { Step::First } else { Step::Placed };
@@ -78,8 +78,8 @@ impl World {
         self.waiters[number].leave(Phase::Released);
     }
 
-    /// Is there reason to look for what is remembered? None of it can come any more when a T has
-    /// passed since the cut. To look at the release, too, only finds it earlier.
+    /// Whether a search for the remembered creates is due. None of them can arrive once a T has passed since
+    /// the cut. A search at the release only finds them earlier.
     pub(crate) fn may_search(&self, waiter: &Waiter, protocol: &Queue) -> bool {
         let in_time = match protocol.is(Broken::SearchedOnce) {
             true => waiter.has_ended(),
@@ -100,8 +100,8 @@ impl Waiter {
         matches!(self.phase, Phase::Lost | Phase::Released)
     }
 
-    /// The end of a claim, by release, loss or giving up. Its place is deleted; a create that was
-    /// not answered is remembered.
+    /// The end of a claim by release, loss or giving up. Its node is deleted, and an unanswered create is
+    /// remembered.
     pub(crate) fn leave(&mut self, end: Phase) {
         let own = self.own.take();
         match self.step {

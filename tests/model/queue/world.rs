@@ -1,10 +1,10 @@
-//! The state of the world: the nodes, the sessions of the clients, and the waiters.
+//! The state of the world: the nodes, the clients' sessions, and the waiters.
 
 use std::collections::BTreeSet;
 
 use super::Bounds;
 
-/// A node, by the uuid of the create that makes it: no two creates have the same.
+/// A node, by the unique uuid of its create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Name {
     pub(crate) waiter: usize,
@@ -15,18 +15,18 @@ pub(crate) struct Name {
 pub(crate) enum Link {
     /// Requests are answered, and the leader hears of the session.
     Alive,
-    /// The server has lost its leader, or follows a deposed one, and does not know it.
+    /// The server has lost its leader, or follows a deposed one, without knowing.
     CutOff,
-    /// There is no connection.
+    /// The client has no connection.
     Away,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Session {
     pub(crate) link: Link,
-    /// By the client's clock the session cannot have expired.
+    /// Whether the session cannot have expired by the client's clock.
     pub(crate) lease: bool,
-    /// The client learns of it when it resumes.
+    /// The client learns of it at the resume.
     pub(crate) expired: bool,
 }
 
@@ -36,29 +36,29 @@ pub(crate) enum Phase {
     Idle,
     Waiting,
     Held,
-    /// The lease of the hold ran out.
+    /// The lease of the hold has ended.
     Lost,
     Released,
 }
 
-/// What is under way for a waiter.
+/// The pending step of a waiter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) enum Step {
     /// It has no node.
     #[default]
     Out,
-    /// A create has been sent, with a list behind it.
+    /// It has sent a create and a list.
     Entering,
     /// The answer to that create was lost with its connection.
     Unsure,
-    /// It has a node, and does not know who is before it.
+    /// It has a node, and does not know which nodes are ahead.
     Placed,
-    /// In the list, nothing was lower.
+    /// The list showed no lower node.
     First,
-    /// In the list, this node was the next lower.
+    /// The list showed this node as the next lower one.
     SettingWatch(Name),
     Watching(Name),
-    /// The watched node is gone, and the event is on its way to the client.
+    /// The watched node is gone, and the event is under way to the client.
     Woken(Name),
 }
 
@@ -68,33 +68,33 @@ pub(crate) struct Waiter {
     pub(crate) client: usize,
     pub(crate) phase: Phase,
     pub(crate) step: Step,
-    /// How many creates it has sent.
+    /// The number of creates sent.
     pub(crate) creates: u8,
-    /// Its place in the queue: the node that it waits or holds with. While `Entering` and `Unsure`
-    /// it may not exist.
+    /// Its position in the queue: the node with which it waits or holds. While `Entering` and `Unsure` the
+    /// node may not exist.
     pub(crate) own: Option<Name>,
-    /// Nodes that may yet appear: their creates were not answered.
+    /// Nodes that may still appear, since their creates were not answered.
     pub(crate) remembered: BTreeSet<Name>,
-    /// Nodes whose delete has to be sent, or to be sent again until it is answered.
+    /// Nodes whose delete is due, for the first time or again until it is answered.
     pub(crate) to_delete: BTreeSet<Name>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct World {
-    /// In the order in which they were created: that of their sequences and of their tokens.
+    /// In order of creation, which is that of their sequences and their tokens.
     pub(crate) nodes: Vec<Name>,
-    /// Creates that were sent and have not been applied.
+    /// Creates that were sent and not applied yet.
     pub(crate) in_flight: BTreeSet<Name>,
     pub(crate) sessions: Vec<Session>,
     pub(crate) waiters: Vec<Waiter>,
-    /// What must not be granted any more: a higher node has been, or it is gone.
+    /// Nodes that must not be granted any more: a higher one was, or they are deleted.
     pub(crate) overtaken: BTreeSet<Name>,
-    /// What is left of the bounds.
+    /// The rest of the bounds.
     pub(crate) left: Bounds,
 }
 
 impl World {
-    /// All clients are connected. Nobody waits yet.
+    /// All clients are connected, and nobody waits yet.
     pub(crate) fn new(bounds: Bounds) -> World {
         let clients = bounds.waiters.iter().max().map_or(0, |last| last + 1);
         let waiter = |&client| Waiter { client, ..Waiter::default() };

@@ -1,5 +1,5 @@
-//! Runs a command while a private ZooKeeper server runs, with `ZOOKEEPER_CONNECT` set to it, and
-//! ends as the command ends. If `ZOOKEEPER_CONNECT` is set already, the command uses that.
+//! Runs a command with a private ZooKeeper server, whose address is in `ZOOKEEPER_CONNECT`, and exits with
+//! the command's code. If `ZOOKEEPER_CONNECT` is already set, the command uses that instead.
 //!
 //! ```text
 //! cargo run -p zoolock-test-support --example with_server -- COMMAND [ARGUMENT]...
@@ -30,7 +30,7 @@ fn run() -> io::Result<ExitCode> {
         .ok_or_else(|| io::Error::other("usage: with_server COMMAND [ARGUMENT]..."))?;
     let mut command = Command::new(&program);
     command.args(arguments);
-    // Kept until the command has ended.
+    // Lives until the command has ended.
     let _server = match env::var(VARIABLE) {
         Ok(given) if !given.trim().is_empty() => None,
         _ => {
@@ -41,7 +41,7 @@ fn run() -> io::Result<ExitCode> {
     };
     let failed = |error| io::Error::other(format!("failed to run {program:?}: {error}"));
     let status = command.status().map_err(failed)?;
-    // A command that a signal ended has no code.
+    // A command killed by a signal has no code.
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }

@@ -1,5 +1,5 @@
-//! A crowd at one lock, of any implementation: takers that come again and again, and a witness
-//! that does not trust the lock.
+//! Contended runs at one lock of any implementation: takers that return again and again, and a witness
+//! independent of the lock.
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -9,16 +9,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Takes the lock, calls [`Witness::visit`] with the lock held, and gives the lock back. It may
-/// leave out the visit when it did not get the lock.
+/// Takes the lock, calls [`Witness::visit`] while it holds, and releases the lock. It may skip the visit when
+/// it did not get the lock.
 pub type Taker = Box<dyn FnMut(&Witness) -> Result<(), Box<dyn Error + Send + Sync>> + Send>;
 
-/// What a holder of a lock may expect.
+/// The exclusion that a holder may expect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// That everybody else inside is there for the same.
+    /// Everybody else inside shares the lock too.
     Shared,
-    /// That nobody else is inside.
+    /// Nobody else is inside.
     Alone,
 }
 
@@ -26,21 +26,21 @@ pub enum Access {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Visit {
-    /// What the visitor expected.
+    /// The exclusion that the visitor expected.
     pub access: Access,
-    /// The transaction that made the place in the queue: who came earlier has a lower one.
+    /// The transaction that created the position in the queue: earlier arrivals have lower ones.
     pub token: u64,
     /// The name of the node.
     pub node: String,
-    /// When it came and went, on a clock that counts both.
+    /// The times of entry and exit, on a clock that counts both.
     pub inside: (u64, u64),
 }
 
-/// Sees who is inside, without the help of any lock service.
+/// Observes who is inside, without the help of a lock service.
 #[derive(Debug, Default)]
 pub struct Witness {
     clock: AtomicU64,
-    /// One for each that shares, `ALONE` for one that does not.
+    /// One for each sharing visitor, `ALONE` for an exclusive one.
     inside: AtomicI64,
     most: AtomicI64,
     visits: Mutex<Vec<Visit>>,
@@ -50,7 +50,7 @@ pub struct Witness {
 const ALONE: i64 = 1 << 32;
 
 impl Witness {
-    /// Does the work inside; to be called with the lock held.
+    /// Does the work inside. Call it while holding the lock.
     pub fn visit(&self, access: Access, token: u64, node: &str, work: impl FnOnce()) {
         let weight = match access {
             Access::Shared => 1,
@@ -76,12 +76,11 @@ impl Witness {
     }
 }
 
-/// Lets the takers come, each on a thread of its own and so many times, and returns what the
-/// witness saw.
+/// Runs each taker this many times on its own thread, and returns what the witness saw.
 ///
 /// # Panics
 ///
-/// When a taker fails, or they are not through after `within`; the text says who.
+/// When a taker fails, or they need longer than `within`. The text names the taker.
 pub fn run(takers: Vec<Taker>, times: usize, within: Duration) -> Seen {
     let end = Instant::now() + within;
     let witness = Arc::new(Witness::default());
@@ -94,7 +93,7 @@ pub fn run(takers: Vec<Taker>, times: usize, within: Duration) -> Seen {
             let _ = sender.send((number, outcome.map_err(|error| error.to_string())));
         });
     }
-    // One that panics says nothing: without this the channel would not end either.
+    // A panicking taker sends nothing. Without this drop the channel would not end either.
     drop(sender);
     while !missing.is_empty() {
         let left = end.saturating_duration_since(Instant::now());
@@ -116,43 +115,43 @@ pub fn run(takers: Vec<Taker>, times: usize, within: Duration) -> Seen {
     }
 }
 
-/// What a crowd did.
+/// The results of a run.
 pub struct Seen {
-    /// All visits, as they came in.
+    /// All visits, in order of entry.
     pub visits: Vec<Visit>,
     most: i64,
     offences: Vec<String>,
 }
 
 impl Seen {
-    /// The most that shared the lock at once.
+    /// The highest number of simultaneous sharers.
     #[must_use]
     pub fn most_sharing(&self) -> usize {
         usize::try_from(self.most).unwrap_or_default()
     }
 
-    /// Whoever expected to be alone was.
+    /// Expects every exclusive visitor to have been alone.
     ///
     /// # Panics
     ///
-    /// When not.
+    /// When one was not.
     pub fn assert_apart(&self) {
         assert!(self.offences.is_empty(), "{:#?}", self.offences);
     }
 
-    /// Nobody was let in before another whose place in the queue is older, unless both share; and
-    /// no two that were alone have the same place.
+    /// Expects every visitor to have entered before later arrivals, unless both share. No two exclusive
+    /// visitors may have the same position.
     ///
     /// # Panics
     ///
-    /// When not.
+    /// When a visitor overtook another.
     pub fn assert_in_order(&self) {
         let alone = |visit: &Visit| visit.access == Access::Alone;
         for (at, later) in self.visits.iter().enumerate() {
             for earlier in &self.visits[..at] {
                 let in_order = match (alone(earlier), alone(later)) {
                     (true, true) => earlier.token < later.token,
-                    // A read under an own write stands where that does.
+                    // A downgraded read has the position of its write.
                     (true, false) | (false, true) => earlier.token <= later.token,
                     (false, false) => true,
                 };

@@ -1,4 +1,4 @@
-//! How late the machine lets threads run, which is nobody's fault who is tested.
+//! Delays of threads that are the machine's fault, and not that of the tested code.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 const NAP: Duration = Duration::from_millis(10);
 
-/// A thread that only sleeps, and knows what it came too late [in all](Self::in_all), until this is dropped:
-/// what a call takes longer by that is the machine's fault.
+/// A thread that only sleeps until this is dropped, and adds up how late it wakes. [`in_all`](Self::in_all)
+/// returns the sum, which no tested call is to blame for.
 ///
-/// In all, and not at the most, since others may have been late all at once.
+/// A sum and not a maximum, since other threads may have been late each time.
 #[derive(Debug)]
 pub struct Late {
     over: Arc<AtomicBool>,
@@ -35,7 +35,7 @@ impl Late {
         Late { over, sleeper: Some(sleeper) }
     }
 
-    /// Ends the thread, and returns what it came too late since its start. Blocks until it wakes the next time.
+    /// Ends the thread, and returns the sum of its delays. Blocks until its next wake-up.
     #[must_use]
     pub fn in_all(mut self) -> Duration {
         self.over.store(true, Ordering::SeqCst);

@@ -1,23 +1,21 @@
-//! Real ZooKeeper servers, an independent observer and a fault-injecting proxy: for tests of code
-//! that uses ZooKeeper, with whatever client.
+//! Real ZooKeeper servers, an independent observer and a fault-injecting proxy: for tests of code that uses
+//! ZooKeeper with any client.
 //!
 //! - [`Server`]: a ZooKeeper server of its own in a temporary directory, on a free loopback
 //!   port; it never outlives the process that started it. It can listen for TLS, and know users by SASL.
 //! - [`CountingServer`]: a server whose sequence numbers can be set to their end.
 //! - [`shared_server`], [`connect_string`], [`fresh_path`]: one server for a whole test binary.
-//! - [`Probe`]: a small blocking client with wire code of its own, to look at what is really
-//!   on the server.
-//! - [`Ensemble`]: several servers that elect a leader, of which each can be stopped, killed,
-//!   paused and cut off from the others.
+//! - [`Probe`]: a small blocking client with its own wire code, which shows the real state of the server.
+//! - [`Ensemble`]: several servers that elect a leader. Each can be stopped, killed, paused and cut off.
 //! - [`FaultProxy`]: a TCP proxy that understands ZooKeeper frames and can cut, silence, delay,
 //!   drop and hold them, and end the sessions that were opened through it.
-//! - [`crowd`]: a contended run at a lock of any implementation, and a witness.
+//! - [`crowd`]: a contended run at a lock of any implementation, with a witness.
 //! - [`wait_until`]: waits for a condition with a deadline.
 //!
 //! # A first test
 //!
-//! What happens to a lock of one's program when its connection breaks, and what when the network
-//! falls silent for good? Here the locks are those of the crate `zoolock`.
+//! What happens to a lock when its connection breaks, and what when the network stays silent? Here the locks
+//! are those of the crate `zoolock`.
 //!
 //! ```
 //! use std::time::Duration;
@@ -35,25 +33,25 @@
 //! let guard = lock.acquire()?;
 //! let token = guard.fencing_token();
 //!
-//! // A broken connection: the session is resumed on the next one, and the hold goes on.
+//! // A broken connection: the session is resumed on the next one, and the hold lasts.
 //! proxy.cut();
 //! wait_until("the session is resumed", SOON, || client.stats().resumed == 1);
 //! assert_eq!(guard.state(), HoldState::Held);
 //! assert_eq!(guard.fencing_token(), token);
 //!
-//! // Silence: the hold is lost, which its holder hears of.
+//! // Silence: the hold is lost, and its holder hears of it.
 //! proxy.black_hole(Direction::Both);
 //! wait_until("the hold is lost", SOON, || !guard.is_held());
 //! assert!(guard.release().is_err_and(|error| error.is_lost()));
 //!
-//! // The network is back: the same objects can be used again.
+//! // The network is back, and the same objects work again.
 //! proxy.restore();
 //! lock.acquire()?.release()?;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! A single answer can be made to get lost, which is when clients have to guess:
+//! The proxy can also drop a single answer, so that the client has to guess:
 //!
 //! ```
 //! use zoolock_test_support::{FaultProxy, Op, Probe, Server, Then};
@@ -73,9 +71,9 @@
 //!
 //! # What has to be installed
 //!
-//! ZooKeeper's jars and a Java runtime, as the README says; for [`CountingServer`] a JDK, such as the package
-//! `default-jdk-headless`. A server takes about a second to start. What is missing is said by the error of
-//! the first start.
+//! ZooKeeper's jars and a Java runtime, as the README says, and for [`CountingServer`] a JDK such as the
+//! package `default-jdk-headless`. A server takes about a second to start. The error of the first start names
+//! missing parts.
 //!
 //! # Environment
 //!
@@ -133,7 +131,7 @@ pub use server::{Server, ServerBuilder};
 pub use shared::{connect_string, fresh_path, shared_probe, shared_server};
 pub use wait::wait_until;
 
-/// Has the example of the README compiled.
+/// Compiles the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;

@@ -1,4 +1,4 @@
-//! The time that all processes of the run agree on.
+//! The clock of all processes of the run.
 
 use rustix::time::{ClockId, clock_gettime};
 

@@ -1,6 +1,6 @@
-//! What guarded writes leave in ZooKeeper. Each commit makes a node below a directory of its lock, and
-//! deletes the one that the commit before had made, but the first of a hold: so the first and the last of
-//! each hold are there in the end, with the numbers of the transactions that made them.
+//! Traces of guarded writes in ZooKeeper. Each commit creates a node below a directory of its lock, and
+//! deletes that of the previous commit, except the first of a hold. So the first and last node of each hold
+//! remain, with the numbers of their transactions.
 
 use std::io;
 
@@ -19,12 +19,12 @@ pub(crate) fn node(path: usize, token: u64, hold: HoldId, number: u32) -> String
     format!("{directory}/{token}.{process}.{incarnation}.{thread}.{}.{number}", hold.number)
 }
 
-/// Makes the directories.
+/// Creates the directories.
 pub(crate) fn prepare(probe: &Probe) -> io::Result<()> {
     (0..PATHS).try_for_each(|path| probe.create_all(&directory(path)))
 }
 
-/// Takes out what is there.
+/// Returns the nodes.
 pub(crate) fn take(probe: &Probe) -> io::Result<Vec<Carried>> {
     let mut entries = Vec::new();
     for path in 0..PATHS {

@@ -5,7 +5,7 @@ use fastrand::Rng;
 pub(crate) use zoolock_judge::Kind;
 use zoolock_judge::Kind::{Ephemeral, Exclusive, Multi, ReadWrite, Reentrant, Semaphore};
 
-/// How often it is picked, among the others.
+/// The relative frequency of a kind.
 fn weight(kind: Kind) -> u32 {
     match kind {
         Exclusive | Reentrant | ReadWrite => 22,
@@ -15,12 +15,12 @@ fn weight(kind: Kind) -> u32 {
     }
 }
 
-/// Those that take part in a run; never none.
+/// The kinds in a run; never empty.
 #[derive(Debug, Clone)]
 pub(crate) struct Kinds(Vec<Kind>);
 
 impl Kinds {
-    /// All if none are named.
+    /// All kinds if none are named.
     pub(crate) fn new(named: &[Kind]) -> Kinds {
         let wanted = |kind: &&Kind| named.is_empty() || named.contains(kind);
         Kinds(Kind::ALL.iter().filter(wanted).copied().collect())
@@ -30,7 +30,7 @@ impl Kinds {
         self.0.iter().copied()
     }
 
-    /// Is there a holder whose write can come too late?
+    /// Whether a holder's write can come too late.
     pub(crate) fn write(&self) -> bool {
         self.iter().any(|kind| kind != Semaphore)
     }

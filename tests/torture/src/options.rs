@@ -20,7 +20,7 @@ pub(crate) struct Options {
     pub(crate) role: Option<Role>,
 }
 
-/// What the coordinator is to do.
+/// The coordinator's task.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RunOptions {
     /// How many acquisitions there must be at least, over all phases (1 to 10000000)
@@ -60,7 +60,7 @@ pub(crate) struct RunOptions {
 }
 
 impl RunOptions {
-    /// How long the run lasts at least.
+    /// The least duration of the run.
     pub(crate) fn duration(&self) -> Duration {
         Duration::from_secs(60 * self.minutes.unwrap_or(0))
     }
@@ -68,17 +68,17 @@ impl RunOptions {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Role {
-    /// What the copies of this program are started with.
+    /// The arguments of this program's copies.
     #[command(hide = true)]
     Client(ClientOptions),
 }
 
-/// What the coordinator wants of a client process.
+/// The coordinator's settings for a client process.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ClientOptions {
     #[arg(long)]
     pub(crate) process: usize,
-    /// How often the process was started before.
+    /// The number of the process's earlier starts.
     #[arg(long)]
     pub(crate) incarnation: u32,
     #[arg(long)]

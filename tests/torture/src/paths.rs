@@ -1,5 +1,4 @@
-//! The paths of the locks: which kinds use each, how many fit in at a time, and which nodes are
-//! below it.
+//! The paths of the locks, with the kinds that use each, their capacities, and the nodes below them.
 
 use fastrand::Rng;
 use zoolock_judge::Lock;
@@ -8,19 +7,19 @@ use crate::kinds::{Kind, Kinds};
 
 pub(crate) use zoolock_judge::{Mode, Use};
 
-/// Where everything is.
+/// The parent of everything.
 pub(crate) const ROOT: &str = "/torture";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Traffic {
-    /// Most of what is done with a kind is done here.
+    /// Most actions of a kind happen here.
     Hot,
     Usual,
-    /// Held for long now and then.
+    /// Sometimes held for long.
     Slow,
 }
 
-/// Known by its number in the table.
+/// Identified by its number in the table.
 #[derive(Debug)]
 pub(crate) struct LockPath {
     pub(crate) name: &'static str,
@@ -31,7 +30,7 @@ pub(crate) struct LockPath {
 use Traffic::{Hot, Slow, Usual};
 
 pub(crate) const PATHS: usize = 17;
-/// The first so many have leaders, in the phase that is about them.
+/// The first paths have leaders, in the phase of leaders.
 pub(crate) const LED: usize = 4;
 
 #[rustfmt::skip]
@@ -83,7 +82,7 @@ pub(crate) fn pick_any(rng: &mut Rng, kind: Kind) -> usize {
     rng.choice(fitting).unwrap_or_default()
 }
 
-/// What the judge has to know of them.
+/// The locks for the judge.
 pub(crate) fn judged() -> Vec<Lock> {
     TABLE.iter().map(|at| Lock::new(at.path(), at.what)).collect()
 }
@@ -103,7 +102,7 @@ impl LockPath {
         }
     }
 
-    /// How many files bear witness; see [`witness`](crate::client::witness).
+    /// The number of witness files; see [`witness`](crate::client::witness).
     pub(crate) fn witness_files(&self) -> u32 {
         match self.what {
             Use::Exclusive | Use::Ephemeral => 1,
@@ -116,7 +115,7 @@ impl LockPath {
         format!("{ROOT}/{}", self.name)
     }
 
-    /// The directory of those who wait, if they make nodes.
+    /// The directory of waiters, if they create nodes.
     pub(crate) fn queue(&self) -> Option<String> {
         match self.what {
             Use::Exclusive | Use::ReadWrite => Some(self.path()),
@@ -125,18 +124,18 @@ impl LockPath {
         }
     }
 
-    /// The directory of permits that are out.
+    /// The directory of granted permits.
     pub(crate) fn leases(&self) -> Option<String> {
         let leases = format!("{}/leases", self.path());
         matches!(self.what, Use::Semaphore(_)).then_some(leases)
     }
 
-    /// The directories that stay when everybody is gone.
+    /// The directories that stay after the end of all clients.
     pub(crate) fn directories(&self) -> impl Iterator<Item = String> {
         self.queue().into_iter().chain(self.leases())
     }
 
-    /// The path of a hold's node of this name.
+    /// The path of a hold's node with this name.
     pub(crate) fn node(&self, name: &str) -> String {
         match self.what {
             Use::Exclusive | Use::ReadWrite => format!("{}/{name}", self.path()),

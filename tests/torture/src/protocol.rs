@@ -1,8 +1,7 @@
-//! What the client processes and the coordinator tell each other: lines of JSON.
+//! Messages between the client processes and the coordinator: lines of JSON.
 //!
-//! Each worker thread has a socket of its own to the coordinator, and each process one more for its
-//! heartbeat. [`Command`]s come to a process on its standard input, whose end means that the
-//! coordinator is gone.
+//! Each worker thread has a socket to the coordinator, and each process another one for its heartbeat. A
+//! process gets [`Command`]s on its standard input, whose end means that the coordinator is gone.
 
 use std::io::{self, BufRead, Write};
 use std::os::unix::net::UnixStream;
@@ -29,55 +28,54 @@ pub(crate) struct Counts {
     pub(crate) holds_lost: u64,
 }
 
-/// From a client process.
+/// A message from a client process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Event {
-    /// The first of a worker.
+    /// The first message of a worker.
     Worker(WorkerId),
-    /// The first of a process's heartbeat.
+    /// The first message of a process's heartbeat.
     Process {
         process: usize,
         incarnation: u32,
     },
-    /// The thread is in no call and holds nothing; it waits for a [`Reply::Begin`].
+    /// The thread is in no call and holds nothing. It waits for a [`Reply::Begin`].
     Ready,
     Called(Call),
     Granted(Grant),
-    /// `is_held()` was true. The write follows after a [`Reply::Proceed`].
+    /// `is_held()` was true. The write follows a [`Reply::Proceed`].
     AboutToWrite {
         hold: HoldId,
     },
-    /// Wants a [`Reply::Written`].
+    /// Expects a [`Reply::Written`].
     Write {
         hold: HoldId,
         token: u64,
     },
-    /// The loss was announced, by `lost()` or by the end of the lease.
+    /// The loss was reported by `lost()` or by the end of the lease.
     Lost {
         hold: HoldId,
         at: Nanos,
         reason: String,
     },
-    /// The witness is free again and the unlock begins. The process may not live to its end.
+    /// The witness is free again, and the unlock begins. The process may die before its end.
     Leaving {
         hold: HoldId,
         at: Nanos,
     },
-    /// The unlock is over.
+    /// The unlock has ended.
     Ended {
         hold: HoldId,
         unlocked: Unlocked,
-        /// When the unlock was back, where that means that it is known what came of it.
+        /// When the unlock returned, if that proves its outcome.
         at: Option<Nanos>,
     },
-    /// A call for several locks came back without any, since one was lost before the last was
-    /// there.
+    /// A call for several locks returned without any, since one was lost before it had the last.
     LostWhileWaiting {
         kind: Kind,
     },
-    /// Of one who holds locks to guard writes.
+    /// From a holder that guards writes.
     Committed(Commit),
-    /// Of a leader.
+    /// From a leader.
     Acted(Act),
     /// `is_healthy()` of a leadership was false.
     Unwell {
@@ -87,41 +85,41 @@ pub(crate) enum Event {
     Dying {
         at: Nanos,
     },
-    /// Something that the library must not do.
+    /// Behaviour that the library must not show.
     Unexpected(String),
     Beat {
         at: Nanos,
         calls: Vec<InFlight>,
         counts: Counts,
     },
-    /// How much too late a thread woke that only sleeps.
+    /// The delay of a thread that only sleeps.
     Slept {
         since: Nanos,
         late: u64,
     },
 }
 
-/// What the workers do in a phase.
+/// The workers' task in a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Task {
     /// Take locks of every kind in every way.
     Locks,
-    /// Take locks that one holds alone, and commit writes that they guard.
+    /// Take exclusive locks, and commit writes guarded by them.
     Guard,
     /// Stand as candidates.
     Lead,
 }
 
-/// From the coordinator to a worker.
+/// A message from the coordinator to a worker.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) enum Reply {
-    /// Work until [`Command::Drain`] for this phase; with `deaths`, a worker may kill its process.
+    /// Work until [`Command::Drain`] for this phase. With `deaths`, a worker may kill its process.
     Begin {
         phase: u32,
         deaths: bool,
         task: Task,
     },
-    /// There are no more phases.
+    /// No phase follows.
     Finish,
     Written {
         accepted: bool,
@@ -129,19 +127,19 @@ pub(crate) enum Reply {
     Proceed,
 }
 
-/// From the coordinator to a process.
+/// A message from the coordinator to a process.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) enum Command {
     /// Begin nothing more in this phase.
     Drain { phase: u32 },
-    /// Nobody kills the process in this phase any more.
+    /// No worker kills the process in this phase any more.
     Spare { phase: u32 },
-    /// The next holder that is about to write sends [`Event::AboutToWrite`] first.
+    /// The next holder sends [`Event::AboutToWrite`] before its write.
     Arm,
 }
 
-/// The way of a worker and the loss watchers of its holds to the coordinator, or of a process. When
-/// the coordinator is gone, so is the process.
+/// The connection of a worker and its loss watchers to the coordinator, or of a process. The process ends
+/// with the coordinator.
 #[derive(Debug, Clone)]
 pub(crate) struct Reporter(Arc<Mutex<UnixStream>>);
 
@@ -150,7 +148,7 @@ impl Reporter {
         Ok(Reporter(Arc::new(Mutex::new(UnixStream::connect(socket(folder))?))))
     }
 
-    /// Another handle of the socket, to read the replies.
+    /// Another handle of the socket, for the replies.
     pub(crate) fn replies(&self) -> io::Result<UnixStream> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).try_clone()
     }
@@ -169,7 +167,7 @@ pub(crate) fn send(to: &mut impl Write, message: &impl Serialize) -> io::Result<
     to.write_all(&line)
 }
 
-/// None at the end. A line that a killed process has not finished is the end, too.
+/// `None` at the end. An unfinished line of a killed process is the end, too.
 pub(crate) fn receive<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<Option<T>> {
     let mut line = String::new();
     from.read_line(&mut line)?;

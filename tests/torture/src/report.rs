@@ -1,5 +1,5 @@
-//! The report: a line for each phase on the way, and at the end the tables, what was wrong, and all
-//! figures as one line of JSON.
+//! The report: a line for each phase during the run, and at its end the tables, the problems, and all figures
+//! as one line of JSON.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::nemesis::Phase;
 use crate::protocol::Counts;
 use crate::settings::MARGINS;
 
-/// What is known beside the findings of the phases.
+/// Figures beside the findings of the phases.
 pub(crate) struct Totals {
     pub(crate) peer: Option<Peer>,
     pub(crate) ensemble: bool,
@@ -26,7 +26,7 @@ pub(crate) struct Totals {
     pub(crate) linearized: Linearized,
 }
 
-/// The findings of one phase, once or in several rounds.
+/// The findings of one phase over all its rounds.
 pub(crate) struct Row {
     pub(crate) phase: &'static Phase,
     pub(crate) times: usize,
@@ -42,7 +42,7 @@ impl Row {
         Row { phase, times: 1, took, found }
     }
 
-    /// The same phase again.
+    /// Adds another round of the same phase.
     pub(crate) fn add(&mut self, again: Row) {
         self.times += again.times;
         self.took += again.took;
@@ -70,7 +70,7 @@ impl Row {
     }
 }
 
-/// What a phase is about that the table has no columns for.
+/// Remarks about a phase that the table has no columns for.
 fn remarks(row: &Row) -> Vec<String> {
     let mut remarks = Vec::new();
     let Guarded { stops, commits, refused_by_lease, refused_by_servers, .. } = row.found.guarded;
@@ -104,7 +104,7 @@ fn remarks(row: &Row) -> Vec<String> {
     remarks
 }
 
-/// How long nobody led, in milliseconds.
+/// The times without a leader, in milliseconds.
 struct Gaps {
     count: usize,
     median: f64,
@@ -149,7 +149,7 @@ fn kind_line(kind: Kind, tally: &Tally) -> String {
     )
 }
 
-/// Over all phases. The margins, and how many were there at once, are those of the phases in which
+/// The sum over all phases. The margins, and the highest numbers of holds, come from the phases in which
 /// holds must not overlap.
 fn kinds(rows: &[Row]) -> BTreeMap<Kind, Tally> {
     let mut sums: BTreeMap<Kind, Tally> = BTreeMap::new();
@@ -207,7 +207,7 @@ fn summary(rows: &[Row], violations: usize, totals: &Totals) -> Value {
     let gaps: Vec<_> = rows.iter().flat_map(|row| &row.found.leading.gaps).copied().collect();
     let gaps = Gaps::of(&gaps);
     let latest = rows.iter().filter_map(|row| row.found.latest.as_ref()).max();
-    // The phases where holds overlap by what is done to them have margins of their own kind.
+    // Phases with expected overlaps have other margins.
     let usual = rows.iter().filter(|row| !row.phase.rules.expect_overlaps());
     let margin = |row: &Row| Some((row.phase.name.to_owned(), row.found.margin()?.into()));
     let kind = |(kind, tally): (Kind, Tally)| {
@@ -290,7 +290,7 @@ fn summary(rows: &[Row], violations: usize, totals: &Totals) -> Value {
     })
 }
 
-/// The one that so many of 1000 are not above.
+/// The value that this many of 1000 do not exceed.
 fn quantile(sorted: &[i64], of_1000: usize) -> f64 {
     let index = (sorted.len() * of_1000).div_ceil(1000).saturating_sub(1);
     sorted.get(index).map_or(0.0, |&value| millis(value))

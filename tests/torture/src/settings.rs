@@ -1,4 +1,4 @@
-//! What all processes of a run share: times, sizes, and the random numbers that a seed gives.
+//! Settings shared by all processes of a run: times, sizes, and the random numbers of a seed.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,17 +10,17 @@ use zoolock_judge::Margins;
 pub(crate) const TICK: Duration = Duration::from_millis(500);
 /// The session timeout, five ticks.
 pub(crate) const TIMEOUT: Duration = Duration::from_millis(2500);
-/// How long `try_lock` and `unlock` may wait for an answer.
+/// The longest wait of `try_lock` and `unlock` for an answer.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_nanos(TIMEOUT.as_nanos() as u64 / 3);
 
-/// What the clock and the machine may add.
+/// Tolerances for the clock and the machine.
 pub(crate) const MARGINS: Margins = Margins {
     overshoot: Duration::from_secs(1),
-    // Of a lease of about half the session timeout not much is left.
+    // Little is left of a lease of about half the session timeout.
     machine_late: Duration::from_nanos(TIMEOUT.as_nanos() as u64 / 25),
-    // Calls that have not returned are known by heartbeats and at the end of the phase.
+    // Heartbeats and the end of the phase reveal calls that have not returned.
     let_in: Duration::MAX,
-    // The servers end sessions with a tick's delay, and another one is for all that comes behind that.
+    // The servers end sessions a tick late, and everything afterwards may take another.
     leader_again: TIMEOUT.saturating_add(TICK.saturating_mul(2)),
     rest: Duration::from_nanos(TIMEOUT.as_nanos() as u64 * 3 / 2),
     silence: Duration::from_nanos(TIMEOUT.as_nanos() as u64 / 2),
@@ -29,7 +29,7 @@ pub(crate) const MARGINS: Margins = Margins {
     least_late_writes: 10,
 };
 
-/// How often a client process tells which calls it is in.
+/// How often a client process reports its current calls.
 pub(crate) const BEAT: Duration = Duration::from_millis(500);
 pub(crate) const PROCESSES: usize = 4;
 
@@ -37,8 +37,8 @@ pub(crate) fn socket(folder: &Path) -> PathBuf {
     folder.join("socket")
 }
 
-/// The generator of one process, thread or phase. The same numbers give the same choices,
-/// whatever the others do.
+/// The generator of one process, thread or phase. The same numbers give the same choices, whatever the others
+/// do.
 pub(crate) fn rng(seed: u64, parts: &[u64]) -> Rng {
     let mix = |seed: u64, part: &u64| Rng::with_seed(seed.rotate_left(17) ^ part).u64(..);
     Rng::with_seed(parts.iter().fold(seed, mix))

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_asked_for_once_and_has_each_port_that_it_stands_with() {
+    fn name_is_resolved_once_for_all_its_ports() {
         let mut story = Story::new("zk:1,ZK:2,[::1]:3,zk:4");
         assert_eq!(story.addresses.unresolved().collect::<Vec<_>>(), ["zk"]);
         story.resolved("zk", &["10.0.0.1", "10.0.0.2"]);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_waited_for_in_its_turn_and_no_longer_than_its_patience() {
+    fn client_waits_for_a_name_in_turn_and_within_its_limit() {
         let mut story = Story::new("10.0.0.1:1,a:1,b:1");
         story.resolved("b", &["10.0.0.3"]);
         // However soon another one is resolved.
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_from_before_come_last_and_only_to_resume_a_session() {
+    fn earlier_addresses_come_last_and_only_to_resume_a_session() {
         for answers in [false, true] {
             let mut story = Story::new("a:1,b:1");
             story.resolved("a", &["10.0.0.1"]);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_answer_confirms_an_address_from_before_or_takes_it_away() {
+    fn late_answer_confirms_or_removes_an_earlier_address() {
         let mut story = Story::new("a:1");
         story.resolved("a", &["10.0.0.1", "10.0.0.2"]);
         story.round();

@@ -49,7 +49,7 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
 
     #[test]
-    fn clock_that_went_furthest_counts() {
+    fn clock_that_advanced_most_counts() {
         let earlier = Moment::now();
         let (second, zero) = (Duration::from_secs(1), Duration::ZERO);
         let all = [
@@ -72,14 +72,14 @@ mod tests {
     }
 
     #[test]
-    fn a_system_clock_set_back_counts_as_no_time() {
+    fn system_clock_set_back_counts_as_no_time() {
         let earlier = Moment::now();
         let set_back = Moment { system: earlier.system - HOUR, ..earlier };
         assert_eq!(set_back.at_most_since(earlier), Duration::ZERO);
     }
 
     #[test]
-    fn a_moment_before_the_earlier_one_is_no_time_ago() {
+    fn moment_before_the_earlier_one_is_zero_time_ago() {
         let later = Moment::now();
         let earlier = later.after(HOUR);
         assert_eq!(later.at_most_since(earlier), Duration::ZERO);

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_the_same_however_the_bytes_come() {
+    fn frames_do_not_depend_on_how_bytes_arrive() {
         let lengths = [0, 1, 3, 17, 64 * 1024, 300_000, 5, 0, 9_000_000, 2];
         let expected: Vec<Vec<u8>> =
             lengths.iter().map(|&length| vec![length as u8; length]).collect();
@@ -123,14 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn a_length_alone_allocates_nothing() {
+    fn length_alone_allocates_nothing() {
         let mut frames = Frames::new(u32::MAX as usize);
         feed(&mut frames, &0x7fff_ffff_u32.to_be_bytes(), 1).unwrap();
         assert!(frames.buffer.len() <= READ, "{}", frames.buffer.len());
     }
 
     #[test]
-    fn what_is_no_frame_is_named() {
+    fn invalid_frame_is_named() {
         for (bytes, expected) in [
             (*b"\x15\x03\x03\x00", "the server speaks TLS at this port, and this client does not"),
             (*b"HTTP", "the answer begins with \"HTTP\": this is no ZooKeeper server"),

@@ -64,7 +64,7 @@ fn setting(name: &str) -> Option<u64> {
 }
 
 #[test]
-fn whatever_a_server_says_is_survived_and_everybody_is_answered_once() {
+fn client_survives_any_bytes_and_answers_every_call_once() {
     let seconds = setting("ZOOLOCK_FUZZ_SECONDS");
     let inputs = setting("ZOOLOCK_FUZZ_INPUTS").unwrap_or(if cfg!(debug_assertions) {
         50_000

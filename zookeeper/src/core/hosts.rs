@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_hosts_ports_and_chroot_and_prints_them_in_full() {
+    fn host_list_is_parsed_and_printed_in_full() {
         for (connect, printed) in [
             ("a", "a:2181"),
             ("a:1", "a:1"),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_the_first_of_duplicates() {
+    fn host_list_keeps_the_first_of_duplicates() {
         for (connect, printed) in [
             ("a,b,a:2181,c,b", "a:2181,b:2181,c:2181"),
             ("a:1,a:2,a:1", "a:1,a:2"),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_the_chroot_apart() {
+    fn host_list_keeps_the_chroot_apart() {
         for (connect, chroot) in [("a", ""), ("a/", ""), ("a,b/x", "/x"), ("a,b:1/x/y", "/x/y")] {
             let seen = HostList::parse(connect).map(|list| list.chroot);
             assert_eq!(seen.as_deref(), Ok(chroot), "{connect:?}");
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_entry_and_what_was_wrong() {
+    fn host_list_error_names_the_entry_and_the_problem() {
         let port = "has an invalid port; ports are 1 to 65535";
         let colons =
             "has more than one colon; an IPv6 address with a port needs brackets: [::1]:2181";

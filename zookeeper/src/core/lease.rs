@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn it_starts_at_the_connect_and_ends_a_fiftieth_early() {
+    fn lease_starts_at_the_connect_and_ends_a_fiftieth_early() {
         let story = Story::new();
         let remaining = |passed| story.lease.remaining(story.at(passed));
         assert_eq!(remaining(Duration::ZERO), LENGTH);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_certifies_what_was_answered_exactly_a_quarter_before_and_nothing_later() {
+    fn write_certifies_samples_answered_a_quarter_before_it() {
         let sample = (ms(2500), ms(2510));
         let nanosecond = Duration::from_nanos(1);
         for (write, certified) in [
@@ -273,14 +273,14 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_of_a_write_does_not_certify_the_write_itself() {
+    fn answer_of_a_write_does_not_certify_that_write() {
         let mut story = Story::new();
         story.write(ms(5000), ms(5010));
         assert_eq!(story.end(ms(5010)), LENGTH);
     }
 
     #[test]
-    fn answers_that_the_server_may_give_alone_certify_nothing() {
+    fn reads_alone_certify_nothing() {
         let mut story = Story::new();
         for sent in (0..7800).step_by(100).map(ms) {
             story.read(sent, sent + ms(10));
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_settled_sample_is_certified_however_dense_the_reads() {
+    fn newest_settled_sample_is_certified_among_dense_reads() {
         let mut story = Story::new();
         for sent in (20..7000).step_by(20).map(ms) {
             story.read(sent, sent + ms(10));
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_write_moves_the_lease_never_backwards() {
+    fn late_write_never_moves_the_lease_back() {
         let mut story = Story::new();
         story.read(ms(2500), ms(2510));
         story.write(ms(4600), ms(4610));
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_at_the_due_instant_certifies_and_a_microsecond_earlier_does_not() {
+    fn write_at_the_due_instant_certifies_and_a_microsecond_earlier_does_not() {
         // Sent, answered, write: what has happened before the heartbeat.
         let histories: [&[(u64, u64, bool)]; 5] = [
             &[],
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_renewed_in_time_stays_in_its_term() {
+    fn lease_renewed_in_time_stays_in_its_term() {
         let mut story = Story::new();
         story.read(ms(4000), ms(4010));
         let answered = LENGTH - Duration::from_nanos(1);
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_renewed_after_its_end_begins_a_new_term() {
+    fn lease_renewed_after_its_end_begins_a_new_term() {
         let mut story = Story::new();
         story.read(ms(4000), ms(4010));
         story.write(ms(6100), LENGTH);
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_certifies_nothing_begins_no_term() {
+    fn answer_that_certifies_nothing_begins_no_term() {
         let mut story = Story::new();
         story.write(HOUR, HOUR + ms(10));
         assert_eq!(story.lease.term(), 0);
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_system_clock_set_forward_ends_the_lease_and_its_term() {
+    fn system_clock_set_forward_ends_the_lease_and_its_term() {
         let mut story = Story::new();
         story.read(ms(2500), ms(2510));
         let start = story.start;
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_system_clock_set_back_counts_as_no_time_and_the_other_clock_goes_on() {
+    fn system_clock_set_back_counts_as_no_time_and_the_other_clock_goes_on() {
         let story = Story::new();
         let mut now = story.at(ms(840));
         now.system -= HOUR;
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paused_virtual_machine_notices_by_the_system_clock() {
+    fn paused_virtual_machine_notices_by_the_system_clock() {
         let story = Story::new();
         let mut now = story.at(ms(100));
         now.system += T;
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suspended_machine_notices_whatever_the_system_clock_is_set_to() {
+    fn suspended_machine_notices_whatever_the_system_clock_is_set_to() {
         let story = Story::new();
         let mut now = story.at(ms(100));
         now.boot += T;
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_system_clock_set_forward_settles_no_sample() {
+    fn system_clock_set_forward_settles_no_sample() {
         let mut story = Story::new();
         story.read(ms(2500), ms(2510));
         let mut write = story.at(ms(2600));
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_taken_note_of_late_moves_nothing_back() {
+    fn answer_recorded_late_never_moves_the_lease_back() {
         let mut story = Story::new();
         story.read(ms(1500), ms(2100));
         story.read(ms(1400), ms(4200));

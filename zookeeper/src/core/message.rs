@@ -381,7 +381,7 @@ mod tests {
     };
 
     #[test]
-    fn a_servers_handshakes_are_read() {
+    fn server_handshakes_are_parsed() {
         for (name, timeout, session, read_only) in [
             ("connect", 30_000, 0x0100_0011_07b8_0000, false),
             ("connect before 3.4", 30_000, 0x0100_0011_07b8_0000, false),
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_servers_headers_are_read() {
+    fn server_headers_are_parsed() {
         for (name, xid, zxid, code) in [
             ("create", 2, 3, 0),
             ("delete refused", 0x25, 0x1b, -101),
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_servers_answers_are_read_to_their_end() {
+    fn server_answers_are_parsed_to_their_end() {
         let path_and_stat =
             |reader: &mut Reader<'_>| Ok((reader.string()?.to_owned(), stat(reader)?));
         let created = |name| read(name, path_and_stat);
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn a_servers_lists_are_read() {
+    fn server_lists_are_parsed() {
         let children = |name| read(name, |reader| Ok((names(reader)?, stat(reader)?)));
         let (list, stat_) = children("get children");
         println!("{list:?}");
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn a_servers_results_of_a_multi_are_read() {
+    fn server_results_of_a_multi_are_parsed() {
         let all = |name| {
             read(name, |reader| {
                 let mut results = Vec::new();
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn a_servers_events_are_read() {
+    fn server_events_are_parsed() {
         for (name, expected) in [
             ("event created", Some((EventType::NodeCreated, "/root/missing"))),
             ("event deleted", Some((EventType::NodeDeleted, "/root/below"))),
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_cut_off_anywhere_is_malformed() {
+    fn truncated_answer_is_malformed() {
         type Cut = fn(&mut Reader<'_>) -> Result<(), Malformed>;
         let results: Cut = |reader| {
             while multi_result(reader)?.is_some() {}

@@ -104,7 +104,7 @@ mod tests {
     ];
 
     #[test]
-    fn agrees_with_path_utils() {
+    fn path_check_agrees_with_path_utils() {
         for &(path, legal) in PATH_UTILS {
             let seen = check(path);
             assert_eq!(seen.is_ok(), legal, "{path:?}: {seen:?}");
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_name_what_was_wrong_and_where() {
+    fn path_error_names_the_problem_and_its_position() {
         for (path, reason) in [
             ("", "it is empty"),
             ("a/b", "it does not start with a slash"),

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_of_the_rfc_comes_out() {
+    fn digest_matches_the_example_of_the_rfc() {
         let token = r#"realm="elwood.innosoft.com",nonce="OA6MG9tEQGm2hh",qop="auth",algorithm=md5-sess,charset=utf-8"#;
         let challenge = Challenge::read(token).expect("a challenge");
         assert_eq!(challenge, self::challenge("elwood.innosoft.com", "OA6MG9tEQGm2hh"));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_quoted_when_they_are_sent_and_not_when_they_are_hashed() {
+    fn names_are_quoted_for_sending_and_not_for_hashing() {
         let odd = user(r#"a"b\c, d="e"#, "p");
         let (token, _) = challenge("r\"", "n\\").respond(&odd);
         println!("{token}");
@@ -207,26 +207,26 @@ mod tests {
     }
 
     #[test]
-    fn without_a_realm_none_is_sent() {
+    fn missing_realm_is_not_sent() {
         let bare = Challenge::read("nonce=n,algorithm=md5-sess,charset=utf-8").expect("one");
         assert_eq!(bare, Challenge { realm: None, nonce: "n".to_owned() });
         assert!(!bare.respond(&user("u", "p")).0.contains("realm"));
     }
 
     #[test]
-    fn of_several_realms_the_first_is_taken() {
+    fn first_of_several_realms_is_used() {
         let token = r#" ,realm="one" , Realm = "two",nonce="n", QOP="auth-int , auth",algorithm=md5-sess,charset=utf-8, "#;
         assert_eq!(Challenge::read(token), Ok(challenge("one", "n")));
     }
 
     #[test]
-    fn text_is_hashed_in_latin_1_if_it_can_be() {
+    fn text_is_hashed_in_latin_1_where_possible() {
         assert_eq!(latin_1("stra\u{df}e"), b"stra\xdfe");
         assert_eq!(latin_1("\u{43a}"), "\u{43a}".as_bytes());
     }
 
     #[test]
-    fn only_who_knows_the_password_can_answer() {
+    fn only_the_password_gives_the_right_answer() {
         let challenge = challenge("r", "n");
         let (_, proof) = challenge.respond(&user("u", "p"));
         let shown = |password| {
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_challenge_that_makes_no_sense_is_malformed() {
+    fn nonsensical_challenge_is_malformed() {
         let good = r#"realm="r",nonce="n",charset=utf-8,algorithm=md5-sess"#;
         assert_eq!(Challenge::read(good), Ok(challenge("r", "n")));
         for (from, to) in [
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_is_not_printed() {
+    fn debug_output_contains_no_password() {
         assert_eq!(format!("{:?}", user("bob", "hunter2")), "bob:..");
     }
 }

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handshake_may_follow_the_last_at_once_for_a_session_timeout() {
+    fn handshakes_may_follow_at_once_for_a_session_timeout() {
         let mut story = Story::new();
         for now in [ms(0), ms(1), ms(5000), ms(9999)] {
             story.greet(now);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_servers_may_have_heard_of_is_left_alone_for_longer_than_it_can_live() {
+    fn client_rests_longer_than_a_touched_session_can_live() {
         let mut story = Story::new();
         story.greet(ms(9000));
         story.touch(ms(12_000));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_use_begins_the_tries_anew() {
+    fn use_of_a_connection_restarts_the_tries() {
         let mut story = Story::new();
         story.touch(ms(9000));
         story.tries.used(story.start + ms(9500));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_rests_for_servers_that_have_not_heard_of_the_session_or_have_ended_it() {
+    fn client_never_rests_for_an_untouched_or_ended_session() {
         let mut story = Story::new();
         story.greet(ms(9000));
         assert_eq!(story.next(ms(30_000)), ms(30_000));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn handshakes_without_a_use_come_to_one_a_second_also_where_nobody_rests() {
+    fn useless_handshakes_slow_down_to_one_a_second() {
         let mut story = Story::new();
         let (mut now, mut count) = (ms(0), 0);
         while now < T * 30 {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_left_alone_for_more_than_its_timeout_again_and_again() {
+    fn client_repeatedly_rests_for_over_a_session_timeout() {
         let greeted = Story::new().greet_until(T * 50);
         let rests: Vec<usize> = (1..greeted.len())
             .filter(|index| greeted[*index] - greeted[index - 1] >= T + T / 2)
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn handshake_that_is_late_behind_its_look_begins_no_new_tries() {
+    fn late_handshake_starts_no_new_tries() {
         let mut story = Story::new();
         story.tries.touched(story.start + ms(9_000));
         assert_eq!(story.next(ms(9_900)), ms(9_900));

@@ -216,7 +216,7 @@ mod tests {
     // ---- the pulse
 
     #[test]
-    fn a_sign_of_life_is_wanted_a_quarter_after_the_last_and_never_earlier() {
+    fn heartbeat_is_due_a_quarter_after_the_last_sample() {
         let story = Story::new();
         let due = ms(10) + STEP;
         for (held, wanted) in [(false, Pulse::Read), (true, Pulse::Write)] {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heartbeat_sent_when_it_is_wanted_renews_the_lease() {
+    fn heartbeat_sent_on_time_renews_the_lease() {
         let mut story = Story::new();
         story.read(ms(4000), ms(4010));
         let due = ms(4010) + STEP;
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_on_its_way_serves_if_it_is_of_the_kind_and_not_too_early() {
+    fn pending_request_replaces_a_heartbeat_of_its_kind() {
         let due = ms(10) + STEP;
         let now = due + ms(1);
         for (sent, write, held, serves) in [
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_failed_without_an_answer_is_no_sign_of_life() {
+    fn request_without_an_answer_is_no_sample() {
         let mut story = Story::new();
         let number = story.send(ms(4000), true);
         story.answer(number, ms(4010), None);
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_write_is_a_sample_but_certifies_nothing() {
+    fn refused_write_is_a_sample_but_certifies_nothing() {
         let mut story = Story::new();
         story.read(ms(3500), ms(3510));
         let before = story.left(ms(7010));
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heartbeat_certifies_whatever_is_answered_before_its_own_answer() {
+    fn heartbeat_certifies_samples_answered_before_its_answer() {
         let mut story = Story::new();
         story.read(ms(4000), ms(4010));
         story.read(ms(7020), ms(7030));
@@ -309,7 +309,7 @@ mod tests {
     // ---- the verdict
 
     #[test]
-    fn without_a_request_it_is_alive_and_looked_at_again_in_a_quarter() {
+    fn connection_without_requests_is_checked_again_in_a_quarter() {
         let story = Story::new();
         for held in [false, true] {
             let now = T * 100;
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_may_be_unanswered_for_two_thirds_while_nothing_is_held() {
+    fn request_may_wait_two_thirds_of_a_timeout_without_a_hold() {
         let mut story = Story::new();
         story.send(ms(20), true);
         let end = ms(20) + T / 3 * 2;
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_may_be_unanswered_for_a_third_while_something_is_held() {
+    fn request_may_wait_a_third_of_a_timeout_with_a_hold() {
         let mut story = Story::new();
         story.send(ms(20), false);
         let end = ms(20) + T / 3;
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heartbeat_may_be_unanswered_for_a_quarter() {
+    fn heartbeat_may_wait_a_quarter_of_a_timeout() {
         let mut story = Story::new();
         let due = ms(10) + STEP;
         story.send(due, true);
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_from_shortly_before_the_heartbeat_is_due_has_a_quarter_from_then() {
+    fn request_shortly_before_a_heartbeat_has_a_quarter_from_then() {
         let mut story = Story::new();
         let due = ms(10) + STEP;
         story.send(due - ms(500), false);
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_unanswered_request_decides_in_whatever_order_answers_come() {
+    fn oldest_unanswered_request_decides_in_any_order_of_answers() {
         let mut story = Story::new();
         let first = story.send(ms(100), false);
         let second = story.send(ms(200), false);
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn two_thirds_after_the_last_answer_there_is_a_third_left_to_be_resumed() {
+    fn silence_of_two_thirds_leaves_a_third_for_a_resume() {
         let mut story = Story::new();
         story.read(ms(20), ms(100));
         let ping = ms(100) + STEP;
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_shortens_the_patience_with_what_is_under_way() {
+    fn hold_shortens_the_limit_of_pending_requests() {
         let mut story = Story::new();
         story.send(ms(20), true);
         let age = T / 2;
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_in_flight_on_a_broken_connection_is_no_sign_of_anything() {
+    fn answer_on_a_broken_connection_is_ignored() {
         let mut story = Story::new();
         let number = story.send(ms(20), true);
         story.vitals.broke();

@@ -218,7 +218,7 @@ mod tests {
     const KINDS: [WatchKind; 3] = [WatchKind::Data, WatchKind::Exist, WatchKind::Child];
 
     #[test]
-    fn each_kind_of_watch_hears_of_the_events_that_servers_end_it_with() {
+    fn each_kind_of_watch_hears_of_the_events_that_end_it() {
         use EventType::{
             NodeChildrenChanged, NodeCreated, NodeDataChanged, NodeDeleted, WatchEnded,
         };
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn all_who_listen_hear_of_an_event_and_each_of_them_once() {
+    fn every_listener_hears_of_an_event_once() {
         let mut watches = Watches::new();
         let ears: Vec<Ear> = (0..5).map(Ear::new).collect();
         for ear in &ears {
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_stopped_listening_is_forgotten_before_there_are_twice_as_many() {
+    fn closed_listeners_are_removed_before_the_list_doubles() {
         let mut watches = Watches::new();
         let loyal = Ear::new(0);
         watches.add(WatchKind::Data, "/loyal".into(), loyal);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn many_listeners_of_one_path_are_told_apart_a_few_times_each_and_in_their_order() {
+    fn many_listeners_of_one_path_cost_few_comparisons_each() {
         const COUNT: u32 = 10_000;
         let mut watches = Watches::new();
         let ears: Vec<Ear> = (0..COUNT).map(Ear::new).collect();
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn all_are_taken_out_by_path() {
+    fn watches_are_taken_by_path() {
         let mut watches = Watches::new();
         for (number, kind) in KINDS.into_iter().enumerate() {
             watches.add(kind, "/a".into(), Ear::new(number as u32));
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_again_is_set_once_in_requests_that_servers_take() {
+    fn watches_are_set_again_once_in_requests_of_legal_size() {
         for length in [2, 100, 1000, 100_000, 200_000, 1_000_000] {
             let mut watches = Watches::new();
             let count = 3_000_000 / (length + 20) + 1;

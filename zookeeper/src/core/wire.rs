@@ -142,7 +142,7 @@ mod tests {
     const LIST: Read = |reader| reader.list(8, |reader| reader.long()).map(drop);
 
     #[test]
-    fn whatever_is_wrong_with_a_field_is_said() {
+    fn invalid_field_is_named() {
         let cases: &[(Read, &[u8], &str)] = &[
             (INT, b"", "a number of 4 bytes where 0 are left"),
             (INT, b"\0\0\0", "a number of 4 bytes where 3 are left"),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_is_taken_and_nothing_is_left() {
+    fn decoder_takes_exactly_the_encoded_bytes() {
         let mut bytes = Vec::new();
         for value in [0, 1, -1, i32::MAX, i32::MIN] {
             bytes.put_int(value);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_of_minus_one_is_a_null_and_counts_as_empty() {
+    fn length_of_minus_one_is_null_and_counts_as_empty() {
         let null = [0xff; 4];
         assert_eq!(Reader(&null).buffer(), Ok(&[][..]));
         assert_eq!(Reader(&null).string(), Ok(""));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_has_memory_for_what_it_counts_and_a_count_alone_gets_none() {
+    fn list_count_alone_allocates_nothing() {
         let mut bytes = 3_i32.to_be_bytes().to_vec();
         bytes.extend([7; 12]);
         let list = Reader(&bytes).list(4, Reader::int).expect("a list");

@@ -87,7 +87,7 @@ fn pair(here: &Ensemble, there: &Ensemble) -> (Server, Server) {
 }
 
 #[test]
-fn all_ports_of_a_name_are_known_when_nobody_resolves_it_any_more() {
+fn all_ports_of_a_name_survive_a_failed_resolution() {
     let ensemble = Ensemble::new();
     let servers = [0; 3].map(|_| server(&ensemble));
     let names = Names::new([("zk", Fate::Is(vec![HERE]))]);
@@ -108,7 +108,7 @@ fn all_ports_of_a_name_are_known_when_nobody_resolves_it_any_more() {
 }
 
 #[test]
-fn a_session_is_shown_to_no_address_that_its_name_does_not_have_any_more() {
+fn session_is_never_shown_to_a_removed_address() {
     let (ours, others) = (Ensemble::new(), Ensemble::new());
     let (here, there) = pair(&ours, &ours);
     let names = Names::new([("zk", Fate::Is(vec![HERE]))]);
@@ -124,7 +124,7 @@ fn a_session_is_shown_to_no_address_that_its_name_does_not_have_any_more() {
 }
 
 #[test]
-fn an_address_that_nobody_confirms_cannot_end_a_session() {
+fn unconfirmed_address_cannot_end_a_session() {
     for fate in [Fate::Hangs, Fate::Fails] {
         let (ours, others) = (Ensemble::new(), Ensemble::new());
         let (here, there) = pair(&ours, &ours);
@@ -148,7 +148,7 @@ fn an_address_that_nobody_confirms_cannot_end_a_session() {
 }
 
 #[test]
-fn the_right_address_is_believed_that_a_session_is_over_when_it_is_confirmed() {
+fn confirmed_address_may_end_a_session() {
     let ensemble = Ensemble::new();
     let here = server(&ensemble);
     let names = Names::new([("zk", Fate::Is(vec![HERE]))]);
@@ -163,7 +163,7 @@ fn the_right_address_is_believed_that_a_session_is_over_when_it_is_confirmed() {
 }
 
 #[test]
-fn no_session_is_opened_at_an_address_that_nobody_confirms() {
+fn client_opens_no_session_at_an_unconfirmed_address() {
     let (ours, others) = (Ensemble::new(), Ensemble::new());
     let (here, there) = pair(&ours, &ours);
     let sure = server(&ours);
@@ -188,7 +188,7 @@ fn no_session_is_opened_at_an_address_that_nobody_confirms() {
 }
 
 #[test]
-fn names_that_hang_hide_no_other_and_are_asked_for_once_at_a_time() {
+fn hanging_names_hide_no_other_and_are_resolved_once_at_a_time() {
     let ensemble = Ensemble::new();
     let here = server(&ensemble);
     let port = here.address().port();
@@ -211,7 +211,7 @@ fn names_that_hang_hide_no_other_and_are_asked_for_once_at_a_time() {
 }
 
 #[test]
-fn a_client_is_told_of_the_name_that_keeps_it_waiting() {
+fn client_hears_which_name_delays_it() {
     let names = Names::new([("zk", Fate::Hangs)]);
     let connect = builder(&names, "zk:2181").connect_timeout(SESSION / 6).connect();
     let error = connect.map(drop).expect_err("nobody is there");
@@ -223,7 +223,7 @@ fn a_client_is_told_of_the_name_that_keeps_it_waiting() {
 
 /// One that hangs up comes first, in each round.
 #[test]
-fn all_addresses_of_a_name_are_tried_however_long_an_outage_was() {
+fn all_addresses_of_a_name_are_tried_after_any_outage() {
     const SHORT: Duration = Duration::from_secs(4);
     let ours = Ensemble::new();
     let (here, there) = pair(&ours, &ours);
@@ -244,7 +244,7 @@ fn all_addresses_of_a_name_are_tried_however_long_an_outage_was() {
 }
 
 #[test]
-fn a_connect_waits_for_a_silent_server_beside_one_that_hangs_up() {
+fn connect_waits_for_a_silent_server_beside_one_that_hangs_up() {
     const SHORT: Duration = Duration::from_secs(2);
     let bad = server(&Ensemble::new());
     bad.shut();

@@ -64,7 +64,7 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
 
     #[test]
-    fn a_ring_ends_the_wait_under_way_and_the_next_one() {
+    fn ring_ends_the_wait_under_way_and_the_next_one() {
         let bell = Bell::new().unwrap();
         let begun = Instant::now();
         bell.ring();
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_stands_ends_the_wait() {
+    fn established_connection_ends_the_wait() {
         let bell = Bell::new().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = Stream::connect(listener.local_addr().unwrap()).unwrap();

@@ -168,7 +168,7 @@ mod tests {
 
     /// What older servers refuse, so that the differential test leaves it out.
     #[test]
-    fn addresses_of_ipv6_are_taken_and_are_nobodys() {
+    fn ipv6_addresses_are_accepted_and_match_nobody() {
         let own = vec![Id::new("ip", "127.0.0.1".to_owned())];
         for (id, expected) in [
             ("::1", Ok(())),

@@ -91,7 +91,7 @@ mod tests {
     use crate::{Acl, CreateMode, ZooKeeper};
 
     #[test]
-    fn all_of_it_is_written_in_order_before_the_connection_ends() {
+    fn output_is_written_in_order_before_the_connection_ends() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let outgoing = ServerWriter::new(listener.accept().unwrap().0);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_does_not_read_holds_up_no_other_one() {
+    fn client_that_never_reads_delays_no_other() {
         let server = Server::start().unwrap();
         let connect = || ZooKeeper::builder(&server.connect_string()).connect().unwrap();
         let (stuck, other) = (connect(), connect());

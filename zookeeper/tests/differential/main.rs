@@ -1,11 +1,11 @@
-//! The server of `testing` beside a real one: the same random operations by the same clients must have the same
-//! answers and the same events on both. Names, data, errors, versions, transactions, ACLs and owners are compared;
-//! clocks are not, nor the order of children.
+//! The server of `testing` compared with a real one. The same random operations by the same clients must give
+//! the same answers and events on both. The comparison covers names, data, errors, versions, transactions,
+//! ACLs and owners, but not clocks or the order of children.
 //!
-//! Releases differ in what they tell a client that may not read a node. The real server is asked for its rules
-//! first, and the other one follows the same.
+//! Releases differ in the events for a client that may not read a node. The test first determines the rules
+//! of the real server, and the other one follows them.
 //!
-//! `ZOOLOCK_SEED` runs one schedule, which a failure names. A schedule depends on nothing but its seed.
+//! `ZOOLOCK_SEED` runs one schedule, which a failure names. A schedule depends only on its seed.
 
 mod side;
 mod step;
@@ -25,7 +25,7 @@ use step::{Change, Step, USER};
 const SEEDS: u64 = 8;
 const STEPS: usize = 250;
 
-/// What all schedules together have to come to, each at least so many times.
+/// All schedules together must reach each outcome at least this often.
 const OFTEN: usize = 3;
 const NEEDED: [(&str, &str); 16] = [
     ("get data", "NoAuth"),
@@ -46,11 +46,11 @@ const NEEDED: [(&str, &str); 16] = [
     ("create", "NodeExists"),
 ];
 
-/// The client that has the credentials of [`USER`], and the one that has none.
+/// The client with the credentials of [`USER`], and the one without.
 const OWNER: usize = 0;
 const NOBODY: usize = 2;
 
-/// What is the owner's alone.
+/// An ACL for the owner alone.
 fn private() -> Vec<Acl> {
     vec![Acl::new(Permissions::ALL, "digest", USER)]
 }
@@ -63,7 +63,7 @@ fn set_data(path: &str) -> Step {
     Step::Write(OWNER, Change::SetData(path.to_owned(), vec![7], None))
 }
 
-/// The rules that a server follows, by what it does.
+/// The rules that a server follows, determined by its behaviour.
 fn rules_of(server: SocketAddr) -> ReadRules {
     let mut side = Side::new(server, "/rules/tree");
     let (hidden, later) = ("/rules/tree/hidden", "/rules/tree/later");
@@ -80,7 +80,7 @@ fn rules_of(server: SocketAddr) -> ReadRules {
     }
 }
 
-/// Takes a step on both sides, which must be the same. What it came to is appended.
+/// Takes a step on both sides, expects the same result, and appends it to the log.
 fn take(sides: &mut [Side; 2], step: &Step, log: &mut Vec<String>, name: &str) -> Seen {
     let [expected, seen] = sides.each_mut().map(|side| side.take(step));
     log.push(format!("{} {step:?}: {} {:?}", log.len(), expected.text, expected.events));
@@ -89,7 +89,7 @@ fn take(sides: &mut [Side; 2], step: &Step, log: &mut Vec<String>, name: &str) -
 }
 
 #[test]
-fn it_answers_and_tells_as_a_real_server_does() {
+fn test_server_answers_and_notifies_like_a_real_one() {
     let real = Server::start().expect("a server");
     let rules = rules_of(real.address());
     let seed = env::var("ZOOLOCK_SEED").ok().map(|seed| seed.parse::<u64>().expect("a number"));
@@ -115,7 +115,7 @@ fn it_answers_and_tells_as_a_real_server_does() {
         }
     }
     println!("{rules:?}: {told} events, {unsorted:?} lists out of order, {counts:?}");
-    // A schedule that is run again is judged by what its servers say.
+    // A repeated schedule is judged by its servers' answers.
     if seed.is_some() {
         return;
     }
@@ -127,9 +127,9 @@ fn it_answers_and_tells_as_a_real_server_does() {
     assert!(told > STEPS / 4 && unsorted.iter().all(|count| *count > 0), "it is no test");
 }
 
-/// Each kind of event, behind a change of the ACL; and what becomes of watches that are not told.
+/// Each kind of event after a change of the ACL, and the watches that stay silent.
 #[test]
-fn whoever_may_not_read_is_told_as_by_a_real_server() {
+fn test_server_denies_reads_like_a_real_one() {
     let real = Server::start().expect("a server");
     let rules = rules_of(real.address());
     let ours = testing::Server::start_with(rules).expect("a server");
@@ -145,14 +145,14 @@ fn whoever_may_not_read_is_told_as_by_a_real_server() {
         create(path, Acl::open()),
         data(),
         children(),
-        // Two events that may be hidden, and no other ones when it may be read again.
+        // Two events that may be hidden, and no others once the node is readable again.
         set_acl(private()),
         set_data(path),
         create(child, Acl::open()),
         set_acl(Acl::open()),
         set_data(path),
         Step::Write(OWNER, delete(child)),
-        // `exists` where there is something, and where there will be.
+        // `exists` on a present node and on a future one.
         exists(path),
         exists(later),
         set_acl(private()),
@@ -167,8 +167,8 @@ fn whoever_may_not_read_is_told_as_by_a_real_server() {
         set_acl(private()),
         Step::Write(OWNER, delete(path)),
     ];
-    // A client that comes back is told what it has missed, and what was hidden from it, whether it may read that or
-    // not: two nodes have changed.
+    // A client that returns hears of missed and hidden changes, whether or not it may read the nodes. Two
+    // nodes have changed.
     let missed = [
         create(path, Acl::open()),
         data(),

@@ -1,4 +1,4 @@
-//! One of the two servers, and the clients that do things there.
+//! One of the two servers, and its clients.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -15,9 +15,9 @@ const SOON: Duration = Duration::from_secs(60);
 
 pub(crate) struct Side {
     clients: Vec<Client>,
-    /// The transaction that made the root; others are counted from there.
+    /// The transaction that created the root. Other transactions are counted from it.
     base: i64,
-    /// How many lists of children were in no order.
+    /// The number of child lists without an order.
     pub(crate) unsorted: usize,
 }
 
@@ -28,7 +28,7 @@ struct Client {
     events: Receiver<WatchedEvent>,
 }
 
-/// What has come of a step, without what differs between two servers that do the same.
+/// The result of a step, without what differs between two equivalent servers.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Seen {
     pub(crate) text: String,
@@ -61,14 +61,14 @@ impl Side {
             Client { zk: connect(&proxy, index), proxy, watcher, events }
         };
         let clients: Vec<_> = (0..CLIENTS).map(client).collect();
-        // Nodes beside the root are numbered by its parent, which therefore is new as well.
+        // The root's parent numbers the nodes beside it, so the parent is new as well.
         let (parent, _) = root.rsplit_once('/').expect("a path");
         clients[0].zk.create_all(parent, &Acl::open(), CreateMode::Persistent).expect("a parent");
         let made = clients[0].zk.create(root, b"", &Acl::open(), CreateMode::Persistent);
         Side { clients, base: made.expect("the root").1.czxid, unsorted: 0 }
     }
 
-    /// Ends all sessions: no transaction of theirs comes in between those of a next side.
+    /// Ends all sessions, so that none of their transactions come between those of the next side.
     pub(crate) fn close(self) {
         self.clients.iter().for_each(|client| client.zk.close().expect("an answer"));
     }
@@ -146,11 +146,11 @@ impl Side {
         };
         let mut events = Vec::new();
         for (index, client) in self.clients.iter().enumerate() {
-            // What has happened before is told before the answer.
+            // Earlier events come before this answer.
             client.zk.exists("/").expect("an answer");
             events.extend(client.events.try_iter().map(|event| (index, event)));
         }
-        // Nodes of a session go, and watches come back, in any order.
+        // The nodes of a session are deleted, and watches are set again, in any order.
         if matches!(step, Step::Reopen(_) | Step::Away(..) | Step::AddAuth(..)) {
             events.sort_by_key(|(index, event)| (*index, format!("{event:?}")));
         }

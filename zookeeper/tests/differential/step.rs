@@ -1,14 +1,14 @@
-//! What is done: random, and the same on both sides.
+//! Random steps, the same on both sides.
 
 use std::time::Duration;
 
 use fastrand::Rng;
 use zoolock_zookeeper::{Acl, CreateMode, Permissions};
 
-/// How many clients there are.
+/// The number of clients.
 pub(crate) const CLIENTS: usize = 3;
 
-/// One thing that a client does.
+/// One action of a client.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     Exists(usize, String, bool),
@@ -20,9 +20,9 @@ pub(crate) enum Step {
     Sync(usize, String),
     Write(usize, Change),
     Multi(usize, Vec<Change>),
-    /// Its session ends, and it opens another one.
+    /// The session ends, and the client opens another one.
     Reopen(usize),
-    /// It has no connection while another client does this.
+    /// The client has no connection while another client does this.
     Away(usize, usize, Vec<Change>),
 }
 
@@ -46,7 +46,7 @@ impl Step {
             54..63 => Step::GetData(who, path, watches),
             63..73 => Step::GetChildren(who, path, watches),
             73..78 => Step::GetAcl(who, path),
-            // The root stays everybody's.
+            // The root stays open for everybody.
             78..90 if path != root => Step::SetAcl(who, path, acl(rng), version(rng)),
             78..92 => Step::Sync(who, path),
             92..95 => {
@@ -58,7 +58,7 @@ impl Step {
         }
     }
 
-    /// What the step does, to count.
+    /// The name of the step, for counts.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Step::Exists(..) => "exists",
@@ -99,10 +99,11 @@ fn changes(rng: &mut Rng, root: &str, known: &[String]) -> Vec<Change> {
     (0..rng.usize(1..5)).map(|_| Change::random(rng, root, known)).collect()
 }
 
-/// The name of all containers. They get no children: one that has lost them is swept, sooner or later.
+/// The name of all containers. They get no children, because servers sooner or later delete a container that
+/// has lost them.
 const CONTAINER: &str = "container";
 
-/// One that was created, one below it, or one that may be there.
+/// An existing path, one below it, or one that may exist.
 fn path(rng: &mut Rng, root: &str, known: &[String]) -> String {
     let name = |rng: &mut Rng| ["a", "b", "c", "\u{e9}"][rng.usize(..4)];
     let recent = &known[known.len().saturating_sub(12)..];
@@ -135,10 +136,10 @@ fn mode(rng: &mut Rng) -> CreateMode {
     }
 }
 
-/// Whom a client shows to be from its start, by `digest`. The last client shows nobody.
+/// The `digest` credentials of each client from its start. The last client has none.
 pub(crate) const OWN: [Option<&str>; CLIENTS] = [Some("user:secret"), Some("other:word"), None];
 
-/// What a client may show besides; the last is of a scheme that no server knows.
+/// Further credentials that a client may add. The last scheme is unknown to servers.
 const SECRETS: [(&str, &str); 5] = [
     ("digest", "user:secret"),
     ("digest", "other:word"),
@@ -150,7 +151,7 @@ const SECRETS: [(&str, &str); 5] = [
 pub(crate) const USER: &str = "user:5w9W4eL3797Y4Wq8AcKUPPk8ha4=";
 const OTHER: &str = "other:tz05ELVFBMUiiBYibDY6e+xrsto=";
 
-/// Whom an ACL may be for.
+/// The ids that an ACL may name.
 const IDS: [(&str, &str); 10] = [
     ("world", "anyone"),
     ("world", "anyone"),
@@ -164,7 +165,7 @@ const IDS: [(&str, &str); 10] = [
     ("ip", "10.0.0.0/8"),
 ];
 
-/// What servers take for an id, or do not, by a hair.
+/// Ids that servers only just accept or refuse.
 const ODD_IDS: [(&str, &str); 18] = [
     ("nonsense", "x"),
     ("super", ""),
@@ -186,7 +187,7 @@ const ODD_IDS: [(&str, &str); 18] = [
     ("ip", "127.0.0.1/8/8"),
 ];
 
-/// Many are open, or soon nobody could do anything.
+/// Many ACLs are open, since otherwise nobody could do anything soon.
 fn acl(rng: &mut Rng) -> Vec<Acl> {
     match rng.u32(..16) {
         0 => Vec::new(),

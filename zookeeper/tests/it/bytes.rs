@@ -1,7 +1,7 @@
-//! What this client sends is what Java's own client sends, byte for byte.
+//! This client sends the same bytes as Java's client.
 //!
-//! Both do the same script, `tests/peers/SayEverything.java` and `bytes/script.rs`, each at a new server
-//! and through a relay that keeps the frames.
+//! Both run the same script, `tests/peers/SayEverything.java` and `bytes/script.rs`. Each runs at a new
+//! server and through a relay that records the frames.
 
 mod diff;
 mod java;
@@ -18,11 +18,11 @@ use zoolock_test_support::Server;
 use java::Java;
 use mask::Sent;
 
-/// Where the script makes its nodes.
+/// The parent of the script's nodes.
 const ROOT: &str = "/root";
 
 #[test]
-fn every_operation_is_sent_byte_for_byte_as_by_java() {
+fn every_operation_has_the_bytes_that_java_sends() {
     let Some(java) = Java::find() else {
         return;
     };
@@ -52,7 +52,7 @@ fn every_operation_is_sent_byte_for_byte_as_by_java() {
     assert_eq!(names(&theirs), names(&ours), "the two scripts differ");
 }
 
-/// One for each client, so that numbers of sequential nodes and of versions are the same.
+/// A new server for each client, so that sequence numbers and versions are the same.
 fn new_server() -> Server {
     let with_ttl = Server::builder().jvm_flag("-Dzookeeper.extendedTypesEnabled=true");
     with_ttl.start().expect("a server")

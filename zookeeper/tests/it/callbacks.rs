@@ -1,4 +1,4 @@
-//! What the client does at an instant, what it counts, and what it says of itself.
+//! Timed callbacks, counters, and descriptions of the client.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,12 +14,12 @@ use zoolock_zookeeper::{
 use crate::util::{BRIEFLY, SESSION, SHORT, SOON, Stage, client, client_of, logged, shared_proxy};
 
 #[test]
-fn a_callback_comes_at_its_instant_whatever_the_order_of_asking_and_a_panic_ends_nothing() {
+fn timer_calls_back_at_its_instant_and_survives_panics() {
     let client = client();
     let (sender, called) = unbounded();
     let begun = Instant::now();
     let at = |milliseconds| begun + Duration::from_millis(milliseconds);
-    // None is called before all are asked for.
+    // No callback runs before all are scheduled.
     let (all_asked, asking) = bounded::<()>(0);
     client.call_at(begun, move || {
         let _ = asking.recv();
@@ -43,7 +43,7 @@ fn a_callback_comes_at_its_instant_whatever_the_order_of_asking_and_a_panic_ends
 }
 
 #[test]
-fn a_callback_may_ask_for_the_next_one_and_none_comes_after_the_close() {
+fn callback_may_schedule_the_next_and_none_follows_a_close() {
     let client = client();
     let (sender, called) = unbounded();
     let again = client.clone();
@@ -63,7 +63,7 @@ fn a_callback_may_ask_for_the_next_one_and_none_comes_after_the_close() {
 }
 
 #[test]
-fn what_is_asked_for_while_the_client_ends_is_given_up_as_well() {
+fn request_made_during_the_end_of_the_client_fails() {
     for round in 0..100 {
         let (client, kept) = (client(), Arc::new(()));
         thread::scope(|scope| {
@@ -88,7 +88,7 @@ fn what_is_asked_for_while_the_client_ends_is_given_up_as_well() {
 }
 
 #[test]
-fn it_counts_requests_events_and_connections() {
+fn client_counts_requests_events_and_connections() {
     let proxy = shared_proxy();
     let client = client_of(&proxy.connect_string(), SESSION);
     let path = fresh_path("counts");
@@ -109,7 +109,7 @@ fn it_counts_requests_events_and_connections() {
 }
 
 #[test]
-fn missing_parents_are_made_with_it_those_above_the_root_as_well() {
+fn create_all_creates_missing_parents_above_the_root_too() {
     let root = fresh_path("made-root");
     let client = client_of(&format!("{}{root}/a/b", connect_string()), SESSION);
     assert_eq!(client.root(), format!("{root}/a/b"));
@@ -121,7 +121,7 @@ fn missing_parents_are_made_with_it_those_above_the_root_as_well() {
 }
 
 #[test]
-fn servers_are_named_in_one_form_however_they_were_written() {
+fn servers_are_named_in_one_form() {
     let shared = connect_string();
     let client = client_of(&format!("{shared}, LOCALHOST,[::1]:7/"), SESSION);
     println!("{}", client.servers());
@@ -134,7 +134,7 @@ fn servers_are_named_in_one_form_however_they_were_written() {
 }
 
 #[test]
-fn a_noted_line_comes_to_the_log_from_another_thread() {
+fn noted_line_reaches_the_log_from_another_thread() {
     let client = client();
     let mark = fresh_path("noted");
     logged(&mark);
@@ -149,7 +149,7 @@ fn a_noted_line_comes_to_the_log_from_another_thread() {
 }
 
 #[test]
-fn what_is_called_aside_is_called_in_order_also_behind_one_that_panics() {
+fn deferred_calls_run_in_order_even_after_a_panic() {
     let client = client();
     let ((say, told), caller) = (unbounded(), thread::current().id());
     for number in 0..1000 {
@@ -167,7 +167,7 @@ fn what_is_called_aside_is_called_in_order_also_behind_one_that_panics() {
 }
 
 #[test]
-fn what_is_called_aside_behind_one_that_blocks_takes_no_memory_without_end() {
+fn deferred_calls_behind_a_blocked_one_use_bounded_memory() {
     const MOST: usize = 10_000;
     let proxy = shared_proxy();
     let client = client_of(&proxy.connect_string(), SESSION);
@@ -196,10 +196,9 @@ fn what_is_called_aside_behind_one_that_blocks_takes_no_memory_without_end() {
     });
 }
 
-/// The timer tells the end of the lease to one who takes time over it, and the reader has the next event
-/// meanwhile.
+/// The timer reports the end of the lease to a slow listener, and the reader has the next event meanwhile.
 #[test]
-fn events_are_told_in_their_order_also_behind_a_listener_that_takes_its_time() {
+fn slow_listener_keeps_the_order_of_events() {
     let stage = Stage::new("order", SHORT);
     let (slow, is_told) = (Mutex::new(None), unbounded());
     let (release, released) = bounded::<()>(0);
@@ -221,7 +220,7 @@ fn events_are_told_in_their_order_also_behind_a_listener_that_takes_its_time() {
     stage.proxy.restore();
     wait_until("there is a connection", SOON, || stage.proxy.connections() > connections);
     let kind = |event: SessionEvent| event.kind;
-    // Longer than the reader takes to be back, if it does not wait its turn.
+    // Longer than the reader takes to return, if it does not wait for its turn.
     let mut kinds = vec![events.recv_timeout(SOON).map(kind).unwrap()];
     kinds.extend(events.recv_timeout(BRIEFLY).map(kind));
     drop(release);
@@ -229,7 +228,7 @@ fn events_are_told_in_their_order_also_behind_a_listener_that_takes_its_time() {
         kinds.push(events.recv_timeout(SOON).map(kind).unwrap());
     }
     println!("{kinds:?}");
-    // Then it is resumed, or has expired.
+    // The session is then resumed or expired.
     assert_eq!(kinds[..2], [SessionEventKind::Suspended, SessionEventKind::LeaseEnded]);
     drop(keeper);
 }

@@ -1,4 +1,4 @@
-//! Looking for a server while there is none: what it costs, how it ends, and what is logged of it.
+//! Dialing without a server: its cost, its end, and its log lines.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ use crate::util::{
     threads,
 };
 
-/// An address where connections are neither taken nor refused.
+/// An address that neither accepts nor refuses connections.
 struct BlackHole {
     listener: Socket,
-    /// So many that the listener's queue is full.
+    /// Connections that fill the listener's queue.
     _queue: Vec<TcpStream>,
 }
 
@@ -36,12 +36,12 @@ impl BlackHole {
     }
 }
 
-/// The processor time that this process has used.
+/// The processor time of this process.
 fn used() -> Duration {
-    /// Linux has a hundred of them a second.
+    /// Linux has a hundred ticks a second.
     const TICK: Duration = Duration::from_millis(10);
     let stat = fs::read_to_string("/proc/self/stat").unwrap();
-    // Its name may have spaces in it.
+    // The name may contain spaces.
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
     let ticks = |index: usize| fields[index].parse::<u32>().unwrap();
     TICK * (ticks(11) + ticks(12))
@@ -52,9 +52,9 @@ fn of_clients() -> usize {
 }
 
 #[test]
-fn a_hundred_clients_that_dial_a_black_hole_take_next_to_no_processor_time() {
+fn hundred_clients_dialing_a_black_hole_use_little_cpu() {
     const TIME: Duration = Duration::from_secs(10);
-    let name = "dialing::a_hundred_clients_that_dial_a_black_hole_take_next_to_no_processor_time";
+    let name = "dialing::hundred_clients_dialing_a_black_hole_use_little_cpu";
     if in_own_process(name) != OwnProcess::Yes {
         return;
     }
@@ -72,8 +72,8 @@ fn a_hundred_clients_that_dial_a_black_hole_take_next_to_no_processor_time() {
 }
 
 #[test]
-fn a_client_that_is_dropped_while_it_dials_ends_at_once() {
-    let name = "dialing::a_client_that_is_dropped_while_it_dials_ends_at_once";
+fn client_dropped_while_it_dials_ends_at_once() {
+    let name = "dialing::client_dropped_while_it_dials_ends_at_once";
     if in_own_process(name) != OwnProcess::Yes {
         return;
     }
@@ -84,7 +84,7 @@ fn a_client_that_is_dropped_while_it_dials_ends_at_once() {
         said(builder.connect_timeout(Duration::from_millis(100)).connect());
         wait_until("its threads have ended", SOON, || of_clients() == 0);
         println!("{:.1?}", begun.elapsed());
-        // A dial has three seconds.
+        // A dial may take three seconds.
         begun.elapsed() < Duration::from_secs(1)
     };
     // A busy machine may be late.
@@ -92,14 +92,14 @@ fn a_client_that_is_dropped_while_it_dials_ends_at_once() {
 }
 
 #[test]
-fn an_outage_of_several_servers_is_one_line_of_the_log() {
+fn outage_of_several_servers_is_one_log_line() {
     let proxies = [0; 3].map(|_| shared_proxy());
     let [refusing, leaving, silent] = &proxies;
     logged("");
     let servers = proxies.each_ref().map(|proxy| proxy.connect_string()).join(",");
     let client = client_of(&servers, SHORT);
     let told = Told::by(&client);
-    // A connection of no use is one more cause.
+    // A useless connection is another cause.
     client.exists("/").unwrap();
     refusing.refuse(true);
     leaving.refuse(true);
@@ -113,14 +113,14 @@ fn an_outage_of_several_servers_is_one_line_of_the_log() {
     wait_until("there were four rounds", SOON, || silent.connections() > before + 4);
     let lines = || {
         let mut lines = logged("no session: ");
-        // A round may end before each of them was tried.
+        // A round may end before it has tried each of them.
         let servers = proxies.each_ref().map(|proxy| proxy.connect_string());
         lines.retain(|line| servers.iter().any(|server| line.contains(server)));
         lines
     };
     println!("{:#?}", lines());
     assert_eq!(lines().len(), 1);
-    // Another kind of cause.
+    // This gives another kind of cause.
     leaving.refuse(false);
     leaving.accept_and_close(true);
     wait_until("there is something else to say", SOON, || lines().len() > 1);
@@ -130,8 +130,8 @@ fn an_outage_of_several_servers_is_one_line_of_the_log() {
 }
 
 #[test]
-fn the_end_of_a_client_is_no_loss_of_its_connection() {
-    let name = "dialing::the_end_of_a_client_is_no_loss_of_its_connection";
+fn end_of_a_client_is_not_reported_as_a_lost_connection() {
+    let name = "dialing::end_of_a_client_is_not_reported_as_a_lost_connection";
     if in_own_process(name) != OwnProcess::Yes {
         return;
     }
@@ -147,8 +147,8 @@ fn the_end_of_a_client_is_no_loss_of_its_connection() {
 }
 
 #[test]
-fn a_client_that_never_had_a_session_does_not_say_that_one_was_closed() {
-    let name = "dialing::a_client_that_never_had_a_session_does_not_say_that_one_was_closed";
+fn client_without_a_session_reports_no_closed_session() {
+    let name = "dialing::client_without_a_session_reports_no_closed_session";
     if in_own_process(name) != OwnProcess::Yes {
         return;
     }

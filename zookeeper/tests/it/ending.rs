@@ -1,4 +1,4 @@
-//! Ends: of clients, of calls, and of what they have opened.
+//! Ends of clients and calls, and of their resources.
 
 mod closing;
 
@@ -14,10 +14,10 @@ use crate::util::{
     root, threads,
 };
 
-/// For a server that has much to do, and may be silent for long.
+/// For a server that is busy and may be silent for long.
 const LONG: Duration = Duration::from_secs(60);
 
-/// The client's own threads, of all threads of this process.
+/// The number of threads of clients in this process.
 fn of_clients() -> usize {
     threads().iter().filter(|name| name.starts_with("zookeeper-")).count()
 }
@@ -29,9 +29,9 @@ fn ten_thousand_clients_leave_no_thread_and_no_file_behind() {
     if in_own_process(test) == OwnProcess::HasRun {
         return;
     }
-    // As it is with everything that a process has after the first.
+    // The first client also creates what every process keeps.
     client().close().unwrap();
-    // What has ended is a moment later gone.
+    // An ended thread vanishes a moment later.
     wait_until("its threads are gone", SOON, || of_clients() == 0);
     let before = files();
     let begun = Instant::now();
@@ -62,8 +62,8 @@ fn ten_thousand_clients_leave_no_thread_and_no_file_behind() {
 }
 
 #[test]
-fn the_last_clone_that_is_dropped_ends_the_threads_and_the_session() {
-    let test = "ending::the_last_clone_that_is_dropped_ends_the_threads_and_the_session";
+fn drop_of_the_last_clone_ends_threads_and_session() {
+    let test = "ending::drop_of_the_last_clone_ends_threads_and_session";
     if in_own_process(test) == OwnProcess::HasRun {
         return;
     }
@@ -73,7 +73,7 @@ fn the_last_clone_that_is_dropped_ends_the_threads_and_the_session() {
     for (number, client) in clients.iter().enumerate() {
         make_ephemeral(client, &format!("{root}/{number}"));
     }
-    // One that has not run yet has the name of who made it.
+    // A thread that has not run yet has the name of its creator.
     wait_until("all threads have their names", SOON, || of_clients() == 100);
     assert_eq!(probe.children(&root).unwrap().len(), 50);
     let clones = clients.clone();
@@ -92,8 +92,8 @@ fn the_last_clone_that_is_dropped_ends_the_threads_and_the_session() {
 }
 
 #[test]
-fn clients_that_could_not_connect_leave_nothing_behind() {
-    let test = "ending::clients_that_could_not_connect_leave_nothing_behind";
+fn failed_connects_leave_nothing_behind() {
+    let test = "ending::failed_connects_leave_nothing_behind";
     if in_own_process(test) == OwnProcess::HasRun {
         return;
     }
@@ -118,8 +118,8 @@ fn clients_that_could_not_connect_leave_nothing_behind() {
 }
 
 #[test]
-fn a_client_that_is_dropped_without_a_server_ends_at_once() {
-    let test = "ending::a_client_that_is_dropped_without_a_server_ends_at_once";
+fn client_dropped_without_a_server_ends_at_once() {
+    let test = "ending::client_dropped_without_a_server_ends_at_once";
     if in_own_process(test) == OwnProcess::HasRun {
         return;
     }

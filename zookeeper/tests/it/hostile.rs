@@ -1,5 +1,5 @@
-//! Servers that mean no good: a client survives them, says what was wrong with them, and goes on at a
-//! good one. Here the servers are made up; elsewhere they never are.
+//! Malicious servers. A client survives them, reports the problem, and continues at a good one. Only these
+//! tests use artificial servers.
 
 mod answers;
 mod attacked;

@@ -1,4 +1,4 @@
-//! Leases: for how long a session is certain to live.
+//! Leases: how long a session is certain to live.
 
 use std::time::{Duration, Instant};
 
@@ -7,15 +7,15 @@ use zoolock_zookeeper::{Lease, SessionEventKind, State, ZooKeeper};
 
 use crate::util::{SESSION, SOON, Stage, client_of, make_ephemeral};
 
-/// For leases that are to be kept on a busy machine.
+/// A session timeout whose lease survives on a busy machine.
 const STEADY: Duration = Duration::from_secs(6);
 
-/// The longest that a lease can be.
+/// The longest possible lease.
 fn longest(session_timeout: Duration) -> Duration {
     session_timeout - session_timeout / 50
 }
 
-/// Looks at a lease until something is so, and that it never says more than it may.
+/// Reads the lease until `is_so`, and expects it never to exceed its maximum.
 #[track_caller]
 fn look_until(what: &str, client: &ZooKeeper, mut is_so: impl FnMut(Lease) -> bool) -> Lease {
     let mut last = client.lease();
@@ -28,7 +28,7 @@ fn look_until(what: &str, client: &ZooKeeper, mut is_so: impl FnMut(Lease) -> bo
 }
 
 #[test]
-fn a_new_session_is_certain_to_live_for_its_timeout_without_a_fiftieth() {
+fn lease_of_a_new_session_is_its_timeout_minus_a_fiftieth() {
     let before = Instant::now();
     let stage = Stage::new("lease", SESSION);
     let lease = stage.client.lease();
@@ -43,8 +43,8 @@ fn a_new_session_is_certain_to_live_for_its_timeout_without_a_fiftieth() {
 }
 
 #[test]
-fn the_servers_have_the_last_word_on_the_timeout() {
-    // Those of test servers last from 1 s to 60 s.
+fn servers_decide_the_session_timeout() {
+    // Test servers give timeouts from 1 s to 60 s.
     for (asked, given) in [(1, 1000), (i32::MAX as u64, 60_000)] {
         let client = client_of(&connect_string(), Duration::from_millis(asked));
         let lease = client.lease();
@@ -56,8 +56,8 @@ fn the_servers_have_the_last_word_on_the_timeout() {
 }
 
 #[test]
-fn a_lease_that_is_not_kept_is_renewed_by_hand_and_ends_while_the_session_goes_on() {
-    // One that nobody else keeps busy.
+fn unkept_lease_ends_while_the_session_continues() {
+    // A server without other load.
     let server = Server::start().unwrap();
     let stage = Stage::before(&server, "not_kept", STEADY);
     let (id, path) = (stage.client.session_id(), stage.path("a"));

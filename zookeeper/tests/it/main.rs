@@ -1,4 +1,4 @@
-//! Tests against real ZooKeeper servers, a file a subject.
+//! Tests against real ZooKeeper servers. Each file covers one subject.
 
 mod bytes;
 mod callbacks;

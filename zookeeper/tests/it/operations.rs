@@ -1,4 +1,4 @@
-//! What each operation does, and how each refusal is told.
+//! The effect of each operation, and the error of each refusal.
 
 mod bounds;
 mod credentials;
@@ -18,7 +18,7 @@ use crate::util::{
 };
 
 #[test]
-fn what_is_written_is_read() {
+fn written_data_is_read_back() {
     let client = client();
     let root = root("written");
     let path = format!("{root}/näme 名前");
@@ -45,7 +45,7 @@ fn what_is_written_is_read() {
 }
 
 #[test]
-fn changes_of_another_version_are_refused() {
+fn change_with_another_version_is_refused() {
     let client = client();
     let path = root("versions");
     assert_eq!(client.set_data(&path, b"1", Some(0)).unwrap().version, 1);
@@ -63,7 +63,7 @@ fn changes_of_another_version_are_refused() {
 }
 
 #[test]
-fn an_acl_says_who_may_do_what() {
+fn acl_decides_each_users_permissions() {
     let client = client();
     let path = root("acl");
     let open = format!("{path}/open");
@@ -78,7 +78,7 @@ fn an_acl_says_who_may_do_what() {
     client.set_acl(&open, &Acl::read_only(), None).unwrap();
     assert_eq!(kind(client.set_acl(&open, &no_write, None)), ErrorKind::NoAuth);
     client.get_data(&open).unwrap();
-    // Whether a node may be deleted is up to its parent.
+    // The parent decides whether a node may be deleted.
     client.delete(&open, None).unwrap();
     let several = [
         Acl::new(Permissions::READ, "ip", "127.0.0.1"),
@@ -96,7 +96,7 @@ fn an_acl_says_who_may_do_what() {
 }
 
 #[test]
-fn each_refusal_says_what_was_refused_and_why() {
+fn refusal_names_the_request_and_the_reason() {
     use ErrorKind::*;
     let client = client();
     let path = root("refused");
@@ -141,7 +141,7 @@ fn each_refusal_says_what_was_refused_and_why() {
 }
 
 #[test]
-fn timeouts_may_be_nothing_or_for_ever() {
+fn timeouts_may_be_zero_or_unlimited() {
     let stage = Stage::new("extremes", SESSION);
     let for_ever = stage.client.with_timeout(Duration::MAX);
     make(&for_ever, &stage.path("a"), b"");
@@ -152,7 +152,7 @@ fn timeouts_may_be_nothing_or_for_ever() {
         assert!(held.fired() && begun.elapsed() >= timeout);
     }
     held.release();
-    // The answer that came late is nobody else's.
+    // The late answer reaches no other request.
     assert_eq!(stage.client.get_data(&stage.root).unwrap().0, b"");
     assert!(stage.told.all().is_empty() && stage.proxy.connections() == 1);
     stage.suspend();
@@ -165,7 +165,7 @@ fn timeouts_may_be_nothing_or_for_ever() {
 }
 
 #[test]
-fn a_handle_for_a_session_is_refused_in_any_other() {
+fn handle_for_a_session_is_refused_in_any_other() {
     let client = client();
     let path = root("in_session");
     let id = client.session_id();
@@ -182,7 +182,7 @@ fn a_handle_for_a_session_is_refused_in_any_other() {
 }
 
 #[test]
-fn a_closed_client_refuses_everything() {
+fn closed_client_refuses_everything() {
     let client = client();
     let told = Told::by(&client);
     let path = fresh_path("closed");

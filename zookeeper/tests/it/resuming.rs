@@ -1,4 +1,4 @@
-//! Sessions over connections: given up, resumed and closed, at real ensembles and over restarts.
+//! Sessions over several connections: given up, resumed and closed, at real ensembles and across restarts.
 
 mod ensembles;
 mod restarts;
@@ -11,7 +11,7 @@ use zoolock_zookeeper::{Acl, CreateMode, ErrorKind, Permissions, SessionEventKin
 use crate::util::{SESSION, SHORT, SOON, Stage, Told, client_of, kind, make, make_ephemeral};
 
 #[test]
-fn a_server_that_hangs_up_at_once_is_asked_again_and_not_all_the_time() {
+fn server_that_hangs_up_is_retried_with_pauses() {
     let stage = Stage::new("hangs_up", SESSION);
     let id = stage.client.session_id();
     stage.proxy.accept_and_close(true);
@@ -28,7 +28,7 @@ fn a_server_that_hangs_up_at_once_is_asked_again_and_not_all_the_time() {
 }
 
 #[test]
-fn a_suspended_session_that_is_closed_ends_at_the_server_when_that_is_back() {
+fn session_closed_in_an_outage_ends_when_the_server_returns() {
     let stage = Stage::new("closing", SESSION);
     let path = make_ephemeral(&stage.client, &stage.path("a"));
     stage.suspend();
@@ -47,7 +47,7 @@ fn a_suspended_session_that_is_closed_ends_at_the_server_when_that_is_back() {
 }
 
 #[test]
-fn a_request_in_flight_is_answered_when_the_last_clone_is_dropped() {
+fn request_in_flight_is_answered_after_the_last_drop() {
     for is_answered in [true, false] {
         let stage = Stage::new("dropped", SESSION);
         let (proxy, path) = (&stage.proxy, stage.path("a"));
@@ -77,7 +77,7 @@ fn a_request_in_flight_is_answered_when_the_last_clone_is_dropped() {
 }
 
 #[test]
-fn a_deletion_that_the_server_refuses_is_said_and_not_tried_again() {
+fn refused_deletion_is_reported_and_not_retried() {
     let stage = Stage::new("eventually", SESSION);
     let full = make(&stage.client, &stage.path("full"), b"");
     let below = make(&stage.client, &format!("{full}/a"), b"");

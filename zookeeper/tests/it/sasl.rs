@@ -1,4 +1,4 @@
-//! SASL against real servers: what it lets through and what it does not, and how each refusal is told.
+//! SASL against real servers: what it allows, and the error of each refusal.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -21,7 +21,7 @@ use crate::util::{
 /// The operation that carries SASL's tokens.
 const SASL: Op = Op::Other(102);
 
-/// With what the notation of the tokens has a meaning for, and in two alphabets.
+/// Users with characters that are special in tokens, in two alphabets.
 const USERS: &[(&str, &str)] = &[
     ("bob", "correct-horse"),
     ("ann", r#"a"b\c, realm="d",,=\"#),
@@ -33,13 +33,13 @@ fn server() -> ServerBuilder {
     Server::builder().sasl_users(USERS)
 }
 
-/// One that also takes clients without SASL.
+/// A server that also accepts clients without SASL.
 fn lenient() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
     SERVER.get_or_init(|| server().start().unwrap())
 }
 
-/// One that ends each connection on which something comes before SASL.
+/// A server that ends each connection whose first request is not SASL.
 fn strict() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
     let strict = || server().property("sessionRequireClientSASLAuth", "true").start().unwrap();
@@ -51,7 +51,7 @@ fn connect((user, password): (&str, &str), servers: &str) -> ZooKeeper {
     client.unwrap_or_else(|error| panic!("{user}: {error}"))
 }
 
-/// Why nobody connects with this password, which is told at once.
+/// Expects the connect with this password to fail at once, and returns the reason.
 #[track_caller]
 fn refused((user, password): (&str, &str), servers: &str) -> String {
     let begun = Instant::now();
@@ -66,7 +66,7 @@ fn refused((user, password): (&str, &str), servers: &str) -> String {
 }
 
 #[test]
-fn each_user_is_who_the_server_takes_it_for_and_has_what_is_its_own() {
+fn sasl_user_owns_its_nodes() {
     let servers = lenient().connect_string();
     let stranger = builder(&servers, SESSION).connect().unwrap();
     for user in USERS {
@@ -92,7 +92,7 @@ fn each_user_is_who_the_server_takes_it_for_and_has_what_is_its_own() {
 }
 
 #[test]
-fn it_goes_together_with_other_credentials() {
+fn sasl_works_beside_other_credentials() {
     let servers = lenient().connect_string();
     let client = builder(&servers, SESSION).auth("digest", b"eve:x").sasl("bob", USERS[0].1);
     let client = client.connect().unwrap();
@@ -106,9 +106,9 @@ fn it_goes_together_with_other_credentials() {
 }
 
 #[test]
-fn on_every_connection_it_comes_before_anything_else() {
+fn sasl_comes_first_on_every_connection() {
     let (resumed, expired) = (SessionEventKind::Resumed, SessionEventKind::Connected);
-    // Nobody can end sessions of a strict one from outside.
+    // A test cannot expire sessions of the strict server from outside.
     for (server, ends) in [(strict(), [resumed, resumed]), (lenient(), [expired, resumed])] {
         let (proxy, client) = behind_a_proxy(server, |servers| connect(USERS[0], servers));
         let told = Told::by(&client);
@@ -128,7 +128,7 @@ fn on_every_connection_it_comes_before_anything_else() {
             proxy.restore();
             told.until(end);
             for read in reads {
-                // Those of a session that has expired meanwhile are over.
+                // A read of an expired session has failed.
                 let read = read.wait();
                 assert!(read.is_ok() || end == expired, "{read:?}");
             }
@@ -143,7 +143,7 @@ fn on_every_connection_it_comes_before_anything_else() {
 }
 
 #[test]
-fn a_server_that_falls_silent_in_the_middle_is_given_up_for_the_next_connection() {
+fn silence_during_sasl_leads_to_the_next_connection() {
     for nth in [1, 2] {
         let proxy = FaultProxy::start(strict().address()).unwrap();
         let silent = proxy.drop_answer(SASL, nth, Then::Hold);
@@ -155,7 +155,7 @@ fn a_server_that_falls_silent_in_the_middle_is_given_up_for_the_next_connection(
 }
 
 #[test]
-fn a_wrong_password_and_an_unknown_user_are_told_at_once_and_by_name() {
+fn wrong_password_and_unknown_user_are_reported_by_name() {
     let tolerant = server().property("allowSaslFailedClients", "true").start().unwrap();
     for server in [lenient(), strict(), &tolerant] {
         let servers = server.connect_string();
@@ -170,19 +170,19 @@ fn a_wrong_password_and_an_unknown_user_are_told_at_once_and_by_name() {
 }
 
 #[test]
-fn nobody_is_no_user() {
+fn empty_sasl_user_is_refused() {
     let (kind, text) = said(builder("127.0.0.1:1", SESSION).sasl("", "correct-horse").connect());
     assert_eq!(kind, ErrorKind::BadArguments, "{text}");
 }
 
 #[test]
-fn a_server_without_sasl_is_told() {
+fn server_without_sasl_is_reported() {
     let text = refused(USERS[0], &connect_string());
     assert!(text.contains("the server has no SASL: is there a JAAS"), "{text}");
 }
 
 #[test]
-fn a_server_that_refuses_does_not_keep_the_client_from_the_next() {
+fn refusing_server_leaves_the_next_one_to_the_client() {
     let plain = Server::start().unwrap();
     let servers = format!("{},{}", plain.connect_string(), lenient().connect_string());
     for _ in 0..4 {
@@ -191,7 +191,7 @@ fn a_server_that_refuses_does_not_keep_the_client_from_the_next() {
 }
 
 #[test]
-fn who_wants_sasl_is_not_satisfied_by_less() {
+fn server_that_requires_sasl_refuses_other_credentials() {
     let client = builder(&strict().connect_string(), SESSION).auth("digest", b"a:b");
     let (kind, _) =
         said(client.connect_timeout(BRIEFLY).connect().and_then(|client| client.exists("/")));
@@ -199,15 +199,15 @@ fn who_wants_sasl_is_not_satisfied_by_less() {
     assert_ne!(kind, ErrorKind::NoNode);
 }
 
-/// A relay to `server` that puts something else, as long, in the place of something that it says. It
-/// ends with the process.
+/// A relay to `server` that replaces part of its answers by bytes of the same length. It ends with the
+/// process.
 fn forging(server: SocketAddr, from: &'static [u8], to: &'static [u8]) -> String {
     assert_eq!(from.len(), to.len());
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     let relay = move |mut source: TcpStream, mut sink: TcpStream, forges: bool| {
         let mut buffer = [0; 4096];
-        // What is looked for comes in one piece: there is nothing else on its way.
+        // The searched bytes arrive in one piece, since nothing else is under way.
         while let Ok(length @ 1..) = source.read(&mut buffer) {
             let bytes = &mut buffer[..length];
             let found = bytes.windows(from.len()).position(|part| part == from);
@@ -232,21 +232,21 @@ fn forging(server: SocketAddr, from: &'static [u8], to: &'static [u8]) -> String
 }
 
 #[test]
-fn the_wrong_realm_is_named() {
+fn wrong_realm_is_named() {
     let servers = forging(lenient().address(), b"realm=\"zk-sasl-md5\"", b"realm=\"zk-sasl-md6\"");
     let text = refused(USERS[0], &servers);
     assert!(text.contains("in its realm \"zk-sasl-md6\""), "{text}");
 }
 
 #[test]
-fn a_server_that_does_not_know_the_password_is_not_taken() {
+fn server_that_does_not_know_the_password_is_rejected() {
     let servers = forging(lenient().address(), b"rspauth=", b"rspaut_=");
     let text = refused(USERS[0], &servers);
     assert!(text.contains("the server does not know the password"), "{text}");
 }
 
 #[test]
-fn a_challenge_that_makes_no_sense_is_a_bad_answer() {
+fn nonsensical_challenge_is_a_bad_answer() {
     for (from, to) in
         [(&b"md5-sess"[..], &b"md4-sess"[..]), (b"nonce=\"", b"nonce=,"), (b"utf-8", b"utf-7")]
     {
@@ -259,7 +259,7 @@ fn a_challenge_that_makes_no_sense_is_a_bad_answer() {
 }
 
 #[test]
-fn a_client_that_is_refused_later_says_so_and_keeps_its_session_no_longer_than_its_timeout() {
+fn client_refused_later_says_so_and_loses_its_session_in_time() {
     let server = server().start().unwrap();
     let client = builder(&server.connect_string(), 2 * SHORT).sasl("bob", USERS[0].1);
     let client = client.connect().unwrap();
@@ -294,7 +294,7 @@ fn a_client_that_is_refused_later_says_so_and_keeps_its_session_no_longer_than_i
     make(&client, &path, b"again");
 }
 
-/// A client that has the same right to its session as before, and is refused from the server's restart on.
+/// A client whose session is still valid, and that is refused after the server's restart.
 struct Refused {
     name: &'static str,
     client: fn(Builder) -> Builder,
@@ -363,7 +363,7 @@ impl Refused {
 }
 
 #[test]
-fn who_is_refused_from_a_restart_on_is_out_of_the_way_in_three_timeouts() {
+fn client_refused_after_a_restart_is_gone_in_three_timeouts() {
     thread::scope(|scope| {
         for refused in &REFUSED {
             scope.spawn(|| refused.is_out_of_the_way());
@@ -373,7 +373,7 @@ fn who_is_refused_from_a_restart_on_is_out_of_the_way_in_three_timeouts() {
 
 #[cfg(feature = "tls")]
 #[test]
-fn it_goes_over_tls_with_and_without_a_certificate_of_the_client() {
+fn sasl_works_over_tls_with_and_without_a_client_certificate() {
     use crate::tls::Authority;
 
     let authority = Authority::new("sasl");
@@ -391,7 +391,7 @@ fn it_goes_over_tls_with_and_without_a_certificate_of_the_client() {
         let ann = client(USERS[1].0, USERS[1].1).unwrap();
         let told = Told::by(&ann);
         let path = fresh_path("over-tls");
-        // That of the creator has what the certificate says, too.
+        // The creator's ACL also contains the certificate.
         let acl = [Acl::new(Permissions::ALL, "sasl", "ann")];
         ann.create_all(&path, &acl, CreateMode::Persistent).unwrap();
         let (watcher, events) = Watcher::channel();
@@ -404,7 +404,7 @@ fn it_goes_over_tls_with_and_without_a_certificate_of_the_client() {
         assert_eq!(kind(bob.get_data(&path)), ErrorKind::NoAuth);
         let (kind, text) = said(client("ann", "wrong-horse"));
         assert_eq!(kind, ErrorKind::AuthFailed, "{text}");
-        // The right password does not help whom the certificate does not.
+        // The right password does not help without the right certificate.
         let stranger = builder(&servers, SESSION).tls(Authority::new("other").tls());
         let (kind, text) = said(stranger.sasl("bob", USERS[0].1).connect());
         assert_eq!(kind, ErrorKind::ConnectFailed, "{text}");

@@ -1,4 +1,4 @@
-//! TLS against real servers: what works over it, and how each refusal is told.
+//! TLS against real servers: what works over it, and the error of each refusal.
 
 use std::env;
 use std::fs;
@@ -25,15 +25,15 @@ use zoolock_zookeeper::{
     Watcher, ZooKeeper,
 };
 
-/// Long enough for a loaded machine; nothing waits for it to pass.
+/// Long enough for a busy machine. No test waits for it to pass.
 const SOON: Duration = Duration::from_secs(30);
-/// Servers take no more than 48 KiB more in a request.
+/// Servers accept at most 48 KiB more in a request.
 const MEGABYTE: usize = 1_000_000;
 
 type Fault = fn(&FaultProxy);
 type Change = fn(&mut CertificateParams);
 
-/// Who gives out certificates.
+/// An issuer of certificates.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A chain and its key, in PEM.
@@ -85,7 +85,7 @@ impl Identity {
     }
 }
 
-/// ZooKeeper 3.8 speaks TLS 1.2 alone unless it is told all of this.
+/// ZooKeeper 3.8 speaks only TLS 1.2 without all of this.
 fn only_1_3(server: ServerBuilder) -> ServerBuilder {
     server
         .property("ssl.protocol", "TLSv1.3")
@@ -93,7 +93,7 @@ fn only_1_3(server: ServerBuilder) -> ServerBuilder {
         .property("ssl.ciphersuites", "TLS_AES_256_GCM_SHA384")
 }
 
-/// A server with TLS, and who gave out its certificate, which is for 127.0.0.1.
+/// A server with TLS, and the issuer of its certificate for 127.0.0.1.
 struct Secured {
     version: &'static str,
     authority: Authority,
@@ -103,7 +103,7 @@ struct Secured {
 impl Secured {
     fn start(version: &'static str) -> Self {
         let authority = Authority::new(version);
-        // It keeps the last 500 requests in memory, and ours are large.
+        // The server keeps the last 500 requests in memory, and these are large.
         let server = authority.give_out_for("127.0.0.1").server().jvm_flag("-Xmx768m");
         let server = if version == "1.3" { only_1_3(server) } else { server };
         let server = server.start().unwrap();
@@ -146,7 +146,7 @@ fn builder(servers: &str) -> Builder {
         .request_timeout(SOON)
 }
 
-/// Why a client gets no session, which it has to find out and not to wait for.
+/// Expects the client to notice this failure without waiting, and returns the error.
 fn refused(client: Builder, failure: ConnectFailure) -> String {
     let start = Instant::now();
     let error = client.connect().unwrap_err();
@@ -169,7 +169,7 @@ fn assert_says(text: &str, parts: &[&str]) {
     }
 }
 
-/// A megabyte in which no part is like another.
+/// A megabyte without repetitions.
 fn megabyte(seed: u32) -> Vec<u8> {
     let mut state = seed | 1;
     let mut next = || {
@@ -179,8 +179,7 @@ fn megabyte(seed: u32) -> Vec<u8> {
     (0..MEGABYTE).map(|_| next()).collect()
 }
 
-/// A relay to `server` that passes everything on in small pieces, whatever they are. It ends with
-/// the process.
+/// A relay to `server` that passes everything on in small pieces. It ends with the process.
 fn piecemeal(server: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
@@ -210,7 +209,7 @@ fn piecemeal(server: SocketAddr) -> SocketAddr {
 }
 
 #[test]
-fn nodes_and_watches_work_over_each_version() {
+fn nodes_and_watches_work_over_each_tls_version() {
     for secured in each_version() {
         let (probe, root) = secured.probe("tls-works");
         let zk = secured.connect();
@@ -231,7 +230,7 @@ fn nodes_and_watches_work_over_each_version() {
 }
 
 #[test]
-fn a_megabyte_goes_both_ways_unchanged() {
+fn megabyte_passes_both_ways_unchanged() {
     for secured in each_version() {
         let (probe, path) = secured.probe("tls-large");
         let zk = secured.connect();
@@ -254,7 +253,7 @@ fn many_threads_share_one_connection() {
         let (probe, root) = secured.probe("tls-threads");
         let proxy = FaultProxy::start(secured.address()).unwrap();
         let zk = secured.connect_to(&proxy.connect_string());
-        // A first handshake that a busy machine was too slow for does not count.
+        // A first handshake that was too slow on a busy machine does not count.
         let connections = proxy.connections();
         thread::scope(|scope| {
             for thread in 0..THREADS {
@@ -278,7 +277,7 @@ fn many_threads_share_one_connection() {
 }
 
 #[test]
-fn large_requests_and_answers_at_the_same_time_do_not_block_each_other() {
+fn large_requests_and_answers_do_not_block_each_other() {
     const THREADS: u32 = 4;
     for secured in each_version() {
         let (_, root) = secured.probe("tls-both-ways");
@@ -302,7 +301,7 @@ fn large_requests_and_answers_at_the_same_time_do_not_block_each_other() {
 }
 
 #[test]
-fn records_may_come_in_any_pieces() {
+fn records_may_arrive_in_any_pieces() {
     for secured in each_version() {
         let (_, path) = secured.probe("tls-pieces");
         let zk = secured.connect_to(&piecemeal(secured.address()).to_string());
@@ -316,14 +315,14 @@ fn records_may_come_in_any_pieces() {
 }
 
 #[test]
-fn a_session_is_resumed_over_cuts_and_silence() {
+fn session_is_resumed_after_cuts_and_silence() {
     for secured in each_version() {
         let (probe, root) = secured.probe("tls-resumes");
         let proxy = FaultProxy::start(secured.address()).unwrap();
         let zk = builder(&proxy.connect_string());
         let zk = zk.session_timeout(Duration::from_secs(8)).tls(secured.authority.tls());
         let zk = zk.connect().unwrap();
-        // Without it, silence is noticed when the session has all but ended.
+        // Without a kept lease, the client notices silence only when the session has almost ended.
         let _noticed_soon = zk.keep_lease();
         let (session, path) = (zk.session_id(), format!("{root}/mine"));
         zk.create(&path, b"", &Acl::open(), CreateMode::Ephemeral).unwrap();
@@ -355,7 +354,7 @@ fn a_session_is_resumed_over_cuts_and_silence() {
 }
 
 #[test]
-fn a_session_outlives_a_restart_of_the_server() {
+fn session_outlives_a_server_restart() {
     let secured = Secured::start("1.2");
     let (_, path) = secured.probe("tls-restart");
     let zk = secured.connect();
@@ -367,11 +366,11 @@ fn a_session_outlives_a_restart_of_the_server() {
 }
 
 #[test]
-fn a_server_of_an_unknown_issuer_is_refused() {
+fn server_of_an_unknown_issuer_is_refused() {
     for secured in each_version() {
         let text = refused_at(secured.address(), Authority::new("other").tls());
         assert_says(&text, &[&secured.address().to_string(), "not from any root"]);
-        // Who makes an authority anew often forgets to tell the clients.
+        // A common mistake: the authority is new, and the clients were not told.
         let text = refused_at(secured.address(), Authority::new(secured.version).tls());
         assert_says(&text, &["another root of the same name"]);
         let others = Authority::new("other").tls().danger_accept_invalid_hostnames();
@@ -380,7 +379,7 @@ fn a_server_of_an_unknown_issuer_is_refused() {
 }
 
 #[test]
-fn a_certificate_for_another_name_is_refused_unless_names_do_not_matter() {
+fn certificate_for_another_name_is_refused_unless_disabled() {
     let authority = Authority::new("names");
     let server = authority.give_out_for("zk1.example").server().start().unwrap();
     let address = server.secure_address();
@@ -399,7 +398,7 @@ fn a_certificate_for_another_name_is_refused_unless_names_do_not_matter() {
 }
 
 #[test]
-fn a_host_name_is_checked_as_it_is_in_the_connect_string() {
+fn host_name_is_checked_as_written_in_the_connect_string() {
     let authority = Authority::new("localhost");
     let server = authority.give_out_for("localhost").server().start().unwrap();
     let port = server.secure_address().port();
@@ -410,7 +409,7 @@ fn a_host_name_is_checked_as_it_is_in_the_connect_string() {
 }
 
 #[test]
-fn a_certificate_out_of_its_time_is_refused_whatever_its_name() {
+fn expired_or_future_certificate_is_refused() {
     let authority = Authority::new("times");
     let cases: [(&str, Change); 2] = [
         ("expired", |params| params.not_after = date_time_ymd(2001, 2, 3)),
@@ -425,7 +424,7 @@ fn a_certificate_out_of_its_time_is_refused_whatever_its_name() {
 }
 
 #[test]
-fn a_plain_port_is_told_from_one_for_tls() {
+fn tls_client_names_a_plain_port() {
     let [secured, _] = each_version();
     // ZooKeeper's own sockets, and Netty's.
     for plain in [shared_server().address(), secured.server.address()] {
@@ -435,13 +434,13 @@ fn a_plain_port_is_told_from_one_for_tls() {
 }
 
 #[test]
-fn an_answer_in_plain_text_is_told_to_be_one() {
+fn tls_client_names_a_plain_text_answer() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         for mut client in listener.incoming().flatten() {
             let _ = client.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
-            // Closed with something unread, the connection would be reset.
+            // Closing with unread bytes would reset the connection.
             let _ = client.shutdown(Shutdown::Write);
             let _ = client.read_to_end(&mut Vec::new());
         }
@@ -451,7 +450,7 @@ fn an_answer_in_plain_text_is_told_to_be_one() {
 }
 
 #[test]
-fn a_client_without_tls_is_told_that_the_port_may_be_for_it() {
+fn client_without_tls_hears_that_the_port_may_need_it() {
     for secured in each_version() {
         let text = refused(builder(&secured.address().to_string()), ConnectFailure::NoSession);
         assert_says(&text, &[&secured.address().to_string(), "TLS"]);
@@ -459,7 +458,7 @@ fn a_client_without_tls_is_told_that_the_port_may_be_for_it() {
 }
 
 #[test]
-fn whatever_follows_the_end_of_tls_ends_the_connection() {
+fn bytes_after_the_end_of_tls_end_the_connection() {
     let authority = Authority::new("hostile");
     let identity = authority.give_out_for("127.0.0.1");
     let chain = CertificateDer::from_pem_slice(identity.chain.as_bytes()).unwrap();
@@ -481,7 +480,7 @@ fn whatever_follows_the_end_of_tls_ends_the_connection() {
             tls.send_close_notify();
             let mut bytes = Vec::new();
             tls.write_tls(&mut bytes).unwrap();
-            // More than is taken in one go, and in one go.
+            // More than one read takes, in one write.
             bytes.resize(bytes.len() + 10_000, 0);
             client.write_all(&bytes).unwrap();
             let _ = client.shutdown(Shutdown::Write);
@@ -493,7 +492,7 @@ fn whatever_follows_the_end_of_tls_ends_the_connection() {
 }
 
 #[test]
-fn a_server_that_says_nothing_is_given_up_in_time() {
+fn silent_tls_server_is_given_up_in_time() {
     const PATIENCE: Duration = Duration::from_secs(1);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let client = builder(&listener.local_addr().unwrap().to_string());
@@ -504,7 +503,7 @@ fn a_server_that_says_nothing_is_given_up_in_time() {
 }
 
 #[test]
-fn a_good_server_is_found_behind_wrong_ones() {
+fn client_finds_a_good_server_behind_wrong_ones() {
     let [secured, other] = each_version();
     let servers = format!("{},{},{}", secured.server.address(), other.address(), secured.address());
     for _ in 0..5 {
@@ -515,7 +514,7 @@ fn a_good_server_is_found_behind_wrong_ones() {
 }
 
 #[test]
-fn a_client_certificate_is_required_and_has_to_be_from_the_servers_roots() {
+fn client_certificate_is_required_and_must_match_the_servers_roots() {
     for version in ["1.2", "1.3"] {
         let (authority, other) = (Authority::new("server"), Authority::new("other"));
         let server = authority.give_out_for("127.0.0.1").server().tls_clients(&authority.pem());
@@ -530,7 +529,7 @@ fn a_client_certificate_is_required_and_has_to_be_from_the_servers_roots() {
         let text = refused_at(address, other.give_out_to("mallory").shown_by(authority.tls()));
         assert_says(&text, &["the client's certificate", "not trust"]);
 
-        // It is also who the client is.
+        // The certificate is also the client's identity.
         let connect = |name: &str| {
             let tls = authority.give_out_to(name).shown_by(authority.tls());
             builder(&address.to_string()).tls(tls).connect().unwrap()
@@ -547,7 +546,7 @@ fn a_client_certificate_is_required_and_has_to_be_from_the_servers_roots() {
 }
 
 #[test]
-fn wrong_settings_are_bad_arguments_before_any_server_is_asked() {
+fn invalid_tls_settings_are_bad_arguments_before_a_connect() {
     let authority = Authority::new("settings");
     let identity = authority.give_out_to("me");
     let (chain, key) = (identity.chain.as_bytes(), identity.key.as_bytes());
@@ -570,12 +569,11 @@ fn wrong_settings_are_bad_arguments_before_any_server_is_asked() {
     assert!(listener.accept().is_err(), "nobody has come");
 }
 
-/// What the system trusts is set in the environment, which is that of the process: so this runs
-/// itself.
+/// The environment sets what the system trusts, and it belongs to the process. So the test runs itself again.
 #[test]
-fn the_systems_roots_are_trusted_unless_others_are_given() {
+fn system_roots_are_trusted_unless_others_are_given() {
     const SERVERS: &str = "ZOOLOCK_TEST_TLS_SERVERS";
-    const NAME: &str = "tls::the_systems_roots_are_trusted_unless_others_are_given";
+    const NAME: &str = "tls::system_roots_are_trusted_unless_others_are_given";
     if let Ok(servers) = env::var(SERVERS) {
         let client = builder(&servers).tls(Tls::new());
         match client.connect() {

@@ -1,4 +1,4 @@
-//! Watches: what is told of, what callbacks may do, and what watches cost.
+//! Watches: their events, their callbacks, and their costs.
 
 mod costs;
 mod over_cuts;
@@ -19,7 +19,7 @@ const EXISTS: Read = |client, path, watcher| client.exists_w(path, watcher).map(
 const GET_DATA: Read = |client, path, watcher| client.get_data_w(path, watcher).map(drop);
 const GET_CHILDREN: Read = |client, path, watcher| client.get_children_w(path, watcher).map(drop);
 
-/// What was told up to now, of all that happened before now: events come before later answers.
+/// The events of all changes before now, since events precede later answers.
 fn heard(client: &ZooKeeper, events: &Receiver<WatchedEvent>) -> Vec<WatchedEvent> {
     client.sync("/").unwrap();
     events.try_iter().collect()
@@ -30,7 +30,7 @@ fn event(event_type: EventType, path: &str) -> WatchedEvent {
 }
 
 #[test]
-fn each_read_is_told_of_what_it_has_read_and_of_nothing_else() {
+fn watch_reports_changes_of_its_read_alone() {
     type Change = fn(&Probe, &str);
     const CREATE: Change = |probe, path| drop(probe.create(path, b"", false, false).unwrap());
     const SET: Change = |probe, path| assert!(probe.set(path, b"new").is_ok());
@@ -41,7 +41,7 @@ fn each_read_is_told_of_what_it_has_read_and_of_nothing_else() {
         |probe, path| assert!(probe.set(&format!("{path}/old"), b"new").is_ok());
     const DELETE_CHILD: Change = |probe, path| probe.delete(&format!("{path}/old")).unwrap();
     use EventType::*;
-    // The read, whether the node is there, whether it has a child, the change, what is told.
+    // The read, whether the node exists, whether it has a child, the change, and the event.
     let cases = [
         ("exists", EXISTS, true, false, "set", SET, Some(NodeDataChanged)),
         ("exists", EXISTS, true, false, "delete", DELETE, Some(NodeDeleted)),
@@ -123,7 +123,7 @@ fn refused_read_sets_no_watch() {
 }
 
 #[test]
-fn a_watcher_that_was_dropped_hears_nothing_and_its_clones_do() {
+fn dropped_watcher_hears_nothing_and_its_clones_do() {
     let (client, path, probe) = (client(), root("dropped"), shared_probe().unwrap());
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
@@ -147,7 +147,7 @@ fn a_watcher_that_was_dropped_hears_nothing_and_its_clones_do() {
 }
 
 #[test]
-fn a_receiver_that_was_dropped_harms_nobody() {
+fn dropped_receiver_harms_nobody() {
     let (client, path, probe) = (client(), root("receiver"), shared_probe().unwrap());
     let (deaf, events) = Watcher::channel();
     let (other, heard_by_other) = Watcher::channel();
@@ -159,7 +159,7 @@ fn a_receiver_that_was_dropped_harms_nobody() {
 }
 
 #[test]
-fn a_callback_that_panics_keeps_nobody_else_from_hearing() {
+fn panicking_callback_does_not_silence_other_watchers() {
     let (client, path, probe) = (client(), root("panics"), shared_probe().unwrap());
     let watchers: Vec<_> = (0..5).map(|_| Watcher::channel()).collect();
     let loud = Watcher::new(|_: &WatchedEvent| panic!("on purpose, in a callback for events"));
@@ -179,7 +179,7 @@ fn a_callback_that_panics_keeps_nobody_else_from_hearing() {
 }
 
 #[test]
-fn a_callback_may_set_the_watch_again_and_misses_nothing() {
+fn callback_may_set_its_watch_again_and_misses_nothing() {
     const TIMES: i32 = 300;
     let (client, path, probe) = (client(), root("again"), shared_probe().unwrap());
     let (say, versions) = crossbeam_channel::unbounded();

@@ -26,7 +26,7 @@ impl Leaving {
 }
 
 #[test]
-fn nothing_is_handed_over_without_a_waiter_or_beyond_the_limit() {
+fn handover_needs_a_waiter_and_stays_within_the_limit() {
     let leaving = Leaving::new();
     let fixture = &leaving.fixture;
     let turn = fixture.first();
@@ -42,7 +42,7 @@ fn nothing_is_handed_over_without_a_waiter_or_beyond_the_limit() {
 }
 
 #[test]
-fn what_is_handed_to_a_thread_that_gave_up_goes_to_the_next() {
+fn hold_handed_to_a_thread_that_gave_up_goes_to_the_next() {
     let leaving = Leaving::new();
     let fixture = &leaving.fixture;
     fixture.first().hand_over(7);

@@ -1,4 +1,4 @@
-//! Did the calls come back in time?
+//! Whether calls returned in time.
 
 use super::{Case, Findings};
 use crate::time::{difference, millis, nanos};
@@ -9,7 +9,7 @@ pub(super) fn check(found: &mut Findings, case: Case<'_>) {
         return;
     }
     found.slept = history.naps.iter().map(|nap| nap.late as i64).collect();
-    // What a thread that only sleeps comes too late is the machine's doing.
+    // The delay of a thread that only sleeps is the machine's fault.
     let most = nanos(case.margins.overshoot) + found.slept.iter().max().copied().unwrap_or(0);
     for (by, call) in &history.calls {
         let Some(deadline) = call.deadline else {

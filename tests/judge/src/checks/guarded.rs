@@ -1,5 +1,5 @@
-//! Were guarded writes carried out that came too late? By what ZooKeeper has of them, with the numbers of its
-//! transactions: no register had a say in it.
+//! Whether late guarded writes were applied. The evidence is ZooKeeper's data and transaction numbers,
+//! independent of any register.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,23 +8,23 @@ use crate::event::{Answer, Carried, Commit, HoldId, Overtaken};
 use crate::history::History;
 use crate::lock::Mode;
 
-/// What became of guarded writes.
+/// The fate of guarded writes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Guarded {
-    /// How often processes were stopped.
+    /// The number of times that processes were stopped.
     pub stops: usize,
-    /// Commits that were carried out.
+    /// Commits that were applied.
     pub commits: usize,
-    /// Commits that were answered when somebody else had the lock and had committed. Refused by the look
-    /// at the lease, without a request.
+    /// Commits answered after another holder had the lock and had committed. The look at the lease refused
+    /// them without a request.
     pub refused_by_lease: usize,
-    /// Likewise, refused by the servers.
+    /// The same, refused by the servers.
     pub refused_by_servers: usize,
-    /// Carried out before, and the answer was waiting.
+    /// The same, applied earlier with the answer under way.
     pub late_answers: usize,
-    /// Without an answer.
+    /// Commits without an answer.
     pub unknown: usize,
-    /// That were carried out all the same.
+    /// Late commits that were applied nevertheless.
     pub stale: usize,
 }
 
@@ -34,7 +34,7 @@ impl Guarded {
         self.refused_by_lease + self.refused_by_servers
     }
 
-    /// Adds those of another history.
+    /// Adds the figures of another history.
     pub fn add(&mut self, other: &Guarded) {
         self.stops += other.stops;
         self.commits += other.commits;
@@ -54,9 +54,9 @@ pub(super) fn check(found: &mut Findings, case: Case<'_>) {
     check_late(found, history);
 }
 
-/// What a hold has written is older than all that the next one has.
+/// A hold's writes precede all writes of the next one.
 fn check_order(found: &mut Findings, case: Case<'_>) {
-    // Holds in a row that threads of a process leave to each other have one token.
+    // Holds of threads that hand the node on have one token.
     let place = |entry: &Carried| {
         let granted = case.history.grant(entry.hold).map_or(0, |grant| grant.at);
         (entry.path, entry.token, granted, entry.hold)
@@ -64,7 +64,7 @@ fn check_order(found: &mut Findings, case: Case<'_>) {
     let mut entries: Vec<_> =
         case.history.carried_out.iter().map(|entry| (place(entry), entry)).collect();
     entries.sort_by_key(|&(place, _)| place);
-    // Readers write beside each other, so the first write behind theirs is a writer's.
+    // Readers write concurrently, so the first write after theirs is a writer's.
     let mut next: [Option<&Carried>; 2] = [None; 2];
     for holds in entries.chunk_by(|(one, _), (other, _)| one == other).rev() {
         let (_, first) = holds[0];
@@ -100,7 +100,7 @@ fn check_order(found: &mut Findings, case: Case<'_>) {
     }
 }
 
-/// What was refused is not there, and what was not is.
+/// Refused writes are absent, and accepted ones are present.
 fn check_answers(found: &mut Findings, history: &History) {
     let entries: HashSet<_> =
         history.carried_out.iter().map(|entry| (entry.hold, entry.number)).collect();
@@ -129,7 +129,7 @@ fn check_answers(found: &mut Findings, history: &History) {
     }
 }
 
-/// Nobody writes when somebody else has taken over.
+/// No commit is applied after another holder has taken over.
 fn check_late(found: &mut Findings, history: &History) {
     let overtaken: HashMap<HoldId, &Overtaken> =
         history.overtaken_guards.iter().map(|overtaken| (overtaken.hold, overtaken)).collect();
@@ -165,7 +165,7 @@ mod tests {
     use crate::rules::{Margins, Rules};
     use crate::story::{granted, hold, locks};
 
-    /// Two holds of a lock, one after the other, with tokens 10 and 20.
+    /// Two successive holds of a lock, with tokens 10 and 20.
     fn history() -> (History, HoldId, HoldId) {
         let (mut history, first, second) = (History::new(0), hold(0, 1), hold(1, 1));
         history.granted(granted(first, 0, 10, 100));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_in_the_order_of_the_holds_are_well_and_late_ones_are_counted_by_who_refused_them() {
+    fn writes_in_hold_order_pass_and_late_ones_are_counted() {
         let (mut history, first, second) = history();
         let (stopped, overtaken) = (300, 600);
         history.committed(commit(first, 0, (110, 120), Answer::Done));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_behind_the_first_of_the_next_holder_is_a_stale_one_whatever_was_answered() {
+    fn write_after_the_next_holders_first_is_stale() {
         for answer in [Answer::Done, Answer::Refused, Answer::Unknown] {
             let (mut history, first, second) = history();
             history.committed(commit(first, 0, (110, 700), answer));
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stale_write_is_found_past_a_holder_in_between() {
+    fn stale_write_is_found_past_a_holder_in_between() {
         let (mut history, first, second) = history();
         let third = hold(2, 1);
         history.granted(granted(third, 0, 30, 900));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_the_servers_do_not_bear_out_is_a_violation() {
+    fn answer_that_contradicts_the_servers_is_a_violation() {
         let (mut history, first, _) = history();
         history.committed(commit(first, 0, (110, 120), Answer::Refused));
         history.carried_out = vec![entry(first, 10, 0, 11)];
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_that_was_made_by_one_who_had_been_overtaken_must_not_be_accepted() {
+    fn commit_of_an_overtaken_holder_must_be_refused() {
         let (mut history, first, _) = history();
         history.overtaken_guards.push(Overtaken { hold: first, stopped: 300, overtaken: 600 });
         assert_eq!(judge(&history).violations.len(), 1, "nothing came of it");

@@ -1,5 +1,5 @@
-//! Did two lead at a time, by the deadlines that they had when they acted? Was there a leader again soon behind
-//! each fault?
+//! Whether two leaders overlapped, by their deadlines at each act, and whether a leader followed soon after
+//! each fault.
 
 use std::collections::BTreeMap;
 
@@ -8,25 +8,25 @@ use crate::event::{Act, Fault, Incarnation, Nap};
 use crate::history::{History, Record};
 use crate::time::{Nanos, after, difference, millis, nanos};
 
-/// How leaders led.
+/// Figures about leaders.
 #[derive(Debug, Default)]
 pub struct Leading {
     /// Terms that began.
     pub terms: usize,
-    /// What leaders did.
+    /// Acts of leaders.
     pub acts: usize,
     /// Acts before the deadline of another leader.
     pub overlaps: usize,
-    /// The nodes of one of the two had vanished.
+    /// The same, after the node of one of the two had vanished.
     pub overlaps_expected: usize,
-    /// How long nobody led, for each fault and each path that it was about.
+    /// The time without a leader, for each fault and each path that it affected.
     pub gaps: Vec<(&'static str, i64)>,
-    /// What the machine was late by, at most.
+    /// The longest delay of the machine.
     pub machine_late: i64,
 }
 
 impl Leading {
-    /// Adds those of another history.
+    /// Adds the figures of another history.
     pub fn add(&mut self, other: Leading) {
         self.terms += other.terms;
         self.acts += other.acts;
@@ -37,10 +37,10 @@ impl Leading {
     }
 }
 
-/// An act of a leader who had time for it.
+/// An act of a leader before its deadline.
 struct Timely<'h> {
     at: Nanos,
-    /// By its deadline, or when it let go of itself.
+    /// Its deadline, or the time when it resigned.
     until: Nanos,
     record: &'h Record,
 }
@@ -54,7 +54,7 @@ pub(super) fn check(found: &mut Findings, case: Case<'_>) {
     found.leading.acts = history.acts.len();
     let late = latest_nap(case);
     found.leading.machine_late = late;
-    // The servers, the client of the next leader and its function may each be so late.
+    // The servers, the next leader's client and its function may each be this late.
     let most = nanos(margins.leader_again) + 3 * late;
     for path in 0..case.locks.len() {
         let acts = timely(history, path);
@@ -64,19 +64,19 @@ pub(super) fn check(found: &mut Findings, case: Case<'_>) {
             check_gap(found, case, fault, &acts, (path, most));
         }
     }
-    // A machine that lets threads wait may have ended a session by itself.
+    // A machine this late may itself have ended a session.
     if late <= nanos(margins.machine_late) {
         check_health(found, history, most + nanos(margins.rest));
     }
 }
 
-/// Only faults make a process unwell, and not for long.
+/// Only faults make a process unhealthy, and only for a short time.
 fn check_health(found: &mut Findings, history: &History, most: i64) {
     let mut unwell: BTreeMap<Incarnation, Vec<Nanos>> = BTreeMap::new();
     for &(by, at) in &history.unwell {
         let its = |fault: &Fault| fault.process.is_none_or(|process| process == by.process);
         let explains = |fault: &Fault| fault.begun <= at && difference(at, fault.over) <= most;
-        // What was done last in the phase before is not in this history.
+        // This history lacks the last acts of the previous phase.
         let early = difference(at, history.begun) <= most;
         if !early && !history.faults.iter().any(|fault| its(fault) && explains(fault)) {
             unwell.entry(by.incarnation()).or_default().push(at);
@@ -100,10 +100,10 @@ fn check_health(found: &mut Findings, history: &History, most: i64) {
     }
 }
 
-/// Of those that no fault stopped.
+/// Naps of processes that no fault stopped.
 fn latest_nap(case: Case<'_>) -> i64 {
     let Case { history, margins, .. } = case;
-    // It lasts for less than that, beside what it is late.
+    // The nap is shorter than that, apart from its delay.
     let awake = |nap: &Nap| after(nap.since, margins.nap) + nap.late;
     let was_stopped = |nap: &Nap| {
         let its = |fault: &&Fault| fault.process == Some(nap.process);
@@ -129,7 +129,7 @@ fn check_overlaps(found: &mut Findings, case: Case<'_>, acts: &[Timely<'_>]) {
     let mut open: Vec<&Timely<'_>> = Vec::new();
     for act in acts {
         let term = act.record.grant.hold;
-        // The latest deadline of a term is what counts.
+        // The latest deadline of a term counts.
         open.retain(|other| other.until > act.at && other.record.grant.hold != term);
         for other in &open {
             if vanished(case.history, other.record) || vanished(case.history, act.record) {
@@ -152,7 +152,7 @@ fn check_overlaps(found: &mut Findings, case: Case<'_>, acts: &[Timely<'_>]) {
     }
 }
 
-/// A fault took its node away, whatever the term's deadline was.
+/// Whether a fault deleted its node, whatever the term's deadline was.
 fn vanished(history: &History, term: &Record) -> bool {
     let end = term.end(&history.deaths).unwrap_or(Nanos::MAX);
     let hit = |fault: &Fault| {
@@ -181,7 +181,7 @@ fn check_tokens(found: &mut Findings, history: &History, acts: &[Timely<'_>]) {
     }
 }
 
-/// The longest time without a leader at a path that the fault can have made.
+/// The longest time without a leader at a path that the fault can have caused.
 fn check_gap(
     found: &mut Findings,
     case: Case<'_>,
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn one_after_the_other_is_well_if_the_first_let_go_or_its_deadline_has_passed() {
+    fn next_leader_is_valid_after_a_release_or_a_deadline() {
         let mut history = History::new(0);
         lead(&mut history, hold(0, 1), 10, 1..4);
         history.left(hold(0, 1), 3 * SECOND + 1);
@@ -282,20 +282,20 @@ mod tests {
     }
 
     #[test]
-    fn an_act_before_the_deadline_of_another_term_is_a_second_leader() {
+    fn act_before_another_terms_deadline_is_a_second_leader() {
         let mut history = History::new(0);
         lead(&mut history, hold(0, 1), 10, 1..4);
         lead(&mut history, hold(1, 1), 20, 4..6);
         let found = judge(&history);
         assert_eq!((found.leading.overlaps, found.leading.overlaps_expected), (1, 0));
-        // Unless the first lost its node.
+        // Unless the first leader lost its node.
         history.faults.push(Fault { breaks_leases: true, ..fault("deleted", 0, 3, 3) });
         let found = judge(&history);
         assert_eq!((found.leading.overlaps, found.leading.overlaps_expected), (0, 1));
     }
 
     #[test]
-    fn a_later_term_with_a_lower_token_is_a_violation() {
+    fn later_term_with_a_lower_token_is_a_violation() {
         let mut history = History::new(0);
         lead(&mut history, hold(0, 1), 20, 1..2);
         lead(&mut history, hold(1, 1), 10, 5..6);
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn too_long_without_a_leader_is_a_violation_and_counts_from_the_last_act_of_the_old_one() {
+    fn long_gap_after_the_last_leaders_act_is_a_violation() {
         let mut history = History::new(0);
         lead(&mut history, hold(0, 1), 10, 1..3);
         history.faults.push(fault("cut off", 0, 1, 20));
@@ -312,12 +312,12 @@ mod tests {
         let found = judge(&history);
         assert_eq!(found.leading.gaps, [("cut off", 15 * SECOND as i64)]);
         assert_eq!(found.violations.len(), 1);
-        // Who was heard by servers that did not answer for long may rest.
+        // A client may rest after servers that heard it did not answer for long.
         history.faults[0].answers_nobody = true;
         history.faults[0].begun = 10 * SECOND;
         assert_eq!(judge(&history).violations.len(), 1, "not for so long");
         history.faults[0].answers_nobody = false;
-        // From the end, where nobody can lead before.
+        // Counted from the end, where nobody can lead before.
         history.faults[0].counts_from = 19 * SECOND;
         let found = judge(&history);
         assert_eq!(found.leading.gaps, [("cut off", SECOND as i64)]);
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_behind_a_fault_is_a_violation() {
+    fn missing_leader_after_a_fault_is_a_violation() {
         let mut history = History::new(0);
         lead(&mut history, hold(0, 1), 10, 1..3);
         history.faults.push(fault("killed", 0, 3, 3));
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_not_well_without_a_fault_of_its_own_is_a_violation() {
+    fn bad_health_without_a_fault_is_a_violation() {
         let mut history = History::new(0);
         let at = 20 * SECOND;
         history.unwell.push((hold(1, 1).by, at));

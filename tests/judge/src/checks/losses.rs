@@ -1,13 +1,13 @@
-//! Holds that were lost: how long before the next grant, whether their owners were told, and
-//! whether that phase excuses it.
+//! Lost holds: the time until the next grant, whether their owners heard, and whether the phase excuses the
+//! loss.
 
 use super::timeline::{Entry, Timeline};
 use super::{Case, Findings};
 use crate::event::Unlocked;
 use crate::time::{difference, nanos};
 
-/// Returns whether the loss of a hold is nobody's fault. `survives` if it may go on with the next
-/// connection.
+/// Returns whether the phase excuses the loss of a hold. `survives` is set if the hold may last over a
+/// reconnect.
 fn excused(survives: bool, case: Case<'_>) -> bool {
     let too_late = nanos(case.margins.machine_late) as u64;
     let machine = case.history.naps.iter().any(|nap| nap.late > too_late);
@@ -43,7 +43,7 @@ pub(super) fn check(found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_
     }
 }
 
-/// The first grant after that of a hold that there is no room for beside it.
+/// The first later grant that does not fit beside the hold.
 fn next_in_need<'c>(timeline: &'c Timeline<'_>, lost: usize) -> Option<&'c Entry<'c>> {
     let (capacity, units) = (timeline.lock.what.capacity(), timeline.entries[lost].units);
     let hold = timeline.entries[lost].hold();
@@ -57,7 +57,7 @@ fn next_in_need<'c>(timeline: &'c Timeline<'_>, lost: usize) -> Option<&'c Entry
     })
 }
 
-/// Calls for several locks that lost one of them before they had all.
+/// Calls for several locks that lost one before they had all.
 pub(super) fn check_waiting(found: &mut Findings, case: Case<'_>) {
     if excused(true, case) {
         return;

@@ -1,5 +1,5 @@
-//! The first judge: looks at times, fencing tokens, names of nodes, and how many fit in at a lock. It
-//! knows nothing of how the locks work.
+//! The first judge looks at times, fencing tokens, node names and capacities. It does not know how the locks
+//! work.
 
 mod deadlines;
 mod guarded;
@@ -27,14 +27,14 @@ use order::Order;
 use timeline::Timeline;
 use writes::Tokens;
 
-/// What was found in a history.
+/// Findings in a history.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// Writes that the register or the servers took although they came too late.
+    /// Late writes that the register or the servers accepted.
     pub stale_accepted: usize,
     /// Writes that the register refused.
     pub stale_refused: usize,
-    /// Grants that passed another in the queue.
+    /// Grants that overtook another in the queue.
     pub inversions: usize,
     /// Calls that did not return.
     pub hung: usize,
@@ -42,26 +42,25 @@ pub struct Findings {
     pub deaths: usize,
     /// Staged writes that came too late and were refused.
     pub late_writes: usize,
-    /// What became of guarded writes.
+    /// The fate of guarded writes.
     pub guarded: Guarded,
-    /// How leaders led.
+    /// Figures about leaders.
     pub leading: Leading,
-    /// How long after a loss its thread had still not let go of the witness when the next holder
-    /// looked; the longest.
+    /// The longest time after a loss in which its thread still had the witness when the next holder looked.
     pub witness_lag: Option<i64>,
-    /// How much later than their deadlines calls came back that had waited for them.
+    /// Delays of calls that returned after their deadlines.
     pub overshoots: Vec<i64>,
-    /// The latest of them, and what was called.
+    /// The longest of them, and its call.
     pub latest: Option<(i64, String)>,
-    /// How late the machine was.
+    /// Delays of the machine.
     pub slept: Vec<i64>,
     /// Figures of each kind.
     pub kinds: BTreeMap<Kind, Tally>,
-    /// What must not happen, a line each.
+    /// Violations, a line each.
     pub violations: Vec<String>,
 }
 
-/// What was found of one kind.
+/// Figures of one kind.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Tally {
     /// Calls that were granted what they asked for.
@@ -70,16 +69,15 @@ pub struct Tally {
     pub overlaps: usize,
     /// Holds that overlapped where no lock can prevent it.
     pub overlaps_expected: usize,
-    /// Holds that were lost before their unlock.
+    /// Holds lost before their unlock.
     pub losses: usize,
-    /// From a loss to the next grant at its lock that had to wait for it, in nanoseconds; the
-    /// shortest.
+    /// The shortest time from a loss to the next grant at its lock that had to wait for it, in nanoseconds.
     pub margin: Option<i64>,
-    /// So many holds, or permits, were out at one lock at once.
+    /// The highest number of simultaneous holds or permits at one lock.
     pub most: u32,
 }
 
-/// The judge of histories. It keeps what it needs to know of those before.
+/// The judge of histories. It remembers the relevant facts of earlier ones.
 #[derive(Debug)]
 pub struct Judge {
     locks: Vec<Lock>,
@@ -89,7 +87,7 @@ pub struct Judge {
     tokens: Tokens,
 }
 
-/// A history, and what it is judged by.
+/// A history, and the rules for it.
 #[derive(Clone, Copy)]
 struct Case<'h> {
     locks: &'h [Lock],
@@ -99,14 +97,14 @@ struct Case<'h> {
 }
 
 impl Judge {
-    /// Makes a judge of histories about these locks.
+    /// Creates a judge of histories about these locks.
     pub fn new(locks: Vec<Lock>, margins: Margins) -> Judge {
         let orders = locks.iter().map(|_| Order::default()).collect();
         let tokens = Tokens::new(locks.len());
         Judge { locks, margins, orders, tokens }
     }
 
-    /// Judges one history. Places in the queue and tokens of the histories before count as well.
+    /// Judges one history. Positions and tokens of earlier histories count as well.
     pub fn judge(&mut self, rules: &Rules, history: &History) -> Findings {
         let mut found = Findings {
             deaths: history.deaths.len(),
@@ -119,7 +117,7 @@ impl Judge {
                 continue;
             };
             found.count(&timeline);
-            // Two leaders are found by their deadlines.
+            // Overlapping leaders are found by their deadlines.
             overlaps::check(&mut found, case, &timeline);
             losses::check(&mut found, case, &timeline);
             open::check_waiting(&mut found, case, &timeline);
@@ -150,7 +148,7 @@ impl Case<'_> {
 }
 
 impl Findings {
-    /// Returns a figure over all kinds.
+    /// Returns the sum of a figure over all kinds.
     pub fn sum(&self, figure: fn(&Tally) -> usize) -> usize {
         self.kinds.values().map(figure).sum()
     }
@@ -164,7 +162,7 @@ impl Findings {
         self.kinds.entry(kind).or_default()
     }
 
-    /// Adds what was found in another history.
+    /// Adds the findings in another history.
     pub fn add(&mut self, other: Findings) {
         self.stale_accepted += other.stale_accepted;
         self.stale_refused += other.stale_refused;

@@ -1,10 +1,10 @@
-//! Calls that have not returned when the history is over: are they late, and did nobody let them in?
+//! Calls that are open at the end of the history: late calls, and starved waiters.
 
 use super::timeline::Timeline;
 use super::{Case, Findings};
 use crate::time::{Nanos, after, difference, millis, nanos};
 
-/// Calls whose deadline is over.
+/// Calls after their deadline.
 pub(super) fn check_late(found: &mut Findings, case: Case<'_>) {
     let Some(over) = case.history.over.filter(|_| case.rules.punctual) else {
         return;
@@ -27,8 +27,8 @@ pub(super) fn check_late(found: &mut Findings, case: Case<'_>) {
     }
 }
 
-/// Waiters that would all fit in beside those that hold the lock. As long as one of them does not, it
-/// may be the first in the queue.
+/// Waiters that would all fit beside the holders. While one of them does not fit, it may be first in the
+/// queue.
 pub(super) fn check_waiting(found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_>) {
     let Some(over) = case.history.over else {
         return;

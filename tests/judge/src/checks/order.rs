@@ -1,13 +1,12 @@
-//! Did anybody pass another in the queue?
+//! Whether a call overtook another in the queue.
 //!
-//! Where the number in a node's name is the place in the queue, a later number must not be granted
-//! before an earlier one if one of the two has to wait for the other: a reader or writer that
-//! passed an earlier writer, and a writer that passed an earlier reader. Readers among themselves
-//! are in no order.
+//! Where the number in a node's name is the position, a later number must not be granted before an earlier
+//! one if one has to wait for the other: a reader or writer that overtook an earlier writer, or a writer that
+//! overtook an earlier reader. Readers among themselves have no order.
 //!
-//! Permits do not show the place that they were waited for in. There, nobody may come back with
-//! permits while somebody still waits who was in the queue before the call was made. A single node
-//! has no queue, and `try_acquire` of permits has no place in it.
+//! Permits do not show the position of their call. There, no call may return with permits while an older
+//! waiter is still queued, which was queued before the call was made. A single node has no queue, and
+//! `try_acquire` of permits has no position.
 
 use super::timeline::Timeline;
 use super::{Case, Findings};
@@ -15,7 +14,7 @@ use crate::event::HoldId;
 use crate::history::Record;
 use crate::lock::Mode;
 
-/// The highest numbers that were granted at a lock, over all histories.
+/// The highest granted numbers at a lock, over all histories.
 #[derive(Debug, Default)]
 pub(super) struct Order {
     reader: Option<(u32, HoldId)>,
@@ -27,7 +26,7 @@ impl Order {
         if !timeline.lock.what.grants_by_number() {
             return;
         }
-        // A hold that its client could not know the end of may be reported late.
+        // A hold whose client could not know its end may be reported late.
         for entry in timeline.entries.iter().filter(|entry| entry.doubted.is_none()) {
             self.check_one(found, case, entry.record);
         }
@@ -40,15 +39,15 @@ impl Order {
             found.violations.push(text);
             return;
         };
-        // A read under a write is in the write's place.
+        // A downgraded read has its write's position.
         let own = |&(_, before): &(u32, HoldId)| grant.under != Some(before);
         let writer = self.writer.filter(own);
         let passed_by = match grant.mode {
             Mode::Exclusive => writer.max(self.reader),
             Mode::Shared | Mode::Permits(_) => writer,
         };
-        // Who had lost it when the call came back may have been followed by others before that.
-        // A thread may leave its node to another one of its process.
+        // Others may have followed a hold that was lost when its call returned. A thread may hand its node to
+        // another thread of its process.
         let passed_by = passed_by.filter(|&(last, before)| {
             let left = sequence == last && hold.by.is_beside(before.by);
             grant.still_held && sequence <= last && !left
@@ -70,7 +69,7 @@ impl Order {
     }
 }
 
-/// By looks at the queue before the call was made and after it came back.
+/// Uses looks at the queue before the call and after its return.
 pub(super) fn check_queue(found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_>) {
     let mut looks =
         case.history.queue_snapshots.iter().filter(|look| look.path == timeline.path).peekable();

@@ -1,13 +1,12 @@
-//! Were there more holds at a path than fit in?
+//! Whether more holds were at a path than fit.
 
 use super::timeline::{Entry, Timeline};
 use super::{Case, Findings};
 use crate::history::Record;
 use crate::time::{Nanos, difference, millis};
 
-/// There are too many at a path if a grant does not fit in beside those that had not ended; or if
-/// the witness could not be had, unless that was because of losers whose threads had not let go of
-/// it yet.
+/// Two signs of too many holds: a grant does not fit beside those that had not ended, or the witness was
+/// taken, and not by losers whose threads had not released it yet.
 pub(super) fn check(found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_>) {
     let capacity = timeline.lock.what.capacity();
     for (index, entry) in timeline.entries.iter().enumerate() {
@@ -36,7 +35,7 @@ pub(super) fn check(found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_
     }
 }
 
-/// Had the loser lost its hold, and not unlocked it, when the other was granted its own?
+/// Whether the loser had lost its hold without unlocking it when the other was granted.
 fn lingers(loser: &Entry<'_>, granted: &Entry<'_>) -> bool {
     let at = granted.record.grant.at;
     let lost = loser.record.loss_while_held();

@@ -1,5 +1,5 @@
-//! For each property a wrong history that is refused, by both judges where both look at it, and beside it
-//! right ones that are like it.
+//! For each property, a wrong history that is rejected, by both judges where both check it, and similar
+//! correct histories that pass.
 
 use super::{Findings, Judge};
 use crate::event::{
@@ -21,7 +21,7 @@ fn judge(history: &History) -> Findings {
     found
 }
 
-/// What the second judge says.
+/// The second judge's violations.
 fn second(history: &History) -> Vec<String> {
     let violations = Linear::new(&locks()).check(history).violations;
     println!("{violations:?}");
@@ -34,14 +34,14 @@ fn right(history: &History) {
     assert_eq!(second(history), Vec::<String>::new());
 }
 
-/// By both.
+/// Expects both judges to reject the history.
 #[track_caller]
 fn wrong(history: &History, what: &str) {
     first_alone(history, what);
     assert_eq!(second(history).len(), 1);
 }
 
-/// By the first, since the second cannot know.
+/// Expects the first judge to reject the history, since the second cannot know.
 #[track_caller]
 fn first_alone(history: &History, what: &str) {
     let violations = judge(history).violations;
@@ -83,7 +83,7 @@ const A: fn() -> HoldId = || hold(0, 1);
 const B: fn() -> HoldId = || hold(1, 1);
 
 #[test]
-fn two_holders() {
+fn two_holders_are_a_violation() {
     for path in [MUTEX, EPHEMERAL] {
         let both = || history_of([granted(A(), path, 1, 10), granted(B(), path, 2, 50)]);
         wrong(&both(), "overlap");
@@ -97,7 +97,7 @@ fn two_holders() {
 }
 
 #[test]
-fn a_loss_after_the_next_grant() {
+fn loss_after_the_next_grant_is_a_violation() {
     let mut history = history_of([granted(A(), MUTEX, 1, 10), granted(B(), MUTEX, 2, 50)]);
     lose(&mut history, A(), 51);
     wrong(&history, "overlap");
@@ -106,21 +106,21 @@ fn a_loss_after_the_next_grant() {
 }
 
 #[test]
-fn a_holder_whose_client_died_is_in_nobodys_way() {
+fn dead_clients_hold_blocks_nobody() {
     let mut history = history_of([granted(A(), MUTEX, 1, 10), granted(B(), MUTEX, 2, 50)]);
     history.died(A().by.incarnation(), 50);
     right(&history);
 }
 
 #[test]
-fn holders_that_could_not_know_are_expected_to_overlap_and_others_are_not() {
+fn only_uninformed_holders_may_overlap() {
     let both = || history_of([granted(A(), MUTEX, 1, 10), granted(B(), MUTEX, 2, 50)]);
     let doubt = |process| Doubt { process, path: Some(MUTEX), begun: 40, over: 45 };
     let mut history = both();
     history.doubts.push(doubt(0));
     right(&history);
     assert_eq!(judge(&history).sum(|tally| tally.overlaps_expected), 1);
-    // Its unlock cannot know, either. A guarded write is another matter: the servers look.
+    // Its unlock cannot know either. A guarded write is different: the servers look.
     release(&mut history, A(), 60);
     right(&history);
     commit(&mut history, A(), (55, 58), Answer::Done);
@@ -135,8 +135,8 @@ fn holders_that_could_not_know_are_expected_to_overlap_and_others_are_not() {
 }
 
 #[test]
-fn a_hold_that_was_over_before_its_call_came_back_promises_nothing() {
-    // A's client stood still while its call returned, from 12 to 60.
+fn hold_that_ended_before_its_call_returned_promises_nothing() {
+    // A's client was stopped while its call returned, from 12 to 60.
     let mut late = granted(A(), MUTEX, 1, 60);
     (late.started, late.still_held) = (5, false);
     let mut history = history_of([granted(B(), MUTEX, 2, 50), late]);
@@ -150,13 +150,13 @@ fn a_hold_that_was_over_before_its_call_came_back_promises_nothing() {
 }
 
 #[test]
-fn a_token_that_does_not_rise() {
+fn token_that_does_not_rise_is_a_violation() {
     for token in [5, 4] {
         let mut history = history_of([granted(A(), MUTEX, 5, 10), granted(B(), MUTEX, token, 50)]);
         history.holds[1].grant.nodes = vec!["lock-0000000007".into()];
         release(&mut history, A(), 20);
         wrong(&history, "tokens went down");
-        // Threads of one client leave it to each other.
+        // Threads of one client hand the node on.
         history.holds[1].grant.hold.by.process = 0;
         match token {
             5 => right(&history),
@@ -166,7 +166,7 @@ fn a_token_that_does_not_rise() {
 }
 
 #[test]
-fn a_token_that_does_not_rise_from_one_history_to_the_next() {
+fn token_that_does_not_rise_across_histories_is_a_violation() {
     let mut judge = Linear::new(&locks());
     for (token, violations) in [(5, 0), (6, 0), (3, 1)] {
         let mut history = history_of([granted(A(), MUTEX, token, 10)]);
@@ -176,8 +176,8 @@ fn a_token_that_does_not_rise_from_one_history_to_the_next() {
 }
 
 #[test]
-fn a_release_by_one_who_does_not_hold_it() {
-    // B's unlock says that all is well though its lock was lost, and A's in the meantime.
+fn release_by_a_stranger_is_a_violation() {
+    // B's unlock reports success though its lock was lost, and A's was meanwhile.
     let mut history = history_of([granted(B(), MUTEX, 1, 10), granted(A(), MUTEX, 2, 50)]);
     lose(&mut history, B(), 30);
     release(&mut history, B(), 60);
@@ -187,7 +187,7 @@ fn a_release_by_one_who_does_not_hold_it() {
 }
 
 #[test]
-fn a_guarded_write_behind_the_next_grant() {
+fn guarded_write_after_the_next_grant_is_a_violation() {
     let both = || {
         let mut history = history_of([granted(A(), MUTEX, 1, 10), granted(B(), MUTEX, 2, 50)]);
         lose(&mut history, A(), 30);
@@ -196,7 +196,7 @@ fn a_guarded_write_behind_the_next_grant() {
     let mut history = both();
     commit(&mut history, A(), (60, 70), Answer::Done);
     second_alone(&history);
-    // It was carried out before the grant, or not at all.
+    // It was applied before the grant, or not at all.
     for (times, answer) in
         [((60, 70), Answer::Unknown), ((60, 70), Answer::Refused), ((45, 70), Answer::Done)]
     {
@@ -207,7 +207,7 @@ fn a_guarded_write_behind_the_next_grant() {
 }
 
 #[test]
-fn a_late_write_that_the_register_takes() {
+fn late_write_accepted_by_the_register_is_a_violation() {
     let mut history = history_of([granted(A(), MUTEX, 1, 10), granted(B(), MUTEX, 2, 50)]);
     lose(&mut history, A(), 30);
     let write = |hold, token, at, accepted| Write { at, path: MUTEX, token, hold, accepted };
@@ -222,7 +222,7 @@ fn a_late_write_that_the_register_takes() {
 }
 
 #[test]
-fn a_writer_beside_a_reader() {
+fn writer_beside_a_reader_is_a_violation() {
     let mut history = history_of([read(A(), 1, 10), granted(B(), RW, 2, 50)]);
     wrong(&history, "overlap");
     release(&mut history, A(), 40);
@@ -235,7 +235,7 @@ fn a_writer_beside_a_reader() {
 }
 
 #[test]
-fn a_writer_who_goes_on_as_a_reader_keeps_writers_out_and_lets_readers_in() {
+fn downgraded_writer_excludes_writers_and_admits_readers() {
     let (write, kept, other) = (hold(0, 1), hold(0, 2), hold(1, 1));
     let under = || Grant { under: Some(write), ..read(kept, 1, 20) };
     let mut history = history_of([granted(write, RW, 1, 10), under(), read(other, 2, 50)]);
@@ -244,14 +244,14 @@ fn a_writer_who_goes_on_as_a_reader_keeps_writers_out_and_lets_readers_in() {
     right(&history);
     history.holds[2].grant.mode = Mode::Exclusive;
     wrong(&history, "overlap");
-    // Somebody else's write is no reason to be let in.
+    // Another holder's write is no reason for a grant.
     history.holds[2].grant.mode = Mode::Shared;
     history.holds[1].grant.under = Some(other);
     wrong(&history, "overlap");
 }
 
 #[test]
-fn a_reader_with_a_lower_token_than_the_writer_before() {
+fn reader_with_a_lower_token_than_the_writer_is_a_violation() {
     let mut history = history_of([granted(A(), RW, 5, 10), read(B(), 4, 50)]);
     history.holds[1].grant.nodes = vec!["read-0000000007".into()];
     release(&mut history, A(), 30);
@@ -262,7 +262,7 @@ fn a_reader_with_a_lower_token_than_the_writer_before() {
 }
 
 #[test]
-fn more_permits_than_there_are() {
+fn permits_over_the_limit_are_a_violation() {
     let all = || history_of([permits(A(), 2, 10), permits(B(), 2, 50)]);
     wrong(&all(), "overlap");
     let mut history = all();
@@ -274,7 +274,7 @@ fn more_permits_than_there_are() {
 }
 
 #[test]
-fn one_who_passes_another_in_the_queue() {
+fn overtaking_in_the_queue_is_a_violation() {
     let mut history = history_of([granted(A(), MUTEX, 5, 10), granted(B(), MUTEX, 9, 50)]);
     history.holds[1].grant.nodes = vec!["lock-0000000003".into()];
     release(&mut history, A(), 20);
@@ -289,7 +289,7 @@ fn one_who_passes_another_in_the_queue() {
 }
 
 #[test]
-fn a_loss_that_nothing_excuses_or_that_is_kept_quiet() {
+fn unexcused_or_unreported_loss_is_a_violation() {
     let mut history = history_of([granted(A(), MUTEX, 1, 10)]);
     lose(&mut history, A(), 20);
     right(&history);
@@ -301,7 +301,7 @@ fn a_loss_that_nothing_excuses_or_that_is_kept_quiet() {
 }
 
 #[test]
-fn a_call_that_comes_back_late_or_never() {
+fn late_or_missing_return_is_a_violation() {
     let call = |ended| Call {
         op: "try_lock_for".into(),
         path: MUTEX,
@@ -327,7 +327,7 @@ fn a_call_that_comes_back_late_or_never() {
 }
 
 #[test]
-fn a_waiter_that_nobody_lets_in() {
+fn starved_waiter_is_a_violation() {
     let waits = |history: &mut History, thread: HoldId, path, mode| {
         let op = "lock".into();
         let call = OpenCall { op, path, mode: Some(mode), started: 20, deadline: None };
@@ -339,7 +339,7 @@ fn a_waiter_that_nobody_lets_in() {
     right(&history);
     release(&mut history, A(), 50);
     first_alone(&history, "not let in");
-    // A reader behind a writer that waits is well.
+    // A reader behind a waiting writer is correct.
     let mut history = history_of([read(A(), 1, 10)]);
     history.over = Some(100);
     waits(&mut history, B(), RW, Mode::Shared);
@@ -349,14 +349,14 @@ fn a_waiter_that_nobody_lets_in() {
 }
 
 #[test]
-fn operations_whose_outcome_is_unknown_are_right_whatever_came_of_them() {
-    // A's first call was given up without an answer. It may have had the lock at any time.
+fn operations_with_an_unknown_outcome_pass_either_way() {
+    // A's first call was abandoned without an answer. It may have had the lock at any time.
     let mut history = History::new(0);
     let missed = Some(Missed { mode: Mode::Exclusive, certain: false });
     let (op, path, started, ended) = ("try_lock".into(), MUTEX, 1, 8);
     history.called(A().by, Call { op, path, started, deadline: None, ended, missed });
     history.granted(granted(B(), MUTEX, 2, 50));
-    // B's guard was dropped, and C's write had no answer, nor its unlock.
+    // B's guard was dropped, and neither C's write nor its unlock had an answer.
     history.left(B(), 60);
     history.unlocked(B(), None, Unlocked::Silent);
     let c = hold(2, 1);
@@ -366,7 +366,7 @@ fn operations_whose_outcome_is_unknown_are_right_whatever_came_of_them() {
     history.died(c.by.incarnation(), 95);
     history.granted(granted(hold(3, 1), MUTEX, 4, 92));
     right(&history);
-    // But nobody gets in before anything of that has begun.
+    // But nobody enters before any of that has begun.
     history.holds[2].grant.at = 89;
     wrong(&history, "overlap");
 }

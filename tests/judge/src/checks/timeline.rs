@@ -1,4 +1,4 @@
-//! The holds at one lock in the order of their grants, and which went on beside each.
+//! The holds at one lock in order of their grants, and the simultaneous holds of each.
 
 use super::Case;
 use crate::event::HoldId;
@@ -14,22 +14,21 @@ pub(super) struct Timeline<'e> {
 
 pub(super) struct Entry<'e> {
     pub(super) record: &'e Record,
-    /// How much of the capacity it takes.
+    /// The units that it takes.
     pub(super) units: u32,
     pub(super) end: Nanos,
-    /// Since when its client could not know whether it still had it.
+    /// The time from which its client could not know whether it still had the lock.
     pub(super) doubted: Option<Nanos>,
-    /// Those granted before that had not ended, by index. A write under which this is a read does
-    /// not count.
+    /// Earlier grants that had not ended, by index. The write of a downgraded read does not count.
     pub(super) beside: Vec<usize>,
-    /// How much of the capacity they and this one take together.
+    /// The units that they and this one take together.
     pub(super) load: u32,
-    /// How many permits, or else holds, that is.
+    /// The number of their permits, or else holds.
     pub(super) at_once: u32,
 }
 
 impl<'e> Timeline<'e> {
-    /// Returns none if nobody asked for the lock.
+    /// Returns `None` if nobody asked for the lock.
     pub(super) fn new(case: Case<'e>, path: LockIndex) -> Option<Timeline<'e>> {
         let Case { history, .. } = case;
         let lock = &case.locks[path];
@@ -55,7 +54,7 @@ impl<'e> Timeline<'e> {
             let load = of_beside(|entry| entry.units) + units;
             let at_once = of_beside(|entry| count(entry.record)) + count(record);
             let doubted = history.doubted(record);
-            // A hold that was over before the call came back promises nothing.
+            // A hold that ended before its call returned promises nothing.
             if end > at {
                 open.push(entries.len());
             }
@@ -65,7 +64,7 @@ impl<'e> Timeline<'e> {
         Some(Timeline { path, lock, entries })
     }
 
-    /// Returns whether a grant fits in beside those holds whose clients could know about them.
+    /// Returns whether a grant fits beside those holds whose clients could know about them.
     pub(super) fn fits_with_doubts(&self, entry: &Entry<'_>) -> bool {
         let at = entry.record.grant.at;
         let known = |entry: &Entry<'_>| entry.doubted.is_none_or(|since| since > at);

@@ -1,8 +1,8 @@
-//! Do fencing tokens rise?
+//! Whether fencing tokens rise.
 //!
-//! Each hold that excludes the one before has a higher token. Only a thread that leaves its node to
-//! another one of its client leaves the token, too. A reader may have a lower token than another
-//! reader, but not than a writer before it.
+//! A hold that excludes the previous one has a higher token. Only a thread that hands its node to another one
+//! of its client keeps the token. A reader may have a lower token than another reader, but not than an
+//! earlier writer.
 
 use super::timeline::Timeline;
 use super::{Case, Findings};
@@ -18,7 +18,7 @@ pub(super) fn check(found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_
             Mode::Shared => writer,
             Mode::Permits(_) => continue,
         };
-        // A hold that was over when the call came back may have been followed before that.
+        // Others may have followed a hold that had ended when its call returned.
         let Some(token) = grant.token.filter(|_| grant.still_held) else {
             continue;
         };

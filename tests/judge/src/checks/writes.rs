@@ -1,9 +1,9 @@
-//! Did the register accept a write that came too late, or refuse one in time?
+//! Whether the register accepted a late write, or refused one in time.
 
 use super::{Case, Findings};
 use crate::event::{HoldId, Write};
 
-/// The highest that was written at each lock.
+/// The highest written token at each lock.
 #[derive(Debug)]
 pub(super) struct Tokens(Vec<Option<(u64, HoldId)>>);
 
@@ -12,7 +12,7 @@ impl Tokens {
         Tokens(vec![None; locks])
     }
 
-    /// By the order of the writes alone: the register itself may be wrong.
+    /// Uses the order of the writes alone: the register itself may be wrong.
     pub(super) fn check(&mut self, found: &mut Findings, case: Case<'_>) {
         for write in &case.history.writes {
             let Some(record) = case.history.hold(write.hold) else {

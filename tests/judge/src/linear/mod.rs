@@ -1,25 +1,24 @@
-//! The second judge: the operations of each lock go through the `LinearizabilityTester` of stateright,
-//! which knows nothing of locks, with the [sequential objects](objects) that locks have to look like.
+//! The second judge. The `LinearizabilityTester` of stateright, which knows nothing of locks, checks the
+//! operations of each lock against [sequential objects](objects).
 //!
-//! The tester tries the orders in which the operations may have taken effect, copies all that is left at
-//! each step, and remembers no state that it has seen. So it gets pieces of some ten operations, with the
-//! state of the lock before them. There are two kinds of cuts:
+//! The tester tries the orders in which the operations may have taken effect, copies the rest at each step,
+//! and remembers no state. So it gets pieces of some ten operations, each with the state of the lock before
+//! it. There are two kinds of cuts:
 //!
-//! - where no operation is going on whose answer is known: everything before has taken effect;
-//! - where there are too many operations without such a point. Then a grant takes effect behind the cut
-//!   that its call was open at, a release or a write before it.
+//! - where no operation with a known answer is under way: everything before has taken effect;
+//! - where too many operations have no such point. Then a grant takes effect after the cut during which its
+//!   call was open, and a release or a write before it.
 //!
-//! The second kind accepts and rejects the same histories as no cut at all. Let a history have a right
-//! order. Move each acquire behind all that comes before its return, and each release and write before
-//! all that comes after its invocation. Less is held at each time than before, so whatever was right
-//! stays right. What would be in the way is an acquire that must come before another one because its token
-//! is lower; then that hold was over before the other one began, and so before its own call came back,
-//! which makes it an acquire that stays open (see [`operations`]), without a token.
+//! Cuts of the second kind accept and reject the same histories as no cuts. Take a correct order of a
+//! history. Move each acquire after everything that precedes its return, and each release and write before
+//! everything that follows its invocation. Less is held at each time than before, so the order stays correct.
+//! The only obstacle would be an acquire that must precede another one because its token is lower. Then that
+//! hold ended before the other one began, and so before its own call returned, which makes it an open acquire
+//! (see [`operations`]) without a token.
 //!
-//! Operations that stay open are in the piece that they begin in. Behind that, an acquire whose answer was
-//! lost can be left out, since it stands in everybody's way and nobody needs it; and a hold that may have
-//! ended has ended, unless a release or a write needs it later. A test compares all of this with histories
-//! that are not cut.
+//! Open operations belong to the piece in which they begin. After it, an acquire with a lost answer can be
+//! left out, since it only blocks others, and a hold that may have ended has ended, unless a later release or
+//! write needs it. A test compares all of this with uncut histories.
 
 mod objects;
 mod piece;
@@ -36,23 +35,23 @@ use crate::operations::{self, Op, Operation};
 use objects::{FencedMutex, FencedRwLock, Semaphore};
 use piece::Pieces;
 
-/// What the tester gets at once: pieces end at the first quiet point behind the first number of
-/// operations, and wherever they are behind the second.
+/// The sizes of pieces. A piece ends at the first quiet point after the first number of operations, and
+/// anywhere after the second.
 #[derive(Debug, Clone, Copy)]
 struct Sizes {
     quiet: usize,
     most: usize,
-    /// So many operations may stay open in a piece: any of them may have any place.
+    /// The number of operations that may stay open in a piece, since each may have any position.
     open: usize,
-    /// After so many steps a piece is divided.
+    /// The number of steps after which a piece is divided.
     steps: u32,
 }
 
-/// Larger ones take ten times as long, since the tester copies what is left at each step.
+/// Larger pieces take ten times as long, since the tester copies the rest at each step.
 const SIZES: Sizes = Sizes { quiet: 6, most: 12, open: 3, steps: 300 };
 
-/// The second judge of histories. It keeps the fencing tokens of those before; all holds of those are
-/// over.
+/// The second judge of histories. It remembers the fencing tokens of earlier ones, whose holds have all
+/// ended.
 #[derive(Debug)]
 pub struct Linear {
     locks: Vec<(Lock, Object)>,
@@ -66,27 +65,27 @@ enum Object {
     Semaphore(Semaphore),
 }
 
-/// What the second judge found.
+/// The findings of the second judge.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Linearized {
-    /// How many operations there were.
+    /// The number of operations.
     pub operations: usize,
-    /// Those of them that stay open.
+    /// Operations that stay open.
     pub open: usize,
-    /// How many pieces went through the tester.
+    /// The number of pieces checked.
     pub pieces: usize,
-    /// Those that end where no operation was going on.
+    /// Pieces that end without an operation under way.
     pub quiet: usize,
-    /// Those that took the tester too many steps, and were divided.
+    /// Pieces that took too many steps and were divided.
     pub divided: usize,
-    /// Those that are not decided: they took too many steps, and are one instant.
+    /// Undecided pieces, which took too many steps and are one instant.
     pub undecided: usize,
-    /// What is not linearizable, a line each.
+    /// Contradictions to linearizability, a line each.
     pub violations: Vec<String>,
 }
 
 impl Linear {
-    /// Makes a judge of histories about these locks.
+    /// Creates a judge of histories about these locks.
     pub fn new(locks: &[Lock]) -> Linear {
         Linear::with(locks, SIZES)
     }
@@ -123,7 +122,7 @@ impl Linear {
 }
 
 impl Linearized {
-    /// Adds what was found in another history.
+    /// Adds the findings in another history.
     pub fn add(&mut self, other: Linearized) {
         self.operations += other.operations;
         self.open += other.open;
@@ -135,11 +134,11 @@ impl Linearized {
     }
 }
 
-/// An operation for which there is no place.
+/// An operation without a possible position.
 #[derive(Debug)]
 struct Wrong {
     operation: Operation,
-    /// Who held the lock then.
+    /// The holders of the lock at that time.
     holders: Vec<operations::HoldIndex>,
 }
 

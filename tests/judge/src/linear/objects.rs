@@ -1,5 +1,4 @@
-//! What locks are, one operation after the other: the sequential specifications that histories are
-//! compared with.
+//! Locks as sequential specifications, with which histories are compared.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -12,19 +11,19 @@ use crate::operations::{Acquire, HoldIndex, Op};
 
 /// The state of a lock.
 pub(super) trait Object: Clone {
-    /// Returns whether a grant is right in this state.
+    /// Returns whether a grant is correct in this state.
     fn admits(&self, acquire: &Acquire) -> bool;
     fn put(&mut self, acquire: &Acquire);
-    /// It was there, and is gone again.
+    /// The hold existed, and has ended.
     fn remember(&mut self, acquire: &Acquire);
-    /// Returns whether it was held by that.
+    /// Returns whether that hold had it.
     fn take(&mut self, hold: HoldIndex) -> bool;
     fn has(&self, hold: HoldIndex) -> bool;
     fn holders(&self) -> Vec<HoldIndex>;
 }
 
-/// The highest fencing token that was given, and to whom. A thread that leaves its node to another one
-/// of its client leaves the token, too.
+/// The highest fencing token, and its owner. A thread that hands its node to another one of its client keeps
+/// the token.
 #[derive(Debug, Clone, Copy, Default)]
 struct Fence(Option<(u64, Incarnation)>);
 
@@ -43,7 +42,7 @@ impl Fence {
     }
 }
 
-/// One holder at a time, and each has a higher token than all before.
+/// One holder at a time, each with a higher token than all before.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FencedMutex {
     holder: Option<HoldIndex>,
@@ -77,8 +76,8 @@ impl Object for FencedMutex {
     }
 }
 
-/// Any number of readers, or one writer, who may take a read as well and keep that. A writer's token is
-/// higher than all before, a reader's is higher than those of all writers before.
+/// Any number of readers, or one writer, who may also take a read and keep it. A writer's token is higher
+/// than all before, and a reader's is higher than those of all earlier writers.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FencedRwLock {
     writer: Option<HoldIndex>,
@@ -128,7 +127,7 @@ impl Object for FencedRwLock {
     }
 }
 
-/// So many permits, of which an acquire takes some.
+/// A number of permits, of which an acquire takes some.
 #[derive(Debug, Clone)]
 pub(super) struct Semaphore {
     left: u32,
@@ -148,7 +147,7 @@ impl Object for Semaphore {
 
     fn put(&mut self, acquire: &Acquire) {
         let count = permits(acquire);
-        // Behind a violation there may be too many.
+        // After a violation there may be too many.
         let taken = count.min(self.left);
         self.left -= taken;
         self.taken.push((acquire.hold, taken));
@@ -180,7 +179,7 @@ fn permits(acquire: &Acquire) -> u32 {
     }
 }
 
-/// What an operation answers.
+/// The answer of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answered {
     Done,
@@ -188,8 +187,8 @@ pub(super) enum Answered {
     Nothing,
 }
 
-/// An object for the tester, which may take so many steps. The tester would try all orders of
-/// operations otherwise, and there may be very many.
+/// An object for the tester with a limit of steps. Without the limit the tester would try all orders, of
+/// which there may be very many.
 #[derive(Debug, Clone)]
 pub(super) struct Limited<O> {
     object: O,
@@ -212,7 +211,7 @@ impl<O: Object> SequentialSpec for Limited<O> {
     type Op = Op;
     type Ret = Answered;
 
-    /// Only operations that stay open come here.
+    /// Only open operations come here.
     fn invoke(&mut self, op: &Op) -> Answered {
         match self.is_valid_step(op, &Answered::Done) {
             true => Answered::Done,
@@ -220,7 +219,7 @@ impl<O: Object> SequentialSpec for Limited<O> {
         }
     }
 
-    /// All that have returned are known to be done.
+    /// All finished operations are known to be done.
     fn is_valid_step(&mut self, op: &Op, _: &Answered) -> bool {
         self.has_steps()
             && match op {

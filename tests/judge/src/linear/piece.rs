@@ -1,4 +1,4 @@
-//! Cuts the operations of a lock into pieces, and has the tester look at each.
+//! Splits the operations of a lock into pieces, and checks each with the tester.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -12,14 +12,14 @@ use super::{Linearized, Sizes, Wrong};
 use crate::operations::{HoldIndex, Op, Operation};
 use crate::time::Nanos;
 
-/// The threads of operations that stay open, behind all others: the tester tries them last.
+/// The threads of open operations come after all others: the tester tries them last.
 const FIRST_OPEN: usize = usize::MAX / 2;
 
-/// An operation begins or returns.
+/// The begin or the return of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Step {
     at: Nanos,
-    /// Whatever happens at the same instant may have overlapped.
+    /// Events at the same instant may have overlapped.
     returns: bool,
     operation: u32,
 }
@@ -29,19 +29,19 @@ pub(super) struct Pieces<'o, O> {
     operations: &'o [Operation],
     sizes: Sizes,
     steps: Vec<Step>,
-    /// Where each operation returns, among the steps.
+    /// The step at which each operation returns.
     returns: Vec<usize>,
     /// The last step that needs a hold that may have ended.
     needed: HashMap<HoldIndex, usize>,
-    /// How many operations have begun before the next cut and not returned.
+    /// The number of unfinished operations before the next cut.
     going_on: usize,
     /// Acquires among those of the last cut.
     waiting: Vec<u32>,
-    /// Ends that were, of holds that are needed later.
+    /// Past ends of holds that are needed later.
     ending: Vec<u32>,
 }
 
-/// What the tester says of a piece.
+/// The tester's verdict on a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Right,
@@ -51,7 +51,7 @@ enum Verdict {
 }
 
 impl<'o, O: Object> Pieces<'o, O> {
-    /// Leaves the object as it is behind all of them, free. What has no place is returned.
+    /// Leaves the object free, in its state after all pieces. Returns an operation without a position.
     pub(super) fn check(
         object: &'o mut O,
         operations: &'o [Operation],
@@ -104,7 +104,7 @@ impl<'o, O: Object> Pieces<'o, O> {
         Pieces { object, operations, sizes, steps, returns, needed, going_on, waiting, ending }
     }
 
-    /// Returns where the piece ends that begins here, and whether nothing is going on there.
+    /// Returns the end of the piece that begins here, and whether nothing is under way there.
     fn next_cut(&mut self, begin: usize) -> (usize, bool) {
         let (mut count, mut open) = (0, self.ending.len());
         for (index, step) in self.steps.iter().enumerate().skip(begin) {
@@ -117,7 +117,7 @@ impl<'o, O: Object> Pieces<'o, O> {
             } else {
                 self.going_on += 1;
             }
-            // Whatever happens at one instant may have happened in any order.
+            // Events at one instant may have happened in any order.
             if self.is_within_instant(index + 1) {
                 continue;
             }
@@ -134,7 +134,7 @@ impl<'o, O: Object> Pieces<'o, O> {
         self.steps.get(cut).is_some_and(|next| next.at == self.steps[cut - 1].at)
     }
 
-    /// Returns a place near the middle where a piece can be cut.
+    /// Returns a possible cut near the middle of the piece.
     fn middle(&self, piece: &Range<usize>) -> Option<usize> {
         let middle = piece.start + piece.len() / 2;
         let mut cuts = (middle..piece.end).chain((piece.start + 1..middle).rev());
@@ -162,7 +162,7 @@ impl<'o, O: Object> Pieces<'o, O> {
                 self.pass(piece);
                 None
             }
-            // The first part that is wrong has the operation.
+            // The first wrong part contains the operation.
             (Verdict::Wrong, Some(middle)) => {
                 self.judge_parts(piece, middle, found).or(Some(wrong))
             }
@@ -204,7 +204,7 @@ impl<'o, O: Object> Pieces<'o, O> {
                 _ if step.returns => tester.end(step.operation),
                 _ if returned.is_none() => tester.begin_open(op),
                 Op::Acquire(_) if !returns_here(&&step.operation) => {}
-                // A grant is likeliest at its return, and what is done by a holder when it begins.
+                // A grant most likely took effect at its return, and a holder's action at its begin.
                 Op::Acquire(_) => {
                     tester.begin(step.operation, self.returns[step.operation as usize], op)
                 }
@@ -219,7 +219,7 @@ impl<'o, O: Object> Pieces<'o, O> {
         }
     }
 
-    /// Brings the object into the state behind the piece.
+    /// Brings the object into the state after the piece.
     fn pass(&mut self, piece: Range<usize>) {
         let (mut came, mut gone) = (Vec::new(), Vec::new());
         for index in piece.clone() {
@@ -262,11 +262,11 @@ impl<'o, O: Object> Pieces<'o, O> {
     }
 }
 
-/// The tester. Each operation is a thread of its own, since it tries threads in their order, and copies
-/// everything for each that it tries: so the likeliest is the first.
+/// The tester. It tries threads in their order and copies everything for each try. So each operation gets its
+/// own thread, and the likeliest comes first.
 struct Tester<O: Object> {
     tester: LinearizabilityTester<usize, Limited<O>>,
-    /// The operations that are going on, and their threads.
+    /// The operations under way, and their threads.
     going_on: Vec<(u32, usize)>,
     open: usize,
 }
@@ -279,7 +279,7 @@ impl<O: Object> Tester<O> {
 
     fn begin(&mut self, operation: u32, thread: usize, op: Op) {
         self.going_on.push((operation, thread));
-        // It refuses a thread that is in an operation already, and there is none.
+        // It refuses a thread that is in an operation, and this one is in none.
         let _ = self.tester.on_invoke(thread, op);
     }
 
@@ -288,7 +288,7 @@ impl<O: Object> Tester<O> {
         self.open += 1;
     }
 
-    /// Nothing if it has begun before the piece, and has taken effect there.
+    /// Does nothing if the operation began and took effect before the piece.
     fn end(&mut self, operation: u32) {
         let position = self.going_on.iter().position(|&(going_on, _)| going_on == operation);
         if let Some(position) = position {

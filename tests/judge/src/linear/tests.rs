@@ -1,4 +1,4 @@
-//! Histories that are made up: right ones, wrong ones, and random ones with and without cuts.
+//! Artificial histories: correct, wrong, and random ones with and without cuts.
 
 use fastrand::Rng;
 
@@ -22,7 +22,7 @@ fn check(what: Use, sizes: Sizes, history: &History) -> Vec<String> {
 }
 
 #[test]
-fn right_histories_are_accepted_however_they_are_cut() {
+fn correct_histories_pass_with_any_cuts() {
     let mut rng = Rng::with_seed(1);
     for what in USES {
         for threads in [2, 6, 15] {
@@ -35,7 +35,7 @@ fn right_histories_are_accepted_however_they_are_cut() {
     }
 }
 
-/// Changes the times, tokens or ends of some holds; what comes of it may be right or wrong.
+/// Changes the times, tokens or ends of some holds. The result may be correct or wrong.
 fn spoil(history: &mut History, rng: &mut Rng) {
     for _ in 0..rng.u8(1..=2) {
         let index = rng.usize(0..history.holds.len());
@@ -82,7 +82,7 @@ fn cuts_change_no_verdict() {
 }
 
 #[test]
-fn a_hold_that_does_not_end_is_found_in_a_long_history() {
+fn endless_hold_is_found_in_a_long_history() {
     let mut rng = Rng::with_seed(3);
     for what in [Use::Exclusive, Use::ReadWrite, Use::Ephemeral] {
         for threads in [4, 15] {

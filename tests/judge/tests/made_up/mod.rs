@@ -1,5 +1,5 @@
-//! Histories of a lock that is right: threads queue for it, are let in one after the other, and now and then
-//! give up, lose it, lose an answer, or die.
+//! Histories of a correct lock. Threads queue and are granted one after another; sometimes they give up, lose
+//! the lock, lose an answer, or die.
 
 #![allow(unreachable_pub)]
 
@@ -25,7 +25,7 @@ enum Thread {
         mode: Mode,
         ticket: u64,
     },
-    /// The servers have let it in, and it does not know.
+    /// The servers have granted it, and it does not know.
     LetIn {
         started: Nanos,
         mode: Mode,
@@ -51,15 +51,15 @@ enum Thread {
     },
 }
 
-/// The truth, and the threads.
+/// The true state, and the threads.
 pub struct Lock {
     path: LockIndex,
     what: Use,
     threads: Vec<(WorkerId, u32, Thread)>,
     queue: VecDeque<(u64, Mode)>,
-    /// Who is let in, with the units that it takes.
+    /// Holders, with the units that they take.
     inside: Vec<(u64, u32)>,
-    /// What the servers take away at some time: holds that are lost, and those of the dead.
+    /// Holds that the servers will take away: lost ones, and those of dead clients.
     given_up: Vec<u64>,
     tickets: u64,
     zxid: i64,
@@ -69,7 +69,7 @@ pub struct Lock {
 impl Lock {
     pub fn new(path: LockIndex, what: Use, threads: usize) -> Lock {
         let worker = |thread| WorkerId {
-            // Each lock has clients and a clock of its own.
+            // Each lock has its own clients and clock.
             process: path * threads + thread / THREADS_OF_A_CLIENT,
             incarnation: 0,
             thread: thread % THREADS_OF_A_CLIENT,
@@ -87,7 +87,7 @@ impl Lock {
         }
     }
 
-    /// Goes on until there are so many holds more, and everybody is out again.
+    /// Continues until there are this many more holds, and all have ended.
     pub fn run(&mut self, history: &mut History, rng: &mut Rng, holds: usize) {
         let enough = history.holds.len() + holds;
         while history.holds.len() < enough || !self.is_at_rest() {
@@ -188,7 +188,7 @@ impl Lock {
         }
     }
 
-    /// All threads of a client end, and the next ones take their places.
+    /// All threads of a client end, and the next ones replace them.
     fn kill(&mut self, history: &mut History, of: WorkerId) {
         self.now += 1;
         history.died(of.incarnation(), self.now);
@@ -219,12 +219,12 @@ impl Lock {
         }
     }
 
-    /// In the order of the queue.
+    /// In queue order.
     fn let_in(&mut self, ticket: u64) -> bool {
         let Some(&(first, mode)) = self.queue.front() else {
             return false;
         };
-        // One whose client has given up is let in as well: nobody has told the servers.
+        // A waiter of an abandoned client is granted as well, since nobody has told the servers.
         let mine = first == ticket || self.given_up.contains(&first);
         let units = self.what.units(mode);
         let taken: u32 = self.inside.iter().map(|&(_, units)| units).sum();

@@ -1,4 +1,4 @@
-//! Several servers that elect a leader among them, and the faults of such an ensemble.
+//! Several servers that elect a leader, and the faults of such an ensemble.
 
 mod builder;
 mod network;
@@ -14,20 +14,20 @@ pub use builder::EnsembleBuilder;
 use network::Network;
 use role::{Role, is_active, role, serves};
 
-/// How long an election may take; it has to wait for `syncLimit` when a leader goes silent.
+/// The limit of an election, which waits for `syncLimit` when a leader falls silent.
 const LEADER_WITHIN: Duration = Duration::from_secs(30);
-/// How long members may take to be in the quorum.
+/// The time in which members must join the quorum.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
-/// ZooKeeper servers of this process's own that replicate each other, on loopback ports.
+/// ZooKeeper servers of this process that replicate each other, on loopback ports.
 ///
-/// Members are told apart by their index, from 0; their ZooKeeper ids count from 1. Each is a
-/// [`Server`] that can be stopped, killed, paused and started again. The members reach each other
-/// only through proxies, so that one can be [cut off](Self::cut_off); clients reach each of them
-/// directly, or through a [`FaultProxy`](crate::FaultProxy) of the test.
+/// Members are identified by their index, from 0; their ZooKeeper ids count from 1. Each is a [`Server`] that
+/// can be stopped, killed, paused and started again. The members reach each other only through proxies, so
+/// that one can be [cut off](Self::cut_off). Clients reach each of them directly, or through a
+/// [`FaultProxy`](crate::FaultProxy) of the test.
 ///
-/// All members end, and their directories are removed, when the value is dropped or the process
-/// ends, as with a [`Server`].
+/// The drop of the value and the end of the process end all members and remove their directories, as with a
+/// [`Server`].
 #[derive(Debug)]
 pub struct Ensemble {
     // Dropped first, so that no member sees its links break.
@@ -50,14 +50,14 @@ impl Ensemble {
         EnsembleBuilder::new(size)
     }
 
-    /// How many members there are, running or not.
+    /// The number of members, running or not.
     #[must_use]
     #[allow(clippy::len_without_is_empty, reason = "it is never empty")]
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// One member; [`Server::start_again`] on it does not wait for the quorum.
+    /// One member. Its [`Server::start_again`] does not wait for the quorum.
     ///
     /// # Panics
     ///
@@ -73,22 +73,21 @@ impl Ensemble {
         self.members.iter().map(Server::address).collect()
     }
 
-    /// All addresses as ZooKeeper clients take them, `127.0.0.1:<port>,127.0.0.1:<port>,...`.
+    /// All addresses in the format of ZooKeeper clients, `127.0.0.1:<port>,127.0.0.1:<port>,...`.
     #[must_use]
     pub fn connect_string(&self) -> String {
         let each: Vec<_> = self.members.iter().map(Server::connect_string).collect();
         each.join(",")
     }
 
-    /// Waits until exactly one running member says that it leads and answers requests, also to
-    /// write; its index.
+    /// Waits until exactly one running member claims to lead and answers reads and writes. Returns its index.
     ///
-    /// A leader that is cut off says so until it notices, so this waits for that, too; one that
-    /// is paused says nothing.
+    /// A leader that is cut off makes that claim until it notices, so this waits for that too. A paused
+    /// leader claims nothing.
     ///
     /// # Errors
     ///
-    /// When there is no such leader within 30 s; the text has what the members say.
+    /// When there is no such leader within 30 s. The text has the claims of the members.
     pub fn leader(&self) -> io::Result<usize> {
         let leader = poll(LEADER_WITHIN, || self.working_leader());
         leader.ok_or_else(|| {
@@ -97,8 +96,8 @@ impl Ensemble {
         })
     }
 
-    /// Waits for the [`leader`](Self::leader); the indexes of the running members that say at
-    /// this moment that they follow. One that was cut off says so until it notices.
+    /// Waits for the [`leader`](Self::leader), and returns the indexes of the running members that claim to
+    /// follow at this moment. A member that was cut off makes that claim until it notices.
     ///
     /// # Errors
     ///
@@ -108,7 +107,7 @@ impl Ensemble {
         Ok(self.in_role(Role::Follower))
     }
 
-    /// Waits for the [`leader`](Self::leader) and kills it (SIGKILL); which one it was.
+    /// Waits for the [`leader`](Self::leader), kills it (SIGKILL), and returns its index.
     ///
     /// # Errors
     ///
@@ -119,12 +118,12 @@ impl Ensemble {
         Ok(leader)
     }
 
-    /// Waits until every member that runs, is not paused and not cut off answers a request to
-    /// read and one to write, so that it is in the quorum.
+    /// Waits until every member answers a read and a write, and so is in the quorum. Members that are
+    /// stopped, paused or cut off do not count.
     ///
     /// # Errors
     ///
-    /// When one does not within 60 s; the text has the end of its log.
+    /// When one does not within 60 s. The text has the end of its log.
     pub fn wait_ready(&self) -> io::Result<()> {
         let mut waiting: Vec<usize> = (0..self.len()).collect();
         let mut last_error = None;
@@ -145,9 +144,9 @@ impl Ensemble {
         }
     }
 
-    /// Stops the running members one after another, the followers first and the leader last, and
-    /// starts each again and waits until it is back in the quorum before the next. The leader is
-    /// not started before the others have another one, if they are enough to have one.
+    /// Restarts the running members one after another, the followers first and the leader last, and waits for
+    /// each to rejoin the quorum. Before the leader starts again, the others elect another one if they are
+    /// enough.
     ///
     /// # Errors
     ///
@@ -172,14 +171,14 @@ impl Ensemble {
         Ok(())
     }
 
-    /// Turns every link between a member and the others into a black hole, both ways: nothing
-    /// is refused or closed, existing connections stay open, new ones can be opened, and nothing
-    /// passes. Clients still reach the member.
+    /// Turns every link between a member and the others into a black hole in both directions: nothing is
+    /// refused or closed, existing connections stay open, new ones can be opened, and nothing passes. Clients
+    /// still reach the member.
     ///
-    /// A follower goes on answering reads, not writes, until it has not heard of its leader for
-    /// `syncLimit`; then it closes its clients' connections and looks for a leader in vain. The
-    /// others expire the sessions of its clients meanwhile, unless they are resumed elsewhere. A leader
-    /// steps down by the same limit, and the others elect another.
+    /// A follower keeps answering reads, but no writes, until it has not heard from its leader for
+    /// `syncLimit`. Then it closes its clients' connections and seeks a leader in vain. Meanwhile the others
+    /// expire the sessions of its clients, unless these are resumed elsewhere. A leader steps down after the
+    /// same limit, and the others elect another.
     ///
     /// # Panics
     ///
@@ -189,8 +188,8 @@ impl Ensemble {
         self.network.cut_off(index);
     }
 
-    /// Makes the links of all members that were cut off work again. Connections that were black
-    /// holes are closed, so the members connect anew; what was on its way is lost.
+    /// Repairs the links of all members that were cut off. Connections that were black holes are closed, so
+    /// the members connect again, and data on the way is lost.
     ///
     /// # Panics
     ///

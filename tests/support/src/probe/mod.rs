@@ -1,4 +1,4 @@
-//! A small blocking ZooKeeper client, independent of any other: what tests believe.
+//! A small blocking ZooKeeper client, independent of all others. Tests trust what it shows.
 
 mod error;
 mod session;
@@ -20,7 +20,7 @@ const ANY_VERSION: i32 = -1;
 const EPHEMERAL: i32 = 1;
 const SEQUENTIAL: i32 = 2;
 
-/// Everything to everybody: permissions, scheme, id.
+/// All permissions for everybody: permissions, scheme, id.
 pub const OPEN_ACL: &[(u32, &str, &str)] = &[(31, "world", "anyone")];
 
 /// What ZooKeeper keeps about a node.
@@ -71,14 +71,13 @@ impl Stat {
 
 /// A blocking client with one connection and one session.
 ///
-/// It asks for a session of 60 s and sends no pings: the session lives while the probe is
-/// used. A call whose answer does not come fails after
-/// 10 s. An answer from the server that is an error becomes an
-/// `io::Error` whose [`error_code`] is ZooKeeper's, and whose kind is `NotFound` for NoNode,
-/// `AlreadyExists` for NodeExists, `PermissionDenied` for NoAuth and `DirectoryNotEmpty` for
-/// NotEmpty. Other errors come from the connection, which is not made again.
+/// It asks for a session of 60 s and sends no pings: the session lives while the probe is used. A call
+/// without an answer fails after 10 s. A server's error becomes an `io::Error` with ZooKeeper's
+/// [`error_code`]. Its kind is `NotFound` for NoNode, `AlreadyExists` for NodeExists, `PermissionDenied` for
+/// NoAuth and `DirectoryNotEmpty` for NotEmpty. Other errors come from the connection, which is not opened
+/// again.
 ///
-/// Dropping the probe closes the session, as [`close`](Self::close) without its errors.
+/// The drop closes the session, like [`close`](Self::close) without its errors.
 pub struct Probe {
     session: Mutex<Session>,
 }
@@ -102,8 +101,7 @@ impl Probe {
         Self::connect_within(address, timeout, PATIENCE)
     }
 
-    /// [`connect_for`](Self::connect_for) that waits no longer than `patience` for each answer,
-    /// also to what is asked later.
+    /// [`connect_for`](Self::connect_for) with a limit for each answer, which later calls keep.
     pub(crate) fn connect_within(
         address: impl ToSocketAddrs,
         timeout: Duration,
@@ -125,8 +123,8 @@ impl Probe {
         self.session().timeout()
     }
 
-    /// How long a call waits for its answer, 10 s unless set. After a call that ran out of time
-    /// the probe can be used on; a late answer is skipped.
+    /// Sets the limit for each answer, 10 s by default. A probe stays usable after a timeout and skips the
+    /// late answer.
     ///
     /// # Errors
     ///
@@ -135,7 +133,7 @@ impl Probe {
         self.session().set_patience(patience)
     }
 
-    /// The names of the children, in no order; none when there is no such node.
+    /// The names of the children, unordered; empty when the node does not exist.
     ///
     /// # Errors
     ///
@@ -148,8 +146,8 @@ impl Probe {
         }
     }
 
-    /// Creates a node that is open to everybody and returns its path, which has a sequence
-    /// number at the end when `sequential`.
+    /// Creates a node that is open to everybody, and returns its path. A `sequential` node has a number at
+    /// the end.
     ///
     /// # Errors
     ///
@@ -181,7 +179,7 @@ impl Probe {
         self.create_node(path, data, acl, 0)
     }
 
-    /// Creates the node and all its parents, as far as they are missing.
+    /// Creates the node and all its missing parents.
     ///
     /// # Errors
     ///
@@ -207,7 +205,7 @@ impl Probe {
         self.call(op::DELETE, &body, "delete", path).map(drop)
     }
 
-    /// The data and the stat of a node, `None` when there is no such node.
+    /// The data and the stat of a node; `None` when it does not exist.
     ///
     /// # Errors
     ///
@@ -233,7 +231,7 @@ impl Probe {
         Stat::read(&mut Reader::new(&answer))
     }
 
-    /// The stat of a node, `None` when there is no such node.
+    /// The stat of a node; `None` when it does not exist.
     ///
     /// # Errors
     ///
@@ -246,7 +244,7 @@ impl Probe {
         }
     }
 
-    /// Whether there is such a node.
+    /// Whether the node exists.
     ///
     /// # Errors
     ///
@@ -265,7 +263,7 @@ impl Probe {
         self.call(op::AUTH, &body, "authenticate by", scheme).map(drop)
     }
 
-    /// Keeps the session alive without asking for anything.
+    /// Keeps the session alive without any other request.
     ///
     /// # Errors
     ///
@@ -274,7 +272,7 @@ impl Probe {
         self.call(op::PING, &Writer::default(), "ping", "the server").map(drop)
     }
 
-    /// Closes the session, which deletes its ephemeral nodes, and waits until that is done.
+    /// Closes the session, and waits until its ephemeral nodes are deleted.
     ///
     /// # Errors
     ///
@@ -283,8 +281,7 @@ impl Probe {
         self.session().close()
     }
 
-    /// Drops the connection but not the session: its ephemeral nodes stay until the server
-    /// expires it.
+    /// Drops the connection and keeps the session: its ephemeral nodes stay until the server expires it.
     pub fn abandon(self) {
         self.session().abandon();
     }
@@ -317,7 +314,7 @@ impl Probe {
 impl fmt::Debug for Probe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = f.debug_struct("Probe");
-        // Printing never waits for a call in progress.
+        // Printing never waits for a running call.
         if let Ok(session) = self.session.try_lock() {
             out.field("session_id", &format_args!("{:#x}", session.id()));
         }

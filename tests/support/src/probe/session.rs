@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::error::server_error;
 use super::wire::{Reader, Writer};
 
-/// How long an answer may take unless somebody says otherwise.
+/// The default limit for an answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 const RESUMED_WITHIN: Duration = Duration::from_secs(1);
 const PASSWORD: usize = 16;
@@ -28,7 +28,7 @@ pub(crate) mod op {
 const PING_ID: i32 = -2;
 const AUTH_ID: i32 = -4;
 
-/// What a server answers to a handshake.
+/// A server's answer to a handshake.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grant {
     pub(crate) id: i64,
@@ -37,7 +37,7 @@ pub(crate) struct Grant {
 }
 
 impl Grant {
-    /// Takes the answer apart; `None` when it grants no session, since it has expired.
+    /// Parses the answer; `None` when the session has expired.
     pub(crate) fn read(answer: &[u8]) -> io::Result<Option<Self>> {
         let mut answer = Reader::new(answer);
         let _protocol = answer.int()?;
@@ -61,7 +61,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Opens a session; no answer may take longer than `patience`.
+    /// Opens a session. Every answer has this limit.
     pub(crate) fn connect(
         address: impl ToSocketAddrs,
         timeout: Duration,
@@ -72,11 +72,11 @@ impl Session {
         session.ok_or_else(|| io::Error::other("the server grants no session"))
     }
 
-    /// Ends somebody's session; false when the server says that it has ended already.
+    /// Ends another client's session. Returns false when the server says that it has ended already.
     ///
-    /// The client may be resuming it just now. Whoever comes second is closed without a word on a
-    /// server of its own, and on a follower, which remembers one of those that resume a session while
-    /// it asks the leader, the first of two never has an answer. So this asks again.
+    /// The client may be resuming the session at this moment. A standalone server silently closes the second
+    /// of two connections. A follower remembers only one of them while it asks the leader, so the first never
+    /// gets an answer. Therefore this asks again.
     pub(crate) fn end(address: SocketAddr, grant: &Grant) -> io::Result<bool> {
         let give_up = Instant::now() + PATIENCE;
         let mut was_there = false;
@@ -95,7 +95,7 @@ impl Session {
         }
     }
 
-    /// Takes a session over; `None` when the server says that it has ended.
+    /// Takes over a session; `None` when the server says that it has ended.
     fn resume(address: SocketAddr, grant: &Grant, patience: Duration) -> io::Result<Option<Self>> {
         let stream = dial(address, patience)?;
         Self::shake_hands(stream, grant.id, grant.timeout, &grant.password)
@@ -137,14 +137,14 @@ impl Session {
         self.stream.set_read_timeout(Some(patience))
     }
 
-    /// Sends a request and returns the body of its answer; `what` is for the error text.
+    /// Sends a request, and returns the body of its answer. `what` appears in the error.
     pub(crate) fn call(&mut self, op: i32, body: &Writer, what: String) -> io::Result<Vec<u8>> {
         let id = self.send(op, body)?;
         loop {
             let frame = read_frame(&mut self.stream)?;
             let mut header = Reader::new(&frame);
             let (answered, _zxid, code) = (header.int()?, header.long()?, header.int()?);
-            // Others are watch events, or late answers to a call that ran into its timeout.
+            // Other frames are watch events, or late answers to a call that timed out.
             if answered != id {
                 continue;
             }
@@ -155,14 +155,14 @@ impl Session {
         }
     }
 
-    /// Closes the session and waits until its ephemeral nodes are gone.
+    /// Closes the session, and waits until its ephemeral nodes are deleted.
     pub(crate) fn close(&mut self) -> io::Result<()> {
         self.ended = true;
         self.call(op::CLOSE, &Writer::default(), "close the session".into())?;
         Ok(())
     }
 
-    /// Leaves the session to the server, which ends it when its timeout has passed.
+    /// Leaves the session to the server, which expires it after its timeout.
     pub(crate) fn abandon(&mut self) {
         self.ended = true;
     }
@@ -188,7 +188,7 @@ impl Drop for Session {
     }
 }
 
-/// The server took the request, and nothing more was heard.
+/// The server took the request and sent nothing more.
 fn is_left_without_answer(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
     matches!(error.kind(), BrokenPipe | ConnectionReset | TimedOut | UnexpectedEof | WouldBlock)

@@ -1,4 +1,4 @@
-//! What all connections of a proxy share: switches, rules, counters and the trace.
+//! State shared by all connections of a proxy: switches, rules, counters and the trace.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,10 +12,10 @@ use super::rule::{Action, Side, Then, Trigger};
 use crate::probe::Grant;
 
 const LOG_LINES: usize = 500;
-/// Stands for the id of the handshake, which has none. Clients count up from 1.
+/// Stands for the handshake, which has no id. Clients count up from 1.
 const HANDSHAKE_ID: i32 = i32::MIN;
 
-/// The switches of one way through the proxy.
+/// The switches of one direction through the proxy.
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
     black_hole: AtomicBool,
@@ -41,7 +41,7 @@ impl Lane {
     }
 }
 
-/// What is to become of a frame.
+/// The decision about a frame.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     Pass,
@@ -61,7 +61,7 @@ pub(crate) struct Control {
     books: Mutex<Books>,
 }
 
-/// A connection as long as it is there.
+/// An existing connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Known {
     link: Weak<Link>,
@@ -73,7 +73,7 @@ impl Known {
         self.link.upgrade()
     }
 
-    /// Its sockets are closed, and it does not count any more as one that is open.
+    /// Whether its sockets are closed and it no longer counts as open.
     pub(crate) fn is_gone(&self) -> bool {
         self.counted.strong_count() == 0
     }
@@ -109,7 +109,7 @@ impl Control {
         }
     }
 
-    /// `counted` is dropped when it is gone.
+    /// `counted` is dropped when the connection is gone.
     pub(crate) fn add_link(&self, link: &Arc<Link>, counted: &Arc<()>) {
         let mut books = self.books();
         books.links.retain(|known| !known.is_gone());
@@ -125,14 +125,14 @@ impl Control {
         self.books().triggers.push(trigger);
     }
 
-    /// Takes all rules away and releases what they hold; the caller wakes the links.
+    /// Removes all rules, and releases the frames that they hold. The caller wakes the links.
     pub(crate) fn disarm_all(&self) {
         for trigger in self.books().triggers.drain(..) {
             trigger.release();
         }
     }
 
-    /// Makes all writers look at the switches and holds again.
+    /// Makes all writers check the switches and holds again.
     pub(crate) fn wake_all(&self) {
         for link in self.links().iter().filter_map(Known::link) {
             link.wake();
@@ -151,7 +151,7 @@ impl Control {
         self.books().log.iter().cloned().collect()
     }
 
-    /// The sessions granted through this proxy that no client has closed through it.
+    /// The sessions granted through this proxy and not closed through it.
     pub(crate) fn sessions(&self) -> Vec<Grant> {
         self.books().sessions.values().copied().collect()
     }
@@ -176,12 +176,12 @@ impl Control {
         books.log.push_back(line);
     }
 
-    /// Decides on the first frame of a client.
+    /// Decides about the first frame of a client.
     pub(crate) fn judge_handshake(&self, link: &Link) -> Verdict {
         self.judge(link, Request { id: HANDSHAKE_ID, op: Op::Connect, path: String::new() })
     }
 
-    /// Decides on any other frame of a client.
+    /// Decides about any other frame of a client.
     pub(crate) fn judge_request(&self, link: &Link, frame: &[u8]) -> Verdict {
         match Request::parse(frame) {
             Some(request) => self.judge(link, request),
@@ -199,7 +199,7 @@ impl Control {
         verdict
     }
 
-    /// The verdict on a request, and the rule its answer is subject to.
+    /// The decision about a request, and the rule for its answer.
     fn match_request(&self, link: &Link, op: Op, path: &str) -> (Verdict, Option<Arc<Trigger>>) {
         let mut books = self.books();
         *books.requests.entry(op).or_default() += 1;
@@ -217,7 +217,7 @@ impl Control {
         (verdict, on_answer)
     }
 
-    /// Decides on a frame of a server; its first one answers the handshake.
+    /// Decides about a frame of a server, whose first one answers the handshake.
     pub(crate) fn judge_answer(&self, link: &Link, frame: &[u8], first: bool) -> Verdict {
         if first {
             self.learn_session(link, frame);

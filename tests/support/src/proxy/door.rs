@@ -12,7 +12,7 @@ use super::control::Control;
 use super::link::Link;
 use super::relay;
 
-/// A listening socket with the thread that accepts on it.
+/// A listening socket and its accepting thread.
 #[derive(Debug)]
 pub(crate) struct Door {
     listener: Arc<TcpListener>,
@@ -46,7 +46,7 @@ impl Door {
 impl Drop for Door {
     fn drop(&mut self) {
         self.closing.store(true, Ordering::SeqCst);
-        // Shutting a listening socket down wakes the thread that waits in `accept`.
+        // The shutdown of a listening socket wakes the thread in `accept`.
         let _ = SockRef::from(&*self.listener).shutdown(Shutdown::Both);
         if let Some(acceptor) = self.acceptor.take() {
             let _ = acceptor.join();

@@ -1,4 +1,4 @@
-//! Cuts a TCP stream into ZooKeeper frames and reads the little that the proxy needs of them.
+//! Splits a TCP stream into ZooKeeper frames, and reads the few fields that the proxy needs.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -7,24 +7,24 @@ use super::op::Op;
 use crate::probe::Grant;
 
 const PREFIX: usize = 4;
-/// Far above what ZooKeeper accepts, far below what four letters read as a length.
+/// Far above ZooKeeper's limit, and far below a four-letter word read as a length.
 const LONGEST: i32 = 64 << 20;
 const EVENT_ID: i32 = -1;
-/// Far above the few addresses a member of an ensemble has.
+/// Far above the few addresses of a member.
 const LONGEST_INTRODUCTION: i32 = 1 << 16;
 
-/// What is spoken on the connections of a proxy.
+/// The protocol on the connections of a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     /// Clients and servers: frames, or four-letter words.
     Client,
-    /// Followers and their leader: just bytes here.
+    /// Followers and their leader: plain bytes for the proxy.
     Quorum,
-    /// Members of an ensemble that vote: an introduction by the one who connects, then bytes.
+    /// Voting members of an ensemble: an introduction by the connecting member, then bytes.
     Election,
 }
 
-/// What comes out of a [`Source`].
+/// The output of a [`Source`].
 #[derive(Debug)]
 pub(crate) enum Piece {
     /// A frame with its length in front.
@@ -33,14 +33,14 @@ pub(crate) enum Piece {
     Raw(Vec<u8>),
 }
 
-/// Takes frames from one direction of a connection.
+/// Reads frames from one direction of a connection.
 #[derive(Debug)]
 pub(crate) struct Source<R> {
     stream: BufReader<R>,
     mode: Mode,
 }
 
-/// How to cut what comes next.
+/// The way to split the next bytes.
 #[derive(Debug, Clone, Copy)]
 enum Mode {
     Frame,
@@ -59,7 +59,7 @@ impl<R: Read> Source<R> {
         Self { stream, mode }
     }
 
-    /// The next piece; an error at the end of the stream, also in the middle of a frame.
+    /// The next piece. The end of the stream is an error, even in the middle of a frame.
     pub(crate) fn next(&mut self) -> io::Result<Piece> {
         match self.mode {
             Mode::Frame => self.next_frame(),
@@ -81,16 +81,16 @@ impl<R: Read> Source<R> {
         Ok(Piece::Frame(frame))
     }
 
-    /// The number of the member that connects, without the address it adds since 3.5. The other
-    /// member would connect back to that address, past all proxies; without it, it uses the one
-    /// in its configuration, as it did before 3.5.
+    /// The number of the connecting member, without the address that it has added since 3.5. The other member
+    /// would connect back to that address, past all proxies. Without it, it uses the configured address, as
+    /// before 3.5.
     fn introduction(&mut self) -> io::Result<Piece> {
         self.mode = Mode::Raw;
         let first = self.array()?;
         if i64::from_be_bytes(first) >= 0 {
             return Ok(Piece::Raw(first.to_vec()));
         }
-        // That was the version, which is negative so that it is told from a member's number.
+        // That was the version, which is negative so that it differs from a member's number.
         let member: [u8; 8] = self.array()?;
         let length = i32::from_be_bytes(self.array()?);
         if !(0..=LONGEST_INTRODUCTION).contains(&length) {
@@ -116,7 +116,7 @@ impl<R: Read> Source<R> {
     }
 }
 
-/// What a frame from a client asks for.
+/// The content of a frame from a client.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) id: i32,
@@ -133,7 +133,7 @@ impl Request {
     }
 }
 
-/// What a frame from a server is about.
+/// The content of a frame from a server.
 #[derive(Debug)]
 pub(crate) enum Answer {
     To { id: i32, error: i32 },

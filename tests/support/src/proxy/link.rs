@@ -1,4 +1,4 @@
-//! One proxied connection: two sockets, and a queue of what is on its way in each direction.
+//! One proxied connection: two sockets, and a queue for each direction.
 
 use std::collections::VecDeque;
 use std::net::{Shutdown, TcpStream};
@@ -13,14 +13,14 @@ use super::op::Op;
 use super::rule::Trigger;
 use crate::probe::Grant;
 
-/// One of the two ways through the proxy.
+/// One of the two directions through the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     ToServer,
     ToClient,
 }
 
-/// What a queue holds.
+/// An item of a queue.
 #[derive(Debug)]
 pub(crate) enum Item {
     Bytes(Vec<u8>),
@@ -37,7 +37,7 @@ pub(crate) struct Parcel {
     pub(crate) hold: Option<Arc<Trigger>>,
 }
 
-/// What is on its way in one direction, in order.
+/// The queue of one direction, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Pipe {
     state: Mutex<PipeState>,
@@ -52,7 +52,7 @@ struct PipeState {
 }
 
 impl PipeState {
-    /// How long the first parcel has to wait by the clock; `None` when no clock can tell.
+    /// The time that the first parcel still has to wait; `None` when it waits for an event.
     fn wait_for(&self, lane: &Lane) -> Option<Duration> {
         let first = self.queue.front()?;
         let held = first.hold.as_ref().is_some_and(|hold| !hold.is_released());
@@ -69,7 +69,7 @@ impl Pipe {
         self.changed.notify_all();
     }
 
-    /// Waits for the next thing that may pass; `None` once the connection is closed.
+    /// Waits for the next item that may pass; `None` once the connection is closed.
     pub(crate) fn next(&self, lane: &Lane) -> Option<Item> {
         let mut state = self.state();
         loop {
@@ -85,14 +85,14 @@ impl Pipe {
         }
     }
 
-    /// Waits until the way is no black hole; false when the connection is closed.
+    /// Waits until the direction is no black hole; false when the connection is closed.
     pub(crate) fn wait_passable(&self, lane: &Lane) -> bool {
         let barred = |state: &mut PipeState| !state.closed && lane.is_black_hole();
         let waited = self.changed.wait_while(self.state(), barred);
         !waited.unwrap_or_else(PoisonError::into_inner).closed
     }
 
-    /// Makes the writer look again; taking the lock makes sure that it does not miss it.
+    /// Makes the writer check again. The mutex keeps it from missing the wake-up.
     pub(crate) fn wake(&self) {
         drop(self.state());
         self.changed.notify_all();
@@ -108,7 +108,7 @@ impl Pipe {
     }
 }
 
-/// A request whose answer has not come yet.
+/// A request without an answer so far.
 #[derive(Debug)]
 pub(crate) struct Pending {
     pub(crate) id: i32,
@@ -127,7 +127,7 @@ pub(crate) struct Link {
     to_client: Pipe,
     pending: Mutex<VecDeque<Pending>>,
     closed: AtomicBool,
-    // Set before `closed`: the sockets end with RST, so nobody may send FIN.
+    // Set before `closed`: the sockets end with RST, so no thread may send FIN.
     aborted: AtomicBool,
     silent: AtomicBool,
 }
@@ -166,7 +166,7 @@ impl Link {
         }
     }
 
-    /// The socket bytes on this way come from, and the one they go to.
+    /// The source and the destination socket of this direction.
     pub(crate) fn sockets(&self, way: Way) -> Option<(&TcpStream, &TcpStream)> {
         let server = self.server.get()?;
         Some(match way {
@@ -179,7 +179,7 @@ impl Link {
         self.pending().push_back(pending);
     }
 
-    /// The request an answer belongs to: the first with its id, since ids of pings repeat.
+    /// The request of an answer: the first with its id, since ids of pings repeat.
     pub(crate) fn answered(&self, id: i32) -> Option<Pending> {
         let mut pending = self.pending();
         let at = pending.iter().position(|request| request.id == id)?;
@@ -190,12 +190,12 @@ impl Link {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// Now, or when what came before has arrived.
+    /// From now on, or after the earlier frames have arrived.
     pub(crate) fn is_silent(&self) -> bool {
         self.silent.load(Ordering::SeqCst)
     }
 
-    /// What is on its way still arrives.
+    /// Earlier frames still arrive.
     pub(crate) fn will_be_silent(&self) {
         self.silent.store(true, Ordering::SeqCst);
     }
@@ -206,7 +206,7 @@ impl Link {
         }
     }
 
-    /// Ends the connection with FIN on both sides and drops what is on its way.
+    /// Ends the connection with FIN on both sides, and drops everything on the way.
     pub(crate) fn close(&self) {
         if !self.aborted.load(Ordering::SeqCst) {
             self.end(Shutdown::Both);
@@ -217,10 +217,10 @@ impl Link {
     pub(crate) fn abort(&self) {
         self.aborted.store(true, Ordering::SeqCst);
         for socket in [Some(&self.client), self.server.get()].into_iter().flatten() {
-            // With no time to linger, closing the socket resets the connection.
+            // With a linger time of zero, closing the socket resets the connection.
             let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
         }
-        // This only wakes the readers; the sockets are closed when the last thread is done.
+        // This only wakes the readers. The sockets close when the last thread ends.
         self.end(Shutdown::Read);
     }
 

@@ -1,4 +1,4 @@
-//! A TCP proxy in front of one server that makes network faults to order.
+//! A TCP proxy in front of one server that causes network faults on request.
 
 mod control;
 mod door;
@@ -24,10 +24,10 @@ use link::{Link, Way};
 pub use op::Op;
 pub use rule::{Hold, Rule, RuleBuilder, Then};
 
-/// How long the threads of closed connections may take to end.
+/// The time in which the threads of closed connections must end.
 const CLOSED_WITHIN: Duration = Duration::from_secs(2);
 
-/// Which of the two ways through the proxy is meant.
+/// A direction through the proxy, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From the clients to the server.
@@ -50,19 +50,19 @@ impl Direction {
 
 /// A proxy on a loopback port in front of one ZooKeeper server.
 ///
-/// It connects to the server anew for each connection it accepts, so it outlives restarts of
-/// the server; a client is closed when the server refuses. Faults act at once, on existing
-/// connections too. Dropping the proxy closes everything and ends its threads.
+/// It opens a server connection for each connection that it accepts, so it outlives server restarts. When the
+/// server refuses, the client's connection is closed. Faults act at once, on existing connections too. The
+/// drop of the proxy closes everything and ends its threads.
 ///
 /// # Counting
 ///
-/// [`requests`](Self::requests) and [`events`](Self::events) count what reaches the proxy, also
-/// what it then swallows or holds back.
+/// [`requests`](Self::requests) and [`events`](Self::events) count the frames that reach the proxy, including
+/// those that it drops or holds.
 ///
 /// # TLS
 ///
-/// What TLS has encrypted passes, too. The proxy can cut, silence, delay and refuse it, but sees no
-/// requests in it, and so no sessions: no rule applies, and nothing is counted but connections.
+/// TLS passes as well. The proxy can cut, silence, delay and refuse it, but sees no requests and no sessions
+/// in it: no rule applies, and only connections are counted.
 #[derive(Debug)]
 pub struct FaultProxy {
     port: ReservedPort,
@@ -76,12 +76,12 @@ impl FaultProxy {
     ///
     /// # Errors
     ///
-    /// When no port can be listened on.
+    /// When it cannot listen on any port.
     pub fn start(target: SocketAddr) -> io::Result<Self> {
         Self::speaking(Protocol::Client, target)
     }
 
-    /// A proxy before something else than the clients' port of a server.
+    /// A proxy in front of another port than a server's client port.
     pub(crate) fn speaking(protocol: Protocol, target: SocketAddr) -> io::Result<Self> {
         let proxy = Self {
             port: ReservedPort::any()?,
@@ -99,14 +99,14 @@ impl FaultProxy {
         self.port.address()
     }
 
-    /// The address as ZooKeeper clients take it, `127.0.0.1:<port>`.
+    /// The address in the format of ZooKeeper clients, `127.0.0.1:<port>`.
     #[must_use]
     pub fn connect_string(&self) -> String {
         self.address().to_string()
     }
 
-    /// Closes all current connections on both sides with FIN; new ones are accepted. What was on
-    /// its way or held back is lost. Returns when they are closed.
+    /// Closes all current connections on both sides with FIN, and accepts new ones. Data on the way or held
+    /// is lost. Returns when they are closed.
     pub fn cut(&self) {
         self.control.note("cut");
         end(&self.control.links(), Link::close);
@@ -125,8 +125,8 @@ impl FaultProxy {
         self.cut();
     }
 
-    /// With true closes the listener, so that connects are refused; with false listens again on
-    /// the same port. Current connections stay.
+    /// With true, closes the listener, so that connects are refused. With false, listens again on the same
+    /// port. Current connections stay.
     ///
     /// # Panics
     ///
@@ -146,12 +146,11 @@ impl FaultProxy {
         self.control.accept_and_close.store(on, Ordering::SeqCst);
     }
 
-    /// Lets nothing pass in a direction, not even the end of a connection, without closing
-    /// anything.
+    /// Passes nothing in a direction, not even the end of a connection, and closes nothing.
     ///
-    /// What is held back is delivered in order after [`restore`](Self::restore), as a network
-    /// that comes back retransmits: also what a client sent that has closed its side meanwhile.
-    /// New connections can still be opened (the kernel accepts them), and then get no answer.
+    /// Held data is delivered in order after [`restore`](Self::restore), like retransmissions of a returning
+    /// network. That includes data of a client that has closed its side meanwhile. New connections can be
+    /// opened (the kernel accepts them), but get no answer.
     pub fn black_hole(&self, direction: Direction) {
         self.control.note(&format!("black_hole {direction:?}"));
         for way in direction.ways() {
@@ -159,8 +158,8 @@ impl FaultProxy {
         }
     }
 
-    /// Delays each frame in a direction by `delay`, and the end of a connection with them; their
-    /// order is kept, so a shorter delay does not overtake a longer one. Zero ends it.
+    /// Delays each frame in a direction by `delay`, and the end of a connection with them. Frames keep their
+    /// order, so a shorter delay overtakes none. Zero ends the delay.
     pub fn delay(&self, direction: Direction, delay: Duration) {
         self.control.note(&format!("delay {direction:?} {delay:?}"));
         for way in direction.ways() {
@@ -168,9 +167,9 @@ impl FaultProxy {
         }
     }
 
-    /// Back to normal: lifts black holes, delays, [`refuse`](Self::refuse) and
-    /// [`accept_and_close`](Self::accept_and_close), takes all rules away, releases what is held,
-    /// and cuts the connections that [`Then::Hold`] has silenced, since a frame is missing there.
+    /// Ends all faults: lifts black holes, delays, [`refuse`](Self::refuse) and
+    /// [`accept_and_close`](Self::accept_and_close), removes all rules, and releases held frames. It cuts the
+    /// connections that [`Then::Hold`] has silenced, since a frame is missing there.
     ///
     /// # Panics
     ///
@@ -190,20 +189,19 @@ impl FaultProxy {
         self.refuse(false);
     }
 
-    /// Ends, on the server, every session that was opened through this proxy and may still live,
-    /// and returns how many the server said were alive.
+    /// Ends, on the server, every session that was opened through this proxy and may still live. Returns the
+    /// number that the server said were alive.
     ///
-    /// It connects to the server past this proxy, with the id and the password of the session,
-    /// and closes it, so the ephemeral nodes are gone on that server when this returns, and
-    /// faults of this proxy are not in the way. The server closes the connection of the client,
-    /// if it sees one, as soon as another uses its session; a client that connects again is told
-    /// that its session has expired. Sessions that were opened in a handshake whose answer never
-    /// reached this proxy are not known here.
+    /// It connects to the server past this proxy, with the id and the password of the session, and closes it.
+    /// So the ephemeral nodes are deleted on that server at the return, whatever this proxy's faults. The
+    /// server closes a connection of the client as soon as another one uses its session, and a returning
+    /// client hears that its session has expired. Sessions whose handshake answer never reached this proxy
+    /// are unknown here.
     ///
     /// # Errors
     ///
-    /// When the server cannot be reached or does not answer within 10 s; the sessions not yet
-    /// ended can be tried again.
+    /// When the server cannot be reached or does not answer within 10 s. A second call tries the remaining
+    /// sessions again.
     pub fn expire_sessions(&self) -> io::Result<usize> {
         self.control.note("expire_sessions");
         let mut alive = 0;
@@ -217,60 +215,59 @@ impl FaultProxy {
     /// Starts a rule about requests of one kind, or about their answers:
     /// `proxy.on(Op::Create).nth(2).path_contains("lock").drop_answer(Then::Cut)`.
     ///
-    /// Requests on all connections are counted together, from the moment the rule is made. A rule
-    /// acts once. A rule about an answer is about the answer to the n-th request; it never acts
-    /// when that connection ends first.
+    /// Requests on all connections count together, from the creation of the rule. A rule acts once. A rule
+    /// about an answer is about the answer to the n-th request, and never acts when that connection ends
+    /// first.
     pub fn on(&self, op: Op) -> RuleBuilder<'_> {
         RuleBuilder { proxy: self, op, nth: 1, path: String::new() }
     }
 
-    /// Swallows the n-th such request from now on, 1 for the next.
+    /// Drops the n-th such request from now on; 1 is the next.
     pub fn drop_request(&self, op: Op, nth: u64, then: Then) -> Rule {
         self.on(op).nth(nth).drop_request(then)
     }
 
-    /// Lets the n-th such request from now on reach the server and swallows its answer.
+    /// Lets the n-th such request from now on reach the server, and drops its answer.
     pub fn drop_answer(&self, op: Op, nth: u64, then: Then) -> Rule {
         self.on(op).nth(nth).drop_answer(then)
     }
 
-    /// Holds the n-th such request from now on, and everything behind it on its way.
+    /// Holds the n-th such request from now on, and everything behind it.
     pub fn hold_request(&self, op: Op, nth: u64) -> Hold {
         self.on(op).nth(nth).hold_request()
     }
 
-    /// Holds the answer to the n-th such request from now on, and everything behind it on its
-    /// way.
+    /// Holds the answer to the n-th such request from now on, and everything behind it.
     pub fn hold_answer(&self, op: Op, nth: u64) -> Hold {
         self.on(op).nth(nth).hold_answer()
     }
 
-    /// How many requests of a kind clients have sent.
+    /// The number of requests of this kind that clients have sent.
     #[must_use]
     pub fn requests(&self, op: Op) -> u64 {
         self.control.requests(op)
     }
 
-    /// How many watch events the server has sent.
+    /// The number of watch events that the server has sent.
     #[must_use]
     pub fn events(&self) -> u64 {
         self.control.events()
     }
 
-    /// How many connections have been accepted so far.
+    /// The number of connections accepted so far.
     #[must_use]
     pub fn connections(&self) -> u64 {
         self.control.accepted.load(Ordering::SeqCst)
     }
 
-    /// How many connections are open now.
+    /// The number of open connections.
     #[must_use]
     pub fn open_connections(&self) -> usize {
         self.control.links().iter().filter(|known| !known.is_gone()).count()
     }
 
-    /// The latest frames and faults, one a line, for messages of failed tests: the time since the
-    /// start, the connection, `>` to the server or `<` to the client, what it was.
+    /// The latest frames and faults, one per line, for messages of failed tests: the time since the start,
+    /// the connection, `>` to the server or `<` to the client, and the content.
     #[must_use]
     pub fn log(&self) -> Vec<String> {
         self.control.log()

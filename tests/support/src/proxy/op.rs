@@ -1,10 +1,10 @@
-//! The kinds of frames that rules and counters tell apart.
+//! The kinds of frames that rules and counters distinguish.
 
-/// A kind of request, with its answer; or a watch event.
+/// A kind of request with its answer, or a watch event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Op {
-    /// The first frame of a connection: it asks for a session, new or known.
+    /// The first frame of a connection, which asks for a new or known session.
     Connect,
     /// `create`, with the stat in its answer or without; not of containers
     Create,
@@ -34,7 +34,7 @@ pub enum Op {
     SetWatches,
     /// `closeSession`
     CloseSession,
-    /// A watch event. It has no request, so only rules on answers can be made for it.
+    /// A watch event. It has no request, so only rules on answers apply to it.
     Event,
     /// Any other opcode.
     Other(i32),

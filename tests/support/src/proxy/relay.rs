@@ -1,7 +1,7 @@
 //! The threads of one connection: a reader and a writer for each direction.
 //!
-//! The readers never stop reading, so the end of one side is seen whatever is held back; the
-//! writers alone wait for delays, holds and black holes.
+//! The readers never stop reading, so they see the end of one side despite held frames. Only the writers wait
+//! for delays, holds and black holes.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
@@ -26,11 +26,11 @@ pub(crate) fn start(control: Arc<Control>, link: Link, target: SocketAddr) {
     let body = move || {
         run(&control, &link, target);
         control.note(&format!("#{} closed", link.number));
-        // The sockets close here; only then does the connection no longer count.
+        // The sockets close here, and only then the connection stops counting.
         drop(link);
         drop(counted);
     };
-    // Without a thread it is gone at once.
+    // Without a thread the connection is gone at once.
     let _ = Builder::new().name("fault-proxy".into()).spawn(body);
 }
 
@@ -48,8 +48,8 @@ fn run(control: &Control, link: &Link, target: SocketAddr) {
 }
 
 fn connect(control: &Control, link: &Link, target: SocketAddr) -> bool {
-    // A member of an ensemble takes one voter at a time: one that connects and then says nothing
-    // would shut out the others, which a network that loses everything does not.
+    // A member of an ensemble takes one voter at a time. A silent one would shut out the others, which a
+    // network that loses everything does not.
     let (way, peers) = (Way::ToServer, control.protocol != Protocol::Client);
     if peers && !link.pipe(way).wait_passable(control.lane(way)) {
         return false;
@@ -64,8 +64,8 @@ fn dial(control: &Control, link: &Link, target: SocketAddr) -> Option<TcpStream>
     let once = || TcpStream::connect_timeout(&target, CONNECT_TIMEOUT).ok();
     match control.protocol {
         Protocol::Client | Protocol::Election => once(),
-        // A new leader may be found by its followers before it listens. They try again when they
-        // are refused, but start another election when they are accepted and closed.
+        // Followers may find a new leader before it listens. They try again when refused, but start another
+        // election when accepted and closed.
         Protocol::Quorum => poll(LISTENS_WITHIN, || {
             let server = once();
             (server.is_some() || link.is_closed()).then_some(server)
@@ -91,7 +91,7 @@ fn read(control: &Control, link: &Link, way: Way) {
     let mut source = Source::new(socket, control.protocol, way);
     let mut first = true;
     while let Ok(piece) = source.next() {
-        // A socket that is only shut for reading still gives what had arrived.
+        // A socket shut for reading still returns data that had arrived.
         if link.is_closed() {
             break;
         }
@@ -119,7 +119,7 @@ fn judge(control: &Control, link: &Link, way: Way, frame: &[u8], first: bool) ->
 fn deliver(control: &Control, link: &Link, way: Way, bytes: Vec<u8>, verdict: Verdict) {
     let item = match verdict {
         Verdict::Pass => Item::Bytes(bytes),
-        // What came before the dropped frame still arrives, so these go through the queue too.
+        // Earlier frames still arrive, so cuts and silences go through the queue too.
         Verdict::Drop(Then::Cut) => Item::Cut,
         Verdict::Drop(Then::Hold) => Item::Silence,
         Verdict::Drop(Then::Continue) => return,
@@ -151,8 +151,8 @@ fn write(control: &Control, link: &Link, way: Way) {
     let mut broken = false;
     while let Some(item) = link.pipe(way).next(control.lane(way)) {
         match item {
-            // The other direction may still have something to deliver, so a side that takes no
-            // more does not end the connection; its reader will.
+            // The other direction may still deliver data, so a side that accepts no more does not end the
+            // connection; its reader will.
             Item::Bytes(bytes) => broken = broken || socket.write_all(&bytes).is_err(),
             Item::Cut => link.close(),
             Item::Silence => link.silence(),

@@ -1,4 +1,4 @@
-//! Rules: which frame is to be dropped or held, and the handles tests keep on them.
+//! Rules that drop or hold a frame, and the handles that tests keep of them.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,13 +9,12 @@ use super::control::Control;
 use super::link::Link;
 use super::op::Op;
 
-/// What happens to the connection after a frame of it was dropped.
+/// The fate of a connection after one of its frames was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Then {
-    /// The connection is closed. What a network does: a TCP stream does not lose single frames.
+    /// The connection closes, as in real networks: a TCP stream loses no single frames.
     Cut,
-    /// The connection stays open but nothing passes any more, in either direction, not even its
-    /// end, until it is cut.
+    /// The connection stays open, but nothing passes in either direction until it is cut, not even its end.
     Hold,
     /// Everything else passes as if the frame had never been sent.
     Continue,
@@ -30,7 +29,7 @@ pub(crate) enum Side {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     Drop(Then),
-    /// So many bytes pass, and then the connection is closed.
+    /// This many bytes pass, and then the connection closes.
     Tear(usize),
     Hold,
 }
@@ -59,8 +58,8 @@ pub(crate) struct Trigger {
 type Released = bool;
 
 impl Trigger {
-    /// Counts a frame that is of the rule's side, or a request whose answer is; true for the one
-    /// the rule is about.
+    /// Counts a frame of the rule's side, or a request whose answer is. Returns true for the rule's own
+    /// frame.
     pub(crate) fn counts(&self, op: Op, path: &str) -> bool {
         if self.op != op || !path.contains(&self.path) {
             return false;
@@ -83,7 +82,7 @@ impl Trigger {
         if state.0 != Phase::Awaited {
             return false;
         }
-        // Before anybody hears that it has fired, who may restore all at once.
+        // This comes before anybody hears that it has fired, since a test may restore at once.
         if self.action == Action::Drop(Then::Hold) {
             link.will_be_silent();
         }
@@ -92,7 +91,7 @@ impl Trigger {
         true
     }
 
-    /// Ends a hold; a rule that has not fired never will.
+    /// Ends a hold. A rule that has not fired never will.
     pub(crate) fn release(&self) {
         let mut state = self.state();
         if state.0 != Phase::Fired {
@@ -106,7 +105,7 @@ impl Trigger {
         self.state().1
     }
 
-    /// Whether the rule can do nothing any more.
+    /// Whether the rule can no longer act.
     pub(crate) fn is_over(&self) -> bool {
         let (phase, released) = *self.state();
         match (phase, self.action) {
@@ -131,7 +130,7 @@ impl Trigger {
     }
 }
 
-/// A rule in the making; see [`FaultProxy::on`].
+/// A rule under construction; see [`FaultProxy::on`].
 #[derive(Debug)]
 #[must_use = "a rule is made by its last call, such as `drop_request`"]
 pub struct RuleBuilder<'a> {
@@ -142,48 +141,44 @@ pub struct RuleBuilder<'a> {
 }
 
 impl RuleBuilder<'_> {
-    /// The rule is about the n-th matching request from now on, 1 for the next; 1 unless set.
+    /// Chooses the n-th matching request from now on; 1 is the next and the default.
     pub fn nth(mut self, nth: u64) -> Self {
         self.nth = nth;
         self
     }
 
-    /// Only requests (or watch events) whose path contains this count.
+    /// Counts only requests (or watch events) whose path contains this.
     pub fn path_contains(mut self, part: &str) -> Self {
         self.path = part.into();
         self
     }
 
-    /// The request is swallowed before it reaches the server.
+    /// Drops the request before it reaches the server.
     pub fn drop_request(self, then: Then) -> Rule {
         self.rule(Side::Request, Action::Drop(then))
     }
 
-    /// The request reaches the server, its answer is swallowed.
+    /// Lets the request reach the server, and drops its answer.
     pub fn drop_answer(self, then: Then) -> Rule {
         self.rule(Side::Answer, Action::Drop(then))
     }
 
-    /// Only so many bytes of the request, of its length and what follows, reach the server; then
-    /// the connection is closed.
+    /// Passes only this many bytes of the request, including its length, and then closes the connection.
     pub fn tear_request(self, bytes: usize) -> Rule {
         self.rule(Side::Request, Action::Tear(bytes))
     }
 
-    /// Only so many bytes of the answer, of its length and what follows, reach the client; then
-    /// the connection is closed.
+    /// Passes only this many bytes of the answer, including its length, and then closes the connection.
     pub fn tear_answer(self, bytes: usize) -> Rule {
         self.rule(Side::Answer, Action::Tear(bytes))
     }
 
-    /// The request, and everything behind it on its way to the server, waits for
-    /// [`Hold::release`].
+    /// Holds the request, and everything behind it in its direction, until [`Hold::release`].
     pub fn hold_request(self) -> Hold {
         self.hold(Side::Request)
     }
 
-    /// The answer, and everything behind it on its way to the client, waits for
-    /// [`Hold::release`].
+    /// Holds the answer, and everything behind it in its direction, until [`Hold::release`].
     pub fn hold_answer(self) -> Hold {
         self.hold(Side::Answer)
     }
@@ -212,7 +207,7 @@ impl RuleBuilder<'_> {
     }
 }
 
-/// A handle on a rule that drops one frame, or the end of it. The rule stays when the handle is dropped.
+/// A handle of a rule that drops one frame or its end. The rule outlives the handle.
 #[derive(Clone)]
 pub struct Rule {
     trigger: Arc<Trigger>,
@@ -225,15 +220,15 @@ impl Rule {
         self.trigger.fired()
     }
 
-    /// Waits until the frame has been dropped; false when it has not within `longest`, or when
-    /// [`FaultProxy::restore`] took the rule away.
+    /// Waits until the frame has been dropped. Returns false after `longest`, or when [`FaultProxy::restore`]
+    /// has removed the rule.
     #[must_use = "false means that the fault has not happened"]
     pub fn wait(&self, longest: Duration) -> bool {
         self.trigger.wait(longest)
     }
 }
 
-/// A handle on a rule that holds one frame and what follows it. Dropping it releases.
+/// A handle of a rule that holds one frame and everything behind it. Its drop releases them.
 #[must_use = "dropping it releases what it holds"]
 pub struct Hold {
     trigger: Arc<Trigger>,
@@ -241,20 +236,19 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// Whether the frame has come and was held, now or in the past.
+    /// Whether the frame has come and was held, now or earlier.
     #[must_use]
     pub fn fired(&self) -> bool {
         self.trigger.fired()
     }
 
-    /// Waits until the frame is being held; false when it has not come within `longest`.
+    /// Waits until the frame is held; false when it has not come within `longest`.
     #[must_use = "false means that nothing is being held"]
     pub fn wait(&self, longest: Duration) -> bool {
         self.trigger.wait(longest)
     }
 
-    /// Lets the frame and what is behind it go on. When the frame has not come yet, the rule is
-    /// taken away.
+    /// Releases the frame and everything behind it. If the frame has not come yet, the rule is removed.
     pub fn release(&self) {
         self.trigger.release();
         self.control.wake_all();

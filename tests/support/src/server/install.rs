@@ -11,7 +11,7 @@ const HELP: &str = "install ZooKeeper and Java (Debian, Ubuntu: libzookeeper-jav
      ZOOKEEPER_HOME to an unpacked Apache ZooKeeper release (Java then comes from JAVA_HOME or \
      PATH), or set ZOOKEEPER_CONNECT to a running server for the tests that can share one";
 
-/// What it takes to start a server.
+/// The parts needed to start a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Installation {
     pub(crate) java: PathBuf,
@@ -23,7 +23,7 @@ impl Installation {
         Ok(Self { java: find_java().ok_or_else(|| missing("Java"))?, class_path: find_jars()? })
     }
 
-    /// Java runs programs from their source only if it comes with a compiler.
+    /// Java runs programs from source only with its compiler.
     pub(crate) fn require_compiler(&self) -> io::Result<()> {
         let java = self.java.canonicalize()?;
         if java.with_file_name("javac").is_file() {
@@ -61,7 +61,7 @@ fn find_jars() -> io::Result<OsString> {
     }
 }
 
-/// The Apache release: `lib/*.jar`, up to 3.4 also `*.jar`; `conf` holds the log settings.
+/// The Apache release: `lib/*.jar`, up to 3.4 also `*.jar`. `conf` holds the log settings.
 fn release_jars(home: &Path) -> io::Result<OsString> {
     let has_jar = |folder: &Path| {
         folder.read_dir().is_ok_and(|mut entries| {
@@ -81,8 +81,8 @@ fn is_zookeeper_jar(name: &std::ffi::OsStr) -> bool {
     name.starts_with("zookeeper-") && name.ends_with(".jar")
 }
 
-/// Debian's `zookeeper.jar` names what it needs in its manifest, all but a logger, and the part of
-/// Netty that it takes for TLS alone.
+/// Debian's `zookeeper.jar` names its dependencies in its manifest, except a logger and the part of Netty
+/// that only TLS needs.
 fn debian_jars(folder: &Path) -> Option<OsString> {
     let jars = ["zookeeper.jar", "slf4j-simple.jar", "netty-codec.jar"];
     let jars = jars.map(|jar| folder.join(jar));

@@ -25,30 +25,30 @@ use process::Process;
 use sasl::Users;
 use tls::Tls;
 
-/// A start takes a fraction of a second; a machine under heavy load may need much longer.
+/// A start takes a fraction of a second, but much longer on a busy machine.
 const READY_WITHIN: Duration = Duration::from_secs(120);
-/// A server that is asked while it comes up sometimes never answers that connection. The next one has
-/// twice as long, since the machine may be that slow.
+/// A server sometimes never answers a connection made during its start. The next one has twice the time,
+/// since the machine may be that slow.
 const FIRST_ANSWER_WITHIN: Duration = Duration::from_millis(250);
 const LONGEST_ANSWER_WITHIN: Duration = Duration::from_secs(8);
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 pub(crate) const PORT_ATTEMPTS: usize = 5;
 const LOG_TAIL_LINES: usize = 40;
 
-/// A ZooKeeper server of this process's own, on a free port of 127.0.0.1: standalone, or a member
-/// of an [`Ensemble`](crate::Ensemble).
+/// A ZooKeeper server of this process, on a free port of 127.0.0.1: standalone, or a member of an
+/// [`Ensemble`](crate::Ensemble).
 ///
-/// Sessions may last from 1 s to 60 s, and all four-letter words are allowed. Every method
-/// takes `&self`, and the port and the data stay the same over stops and starts. The server ends,
-/// and its directory is removed, when the value is dropped or the process ends, even by SIGKILL
-/// (a directory may be left in the temporary folder when the server was stopped at that moment).
+/// Sessions may last from 1 s to 60 s, and all four-letter words are allowed. Every method takes `&self`, and
+/// the port and the data survive stops and starts. The drop of the value and the end of the process, even by
+/// SIGKILL, end the server and remove its directory. (A directory may be left in the temporary folder when
+/// the server was stopped at that moment.)
 #[derive(Debug)]
 pub struct Server {
     config: Mutex<Config>,
     installation: Installation,
     port: ReservedPort,
     secure_port: Option<ReservedPort>,
-    // Dropped before the directory: the fields are dropped in this order.
+    // Dropped before the directory, since fields drop in order.
     process: Mutex<Option<Process>>,
     folder: TempDir,
 }
@@ -66,46 +66,43 @@ impl ServerBuilder {
         Self { config }
     }
 
-    /// `tickTime`, by which sessions expire in steps; 500 ms unless set.
+    /// `tickTime`, the unit of session expiry; 500 ms by default.
     pub fn tick(mut self, tick: Duration) -> Self {
         self.config.tick = tick;
         self
     }
 
-    /// Whether each transaction is forced to disk before it is answered; false unless set.
-    /// Without it the data still survives [`Server::kill`], only not a crash of the machine.
+    /// Whether each transaction is forced to disk before its answer; false by default. Without it the data
+    /// survives [`Server::kill`], but no crash of the machine.
     pub fn force_sync(mut self, force: bool) -> Self {
         self.config.force_sync = force;
         self
     }
 
-    /// A line `key=value` in the configuration file, over any default. ZooKeeper turns keys it
-    /// does not know into system properties `zookeeper.<key>`.
+    /// A line `key=value` in the configuration file, which overrides any default. ZooKeeper turns unknown
+    /// keys into system properties `zookeeper.<key>`.
     pub fn property(mut self, key: &str, value: &str) -> Self {
         self.config.properties.push((key.into(), value.into()));
         self
     }
 
-    /// One more argument for Java, such as `-Xmx1g`.
+    /// Another argument for Java, such as `-Xmx1g`.
     pub fn jvm_flag(mut self, flag: &str) -> Self {
         self.config.jvm_flags.push(flag.into());
         self
     }
 
-    /// A second port that speaks TLS, [`Server::secure_address`]; the plain one stays. The server
-    /// shows this chain of certificates, its own first, and has this key, both in PEM. It asks
-    /// clients for no certificate.
+    /// A second port for TLS, [`Server::secure_address`], beside the plain one. The server shows this chain
+    /// of certificates, its own first, and has this key, both in PEM. It asks clients for no certificate.
     ///
-    /// ZooKeeper's settings for it, `ssl.*`, can be overridden with [`property`](Self::property).
-    /// Both ports are then served by Netty, whose jars Debian's ZooKeeper comes with. Unless told
-    /// otherwise ZooKeeper 3.8 speaks TLS 1.2 only.
+    /// [`property`](Self::property) can override ZooKeeper's settings for it, `ssl.*`. Netty then serves both
+    /// ports; its jars come with Debian's ZooKeeper. By default ZooKeeper 3.8 speaks only TLS 1.2.
     pub fn tls(mut self, chain_pem: &str, key_pem: &str) -> Self {
         self.config.tls = Some(Tls::new(chain_pem, key_pem));
         self
     }
 
-    /// Has the port that speaks TLS require a certificate of each client, from one of these roots
-    /// in PEM.
+    /// Requires a client certificate on the TLS port, issued by one of these roots in PEM.
     ///
     /// # Panics
     ///
@@ -117,7 +114,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Knows these users, by name and password, when they come by SASL, DIGEST-MD5; none unless set.
+    /// The users that SASL (DIGEST-MD5) accepts, by name and password; none by default.
     pub fn sasl_users(mut self, users: &[(&str, &str)]) -> Self {
         self.config.sasl_users = Some(Users::new(users));
         self
@@ -127,8 +124,8 @@ impl ServerBuilder {
     ///
     /// # Errors
     ///
-    /// When ZooKeeper or Java is not installed (the text says what to do), or when the server
-    /// does not come up (the text has the end of its log).
+    /// When ZooKeeper or Java is not installed (the text says what to do), or when the server does not come
+    /// up (the text has the end of its log).
     pub fn start(self) -> io::Result<Server> {
         let installation = Installation::find()?;
         if let Program::Source { .. } = self.config.program {
@@ -139,7 +136,7 @@ impl ServerBuilder {
             let server = Server::new(self.config.clone(), installation.clone())?;
             match server.start_again() {
                 Ok(()) => return Ok(server),
-                // Somebody who does not know of our reservation listens on this port.
+                // Another process that does not know of the reservation listens on this port.
                 Err(error) if attempt < PORT_ATTEMPTS && is_port_taken(&error) => attempt += 1,
                 Err(error) => return Err(error),
             }
@@ -184,13 +181,13 @@ impl Server {
         self.port.address()
     }
 
-    /// The address as ZooKeeper clients take it, `127.0.0.1:<port>`.
+    /// The address in the format of ZooKeeper clients, `127.0.0.1:<port>`.
     #[must_use]
     pub fn connect_string(&self) -> String {
         self.address().to_string()
     }
 
-    /// The address for clients that speak TLS; it never changes.
+    /// The address for clients with TLS; it never changes.
     ///
     /// # Panics
     ///
@@ -200,8 +197,8 @@ impl Server {
         self.secure().expect("this server was started without `ServerBuilder::tls`")
     }
 
-    /// Shuts the server down in an orderly way (SIGTERM) and waits for its end. The data is
-    /// kept. Does nothing when it is not running.
+    /// Shuts the server down in order (SIGTERM), and waits for its end. The data stay. Does nothing when it
+    /// is not running.
     ///
     /// # Errors
     ///
@@ -210,8 +207,7 @@ impl Server {
         self.process().take().map_or(Ok(()), Process::terminate)
     }
 
-    /// Kills the server (SIGKILL) and waits for its end. The data is kept. Does nothing when it
-    /// is not running.
+    /// Kills the server (SIGKILL), and waits for its end. The data stay. Does nothing when it is not running.
     ///
     /// # Errors
     ///
@@ -220,14 +216,13 @@ impl Server {
         self.process().take().map_or(Ok(()), Process::kill)
     }
 
-    /// Starts the server after a stop or kill, with the same data and port, and returns when it
-    /// answers. A member of an ensemble answers when it looks for the others, since it may be
-    /// that they do not run; [`Ensemble::wait_ready`](crate::Ensemble::wait_ready) waits for the
-    /// quorum.
+    /// Starts the server after a stop or kill, with the same data and port, and returns when it answers. A
+    /// member of an ensemble answers while it looks for the others, since these may not run.
+    /// [`Ensemble::wait_ready`](crate::Ensemble::wait_ready) waits for the quorum.
     ///
     /// # Errors
     ///
-    /// When it is running already or does not come up (the text has the end of its log).
+    /// When it is already running or does not come up (the text has the end of its log).
     pub fn start_again(&self) -> io::Result<()> {
         let mut process = self.process();
         if process.as_mut().is_some_and(|running| !running.has_exited()) {
@@ -247,7 +242,7 @@ impl Server {
         if let Some(tls) = &config.tls {
             tls.write(folder)?;
         }
-        // The log of this start only, so that its end shows this start's trouble.
+        // The log covers this start only, so that its end shows this start's problem.
         fs::write(self.path("log"), "")?;
         let command = config.command(&self.installation, &config_file);
         let mut started = Process::spawn(command, folder, &self.path("log"))?;
@@ -256,8 +251,8 @@ impl Server {
         Ok(())
     }
 
-    /// From its next start on it knows these users in the place of those of
-    /// [`sasl_users`](ServerBuilder::sasl_users), without which this does nothing.
+    /// Replaces the users of [`sasl_users`](ServerBuilder::sasl_users) from the next start on. Without those
+    /// this does nothing.
     ///
     /// # Errors
     ///
@@ -266,14 +261,13 @@ impl Server {
         Users::new(users).write(self.folder.path())
     }
 
-    /// From its next start on it has this line `key=value` in its configuration file, over any before; see
-    /// [`property`](ServerBuilder::property).
+    /// Adds a line `key=value` to the configuration file from the next start on. It overrides earlier ones;
+    /// see [`property`](ServerBuilder::property).
     pub fn set_property(&self, key: &str, value: &str) {
         self.config().properties.push((key.into(), value.into()));
     }
 
-    /// Removes the data of a server that does not run: when it starts again, it knows no node and no
-    /// session.
+    /// Removes the data of a stopped server. After the next start it knows no node and no session.
     ///
     /// # Errors
     ///
@@ -304,7 +298,7 @@ impl Server {
         self.running(Process::pause)
     }
 
-    /// Lets a paused server go on (SIGCONT).
+    /// Lets a paused server continue (SIGCONT).
     ///
     /// # Errors
     ///
@@ -317,7 +311,7 @@ impl Server {
         self.process().as_ref().is_some_and(Process::is_paused)
     }
 
-    /// The id of the server's process, `None` when it is not running.
+    /// The process id of the server; `None` when it is not running.
     #[must_use]
     pub fn process_id(&self) -> Option<u32> {
         self.process().as_ref().map(Process::id)
@@ -338,9 +332,9 @@ impl Server {
 
     /// A whole number from `mntr`, such as `zk_packets_received` or `zk_watch_count`.
     ///
-    /// Asking costs packets itself: each four-letter word adds 1 to `zk_packets_received`,
-    /// counted before the answer is made. How many it adds to `zk_packets_sent` depends on the
-    /// length of the answer, and so on the version.
+    /// The question itself costs packets: each four-letter word adds 1 to `zk_packets_received`, counted
+    /// before the answer. The addition to `zk_packets_sent` depends on the length of the answer, and so on
+    /// the version.
     ///
     /// # Errors
     ///
@@ -381,8 +375,8 @@ impl Server {
         )))
     }
 
-    /// `conf` is answered with the settings only by a server that serves requests; the directory
-    /// proves that it is this one. `ruok` is answered by any.
+    /// Only a server that serves requests answers `conf` with its settings, and the directory proves that it
+    /// is this one. Any server answers `ruok`.
     fn is_ready(&self, patience: Duration) -> bool {
         if self.config().membership.is_some() {
             return four_letter(self.address(), "ruok", patience)
@@ -393,7 +387,7 @@ impl Server {
             && self.listens_for_tls(patience)
     }
 
-    /// The port for TLS is opened after the other one.
+    /// The port for TLS opens after the other one.
     fn listens_for_tls(&self, patience: Duration) -> bool {
         self.secure().is_none_or(|secure| TcpStream::connect_timeout(&secure, patience).is_ok())
     }

@@ -1,4 +1,4 @@
-//! A Java process that ends with this one, however this one ends.
+//! A Java process that ends with this one, whatever ends this one.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -10,11 +10,11 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::wait::poll;
 
-/// The shell is the parent of Java, and its watcher holds the read end of a pipe from this
-/// process. When the pipe closes (exit, abort, SIGKILL: the kernel closes it) without the word
-/// that all is well, the watcher kills Java and removes its directory; no destructor has to run
-/// for that. The file `ended` keeps it from a process number that may have been given out again.
-/// The watcher ignores what a terminal or a supervisor sends to all processes of a test run.
+/// The shell is the parent of Java. Its watcher holds the read end of a pipe from this process. When the pipe
+/// closes without a word that all is well (exit, abort, SIGKILL: the kernel closes it), the watcher kills
+/// Java and removes its directory. No destructor is needed for that. The file `ended` protects a reused
+/// process number. The watcher ignores the signals that a terminal or a supervisor sends to all processes of
+/// a test run.
 const WRAPPER: &str = r#"
 folder=$1 log=$2; shift 2
 rm -f "$folder/ended"
@@ -36,10 +36,10 @@ status=$?
 exit "$status"
 "#;
 
-/// How long a signal may take to show its effect before it counts as failed.
+/// The time after which a signal without effect counts as failed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A running Java process; dropping it kills it.
+/// A running Java process. Its drop kills it.
 #[derive(Debug)]
 pub(crate) struct Process {
     wrapper: Child,
@@ -66,7 +66,7 @@ impl Process {
         match first_line(&mut wrapper) {
             Ok(java) => Ok(Self { wrapper, java, paused: false }),
             Err(error) => {
-                // Waiting closes the pipe first, which ends whatever was started.
+                // Waiting closes the pipe first, which ends everything that was started.
                 let _ = wrapper.wait();
                 Err(error)
             }
@@ -85,11 +85,11 @@ impl Process {
         self.paused
     }
 
-    /// Asks Java to shut down and waits; kills it when it does not.
+    /// Asks Java to shut down, and waits. Kills it if it does not.
     pub(crate) fn terminate(mut self) -> io::Result<()> {
-        // Failing to signal means that it has ended by itself, which the wait finds out.
+        // A failed signal means that it has already ended, which the wait notices.
         let _ = self.signal(Signal::TERM);
-        // A paused process acts on the request only when it runs again.
+        // A paused process acts on the request only when it continues.
         let _ = self.signal(Signal::CONT);
         self.wait().or_else(|_| self.kill_and_wait())
     }
@@ -98,7 +98,7 @@ impl Process {
         self.kill_and_wait()
     }
 
-    /// Returns when every thread has stopped, so that nothing is answered afterwards.
+    /// Returns when every thread has stopped, so that no answer follows.
     pub(crate) fn pause(&mut self) -> io::Result<()> {
         self.signal(Signal::STOP)?;
         self.paused = true;
@@ -113,7 +113,7 @@ impl Process {
     }
 
     fn signal(&mut self, signal: Signal) -> io::Result<()> {
-        // While the shell has not been reaped, Java's number may at worst be free, hardly reused.
+        // While the shell is not reaped, Java's number may be free but is hardly reused.
         if self.has_exited() {
             return Err(io::Error::other("the server has exited by itself"));
         }
@@ -140,7 +140,7 @@ impl Process {
         };
         tasks.flatten().all(|task| {
             let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-            // The state follows the name, which is in parentheses; a thread that ended has none.
+            // The state follows the name in parentheses. A thread that has ended has none.
             stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['T', 't', 'Z', 'X']))
         })
     }
@@ -149,7 +149,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.kill_and_wait();
-        // Tells the watcher that nothing is left to do; the directory is the server's.
+        // Tells the watcher that nothing is left to do. The directory belongs to the server.
         if let Some(mut watcher) = self.wrapper.stdin.take() {
             let _ = watcher.write_all(b"ended\n");
         }

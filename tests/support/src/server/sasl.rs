@@ -1,11 +1,11 @@
-//! The users that a server knows by SASL.
+//! The SASL users of a server.
 
 use std::fmt::{self, Write};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What `zoo.cfg` needs for it. From 3.10 on DIGEST-MD5 has to be allowed.
+/// The lines in `zoo.cfg` for SASL. From 3.10 on DIGEST-MD5 has to be allowed.
 pub(crate) const LINES: &str = "\
     authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n\
     fips-mode=false\n";
@@ -20,7 +20,7 @@ impl Users {
         Self(users.iter().map(owned).collect())
     }
 
-    /// Writes the configuration that Java reads when it starts.
+    /// Writes the configuration that Java reads at its start.
     pub(crate) fn write(&self, folder: &Path) -> io::Result<()> {
         let module = "org.apache.zookeeper.server.auth.DigestLoginModule";
         let mut text = format!("Server {{\n    {module} required");

@@ -1,4 +1,4 @@
-//! A second port of a server, which speaks TLS.
+//! A second port of a server, for TLS.
 
 use std::fmt::{self, Write};
 use std::fs;
@@ -6,7 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 
-// ZooKeeper tells PEM from its other formats by the settings below, not by these names.
+// ZooKeeper recognizes PEM by the settings below, not by these names.
 const IDENTITY_FILE: &str = "identity.pem";
 const CLIENT_ROOTS_FILE: &str = "client-roots.pem";
 
@@ -30,7 +30,7 @@ impl Tls {
         self.client_roots = Some(roots_pem.to_owned());
     }
 
-    /// Writes what the lines of the configuration file name.
+    /// Writes the files that the configuration file names.
     pub(crate) fn write(&self, folder: &Path) -> io::Result<()> {
         fs::write(folder.join(IDENTITY_FILE), &self.identity)?;
         let roots = self.client_roots.as_deref();
@@ -42,7 +42,7 @@ impl Tls {
         let identity = folder.join(IDENTITY_FILE);
         let _ = write!(
             text,
-            // ZooKeeper's own sockets know no TLS; a server has one kind for both of its ports.
+            // ZooKeeper's own sockets know no TLS, and a server has one kind for both ports.
             "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n\
              secureClientPort={}\n\
              secureClientPortAddress={}\n\

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use zoolock_test_support::{CountingServer, Probe, Server, fresh_path};
 
-/// A directory of its own on the shared server; None when the test is to be skipped.
+/// A new directory on the shared server; `None` when the test is to be skipped.
 fn stage(name: &str) -> Option<(&'static CountingServer, Probe, String)> {
     let server = CountingServer::shared()?;
     let probe = Probe::connect(server.address()).unwrap();
@@ -15,7 +15,7 @@ fn stage(name: &str) -> Option<(&'static CountingServer, Probe, String)> {
     Some((server, probe, path))
 }
 
-/// Makes sequential nodes and deletes them, one after another, and returns their numbers.
+/// Creates and deletes sequential nodes one after another, and returns their numbers.
 fn numbers(probe: &Probe, path: &str, count: usize) -> Vec<i32> {
     let prefix = format!("{path}/n");
     let number = |_| {
@@ -27,7 +27,7 @@ fn numbers(probe: &Probe, path: &str, count: usize) -> Vec<i32> {
 }
 
 #[test]
-fn the_next_number_is_the_one_that_was_set() {
+fn next_sequence_is_the_one_that_was_set() {
     let Some((server, probe, path)) = stage("counter") else {
         return;
     };
@@ -41,7 +41,7 @@ fn the_next_number_is_the_one_that_was_set() {
 }
 
 #[test]
-fn other_directories_count_on() {
+fn other_directories_keep_their_counters() {
     let Some((server, probe, path)) = stage("counter-beside") else {
         return;
     };
@@ -52,9 +52,9 @@ fn other_directories_count_on() {
     assert_eq!(numbers(&probe, &path, 2), [100, 101]);
 }
 
-/// What makes the end dangerous: from 3.6 on the number does not wrap.
+/// The danger of the end: from 3.6 on the number does not wrap.
 #[test]
-fn a_server_is_stuck_at_the_end() {
+fn server_stays_at_the_last_number() {
     let Some((server, probe, path)) = stage("counter-end") else {
         return;
     };
@@ -65,7 +65,7 @@ fn a_server_is_stuck_at_the_end() {
 }
 
 #[test]
-fn the_number_outlives_the_process() {
+fn counter_outlives_the_process() {
     if CountingServer::shared().is_none() {
         return;
     }
@@ -83,7 +83,7 @@ fn the_number_outlives_the_process() {
 }
 
 #[test]
-fn what_cannot_be_set_says_why() {
+fn impossible_counter_is_refused_with_a_reason() {
     let Some((server, ..)) = stage("counter-none") else {
         return;
     };
@@ -93,7 +93,7 @@ fn what_cannot_be_set_says_why() {
 }
 
 #[test]
-fn without_a_compiler_tests_are_skipped_unless_they_are_required() {
+fn tests_without_a_compiler_are_skipped_unless_required() {
     if CountingServer::shared().is_none() {
         return;
     }
@@ -102,7 +102,7 @@ fn without_a_compiler_tests_are_skipped_unless_they_are_required() {
     fs::write(home.path().join("bin/java"), "").unwrap();
     let run = |required: &str| {
         Command::new(env::current_exe().unwrap())
-            .args(["--exact", "counting::other_directories_count_on"])
+            .args(["--exact", "counting::other_directories_keep_their_counters"])
             .arg("--nocapture")
             .env("JAVA_HOME", home.path())
             .env("ZOOLOCK_INTEROP", required)

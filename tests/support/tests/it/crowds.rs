@@ -1,4 +1,4 @@
-//! The witness of a crowd sees what a bad lock does.
+//! The witness of a crowd notices the faults of a bad lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
@@ -14,7 +14,7 @@ fn token() -> u64 {
     TOKENS.fetch_add(1, Ordering::SeqCst)
 }
 
-/// Eight of these, ten times each.
+/// Runs eight of these, ten times each.
 fn eight(taker: impl Fn() -> Taker) -> Seen {
     run((0..8).map(|_| taker()).collect(), 10, SOON)
 }
@@ -26,7 +26,7 @@ fn says(what: &str, check: impl FnOnce() + std::panic::UnwindSafe) {
 }
 
 #[test]
-fn good_locks_are_found_good() {
+fn correct_lock_passes_the_crowd() {
     let mutex = Arc::new(Mutex::new(()));
     let seen = eight(|| {
         let mutex = Arc::clone(&mutex);
@@ -54,7 +54,7 @@ fn good_locks_are_found_good() {
 }
 
 #[test]
-fn two_at_once_are_seen() {
+fn crowd_reports_two_holders_at_once() {
     let met = Arc::new(std::sync::Barrier::new(2));
     for other in [Access::Alone, Access::Shared] {
         let visitor = |access| -> Taker {
@@ -72,7 +72,7 @@ fn two_at_once_are_seen() {
 }
 
 #[test]
-fn overtaking_is_seen() {
+fn crowd_reports_overtaking() {
     for tokens in [[2, 1], [1, 1]] {
         let mut tokens = tokens.into_iter();
         let taker: Taker = Box::new(move |witness| {
@@ -86,7 +86,7 @@ fn overtaking_is_seen() {
 }
 
 #[test]
-fn who_fails_or_hangs_is_named() {
+fn crowd_names_visitors_that_fail_or_hang() {
     let fails = || run(vec![Box::new(|_| Err("no".into()))], 1, SOON);
     says("taker 0: no", || drop(fails()));
     let hangs = || {

@@ -1,4 +1,4 @@
-//! Ensembles elect, replicate, survive the loss of members, and can be torn apart and healed.
+//! Ensembles elect, replicate, survive the loss of members, and can be cut apart and healed.
 
 use std::io;
 use std::net::TcpStream;
@@ -10,13 +10,13 @@ use zoolock_test_support::{Ensemble, Probe, Server, wait_until};
 use crate::SOON;
 use crate::sockets::connections;
 
-/// Far above what the limits of these ensembles add up to.
+/// Far above the sum of these ensembles' limits.
 const SOME_TIME: Duration = Duration::from_secs(40);
 const SESSION: Duration = Duration::from_secs(4);
 
 fn three() -> Ensemble {
     let start = Instant::now();
-    // 4 s, so that tests need not wait for long.
+    // 4 s, so that tests need not wait long.
     let ensemble = Ensemble::builder(3).sync_limit(8).start().unwrap();
     println!("started in {:.1?}", start.elapsed());
     ensemble
@@ -26,7 +26,7 @@ fn connect(member: &Server) -> Probe {
     Probe::connect(member.address()).unwrap()
 }
 
-/// What a member says it is; nothing when it serves nobody.
+/// The mode that a member claims; `None` when it serves nobody.
 fn mode(member: &Server) -> Option<String> {
     let answer = member.four_letter("srvr").unwrap();
     let mode = answer.lines().find_map(|line| line.strip_prefix("Mode: "));
@@ -37,7 +37,7 @@ fn others(ensemble: &Ensemble, one: usize) -> Vec<usize> {
     (0..ensemble.len()).filter(|&index| index != one).collect()
 }
 
-/// Creates a node on one member and waits until all that are named have it.
+/// Creates a node on one member, and waits until all named members have it.
 fn replicates(ensemble: &Ensemble, path: &str, on: usize, to: &[usize]) {
     let writer = connect(ensemble.server(on));
     writer.create(path, b"data", false, false).unwrap();
@@ -50,7 +50,7 @@ fn replicates(ensemble: &Ensemble, path: &str, on: usize, to: &[usize]) {
 }
 
 #[test]
-fn elects_one_leader_and_replicates() {
+fn ensemble_elects_one_leader_and_replicates() {
     let start = Instant::now();
     let ensemble = Ensemble::start(3).unwrap();
     println!("three members in {:.1?}", start.elapsed());
@@ -71,7 +71,7 @@ fn elects_one_leader_and_replicates() {
 }
 
 #[test]
-fn sizes_other_than_three() {
+fn ensemble_may_have_other_sizes_than_three() {
     let error = Ensemble::start(0).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
     let alone = Ensemble::start(1).unwrap();
@@ -83,7 +83,7 @@ fn sizes_other_than_three() {
 }
 
 #[test]
-fn goes_on_without_the_killed_leader() {
+fn ensemble_continues_without_its_killed_leader() {
     let ensemble = three();
     replicates(&ensemble, "/before", 0, &[0, 1, 2]);
     let start = Instant::now();
@@ -121,11 +121,11 @@ fn rolling_restart_keeps_the_data() {
     }
 }
 
-/// Otherwise no fault of the links would reach those connections.
+/// Otherwise no fault of the links would affect those connections.
 #[test]
 fn members_meet_only_through_proxies() {
     let ensemble = three();
-    // Who of two has dialled the other depends on who started first.
+    // The start order decides which member of a pair dials the other.
     for restarted in [None, Some(0), Some(2)] {
         if let Some(index) = restarted {
             ensemble.server(index).restart().unwrap();
@@ -133,7 +133,7 @@ fn members_meet_only_through_proxies() {
         }
         let processes = [0, 1, 2].map(|index| ensemble.server(index).process_id().unwrap());
         let mut all = Vec::new();
-        // 2 to the leader and 3 to vote, and both ends of each.
+        // Two connections to the leader and three to vote, with both ends of each.
         wait_until("all are connected", SOON, || {
             all = processes.into_iter().flat_map(connections).collect();
             all.len() >= 10
@@ -145,7 +145,7 @@ fn members_meet_only_through_proxies() {
 }
 
 #[test]
-fn a_follower_cut_off_serves_stale_reads_and_comes_back() {
+fn cut_off_follower_serves_stale_reads_and_comes_back() {
     let start = Instant::now();
     let ensemble = Ensemble::start(3).unwrap();
     println!("started in {:.1?}", start.elapsed());
@@ -172,7 +172,7 @@ fn a_follower_cut_off_serves_stale_reads_and_comes_back() {
     println!("read on the follower until {:.1?} after the cut", start.elapsed());
     assert!(start.elapsed() > Duration::from_secs(5));
 
-    // Nothing shows that it cannot join but that it does not, however long one looks.
+    // Only its absence shows that it cannot join, however long the test looks.
     let end = Instant::now() + Duration::from_secs(3);
     while Instant::now() < end {
         assert_eq!(mode(ensemble.server(follower)), None);
@@ -193,7 +193,7 @@ fn a_follower_cut_off_serves_stale_reads_and_comes_back() {
 }
 
 #[test]
-fn a_leader_cut_off_is_replaced() {
+fn cut_off_leader_is_replaced() {
     let ensemble = three();
     for round in 0..2 {
         let old = ensemble.leader().unwrap();
@@ -217,7 +217,7 @@ fn a_leader_cut_off_is_replaced() {
 }
 
 #[test]
-fn a_short_cut_does_no_harm() {
+fn short_cut_does_no_harm() {
     let ensemble = Ensemble::start(3).unwrap();
     let leader = ensemble.leader().unwrap();
     for index in 0..3 {
@@ -233,7 +233,7 @@ fn a_short_cut_does_no_harm() {
 }
 
 #[test]
-fn goes_on_while_a_member_is_paused() {
+fn ensemble_continues_with_a_paused_member() {
     let ensemble = three();
     let paused = ensemble.followers().unwrap()[0];
     ensemble.server(paused).pause().unwrap();
@@ -259,7 +259,7 @@ fn goes_on_while_a_member_is_paused() {
 }
 
 #[test]
-fn dropping_it_leaves_nothing() {
+fn drop_of_the_ensemble_leaves_nothing() {
     let ensemble = three();
     let what_is_left = |index: usize| {
         let member = ensemble.server(index);

@@ -13,7 +13,7 @@ use crate::{SOON, Stage};
 const A_WHILE: Duration = Duration::from_millis(150);
 
 #[test]
-fn passes_everything_and_counts() {
+fn proxy_passes_everything_and_counts() {
     let stage = Stage::new("passes");
     stage.make("a").unwrap();
     stage.make("b").unwrap();
@@ -32,7 +32,7 @@ fn passes_everything_and_counts() {
 }
 
 #[test]
-fn big_frames_and_four_letter_words_pass() {
+fn proxy_passes_big_frames_and_four_letter_words() {
     let stage = Stage::new("big");
     let data: Vec<u8> = (0..900_000_u32).map(|n| n as u8).collect();
     let path = stage.path("big");
@@ -46,7 +46,7 @@ fn big_frames_and_four_letter_words_pass() {
 }
 
 #[test]
-fn cut_closes_and_lets_in_again() {
+fn cut_closes_connections_and_accepts_new_ones() {
     let stage = Stage::new("cut");
     stage.proxy.cut();
     assert_eq!(stage.proxy.open_connections(), 0);
@@ -59,7 +59,7 @@ fn cut_closes_and_lets_in_again() {
 }
 
 #[test]
-fn cut_is_fin_and_reset_is_rst() {
+fn cut_sends_fin_and_reset_sends_rst() {
     let stage = Stage::new("reset");
     let connect = || {
         let stream = TcpStream::connect(stage.proxy.address()).unwrap();
@@ -79,7 +79,7 @@ fn cut_is_fin_and_reset_is_rst() {
 }
 
 #[test]
-fn refuses_and_listens_again() {
+fn proxy_refuses_and_listens_again() {
     let stage = Stage::new("refuse");
     stage.proxy.refuse(true);
     let error = Probe::connect(stage.proxy.address()).unwrap_err();
@@ -95,7 +95,7 @@ fn refuses_and_listens_again() {
 }
 
 #[test]
-fn accepts_and_closes() {
+fn proxy_accepts_and_closes() {
     let stage = Stage::new("accept");
     stage.proxy.accept_and_close(true);
     assert!(Probe::connect(stage.proxy.address()).is_err());
@@ -141,7 +141,7 @@ fn black_hole_hides_the_end_of_a_session() {
     let mut stream = TcpStream::connect(stage.proxy.address()).unwrap();
     wait_until("both are open", SOON, || stage.proxy.open_connections() == 2);
     stage.proxy.black_hole(Direction::Both);
-    // Nonsense makes the server close, were it to arrive.
+    // The server would close the connection if this nonsense arrived.
     stream.write_all(&[0, 0, 0, 1, 7]).unwrap();
     stream.set_read_timeout(Some(A_WHILE)).unwrap();
     let error = stream.read(&mut [0]).unwrap_err();
@@ -152,7 +152,7 @@ fn black_hole_hides_the_end_of_a_session() {
 }
 
 #[test]
-fn a_request_outlives_its_sender_in_a_black_hole() {
+fn request_outlives_its_sender_in_a_black_hole() {
     let stage = Stage::new("ghost");
     let impatient = Probe::connect(stage.proxy.address()).unwrap();
     impatient.set_patience(A_WHILE).unwrap();
@@ -191,7 +191,7 @@ fn delays_keep_order_and_overlap() {
 }
 
 #[test]
-fn outlives_the_server() {
+fn proxy_outlives_its_server() {
     let server = Server::start().unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let client = Probe::connect(proxy.address()).unwrap();
@@ -204,7 +204,7 @@ fn outlives_the_server() {
 }
 
 #[test]
-fn dropping_it_closes_everything() {
+fn drop_of_the_proxy_closes_everything() {
     let proxy = FaultProxy::start(shared_server().address()).unwrap();
     let clients: Vec<Probe> = (0..10).map(|_| Probe::connect(proxy.address()).unwrap()).collect();
     assert_eq!(proxy.open_connections(), 10);

@@ -12,7 +12,7 @@ use crate::{SOON, Stage};
 const A_WHILE: Duration = Duration::from_millis(150);
 
 #[test]
-fn drops_the_nth_request_and_cuts() {
+fn rule_drops_the_nth_request_and_cuts() {
     let stage = Stage::new("drop");
     let rule = stage.proxy.drop_request(Op::Create, 2, Then::Cut);
     stage.make("a").unwrap();
@@ -27,7 +27,7 @@ fn drops_the_nth_request_and_cuts() {
 }
 
 #[test]
-fn drops_an_answer_and_cuts() {
+fn rule_drops_an_answer_and_cuts() {
     let stage = Stage::new("drop");
     let rule = stage.proxy.drop_answer(Op::Create, 1, Then::Cut);
     stage.client.children(&stage.root).unwrap();
@@ -37,7 +37,7 @@ fn drops_an_answer_and_cuts() {
 }
 
 #[test]
-fn tears_a_request_and_an_answer() {
+fn rule_tears_a_request_and_an_answer() {
     let stage = Stage::new("tear");
     let torn = stage.proxy.on(Op::Create).tear_request(10);
     stage.make("a").unwrap_err();
@@ -53,12 +53,12 @@ fn tears_a_request_and_an_answer() {
 }
 
 #[test]
-fn drops_and_continues() {
+fn rule_drops_and_continues() {
     let stage = Stage::new("drop");
     let request = stage.proxy.drop_request(Op::Create, 1, Then::Continue);
     let answer = stage.proxy.drop_answer(Op::Create, 2, Then::Continue);
     thread::scope(|scope| {
-        // The probe waits for an answer that does not come; `cut` ends that.
+        // The probe waits for an answer that never comes, until `cut`.
         let first = scope.spawn(|| stage.make("a"));
         assert!(request.wait(SOON));
         assert_eq!(stage.proxy.open_connections(), 1);
@@ -77,7 +77,7 @@ fn drops_and_continues() {
 }
 
 #[test]
-fn drops_and_goes_silent() {
+fn rule_drops_and_goes_silent() {
     let stage = Stage::new("silent");
     let rule = stage.proxy.drop_answer(Op::Create, 1, Then::Hold);
     thread::scope(|scope| {
@@ -86,7 +86,7 @@ fn drops_and_goes_silent() {
         thread::sleep(A_WHILE);
         assert!(!asked.is_finished());
         assert_eq!(stage.proxy.open_connections(), 1);
-        // Other connections are not touched.
+        // Other connections are unaffected.
         Probe::connect(stage.proxy.address()).unwrap().ping().unwrap();
         stage.proxy.restore();
         let error = asked.join().unwrap().unwrap_err();
@@ -96,7 +96,7 @@ fn drops_and_goes_silent() {
 }
 
 #[test]
-fn holds_a_request_until_released() {
+fn rule_holds_a_request_until_its_release() {
     let stage = Stage::new("hold");
     let hold = stage.proxy.hold_request(Op::Create, 1);
     assert!(!hold.wait(Duration::ZERO));
@@ -112,7 +112,7 @@ fn holds_a_request_until_released() {
 }
 
 #[test]
-fn holds_an_answer_until_released_or_dropped() {
+fn rule_holds_an_answer_until_its_release_or_drop() {
     let stage = Stage::new("hold");
     for name in ["a", "b"] {
         let hold = stage.proxy.hold_answer(Op::Create, 1);
@@ -128,7 +128,7 @@ fn holds_an_answer_until_released_or_dropped() {
 }
 
 #[test]
-fn an_unused_hold_goes_away() {
+fn unused_hold_disappears() {
     let stage = Stage::new("hold");
     let hold = stage.proxy.hold_answer(Op::Create, 1);
     hold.release();
@@ -137,7 +137,7 @@ fn an_unused_hold_goes_away() {
 }
 
 #[test]
-fn restore_takes_rules_away() {
+fn restore_removes_rules() {
     let stage = Stage::new("restore");
     let rule = stage.proxy.drop_request(Op::Create, 1, Then::Cut);
     stage.proxy.restore();
@@ -146,7 +146,7 @@ fn restore_takes_rules_away() {
 }
 
 #[test]
-fn rules_look_at_the_path() {
+fn rules_match_the_path() {
     let stage = Stage::new("path");
     let rule = stage.proxy.on(Op::Create).path_contains("special").nth(2).drop_answer(Then::Cut);
     stage.make("special-1").unwrap();
@@ -157,7 +157,7 @@ fn rules_look_at_the_path() {
 }
 
 #[test]
-fn the_handshake_can_be_lost() {
+fn rule_can_drop_the_handshake() {
     let stage = Stage::new("handshake");
     for rule in [
         stage.proxy.drop_request(Op::Connect, 1, Then::Cut),
@@ -171,7 +171,7 @@ fn the_handshake_can_be_lost() {
 }
 
 #[test]
-fn pings_and_auth_are_told_apart() {
+fn rules_distinguish_pings_and_auth() {
     let stage = Stage::new("ids");
     stage.client.ping().unwrap();
     stage.client.add_auth("digest", b"a:b").unwrap();
@@ -210,7 +210,7 @@ fn watch_events_are_counted_dropped_and_held() {
 }
 
 #[test]
-fn what_came_before_a_dropped_answer_arrives() {
+fn answers_before_a_dropped_one_arrive() {
     let stage = Stage::new("order");
     let mut raw = Raw::connect(stage.proxy.address());
     let rule = stage.proxy.drop_answer(Op::Exists, 4, Then::Cut);

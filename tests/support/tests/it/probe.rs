@@ -1,4 +1,4 @@
-//! The probe sees what is there, and says what went wrong.
+//! The probe shows the server's state, and names errors.
 
 use std::io::ErrorKind;
 
@@ -44,7 +44,7 @@ fn sequential_and_ephemeral() {
 }
 
 #[test]
-fn errors_have_kind_and_code() {
+fn probe_errors_have_kind_and_code() {
     let probe = shared_probe().unwrap();
     let root = fresh_path("probe");
     assert_eq!(probe.children(&root).unwrap(), [""; 0]);
@@ -63,7 +63,7 @@ fn errors_have_kind_and_code() {
 }
 
 #[test]
-fn access_is_by_credentials() {
+fn credentials_grant_the_probe_access() {
     let (owner, stranger) = (shared_probe().unwrap(), shared_probe().unwrap());
     owner.add_auth("digest", b"anna:secret").unwrap();
     let root = fresh_path("probe");
@@ -79,7 +79,7 @@ fn access_is_by_credentials() {
 }
 
 #[test]
-fn unreachable_is_an_error() {
+fn unreachable_server_is_an_error() {
     let error = Probe::connect("127.0.0.1:1").unwrap_err();
     assert_eq!((error.kind(), error_code(&error)), (ErrorKind::ConnectionRefused, None));
 }

@@ -1,4 +1,4 @@
-//! A connection without a client, for what the probe does not do: pipelining and watches.
+//! A connection without a client, for pipelining and watches, which the probe lacks.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -30,7 +30,7 @@ impl Raw {
         self.send(id, EXISTS, "/", false);
     }
 
-    /// Asks for the children and to be told when they change.
+    /// Asks for the children, and for an event when they change.
     pub(crate) fn watch_children(&mut self, id: i32, path: &str) {
         self.send(id, GET_CHILDREN, path, true);
         assert_eq!(self.read_id(), id);
@@ -46,7 +46,7 @@ impl Raw {
         i32::from_be_bytes(self.read()[..4].try_into().unwrap())
     }
 
-    /// All that comes until the connection is closed.
+    /// All bytes until the connection closes.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
         self.0.read_to_end(&mut rest).unwrap();

@@ -9,7 +9,7 @@ use zoolock_test_support::{Probe, Server, shared_server, wait_until};
 use crate::SOON;
 
 #[test]
-fn starts_fast_and_answers() {
+fn server_starts_fast_and_answers() {
     let start = Instant::now();
     let server = Server::start().unwrap();
     println!("started in {:.0?}", start.elapsed());
@@ -24,7 +24,7 @@ fn starts_fast_and_answers() {
 }
 
 #[test]
-fn keeps_data_and_port() {
+fn restarted_server_keeps_data_and_port() {
     let server = Server::start().unwrap();
     let address = server.address();
     let stops: [fn(&Server) -> std::io::Result<()>; 2] = [Server::stop, Server::kill];
@@ -45,7 +45,7 @@ fn keeps_data_and_port() {
 }
 
 #[test]
-fn comes_back_with_nothing() {
+fn wiped_server_comes_back_empty() {
     let server = Server::start().unwrap();
     let before = Probe::connect(server.address()).unwrap();
     before.create("/lost", b"", false, false).unwrap();
@@ -58,12 +58,12 @@ fn comes_back_with_nothing() {
 }
 
 #[test]
-fn pauses_and_resumes() {
+fn server_pauses_and_resumes() {
     let server = Server::start().unwrap();
     let probe = Probe::connect(server.address()).unwrap();
     server.pause().unwrap();
     let asked = thread::spawn(move || probe.create("/late", b"", false, false));
-    // The connection is taken by the kernel, the answer is not there before the server resumes.
+    // The kernel accepts the connection, but no answer comes before the server resumes.
     thread::sleep(Duration::from_millis(200));
     assert!(!asked.is_finished());
     server.resume().unwrap();
@@ -87,7 +87,7 @@ fn settings_reach_the_server() {
     assert!(conf.contains("tickTime=100\n"), "{conf}");
     assert!(conf.contains("minSessionTimeout=300\n"), "{conf}");
     assert!(conf.contains("maxClientCnxns=0\n"), "{conf}");
-    // So short a session may end before a busy machine has told of it.
+    // So short a session may end before a busy machine has reported it.
     let mut given = None;
     wait_until("a session", SOON, || {
         let probe = Probe::connect_for(server.address(), Duration::from_millis(400));
@@ -98,7 +98,7 @@ fn settings_reach_the_server() {
 }
 
 #[test]
-fn metrics_count_and_cost_one_packet_received() {
+fn metrics_count_and_cost_one_received_packet() {
     let server = Server::start().unwrap();
     let before = server.metric("zk_packets_received").unwrap();
     let after = server.metric("zk_packets_received").unwrap();
@@ -108,7 +108,7 @@ fn metrics_count_and_cost_one_packet_received() {
 }
 
 #[test]
-fn many_start_at_once() {
+fn many_servers_start_at_once() {
     let start = Instant::now();
     let starters: Vec<_> = (0..4).map(|_| thread::spawn(Server::start)).collect();
     let servers: Vec<Server> =
@@ -132,7 +132,7 @@ fn failed_start_shows_the_log() {
 }
 
 #[test]
-fn a_taken_port_is_told_apart() {
+fn taken_port_is_reported_as_such() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let taken = Server::builder().property("clientPort", &port).start();

@@ -1,4 +1,4 @@
-//! Sessions that were opened through a proxy can be ended while their clients live.
+//! Sessions opened through a proxy can be ended while their clients live.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ fn make_ephemeral(client: &Probe, path: &str) {
 }
 
 #[test]
-fn expired_at_once_with_its_ephemerals() {
+fn expire_ends_a_session_and_its_ephemerals_at_once() {
     let stage = Stage::new("expire");
     let path = stage.path("held");
     make_ephemeral(&stage.client, &path);
@@ -31,7 +31,7 @@ fn expired_at_once_with_its_ephemerals() {
 }
 
 #[test]
-fn expired_while_the_client_sees_nothing() {
+fn expire_goes_unseen_by_a_silenced_client() {
     let stage = Stage::new("expire");
     make_ephemeral(&stage.client, &stage.path("held"));
     stage.proxy.black_hole(Direction::Both);
@@ -43,7 +43,7 @@ fn expired_while_the_client_sees_nothing() {
 }
 
 #[test]
-fn expires_only_what_lives_and_came_through_it() {
+fn proxy_expires_only_its_own_live_sessions() {
     let stage = Stage::new("expire");
     let short = Duration::from_secs(3);
     let connect = |timeout| Probe::connect_for(stage.proxy.address(), timeout).unwrap();
@@ -66,7 +66,7 @@ fn expires_only_what_lives_and_came_through_it() {
 }
 
 #[test]
-fn expired_on_all_members_of_an_ensemble() {
+fn expire_reaches_all_members_of_an_ensemble() {
     let ensemble = Ensemble::start(3).unwrap();
     let follower = ensemble.followers().unwrap()[0];
     let proxy = FaultProxy::start(ensemble.server(follower).address()).unwrap();
@@ -81,9 +81,9 @@ fn expired_on_all_members_of_an_ensemble() {
     client.ping().unwrap_err();
 }
 
-/// A follower forgets the first of two that ask it at once about one session, and never answers it.
+/// A follower that two clients ask at once about one session forgets the first, and never answers it.
 #[test]
-fn expired_though_others_resume_them_on_a_follower() {
+fn expire_wins_over_a_resume_at_a_follower() {
     let ensemble = Ensemble::start(3).unwrap();
     let follower = ensemble.followers().unwrap()[0];
     let proxy = FaultProxy::start(ensemble.server(follower).address()).unwrap();

@@ -1,4 +1,4 @@
-//! Which TCP connections a process has, as Linux tells.
+//! The TCP connections of a process, according to Linux.
 
 use std::collections::HashSet;
 use std::fs;

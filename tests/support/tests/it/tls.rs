@@ -1,4 +1,4 @@
-//! Servers listen for TLS, alone or with certificates of clients.
+//! Servers listen for TLS, with or without client certificates.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,7 +13,7 @@ use zoolock_test_support::{FaultProxy, Probe, Server, wait_until};
 
 use crate::SOON;
 
-/// Who gives out certificates for 127.0.0.1, in a chain of PEM and a key of PEM.
+/// An issuer of certificates for 127.0.0.1, as a chain and a key in PEM.
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -31,13 +31,13 @@ impl Authority {
         (certificate.pem(), key.serialize_pem())
     }
 
-    /// What a server answers to `ruok` over TLS, to a client that may have a certificate.
+    /// A server's answer to `ruok` over TLS, for a client with or without a certificate.
     fn ask(&self, address: SocketAddr, client: Option<&(String, String)>) -> io::Result<String> {
         let mut stream = self.open(address, client)?;
         stream.write_all(b"ruok")?;
         let mut answer = String::new();
         match stream.read_to_string(&mut answer) {
-            // The server closes without a word in TLS that it does.
+            // The server closes without announcing that in TLS.
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(answer),
             outcome => outcome.map(|_| answer),
         }
@@ -71,7 +71,7 @@ impl Authority {
 }
 
 #[test]
-fn a_second_port_speaks_tls_and_both_stay_over_restarts() {
+fn tls_port_and_plain_port_survive_restarts() {
     let authority = Authority::new();
     let (chain, key) = authority.give_out();
     let server = Server::builder().tls(&chain, &key).start().unwrap();
@@ -93,7 +93,7 @@ fn a_second_port_speaks_tls_and_both_stay_over_restarts() {
 }
 
 #[test]
-fn clients_have_to_show_a_certificate_of_the_given_roots() {
+fn clients_must_show_a_certificate_of_the_given_roots() {
     let (authority, other) = (Authority::new(), Authority::new());
     let (chain, key) = authority.give_out();
     let server = Server::builder().tls(&chain, &key);
@@ -111,7 +111,7 @@ fn clients_have_to_show_a_certificate_of_the_given_roots() {
 }
 
 #[test]
-fn tls_passes_a_proxy_which_can_cut_it() {
+fn tls_passes_a_proxy_that_can_cut_it() {
     let authority = Authority::new();
     let (chain, key) = authority.give_out();
     let server = Server::builder().tls(&chain, &key).start().unwrap();
@@ -131,6 +131,6 @@ fn tls_passes_a_proxy_which_can_cut_it() {
 
 #[test]
 #[should_panic(expected = "without `ServerBuilder::tls`")]
-fn a_server_without_tls_has_no_address_for_it() {
+fn server_without_tls_has_no_tls_address() {
     let _ = zoolock_test_support::shared_server().secure_address();
 }

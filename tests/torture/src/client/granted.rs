@@ -1,4 +1,4 @@
-//! What a call of the library has granted, whatever the kind, and how it is given back.
+//! A grant of the library, of any kind, and its release.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -8,9 +8,8 @@ use zoolock::{Error, Guard, Hold, HoldState, Lock, LossReason, Permits};
 
 use crate::paths::Mode;
 
-/// What was granted at one path. Several permits are seen as one hold, since they are lost
-/// together. No holds at all, where the library showed none of what it had granted, look like one
-/// that is never lost.
+/// A grant at one path. Several permits count as one hold, since they are lost together. A grant for which
+/// the library shows no hold counts as one that is never lost.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     pub(crate) path: usize,
@@ -32,7 +31,7 @@ impl Part {
         left.min().unwrap_or(Duration::MAX)
     }
 
-    /// Why it was lost, if it was.
+    /// The reason of its loss, if it was lost.
     pub(crate) fn loss(&self) -> Option<LossReason> {
         self.holds.iter().find_map(|hold| match hold.state() {
             HoldState::Lost(reason) => Some(reason),
@@ -46,25 +45,25 @@ impl Part {
 }
 
 pub(crate) struct Granted<'a> {
-    /// Several only of a `MultiLock`.
+    /// Several only for a `MultiLock`.
     pub(crate) parts: Vec<Part>,
     pub(crate) then: Then<'a>,
     release: Release<'a>,
 }
 
-/// None if nothing is said about it.
+/// `None` if the release has no result.
 type Release<'a> = Box<dyn FnOnce() -> Option<zoolock::Result<()>> + 'a>;
 
-/// What can be done while it is held.
+/// A further action under the hold.
 pub(crate) enum Then<'a> {
     Nothing,
-    /// Enters once more, says how often that was, and leaves again.
+    /// Enters again, returns the entry count, and leaves again.
     ReEnter(Box<dyn Fn() -> zoolock::Result<u32> + 'a>),
-    /// Takes the read that a writer may have as well.
+    /// Takes the read that a writer may also have.
     Read(Box<dyn Fn() -> Response<'a> + 'a>),
 }
 
-/// None if somebody else was ahead.
+/// `None` if the lock was taken.
 pub(crate) type Response<'a> = zoolock::Result<Option<Granted<'a>>>;
 
 impl<'a> Granted<'a> {
@@ -92,7 +91,7 @@ impl<'a> Granted<'a> {
     }
 }
 
-/// By `lock()` or its variants.
+/// Granted by `lock()` or its variants.
 pub(crate) fn called<'a>(
     what: (usize, Mode),
     lock: &'a dyn Lock,
@@ -119,7 +118,7 @@ pub(crate) fn dropped<'a, O: 'a>(what: (usize, Mode), guard: Guard<O>) -> Option
     }))
 }
 
-/// Permits, as many as were asked for if the library is right.
+/// Permits, as many as requested if the library is correct.
 pub(crate) fn permits<'a>(
     what: (usize, Mode),
     permits: Permits,

@@ -1,4 +1,4 @@
-//! What a worker does with locks that it holds in order to guard writes.
+//! A worker's writes that are guarded by its locks.
 
 use std::time::Duration;
 
@@ -19,9 +19,8 @@ const LONGEST_HOLD: u64 = 400;
 const LONGEST_PAUSE: u64 = 10;
 
 impl Worker<'_> {
-    /// Commits one write after the other for some time. It ends behind one that was carried out, so that
-    /// whoever is stopped in the middle of this has one to commit when it goes on; or behind one that was
-    /// refused.
+    /// Commits writes one after another for some time. It ends after an applied write, so that a process
+    /// stopped in the middle has one to commit when it continues, or after a refused one.
     pub(super) fn commit_for_some_time(&self, on: &[Holding], drained: &Drained, rng: &mut Rng) {
         let holds: Vec<HoldId> = on.iter().map(|holding| holding.id).collect();
         let enough = after(now(), Duration::from_millis(rng.u64(0..=LONGEST_HOLD)));
@@ -59,7 +58,7 @@ impl Worker<'_> {
     }
 }
 
-/// Takes the place of the one before, if it is known to be there and was not the first.
+/// Replaces the previous write, if that exists for certain and was not the first.
 fn write(on: &[Holding], number: u32, before: Answer) -> Option<Transaction> {
     let holds: Vec<_> = on.iter().filter_map(|holding| holding.part.holds.first()).collect();
     let (first, others) = holds.split_first()?;

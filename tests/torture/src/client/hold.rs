@@ -1,4 +1,4 @@
-//! What a worker does with a lock that was granted, until it has given it back.
+//! A worker's actions under a granted lock, until its release.
 
 use std::process;
 use std::slice;
@@ -23,16 +23,16 @@ use crate::protocol::{Event, Grant, HoldId, Unlocked};
 use crate::settings::ANSWER_WITHIN;
 
 const MOST_WRITES: u32 = 3;
-/// Of those who write nothing, in milliseconds.
+/// The longest hold of workers that write nothing, in milliseconds.
 const LONGEST_LOOK: u64 = 25;
 
-/// One lock of what was granted.
+/// One lock of a grant.
 pub(super) struct Holding {
     pub(super) id: HoldId,
     pub(super) part: Part,
     witness: Arc<Witness>,
     loss_watcher: LossWatcher,
-    /// Only of those who write.
+    /// Set for writers only.
     pub(super) token: Option<u64>,
 }
 
@@ -44,7 +44,7 @@ impl Worker<'_> {
         rng: &mut Rng,
     ) -> Outcome<()> {
         let at = now();
-        // All before the first request: a hold may be lost while that takes its time.
+        // All this precedes the first request, during which a hold may be lost.
         let witness = |part: &Part| Witness::take(self.folder, part.path, part.mode);
         let witnesses: Vec<_> = granted.parts.iter().map(witness).collect::<Result<_, _>>()?;
         let mut holdings = Vec::new();
@@ -73,7 +73,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Tells of a grant, and has it watched.
+    /// Reports a grant, and has it watched.
     fn begin(
         &mut self,
         invocation: &Invocation<'_>,
@@ -121,7 +121,7 @@ impl Worker<'_> {
         }
     }
 
-    /// As long as the invocation says, with writes at all paths that take them.
+    /// Works as long as the invocation says, and writes at all paths that take writes.
     fn work_with(
         &mut self,
         on: &[Holding],
@@ -153,8 +153,8 @@ impl Worker<'_> {
         })
     }
 
-    /// Looks at the lock and writes. Nothing but the register keeps a stop of the process between
-    /// the two from doing harm.
+    /// Looks at the lock and writes. If the process is stopped between the two, only the register prevents
+    /// harm.
     fn write(&mut self, on: &Holding, token: u64) -> Outcome<()> {
         if !on.part.is_held() {
             return Ok(());
@@ -180,7 +180,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Takes the read under the write that is held. None if that is lost.
+    /// Takes the read under the held write; `None` if that is lost.
     fn read_under<'h>(
         &mut self,
         invocation: &Invocation<'_>,
@@ -209,7 +209,7 @@ impl Worker<'_> {
         Ok(Some((read, reading)))
     }
 
-    /// Mostly the write ends first, and the thread goes on as a reader.
+    /// Mostly the write ends first, and the thread continues as a reader.
     fn leave_as_reader(
         &mut self,
         (write, writing): (Granted<'_>, Vec<Holding>),
@@ -229,8 +229,8 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Gives everything back. The coordinator knows before the first request: if another thread
-    /// kills the process meanwhile, the next holder may be there already.
+    /// Releases everything. The coordinator hears before the first request: if another thread kills the
+    /// process meanwhile, the next holder may already be there.
     fn end(&self, granted: Granted<'_>, on: Vec<Holding>, invocation: &Invocation<'_>) {
         on.iter().for_each(|holding| holding.witness.let_go());
         let at = now();
@@ -251,7 +251,7 @@ impl Worker<'_> {
         }
     }
 
-    /// What an unlock said of the lock at one path.
+    /// The result of an unlock for the lock at one path.
     fn judge_unlock(&self, path: usize, said: Option<&zoolock::Result<()>>) -> Unlocked {
         let error = match said {
             None => return Unlocked::Silent,
@@ -276,7 +276,7 @@ impl Worker<'_> {
         unlocked
     }
 
-    /// As a crash would: nothing is closed, and the servers have to find out.
+    /// Ends like a crash: nothing is closed, and the servers have to notice.
     fn die(&self) -> ! {
         self.reporter.report(&Event::Dying { at: now() });
         let _ = kill_process(getpid(), Signal::KILL);
@@ -284,7 +284,7 @@ impl Worker<'_> {
     }
 }
 
-/// Until one of the locks is lost, or the phase is over.
+/// Works until one of the locks is lost, or the phase ends.
 fn work_for(on: &[Holding], drained: &Drained, time: Duration) {
     let losses: Vec<_> = on.iter().map(|holding| holding.part.lost()).collect();
     let mut end = Select::new();
@@ -292,6 +292,6 @@ fn work_for(on: &[Holding], drained: &Drained, time: Duration) {
     for lost in &losses {
         end.recv(lost);
     }
-    // Whichever it was, what follows looks for itself.
+    // The following code checks itself which of the two happened.
     let _ = end.ready_timeout(time);
 }

@@ -1,5 +1,5 @@
-//! What a worker does in the phase of leaders: it stands for some time, as one of several candidates of its
-//! process, and tells when it leads.
+//! A worker in the phase of leaders. It stands for some time as one of several candidates of its process, and
+//! reports when it leads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,7 +17,7 @@ use crate::paths::{LED, Mode, lock_path};
 use crate::protocol::{Act, Event, Grant, HoldId, Reporter, WorkerId};
 use crate::settings::ANSWER_WITHIN;
 
-/// How often a leader acts, at most, and how often a candidate looks whether it is well.
+/// The pause between a leader's acts, and between a candidate's health checks.
 const PAUSE: Duration = Duration::from_millis(20);
 const LOOK: Duration = Duration::from_millis(100);
 /// In milliseconds.
@@ -25,7 +25,7 @@ const LONGEST_STAND: u64 = 10_000;
 const LONGEST_TERM: u64 = 500;
 
 impl Worker<'_> {
-    /// Every worker of a process stands at another path, as far as there are any.
+    /// Each worker of a process stands at another path while there are enough.
     pub(super) fn stand(&mut self, phase: u32) -> Outcome<()> {
         let mut rng = self.rng(phase);
         let path = self.me.thread % LED;
@@ -70,7 +70,7 @@ struct Leader {
 }
 
 impl Leader {
-    /// Some terms are over at once, and most in less than a second; some only when they have to be.
+    /// Some terms end at once, most in less than a second, and some only when they must.
     fn lead(&mut self, led: &Term) {
         let term = HoldId { by: self.me, number: self.terms.fetch_add(1, Ordering::SeqCst) + 1 };
         let begun = now();
@@ -81,8 +81,7 @@ impl Leader {
             _ => after(begun, Duration::from_millis(self.rng.u64(0..=LONGEST_TERM))),
         };
         loop {
-            // In this order, so that neither a stop of the process nor the time that this takes makes the
-            // deadline later.
+            // In this order, neither a stop of the process nor a slow call can postpone the deadline.
             let (at, instant) = (now(), Instant::now());
             let until = after(at, led.deadline().saturating_duration_since(instant));
             if !led.is_over() {
@@ -110,7 +109,7 @@ impl Leader {
             started: at,
             at,
             still_held: led.is_held(),
-            // Two who lead are found by their deadlines.
+            // Overlapping leaders are found by their deadlines.
             witness_free: true,
         }
     }

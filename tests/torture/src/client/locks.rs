@@ -1,4 +1,4 @@
-//! The lock objects of a client process, which its threads share.
+//! The lock objects of a client process, shared by its threads.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use zoolock::{
 
 use crate::paths::{self, PATHS, Use, lock_path};
 
-/// So long an unused lock may be kept from those who only look.
+/// How long an idle lock may be kept from clients that only try.
 const KEPT: Duration = Duration::from_millis(500);
 
-/// Those at one path. Each path has one of every type, since that costs no request; which of them
-/// are used there is for [`paths`] to say.
+/// The objects at one path. Each path has one of every type, since that costs no request. [`paths`] decides
+/// which of them are used.
 #[derive(Debug)]
 pub(crate) struct Locks {
     pub(crate) plain: DistributedLock,
@@ -49,7 +49,7 @@ impl Locks {
     }
 }
 
-/// Each process has others of the options that spare requests.
+/// Each process uses other options that save requests.
 fn options(process: usize) -> LockOptions {
     let options = LockOptions::new().background_release(process % 2 == 1);
     match process / 2 % 2 {

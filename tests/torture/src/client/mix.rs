@@ -1,4 +1,4 @@
-//! The operations: a table for each kind of lock, with how often a worker does what.
+//! Tables of operations for each kind of lock, with their frequencies.
 
 use zoolock::{Lock, MultiLock, Permits};
 
@@ -44,7 +44,7 @@ const REENTRANT: &[Op] = &[
     op( 60, "long reentrant try_lock_for", Given,   Long,  |on, at| try_lock_for(at.alone(), &on[at.path].reentrant, at)),
 ];
 
-/// With the plain lock, which is a writer to them.
+/// Includes the plain lock, which counts as a writer.
 #[rustfmt::skip]
 const READ_WRITE: &[Op] = &[
     op(250, "read lock",                Forever, Short, |on, at| lock(at.shared(), &on[at.path].read)).reads(),
@@ -90,7 +90,7 @@ const EPHEMERAL: &[Op] = &[
     op(  3, "ephemeral lock, then die",    Forever, Die,   |on, at| lock(at.alone(), &on[at.path].ephemeral)),
 ];
 
-/// Of exclusive locks, plain and reentrant ones.
+/// Members are exclusive locks, plain and reentrant ones.
 #[rustfmt::skip]
 const MULTI: &[Op] = &[
     op(400, "several",                    Forever, Short, |on, at| several(on, at, |all| all.lock().map(|()| true))),
@@ -100,7 +100,7 @@ const MULTI: &[Op] = &[
     op(  2, "several, then die",          Forever, Die,   |on, at| several(on, at, |all| all.lock().map(|()| true))),
 ];
 
-/// Those who guard writes.
+/// Workers that guard writes.
 #[rustfmt::skip]
 pub(crate) const GUARDING: &[(Kind, Op)] = &[
     (Kind::Exclusive, op(1, "guarding try_lock_for",           Given, Guard, |on, at| try_lock_for(at.alone(), &on[at.path].plain, at))),
@@ -165,7 +165,7 @@ fn several<'a>(
     if !call(&all)? {
         return Ok(None);
     }
-    // What was asked for, whether the library shows a hold of it or not.
+    // The requested members, whether or not the library shows their holds.
     let mut holds = all.holds();
     let part = |&(path, _): &(usize, bool)| {
         let at_path = lock_path(path);

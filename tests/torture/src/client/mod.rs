@@ -1,5 +1,5 @@
-//! A client process: one client, some workers, a heartbeat to the coordinator, and a thread that
-//! only sleeps, to show what the machine adds to every deadline.
+//! A client process: one client, some workers, a heartbeat to the coordinator, and a thread that only sleeps,
+//! to measure the machine's delays.
 
 mod granted;
 mod guarding;
@@ -33,33 +33,33 @@ use crate::settings::{BEAT, TIMEOUT};
 use locks::Locks;
 use worker::Worker;
 
-/// What the threads of a process share.
+/// State shared by the threads of a process.
 pub(crate) struct Shared {
     pub(crate) client: Client,
     pub(crate) locks: Vec<Locks>,
     pub(crate) kinds: Kinds,
     pub(crate) gate: Gate,
-    /// The next holder that is about to write has to ask first.
+    /// Whether the next holder has to ask before it writes.
     pub(crate) armed: AtomicBool,
-    /// Nobody kills the process in this phase any more.
+    /// The phase in which nobody may kill the process any more.
     pub(crate) spared: AtomicU32,
     pub(crate) calls: Vec<Mutex<Option<InFlight>>>,
-    /// Of the thread that only sleeps.
+    /// Wishes for the thread that only sleeps.
     pub(crate) naps: Sender<Duration>,
 }
 
-/// Never carries a message; disconnected when the phase is over.
+/// Never carries a message; it disconnects when the phase ends.
 pub(crate) type Drained = Receiver<Infallible>;
 
-/// Lets the workers of a process into a phase, and tells them when it is over.
+/// Admits the workers of a process to a phase, and tells them when it ends.
 #[derive(Debug)]
 pub(crate) struct Gate(Mutex<GateState>);
 
 #[derive(Debug)]
 struct GateState {
-    /// This phase and those before it are over.
+    /// This phase and all earlier ones have ended.
     closed: u32,
-    /// Kept for its end only.
+    /// Kept only for its end.
     _open: Sender<Infallible>,
     drained: Drained,
 }
@@ -70,7 +70,7 @@ impl Gate {
         Gate(Mutex::new(GateState::after(0)))
     }
 
-    /// None if the phase is over.
+    /// `None` if the phase has ended.
     pub(crate) fn enter(&self, phase: u32) -> Option<Drained> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (phase > state.closed).then(|| state.drained.clone())
@@ -89,7 +89,7 @@ impl GateState {
 }
 
 pub(crate) fn run(options: &ClientOptions) -> Outcome<()> {
-    // Also when this process is stopped and cannot notice.
+    // This also covers a process that is stopped and cannot notice.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let (naps, wanted) = bounded(1);
     let client = connect(options);
@@ -118,7 +118,7 @@ pub(crate) fn run(options: &ClientOptions) -> Outcome<()> {
             Err(_) => Err("a worker panicked".to_owned()),
         })
     })?;
-    // A break that it still has to clean up after is no fault.
+    // A break that still needs cleaning up is no fault.
     let closed = client.close();
     reporter.report(&beat(&client, shared));
     match closed {
@@ -127,7 +127,7 @@ pub(crate) fn run(options: &ClientOptions) -> Outcome<()> {
     }
 }
 
-/// The faults may be at work already.
+/// Faults may already be under way.
 fn connect(options: &ClientOptions) -> Client {
     loop {
         match Client::connect(&options.connect, TIMEOUT) {
@@ -170,7 +170,7 @@ fn start_side_threads(
     });
 }
 
-/// The end of the input means that the coordinator is gone, however that came about.
+/// The end of the input means that the coordinator is gone for any reason.
 fn obey(shared: &Shared) {
     let mut input = BufReader::new(io::stdin());
     while let Ok(Some(command)) = receive(&mut input) {

@@ -1,4 +1,4 @@
-//! How a worker picks an operation from a [`mix`](crate::client::mix), and what it calls it with.
+//! How a worker picks an operation from a [`mix`](crate::client::mix), and its arguments.
 
 use std::time::Duration;
 
@@ -10,22 +10,22 @@ use crate::kinds::Kind;
 use crate::paths::{self, Mode, Traffic, Use};
 use crate::settings::{ANSWER_WITHIN, TIMEOUT};
 
-/// When the call has to be back.
+/// The deadline of a call's return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
     Forever,
-    /// As long as it was given.
+    /// The given timeout.
     Given,
-    /// As long as an answer may take.
+    /// The longest time of an answer.
     Answer,
 }
 
-/// What is done with the lock.
+/// The work under a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
     /// A few writes.
     Short,
-    /// Writes, work for a time that is longer than some faults, and more writes.
+    /// Writes, work for longer than some faults last, and more writes.
     Long,
     /// Guarded writes.
     Guard,
@@ -33,25 +33,25 @@ pub(crate) enum Work {
     Die,
 }
 
-/// One line of a table.
+/// A line of a table.
 pub(crate) struct Op {
     weight: u32,
     pub(crate) name: &'static str,
     pub(crate) patience: Wait,
     pub(crate) work: Work,
-    /// It asks for a read lock.
+    /// Whether it asks for a read lock.
     reads: bool,
     pub(crate) get: for<'a> fn(&'a [Locks], &Arguments) -> Response<'a>,
 }
 
-/// What a call is to be made with; not every op needs all of it.
+/// Arguments of a call; not every op needs all of them.
 #[derive(Debug)]
 pub(crate) struct Arguments {
-    /// Where; of several members the first.
+    /// The path; the first one of several members.
     pub(crate) path: usize,
     pub(crate) time: Duration,
     pub(crate) permits: u32,
-    /// In the order of giving, which is not that of the paths, and which of them are reentrant.
+    /// In the given order, which is not that of the paths, with the reentrant ones marked.
     pub(crate) members: Vec<(usize, bool)>,
 }
 
@@ -73,7 +73,7 @@ impl Op {
         Op { reads: true, ..self }
     }
 
-    /// How it wants to hold the lock; none of several locks.
+    /// The wanted mode; `None` for several locks.
     pub(crate) fn mode(&self, kind: Kind, arguments: &Arguments) -> Option<Mode> {
         match kind {
             Kind::Multi => None,
@@ -83,7 +83,7 @@ impl Op {
         }
     }
 
-    /// One of a mix.
+    /// Picks one of a mix.
     pub(crate) fn pick(mix: &'static [Op], rng: &mut Rng, deaths: bool) -> &'static Op {
         let sum = mix.iter().map(|op| op.weight).sum();
         let mut left = rng.u32(0..sum);
@@ -96,7 +96,7 @@ impl Op {
         &mix[0]
     }
 
-    /// What the call is made with.
+    /// The arguments of the call.
     pub(crate) fn arguments(&self, kind: Kind, rng: &mut Rng) -> Arguments {
         let members = match kind {
             Kind::Multi => self.pick_members(rng),
@@ -115,7 +115,7 @@ impl Op {
         }
     }
 
-    /// Long holds have paths of their own, where others look in now and then.
+    /// Long holds have their own paths, which others visit now and then.
     fn pick_path(&self, kind: Kind, rng: &mut Rng) -> usize {
         if self.work == Guard {
             return paths::pick_any(rng, kind);
@@ -142,9 +142,9 @@ impl Op {
         members
     }
 
-    /// The time in which the call has to be back, if there is any.
+    /// The limit of the call's return, if any.
     pub(crate) fn bound(&self, arguments: &Arguments) -> Option<Duration> {
-        // Each member may be asked once the time is over, and all that were taken given back.
+        // Each member may still be asked after the deadline, and all taken ones are released.
         let members = arguments.members.len() as u32;
         match self.patience {
             Forever => None,
@@ -163,7 +163,7 @@ impl Arguments {
         (self.path, Mode::Shared)
     }
 
-    /// How long giving it back may take.
+    /// The limit of the release.
     pub(crate) fn release_within(&self) -> Duration {
         ANSWER_WITHIN * self.members.len().max(1) as u32
     }
@@ -181,7 +181,7 @@ fn pick_permits(path: usize, rng: &mut Rng) -> u32 {
     }
 }
 
-/// How long a [`Work::Long`] takes.
+/// The duration of a [`Work::Long`].
 pub(crate) fn long_work(rng: &mut Rng) -> Duration {
     TIMEOUT.mul_f64(0.2 + rng.f64() * 2.8)
 }

@@ -1,17 +1,16 @@
-//! The witness of a hold: advisory locks of the operating system on files, which know nothing of
-//! ZooKeeper and are taken back by themselves from a process that is killed.
+//! The witness of a hold: advisory file locks of the operating system. They are independent of ZooKeeper, and
+//! end by themselves when a process is killed.
 //!
-//! Each look opens the files anew: these locks exclude open files, so that threads of one process
-//! conflict like processes.
+//! Each look opens the files anew: these locks exclude open files, so threads of one process conflict like
+//! processes.
 //!
-//! - One who must be alone takes all files of the path, of which a lock has one.
-//! - A read-write lock has two. Readers share the first and do not look at the second. A writer that
-//!   goes on as a reader lets go of the first and keeps the second: readers come in, writers do
-//!   not, and there is no instant in between. Turning an exclusive file lock into a shared one
-//!   would make one, in which the file is free.
-//! - A semaphore has a file per permit, and each permit takes the first one that is free. If no more
-//!   are out than there are files, there is one, however their takers meet: whoever passes a file
-//!   leaves its holder behind, so fewer are ahead than there are files left.
+//! - An exclusive holder takes all files of the path; a lock has one.
+//! - A read-write lock has two. Readers share the first and ignore the second. A downgraded writer releases
+//!   the first and keeps the second: readers enter, and writers do not, without a gap. Turning an exclusive
+//!   file lock into a shared one would leave the file free for an instant.
+//! - A semaphore has a file per permit, and each permit takes the first free one. While there are no more
+//!   permits than files, there is always one: a taker that passes a file leaves its holder behind, so fewer
+//!   takers are ahead than files are left.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -34,7 +33,7 @@ pub(crate) struct Witness {
 }
 
 impl Witness {
-    /// Makes the files of a path.
+    /// Creates the files of a path.
     pub(crate) fn prepare(folder: &Path, path: usize) -> io::Result<()> {
         let mut numbers = 0..paths::at(path).witness_files();
         numbers.try_for_each(|number| File::create(file(folder, path, number)).map(drop))
@@ -62,22 +61,22 @@ impl Witness {
         Ok(Witness { files, free })
     }
 
-    /// Of the read that a writer has taken as well: what writers alone look at.
+    /// The witness of the downgraded read: the file that only writers check.
     pub(crate) fn downgrade(&self) -> Witness {
         let kept = self.files().pop();
         Witness {
             files: Mutex::new(kept.into_iter().collect()),
-            // What is missing was reported as the writer's.
+            // A missing one was reported with the write.
             free: true,
         }
     }
 
-    /// Everything could be had that should have been free.
+    /// Whether all files that should have been free were.
     pub(crate) fn was_free(&self) -> bool {
         self.free
     }
 
-    /// The last close of an open file frees its lock.
+    /// The last close of an open file ends its lock.
     pub(crate) fn let_go(&self) {
         drop(mem::take(&mut *self.files()));
     }
@@ -87,8 +86,8 @@ impl Witness {
     }
 }
 
-/// A thread beside a hold that waits for its loss, to report it and let go of the witness: the
-/// worker may be busy or blocked.
+/// A thread beside a hold that waits for its loss, reports it, and releases the witness: the worker may be
+/// busy or blocked.
 pub(crate) struct LossWatcher(JoinHandle<()>);
 
 impl LossWatcher {
@@ -103,8 +102,8 @@ impl LossWatcher {
             if part.holds.is_empty() {
                 return;
             }
-            // `lost()` may be up to 100 ms late, `is_held()` is not. So this wakes at the end of the
-            // lease as well.
+            // `lost()` may be up to 100 ms late, but `is_held()` is not. So this also wakes at the end of the
+            // lease.
             while part.is_held() {
                 let Err(RecvTimeoutError::Timeout) = part.lost().recv_timeout(part.valid_for())
                 else {
@@ -119,7 +118,7 @@ impl LossWatcher {
         }))
     }
 
-    /// Returns when the hold was seen to end.
+    /// Returns when the end of the hold was seen.
     pub(crate) fn wait(self) {
         let _ = self.0.join();
     }

@@ -1,5 +1,5 @@
-//! A thread of a client process: makes one call after the other, and reports each. What it does
-//! with a lock that was granted is in [`hold`](crate::client::hold).
+//! A thread of a client process. It makes one call after another, and reports each.
+//! [`hold`](crate::client::hold) has its actions under a lock.
 
 use std::io::{self, BufReader};
 use std::os::unix::net::UnixStream;
@@ -25,7 +25,7 @@ use crate::protocol::{
 };
 use crate::settings;
 
-/// Who works for a time and then rests leaves the machine to the others.
+/// A worker that rests after its work leaves the machine to the others.
 const LONGEST_REST: u64 = 120;
 
 pub(crate) struct Worker<'a> {
@@ -35,11 +35,11 @@ pub(crate) struct Worker<'a> {
     pub(crate) shared: &'a Shared,
     replies: BufReader<UnixStream>,
     pub(crate) reporter: Reporter,
-    /// How many it has had.
+    /// The number of its holds so far.
     pub(crate) holds: u32,
 }
 
-/// One call, and what it is made with.
+/// One call and its arguments.
 pub(crate) struct Invocation<'a> {
     pub(crate) kind: Kind,
     pub(crate) op: &'static Op,
@@ -99,7 +99,7 @@ impl<'a> Worker<'a> {
     fn take(&mut self, invocation: &Invocation<'_>, rng: &mut Rng) -> Outcome<()> {
         let Invocation { op, arguments, .. } = invocation;
         if op.patience == Wait::Given {
-            // Not heard by a sleeper that is asleep.
+            // A sleeper that is asleep ignores this.
             let _ = self.shared.naps.try_send(arguments.time);
         }
         let call = || (op.get)(&self.shared.locks, arguments);
@@ -126,7 +126,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Makes a call that the coordinator can see while it lasts.
+    /// Makes a call that is visible to the coordinator while it runs.
     pub(crate) fn timed<T>(
         &self,
         op: &'static str,
@@ -137,7 +137,7 @@ impl<'a> Worker<'a> {
         self.timed_acquisition(op, path, patience, call, |_| None)
     }
 
-    /// Likewise, and says whether it asked for a lock and came back without it.
+    /// The same, and reports an acquisition that returned without the lock.
     fn timed_acquisition<T>(
         &self,
         op: &'static str,
@@ -181,7 +181,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// A member was lost while a later one was waited for, or while those taken were given back again.
+/// A member was lost during the wait for a later one, or during the release of the taken ones.
 fn is_loss(error: &Error, tried: bool) -> bool {
     match error {
         Error::Lost { .. } => true,

@@ -1,5 +1,5 @@
-//! Clients of another library that go through the same run in the place of zoolock's, for
-//! comparison: who they are, what they take part in, and how they are started.
+//! Clients of another library that take zoolock's place in the same run, for comparison: their kinds of
+//! locks, and their start.
 
 use std::env;
 use std::ffi::OsString;
@@ -24,13 +24,13 @@ pub(crate) enum Peer {
 }
 
 const CURATOR_SOURCES: &str = "../peers/torture";
-/// The first names in its manifest what else it needs, all but the logger.
+/// The manifest of the first names all its dependencies except the logger.
 const CURATOR_JARS: &str = "/usr/share/java/curator-recipes.jar:/usr/share/java/slf4j-simple.jar";
 const CURATOR_KINDS: [Kind; 5] =
     [Kind::Exclusive, Kind::Reentrant, Kind::ReadWrite, Kind::Semaphore, Kind::Multi];
 
 impl Peer {
-    /// Those that are named, or all that the library has.
+    /// The named kinds, or all of the library.
     pub(crate) fn kinds(self, named: &[Kind]) -> Outcome<Vec<Kind>> {
         let Peer::Curator = self;
         match named.iter().find(|kind| !CURATOR_KINDS.contains(kind)) {
@@ -40,15 +40,14 @@ impl Peer {
         }
     }
 
-    /// Compiles the client into a folder. The command that starts it goes on with the arguments
-    /// that a copy of this program gets.
+    /// Compiles the client into a folder. The returned command takes the arguments of a copy of this program.
     pub(crate) fn build(self, folder: &Path) -> Outcome<Vec<OsString>> {
         let Peer::Curator = self;
         let classes = folder.join("classes");
         compile(&classes)?;
         let described: Vec<_> = (0..PATHS).map(describe).collect();
         let words = [
-            // Also when the process is stopped and cannot notice that the coordinator is gone.
+            // This also covers a stopped process, which cannot notice the coordinator's end.
             "setpriv --pdeathsig KILL".to_owned(),
             java_tool("java").display().to_string(),
             "-Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1".to_owned(),

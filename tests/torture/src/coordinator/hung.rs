@@ -1,4 +1,4 @@
-//! Did calls not come back long after their deadline? By the heartbeats of their process.
+//! Calls that are open long after their deadline, according to the heartbeats of their process.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -8,27 +8,27 @@ use crate::paths::lock_path;
 use crate::protocol::{InFlight, Incarnation, WorkerId};
 use crate::settings::BEAT;
 
-/// A call that is so much later than its deadline is not only late.
+/// A call this long after its deadline is not only late.
 const HUNG_AFTER: Duration = Duration::from_secs(5);
-/// A process that tells nothing for so long stood still, and so did its calls.
+/// A process silent for this long was stopped, and so were its calls.
 const STOOD_STILL: Duration = BEAT.saturating_mul(3);
 
 #[derive(Default)]
 pub(super) struct HungCalls {
     awake: HashMap<Incarnation, Awake>,
-    /// Calls that were told of, by their begin.
+    /// Calls that were reported, by their begin.
     known: HashSet<(WorkerId, Nanos)>,
 }
 
 #[derive(Clone, Copy)]
 struct Awake {
-    /// Since it last stood still.
+    /// The end of its last stop.
     since: Nanos,
     last_beat: Nanos,
 }
 
 impl HungCalls {
-    /// At a beat of a process, with the calls that it is in: those that hang.
+    /// Returns the hung calls among those in a heartbeat of a process.
     pub(super) fn look(
         &mut self,
         incarnation: Incarnation,
@@ -46,7 +46,7 @@ impl HungCalls {
         for call in calls {
             let thread = call.thread;
             let id = WorkerId { process, incarnation, thread };
-            // A call of a process that was stopped may have been about to return for all that time.
+            // A call of a stopped process may have been about to return all that time.
             let late = call.deadline.map(|end| difference(at, end.max(since)));
             if late.is_some_and(|late| late > nanos(HUNG_AFTER))
                 && self.known.insert((id, call.since))

@@ -1,4 +1,4 @@
-//! The coordinator: starts everything, walks through the phases, has each judged, and reports.
+//! The coordinator: starts everything, runs the phases, has each judged, and reports.
 
 pub(crate) mod curator;
 mod hung;
@@ -34,21 +34,21 @@ use crate::settings::{self, PROCESSES, TIMEOUT};
 use processes::{Launch, Processes};
 use recorder::Recorder;
 
-/// The nemesis among those who make choices; the others are numbered from 0.
+/// The nemesis among the sources of random choices; the others are numbered from 0.
 const NEMESIS: u64 = u64::MAX;
 const STARTED_WITHIN: Duration = Duration::from_secs(60);
-/// After so many acquisitions the faults begin again.
+/// The number of acquisitions after which the faults start again.
 const ROUND: u64 = 200_000;
-/// When all faults are over, somebody gets a lock in this time.
+/// The time after the end of all faults in which somebody gets a lock.
 const PROGRESS_WITHIN: Duration = Duration::from_secs(20);
-/// And in this time every call has returned: sessions of the dead have ended, clients are back, and
-/// the queues are worked off.
+/// The time in which every call has returned: dead clients' sessions have ended, clients are back, and the
+/// queues are empty.
 const DRAINED_WITHIN: Duration = Duration::from_secs(25);
 const FINISHED_WITHIN: Duration = TIMEOUT.saturating_mul(3);
 const CLEAN_WITHIN: Duration = TIMEOUT.saturating_mul(4);
 const SHOW_EVERY: Duration = Duration::from_secs(5);
 
-/// False if anything is wrong with zoolock; what is wrong with another library is only told.
+/// False if anything is wrong with zoolock. Faults of another library are only reported.
 pub(crate) fn run(options: &RunOptions) -> Outcome<bool> {
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
     println!("seed {seed}");
@@ -153,7 +153,7 @@ struct Run<'a> {
     /// One for each phase, over all rounds.
     rows: Vec<Row>,
     violations: Vec<String>,
-    /// Calls that did not come back after a phase.
+    /// Calls that did not return after a phase.
     hung: usize,
     /// Some of them may still hang.
     is_stuck: bool,
@@ -165,7 +165,7 @@ impl Run<'_> {
         self.rows.iter().map(acquired).sum()
     }
 
-    /// All phases once, with so many acquisitions at least.
+    /// Runs all phases once, with at least this many acquisitions.
     fn round(&mut self, phases: &[&'static Phase], acquisitions: u64, round: u64) -> Outcome<()> {
         let with_locks = phases.iter().filter(|phase| phase.task == Task::Locks).count();
         let acquisitions = acquisitions.div_ceil(with_locks.max(1) as u64) as usize;
@@ -199,7 +199,7 @@ impl Run<'_> {
         history.unexpected.extend(unexpected);
         history.carried_out = journal::take(&self.nemesis.probe()?)?;
         let mut found = self.judge.judge(&phase.judged(self.options.peer), &history);
-        // Leaders are judged by their deadlines: they say nothing at the end of a lease.
+        // Leaders are judged by their deadlines: they report nothing at the end of a lease.
         if phase.task != Task::Lead {
             let linearized = self.linear.check(&history);
             found.violations.extend(linearized.violations.iter().cloned());
@@ -223,27 +223,27 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Another library's clients get another chance in the next phase when they hang. Of zoolock's
-    /// nothing more is to be learnt.
+    /// Hung clients of another library get another chance in the next phase. A hung zoolock ends the run,
+    /// since nothing more can be learned.
     fn start_over(&mut self) -> Outcome<()> {
         let Nemesis { processes, recorder, .. } = &self.nemesis;
         (0..processes.len()).try_for_each(|process| processes.kill(process))?;
         let started = recorder.wait(STARTED_WITHIN, |state| state.is_at_rest().then_some(()));
         started.ok_or("the clients did not start again")?;
-        // How they ended says nothing of the next phase.
+        // Their end says nothing about the next phase.
         drop(recorder.state().take_history());
         self.is_stuck = false;
         Ok(())
     }
 
-    /// Who dies keeps the others out for a session timeout: after the faults that would be most of
-    /// the time.
+    /// A dead process blocks the others for a session timeout, which would be most of the time after the
+    /// faults.
     fn spare(&self, phase: u32) {
         self.nemesis.recorder.spare();
         self.nemesis.processes.tell_all(&Command::Spare { phase });
     }
 
-    /// What is wrong if the acquisitions do not come.
+    /// The problem, if the acquisitions do not come.
     fn await_acquisitions(&self, acquisitions: usize) -> Option<String> {
         let mut count = 0;
         while count < acquisitions {
@@ -261,7 +261,7 @@ impl Run<'_> {
         None
     }
 
-    /// Ends the phase for all workers; what they are at if they do not come back.
+    /// Ends the phase for all workers. Returns what they are doing if they do not return.
     fn drain(&mut self, phase: u32) -> Vec<String> {
         self.nemesis.recorder.end();
         self.nemesis.processes.tell_all(&Command::Drain { phase });
@@ -277,7 +277,7 @@ impl Run<'_> {
         busy.iter().map(text).collect()
     }
 
-    /// Ends all processes. How many nodes are left.
+    /// Ends all processes, and returns the number of leftover nodes.
     fn close(&mut self, all_gone: &Receiver<()>) -> Outcome<usize> {
         self.nemesis.recorder.finish();
         let late = self.nemesis.processes.dismiss(all_gone, FINISHED_WITHIN);
@@ -293,7 +293,7 @@ impl Run<'_> {
     }
 }
 
-/// Until the result is dropped.
+/// Runs until the result is dropped.
 fn show_progress(recorder: &Arc<Recorder>, phase: &'static str) -> Sender<()> {
     let (stop, stopped) = bounded(0);
     let recorder = Arc::clone(recorder);

@@ -1,4 +1,4 @@
-//! The directories of the locks, and what is left in them when all clients have ended.
+//! The directories of the locks, and the nodes left in them after the end of all clients.
 
 use std::io;
 use std::thread;
@@ -8,13 +8,13 @@ use zoolock_test_support::Probe;
 
 use crate::paths::{self, PATHS, ROOT};
 
-/// Makes the directories. They stay, so that what is in them afterwards was left by somebody.
+/// Creates the directories as persistent nodes, so that nodes found in them later are leftovers.
 pub(crate) fn prepare(probe: &Probe) -> io::Result<()> {
     let mut all = (0..PATHS).flat_map(|path| paths::at(path).directories());
     all.try_for_each(|directory| probe.create_all(&directory))
 }
 
-/// The nodes that are left, when they have had so much time to go.
+/// The nodes left after this much time.
 pub(crate) fn find(probe: &Probe, within: Duration) -> io::Result<Vec<String>> {
     let begun = Instant::now();
     let mut expected = vec![ROOT.to_owned()];
@@ -33,7 +33,7 @@ pub(crate) fn find(probe: &Probe, within: Duration) -> io::Result<Vec<String>> {
     }
 }
 
-/// Every node below another one. What goes away meanwhile is not among them.
+/// All nodes below another one. Nodes that vanish during the walk are left out.
 fn below(probe: &Probe, node: &str) -> io::Result<Vec<String>> {
     let mut found = Vec::new();
     for name in probe.children(node)? {

@@ -1,5 +1,5 @@
-//! The client processes: copies of this program, or another library's clients, that are started
-//! again when they die.
+//! The client processes: copies of this program, or another library's clients. They start again when they
+//! die.
 
 use std::ffi::OsString;
 use std::io;
@@ -19,10 +19,10 @@ use crate::coordinator::recorder::Recorder;
 use crate::kinds::Kinds;
 use crate::protocol::{Command, Incarnation, send};
 
-/// How the clients are started.
+/// The start of the clients.
 #[derive(Debug, Clone)]
 pub(crate) struct Launch {
-    /// The program, and arguments before those that all get.
+    /// The program, and the arguments before those of all clients.
     pub(crate) command: Vec<OsString>,
     pub(crate) seed: u64,
     pub(crate) folder: PathBuf,
@@ -45,8 +45,7 @@ struct ClientProcess {
 }
 
 impl Processes {
-    /// Starts everybody. The receiver is disconnected when they all are gone, after
-    /// [`Recorder::finish`].
+    /// Starts all processes. The receiver disconnects when all are gone, after [`Recorder::finish`].
     pub(crate) fn start(
         launch: Launch,
         recorder: &Arc<Recorder>,
@@ -68,7 +67,7 @@ impl Processes {
         self.all.len()
     }
 
-    /// A process that is gone is noticed elsewhere.
+    /// Ignores a missing process, which is noticed elsewhere.
     pub(crate) fn tell(&self, process: usize, command: &Command) {
         let _ = send(&mut self.client(process).input, command);
     }
@@ -77,7 +76,7 @@ impl Processes {
         (0..self.len()).for_each(|process| self.tell(process, command));
     }
 
-    /// SIGKILL. It is started again.
+    /// Sends SIGKILL. The process starts again.
     pub(crate) fn kill(&self, process: usize) -> io::Result<()> {
         let mut client = self.client(process);
         let mut state = self.recorder.state();
@@ -86,7 +85,7 @@ impl Processes {
         client.child.kill()
     }
 
-    /// SIGSTOP. Returns when no thread of the process runs any more.
+    /// Sends SIGSTOP. Returns when no thread of the process runs any more.
     pub(crate) fn stop(&self, process: usize) -> io::Result<()> {
         let doubt = Doubt { process, path: None, begun: now(), over: Nanos::MAX };
         self.recorder.state().history.doubts.push(doubt);
@@ -98,7 +97,7 @@ impl Processes {
         Ok(())
     }
 
-    /// SIGCONT.
+    /// Sends SIGCONT.
     pub(crate) fn resume(&self, process: usize) -> io::Result<()> {
         let client = self.client(process);
         kill_process(Pid::from_child(&client.child), Signal::CONT)?;
@@ -111,9 +110,9 @@ impl Processes {
         Ok(())
     }
 
-    /// Ends those that have not ended by themselves, and says how many they were.
+    /// Kills the processes that have not ended, and returns their number.
     pub(crate) fn dismiss(&self, all_gone: &Receiver<()>, within: Duration) -> usize {
-        // It never carries anything: this waits for its end.
+        // It never carries a message: this waits for its end.
         let _ = all_gone.recv_timeout(within);
         let kill = |process: &usize| {
             let mut client = self.client(*process);
@@ -127,7 +126,7 @@ impl Processes {
         for (process, incarnation) in gone {
             let mut client = self.client(process);
             let status = client.child.wait();
-            // One of them may have reported that it is the process's end.
+            // One of them may have reported the process's end.
             self.recorder.wait_for_all_of((process, incarnation));
             let mut state = self.recorder.state();
             let expected = match status {
@@ -174,7 +173,7 @@ impl Launch {
         program.args(["--connect", &self.connect[process]]);
         program.arg("--folder").arg(&self.folder);
         program.args(["--kinds", &self.kinds.names()]);
-        // An interrupt from the terminal is the coordinator's, which ends the others with itself.
+        // The coordinator gets the terminal's interrupt, and ends the others with itself.
         program.process_group(0);
         program.stdin(Stdio::piped());
         let mut child = program.spawn()?;

@@ -1,6 +1,5 @@
-//! Takes snapshots of the queues of those who wait for permits. The permits themselves tell
-//! nothing of the order in which they were asked for, so this is what shows whether anybody passed
-//! another.
+//! Takes snapshots of the queues of waiters for permits. The permits do not show the order of their requests,
+//! so these snapshots show whether a call overtook another.
 
 use std::sync::Arc;
 use std::thread;
@@ -17,11 +16,10 @@ use crate::paths::{self, Use};
 
 const PAUSE: Duration = Duration::from_millis(15);
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Of a server that is away.
+/// The pause after a failure, since the server may be away.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(200);
 
-/// Until the result is dropped. With one server only: of several, one may answer with what has been
-/// over for a while.
+/// Runs until the result is dropped. With one server only: one of several may answer with old state.
 pub(crate) fn start(nemesis: &Nemesis) -> Option<Sender<()>> {
     let is_semaphore = |path: &usize| matches!(paths::at(*path).what, Use::Semaphore(_));
     let mut paths = paths::used(&nemesis.kinds);
@@ -44,7 +42,7 @@ pub(crate) fn start(nemesis: &Nemesis) -> Option<Sender<()>> {
     Some(stop)
 }
 
-/// Until it fails or is over.
+/// Runs until it fails or is stopped.
 fn look(probe: &Probe, paths: &[usize], recorder: &Recorder, stopped: &Receiver<()>) {
     while !is_over(stopped, PAUSE) {
         for &path in paths {
@@ -65,7 +63,7 @@ fn look(probe: &Probe, paths: &[usize], recorder: &Recorder, stopped: &Receiver<
     }
 }
 
-/// Of a contender; what only looks like one has none.
+/// The number of a contender; `None` for a node that only looks like one.
 fn number(name: &str) -> Option<u32> {
     let (_, number) = name.rsplit_once("-lock-")?;
     (number.len() == 10).then(|| number.parse().ok())?

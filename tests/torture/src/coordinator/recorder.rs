@@ -1,5 +1,5 @@
-//! Records what the client processes report, and answers the workers: a thread for each of their
-//! sockets, and one state behind a mutex.
+//! Records the reports of the client processes, and answers the workers: a thread for each socket, and one
+//! state behind a mutex.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, BufRead, BufReader, ErrorKind};
@@ -31,22 +31,22 @@ pub(crate) struct Recorder {
 pub(crate) struct State {
     pub(crate) register: Register,
     pub(crate) history: History,
-    /// What workers that are ready are told: the phase that they are let into.
+    /// The answer to ready workers: the phase that they enter.
     next: Option<Reply>,
-    /// How many workers there are to be.
+    /// The number of workers.
     all: usize,
-    /// The workers that are connected, and those among them that wait for a phase.
+    /// The connected workers, and those that wait for a phase.
     workers: HashSet<WorkerId>,
     waiting: HashMap<WorkerId, UnixStream>,
     /// A holder that waits between its look at the lock and its write.
     pub(crate) about_to_write: Option<(HoldId, UnixStream)>,
     beats: HashMap<Incarnation, Beat>,
     hung_calls: HungCalls,
-    /// There are no more phases: the processes end.
+    /// Set when no phase follows and the processes end.
     pub(crate) finishing: bool,
 }
 
-/// What a process told at last.
+/// The last heartbeat of a process.
 #[derive(Default)]
 struct Beat {
     calls: Vec<InFlight>,
@@ -54,7 +54,7 @@ struct Beat {
 }
 
 impl Recorder {
-    /// Listens in the folder, for so many workers. The receiver tells which processes are gone.
+    /// Listens in the folder for this many workers. The receiver names the processes that are gone.
     pub(crate) fn open(
         folder: &Path,
         workers: usize,
@@ -91,7 +91,7 @@ impl Recorder {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until something is there; None if it is not within the bound.
+    /// Waits until `look` returns something; `None` after the limit.
     pub(crate) fn wait<T>(
         &self,
         bound: Duration,
@@ -106,7 +106,7 @@ impl Recorder {
         found
     }
 
-    /// Returns when everything is recorded that the workers of a process reported that is gone.
+    /// Returns when all reports of a process that is gone are recorded.
     pub(crate) fn wait_for_all_of(&self, gone: Incarnation) {
         let missing = |state: &mut State| {
             let mut workers = state.workers.iter();
@@ -116,26 +116,26 @@ impl Recorder {
         drop(state.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Nobody who comes into this phase from now on kills the process.
+    /// Forbids workers that enter this phase from now on to kill their process.
     pub(crate) fn spare(&self) {
         if let Some(Reply::Begin { deaths, .. }) = &mut self.state().next {
             *deaths = false;
         }
     }
 
-    /// Lets the workers into a phase.
+    /// Admits the workers to a phase.
     pub(crate) fn begin(&self, next: Reply) {
         let mut state = self.state();
         state.next = Some(next);
         state.reply_to_all(next);
     }
 
-    /// Lets nobody in any more.
+    /// Admits no more workers.
     pub(crate) fn end(&self) {
         self.state().next = None;
     }
 
-    /// The workers wait for nothing more, and end.
+    /// Ends the workers, which have nothing more to wait for.
     pub(crate) fn finish(&self) {
         let mut state = self.state();
         state.finishing = true;
@@ -160,7 +160,7 @@ impl Recorder {
         while let Some(event) = next_event(from) {
             let reply = self.state().record(id, event, to);
             if let Some(reply) = reply {
-                // A process that is gone is noticed by the end of what it reports.
+                // A process that is gone is noticed by the end of its reports.
                 let _ = send(&mut to, &reply);
             }
             self.changed.notify_all();
@@ -239,13 +239,13 @@ impl State {
         }
     }
 
-    /// Every worker waits, and nothing of a process that died is still to be recorded.
+    /// Whether every worker waits, and all reports of dead processes are recorded.
     pub(crate) fn is_at_rest(&self) -> bool {
         let all = self.all;
         self.workers.len() == all && self.waiting.len() == all
     }
 
-    /// The workers that do not wait, with what they last reported to be doing.
+    /// The workers that do not wait, with their last reported actions.
     pub(crate) fn busy(&self) -> Vec<String> {
         let name = |id: &WorkerId| {
             let beat = self.beats.get(&id.incarnation());
@@ -265,12 +265,12 @@ impl State {
         names
     }
 
-    /// What was seen until now. What comes next belongs to the next phase.
+    /// The history until now. Later reports belong to the next phase.
     pub(crate) fn take_history(&mut self) -> History {
         mem::replace(&mut self.history, History::new(now()))
     }
 
-    /// Over all processes and their incarnations.
+    /// The sum over all processes and their incarnations.
     pub(crate) fn counts(&self) -> Counts {
         let mut sum = Counts::default();
         for Beat { counts, .. } in self.beats.values() {
@@ -282,7 +282,7 @@ impl State {
     }
 }
 
-/// None at the end. A line that makes no sense is a bug of this program, or of a peer's.
+/// `None` at the end. A malformed line is a bug of this program or of a peer.
 fn next_event(from: &mut impl BufRead) -> Option<Event> {
     let event = receive(from);
     if let Err(error) = &event
@@ -294,8 +294,8 @@ fn next_event(from: &mut impl BufRead) -> Option<Event> {
     event.ok().flatten()
 }
 
-/// What the locks protect: a value at each path that refuses writes with a lower fencing token than
-/// the highest it has seen. It knows nothing of zoolock.
+/// The protected values: one at each path, which refuses writes with lower fencing tokens than the highest it
+/// has seen. It knows nothing of zoolock.
 #[derive(Debug, Default)]
 pub(crate) struct Register {
     highest: [u64; PATHS],

@@ -1,4 +1,4 @@
-//! Faults of the client processes: killed and stopped.
+//! Faults of the client processes: kills and stops.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::protocol::{Command, Reply, send};
 use crate::settings::TIMEOUT;
 
 const KILLS: usize = 4;
-/// So many writes have to come too late, in so many attempts at most.
+/// The number of writes that have to come too late; attempts are limited.
 const LATE_WRITES: usize = 12;
 const ATTEMPTS: usize = 20;
 const HOLD_WITHIN: Duration = Duration::from_secs(10);
@@ -29,8 +29,8 @@ pub(crate) fn kill(nemesis: &mut Nemesis) -> Outcome<()> {
     Ok(())
 }
 
-/// Stops processes between a holder's look at its lock and its write, until somebody else has
-/// written. If there are no writers, some processes are stopped all the same.
+/// Stops processes between a holder's look at its lock and its write, until another holder has written.
+/// Without writers it stops some processes all the same.
 pub(crate) fn stop(nemesis: &mut Nemesis) -> Outcome<()> {
     if !nemesis.kinds.write() {
         return stop_without_writes(nemesis);
@@ -59,14 +59,14 @@ fn stop_without_writes(nemesis: &mut Nemesis) -> Outcome<()> {
     Ok(())
 }
 
-/// Whether somebody else got in meanwhile.
+/// Returns whether another holder entered meanwhile.
 fn stop_one(nemesis: &Nemesis, process: usize) -> Outcome<bool> {
     nemesis.processes.tell(process, &Command::Arm);
     let asked = nemesis.recorder.wait(HOLD_WITHIN, |state| state.about_to_write.take());
     let (hold, mut to) = asked.ok_or_else(|| format!("process {process} got no lock"))?;
     nemesis.processes.stop(process)?;
     let stopped = now();
-    // Read when the process goes on, and then there is only the write to do.
+    // The process reads this when it continues, and then only the write is left to do.
     let answered = send(&mut to, &Reply::Proceed);
     let overtaken = nemesis.recorder.wait(RIVAL_WITHIN, |state| {
         let grant = state.history.grant(hold)?;

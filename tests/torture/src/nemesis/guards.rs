@@ -1,5 +1,4 @@
-//! Faults of those who hold locks in order to guard writes: they are stopped, and go on when others have
-//! written.
+//! Faults of holders that guard writes: they are stopped, and continue after others have written.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -15,18 +14,18 @@ use crate::paths::{self, lock_path};
 use crate::protocol::HoldId;
 use crate::settings::ANSWER_WITHIN;
 
-/// Of the processes, so many are stopped at the same time at most, and one takes over.
+/// The highest number of simultaneously stopped processes, so that one is left to take over.
 const AT_ONCE: usize = 3;
-/// What was under way when they went on is known by then.
+/// The time in which the outcome of pending requests is known.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 const ON_THE_WAY_WITHIN: Duration = Duration::from_secs(10);
-/// So long requests are kept on the way: later nobody would wait for their answers.
+/// How long requests are held. Later nobody would wait for their answers.
 const REQUESTS_WAIT: Duration = Duration::from_nanos(ANSWER_WITHIN.as_nanos() as u64 * 2 / 3);
-/// Nobody may have been there who wanted a lock.
+/// Attempts without a client that wanted the lock.
 const MOST_IN_VAIN: usize = 10;
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Stops processes, until so many holders have gone on and had a write refused.
+/// Stops processes until this many holders have continued and had a write refused.
 pub(crate) fn stop(nemesis: &mut Nemesis) -> Outcome<()> {
     let (mut refused, mut in_vain) = (0, 0);
     while refused < nemesis.stops {
@@ -41,7 +40,7 @@ pub(crate) fn stop(nemesis: &mut Nemesis) -> Outcome<()> {
             let is_over = |&hold: &HoldId| history.was_refused(hold) || history.has_left(hold);
             overtaken.iter().all(is_over).then(|| {
                 let refused = overtaken.iter().filter(|&&hold| history.was_refused(hold));
-                // Of several locks that a worker held for one write.
+                // A worker may have held several locks for one write.
                 refused.map(|hold| hold.by).collect::<HashSet<_>>().len()
             })
         });
@@ -50,14 +49,14 @@ pub(crate) fn stop(nemesis: &mut Nemesis) -> Outcome<()> {
     Ok(())
 }
 
-/// The holds that somebody else took over.
+/// Returns the holds that another client took over.
 fn stop_some(nemesis: &mut Nemesis) -> Outcome<Vec<HoldId>> {
     let mut processes: Vec<_> = (0..nemesis.processes.len()).collect();
     nemesis.rng.shuffle(&mut processes);
     processes.truncate(nemesis.rng.usize(1..=AT_ONCE));
-    // Mostly with requests on the way, which arrive when others have the locks.
+    // Mostly with requests under way, which arrive when others have the locks.
     let on_the_way = nemesis.rng.u8(0..3) > 0;
-    // Those would arrive nowhere once the servers have ended the session, which closes the connection: an
+    // After the servers have ended the session, its closed connection delivers none of them, so mostly an
     // operator deletes the nodes. Otherwise it is mostly the session that ends.
     let deleted = nemesis.rng.u8(0..10) < if on_the_way { 9 } else { 1 };
     let held = if on_the_way { hold_requests(nemesis, &processes)? } else { Vec::new() };
@@ -78,7 +77,7 @@ fn stop_some(nemesis: &mut Nemesis) -> Outcome<Vec<HoldId>> {
     Ok(overtaken)
 }
 
-/// Returns when there is one of each process.
+/// Returns when it holds one request of each process.
 fn hold_requests(nemesis: &Nemesis, processes: &[usize]) -> Outcome<Vec<Hold>> {
     let mut held = Vec::new();
     for &process in processes {
@@ -97,14 +96,15 @@ fn hold_requests(nemesis: &Nemesis, processes: &[usize]) -> Outcome<Vec<Hold>> {
     Ok(held.into_iter().flatten().collect())
 }
 
-/// Those that guard writes, as far as is known.
+/// The known holds that guard writes.
 fn holds_of(nemesis: &Nemesis, processes: &[usize]) -> Vec<HoldId> {
     let state = nemesis.recorder.state();
     let open = state.history.open_holds().map(|record| record.grant.hold);
     open.filter(|hold| processes.contains(&hold.by.process)).collect()
 }
 
-/// Those of these holds, and those that wait in the same sessions, which would keep everybody else out.
+/// Deletes the nodes of these holds, and those of waiters in the same sessions, which would block everybody
+/// else.
 fn delete_nodes(nemesis: &Nemesis, holds: &[HoldId]) -> Outcome<()> {
     let probe = nemesis.probe()?;
     let state = nemesis.recorder.state();

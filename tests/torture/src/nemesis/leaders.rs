@@ -1,5 +1,5 @@
-//! Faults of leaders: theirs, those of their networks and of the servers. Each is noted, with when there has
-//! to be a leader again.
+//! Faults of leaders, their networks and the servers. Each is recorded with the time when there must be a
+//! leader again.
 
 use std::io;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::settings::TIMEOUT;
 
 const LEADER_WITHIN: Duration = Duration::from_secs(10);
 const ALL_PATHS: [usize; LED] = [0, 1, 2, 3];
-/// What is written to a node to ask for its lock.
+/// The data that ask a node's owner to release.
 const REVOKE: &[u8] = b"__REVOKE__";
 const CUTS: u32 = 10;
 
@@ -25,13 +25,13 @@ struct Kind {
     name: &'static str,
     make: fn(&mut Nemesis, HoldId) -> Outcome<()>,
     whom: Whom,
-    /// Nobody can lead before it is over.
+    /// Whether nobody can lead before its end.
     allows_no_leader: bool,
     breaks_leases: bool,
     answers_nobody: bool,
 }
 
-/// Whom a fault is about.
+/// The target of a fault.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Whom {
     Leader,
@@ -47,7 +47,7 @@ const KINDS: &[Kind] = &[
     kind("stopped",            Process,   stop),
     kind("unheard",            Process,   |nemesis, term| black_hole(nemesis, term, Direction::ToServer)),
     kind("cut off",            Process,   |nemesis, term| black_hole(nemesis, term, Direction::Both)),
-    // Its session goes on as long as the servers hear of it.
+    // Its session lives while the servers hear from it.
     kind("deaf",               Process,   |nemesis, term| black_hole(nemesis, term, Direction::ToClient)).allows_no_leader(),
     kind("cuts",               Process,   cut),
     kind("session expired",    Process,   |nemesis, term| Ok(nemesis.networks[term.by.process].expire_sessions()?)).breaks_leases(),
@@ -79,7 +79,7 @@ impl Kind {
     }
 }
 
-/// Each once, in some order.
+/// Runs each once, in random order.
 pub(crate) fn all(nemesis: &mut Nemesis) -> Outcome<()> {
     let mut kinds: Vec<&Kind> = KINDS.iter().collect();
     nemesis.rng.shuffle(&mut kinds);
@@ -126,7 +126,7 @@ fn await_leaders(nemesis: &Nemesis, since: Nanos) -> Outcome<()> {
     leaders.ok_or_else(|| format!("somewhere nobody leads for {LEADER_WITHIN:?}").into())
 }
 
-/// Where this process leads now.
+/// The paths where this process leads now.
 fn led_by(nemesis: &Nemesis, process: usize) -> Vec<usize> {
     let state = nemesis.recorder.state();
     let open = state.history.open_holds().map(|record| &record.grant);
@@ -138,7 +138,7 @@ fn kill(nemesis: &mut Nemesis, term: HoldId) -> Outcome<()> {
     Ok(nemesis.processes.kill(term.by.process)?)
 }
 
-/// Until somebody else leads, or for less than that takes.
+/// Stops the leader until another one leads, or for a shorter time.
 fn stop(nemesis: &mut Nemesis, term: HoldId) -> Outcome<()> {
     nemesis.processes.stop(term.by.process)?;
     let (stopped, paths) = (now(), led_by(nemesis, term.by.process));
@@ -154,7 +154,7 @@ fn stop(nemesis: &mut Nemesis, term: HoldId) -> Outcome<()> {
     Ok(nemesis.processes.resume(term.by.process)?)
 }
 
-/// For less than the session timeout, or more.
+/// For less than the session timeout, or for longer.
 fn black_hole(nemesis: &mut Nemesis, term: HoldId, direction: Direction) -> Outcome<()> {
     let timeout = TIMEOUT.as_millis() as u64;
     nemesis.networks[term.by.process].each(|proxy| proxy.black_hole(direction));
@@ -192,7 +192,7 @@ fn node(nemesis: &Nemesis, term: HoldId) -> Outcome<String> {
     Ok(paths::at(grant.path).node(name))
 }
 
-/// The leader, if there are several.
+/// Restarts the leader, if there are several servers.
 fn restart_server(nemesis: &mut Nemesis, _: HoldId) -> Outcome<()> {
     let index = nemesis.leading_server()?;
     nemesis.servers.server(index).kill()?;

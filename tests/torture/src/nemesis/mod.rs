@@ -1,5 +1,5 @@
-//! The nemesis: the phases of the run, a table of what it breaks in each and what that excuses; and
-//! what it can lay hands on. Each fault leaves everything as it found it.
+//! The nemesis: the phases of the run, a table of their faults and excuses, and its tools. Each fault
+//! restores everything.
 
 mod clients;
 mod guards;
@@ -31,8 +31,8 @@ use crate::settings::TIMEOUT;
 use network::Network;
 use servers::Servers;
 
-/// How long others may need to get in where somebody stands still. The servers end the session after its
-/// timeout and a tick.
+/// The time in which others enter while a process is stopped. The servers end the session after its timeout
+/// and a tick.
 const RIVAL_WITHIN: Duration = TIMEOUT.saturating_mul(4);
 
 /// One phase.
@@ -44,31 +44,31 @@ pub(crate) struct Phase {
     pub(crate) task: Task,
 }
 
-/// What is different in some phases.
+/// The special rules of some phases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rules {
     Usual,
-    /// As usual, and there must be an ensemble.
+    /// The usual rules, in a phase that needs an ensemble.
     Ensemble,
-    /// Clients are stopped and cannot notice: holds may overlap, calls may be late, and writes that
-    /// come too late must be refused.
+    /// Clients are stopped and cannot notice: holds may overlap, calls may be late, and late writes must be
+    /// refused.
     ClientStops,
-    /// Nodes of holders vanish, which they notice late if at all: holds may overlap.
+    /// Nodes of holders vanish, which they notice late or never: holds may overlap.
     NodesVanish,
 }
 
 impl Rules {
-    /// Two may believe that they hold a lock, and the register has to tell them apart.
+    /// Whether two may believe in one lock, so that the register has to distinguish them.
     pub(crate) fn expect_overlaps(self) -> bool {
         matches!(self, Rules::ClientStops | Rules::NodesVanish)
     }
 
-    /// Calls come back in time.
+    /// Whether calls must return in time.
     pub(crate) fn expect_punctuality(self) -> bool {
         self != Rules::ClientStops
     }
 
-    /// Workers may take it upon themselves to kill their process.
+    /// Whether workers may kill their process.
     pub(crate) fn allow_deaths(self) -> bool {
         !self.expect_overlaps()
     }
@@ -113,7 +113,7 @@ impl Phase {
         Phase { task, ..self }
     }
 
-    /// What the judge has to know of it.
+    /// The phase's rules for the judge.
     pub(crate) fn judged(&self, peer: Option<Peer>) -> zoolock_judge::Rules {
         zoolock_judge::Rules {
             overlaps_expected: self.rules.expect_overlaps(),
@@ -125,7 +125,7 @@ impl Phase {
     }
 }
 
-/// Those that the servers and the clients allow, and whose names contain `only`.
+/// The phases that the servers and clients allow, and whose names contain `only`.
 pub(crate) fn phases(options: &RunOptions) -> Vec<&'static Phase> {
     let only = options.only.as_deref().unwrap_or_default();
     PHASES
@@ -136,14 +136,14 @@ pub(crate) fn phases(options: &RunOptions) -> Vec<&'static Phase> {
         .collect()
 }
 
-/// What can be broken, and what is known of it.
+/// The targets of faults, and the knowledge about them.
 pub(crate) struct Nemesis {
     pub(crate) servers: Servers,
     pub(crate) networks: Vec<Network>,
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) processes: Arc<Processes>,
     pub(crate) kinds: Kinds,
-    /// How many holders have to be stopped before a guarded write.
+    /// The number of holders to stop before a guarded write.
     pub(crate) stops: usize,
     pub(crate) rng: Rng,
 }
@@ -161,7 +161,7 @@ impl Nemesis {
         }
     }
 
-    /// One that is in use.
+    /// A path in use.
     pub(crate) fn some_path(&mut self) -> usize {
         let used = paths::used(&self.kinds);
         self.rng.choice(used).unwrap_or_default()
@@ -176,7 +176,7 @@ impl Nemesis {
         &self.networks[process]
     }
 
-    /// Of a process that holds a lock for long, or else of any.
+    /// The network of a process with a long hold, or else of any.
     pub(crate) fn network_of_some_holder(&mut self) -> &Network {
         let process = self.process_of_some_holder();
         &self.networks[process]
@@ -192,15 +192,15 @@ impl Nemesis {
         chosen.unwrap_or_else(|| self.some_process())
     }
 
-    /// Nodes of this process vanished since then. It hears of that within a session timeout, and threads
-    /// of it may leave each other until then what is not there any more.
+    /// Reports that nodes of this process have vanished since `begun`. It notices within a session timeout,
+    /// and its threads may hand on the missing node until then.
     pub(crate) fn doubt(&self, process: usize, path: Option<usize>, begun: Nanos) {
         let over = after(now(), TIMEOUT);
         let doubt = Doubt { process, path, begun, over };
         self.recorder.state().history.doubts.push(doubt);
     }
 
-    /// Lets so many milliseconds pass: the timing of a fault.
+    /// Waits for a random time in milliseconds, which is the timing of a fault.
     pub(crate) fn pass(&mut self, least: u64, most: u64) {
         thread::sleep(Duration::from_millis(self.rng.u64(least..=most)));
     }

@@ -13,15 +13,15 @@ use crate::settings::TIMEOUT;
 
 const STORM: Duration = Duration::from_secs(7);
 const DELAYS: usize = 8;
-/// In milliseconds, each way. Round trips of more than an eighth of the session timeout leave too
-/// little of a lease that is renewed by heartbeats alone.
+/// In milliseconds, each way. Longer round trips than an eighth of the session timeout leave too little of a
+/// lease that only heartbeats renew.
 const LONGEST_DELAY: u64 = TIMEOUT.as_millis() as u64 / 16;
 const EXPIRIES: usize = 8;
 /// How often each of [`LOSABLE`] is lost.
 const LOSSES: usize = 4;
 const LOSABLE: [Op; 5] = [Op::Create, Op::Delete, Op::GetChildren, Op::GetData, Op::SetData];
 
-/// The way of one client process to the servers: a proxy for each.
+/// The routes of one client process to the servers, with a proxy for each.
 #[derive(Debug)]
 pub(crate) struct Network(Vec<FaultProxy>);
 
@@ -36,7 +36,7 @@ impl Network {
         addresses.collect::<Vec<_>>().join(",")
     }
 
-    /// The servers end what sessions were opened this way.
+    /// Ends the sessions opened through these proxies, on the servers.
     pub(crate) fn expire_sessions(&self) -> io::Result<()> {
         let mut proxies = self.0.iter();
         proxies.try_for_each(|proxy| proxy.expire_sessions().map(drop))
@@ -46,7 +46,7 @@ impl Network {
         self.0.iter()
     }
 
-    /// A client uses one of the proxies at a time, and may go to any other.
+    /// Applies the fault to all proxies: a client uses one at a time, and may move to any other.
     pub(crate) fn each(&self, fault: impl Fn(&FaultProxy)) {
         self.0.iter().for_each(fault);
     }
@@ -65,7 +65,7 @@ pub(crate) fn cut_storm(nemesis: &mut Nemesis) -> Outcome<()> {
     Ok(())
 }
 
-/// Each direction, for less than the session timeout and for more.
+/// In each direction, for less than the session timeout and for longer.
 pub(crate) fn black_hole(nemesis: &mut Nemesis) -> Outcome<()> {
     let timeout = TIMEOUT.as_millis() as u64;
     for direction in [Direction::ToServer, Direction::ToClient, Direction::Both] {
@@ -79,7 +79,7 @@ pub(crate) fn black_hole(nemesis: &mut Nemesis) -> Outcome<()> {
     Ok(())
 }
 
-/// The server has done what it was asked for, and the client cannot know.
+/// The server has applied a request, and the client cannot know.
 pub(crate) fn lost_answers(nemesis: &mut Nemesis) -> Outcome<()> {
     for _ in 0..LOSSES {
         for op in LOSABLE {
@@ -117,7 +117,7 @@ pub(crate) fn delays(nemesis: &mut Nemesis) -> Outcome<()> {
     Ok(())
 }
 
-/// The servers end the sessions of a client that is there.
+/// The servers end the sessions of a running client.
 pub(crate) fn expire(nemesis: &mut Nemesis) -> Outcome<()> {
     for _ in 0..EXPIRIES {
         nemesis.pass(300, 900);

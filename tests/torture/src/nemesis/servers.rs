@@ -14,7 +14,7 @@ use crate::settings::{TICK, TIMEOUT};
 const MEMBERS: usize = 3;
 const PROBE_ATTEMPTS: usize = 50;
 const PROBE_PAUSE: Duration = Duration::from_millis(200);
-/// How often each fault is made.
+/// How often each fault happens.
 const TIMES: usize = 2;
 
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Servers {
         (0..self.len()).map(|index| self.server(index).address()).collect()
     }
 
-    /// What only an ensemble can suffer.
+    /// The ensemble, for faults that only an ensemble can suffer.
     pub(crate) fn ensemble(&self) -> io::Result<&Ensemble> {
         match self {
             Servers::Single(_) => Err(io::Error::other("there is one server only")),
@@ -58,7 +58,7 @@ impl Servers {
         }
     }
 
-    /// Starts a server again and returns when all serve.
+    /// Starts a server again, and returns when all serve.
     pub(crate) fn start_again(&self, index: usize) -> io::Result<()> {
         self.server(index).start_again()?;
         self.wait_ready()
@@ -107,7 +107,7 @@ pub(crate) fn restart(nemesis: &mut Nemesis) -> Outcome<()> {
     Ok(())
 }
 
-/// Shorter than the session timeout and longer.
+/// For less than the session timeout, and for longer.
 pub(crate) fn pause(nemesis: &mut Nemesis) -> Outcome<()> {
     let timeout = TIMEOUT.as_millis() as u64;
     let spans = [
@@ -134,7 +134,7 @@ pub(crate) fn kill_leader(nemesis: &mut Nemesis) -> Outcome<()> {
     Ok(())
 }
 
-/// A follower first, then the leader.
+/// A follower first, and then the leader.
 pub(crate) fn pause_member(nemesis: &mut Nemesis) -> Outcome<()> {
     let followers = nemesis.servers.ensemble()?.followers()?;
     let leader = nemesis.servers.ensemble()?.leader()?;
@@ -153,7 +153,7 @@ pub(crate) fn rolling_restart(nemesis: &mut Nemesis) -> Outcome<()> {
     Ok(nemesis.servers.ensemble()?.rolling_restart()?)
 }
 
-/// It answers reads for a while, and knows nothing of what the others decide.
+/// For a while it answers reads without knowing the others' decisions.
 pub(crate) fn cut_off_follower(nemesis: &mut Nemesis) -> Outcome<()> {
     for _ in 0..TIMES {
         nemesis.pass(500, 1000);

@@ -1,4 +1,4 @@
-//! Faults in ZooKeeper's tree: what others put into the directories of the locks, and take out.
+//! Faults in ZooKeeper's tree: foreign nodes in the directories of the locks, and deletions.
 
 use std::io;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::clock::now;
 use crate::nemesis::Nemesis;
 use crate::paths;
 
-/// Looks like a contender and is none: no marker, no sequence, or one that no server gives.
+/// Names that resemble contenders: without a marker, without a sequence, or with one that no server gives.
 const JUNK: [&str; 8] = [
     "config",
     "lock-12",
@@ -21,7 +21,7 @@ const JUNK: [&str; 8] = [
     "lock--000000000",
     "ключ-0000000001",
 ];
-/// Contenders of other libraries, which take a turn, a permit or the node itself, and leave.
+/// Contenders of other libraries, which take a turn, a permit or the single node, and leave.
 const GUESTS: usize = 20;
 const GUEST: &str = "5f2b6c0e9d1a4a0f8a3a__lock__";
 const GUEST_LEASE: &str = "_c_6ba7b810-9dad-11d1-80b4-00c04fd430c8-lease-";
@@ -31,7 +31,7 @@ const HOLD_WITHIN: Duration = Duration::from_secs(10);
 
 pub(crate) fn junk(nemesis: &mut Nemesis) -> Outcome<()> {
     let probe = nemesis.probe()?;
-    // Among permits there is no junk: everything in their directory is one.
+    // The directories of permits get no junk, since every node there is a permit.
     let used = paths::used(&nemesis.kinds).into_iter();
     let queues = used.filter_map(|path| paths::at(path).queue());
     let junk = queues.flat_map(|queue| JUNK.map(|name| format!("{queue}/{name}")));
@@ -52,7 +52,7 @@ pub(crate) fn junk(nemesis: &mut Nemesis) -> Outcome<()> {
     Ok(())
 }
 
-/// None if somebody has the node.
+/// `None` if the node is taken.
 fn invite(probe: &Probe, nemesis: &mut Nemesis) -> Outcome<Option<String>> {
     let at = paths::at(nemesis.some_path());
     let node = match (at.leases(), at.queue()) {
@@ -68,7 +68,7 @@ fn invite(probe: &Probe, nemesis: &mut Nemesis) -> Outcome<Option<String>> {
     Ok(Some(probe.create(&node, b"", true, true)?))
 }
 
-/// What an operator could do, who believes that a holder is dead. Of several permits one goes.
+/// Deletes the node of a hold, like an operator who believes its owner dead. Of several permits one goes.
 pub(crate) fn delete_held(nemesis: &mut Nemesis) -> Outcome<()> {
     let probe = nemesis.probe()?;
     for _ in 0..DELETIONS {

@@ -124,7 +124,7 @@ impl fmt::Display for Tally {
 }
 
 #[test]
-fn no_text_is_missing_in_the_list() {
+fn list_of_texts_is_complete() {
     for (source, expected) in PLACES {
         let code = source.split("#[cfg(test)]").next().unwrap_or_default();
         let made = code.lines().map(|line| line.matches("Malformed(").count());

@@ -20,7 +20,7 @@ impl Listen for Nobody {
 const CONNECTED: &str = "connect";
 
 #[test]
-fn the_numbers_of_requests_go_on_from_the_last_to_the_first_and_miss_those_that_mean_something() {
+fn request_numbers_wrap_around_and_skip_reserved_ones() {
     let now = Moment::now();
     let mut core: Core<i32, Nobody> = Core::new(Duration::from_secs(30), now);
     core.dialed(true, now);
@@ -51,7 +51,7 @@ fn the_numbers_of_requests_go_on_from_the_last_to_the_first_and_miss_those_that_
 
 /// Only handshakes could keep the session, and none was sent.
 #[test]
-fn client_tries_at_once_behind_a_silence_on_a_connection_that_was_of_use() {
+fn client_retries_at_once_after_a_silence_on_a_used_connection() {
     let start = Moment::now();
     for is_held in [false, true] {
         let mut core: Core<i32, Nobody> = Core::new(Duration::from_secs(30), start);
@@ -76,7 +76,7 @@ fn client_tries_at_once_behind_a_silence_on_a_connection_that_was_of_use() {
 
 /// Otherwise it would end before the client sends anything, and the client would rest.
 #[test]
-fn idle_client_asks_at_once_on_a_connection_that_comes_late() {
+fn idle_client_asks_at_once_on_a_late_connection() {
     let start = Moment::now();
     for (seconds, is_asked) in [(1, false), (20, true)] {
         let mut core: Core<i32, Nobody> = Core::new(Duration::from_secs(30), start);
@@ -89,7 +89,7 @@ fn idle_client_asks_at_once_on_a_connection_that_comes_late() {
 }
 
 #[test]
-fn pings_alone_keep_no_session_however_long_answers_take() {
+fn pings_alone_keep_no_session_alive() {
     for latency in [10, 100, 300, 1000, 3000] {
         let start = Moment::now();
         let at = |passed: Duration| start.after(passed);

@@ -1,4 +1,4 @@
-//! Two frames beside each other.
+//! A comparison of two frames.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use super::mask::Sent;
 
 const ROW: usize = 16;
 
-/// The frames of a step that differ, in hexadecimal, `-` what Java sends and `+` what we do.
+/// The differing frames of a step in hexadecimal: `-` for Java's, `+` for ours.
 pub(crate) fn of(theirs: &Sent, ours: &Sent) -> String {
     let mut text = String::new();
     for index in 0..theirs.frames.len().max(ours.frames.len()) {

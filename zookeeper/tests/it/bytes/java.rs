@@ -1,4 +1,4 @@
-//! Java's own client, which does what `tests/peers/SayEverything.java` says.
+//! Java's client, which runs `tests/peers/SayEverything.java`.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Write};
@@ -22,7 +22,7 @@ pub(crate) struct Java {
 }
 
 impl Java {
-    /// `None`, and a line that says what is missing, when something is.
+    /// Returns `None`, and prints what is missing, if something is.
     pub(crate) fn find() -> Option<Java> {
         let missing = match Self::look() {
             Ok(java) => return Some(java),
@@ -31,7 +31,7 @@ impl Java {
         let line = format!("skipped: {missing} is missing; tests/setup.sh --interop installs it");
         let required = env::var(REQUIRED).is_ok_and(|value| value == "required");
         assert!(!required, "{line} ({REQUIRED} is `required`)");
-        // Not by a macro, whose output test runners keep to themselves.
+        // A macro would print into the captured output of the test.
         let _ = writeln!(io::stderr(), "{line}");
         None
     }
@@ -41,7 +41,7 @@ impl Java {
         let missing = jars.iter().find(|jar| !Path::new(jar).is_file());
         missing.map_or(Ok(()), |jar| Err(jar.clone()))?;
         let program = tool("java")?;
-        // Java runs programs from their source only if it comes with a compiler.
+        // Java runs programs from source only with its compiler installed.
         let real = program.canonicalize().map_err(|error| error.to_string())?;
         let compiler = real.with_file_name("javac");
         if !compiler.is_file() {
@@ -51,12 +51,12 @@ impl Java {
         Ok(Java { program, jars })
     }
 
-    /// Does the whole script at this server.
+    /// Runs the whole script at this server.
     pub(crate) fn run(&self, server: SocketAddr, root: &str) -> Vec<Step> {
         let mut recorder = Recorder::new(Relay::start(server).expect("a relay"));
         let mut running = Running(self.start(recorder.relay().address(), root));
         let errors = running.0.stderr.take().expect("piped");
-        // On a thread of its own, so that a long one blocks nobody.
+        // A thread reads the log, so that a long one blocks nobody.
         let log = thread::spawn(move || io::read_to_string(errors));
         let mut go = running.0.stdin.take().expect("piped");
         let steps = BufReader::new(running.0.stdout.take().expect("piped"));
@@ -67,7 +67,7 @@ impl Java {
             } else {
                 recorder.done(&step);
             }
-            // If it has ended, its log tells why.
+            // If the program has ended, its log says why.
             let _ = writeln!(go);
         }
         let status = running.0.wait().expect("the end of Java");
@@ -79,7 +79,7 @@ impl Java {
     fn start(&self, relay: SocketAddr, root: &str) -> Child {
         let mut command = Command::new(&self.program);
         command
-            // Starts fast and stays small.
+            // Options for a fast start and a small process.
             .args(["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])
             .args(["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp"])
             .args([&self.jars, PROGRAM, &relay.to_string(), root])
@@ -91,7 +91,7 @@ impl Java {
     }
 }
 
-/// Ended with the test, if the test ends first.
+/// The drop ends the process if the test fails first.
 struct Running(Child);
 
 impl Drop for Running {
@@ -101,7 +101,7 @@ impl Drop for Running {
     }
 }
 
-/// A program of `JAVA_HOME`, or on the path.
+/// A program of `JAVA_HOME` or of the path.
 fn tool(name: &str) -> Result<PathBuf, String> {
     let home = env::var_os("JAVA_HOME").filter(|home| !home.is_empty());
     let home = home.map(|home| Path::new(&home).join("bin"));

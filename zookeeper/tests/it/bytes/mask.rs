@@ -1,7 +1,7 @@
-//! Takes out of the frames what cannot be the same in two sessions, and only that.
+//! Masks the parts of frames that cannot be the same in two sessions.
 //!
-//! It is looked for by its position, so that nothing else is lost; and what is taken out has first
-//! to be right for its own session: a session that is resumed is the one that the server gave.
+//! It finds these parts by position, so that nothing else is masked. Each must first be correct for its own
+//! session: for example, a resumed session must be the one that the server gave.
 
 use std::collections::HashSet;
 
@@ -36,7 +36,7 @@ const KINDS: &[(i32, &str)] = &[
     (-11, "closeSession"),
 ];
 
-/// What a client sent in a step, without pings.
+/// The frames of a client in a step, without pings.
 #[derive(Debug)]
 pub(crate) struct Sent {
     pub(crate) name: String,
@@ -49,10 +49,10 @@ pub(crate) struct Masked {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// All steps of a client.
+/// Masks all steps of a client.
 ///
 /// # Panics
-/// When what is taken out was not right.
+/// When a masked part was not correct.
 pub(crate) fn sent(client: &str, steps: &[Step]) -> Vec<Sent> {
     let mut known = Known::default();
     let mut all = Vec::new();
@@ -67,16 +67,16 @@ pub(crate) fn sent(client: &str, steps: &[Step]) -> Vec<Sent> {
     all
 }
 
-/// What the server has told of the session, so far.
+/// What the server has said about the session so far.
 #[derive(Debug, Default)]
 struct Known {
-    /// Who has begun to speak, by connection.
+    /// The sides that have sent a frame, by connection.
     begun: HashSet<(usize, Side)>,
     session: i64,
     password: Vec<u8>,
     /// The last transaction in an answer to a request.
     zxid: i64,
-    /// The last transaction in any answer. A client may take note of those to pings, too.
+    /// The last transaction in any answer. A client may record those in answers to pings too.
     highest_zxid: i64,
     last_xid: i32,
 }
@@ -98,33 +98,33 @@ impl Known {
         }
     }
 
-    /// Version, timeout, session, password.
+    /// Fields: version, timeout, session, password.
     fn connected(&mut self, answer: &[u8]) {
         self.session = long(answer, 8);
         self.password = answer[20..36].to_vec();
     }
 
-    /// Xid, zxid, error.
+    /// Fields: xid, zxid, error.
     fn answered(&mut self, answer: &[u8]) {
         let (xid, zxid) = (int(answer, 0), long(answer, 4));
-        // Events have a zxid of -1; the answer to credentials has 0.
+        // Events have a zxid of -1, and the answer to credentials has 0.
         self.highest_zxid = self.highest_zxid.max(zxid);
         if xid >= 0 {
             self.zxid = self.zxid.max(zxid);
         }
     }
 
-    /// Version, last zxid, timeout, session, password, read-only.
+    /// Fields: version, last zxid, timeout, session, password, read-only.
     fn connect(&mut self, about: &str, mut bytes: Vec<u8>) -> Masked {
         if long(&bytes, 16) == 0 {
-            // A new session: nothing in it is of an old one.
+            // A new session starts without anything of the old one.
             *self = Known { begun: std::mem::take(&mut self.begun), ..Known::default() };
         } else {
             assert_eq!(long(&bytes, 16), self.session, "{about}: session");
             assert_eq!(bytes[28..44], self.password, "{about}: password");
             self.check_zxid(about, long(&bytes, 4));
-            // The server makes up the session and the password. Which transaction was the last
-            // one depends on what the server did by itself.
+            // The server chooses the session and the password. The last transaction depends on the server's
+            // own.
             bytes[4..12].fill(0);
             bytes[16..24].fill(0xff);
             bytes[28..44].fill(0);
@@ -132,7 +132,7 @@ impl Known {
         Masked { kind: "connect", bytes }
     }
 
-    /// Xid, operation, what it takes.
+    /// Fields: xid, operation, arguments.
     fn request(&mut self, about: &str, mut bytes: Vec<u8>) -> Option<Masked> {
         let (xid, code) = (int(&bytes, 0), int(&bytes, 4));
         let kind = KINDS.iter().find(|(known, _)| *known == code);
@@ -140,7 +140,7 @@ impl Known {
         match code {
             // Sent whenever nothing else was for a while.
             PING => return None,
-            // Its xid says what it is.
+            // Its xid identifies it.
             AUTH => {}
             _ => {
                 if code == SET_WATCHES {
@@ -148,8 +148,7 @@ impl Known {
                     bytes[8..16].fill(0);
                     sort_lists(&mut bytes[16..]);
                 }
-                // Any number will do for a request, as long as no other has it.
-                // The one of setWatches may also be one of its own, -8.
+                // A request may have any unused number. The one of setWatches may also be the reserved -8.
                 if code != SET_WATCHES || xid != -8 {
                     let last = std::mem::replace(&mut self.last_xid, xid);
                     assert!(xid > last, "{about}: {kind} is {xid} after {last}");
@@ -166,7 +165,7 @@ impl Known {
     }
 }
 
-/// Lists of texts, each sorted: Java's are in the order of a hash map.
+/// Sorts each list of texts, since Java's have the order of a hash map.
 fn sort_lists(bytes: &mut [u8]) {
     let mut sorted = Vec::with_capacity(bytes.len());
     let mut rest = &bytes[..];

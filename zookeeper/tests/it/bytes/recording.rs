@@ -1,15 +1,15 @@
-//! What a client sent, by the steps of the script.
+//! The frames of a client by the steps of the script.
 
 use super::relay::{Frame, Relay};
 
-/// A step of the script, and the frames of both sides while it went on.
+/// A step of the script, and the frames of both sides during it.
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) name: String,
     pub(crate) frames: Vec<Frame>,
 }
 
-/// Gathers the steps of one client.
+/// Collects the steps of one client.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     relay: Relay,
@@ -25,7 +25,7 @@ impl Recorder {
         &self.relay
     }
 
-    /// What was sent since the last step belongs to this one.
+    /// Ends a step, which gets all frames since the last one.
     pub(crate) fn done(&mut self, name: &str) {
         let frames = self.relay.take();
         let name = name.to_owned();

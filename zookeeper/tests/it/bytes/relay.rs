@@ -1,4 +1,4 @@
-//! A relay between clients and a server that keeps every frame it passes on.
+//! A relay between clients and a server that records every frame.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// No frame of the script is near it.
+/// Longer than any frame of the script.
 const LONGEST: usize = 1 << 20;
 
-/// Who sent a frame.
+/// The sender of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Side {
     Client,
     Server,
 }
 
-/// A frame, without the length before it.
+/// A frame without its length.
 #[derive(Debug, Clone)]
 pub(crate) struct Frame {
     /// The number of the connection, from 0.
@@ -25,7 +25,7 @@ pub(crate) struct Frame {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Listens on a port of its own until it is dropped.
+/// Listens on a port until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Relay {
     address: SocketAddr,
@@ -37,8 +37,8 @@ pub(crate) struct Relay {
 struct Shared {
     server: SocketAddr,
     is_over: AtomicBool,
-    /// In the order in which they came; noted before they go on, so that who has seen an answer
-    /// finds all here that led to it.
+    /// In order of arrival. Frames are recorded before they are passed on, so all frames that led to an
+    /// answer are here when it arrives.
     frames: Mutex<Vec<Frame>>,
     open: Mutex<Vec<TcpStream>>,
 }
@@ -79,7 +79,7 @@ impl Relay {
 impl Drop for Relay {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::SeqCst);
-        // Wakes the listener, which looks whether it is over.
+        // Wakes the listener, which checks for its end.
         let _ = TcpStream::connect(self.address);
         if let Some(listener) = self.listener.take() {
             let _ = listener.join();
@@ -97,7 +97,7 @@ impl Shared {
             if self.is_over.load(Ordering::SeqCst) {
                 return;
             }
-            // A connection that cannot be passed on is closed, as by a server that is down.
+            // A connection that cannot be passed on is closed, as if the server were down.
             let _ = self.join(connection, client);
         }
     }
@@ -112,7 +112,7 @@ impl Shared {
         for (side, source, sink) in ways {
             let shared = Arc::clone(self);
             thread::spawn(move || {
-                // Ends by an error, at the latest when the connection is closed.
+                // Ends with an error, at the latest when the connection is closed.
                 let _ = shared.pass_on(connection, side, &source, &sink);
                 let _ = source.shutdown(Shutdown::Both);
                 let _ = sink.shutdown(Shutdown::Both);

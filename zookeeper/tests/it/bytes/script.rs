@@ -1,4 +1,4 @@
-//! What `SayEverything.java` does, by this client.
+//! The script of `SayEverything.java` for this client.
 
 use std::net::SocketAddr;
 use std::panic::{self, AssertUnwindSafe};
@@ -20,8 +20,8 @@ const LONGER_TTL: Duration = Duration::from_millis(3_600_001);
 const CREDENTIALS: &[u8] = b"user:secret";
 const DATA: &[u8] = b"some data";
 
-/// Does the whole script at this server. A failure ends it, as the last step: that the server did not
-/// like what it got is what the frames are to explain.
+/// Runs the whole script at this server. A failure ends it as the last step, since the frames should explain
+/// what the server rejected.
 pub(crate) fn run(server: SocketAddr, root: &str) -> (Vec<Step>, thread::Result<()>) {
     let mut recorder = Recorder::new(Relay::start(server).expect("a relay"));
     let script = AssertUnwindSafe(|| {
@@ -58,7 +58,7 @@ fn everything(recorder: &mut Recorder, root: &str) {
     let every: Vec<u8> = (0..=255).collect();
     let path = in_root("every-byte");
     client.create("with every byte", &path, &every, &open, CreateMode::Persistent);
-    // Of one, two and three bytes in UTF-8.
+    // Characters of one, two and three bytes in UTF-8.
     let path = in_root("straße-ключ-鍵");
     client.create("non-ASCII", &path, "鍵".as_bytes(), &open, CreateMode::Persistent);
     let (path, acl) = (in_root("read-only"), Acl::read_only());
@@ -171,7 +171,7 @@ fn resumed(recorder: &mut Recorder, root: &str) {
     zk.get_children_w(root, &watcher).expect("the children");
     zk.get_children_w(&in_root("own"), &watcher).expect("the children");
     client.done("watch");
-    // Neither of these is a watch any more.
+    // Neither of these is still watched.
     zk.get_data_w(&in_root("ttl"), &watcher).expect("the data");
     zk.set_data(&in_root("ttl"), b"", None).expect("set");
     zk.get_data_w(&in_root("never"), &watcher).expect_err("no such node");
@@ -213,7 +213,7 @@ fn below_a_root(recorder: &mut Recorder, root: &str) {
     client.done("close below a root");
 }
 
-/// A session, and where its steps are kept.
+/// A session, and the recorder of its steps.
 struct Client<'a> {
     zk: ZooKeeper,
     recorder: &'a mut Recorder,
@@ -251,7 +251,7 @@ impl Client<'_> {
         self.recorder.relay().cut();
         self.wait_for(SessionEventKind::Suspended);
         self.wait_for(SessionEventKind::Resumed);
-        // Goes out after whatever the client says by itself.
+        // Follows everything that the client sends on its own.
         self.zk.exists("/").expect("an answer");
         self.done(step);
     }

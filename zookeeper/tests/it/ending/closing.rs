@@ -1,4 +1,4 @@
-//! `close`, whatever stands in its way.
+//! `close` against all obstacles.
 
 use std::sync::Mutex;
 use std::thread;
@@ -13,7 +13,7 @@ use crate::util::{
 };
 
 #[test]
-fn a_session_that_is_closed_is_over_when_that_returns() {
+fn close_returns_after_the_end_of_the_session() {
     let stage = Stage::new("closed", SESSION);
     let path = make_ephemeral(&stage.client, &stage.path("a"));
     let probe = stage.probe();
@@ -31,7 +31,7 @@ fn a_session_that_is_closed_is_over_when_that_returns() {
 }
 
 #[test]
-fn all_that_close_at_the_same_time_return() {
+fn concurrent_closes_all_return() {
     let stage = Stage::new("closed", SESSION);
     let held = stage.proxy.hold_answer(Op::CloseSession, 1);
     thread::scope(|scope| {
@@ -46,7 +46,7 @@ fn all_that_close_at_the_same_time_return() {
 }
 
 #[test]
-fn a_callback_may_close_its_client() {
+fn callback_may_close_its_client() {
     let stage = Stage::new("closed", SESSION);
     let (say, told) = unbounded();
     let client = stage.client.clone();
@@ -80,7 +80,7 @@ fn credentials_and_a_close_into_a_black_hole_return_by_their_deadline() {
 }
 
 #[test]
-fn a_close_with_much_time_returns_when_the_servers_have_ended_the_session_by_themselves() {
+fn close_returns_when_the_servers_have_expired_the_session() {
     let stage = Stage::new("black_hole", SHORT);
     stage.proxy.black_hole(Direction::Both);
     let begun = Instant::now();
@@ -91,7 +91,7 @@ fn a_close_with_much_time_returns_when_the_servers_have_ended_the_session_by_the
 }
 
 #[test]
-fn a_close_without_a_server_returns_when_the_session_could_not_have_lived_on() {
+fn close_without_a_server_returns_after_the_session_timeout() {
     let server = Server::start().unwrap();
     let stage = Stage::before(&server, "stopped", SHORT);
     server.stop().unwrap();
@@ -104,7 +104,7 @@ fn a_close_without_a_server_returns_when_the_session_could_not_have_lived_on() {
 }
 
 #[test]
-fn a_close_whose_answer_is_lost_asks_again() {
+fn close_with_a_lost_answer_asks_again() {
     let stage = Stage::new("lost", SESSION);
     let path = make_ephemeral(&stage.client, &stage.path("a"));
     let lost = stage.proxy.drop_answer(Op::CloseSession, 1, Then::Cut);
@@ -124,7 +124,7 @@ fn a_close_whose_answer_is_lost_asks_again() {
 }
 
 #[test]
-fn a_close_that_was_sent_may_be_done() {
+fn sent_close_is_maybe_done() {
     let stage = Stage::new("sent", SHORT);
     let path = make_ephemeral(&stage.client, &stage.path("a"));
     let held = stage.proxy.hold_answer(Op::CloseSession, 1);
@@ -140,7 +140,7 @@ fn a_close_that_was_sent_may_be_done() {
 }
 
 #[test]
-fn a_client_between_two_sessions_is_closed_at_once() {
+fn client_between_two_sessions_closes_at_once() {
     let stage = Stage::new("between", SESSION);
     stage.suspend();
     stage.proxy.expire_sessions().unwrap();
@@ -159,7 +159,7 @@ fn a_client_between_two_sessions_is_closed_at_once() {
 }
 
 #[test]
-fn a_client_may_be_dropped_by_its_own_callback() {
+fn callback_may_drop_its_client() {
     let stage = Stage::new("dropped", SESSION);
     let probe = stage.probe();
     for is_event in [false, true] {

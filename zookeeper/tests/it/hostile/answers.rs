@@ -1,4 +1,4 @@
-//! Servers that have opened a session and then answer with nonsense.
+//! Servers that open a session and then answer with nonsense.
 
 use std::io::{self, Write};
 use std::iter;
@@ -11,7 +11,7 @@ use super::bytes::{AUTH, PING, event, header, xid};
 use super::door::{Door, Guest, framed};
 use crate::util::{SESSION, SOON, builder, client_of, said};
 
-/// The longest answer that these clients take.
+/// The longest answer that these clients accept.
 const LONGEST: usize = 100_000;
 
 type Call = fn(&ZooKeeper) -> Result<()>;
@@ -28,7 +28,7 @@ const MULTI: Call = |client| {
     client.multi(&ops).map(drop)
 };
 
-/// A request, what the server does about it with its number, and what is said then.
+/// A request, the server's reaction to its number, and the reported error.
 const NONSENSE: &[(&str, Call, Manner, &str)] = &[
     (
         "half a header",
@@ -232,7 +232,7 @@ const NONSENSE: &[(&str, Call, Manner, &str)] = &[
 ];
 
 #[test]
-fn an_answer_that_makes_no_sense_is_named_and_the_session_goes_on() {
+fn malformed_answer_is_named_and_the_session_continues() {
     let server = shared_server().address();
     for (name, call, manner, expected) in NONSENSE {
         let misbehave = |guest: &mut Guest| {
@@ -253,9 +253,9 @@ fn an_answer_that_makes_no_sense_is_named_and_the_session_goes_on() {
     }
 }
 
-/// Whoever hears of the bad answer first asks again on the reader's own thread: nothing is as early.
+/// The first callback asks again on the reader's own thread, which is the earliest moment.
 #[test]
-fn what_is_asked_when_a_bad_answer_is_told_goes_to_the_next_connection() {
+fn request_made_on_a_bad_answer_uses_the_next_connection() {
     for (name, manner) in [
         ("no body", (|guest, xid| guest.send(&header(xid, 0).0)) as Manner),
         ("the session is elsewhere", |guest, xid| guest.send(&header(xid, -118).0)),
@@ -285,7 +285,7 @@ fn what_is_asked_when_a_bad_answer_is_told_goes_to_the_next_connection() {
     }
 }
 
-/// Two requests are on their way when the server begins to talk.
+/// Two requests are under way when the server begins to talk.
 fn two_requests(talk: fn(&mut Guest, [i32; 2]) -> io::Result<()>) -> [Result<()>; 2] {
     let talk = move |guest: &mut Guest| {
         let _session = guest.introduce()?;
@@ -304,7 +304,7 @@ fn two_requests(talk: fn(&mut Guest, [i32; 2]) -> io::Result<()>) -> [Result<()>
 }
 
 #[test]
-fn answers_out_of_order_are_not_believed() {
+fn answers_out_of_order_are_rejected() {
     let answers = two_requests(|guest, [_, second]| guest.send(&header(second, 0).stat().0));
     for answer in answers {
         let (kind, text) = said(answer);
@@ -314,7 +314,7 @@ fn answers_out_of_order_are_not_believed() {
 }
 
 #[test]
-fn an_answer_that_comes_twice_counts_once() {
+fn duplicate_answer_counts_once() {
     let answers = two_requests(|guest, [first, _]| {
         guest.send(&header(first, 0).stat().0)?;
         guest.send(&header(first, 0).stat().0)
@@ -327,17 +327,17 @@ fn an_answer_that_comes_twice_counts_once() {
 }
 
 #[test]
-fn a_server_that_answers_before_it_is_asked_is_left_and_the_session_goes_on() {
+fn client_leaves_a_server_that_answers_before_a_request() {
     let early = |guest: &mut Guest| {
         let _session = guest.introduce()?;
-        // The first request may be on its way by now, the second cannot be.
+        // The first request may be under way by now, but the second cannot be.
         guest.send(&header(2, 0).stat().0)?;
         guest.linger()
     };
     let door = Door::once(shared_server().address(), Arc::new(early));
     let client = client_of(&door.address(), SESSION);
     let session = client.session_id();
-    // Either the connection is gone by then, or it was sent on it.
+    // The connection is gone by then, or the request was sent on it.
     let first = client.exists("/");
     println!("{first:?}");
     client.exists("/").unwrap();
@@ -346,7 +346,7 @@ fn a_server_that_answers_before_it_is_asked_is_left_and_the_session_goes_on() {
 }
 
 #[test]
-fn events_that_nobody_waits_for_change_nothing_however_many() {
+fn unexpected_events_change_nothing() {
     const EVENTS: usize = 200_000;
     let flood = |guest: &mut Guest| {
         let _session = guest.introduce()?;
@@ -359,7 +359,7 @@ fn events_that_nobody_waits_for_change_nothing_however_many() {
         guest.linger()
     };
     let door = Door::once(shared_server().address(), Arc::new(flood));
-    // Two thirds of it are time enough to read them all on a busy machine.
+    // Two thirds of it are enough to read them all on a busy machine.
     let client = client_of(&door.address(), SOON);
     let (watcher, events) = Watcher::channel();
     let stat = client.exists_w("/watched", &watcher).unwrap();
@@ -369,7 +369,7 @@ fn events_that_nobody_waits_for_change_nothing_however_many() {
 }
 
 #[test]
-fn an_event_comes_once_for_a_watch_however_often_it_is_sent() {
+fn watch_fires_once_for_a_repeated_event() {
     let repeat = |guest: &mut Guest| {
         let _session = guest.introduce()?;
         let number = xid(&guest.frame()?);
@@ -385,7 +385,7 @@ fn an_event_comes_once_for_a_watch_however_often_it_is_sent() {
     let client = client_of(&door.address(), SESSION);
     let (watcher, events) = Watcher::channel();
     client.exists_w("/watched", &watcher).unwrap();
-    // Its answer is behind the events.
+    // The answer comes after the events.
     client.exists("/").unwrap();
     let events: Vec<_> = events.try_iter().collect();
     println!("{events:?}");
@@ -393,8 +393,7 @@ fn an_event_comes_once_for_a_watch_however_often_it_is_sent() {
 }
 
 #[test]
-fn a_server_that_grants_sessions_and_breaks_each_connection_does_not_keep_calls_beyond_their_deadline()
- {
+fn calls_meet_their_deadline_at_a_server_that_breaks_connections() {
     let grant_and_break = |guest: &mut Guest| {
         let _session = guest.introduce()?;
         guest.frame()?;
@@ -413,7 +412,7 @@ fn a_server_that_grants_sessions_and_breaks_each_connection_does_not_keep_calls_
     .collect();
     assert!(texts.iter().any(|text| text.contains("a number of ")), "{texts:?}");
     door.behave();
-    // The first may have been under way when the door changed its mind.
+    // The first may have been under way when the door changed its manner.
     let _ = client.exists("/");
     client.exists("/").unwrap();
     assert_eq!(client.session_id(), session);

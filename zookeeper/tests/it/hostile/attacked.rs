@@ -1,4 +1,4 @@
-//! What an attack on the client has found: servers, callbacks and moments that it was not ready for.
+//! Servers, callbacks and schedules found by attacks on the client.
 
 use std::io;
 use std::net::SocketAddr;
@@ -29,10 +29,10 @@ const EXISTS: i32 = 3;
 const SYNC: i32 = 9;
 const PING: i32 = 11;
 
-/// A deadline that nothing is expected to meet.
+/// A deadline that no call is expected to meet.
 const MOMENT: Duration = Duration::from_millis(10);
 
-/// A server that is made up from the beginning to the end, and told the number of each connection.
+/// An artificial server that gets the number of each connection.
 fn door(manner: impl Fn(&mut Guest, usize) -> io::Result<()> + Send + Sync + 'static) -> Door {
     let connections = AtomicUsize::new(0);
     let nobody = SocketAddr::from(([127, 0, 0, 1], 1));
@@ -42,7 +42,7 @@ fn door(manner: impl Fn(&mut Guest, usize) -> io::Result<()> + Send + Sync + 'st
     })
 }
 
-/// Gives the session, with this timeout.
+/// Opens the session with this timeout.
 fn greet(guest: &mut Guest, timeout: Duration) -> io::Result<()> {
     guest.frame()?;
     guest.send(&greeting(timeout.as_millis() as i32, MINE).0)
@@ -52,18 +52,18 @@ fn op(request: &[u8]) -> i32 {
     i32::from_be_bytes(request[4..8].try_into().unwrap())
 }
 
-/// Answers, with this code if it is no ping.
+/// Answers a request, with this code unless it is a ping.
 fn answer(guest: &mut Guest, request: &[u8], code: i32) -> io::Result<()> {
     let code = if op(request) == PING { 0 } else { code };
     guest.send(&header(xid(request), code).0)
 }
 
-/// Answers all that comes: there are no nodes.
+/// Answers all requests as if there were no nodes.
 fn serve(guest: &mut Guest) -> io::Result<()> {
     serve_until(guest, |_| false)
 }
 
-/// Answers what comes until something comes that is not to be answered.
+/// Answers requests until one that must not be answered.
 fn serve_until(guest: &mut Guest, is_end: impl Fn(i32) -> bool) -> io::Result<()> {
     loop {
         let request = guest.frame()?;
@@ -74,7 +74,7 @@ fn serve_until(guest: &mut Guest, is_end: impl Fn(i32) -> bool) -> io::Result<()
     }
 }
 
-/// A server that hangs up when it is asked to sync, and gives the session back after that.
+/// A server that hangs up at a sync, and resumes the session afterwards.
 fn leaves_at_sync(guest: &mut Guest, number: usize) -> io::Result<()> {
     greet(guest, SESSION)?;
     serve_until(guest, |op| number == 0 && op == SYNC)
@@ -84,14 +84,14 @@ fn here() -> String {
     thread::current().name().unwrap_or_default().to_owned()
 }
 
-/// Holds up whoever comes, until it lets them go.
+/// Blocks its callers until it opens.
 struct Gate {
     entered: Receiver<String>,
     release: Sender<()>,
 }
 
 impl Gate {
-    /// The gate and what has to be called to be held up.
+    /// The gate, and a function that blocks at it.
     fn new() -> (Gate, impl FnOnce() + Send + 'static) {
         let ((enter, entered), (release, released)) = (bounded(1), bounded(1));
         let hold = move || {
@@ -101,7 +101,7 @@ impl Gate {
         (Gate { entered, release }, hold)
     }
 
-    /// Waits until somebody is held up, who is this thread.
+    /// Waits until the thread of this name blocks.
     #[track_caller]
     fn has_stopped(&self, thread: &str) {
         assert_eq!(self.entered.recv_timeout(SOON).unwrap(), thread);
@@ -112,23 +112,20 @@ impl Gate {
     }
 }
 
-/// Holds up the timer, by a request that its server must not answer until then. Nobody else looks at
-/// deadlines.
+/// Blocks the timer in a callback of an unanswered request. No other thread checks deadlines.
 #[track_caller]
 fn hold_timer(client: &ZooKeeper) -> Gate {
     let (gate, hold) = Gate::new();
-    // Called back from the beginning: what has come by then is told at once, on this thread.
+    // Set with the request: a callback set after the deadline would run at once, on this thread.
     let unanswered = client.with_timeout(MOMENT);
     unanswered.submit(|batch| batch.exists("/never", None).on_done(move |_| hold()));
     gate.has_stopped("zookeeper-timer");
     gate
 }
 
-// ---- connections
-
 #[test]
-fn a_callback_that_submits_to_a_server_that_has_left_does_not_keep_the_reader_there() {
-    // No ping of the timer's comes to help.
+fn callback_that_submits_to_a_gone_server_frees_the_reader() {
+    // No ping of the timer helps.
     const LONG: Duration = Duration::from_secs(600);
     let (say, left) = bounded(1);
     let door = door(move |guest, number| {
@@ -148,7 +145,7 @@ fn a_callback_that_submits_to_a_server_that_has_left_does_not_keep_the_reader_th
     let (submitting, (say, submitted)) = (client.clone(), bounded(1));
     let watcher = Watcher::new(move |_: &WatchedEvent| {
         left.recv_timeout(SOON).unwrap();
-        // The first has the connection reset, and a later one finds that.
+        // The first request resets the connection, and a later one notices.
         let all: Vec<_> =
             (0..100).map(|_| submitting.submit(|batch| batch.get_data("/a", None))).collect();
         let _ = say.send(all);
@@ -158,7 +155,7 @@ fn a_callback_that_submits_to_a_server_that_has_left_does_not_keep_the_reader_th
     told.until(SessionEventKind::Resumed);
     for pending in submitted {
         let kind = kind(pending.wait());
-        // As it came to the one server or to the other.
+        // Depends on which server got the request.
         assert!([ErrorKind::ConnectionLoss, ErrorKind::NoNode].contains(&kind), "{kind:?}");
     }
     assert_eq!(client.exists("/a").unwrap(), None);
@@ -167,7 +164,7 @@ fn a_callback_that_submits_to_a_server_that_has_left_does_not_keep_the_reader_th
 }
 
 #[test]
-fn an_answer_to_a_handshake_that_was_given_up_opens_nothing() {
+fn late_handshake_answer_opens_no_session() {
     // Each handshake has a third of it.
     const T: Duration = Duration::from_secs(9);
     let ((say_greeted, greeted), (say_given_up, given_up)) = (bounded(1), bounded(1));
@@ -194,7 +191,7 @@ fn an_answer_to_a_handshake_that_was_given_up_opens_nothing() {
     let client = client_of(&door.address(), T);
     let told = Told::by(&client);
     let timer = hold_timer(&client);
-    // The reader tells this when it has sent the next handshake, and reads no answer before.
+    // The reader reports this after the next handshake is sent and before it reads an answer.
     let (reader, hold) = Gate::new();
     let (hold, (say, waiting)) = (Mutex::new(Some(hold)), bounded(1));
     let (other, waits) = (client.in_session(OTHER), client.clone());
@@ -214,7 +211,7 @@ fn an_answer_to_a_handshake_that_was_given_up_opens_nothing() {
     timer.open();
     given_up.recv_timeout(SOON).unwrap();
     reader.open();
-    // It was not sent where nobody could have answered.
+    // The request was not sent where nobody could answer.
     let answered = waiting.wait();
     println!("{answered:?}, {:?}, {} connections", told.kinds(), door.connections());
     assert_eq!(answered.unwrap(), None);
@@ -223,7 +220,7 @@ fn an_answer_to_a_handshake_that_was_given_up_opens_nothing() {
 }
 
 #[test]
-fn an_idle_client_keeps_a_session_of_three_ticks_and_one_much_shorter_than_asked_for() {
+fn idle_client_keeps_short_and_shortened_sessions() {
     let builder = Server::builder().tick(Duration::from_millis(200));
     let limits = builder.property("minSessionTimeout", "400").property("maxSessionTimeout", "2000");
     let server = limits.start().unwrap();
@@ -249,7 +246,7 @@ fn an_idle_client_keeps_a_session_of_three_ticks_and_one_much_shorter_than_asked
 }
 
 #[test]
-fn a_silent_server_does_not_use_up_the_time_to_connect() {
+fn silent_server_leaves_time_to_connect_elsewhere() {
     const LONG: Duration = Duration::from_secs(30);
     let silent = door(|guest, _| guest.linger());
     let good = door(|guest, _| {
@@ -258,7 +255,7 @@ fn a_silent_server_does_not_use_up_the_time_to_connect() {
     });
     let servers = format!("{},{}", silent.address(), good.address());
     let begun = Instant::now();
-    // Which of them is tried first is left to chance.
+    // The first server is chosen at random.
     while silent.connections() == 0 {
         let connected = builder(&servers, LONG).connect_timeout(LONG / 3).connect();
         println!("{:?} after {:.1?}", connected.as_ref().map(drop), begun.elapsed());
@@ -266,10 +263,8 @@ fn a_silent_server_does_not_use_up_the_time_to_connect() {
     }
 }
 
-// ---- callbacks
-
 #[test]
-fn a_call_that_a_callback_must_not_make_is_not_made() {
+fn forbidden_call_in_a_callback_is_not_sent() {
     let (say, asked) = unbounded();
     let door = door(move |guest, _| {
         greet(guest, SESSION)?;
@@ -296,7 +291,7 @@ fn a_call_that_a_callback_must_not_make_is_not_made() {
         ];
         say.send(results).unwrap();
     };
-    // Before it is sent, so that it is not answered by then.
+    // Set before the request is sent, so that no answer is there yet.
     client.submit(|batch| batch.exists("/", None).on_done(call));
     for result in refused.recv_timeout(SOON).unwrap() {
         assert_eq!(said(result).0, ErrorKind::WouldBlock);
@@ -307,7 +302,7 @@ fn a_call_that_a_callback_must_not_make_is_not_made() {
     assert_eq!(asked, [EXISTS, EXISTS]);
 }
 
-/// Panics when it is dropped.
+/// Panics when dropped.
 struct Bomb;
 
 impl Drop for Bomb {
@@ -319,7 +314,7 @@ impl Drop for Bomb {
 }
 
 #[test]
-fn a_callback_may_panic_when_it_is_dropped_and_with_what_panics_then() {
+fn callback_may_panic_on_drop_with_a_panicking_payload() {
     let (send, is_to_be_sent) = bounded(1);
     let door = door(move |guest, _| {
         greet(guest, SESSION)?;
@@ -331,7 +326,7 @@ fn a_callback_may_panic_when_it_is_dropped_and_with_what_panics_then() {
     });
     let client = client_of(&door.address(), SESSION);
     let told = Told::by(&client);
-    // The last to know the callback is the callback, and what it has captured is dropped behind it.
+    // The callback is the last owner of itself, and its captured values are dropped after it.
     let (say, called) = bounded(1);
     let (own, bomb) = (Arc::new(Mutex::new(None::<Watcher>)), Bomb);
     let last = Arc::clone(&own);
@@ -355,7 +350,7 @@ fn a_callback_may_panic_when_it_is_dropped_and_with_what_panics_then() {
 }
 
 #[test]
-fn whoever_drops_the_client_may_hold_what_a_callback_waits_for() {
+fn drop_of_the_client_does_not_wait_for_a_blocked_callback() {
     let door = door(|guest, number| match number {
         0 => leaves_at_sync(guest, number),
         _ => guest.linger(),
@@ -372,7 +367,7 @@ fn whoever_drops_the_client_may_hold_what_a_callback_waits_for() {
     });
     client.subscribe(&listener);
     drop(client.submit(|batch| batch.sync("/")));
-    // Without a connection the end needs no server.
+    // The end needs no server without a connection.
     told.until(SessionEventKind::Suspended);
     let (say, dropped) = bounded(1);
     thread::spawn(move || {
@@ -386,10 +381,8 @@ fn whoever_drops_the_client_may_hold_what_a_callback_waits_for() {
     assert!(thread.starts_with("zookeeper-"), "{thread}");
 }
 
-// ---- requests that are not sent
-
 #[test]
-fn what_waits_for_its_own_batch_comes_back() {
+fn wait_for_the_own_batch_returns() {
     let door = door(leaves_at_sync);
     let client = client_of(&door.address(), SESSION);
     let (say, told) = bounded(1);
@@ -399,7 +392,7 @@ fn what_waits_for_its_own_batch_comes_back() {
         let result = brief.submit(|batch| batch.exists("/", None).wait());
         let _ = say.send((result, begun.elapsed()));
     });
-    // A second after its deadline, and what a busy machine takes.
+    // A second after its deadline, plus the delays of a busy machine.
     let (result, passed) = told.recv_timeout(BRIEFLY * 2 + SHORT).expect("it comes back");
     let kind = kind(result);
     println!("{kind:?} after {passed:?}");
@@ -408,7 +401,7 @@ fn what_waits_for_its_own_batch_comes_back() {
 }
 
 #[test]
-fn what_was_made_before_making_panicked_is_settled() {
+fn requests_of_a_panicked_batch_are_settled() {
     let door = door(leaves_at_sync);
     let client = client_of(&door.address(), SESSION);
     let mut made = Vec::new();
@@ -430,7 +423,7 @@ fn what_was_made_before_making_panicked_is_settled() {
 }
 
 #[test]
-fn a_call_in_no_session_is_made_in_none() {
+fn call_without_a_session_is_never_sent_in_a_later_one() {
     let (say, asked) = unbounded();
     let ((say_held, held), (open, opened)) = (bounded(1), bounded(1));
     let door = door(move |guest, number| match number {
@@ -470,10 +463,8 @@ fn a_call_in_no_session_is_made_in_none() {
     assert_eq!(asked, [EXISTS]);
 }
 
-// ---- leases
-
 #[test]
-fn the_end_of_a_kept_lease_is_told_although_it_was_renewed_before_anybody_looked() {
+fn end_of_a_kept_lease_is_reported_despite_a_quick_renewal() {
     const T: Duration = Duration::from_secs(2);
     let (say, is_held) = bounded(1);
     let door = door(move |guest, _| {
@@ -488,7 +479,7 @@ fn the_end_of_a_kept_lease_is_told_although_it_was_renewed_before_anybody_looked
     });
     let client = client_of(&door.address(), T);
     let (told, keeper) = (Told::by(&client), client.keep_lease());
-    // As a process that was stopped and whose reader is the first to go on.
+    // Like a stopped process whose reader continues first.
     let timer = hold_timer(&client);
     say.send(()).unwrap();
     let lease = client.lease();
@@ -497,7 +488,7 @@ fn the_end_of_a_kept_lease_is_told_although_it_was_renewed_before_anybody_looked
         client.submit(|batch| batch.renew_lease()).wait().unwrap();
         !told.kinds().is_empty() || client.lease().term > lease.term
     });
-    // The reader tells it before it brings the next answer.
+    // The reader reports this before it delivers the next answer.
     client.submit(|batch| batch.renew_lease()).wait().unwrap();
     let kinds = told.kinds();
     println!("{lease:?}, {:?}, {kinds:?}", client.lease());
@@ -508,7 +499,7 @@ fn the_end_of_a_kept_lease_is_told_although_it_was_renewed_before_anybody_looked
 }
 
 #[test]
-fn a_kept_lease_that_has_ended_is_renewed_in_the_same_session() {
+fn ended_lease_is_renewed_in_the_same_session() {
     const T: Duration = Duration::from_secs(2);
     let code = Arc::new(AtomicI32::new(NO_AUTH));
     let said = Arc::clone(&code);
@@ -522,7 +513,7 @@ fn a_kept_lease_that_has_ended_is_renewed_in_the_same_session() {
     let client = client_of(&door.address(), T);
     let (told, keeper) = (Told::by(&client), client.keep_lease());
     let first = client.lease();
-    // A server says this by itself, whatever has become of its leader.
+    // A server says this on its own, whatever happened to its leader.
     let ended = told.until(SessionEventKind::LeaseEnded);
     assert!(client.valid_for().is_zero());
     code.store(NO_NODE, Ordering::SeqCst);

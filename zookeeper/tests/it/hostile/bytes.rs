@@ -1,11 +1,11 @@
-//! What a server may say, by hand.
+//! Server messages assembled by hand.
 
-/// The numbers that answers to pings and credentials and events have.
+/// The xids of answers to pings and credentials, and of events.
 pub(super) const EVENT: i32 = -1;
 pub(super) const PING: i32 = -2;
 pub(super) const AUTH: i32 = -4;
 
-/// Bytes that are put together field by field.
+/// Bytes assembled field by field.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Bytes(pub(super) Vec<u8>);
 
@@ -29,7 +29,7 @@ impl Bytes {
         self.int(bytes.len() as i32).raw(bytes)
     }
 
-    /// Of a node that is of no interest.
+    /// The stat of some node.
     pub(super) fn stat(self) -> Bytes {
         self.raw(&[0; 68])
     }

@@ -1,5 +1,4 @@
-//! A listener with bad manners, which can be told to behave: then it passes everything on to a real
-//! server.
+//! A listener with bad manners that can also behave. Then it passes everything on to a real server.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -12,10 +11,10 @@ use zoolock_test_support::wait_until;
 
 use crate::util::SOON;
 
-/// What is done with a connection; it ends with this. The guest's stream and the real server.
+/// The treatment of a connection, which ends with it. The guest has the client's stream and the real server.
 pub(super) type Manner = Arc<dyn Fn(&mut Guest) -> io::Result<()> + Send + Sync>;
 
-/// Listens until it is dropped, and has ended everything by then.
+/// Listens until it is dropped. The drop ends everything.
 pub(super) struct Door {
     state: Arc<State>,
     porter: Option<JoinHandle<()>>,
@@ -24,16 +23,16 @@ pub(super) struct Door {
 struct State {
     address: SocketAddr,
     server: SocketAddr,
-    /// What is done with the next connections: the first so many, then all.
+    /// The treatment of the next connections: of the first so many, then of all.
     manner: Mutex<(usize, Manner)>,
     connections: AtomicUsize,
     is_closing: AtomicBool,
-    /// Of connections that may be open.
+    /// Streams of connections that may be open.
     streams: Mutex<Vec<TcpStream>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// A connection of the client's.
+/// A connection from the client.
 pub(super) struct Guest {
     pub(super) stream: TcpStream,
     server: SocketAddr,
@@ -41,7 +40,7 @@ pub(super) struct Guest {
 }
 
 impl Door {
-    /// Does this with every connection until it is told otherwise.
+    /// Treats every connection like this until told otherwise.
     pub(super) fn new(
         server: SocketAddr,
         manner: impl Fn(&mut Guest) -> io::Result<()> + Send + Sync + 'static,
@@ -49,7 +48,7 @@ impl Door {
         Door::open(server, usize::MAX, Arc::new(manner))
     }
 
-    /// Does this with the first connection and passes on all others.
+    /// Treats the first connection like this, and passes on all others.
     pub(super) fn once(server: SocketAddr, manner: Manner) -> Door {
         Door::open(server, 1, manner)
     }
@@ -78,18 +77,18 @@ impl Door {
         self.state.connections.load(Ordering::SeqCst)
     }
 
-    /// Treats the next connections like this, and ends those there are.
+    /// Treats the next connections like this, and ends the present ones.
     pub(super) fn change(
         &self,
         manner: impl Fn(&mut Guest) -> io::Result<()> + Send + Sync + 'static,
     ) {
         let mut now = self.state.manner.lock().unwrap();
         *now = (usize::MAX, Arc::new(manner));
-        // None that is treated like this is ended: those have to wait for the mutex.
+        // This ends no connection with the new treatment: those wait for the mutex.
         self.state.cut();
     }
 
-    /// Passes on all that comes from now on, and ends the connections there are.
+    /// Passes on all later connections, and ends the present ones.
     pub(super) fn behave(&self) {
         self.change(Guest::pass_on);
     }
@@ -98,7 +97,7 @@ impl Door {
 impl Drop for Door {
     fn drop(&mut self) {
         self.state.is_closing.store(true, Ordering::SeqCst);
-        // Wakes the porter.
+        // Wakes the accepting thread.
         drop(TcpStream::connect(self.state.address));
         if let Some(porter) = self.porter.take() {
             porter.join().unwrap();
@@ -132,7 +131,7 @@ impl State {
             let (server, state) = (self.server, Arc::clone(self));
             let serve = move || {
                 let mut guest = Guest { stream, server, state };
-                // What goes wrong here is what the guest has done about it.
+                // An error here is the guest's reaction.
                 let _ = manner(&mut guest);
                 let _ = guest.stream.shutdown(Shutdown::Both);
             };
@@ -148,7 +147,7 @@ impl State {
 }
 
 impl Guest {
-    /// The next frame that the client sends, without its length.
+    /// Reads the client's next frame, without its length.
     pub(super) fn frame(&mut self) -> io::Result<Vec<u8>> {
         read_frame(&mut self.stream)
     }
@@ -174,9 +173,9 @@ impl Guest {
         Ok(())
     }
 
-    /// Has the client hung up? What it sent may still be unread.
+    /// Whether the client has hung up. Its last bytes may be unread.
     pub(super) fn has_left(&self) -> bool {
-        // As the kernel has it: 01 is a connection that stands.
+        // In the kernel's table, state 01 is an established connection.
         let (mine, theirs) = (self.state.address.port(), self.stream.peer_addr());
         let table = fs::read_to_string("/proc/net/tcp").unwrap();
         let ports = theirs.map(|theirs| (mine, theirs.port()));
@@ -192,14 +191,14 @@ impl Guest {
         !table.lines().any(stands)
     }
 
-    /// Passes everything on, both ways.
+    /// Passes everything on in both directions.
     pub(super) fn pass_on(&mut self) -> io::Result<()> {
         let server = self.connect()?;
         self.relay(server)
     }
 
-    /// Has the real server open the session, or take it up again. It lives as long as what this
-    /// returns, and then for its timeout.
+    /// Lets the real server open or resume the session. The session lives as long as the returned stream, and
+    /// then for its timeout.
     pub(super) fn introduce(&mut self) -> io::Result<TcpStream> {
         let mut server = self.connect()?;
         let request = self.frame()?;

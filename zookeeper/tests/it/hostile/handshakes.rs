@@ -1,4 +1,4 @@
-//! Servers that do not even get as far as a session.
+//! Servers that never complete a handshake.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -19,11 +19,11 @@ const MINE: i64 = 0x1234;
 const HUNG_UP: &str = "the server hung up";
 const TOO_LATE: &str = "no answer to the handshake in ";
 
-/// A server's way to greet, and what it is called.
+/// A server's greeting, and its name.
 struct Greeting {
     name: String,
     manner: Manner,
-    /// One of these is said.
+    /// The error contains one of these.
     said: Vec<&'static str>,
 }
 
@@ -35,7 +35,7 @@ fn greeter(
     Greeting { name: name.into(), manner: Arc::new(manner), said: said.to_vec() }
 }
 
-/// Reads the handshake, says this, and waits.
+/// Reads the handshake, sends these bytes, and waits.
 fn says(name: &str, bytes: Vec<u8>, said: &'static str) -> Greeting {
     greeter(name, &[said], move |guest| {
         guest.frame()?;
@@ -48,7 +48,7 @@ fn says_frame(name: &str, frame: Bytes, said: &'static str) -> Greeting {
     says(name, framed(&frame.0), said)
 }
 
-/// Other kinds of servers, and what is no answer to a handshake.
+/// Other kinds of servers, and answers that are no handshake.
 fn nonsense() -> Vec<Greeting> {
     let sound = greeting(10_000, MINE).0;
     let short = |length: usize| Bytes(sound[..length].to_vec());
@@ -91,11 +91,11 @@ fn nonsense() -> Vec<Greeting> {
     ]
 }
 
-/// Those that hang up, at each byte of what they read and of what they write.
+/// Servers that hang up after each byte that they read or write.
 fn hang_ups() -> Vec<Greeting> {
     let request = 4 + 45;
     let answer = framed(&greeting(10_000, MINE).0);
-    // Closing with something unread resets the connection.
+    // Closing with unread bytes resets the connection.
     let reset = "Connection reset by peer";
     let readers = [0, 1, 3, 4, 5, 8, 16, 24, 28, 44, request - 1, request].map(|count| {
         greeter(format!("hangs up after {count} bytes"), &[HUNG_UP, reset], move |guest| {
@@ -112,7 +112,7 @@ fn hang_ups() -> Vec<Greeting> {
     readers.into_iter().chain(writers).collect()
 }
 
-/// Those that take their time.
+/// Servers that take their time.
 fn sluggards() -> Vec<Greeting> {
     let mute = greeter("never answers", &[TOO_LATE], |guest| guest.linger());
     let deaf = greeter("never even reads", &[TOO_LATE], |guest| guest.ignore());
@@ -130,7 +130,7 @@ fn sluggards() -> Vec<Greeting> {
     vec![mute, deaf, slow]
 }
 
-/// Connects where no session is to be had, and returns what is said.
+/// Expects the connect to fail, and returns its error.
 #[track_caller]
 fn refused(name: &str, builder: Builder, timeout: Duration) -> String {
     let begun = Instant::now();
@@ -142,13 +142,13 @@ fn refused(name: &str, builder: Builder, timeout: Duration) -> String {
     text
 }
 
-/// All that this process has: threads and files.
+/// All threads and files of this process.
 fn belongings() -> (Vec<String>, usize) {
     (threads(), files())
 }
 
-/// The client is refused there, says why, leaves nothing behind, and is served where the server is good,
-/// be it the same or another.
+/// Expects the client to be refused with a reason, to leave nothing behind, and to be served once the server
+/// is good or another one is.
 fn check(greeting: &Greeting, timeout: Duration) {
     let server = shared_server_address();
     let before = belongings();
@@ -156,7 +156,7 @@ fn check(greeting: &Greeting, timeout: Duration) {
     let manner = Arc::clone(&greeting.manner);
     let door = Door::new(server, move |guest| manner(guest));
     let bad = door.address();
-    // Short, so that little time is given to those who say nothing.
+    // A short timeout, so that silent servers get little time.
     let builder = ZooKeeper::builder(&bad).session_timeout(Duration::from_secs(3));
     let mut timeout = timeout;
     let text = loop {
@@ -164,7 +164,7 @@ fn check(greeting: &Greeting, timeout: Duration) {
         if greeting.said.iter().any(|said| text.contains(said)) {
             break text;
         }
-        // A slow machine may need longer to find somebody silent.
+        // A slow machine may need longer to notice silence.
         assert!(timeout < SOON, "{name}: {text:?} says none of {:?}", greeting.said);
         timeout *= 4;
     };
@@ -179,14 +179,14 @@ fn check(greeting: &Greeting, timeout: Duration) {
     wait_until(&format!("{name} has left nothing behind"), SOON, gone);
 }
 
-/// That of the process which has started this one.
+/// The server of the process that started this one.
 fn shared_server_address() -> SocketAddr {
     connect_string().parse().unwrap()
 }
 
 #[test]
-fn what_is_no_handshake_is_named_and_leaves_nothing_behind() {
-    let name = "hostile::handshakes::what_is_no_handshake_is_named_and_leaves_nothing_behind";
+fn invalid_handshake_is_named_and_leaves_nothing_behind() {
+    let name = "hostile::handshakes::invalid_handshake_is_named_and_leaves_nothing_behind";
     if in_own_process(name) == OwnProcess::Yes {
         let all = nonsense().into_iter().chain(hang_ups());
         let count = all.map(|greeting| check(&greeting, SOON)).count();
@@ -195,16 +195,16 @@ fn what_is_no_handshake_is_named_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn who_is_silent_or_slow_has_so_much_time_and_no_more() {
-    let name = "hostile::handshakes::who_is_silent_or_slow_has_so_much_time_and_no_more";
+fn silent_or_slow_server_has_bounded_time() {
+    let name = "hostile::handshakes::silent_or_slow_server_has_bounded_time";
     if in_own_process(name) == OwnProcess::Yes {
-        // Long enough for one to be given up, and to be tried again.
+        // Long enough to give up one server and try it again.
         sluggards().iter().for_each(|greeting| check(greeting, Duration::from_secs(3)));
     }
 }
 
 #[test]
-fn a_bad_server_is_passed_over_for_a_good_one() {
+fn client_skips_a_bad_server_for_a_good_one() {
     let server = shared_server().address();
     let slow = greeter("never answers", &[], |guest| guest.linger());
     let sorts: Vec<Greeting> =
@@ -213,7 +213,7 @@ fn a_bad_server_is_passed_over_for_a_good_one() {
         let manner = Arc::clone(&greeting.manner);
         let door = Door::new(server, move |guest| manner(guest));
         let servers = format!("{},{server}", door.address());
-        // Which is tried first is drawn anew by each client.
+        // Each client chooses the first server at random.
         let mut clients = 0;
         while door.connections() == 0 {
             let client = client_of(&servers, Duration::from_secs(3));
@@ -225,7 +225,7 @@ fn a_bad_server_is_passed_over_for_a_good_one() {
 }
 
 #[test]
-fn a_bad_answer_to_who_resumes_is_named_and_the_session_goes_on_at_a_good_server() {
+fn bad_answer_to_a_resume_is_named_and_a_good_server_resumes() {
     let sorts = [
         says_frame(
             "another session",
@@ -233,7 +233,7 @@ fn a_bad_answer_to_who_resumes_is_named_and_the_session_goes_on_at_a_good_server
             "another session than the one to be resumed",
         ),
         greeter("only reads", &["the server only takes reads"], |guest| {
-            // The session it asks for.
+            // The session that the client asks for.
             let session = guest.frame()?[16..24].try_into().unwrap();
             let session = i64::from_be_bytes(session);
             let bytes = Bytes::default().int(0).int(10_000).long(session);
@@ -267,12 +267,12 @@ fn a_bad_answer_to_who_resumes_is_named_and_the_session_goes_on_at_a_good_server
 }
 
 #[test]
-fn who_says_the_session_has_expired_is_believed_and_the_next_session_is_opened() {
+fn expiry_is_believed_and_the_next_session_opens() {
     let server = shared_server().address();
     let door = Door::new(server, Guest::pass_on);
     let client = client_of(&door.address(), SESSION);
     let (session, told) = (client.session_id(), Told::by(&client));
-    // A timeout of less than nothing means the same.
+    // A negative timeout means the same.
     door.change(|guest| {
         guest.frame()?;
         guest.send(&greeting(-5, 0).0)?;

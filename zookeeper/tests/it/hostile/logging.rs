@@ -1,4 +1,4 @@
-//! A logger that blocks: whatever hurries is done before anything is logged.
+//! A logger that blocks. All urgent work comes before any logging.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex};
@@ -20,13 +20,13 @@ static LOGGER: Logger = Logger {
     written: AtomicUsize::new(0),
 };
 
-/// A logger behind a mutex that somebody else may have for long.
+/// A logger behind a mutex that another thread may hold for long.
 struct Logger {
     is_blocked: Mutex<bool>,
     changed: Condvar,
-    /// How many wait for it.
+    /// The number of threads that wait for it.
     waiting: AtomicUsize,
-    /// How many lines it has written.
+    /// The number of lines written.
     written: AtomicUsize,
 }
 
@@ -62,11 +62,8 @@ fn set_logger() {
 }
 
 #[test]
-fn a_logger_that_blocks_for_ever_keeps_no_session_from_being_resumed_and_kept() {
-    let name = concat!(
-        "hostile::logging::",
-        "a_logger_that_blocks_for_ever_keeps_no_session_from_being_resumed_and_kept"
-    );
+fn blocked_logger_does_not_prevent_a_resume() {
+    let name = concat!("hostile::logging::", "blocked_logger_does_not_prevent_a_resume");
     if in_own_process(name) != OwnProcess::Yes {
         return;
     }
@@ -75,12 +72,12 @@ fn a_logger_that_blocks_for_ever_keeps_no_session_from_being_resumed_and_kept() 
     let client = client_of(&proxy.connect_string(), SHORT);
     let (session, told) = (client.session_id(), Told::by(&client));
     let keeper = client.keep_lease();
-    // What there is to be said of the first connection is said.
+    // All lines about the first connection are written.
     wait_until("the connection is logged", SOON, || LOGGER.written.load(Ordering::SeqCst) > 0);
     LOGGER.block(true);
     proxy.cut();
     told.until(SessionEventKind::Resumed);
-    // Longer than any lease that was there before.
+    // Longer than any earlier lease.
     let resumed = Instant::now();
     wait_until("the lease has been kept for two timeouts", SOON, || {
         assert!(!client.valid_for().is_zero(), "the lease has ended after {:?}", resumed.elapsed());
@@ -89,7 +86,7 @@ fn a_logger_that_blocks_for_ever_keeps_no_session_from_being_resumed_and_kept() 
     client.exists("/").unwrap();
     println!("{:?}, {} wait for the logger", told.kinds(), LOGGER.waiting.load(Ordering::SeqCst));
     assert_eq!(client.session_id(), session);
-    // And once more.
+    // The same again.
     proxy.cut();
     told.until(SessionEventKind::Resumed);
     client.exists("/").unwrap();
@@ -99,11 +96,8 @@ fn a_logger_that_blocks_for_ever_keeps_no_session_from_being_resumed_and_kept() 
 }
 
 #[test]
-fn a_logger_that_blocks_for_ever_keeps_nothing_from_being_called_aside() {
-    let name = concat!(
-        "hostile::logging::",
-        "a_logger_that_blocks_for_ever_keeps_nothing_from_being_called_aside"
-    );
+fn blocked_logger_does_not_delay_deferred_calls() {
+    let name = concat!("hostile::logging::", "blocked_logger_does_not_delay_deferred_calls");
     if in_own_process(name) != OwnProcess::Yes {
         return;
     }
@@ -120,8 +114,8 @@ fn a_logger_that_blocks_for_ever_keeps_nothing_from_being_called_aside() {
 }
 
 #[test]
-fn a_logger_that_blocks_for_ever_keeps_no_call_beyond_its_deadline() {
-    let name = "hostile::logging::a_logger_that_blocks_for_ever_keeps_no_call_beyond_its_deadline";
+fn blocked_logger_keeps_no_call_beyond_its_deadline() {
+    let name = "hostile::logging::blocked_logger_keeps_no_call_beyond_its_deadline";
     if in_own_process(name) != OwnProcess::Yes {
         return;
     }
@@ -129,7 +123,7 @@ fn a_logger_that_blocks_for_ever_keeps_no_call_beyond_its_deadline() {
     let proxy = shared_proxy();
     let client = client_of(&proxy.connect_string(), SHORT);
     let told = Told::by(&client);
-    // What there is to be said of the first connection is said.
+    // All lines about the first connection are written.
     wait_until("the connection is logged", SOON, || LOGGER.written.load(Ordering::SeqCst) > 0);
     LOGGER.block(true);
     proxy.cut_off();

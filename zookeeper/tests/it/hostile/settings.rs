@@ -1,4 +1,4 @@
-//! Settings that make no sense, and servers that are none.
+//! Invalid settings, and addresses without a server.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use super::door::Door;
 use crate::util::{BRIEFLY, SESSION, SOON, client_of, said, shared_proxy};
 
 #[test]
-fn session_timeouts_that_no_server_can_be_asked_for_are_refused() {
+fn impossible_session_timeouts_are_refused() {
     let most = Duration::from_millis(i32::MAX as u64);
     for timeout in
         [Duration::ZERO, Duration::from_nanos(1), most + Duration::from_millis(1), Duration::MAX]
@@ -23,8 +23,8 @@ fn session_timeouts_that_no_server_can_be_asked_for_are_refused() {
 }
 
 #[test]
-fn port_where_nobody_listens_is_named() {
-    // Nobody else gets the port, and nobody listens there.
+fn port_without_a_listener_is_named() {
+    // The proxy keeps the port, and nobody listens on it.
     let nobody = shared_proxy();
     nobody.refuse(true);
     let address = nobody.connect_string();
@@ -38,11 +38,11 @@ fn port_where_nobody_listens_is_named() {
 }
 
 #[test]
-fn a_name_that_nobody_knows_is_named_and_another_server_is_taken() {
+fn unknown_host_name_is_named_and_another_server_serves() {
     let builder = ZooKeeper::builder("no-such-host.invalid:2181").connect_timeout(BRIEFLY * 5);
     let (kind, text) = said(builder.connect());
     assert_eq!(kind, ErrorKind::ConnectFailed);
-    // Where names cannot be asked for, that may take longer than this.
+    // Without name resolution this may take longer.
     let is_said = text.contains("no-such-host.invalid: ") || text.contains("no answer");
     assert!(is_said, "{text}");
     let both = format!("no-such-host.invalid:2181,{}", connect_string());
@@ -71,7 +71,7 @@ fn every_server_of_the_list_is_named_with_its_own_reason() {
 }
 
 #[test]
-fn a_connect_ends_with_its_deadline_however_silent_the_server() {
+fn connect_to_a_silent_server_ends_at_its_deadline() {
     let mute = Door::new(shared_server().address(), |guest| guest.linger());
     for timeout in [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(300)] {
         let begun = Instant::now();
@@ -82,7 +82,7 @@ fn a_connect_ends_with_its_deadline_however_silent_the_server() {
         assert_eq!(error.kind(), ErrorKind::ConnectFailed);
         assert_eq!(error.connect_failure(), Some(ConnectFailure::Silent), "{text}");
         assert!(text.contains("no answer"), "{text}");
-        // Less than the patience with one server.
+        // Less than the limit of one server.
         assert!(timeout <= took && took < SOON / 3, "{took:?}");
     }
 }

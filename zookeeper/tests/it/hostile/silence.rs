@@ -1,4 +1,4 @@
-//! Servers that have opened a session and then do nothing.
+//! Servers that open a session and then do nothing.
 
 use std::sync::Arc;
 use std::thread;
@@ -12,8 +12,8 @@ use super::door::{Door, Guest};
 use crate::util::{BRIEFLY, SESSION, Told, client_of, said};
 
 #[test]
-fn a_server_that_never_reads_blocks_nobody() {
-    /// More than any buffer on the way takes.
+fn server_that_never_reads_blocks_nobody() {
+    /// More than all buffers on the way hold.
     const COUNT: usize = 32;
     const SIZE: usize = 1_000_000;
     let deaf = |guest: &mut Guest| {
@@ -29,7 +29,7 @@ fn a_server_that_never_reads_blocks_nobody() {
     let pending: Vec<Pending<Stat>> =
         (0..COUNT).map(|_| brief.submit(|batch| batch.set_data("/none", &data, None))).collect();
     println!("{COUNT} requests submitted in {:.1?}", begun.elapsed());
-    // Nobody who asks something of the client waits for the socket.
+    // No caller waits for the socket.
     assert_ne!(client.state(), State::Closed);
     let _ = client.valid_for();
     let keeper = client.keep_lease();
@@ -41,7 +41,7 @@ fn a_server_that_never_reads_blocks_nobody() {
     println!("all are answered {:.1?} after the first", begun.elapsed());
     let error = brief.exists("/").unwrap_err();
     println!("{error}");
-    // It is given up in time, and what it has not read is not sent to the next.
+    // The server is given up in time, and its unread requests are not sent to the next one.
     told.until(SessionEventKind::Resumed);
     client.exists("/").unwrap();
     println!("{:?} after {:.1?}", told.kinds(), begun.elapsed());
@@ -49,7 +49,7 @@ fn a_server_that_never_reads_blocks_nobody() {
 }
 
 #[test]
-fn a_client_at_a_server_that_never_reads_is_closed_and_dropped_in_time() {
+fn client_at_a_server_that_never_reads_ends_in_time() {
     for is_closed in [false, true] {
         let deaf = |guest: &mut Guest| {
             let _session = guest.introduce()?;
@@ -74,9 +74,9 @@ fn a_client_at_a_server_that_never_reads_is_closed_and_dropped_in_time() {
     }
 }
 
-/// Whoever is given a millisecond must not give the next server a third of that: no network is as fast.
+/// A server that grants a millisecond must not limit the next one to a third of that, which no network meets.
 #[test]
-fn a_session_timeout_of_next_to_nothing_keeps_nobody_from_the_next_server() {
+fn tiny_session_timeout_leaves_time_for_the_next_server() {
     const LATE: Duration = Duration::from_millis(200);
     let hurry = |guest: &mut Guest| {
         guest.frame()?;
@@ -88,7 +88,7 @@ fn a_session_timeout_of_next_to_nothing_keeps_nobody_from_the_next_server() {
     println!("{:?}", client.session_timeout());
     let error = client.with_timeout(BRIEFLY).exists("/").unwrap_err();
     println!("{error}");
-    // The session is none that the real server knows.
+    // The real server does not know this session.
     let told = Told::by(&client);
     door.change(|guest| {
         thread::sleep(LATE);

@@ -1,4 +1,4 @@
-//! What is too much, and what is not.
+//! The limits of requests and answers.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -10,15 +10,15 @@ use crate::util::{SESSION, Stage, client_of, kind, make, said};
 
 /// For a server that may be silent for long.
 const LONG: Duration = Duration::from_secs(60);
-/// The longest request that a server takes.
+/// The longest request that a server accepts.
 const LONGEST: usize = 0xf_ffff;
 /// A `create` with an open ACL: its two headers, three lengths, the ACL and the flags.
 const AROUND_CREATE: usize = 8 + 4 + 4 + 4 + (4 + 4 + 5 + 4 + 6) + 4;
-/// A `setData`.
+/// A `setData` without its path and data.
 const AROUND_SET: usize = 8 + 4 + 4 + 4;
 
 #[test]
-fn what_is_too_long_for_a_server_is_not_sent_and_a_byte_less_is() {
+fn request_over_the_servers_limit_is_never_sent() {
     let stage = Stage::new("long", SESSION);
     let client = &stage.client;
     let path = stage.path("a");
@@ -48,8 +48,8 @@ fn what_is_too_long_for_a_server_is_not_sent_and_a_byte_less_is() {
 }
 
 #[test]
-fn a_hundred_thousand_children_are_listed() {
-    // It keeps a server busy for some seconds.
+fn client_lists_a_hundred_thousand_children() {
+    // A server for this test, since it is busy for some seconds.
     let server = Server::start().unwrap();
     let client = client_of(&server.connect_string(), LONG);
     let root = make(&client, "/children", b"");

@@ -1,4 +1,4 @@
-//! Who a client says it is: on every connection, and to nobody else.
+//! Credentials: sent on every connection, and shown to nobody else.
 
 use zoolock_test_support::{Op, wait_until};
 use zoolock_zookeeper::{Acl, CreateMode, ErrorKind, SessionEventKind, ZooKeeper};
@@ -7,7 +7,7 @@ use crate::util::{SESSION, SOON, Stage, Told, builder, client, kind, logged, mak
 
 const WHO: &[u8] = b"owner:correct-horse";
 
-/// A node that nobody else can read.
+/// A node that only this client can read.
 fn own(client: &ZooKeeper, path: &str) {
     client.create(path, b"own", &Acl::creator_all(), CreateMode::Persistent).unwrap();
 }
@@ -18,7 +18,7 @@ fn is_own(client: &ZooKeeper, path: &str) {
 }
 
 #[test]
-fn a_read_that_waits_for_the_connection_comes_after_the_credentials() {
+fn read_that_waits_for_a_connection_follows_the_credentials() {
     let stage = Stage::new("auth", SESSION);
     stage.client.add_auth("digest", WHO).unwrap();
     let path = stage.path("own");
@@ -32,7 +32,7 @@ fn a_read_that_waits_for_the_connection_comes_after_the_credentials() {
 }
 
 #[test]
-fn credentials_added_later_are_sent_on_every_connection_from_then_on() {
+fn credentials_added_later_are_sent_on_every_later_connection() {
     let stage = Stage::new("auth", SESSION);
     let path = stage.path("own");
     let stranger = client();
@@ -55,7 +55,7 @@ fn credentials_added_later_are_sent_on_every_connection_from_then_on() {
 }
 
 #[test]
-fn refused_credentials_are_named_and_the_session_goes_on_without_them() {
+fn refused_credentials_are_named_and_the_session_continues() {
     let stage = Stage::new("auth", SESSION);
     let path = stage.path("own");
     let id = stage.client.session_id();
@@ -80,7 +80,7 @@ fn refused_credentials_are_named_and_the_session_goes_on_without_them() {
 }
 
 #[test]
-fn nobody_connects_with_credentials_that_are_refused() {
+fn refused_credentials_fail_the_connect() {
     let servers = zoolock_test_support::connect_string();
     let builder = builder(&servers, SESSION).auth("digest", WHO).auth("nonsense", b"secret-y");
     let begun = std::time::Instant::now();
@@ -92,7 +92,7 @@ fn nobody_connects_with_credentials_that_are_refused() {
 }
 
 #[test]
-fn a_secret_is_nowhere_to_be_read() {
+fn secret_appears_in_no_output() {
     logged("");
     let secrets = ["tell-no-one-1", "tell-no-one-2", "tell-no-one-3", "tell-no-one-4"];
     let stage = Stage::new("secret", SESSION);
@@ -116,7 +116,7 @@ fn a_secret_is_nowhere_to_be_read() {
     client.close().unwrap();
     println!("{said}");
     assert!(!said.contains("tell-no-one"), "{said}");
-    // Lines are written in their order, some time.
+    // The lines come in order, but later.
     wait_until("the cut is logged", SOON, || !logged(&servers).is_empty());
     let lines = logged("tell-no-one");
     assert!(lines.is_empty(), "{lines:?}");

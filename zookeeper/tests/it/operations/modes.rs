@@ -1,4 +1,4 @@
-//! What becomes of nodes of each mode.
+//! Nodes of each mode.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::util::{SESSION, SOON, client, client_of, created, kind, make, root, s
 
 const TTL: Duration = Duration::from_millis(300);
 
-/// A server that knows all modes, and does not take a minute to look for what is over.
+/// A server that knows all modes and cleans up often instead of once a minute.
 fn server() -> Server {
     Server::builder()
         .jvm_flag("-Dzookeeper.extendedTypesEnabled=true")
@@ -19,7 +19,7 @@ fn server() -> Server {
 }
 
 #[test]
-fn each_mode_makes_what_it_says() {
+fn each_mode_creates_its_kind_of_node() {
     let server = server();
     let client = client_of(&server.connect_string(), SESSION);
     let own = client.session_id();
@@ -59,7 +59,7 @@ fn each_mode_makes_what_it_says() {
 }
 
 #[test]
-fn the_same_modes_can_be_made_together() {
+fn transaction_creates_nodes_of_every_mode() {
     let server = server();
     let client = client_of(&server.connect_string(), SESSION);
     let acl = Acl::open();
@@ -80,7 +80,7 @@ fn the_same_modes_can_be_made_together() {
 }
 
 #[test]
-fn containers_and_nodes_with_a_time_to_live_go_by_themselves() {
+fn containers_and_nodes_with_a_ttl_end_by_themselves() {
     let server = server();
     let client = client_of(&server.connect_string(), SESSION);
     let modes =
@@ -97,7 +97,7 @@ fn containers_and_nodes_with_a_time_to_live_go_by_themselves() {
 }
 
 #[test]
-fn a_server_without_times_to_live_says_so() {
+fn server_without_ttl_support_says_so() {
     let client = client();
     let path = format!("{}/ttl", root("ttl"));
     let create = |ttl| client.create(&path, b"", &Acl::open(), CreateMode::PersistentWithTtl(ttl));

@@ -1,4 +1,4 @@
-//! Changes that are made together or not at all.
+//! Transactions: all changes apply, or none.
 
 use std::thread;
 
@@ -7,7 +7,7 @@ use zoolock_zookeeper::{Acl, CreateMode, ErrorKind, Op, OpResult};
 use crate::util::{client, make, root};
 
 #[test]
-fn all_changes_of_a_list_are_made_in_its_order() {
+fn transaction_applies_its_changes_in_order() {
     let client = client();
     let root = root("multi");
     let at = |name: &str| format!("{root}/{name}");
@@ -75,7 +75,7 @@ fn multi_tells_the_czxid_of_what_it_creates_beside_other_writers() {
 }
 
 #[test]
-fn nothing_is_done_when_one_is_refused_and_it_says_which() {
+fn refused_transaction_changes_nothing_and_names_the_cause() {
     let client = client();
     let root = root("multi");
     let at = |name: &str| format!("{root}/{name}");
@@ -101,7 +101,7 @@ fn nothing_is_done_when_one_is_refused_and_it_says_which() {
             if matches!(bad, Op::Create(path, ..) if path == none) {
                 ops.insert(index, bad);
             }
-            // Of those made twice, the second is refused.
+            // Of two equal creates, the second is refused.
             let failed = index + ops.len() - fine.len() - 1;
             let error = client.multi(&ops).unwrap_err();
             println!("{error}");
@@ -114,7 +114,7 @@ fn nothing_is_done_when_one_is_refused_and_it_says_which() {
 }
 
 #[test]
-fn an_empty_list_is_done_and_a_long_one_too() {
+fn transactions_may_be_empty_or_long() {
     let client = client();
     let root = root("multi");
     assert_eq!(client.multi(&[]).unwrap(), []);

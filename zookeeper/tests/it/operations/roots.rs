@@ -6,7 +6,7 @@ use zoolock_zookeeper::{Acl, CreateMode, ErrorKind, EventType, Op, WatchedEvent,
 use crate::util::{SESSION, SOON, Stage, builder, client_of, created, kind, make, root, said};
 
 #[test]
-fn paths_are_below_the_root_and_are_told_without_it() {
+fn paths_are_below_the_root_and_shown_without_it() {
     let root = root("root");
     let client = client_of(&format!("{}{root}", connect_string()), SESSION);
     let probe = shared_probe().unwrap();
@@ -35,7 +35,7 @@ fn paths_are_below_the_root_and_are_told_without_it() {
 }
 
 #[test]
-fn a_number_may_be_the_whole_name_of_a_child_of_the_root() {
+fn sequence_number_may_be_the_whole_name_of_a_child() {
     let root = root("root");
     let client = client_of(&format!("{}{root}", connect_string()), SESSION);
     let acl = Acl::open();
@@ -49,7 +49,7 @@ fn a_number_may_be_the_whole_name_of_a_child_of_the_root() {
 }
 
 #[test]
-fn the_root_itself_is_a_slash() {
+fn root_is_written_as_a_slash() {
     let root = root("root");
     let client = client_of(&format!("{}{root}", connect_string()), SESSION);
     let probe = shared_probe().unwrap();
@@ -76,7 +76,7 @@ fn the_root_itself_is_a_slash() {
 }
 
 #[test]
-fn a_root_that_is_not_there_is_no_node_like_any_other() {
+fn missing_root_behaves_like_a_missing_node() {
     let root = format!("{}/none", root("root"));
     let client = client_of(&format!("{}{root}", connect_string()), SESSION);
     assert_eq!(client.exists("/").unwrap(), None);
@@ -93,7 +93,7 @@ fn a_root_that_is_not_there_is_no_node_like_any_other() {
 }
 
 #[test]
-fn events_are_told_without_the_root_also_after_a_cut() {
+fn events_omit_the_root_even_after_a_cut() {
     let stage = Stage::new("root", SESSION);
     let servers = format!("{}{}", stage.proxy.connect_string(), stage.root);
     let client = client_of(&servers, SESSION);

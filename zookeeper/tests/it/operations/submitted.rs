@@ -1,4 +1,4 @@
-//! Requests that are not waited for at once.
+//! Submitted requests, whose answers are awaited later or never.
 
 use std::thread;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use zoolock_zookeeper::{
 use crate::util::{BRIEFLY, SESSION, SHORT, SOON, Stage, client, kind, root};
 
 #[test]
-fn a_batch_is_answered_in_its_order() {
+fn batch_is_answered_in_order() {
     let client = client();
     let root = root("batch");
     let acl = Acl::open();
@@ -40,7 +40,7 @@ fn a_batch_is_answered_in_its_order() {
 }
 
 #[test]
-fn one_that_cannot_be_sent_does_not_stop_the_others_of_its_batch() {
+fn unsendable_request_does_not_stop_its_batch() {
     let client = client();
     let root = root("batch");
     let (before, bad, refused, after) = client.submit(|batch| {
@@ -56,7 +56,7 @@ fn one_that_cannot_be_sent_does_not_stop_the_others_of_its_batch() {
 }
 
 #[test]
-fn a_submitted_request_is_done_whether_anybody_waits_or_not() {
+fn submitted_request_is_done_without_a_waiter() {
     let stage = Stage::new("submitted", SESSION);
     let acl = Acl::open();
     let (a, b) = (stage.path("a"), stage.path("b"));
@@ -74,7 +74,7 @@ fn a_submitted_request_is_done_whether_anybody_waits_or_not() {
 }
 
 #[test]
-fn an_answer_that_is_there_is_called_back_with_at_once() {
+fn callback_on_a_finished_request_runs_at_once() {
     let client = client();
     let pending = client.submit(|batch| batch.exists("/", None));
     wait_until("it is answered", SOON, || pending.is_done());
@@ -84,11 +84,11 @@ fn an_answer_that_is_there_is_called_back_with_at_once() {
 }
 
 #[test]
-fn no_callback_may_wait_whatever_it_is_for() {
+fn wait_in_any_callback_is_refused() {
     let stage = Stage::new("callbacks", SHORT);
     let (say, said) = unbounded();
     let at = stage.root.clone();
-    // A watch, an end of the session's connection, a deadline, an end of the lease.
+    // Callbacks of a watch, of the end of the connection, of a deadline, and of the end of the lease.
     let (client, tell, path) = (stage.client.clone(), say.clone(), at.clone());
     let watcher = Watcher::new(move |event: &WatchedEvent| {
         tell.send((format!("{:?}", event.event_type), kind(client.get_data(&path)))).unwrap();
@@ -122,7 +122,7 @@ fn no_callback_may_wait_whatever_it_is_for() {
 }
 
 #[test]
-fn a_callback_that_panics_harms_nobody() {
+fn panicking_callback_harms_nobody() {
     let stage = Stage::new("panics", SESSION);
     let held = stage.proxy.hold_answer(Op::Exists, 1);
     let first = stage.client.submit(|batch| batch.exists("/", None));
@@ -134,7 +134,7 @@ fn a_callback_that_panics_harms_nobody() {
 }
 
 #[test]
-fn an_answer_that_has_not_come_in_time_may_be_waited_for_again() {
+fn wait_that_timed_out_may_be_repeated() {
     let stage = Stage::new("in-time", SESSION);
     let held = stage.proxy.hold_answer(Op::Exists, 1);
     let asked = stage.client.submit(|batch| batch.exists(&stage.root, None));

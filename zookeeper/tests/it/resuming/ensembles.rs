@@ -7,10 +7,10 @@ use zoolock_zookeeper::{Acl, CreateMode, SessionEventKind, ZooKeeper};
 
 use crate::util::{BRIEFLY, SESSION, SOON, Told, client_of, make_ephemeral};
 
-/// Enough for an election on a busy machine.
+/// Long enough for an election on a busy machine.
 const LONG: Duration = Duration::from_secs(30);
 
-/// A proxy before each member, and a client that knows them all.
+/// A proxy for each member, and a client that knows them all.
 struct Ways {
     proxies: Vec<FaultProxy>,
     client: ZooKeeper,
@@ -33,7 +33,7 @@ impl Ways {
         ways
     }
 
-    /// Where the client is connected.
+    /// The members to which the client is connected.
     fn at(&self) -> Vec<usize> {
         let all = self.proxies.iter().enumerate();
         all.filter(|(_, proxy)| proxy.open_connections() > 0).map(|(index, _)| index).collect()
@@ -52,7 +52,7 @@ impl Drop for Ways {
 }
 
 #[test]
-fn a_session_moves_to_another_member_and_its_watches_with_it() {
+fn session_moves_to_another_member_with_its_watches() {
     let ensemble = Ensemble::start(3).unwrap();
     let first = ensemble.followers().unwrap()[0];
     let ways = Ways::to(&ensemble, first, LONG);
@@ -65,7 +65,7 @@ fn a_session_moves_to_another_member_and_its_watches_with_it() {
         let proxy = &ways.proxies[from[0]];
         proxy.cut_off();
         ways.told.until(SessionEventKind::Resumed);
-        // What it has tried on its way is closed a moment later.
+        // Connections that it tried on its way are closed a moment later.
         let mut to = Vec::new();
         wait_until("it is at one other member", SOON, || {
             to = ways.at();
@@ -82,7 +82,7 @@ fn a_session_moves_to_another_member_and_its_watches_with_it() {
 }
 
 #[test]
-fn a_member_that_is_behind_what_was_seen_is_left_for_another() {
+fn client_leaves_a_lagging_member_for_another() {
     let ensemble = Ensemble::start(3).unwrap();
     let leader = ensemble.leader().unwrap();
     let behind = ensemble.followers().unwrap()[0];
@@ -90,7 +90,7 @@ fn a_member_that_is_behind_what_was_seen_is_left_for_another() {
     let id = ways.client.session_id();
     let path = make_ephemeral(&ways.client, "/a");
     ensemble.cut_off(behind);
-    // An answer from beyond what that member will ever see.
+    // An answer that the lagging member will never see.
     let written = ways.client.set_data(&path, b"seen", None).unwrap();
     let before = ways.proxies[behind].connections();
     for (index, proxy) in ways.proxies.iter().enumerate() {
@@ -102,7 +102,7 @@ fn a_member_that_is_behind_what_was_seen_is_left_for_another() {
         ways.proxies[behind].connections() >= before + 2
     });
     assert_eq!(ways.told.kinds(), [SessionEventKind::Suspended], "it must not let the client in");
-    // One that has no leader would not let it in either, but it would say nothing.
+    // A member without a leader would refuse the client too, but silently.
     let waited = ways.client.with_timeout(BRIEFLY).exists(&path).unwrap_err();
     println!("{waited}");
     assert!(waited.to_string().contains("hung up"), "{waited}");
@@ -116,7 +116,7 @@ fn a_member_that_is_behind_what_was_seen_is_left_for_another() {
 }
 
 #[test]
-fn a_client_of_an_ensemble_finds_the_one_member_that_is_left_to_connect_to() {
+fn client_finds_the_only_reachable_member() {
     let ensemble = Ensemble::start(3).unwrap();
     let followers = ensemble.followers().unwrap();
     ensemble.server(followers[0]).pause().unwrap();

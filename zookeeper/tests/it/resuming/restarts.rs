@@ -1,4 +1,4 @@
-//! Servers that go and come back, with what they knew or without.
+//! Servers that restart with or without their data.
 
 use std::time::{Duration, Instant};
 
@@ -7,11 +7,11 @@ use zoolock_zookeeper::{ErrorKind, SessionEventKind};
 
 use crate::util::{SHORT, SOON, Told, client_of, kind, make, make_ephemeral};
 
-/// Not much to wait for, and time enough to come back.
+/// A short session timeout that still covers a restart.
 const MODERATE: Duration = Duration::from_secs(10);
 
 #[test]
-fn a_session_outlives_its_only_server_being_down_for_longer_than_it_could_live() {
+fn session_outlives_a_long_downtime_of_its_only_server() {
     let server = Server::start().unwrap();
     let client = client_of(&server.connect_string(), MODERATE);
     let told = Told::by(&client);
@@ -26,14 +26,14 @@ fn a_session_outlives_its_only_server_being_down_for_longer_than_it_could_live()
         server.start_again().unwrap();
         let ended = told.next();
         println!("{ended:?} after {:?}", down.elapsed());
-        // Servers count from their start: nobody else can end a session.
+        // Servers count from their start, so nobody else can end the session.
         assert_eq!((ended.kind, ended.session_id), (SessionEventKind::Resumed, id));
         assert_eq!(waits.wait().unwrap().1.ephemeral_owner, id);
     }
 }
 
 #[test]
-fn a_server_that_has_lost_everything_ends_the_session_in_bounded_time() {
+fn server_without_its_data_ends_the_session_in_bounded_time() {
     let server = Server::start().unwrap();
     let client = client_of(&server.connect_string(), SHORT);
     let told = Told::by(&client);
@@ -50,7 +50,7 @@ fn a_server_that_has_lost_everything_ends_the_session_in_bounded_time() {
     let connected = told.until(SessionEventKind::Connected);
     println!("{:?} after {:?}; {events:?}", expired.kind, back.elapsed());
     assert_eq!(expired.session_id, id);
-    // The server begins to count its sessions by the time of its start.
+    // A server numbers its sessions from its start time.
     assert_eq!(connected.session_id, client.session_id());
     assert!(back.elapsed() < 8 * SHORT, "T is {SHORT:?}");
     assert_eq!(kind(client.get_data("/a")), ErrorKind::NoNode);

@@ -1,10 +1,10 @@
-//! Every operation, for tests that are about all of them.
+//! Every operation, for tests that cover all of them.
 
 use zoolock_zookeeper::{Acl, CreateMode, Op, Result, ZooKeeper};
 
 type Call = fn(&ZooKeeper, &str) -> Result<()>;
 
-/// Each at a node, or below it.
+/// Each call acts on a node or below it.
 pub(crate) const CALLS: [Call; 10] = [
     |client, path| {
         let path = format!("{path}/new");

@@ -1,4 +1,4 @@
-//! What the client has written to the log.
+//! Log lines of the client.
 
 use std::sync::{Mutex, Once};
 
@@ -19,8 +19,7 @@ impl log::Log for Logger {
     fn flush(&self) {}
 }
 
-/// All that was logged since the first call, of whatever level, as far as it names `about`: call it
-/// once before what is to be logged.
+/// All lines about `about` since the first call, of any level. Call it once before the lines are due.
 pub(crate) fn logged(about: &str) -> Vec<String> {
     static SET_UP: Once = Once::new();
     SET_UP.call_once(|| {

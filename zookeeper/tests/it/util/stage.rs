@@ -9,18 +9,18 @@ use zoolock_zookeeper::{SessionEventKind, ZooKeeper};
 
 use super::{Told, client_of};
 
-/// A client behind a proxy of its own, and a node that is this test's own.
+/// A client behind a new proxy, and a node for this test alone.
 pub(crate) struct Stage {
     pub(crate) proxy: FaultProxy,
     pub(crate) client: ZooKeeper,
-    /// Of all but the first connect.
+    /// Events after the first connect.
     pub(crate) told: Told,
     pub(crate) root: String,
     server: SocketAddr,
 }
 
-/// A proxy before the server, and a client of the one session that has come through it: a busy machine may be
-/// too late with a first handshake, which leaves a session that nobody uses.
+/// A proxy in front of the server, and a client with the only session through it. A busy machine may lose a
+/// first handshake and leave an unused session.
 pub(crate) fn behind_a_proxy(
     server: &Server,
     connect: impl Fn(&str) -> ZooKeeper,
@@ -34,7 +34,7 @@ pub(crate) fn behind_a_proxy(
 }
 
 impl Stage {
-    /// Before the shared server.
+    /// In front of the shared server.
     pub(crate) fn new(name: &str, session_timeout: Duration) -> Stage {
         Stage::before(shared_server(), name, session_timeout)
     }
@@ -63,7 +63,7 @@ impl Stage {
         self.told.until(SessionEventKind::Suspended);
     }
 
-    /// Lets the client connect again, and returns when it has its session back.
+    /// Lets the client connect again, and returns when its session is resumed.
     pub(crate) fn resume(&self) {
         self.proxy.restore();
         self.told.until(SessionEventKind::Resumed);

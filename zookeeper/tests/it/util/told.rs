@@ -1,4 +1,4 @@
-//! What a client tells of its session.
+//! Session events of a client.
 
 use std::cell::RefCell;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use zoolock_zookeeper::{Listener, SessionEvent, SessionEventKind, ZooKeeper};
 
 use super::SOON;
 
-/// Hears of a client's session from now on.
+/// Records a client's session events from now on.
 pub(crate) struct Told {
     _listener: Listener<SessionEvent>,
     events: Receiver<SessionEvent>,
@@ -32,7 +32,7 @@ impl Told {
         event
     }
 
-    /// The next event of this kind, and whatever comes before.
+    /// Waits for the next event of this kind, and skips all before.
     #[track_caller]
     pub(crate) fn until(&self, kind: SessionEventKind) -> SessionEvent {
         loop {
@@ -43,7 +43,7 @@ impl Told {
         }
     }
 
-    /// All that was told so far.
+    /// All events so far.
     pub(crate) fn all(&self) -> Vec<SessionEvent> {
         let mut heard = self.heard.borrow_mut();
         heard.extend(self.events.try_iter());

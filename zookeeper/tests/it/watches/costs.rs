@@ -1,15 +1,14 @@
-//! What watches and listeners leave behind: nothing.
+//! Dropped watches and listeners leave nothing behind.
 
 use zoolock_zookeeper::{Listener, Watcher, ZooKeeper};
 
 use crate::util::{OwnProcess, client, in_own_process, resident, root};
 
 const TIMES: usize = 100_000;
-/// In KiB. A tenth of what 100,000 of the smallest things there are would take.
+/// In KiB. A tenth of what 100,000 of the smallest allocations take.
 const LITTLE: usize = 4096;
 
-/// The growth of the process while something is done 100,000 times, after it was done often enough
-/// to have grown to its size.
+/// The growth of the process during 100,000 runs, after enough runs to reach its size.
 fn growth(what: &str, mut do_it: impl FnMut(usize)) {
     (0..TIMES / 4).for_each(&mut do_it);
     let before = resident();
@@ -19,7 +18,7 @@ fn growth(what: &str, mut do_it: impl FnMut(usize)) {
     assert!(after < before + LITTLE, "{what}: from {before} to {after} KiB");
 }
 
-/// The reads go out in hundreds, and their watchers are dropped when all are answered.
+/// The reads are sent in hundreds, and their watchers are dropped after the answers.
 fn watch(client: &ZooKeeper, path: impl Fn(usize) -> String) -> impl FnMut(usize) {
     let mut waiting = Vec::new();
     move |number| {
@@ -37,15 +36,15 @@ fn watch(client: &ZooKeeper, path: impl Fn(usize) -> String) -> impl FnMut(usize
 }
 
 #[test]
-fn watchers_that_are_dropped_leave_nothing_behind() {
-    let test = "watches::costs::watchers_that_are_dropped_leave_nothing_behind";
+fn dropped_watchers_leave_nothing_behind() {
+    let test = "watches::costs::dropped_watchers_leave_nothing_behind";
     if in_own_process(test) == OwnProcess::HasRun {
         return;
     }
     let (client, root) = (client(), root("costs"));
     growth("watches of one node", watch(&client, |_| root.clone()));
     growth("watches of many nodes", watch(&client, |n| format!("{root}/{n}")));
-    // And for those that live it is another matter.
+    // Watchers that live are different.
     let kept: Vec<_> = (0..1000).map(|_| Watcher::channel()).collect();
     kept.iter().for_each(|(watcher, _)| assert!(client.exists_w(&root, watcher).is_ok()));
     client.set_data(&root, b"", None).unwrap();
@@ -53,8 +52,8 @@ fn watchers_that_are_dropped_leave_nothing_behind() {
 }
 
 #[test]
-fn listeners_that_are_dropped_leave_nothing_behind() {
-    let test = "watches::costs::listeners_that_are_dropped_leave_nothing_behind";
+fn dropped_listeners_leave_nothing_behind() {
+    let test = "watches::costs::dropped_listeners_leave_nothing_behind";
     if in_own_process(test) == OwnProcess::HasRun {
         return;
     }

@@ -1,4 +1,4 @@
-//! Many watches over cuts: each is there afterwards, or was told of what happened meanwhile.
+//! Many watches across cuts. Each survives or reports what happened meanwhile.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use zoolock_zookeeper::{
 use super::heard;
 use crate::util::{SESSION, SOON, Stage, client};
 
-/// Makes nodes, or deletes them.
+/// Creates or deletes the nodes.
 fn change_all(client: &ZooKeeper, paths: &[String], is_create: bool) {
     let acl = Acl::open();
     for paths in paths.chunks(500) {
@@ -26,7 +26,7 @@ fn change_all(client: &ZooKeeper, paths: &[String], is_create: bool) {
     }
 }
 
-/// How often each path was told, by kind.
+/// The number of events of each path, by kind.
 fn counted(events: &Receiver<WatchedEvent>, so_many: usize) -> HashMap<(String, EventType), usize> {
     let mut counted = HashMap::new();
     for number in 0..so_many {

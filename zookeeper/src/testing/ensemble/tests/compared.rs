@@ -165,7 +165,7 @@ fn schedule(seed: u64) -> (usize, Vec<Seen>) {
 }
 
 #[test]
-fn many_servers_come_to_what_one_would() {
+fn ensemble_reaches_the_same_state_as_one_server() {
     let (mut transactions, mut answers, mut events, mut ends) = (0, 0, 0, 0);
     for seed in 0..150 {
         let (committed, seen) = schedule(seed);
@@ -184,7 +184,7 @@ fn many_servers_come_to_what_one_would() {
 }
 
 #[test]
-fn a_seed_gives_the_same_schedule_twice() {
+fn seed_gives_the_same_schedule_twice() {
     for seed in 0..20 {
         assert_eq!(schedule(seed), schedule(seed), "seed {seed}");
     }

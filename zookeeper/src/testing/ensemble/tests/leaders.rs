@@ -4,7 +4,7 @@ use super::*;
 
 /// Its own writes, those of others, and what it says.
 #[test]
-fn a_lagging_follower_reads_what_it_has_until_it_syncs() {
+fn lagging_follower_reads_its_own_state_until_a_sync() {
     let mut world = World::new(3, 1);
     let (leader, follower) = (world.leader(), world.follower());
     let (at_leader, at_follower) = (world.client(leader), world.client(follower));
@@ -28,7 +28,7 @@ fn a_lagging_follower_reads_what_it_has_until_it_syncs() {
 }
 
 #[test]
-fn a_lagging_follower_lists_the_children_that_it_knows() {
+fn lagging_follower_lists_the_children_that_it_knows() {
     let mut world = World::new(3, 12);
     let (leader, follower) = (world.leader(), world.follower());
     let at_follower = world.client(follower);
@@ -58,7 +58,7 @@ fn a_lagging_follower_lists_the_children_that_it_knows() {
 
 /// A sync waits for what the leader has proposed when it comes.
 #[test]
-fn a_sync_is_behind_what_is_proposed() {
+fn sync_comes_after_earlier_proposals() {
     let quorum = TICK / 10;
     let mut world = World::with(Settings { servers: 3, quorum, ..Settings::default() }, 13);
     let (leader, follower) = (world.leader(), world.follower());
@@ -73,7 +73,7 @@ fn a_sync_is_behind_what_is_proposed() {
 }
 
 #[test]
-fn a_watch_fires_once_where_it_was_set() {
+fn watch_fires_once_where_it_was_set() {
     let mut world = World::new(3, 2);
     let (leader, follower) = (world.leader(), world.follower());
     let (at_leader, at_follower) = (world.client(leader), world.client(follower));
@@ -92,7 +92,7 @@ fn a_watch_fires_once_where_it_was_set() {
 }
 
 #[test]
-fn a_server_that_is_behind_takes_no_client_that_has_seen_more() {
+fn lagging_server_refuses_a_client_that_has_seen_more() {
     let mut world = World::new(3, 3);
     let (leader, follower) = (world.leader(), world.follower());
     let at_leader = world.client(leader);
@@ -107,7 +107,7 @@ fn a_server_that_is_behind_takes_no_client_that_has_seen_more() {
 
 /// Whatever a follower has heard, only what its leader was told counts, and that is told with pings.
 #[test]
-fn only_the_leader_ends_sessions_and_not_before_their_time() {
+fn only_the_leader_ends_sessions_and_never_early() {
     for seed in 0..50 {
         let mut world = World::new(3, seed);
         let follower = world.follower();
@@ -131,7 +131,7 @@ fn only_the_leader_ends_sessions_and_not_before_their_time() {
 }
 
 #[test]
-fn a_follower_that_is_cut_off_leaves_its_leader_and_its_sessions_go_on_elsewhere() {
+fn sessions_of_a_cut_off_follower_continue_elsewhere() {
     let mut world = World::new(3, 5);
     let follower = world.follower();
     let (connection, session) = world.open(follower, TICK * 20);
@@ -149,7 +149,7 @@ fn a_follower_that_is_cut_off_leaves_its_leader_and_its_sessions_go_on_elsewhere
 }
 
 #[test]
-fn a_deposed_leader_reads_resumes_and_writes_nothing_until_it_finds_out() {
+fn deposed_leader_reads_and_resumes_but_writes_nothing() {
     let mut resumed = 0;
     for seed in 0..20 {
         let mut world = World::new(3, seed);
@@ -180,7 +180,7 @@ fn a_deposed_leader_reads_resumes_and_writes_nothing_until_it_finds_out() {
 
 /// The answer was never heard: it is done, or not, and all servers agree.
 #[test]
-fn proposals_survive_their_leader_or_do_not() {
+fn proposal_of_a_dead_leader_survives_or_vanishes_as_a_whole() {
     let mut survived = [0, 0];
     for seed in 0..40 {
         let mut world = World::new(3, seed);
@@ -208,7 +208,7 @@ fn proposals_survive_their_leader_or_do_not() {
 }
 
 #[test]
-fn a_session_that_has_moved_is_served_nowhere_else() {
+fn moved_session_is_served_nowhere_else() {
     let mut world = World::new(3, 7);
     let (leader, follower) = (world.leader(), world.follower());
     let (first, session) = world.open(follower, TICK * 20);
@@ -222,7 +222,7 @@ fn a_session_that_has_moved_is_served_nowhere_else() {
 }
 
 #[test]
-fn a_session_that_is_closed_ends_everywhere() {
+fn closed_session_ends_everywhere() {
     let mut world = World::new(3, 8);
     let (leader, follower) = (world.leader(), world.follower());
     let (first, session) = world.open(follower, TICK * 20);
@@ -239,7 +239,7 @@ fn a_session_that_is_closed_ends_everywhere() {
 }
 
 #[test]
-fn without_a_quorum_nothing_is_written_and_no_session_ends() {
+fn minority_writes_nothing_and_ends_no_session() {
     let mut world = World::new(3, 9);
     let (connection, session) = world.open(world.leader(), TICK * 2);
     let others = (0..3).filter(|server| *server != world.leader()).collect::<Vec<_>>();
@@ -257,7 +257,7 @@ fn without_a_quorum_nothing_is_written_and_no_session_ends() {
 }
 
 #[test]
-fn what_was_held_up_comes_in_its_order_when_all_is_well() {
+fn delayed_writes_arrive_in_order_after_the_heal() {
     let mut world = World::new(3, 11);
     let (leader, follower) = (world.leader(), world.follower());
     let (at_leader, at_follower) = (world.client(leader), world.client(follower));
@@ -277,7 +277,7 @@ fn what_was_held_up_comes_in_its_order_when_all_is_well() {
 }
 
 #[test]
-fn a_leader_that_is_frozen_for_too_long_is_replaced() {
+fn leader_frozen_for_too_long_is_replaced() {
     let mut world = World::new(3, 10);
     let old = world.leader();
     let connection = world.client(old);

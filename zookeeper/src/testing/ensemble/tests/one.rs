@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn frames_come_in_any_pieces_and_garbage_ends_the_connection() {
+fn frames_arrive_in_any_pieces_and_garbage_ends_the_connection() {
     let mut world = World::new(1, 1);
     let connection = world.ensemble.connect(0, world.now).unwrap();
     let mut bytes = message::connect(0, 1000, 0, &[0; 16]);
@@ -23,7 +23,7 @@ fn frames_come_in_any_pieces_and_garbage_ends_the_connection() {
 }
 
 #[test]
-fn what_is_committed_is_recorded_and_ends_with_its_session() {
+fn committed_nodes_are_recorded_and_end_with_their_session() {
     let mut world = World::new(1, 1);
     let (connection, session) = world.open(0, TICK * 2);
     assert_eq!(world.create(connection, "/a", CreateMode::Ephemeral), 0);
@@ -44,7 +44,7 @@ fn what_is_committed_is_recorded_and_ends_with_its_session() {
 }
 
 #[test]
-fn a_session_lives_as_long_as_it_is_heard_of_and_is_resumed() {
+fn session_lives_while_it_is_touched_and_can_be_resumed() {
     let mut world = World::new(1, 1);
     let (connection, session) = world.open(0, TICK * 2);
     for _ in 0..10 {
@@ -62,7 +62,7 @@ fn a_session_lives_as_long_as_it_is_heard_of_and_is_resumed() {
 }
 
 #[test]
-fn a_server_that_was_down_has_what_it_had() {
+fn restarted_server_keeps_its_data() {
     let mut world = World::new(1, 1);
     let (connection, session) = world.open(0, TICK * 2);
     assert_eq!(world.create(connection, "/a", CreateMode::Ephemeral), 0);
@@ -85,7 +85,7 @@ fn a_server_that_was_down_has_what_it_had() {
 }
 
 #[test]
-fn a_frozen_server_goes_on_where_it_was() {
+fn frozen_server_continues_where_it_stopped() {
     let mut world = World::new(1, 1);
     let connection = world.client(0);
     world.ensemble.freeze(0, world.now + TICK * 4, world.now);
@@ -98,7 +98,7 @@ fn a_frozen_server_goes_on_where_it_was() {
 
 /// A container is removed when it has lost its last child, at some time.
 #[test]
-fn containers_go_when_they_are_empty() {
+fn empty_containers_are_deleted() {
     let mut world = World::new(1, 1);
     let connection = world.client(0);
     world.create(connection, "/box", CreateMode::Container);
