@@ -68,7 +68,7 @@ fn a_program_gets_the_signal_that_a_request_means_and_none_by_default() {
     let deaf = Beside::start(run(&["-v"], &path, LISTENS));
     deaf.is_inside();
     assert_eq!(output(&["revoke", &path]).0, Some(0));
-    deaf.says("somebody asks for the lock");
+    deaf.says("another client asks for the lock");
     deaf.signal(Signal::SIGUSR1);
     deaf.says("caught USR1");
     await_nodes(&path, 1);
@@ -86,7 +86,7 @@ fn a_leader_that_is_asked_steps_down_and_contends_again() {
     assert_eq!(output(&["revoke", &path]).0, Some(0));
     second.is_inside();
     assert!(is_gone(inside), "two at once");
-    first.says("stepped down, as somebody asks for the lock");
+    first.says("stepped down because another client asked for the lock");
     await_nodes(&path, 2);
     assert_eq!(output(&["revoke", &path]).0, Some(0));
     first.is_inside();
@@ -114,7 +114,10 @@ fn break_takes_the_lock_from_the_holder_of_that_token_and_from_nobody_else() {
     await_nodes(&path, 3);
     let begun = Instant::now();
     let (code, said) = breaks(&path, token);
-    assert_eq!((code, &*said), (Some(0), &*format!("broke stuck, which held it, token {token}\n")));
+    assert_eq!(
+        (code, &*said),
+        (Some(0), &*format!("removed stuck, which held it, token {token}\n"))
+    );
     held.says("its node was deleted");
     println!("the holder has heard of it after {:?}", begun.elapsed());
     assert_eq!(held.code(), Some(74));

@@ -66,7 +66,7 @@ fn when_the_server_is_killed_the_program_has_time_to_end() {
     running.says("caught TERM");
     println!("TERM after {:.2?}", begun.elapsed());
     running.says("tidied up");
-    running.says("the lock was lost while the program ran: no server was heard of");
+    running.says("the lock was lost while the program ran: no server has answered");
     assert_eq!(running.code(), Some(74));
     assert!(is_gone(inside));
     println!("ended after {:.2?}", begun.elapsed());
