@@ -1,5 +1,5 @@
-//! All handles may cross `catch_unwind`: a panic leaves nothing half done, since nothing that may panic runs under a
-//! mutex, and callbacks that panic are caught.
+//! All handles may cross `catch_unwind`. A panic leaves nothing half done: no code that may panic
+//! runs under a mutex, and panics of callbacks are caught.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 

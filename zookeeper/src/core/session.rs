@@ -81,7 +81,7 @@ enum Closing {
 enum LeaseEnd {
     NotYet,
     Told,
-    /// Never to be reported: the lease ran out before anybody kept it, so nobody lost anything.
+    /// Never to be reported: the lease ran out before the program kept it, so nothing was lost.
     Unkept,
 }
 
@@ -102,10 +102,10 @@ pub(crate) struct Core<S, W> {
     outbox: Outbox<S, W>,
 }
 
-/// What the program asks for.
+/// The settings of the program.
 #[derive(Debug)]
 struct ClientSettings {
-    /// The session timeout that is asked for.
+    /// The session timeout to request.
     timeout: Duration,
     credentials: Vec<Credential>,
     #[cfg(feature = "sasl")]
@@ -124,7 +124,7 @@ struct Outage {
     is_refused: bool,
 }
 
-/// Whether somebody keeps the lease.
+/// Whether the program keeps the lease.
 #[derive(Debug)]
 struct Keeping {
     keepers: usize,
@@ -140,12 +140,12 @@ struct Queue<S, W> {
     next_deadline: Option<Instant>,
 }
 
-/// When the timer looks at the clocks.
+/// The timer's looks at the clocks.
 #[derive(Debug)]
 struct Looks {
-    /// The next look is due at this instant.
+    /// When the next look is due.
     planned: Instant,
-    /// Until this instant, a late look excuses a silent server.
+    /// Until when a late look excuses a silent server.
     excused: Instant,
 }
 
@@ -306,7 +306,7 @@ impl<S, W: Listen> Core<S, W> {
         self.timeout().max(PATIENCE_MIN)
     }
 
-    /// Notes that a server may hear of the session now.
+    /// Notes that a request with the session may reach a server now.
     fn touch(&mut self, now: Moment) {
         if self.session.id != 0 {
             self.tries.touched(now.monotonic);
@@ -548,7 +548,8 @@ impl<S, W: Listen> Core<S, W> {
             self.session.zxid = self.session.zxid.max(zxid);
         }
         match (std::mem::replace(&mut call.effect, Effect::None), code, call.code) {
-            // A busy server may renew it soon; there is still time to go to another one.
+            // A busy server may renew the lease soon. If not, there is still time to try another
+            // server.
             (Effect::Renew, _, _)
                 if !(is_accepted || is_busy && self.tries.are_young(now.monotonic, long)) =>
             {
@@ -612,7 +613,7 @@ impl<S, W: Listen> Core<S, W> {
         self.outbox.bytes.clear();
         self.vitals.broke();
         if connection.is_of_use {
-            // Only handshakes could keep the session alive for ever, and none was sent since then.
+            // Only handshakes could keep the session alive forever, and none was sent since then.
             self.tries.untouched();
         }
         if connection.is_open() {
@@ -817,7 +818,8 @@ impl<S, W: Listen> Core<S, W> {
 
     /// Does everything that is due. Returns when the next look is due.
     pub(crate) fn tick(&mut self, now: Moment) -> Instant {
-        // Never twice in a row, because a machine that is always late must not excuse a silent server.
+        // Never twice in a row: on a machine that is always late, a silent server must still be
+        // noticed.
         if now.monotonic > self.looks.planned + STALL
             && now.monotonic > self.looks.excused + self.timeout() / 3
         {
@@ -944,7 +946,7 @@ impl<S, W: Listen> Core<S, W> {
             (call.deadline, call.repeat, call.effect) = (None, false, Effect::None);
             true
         };
-        // Answers may still come for these, so they keep their places.
+        // Answers may still come for these requests, so they keep their places.
         for call in self.connection.iter_mut().flat_map(Connection::calls_mut) {
             expire(call);
         }

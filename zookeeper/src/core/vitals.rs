@@ -1,5 +1,5 @@
-//! Is the connection alive, and what should be sent to find out: the lease and the requests in
-//! flight. Pure: it is told the time and does no I/O.
+//! Decides whether the connection is alive, and what to send to find out, from the lease and the
+//! requests in flight. Pure: it is told the time, and does no I/O.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -42,9 +42,9 @@ pub(crate) enum Pulse {
 /// Whether the connection may go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Yes, at least until this instant.
+    /// The connection may go on, at least until this instant.
     Alive(Instant),
-    /// No: a request has had no answer for this long.
+    /// The connection must end: a request has had no answer for this long.
     Silent(Duration),
 }
 
