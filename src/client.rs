@@ -21,7 +21,7 @@ use crate::sys::{self, thread};
 
 /// The default session timeout.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
-/// The maximum of the protocol: milliseconds in 31 bits.
+/// The longest session timeout of the protocol: milliseconds in 31 bits.
 const MAX_MILLIS: u128 = i32::MAX as u128;
 
 /// A client of a ZooKeeper ensemble, from which locks are made. It is a cheaply cloned handle to
@@ -53,7 +53,7 @@ pub struct Client {
     observer: Option<SharedObserver>,
 }
 
-/// What a client's nodes say of their maker.
+/// The identity in a client's nodes.
 #[derive(Clone)]
 enum Identity {
     Given(Arc<str>),
@@ -149,14 +149,14 @@ impl Client {
     /// [`contenders`](Client::contenders) returns them, and at least one. A path comes before the
     /// paths below it, and names are in the order of their bytes.
     ///
-    /// A lock without holders and waiters is not found: only an empty directory is left of it.
-    /// Nodes that take no part in a lock are not found either, such as [`Kind::Foreign`] and single
-    /// nodes that no [`EphemeralLock`](crate::EphemeralLock) created. Nodes that vanish meanwhile
-    /// are left out. The result is not a snapshot of one instant.
+    /// A lock without holders and waiters is not found, because only an empty directory is left of
+    /// it. Nodes that take no part in a lock are not found either, such as [`Kind::Foreign`] and
+    /// single nodes that no [`EphemeralLock`](crate::EphemeralLock) created. Nodes that vanish
+    /// meanwhile are left out. The result is not a snapshot of one instant.
     ///
     /// The iterator reads as it goes, a hundred nodes in one write: one list for each node, and one
-    /// read for each contender. It keeps in memory what it found in those and the names of their
-    /// neighbours, not the tree. Each step blocks for at most a session timeout.
+    /// read for each contender. It keeps only their contents and the names of their neighbours in
+    /// memory, not the tree. Each step blocks for at most a session timeout.
     ///
     /// ```no_run
     /// # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
@@ -201,7 +201,7 @@ impl Client {
     /// ```no_run
     /// # fn f(client: &zoolock::Client, token: u64) -> zoolock::Result<()> {
     /// if !client.verify_token("/locks/nightly-report", token)? {
-    ///     println!("whoever sent this does not hold the lock");
+    ///     println!("the sender does not hold the lock");
     /// }
     /// # Ok(())
     /// # }
@@ -215,7 +215,7 @@ impl Client {
     }
 
     /// Requests the lock from a holder, by writing `__REVOKE__` to its node, as Curator does. The
-    /// holder decides whether to let go. It receives the request through
+    /// holder decides whether to release it. It receives the request through
     /// [`Hold::revocation`](crate::Hold::revocation) or Curator's `makeRevocable`, even if its
     /// connection is down at the moment. Blocks for at most a third of the session timeout.
     ///
@@ -240,10 +240,10 @@ impl Client {
         asked.map_err(|failure| self.gone_or(path, failure))
     }
 
-    /// Asks the holder of a single node. The request keeps the identity of the node's maker, which
-    /// the name does not tell. A node that replaces this one starts with the same version, so the
-    /// version does not protect it from the write. Hence the data carry the token, and the holder
-    /// of another token ignores the request.
+    /// Asks the holder of a single node. The request keeps the identity of the node's creator,
+    /// which the name does not tell. A node that replaces this one starts with the same version, so
+    /// the version does not protect it from the write. Hence the data carry the token, and the
+    /// holder of another token ignores the request.
     fn revoke_single(&self, contender: &Contender, until: &Until) -> Result<(), Failure> {
         let (path, token) = (contender.path.as_str(), contender.token);
         let check = |stat: &Stat| match stat.czxid.unsigned_abs() == token {
@@ -358,7 +358,7 @@ impl Client {
         self.observer.as_ref()
     }
 
-    /// Returns what the nodes of the calling thread say of their maker.
+    /// Returns the identity in the nodes of the calling thread.
     pub(crate) fn identity(&self) -> Arc<str> {
         let process = match &self.identity {
             Identity::Given(identity) => return Arc::clone(identity),
@@ -473,7 +473,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets what the client's nodes say of their maker, for people who look. Default:
+    /// Sets the identity in the client's nodes, which tells people who created them. Default:
     /// `<host>/<process id>/<thread>`.
     pub fn identity(mut self, who: impl Into<String>) -> ClientBuilder {
         self.identity = Some(who.into());
@@ -481,15 +481,15 @@ impl ClientBuilder {
     }
 
     /// Makes [`connect`](ClientBuilder::connect) fail if there is no node at the chroot. Otherwise
-    /// the first lock creates it, and a client with a typing error in its chroot locks apart from
-    /// all others. Default: false.
+    /// the first lock creates it, and a client with a misspelled chroot does not exclude any other.
+    /// Default: false.
     pub fn existing_chroot(mut self, required: bool) -> ClientBuilder {
         self.existing_chroot = required;
         self
     }
 
-    /// Sets an observer that is told of every call for a lock of this client, and of the end of
-    /// every hold: see [`observer`](crate::observer). The last call counts. Default: none.
+    /// Sets an observer, which receives every call for a lock of this client and the end of every
+    /// hold: see [`observer`](crate::observer). The last call counts. Default: none.
     pub fn observer(mut self, observer: impl Observer + 'static) -> ClientBuilder {
         self.observer = Some(SharedObserver::new(observer));
         self
@@ -498,7 +498,7 @@ impl ClientBuilder {
     /// Connects. Blocks for at most the connect timeout.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`], which names the setting that is not usable; [`Error::Refused`]
+    /// [`Error::InvalidArgument`], which names the setting that cannot be used; [`Error::Refused`]
     /// if a server refused the credentials; [`Error::Connect`] with the answer of each server;
     /// [`Error::Thread`] if the operating system refuses a thread.
     pub fn connect(self) -> Result<Client> {
@@ -601,8 +601,8 @@ fn check_contender(contender: &Contender) -> Result<()> {
     }
 }
 
-/// Checks that somebody can take part. Otherwise the mistake would show only when a lease cannot be
-/// renewed.
+/// Checks that the ACL lets a client take part. Otherwise the mistake would show only when a lease
+/// cannot be renewed.
 fn check_acl(acl: &Acl, has_credentials: bool) -> Result<()> {
     let contends = |entry: &zookeeper::Acl| entry.permissions.contains(Permissions::CONTEND);
     if !acl.entries.iter().any(contends) {
@@ -616,7 +616,7 @@ fn check_acl(acl: &Acl, has_credentials: bool) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether there is a node at the client's root. A node that may not be read is there.
+/// Returns whether there is a node at the client's root. A node that may not be read counts as one.
 fn has_root(zk: &ZooKeeper, within: Duration) -> zookeeper::Result<bool> {
     match zk.with_timeout(within).exists("/") {
         Err(error) if error.kind() == ErrorKind::NoAuth => Ok(true),

@@ -86,7 +86,7 @@ impl DistributedRwLock {
     /// Creates a lock like [`DistributedLock::new`](crate::DistributedLock::new). No I/O.
     ///
     /// # Errors
-    /// As there.
+    /// As that call.
     pub fn new(client: &Client, path: impl Into<String>) -> Result<DistributedRwLock> {
         DistributedRwLock::with_options(client, path, LockOptions::new())
     }
@@ -95,7 +95,7 @@ impl DistributedRwLock {
     /// [`DistributedLock::with_options`](crate::DistributedLock::with_options). No I/O.
     ///
     /// # Errors
-    /// As there.
+    /// As that call.
     pub fn with_options(
         client: &Client,
         path: impl Into<String>,
