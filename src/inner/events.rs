@@ -1,4 +1,4 @@
-//! What a client says of its connection: a state, events, and counts.
+//! The reports of a client about its connection: a state, events, and counts.
 
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
@@ -11,33 +11,34 @@ use crate::sys::{self, Mutex};
 /// How many events a subscriber may leave unread.
 const UNREAD: usize = 256;
 
-/// Fewer subscribers than this are not worth a look at who has gone.
+/// With fewer subscribers than this, dead ones are not removed.
 const FEW: usize = 64;
 
 /// Whether a client has a connection.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ClientState {
-    /// There is a connection that was alive when it was last heard of.
+    /// There is a connection, and it was alive at its last answer.
     Connected,
-    /// There is none; holds are held while their leases run.
+    /// There is no connection; holds stay held while their leases run.
     Suspended,
-    /// There has been none for a session timeout, or the servers have ended the session: nothing is held
-    /// any more. A session that lives has kept the places of what waits.
+    /// There has been no connection for a session timeout, or the servers have ended the session:
+    /// nothing is held any more. While the session lives, waiting calls keep their queue positions.
     Lost,
-    /// The client was closed. It stays so.
+    /// The client was closed, which is final.
     Closed,
 }
 
-/// A change of the connection, as [`Client::subscribe`](crate::Client::subscribe) tells it.
+/// A change of the connection, as [`Client::subscribe`](crate::Client::subscribe) reports it.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ConnectionEvent {
-    /// The first connection is there.
+    /// The client has its first connection.
     Connected,
-    /// The connection broke. Held locks are still held while their leases run.
+    /// The connection broke. Held locks stay held while their leases run.
     Suspended,
-    /// The next connection is there, with the same session if that lives, or another.
+    /// The client has its next connection, with the same session if that still lives, otherwise
+    /// with a new one.
     Reconnected,
     /// No connection came for a session timeout, or the servers have ended the session: nothing is held
     /// any more.
@@ -48,8 +49,8 @@ pub enum ConnectionEvent {
 /// receiver, for `select!` and for waits with a timeout; as an iterator it waits for each event, until the client
 /// is closed.
 ///
-/// Clones are the same channel, of which each event is received once. It ends when the last clone is dropped, also
-/// for clones of the receiver alone.
+/// Clones are the same channel, and each event goes to one of them. The channel ends when the last
+/// clone is dropped, even if clones of the receiver alone remain.
 ///
 /// ```no_run
 /// # fn f(client: &zoolock::Client, work: &zoolock::crossbeam_channel::Receiver<u32>) {
@@ -82,33 +83,33 @@ impl Iterator for Subscription {
     }
 }
 
-/// Counts since the client was made. All but the gauges only grow.
+/// Counts since the client was created. All except the gauges only grow.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
-    /// Requests sent to the servers, heartbeats and pings among them.
+    /// Requests sent to the servers, including heartbeats and pings.
     pub requests: u64,
     /// Watch events received.
     pub events: u64,
-    /// Connections on which it had a session.
+    /// Connections on which the client had a session.
     pub connections: u64,
-    /// Sessions opened: one more than have expired.
+    /// Sessions opened: one more than those that have expired.
     pub sessions: u64,
-    /// How often a session was resumed on another connection.
+    /// Sessions resumed on another connection.
     pub resumed: u64,
     /// Holds lost.
     pub holds_lost: u64,
     /// Gauge: holds, and locks that are kept for the next thread. Permits that were taken together count
     /// once.
     pub held: usize,
-    /// Gauge: calls that are at the servers for a lock, waiting or about to have it. Threads that wait for
-    /// another one of this process are not counted.
+    /// Gauge: calls that wait at the servers for a lock, or are about to acquire it. Threads that
+    /// wait for another thread of this process do not count.
     pub waiting: usize,
-    /// Gauge: nodes that are to be deleted and not known to be gone.
+    /// Gauge: nodes that the client is deleting, and that are not known to be gone.
     pub deleting: usize,
 }
 
-/// Those who want to hear of the connection, and what they were told last: under one mutex, so that
+/// The subscribers, and the last state that was reported to them. One mutex covers both, so that
 /// events come in the order of the changes.
 #[derive(Debug, Default)]
 pub(super) struct Subscribers(Mutex<Inner>);
@@ -116,17 +117,17 @@ pub(super) struct Subscribers(Mutex<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     is_closed: bool,
-    /// Since when there is no connection, from when that is told until its end.
+    /// When the connection was lost, if there is none and `Lost` was not reported yet.
     suspended: Option<Instant>,
-    /// Since when there is the next one.
+    /// When the client connected again.
     reconnected: Option<Instant>,
     is_lost: bool,
     subscribed: Vec<Subscribed>,
-    /// With so many it is time to look who has gone.
+    /// The number of subscribers at which dead ones are removed.
     sweep_at: usize,
 }
 
-/// A sender alone cannot tell whether anybody receives.
+/// A subscriber. The sender alone does not show whether the receiver still exists.
 #[derive(Debug)]
 struct Subscribed {
     receiver: Weak<Receiver<ConnectionEvent>>,
@@ -135,7 +136,7 @@ struct Subscribed {
 
 impl Subscribers {
     pub(super) fn subscribe(&self) -> Subscription {
-        // Not a bounded one, which has memory for all that may come from the beginning.
+        // A bounded channel would allocate memory for all its events at once.
         let (sender, receiver) = unbounded();
         let receiver = Arc::new(receiver);
         let mut inner = self.0.lock();
@@ -158,7 +159,7 @@ impl Subscribers {
         inner.tell(ConnectionEvent::Reconnected);
     }
 
-    /// Once, if it has been suspended for so long.
+    /// Reports `Lost`, once, if there was no connection for this long.
     pub(super) fn lost(&self, after: Duration) {
         let mut inner = self.0.lock();
         if inner.suspended.take_if(|since| sys::now() - *since >= after).is_some() {
@@ -167,19 +168,19 @@ impl Subscribers {
         }
     }
 
-    /// Is the connection one that has lasted for so long, or the first?
+    /// Returns whether the connection has lasted for this long, or is the first.
     pub(super) fn has_lasted(&self, time: Duration) -> bool {
         let inner = self.0.lock();
         let connected = inner.suspended.is_none() && !inner.is_lost;
         connected && inner.reconnected.is_none_or(|since| sys::now() - since > time)
     }
 
-    /// Was it told that it is lost, and nothing since?
+    /// Returns whether `Lost` was the last event.
     pub(super) fn is_lost(&self) -> bool {
         self.0.lock().is_lost
     }
 
-    /// The channels end with the client.
+    /// Ends all channels, with the client.
     pub(super) fn close(&self) {
         let mut inner = self.0.lock();
         inner.is_closed = true;
@@ -188,7 +189,7 @@ impl Subscribers {
 }
 
 impl Inner {
-    /// Twice as many as there are receivers at most, whether there are events or not.
+    /// Adds a subscriber. Keeps at most twice as many as there are receivers, even without events.
     fn add(&mut self, subscribed: Subscribed) {
         if self.subscribed.len() >= self.sweep_at {
             self.subscribed.retain(Subscribed::is_live);
@@ -208,10 +209,11 @@ impl Subscribed {
         self.receiver.strong_count() > 0
     }
 
-    /// Who does not read misses events. Without a word in the log: a logger may block.
+    /// Sends an event. A subscriber that does not read misses events. This is not logged, because a
+    /// logger may block.
     fn tell(&self, event: ConnectionEvent) {
         if self.sender.len() < UNREAD {
-            // It may be dropped just now.
+            // The receiver may be dropped at this moment.
             let _ = self.sender.send(event);
         }
     }

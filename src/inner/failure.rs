@@ -1,17 +1,17 @@
-//! What the errors of the client below come to for a lock.
+//! What the errors of the client mean for a lock.
 
 use zookeeper::ErrorKind;
 
 /// Why a request has no result.
 #[derive(Debug, Clone)]
 pub(crate) enum Failure {
-    /// The connection broke. It may have been carried out.
+    /// The connection broke. The request may have been carried out.
     Broken,
-    /// The deadline came first. It may still be carried out.
+    /// The deadline came first. The request may still be carried out.
     Deadline,
-    /// The session that it was meant for is over.
+    /// The session of the request is over.
     SessionOver,
-    /// The caller was cancelled. It may still be carried out.
+    /// The caller was cancelled. The request may still be carried out.
     Cancelled,
     Closed,
     /// The server answered, with this error.
@@ -31,7 +31,8 @@ impl From<zookeeper::Error> for Failure {
 }
 
 impl Failure {
-    /// May the servers have carried it out, or do so later? False is certain.
+    /// Returns whether the servers may have carried out the request, or may do so later. False is
+    /// certain.
     pub(super) fn is_maybe_done(&self) -> bool {
         match self {
             Failure::SessionOver => false,
@@ -45,7 +46,8 @@ impl Failure {
     }
 }
 
-/// What a server says with a code of its own does not tell what it has done.
+/// Returns whether the servers may have carried out a request with this error. An unknown code does
+/// not show what the server has done.
 pub(crate) fn may_be_done(error: &zookeeper::Error) -> bool {
     error.is_maybe_done() || matches!(error.kind(), ErrorKind::Server(_))
 }

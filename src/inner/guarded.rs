@@ -1,4 +1,4 @@
-//! Writes of users that the servers carry out only while the nodes of holds exist.
+//! Guarded writes: the servers carry them out only while the nodes of the holds exist.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ fn may_guard(holds: &Holds, grant: &Grant) -> Result<()> {
     Err(Error::InvalidArgument { what: "hold", reason })
 }
 
-/// Returns what it means that nothing was carried out.
+/// Returns the error for a transaction of which nothing was carried out.
 fn refused(of: &Holds, holds: &[(Arc<Grant>, usize)], writes: &[Write], failure: Failure) -> Error {
     let (first, lock) = (&holds[0].0, holds[0].0.path());
     let error = match failure {
@@ -99,7 +99,7 @@ fn refused(of: &Holds, holds: &[(Arc<Grant>, usize)], writes: &[Write], failure:
         sys::reached("a guarded write finds the node of its hold deleted");
         of.node_gone(grant.nodes());
         let (path, reason) = (grant.path().to_owned(), LossReason::NodeDeleted);
-        // The owner may have released it meanwhile.
+        // The owner may have released the hold meanwhile.
         return grant.check().err().unwrap_or(Error::Lost { path, reason });
     };
     let reason = match (kind, &write.what) {

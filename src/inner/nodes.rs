@@ -22,7 +22,7 @@ use crate::signal::{Ended, Signal};
 use crate::sys::thread::ThreadId;
 use crate::sys::{self, Mutex};
 
-/// Farther than anyone looks ahead.
+/// A time farther ahead than any look.
 const FAR: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// The state of a hold.
@@ -34,7 +34,7 @@ pub enum HoldState {
     /// The connection is dead, but the lease runs. The hold is still yours; nobody else can have
     /// the lock. It is held again when the session is resumed in time.
     Suspended,
-    /// Lost: somebody else may hold the lock. It stays lost.
+    /// Lost: another client may hold the lock. It stays lost.
     Lost(LossReason),
     /// Released by its owner.
     Released,
@@ -52,7 +52,7 @@ pub(crate) struct Nodes {
     pub(super) term: Term,
     pub(super) granted: Instant,
     state: Mutex<State>,
-    /// Their loss is counted once, though several answers may tell of it.
+    /// Whether their loss was counted: several answers may report it.
     is_counted: AtomicBool,
 }
 
@@ -80,9 +80,9 @@ struct State {
 enum Phase {
     /// Held; never empty. A read may share the node of its thread's write.
     Held(Vec<Arc<Grant>>),
-    /// Nobody holds them. They are kept for the next thread.
+    /// No thread holds them. They are kept for the next thread.
     Kept,
-    /// Nobody holds them, and nobody gets them before this instant.
+    /// No thread holds them, and none gets them before this instant.
     Reserved(Instant),
     /// Released or lost. They are deleted, or will be.
     Over,
@@ -115,9 +115,9 @@ pub(crate) struct Grant {
     end: Mutex<Option<End>>,
     ended: Signal,
     since: Instant,
-    /// Who is told of its end. Whoever tells takes this out.
+    /// The observer of its end. The thread that reports the end takes this out.
     observed: Mutex<Option<Observed>>,
-    /// Those who listen for revocation requests, by the index of the node.
+    /// The listeners for revocation requests, by the index of the node.
     listeners: Mutex<Vec<(usize, Sender<()>)>>,
 }
 
@@ -137,9 +137,9 @@ impl End {
     }
 }
 
-/// What a release by the owner of a hold leads to.
+/// The consequence of a release by the owner of a hold.
 pub(super) enum Released {
-    /// The hold was lost before. If that was not known yet: all holds that end by it.
+    /// The hold was lost before. Has all holds that end by it, if the loss was not known yet.
     Lost(LossReason, Option<Vec<Arc<Grant>>>),
     /// Others hold the nodes, or this hold was released before. There is nothing to do.
     Shared,
@@ -260,7 +260,7 @@ impl Nodes {
         (!was_over).then_some(grants)
     }
 
-    /// Ends them if nobody holds them and they need not stay. Returns whether it did.
+    /// Ends the nodes if no thread holds them and they need not stay. Returns whether it did.
     pub(super) fn end_unwanted(&self) -> bool {
         let mut state = self.state.lock();
         match state.phase {
@@ -279,8 +279,8 @@ impl Nodes {
         true
     }
 
-    /// Releases a hold. A lease that has run out by the clocks is a loss, even if nobody has
-    /// noticed it yet.
+    /// Releases a hold. A lease that has run out by the clocks is a loss, even before it was
+    /// noticed.
     pub(super) fn release(&self, grant: &Arc<Grant>) -> Released {
         let is_over = self.term.left().is_zero();
         let mut state = self.state.lock();
@@ -323,7 +323,7 @@ impl Nodes {
 
     /// Ends this hold and keeps the nodes for a thread that [takes them over](Nodes::take_over).
     /// Returns false, and changes nothing, if the nodes have to be deleted or to stay: less than a
-    /// third of the session timeout is left of the lease, somebody has requested the lock, a read
+    /// third of the session timeout is left of the lease, a client has requested the lock, a read
     /// stands at the same queue position, a write guarded by this hold has no answer yet, or the
     /// hold has to last longer.
     pub(crate) fn hand_over(&self, grant: &Arc<Grant>) -> bool {
@@ -371,7 +371,8 @@ impl Nodes {
         (until > sys::now() && !state.keep.is_wanted).then_some(until)
     }
 
-    /// Returns whether they are kept for any later thread, not only for one that waits already.
+    /// Returns whether they are kept for any later thread, not only for a thread that waits
+    /// already.
     pub(crate) fn stay(&self) -> bool {
         let state = self.state.lock();
         let Keep { until, watcher, is_wanted } = &state.keep;
@@ -379,7 +380,7 @@ impl Nodes {
         !state.is_over() && is_in_time && watcher.is_some() && !is_wanted
     }
 
-    /// Returns until when they are kept or reserved, if nobody holds them.
+    /// Returns until when they are kept or reserved, if no thread holds them.
     pub(super) fn kept_until(&self) -> Option<Instant> {
         let state = self.state.lock();
         match state.phase {
@@ -399,7 +400,7 @@ impl Nodes {
         is_first
     }
 
-    /// Returns the watcher of their directory while nobody holds them.
+    /// Returns the watcher of their directory while no thread holds them.
     pub(super) fn kept_watcher(&self) -> Option<Watcher> {
         let state = self.state.lock();
         let is_held = matches!(state.phase, Phase::Held(_));
@@ -512,7 +513,7 @@ impl Grant {
         self.ended.ended()
     }
 
-    /// Reads the clocks: a lease that has run out is a loss, even if nobody has noticed it yet.
+    /// Reads the clocks: a lease that has run out is a loss, even before it was noticed.
     pub(crate) fn state(&self) -> HoldState {
         // Read before the end is: the close ends the holds before the connection.
         let is_connected = self.nodes.term.is_connected();
@@ -577,23 +578,23 @@ impl Grant {
 
     // ---- being observed
 
-    /// Has the observer told of its end from now on. If it has ended already, returns what tells
-    /// the observer, because nobody else will.
+    /// Registers the observer for the end of this hold. If the hold has ended already, returns the
+    /// report, which the caller has to send.
     pub(crate) fn observe(&self, observed: &Observed) -> Option<impl FnOnce() + use<>> {
         *self.observed.lock() = Some(observed.clone());
         let end = *self.end.lock();
         end.and_then(|end| self.tells(end))
     }
 
-    /// Returns what tells the observer of its end, to the first caller only. Call it where that may
-    /// block.
+    /// Returns the report of the hold's end, to the first caller only. Send it where an observer
+    /// may block.
     pub(super) fn tells(&self, end: End) -> Option<impl FnOnce() + Send + use<>> {
         let (observed, held) = (self.observed.lock().take()?, sys::now() - self.since);
         Some(move || observed.ended(held, end.loss()))
     }
 
-    /// Releases it by `release`, and then tells the observer how it ended. Of a loss that was
-    /// noticed before, the observer is told by whoever noticed.
+    /// Releases the hold by `release`, and then reports its end to the observer. A loss that was
+    /// noticed before is reported by the thread that noticed it.
     pub(crate) fn end_by(&self, release: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
         let held = sys::now() - self.since;
         let released = release();
@@ -628,7 +629,7 @@ impl Grant {
         }
     }
 
-    /// Sets how it ended. [`tell`](Grant::tell) has to follow, without any mutex.
+    /// Sets how the hold ended. [`tell`](Grant::tell) has to follow, without any mutex.
     fn end(&self, end: End) {
         self.end.lock().get_or_insert(end);
     }

@@ -1,26 +1,26 @@
-//! Creates without an answer, of calls that have what they want by another node, or do not want it
-//! any more. Their nodes may exist, or appear late, and would stand in everybody's way. They are
-//! looked for by their ids until they cannot appear any more.
+//! Orphans: creates without an answer, of calls that have got another node, or have ended. Their
+//! nodes may exist, or appear late, and would block every other contender. This module looks for
+//! them by their ids until they cannot appear any more.
 //!
 //! One look is a read for all orphans of a session in one place: in a lock's directory, or at a
 //! single node. Each place has one look at a time, however many orphans there are and whoever asks
 //! for one. The last look for an orphan follows a `sync`, so that it shows what the leader has.
 //!
 //! A server answers the requests of a connection in order. So a look that is answered on the
-//! connection of the create shows its node, or the node does not exist and never will. After a cut
-//! that is not so: a create that waits in a server to which the session comes back may be carried
-//! out late. That takes a session timeout at most, because that server was without a leader for
+//! connection of the create shows its node, or the node does not exist and never will. This does
+//! not hold after a cut: if the session returns to the server of the create, that server may carry
+//! it out late. That takes a session timeout at most, because that server was without a leader for
 //! longer than leaders wait. (The leader refuses what comes through a server that the session has
 //! left.)
 //!
-//! The data of a single node, which name its maker, may be overwritten by a revocation request that
-//! came late or names no hold. Then the node is identified by exclusion: it belongs to our session,
-//! nobody here holds it, and it cannot be that of a call that is under way. It remains unknown which
-//! of several orphans it was, so all of them are looked for again.
+//! The data of a single node name its creator, but a revocation request that came late or names no
+//! hold may overwrite them. Then the node is identified by exclusion: it belongs to our session, no
+//! thread here holds it, and no call that is under way can have created it. It remains unknown
+//! which of several orphans it was, so all of them are looked for again.
 //!
-//! A call that is about to create waits for the look for creates that others gave up on this
-//! connection: its own answer would come no sooner. This bounds what calls with short deadlines can
-//! leave at a server that stands still: one create a thread, not one a call.
+//! A call that is about to create first waits for the look for creates that other calls gave up on
+//! this connection. Its own answer would come no sooner. So calls with short deadlines leave at
+//! most one create for each thread, not one for each call, at a server that stands still.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
@@ -81,8 +81,8 @@ struct Found<'a> {
     czxid: Option<i64>,
 }
 
-/// A call that may have a single node which it does not hold: it makes the node, or deletes it.
-/// Nobody else may take that node for an orphan. The end of the call looks for orphans there.
+/// A call that may have a single node which it does not hold, because it creates or deletes the
+/// node. That node is no orphan. The end of the call looks for orphans there.
 pub(crate) struct Making<'a> {
     orphans: &'a Orphans,
     path: LockPath,
@@ -114,7 +114,7 @@ struct Look {
     begun: Instant,
     /// How often the session had been resumed by then.
     sent_on: u64,
-    /// The time of an orphan is over, which is not looked for again.
+    /// Whether the time of an orphan is over, so that it is not looked for again.
     is_last: bool,
 }
 
@@ -146,7 +146,7 @@ pub(crate) struct Orphans {
     deletions: Arc<Deletions>,
     registry: Arc<Registry>,
     searches: Mutex<BTreeMap<Key, Search>>,
-    /// Sent when some of them are not orphans any more.
+    /// Sent when a node is not an orphan any more.
     changed: Broadcast,
     timer: Timer,
 }
@@ -177,8 +177,8 @@ impl Orphans {
         self.changed.send();
     }
 
-    /// Looks for all of them on a new connection, and wakes those who wait for looks on the one
-    /// before. Orphans of a session that is over by now are found to be gone.
+    /// Looks for all orphans on a new connection, and wakes the calls that wait for looks on the
+    /// one before. Orphans of a session that is over by now are found to be gone.
     pub(super) fn has_connected(&self) {
         self.changed.send();
         self.look_for(|_, _| true);
@@ -197,7 +197,7 @@ impl Orphans {
         self.look_for(|other, _| *other == key);
     }
 
-    /// Has those whose time is over looked for, at this instant or before.
+    /// Schedules the last look for orphans whose time is over, at this instant or before.
     fn attend_at(&self, when: Instant) {
         if self.timer.sets(when) {
             let me = Weak::clone(&self.me);
@@ -220,18 +220,18 @@ impl Orphans {
         }
     }
 
-    /// Looks for those that may stand in the way of this claim.
+    /// Looks for orphans that may block this claim.
     pub(super) fn look_for_those_of(&self, claim: &Claim) {
         self.look_for(|(_, spot), _| *spot == Spot::of(claim));
     }
 
-    /// To be held by a call that makes a single node.
+    /// Returns the mark of a call that creates a single node, for the call to hold.
     pub(crate) fn making(&self, path: &LockPath) -> Making<'_> {
         let number = self.registry.starts_making(path);
         Making { orphans: self, path: path.clone(), number }
     }
 
-    /// To be held by a release that deletes its single node.
+    /// Returns the mark of a release that deletes its single node, for the release to hold.
     pub(super) fn deleting(&self, path: &LockPath) -> Making<'_> {
         let number = self.registry.starts_deleting(path);
         Making { orphans: self, path: path.clone(), number }
@@ -284,7 +284,7 @@ impl Orphans {
                     sync(batch, &path);
                     batch.get_data(path.as_str(), None)
                 });
-                // A call that begins only now cannot have made what it shows.
+                // A call that begins only now cannot have created the node that the look shows.
                 let begun = self.registry.last_number();
                 read.on_done(move |read| {
                     let Some(orphans) = me.upgrade() else {
@@ -304,8 +304,8 @@ impl Orphans {
         }
     }
 
-    /// Deletes this single node, whose data do not name its maker, if it cannot be that of a call
-    /// that had begun by number `begun`. Returns false if it is no orphan at all.
+    /// Deletes this single node, whose data do not name its creator, if no call that had begun by
+    /// number `begun` can have created it. Returns false if it is no orphan at all.
     fn delete_nameless(&self, key: &Key, path: &LockPath, stat: &Stat, begun: u64) -> bool {
         let owner = self.registry.owner_of_single(path, stat.czxid, begun);
         let is_held = matches!(owner, SingleOwner::Hold);
@@ -411,7 +411,7 @@ impl Orphans {
         }
     }
 
-    /// Waits until the server has answered the creates that others gave up on this connection.
+    /// Waits until the server has answered the creates that other calls gave up on this connection.
     pub(crate) fn await_given_up(&self, until: &Until) -> Result<(), Failure> {
         while self.has_any_sent_on(self.requests().resumed()) {
             let changed = self.changed.listen();

@@ -1,8 +1,9 @@
-//! How much one client may have on the servers.
+//! The quota of a client: how many bytes of paths it may have on the servers.
 //!
-//! A charge is taken before a create is sent. It is given back when the servers are known not to have the node:
-//! the create was refused, the node was deleted, or its session is over. Until then it goes with whoever looks
-//! after the node: a call, a hold, a search for a lost create, a deletion, or the list of nodes that stay.
+//! A charge is taken before a create is sent. It is given back when the servers are known not to
+//! have the node: the create was refused, the node was deleted, or its session is over. Until then
+//! the owner of the node has the charge: a call, a hold, a search for a lost create, a deletion, or
+//! the list of nodes that stay.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,16 +11,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::error::{Error, Result};
 use crate::sys;
 
-/// The most bytes that the paths of a client's nodes may take in the transaction that closes its session: that
-/// lists them all, and a server or a follower that cannot read it does not start again (ZOOKEEPER-4306). From 3.6
-/// on they read `jute.maxbuffer` and `zookeeper.jute.maxbuffer.extrasize` together: 2,097,150 bytes unless set,
-/// and 1,049,599 at the least if only the second is; those before do not list them. A header of 48 bytes is
-/// beside them. The eighth that is left is a reserve.
+/// The most bytes that the paths of a client's nodes may take. The transaction that closes a
+/// session lists all of them, and a server that cannot read this transaction does not start again
+/// (ZOOKEEPER-4306). Servers from 3.6 on read `jute.maxbuffer` and
+/// `zookeeper.jute.maxbuffer.extrasize` together: 2,097,150 bytes by default, and at least
+/// 1,049,599 if only the second is set. Earlier servers do not list the paths. The transaction also
+/// has a header of 48 bytes. An eighth of the limit is left as a reserve.
 const MAX_PATH_BYTES: usize = 896 * 1024;
-/// What the name of a node with a number adds to its directory's path at most: `/_c_`, 36 characters of id, a
-/// marker such as `-__WRIT__`, and eleven for the number.
+/// The most bytes that the name of a numbered node adds to the path of its directory: `/_c_`, 36
+/// characters of id, a marker such as `-__WRIT__`, and eleven for the number.
 const NAME_BYTES: usize = 60;
-/// Before each path stands its length.
+/// The length field before each path.
 const LENGTH_BYTES: usize = 4;
 
 /// The bytes of paths that a client has taken.
@@ -27,8 +29,8 @@ const LENGTH_BYTES: usize = 4;
 pub(super) struct Quota(Arc<AtomicUsize>);
 
 impl Quota {
-    /// Takes a charge for `count` nodes. The first length is that of their directory's path, the second that of
-    /// a single node's own.
+    /// Takes a charge for `count` nodes. The first length is that of their directory's path, the
+    /// second that of a single node's path.
     pub(super) fn take(&self, path: (usize, usize), count: usize) -> Result<Charge> {
         let each = (path.0 + NAME_BYTES).max(path.1) + LENGTH_BYTES;
         let bytes = each.saturating_mul(count);
@@ -62,12 +64,12 @@ impl Charge {
         })
     }
 
-    /// Moves all of it to whoever looks after the node from now on.
+    /// Moves the whole charge to the next owner of the node.
     pub(super) fn hand_over(&self) -> Charge {
         self.moved(self.bytes.swap(0, Ordering::Relaxed))
     }
 
-    /// Gives it back before the node's last user has gone.
+    /// Gives the charge back early, before the last owner is dropped.
     pub(super) fn give_back(&self) {
         drop(self.hand_over());
     }

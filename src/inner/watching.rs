@@ -16,7 +16,7 @@ use crate::sys;
 impl Holds {
     // ---- the nodes
 
-    /// Looks at nodes that are held or kept, whatever was told of them.
+    /// Looks at nodes that are held or kept, whatever events were received.
     pub(super) fn look_at(&self, nodes: &Arc<Nodes>) {
         match self.read_all(nodes) {
             true => sys::reached("what is held is looked at though nothing was told"),
@@ -76,11 +76,12 @@ impl Holds {
             Ok((data, stat)) if data::asks(&data, is_single.then_some(node.token)) => {
                 sys::reached("a holder is asked to let go");
                 nodes.request(index, stat.mzxid);
-                // A request for a single node stays, because whoever wrote it reads it again.
+                // A request for a single node stays, because the client that wrote it reads it
+                // again.
                 if !is_single {
                     self.answer_request(nodes, index, stat.version);
                 }
-                // If the nodes are kept, nobody holds them who could be asked.
+                // If the nodes are kept, there is no holder to ask.
                 self.end_unwanted(nodes);
             }
             Ok(_) => {}
@@ -93,12 +94,13 @@ impl Holds {
         }
     }
 
-    /// Has the node's data name its owner again, and say that the lock was requested.
+    /// Writes the owner's identity into the node's data again, with the fact that the lock was
+    /// requested.
     fn answer_request(&self, nodes: &Nodes, index: usize, version: i32) {
         let zk = self.requests.zk.in_session(nodes.term.lease.session_id);
         let (path, data) =
             (nodes.claim.path_of(&nodes.list[index]), data::answer(&nodes.claim.identity));
-        // The data are for people, who can do without.
+        // The data are for people, so a failure does not matter.
         drop(zk.submit(|batch| batch.set_data(&path, &data, Some(version))));
     }
 

@@ -1,5 +1,5 @@
-//! What every call at the servers does, whichever nodes it wants: it follows the client's session,
-//! owns its nodes until they are granted, and waits.
+//! The part that all calls at the servers have in common: they follow the client's session, own
+//! their nodes until the grant, and wait.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,14 +18,14 @@ use crate::observer::Call;
 use crate::signal::{Ended, Until};
 use crate::sys::{self, at, select_biased};
 
-/// What a call wants, and for how long it may wait.
+/// The claim of a call, and how long it may wait.
 pub(crate) struct Want<'a> {
     pub(crate) inner: &'a Arc<Inner>,
     pub(crate) claim: &'a Claim,
     pub(crate) until: &'a Until,
     /// The call waits for others. Otherwise it waits only for answers.
     pub(crate) waits: bool,
-    /// Is told how many are ahead.
+    /// The observed call, to record how many are ahead.
     pub(crate) call: Option<&'a Call>,
 }
 
@@ -46,15 +46,15 @@ pub(super) struct Lost {
     since: Instant,
 }
 
-/// One call, and what it has on the servers. What is not granted is given up with it, also when its
-/// thread unwinds.
+/// One call, and its nodes on the servers. Nodes that are not granted are given up at its end, also
+/// when its thread unwinds.
 pub(super) struct Attempt<'a> {
     pub(super) want: Want<'a>,
     /// The session of its nodes.
     pub(super) session_id: i64,
     pub(super) own: Vec<Node>,
     pub(super) lost: Vec<Lost>,
-    /// Another contender was seen ahead.
+    /// Whether another contender was seen ahead.
     seen_ahead: bool,
     /// Ready when a node of ours was found that cannot be deleted.
     has_stuck: Ended,
@@ -152,14 +152,15 @@ impl<'a> Attempt<'a> {
             self.own.clear();
             self.lost.clear();
         }
-        // Before the look, so that none is missed.
+        // Taken before the look, so that no event is missed.
         self.has_stuck = self.want.inner.deletions.has_stuck();
         Ok(now != before)
     }
 
     // ---- nodes
 
-    /// Prepares creates. Waits for those that others gave up, whose answers come first.
+    /// Prepares creates. Waits for creates that other calls gave up, because their answers come
+    /// first.
     pub(super) fn creates(
         &self,
         count: usize,
@@ -251,7 +252,7 @@ impl<'a> Attempt<'a> {
 
     // ---- waiting
 
-    /// Tells the call how many are ahead.
+    /// Records how many are ahead.
     pub(super) fn tell_ahead(&self, count: impl FnOnce() -> usize) {
         self.want.call.inspect(|call| call.has_ahead(count));
     }
@@ -288,8 +289,8 @@ impl<'a> Attempt<'a> {
                     sys::reached("a waiting call hears of a node that stays");
                 }
                 recv(expiry) -> _ => {
-                    // Without a connection a look is put off: all calls would look together after
-                    // an outage. The next connection tells what was missed.
+                    // Without a connection, a look is put off: otherwise all calls would look at
+                    // the same time after an outage. The next connection reports missed changes.
                     let is_over =
                         until.is_over() || next.is_some_and(|next| next <= sys::now());
                     if !is_over && !self.requests().is_connected() {
@@ -303,7 +304,8 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Returns when a wait ends at the latest: for a look, to tell the place, or at the deadline.
+    /// Returns when a wait ends at the latest: for a look, to report the position, or at the
+    /// deadline.
     fn next_expiry(&self, next: Option<Instant>) -> Instant {
         let others = [next, self.want.until.deadline].into_iter().flatten();
         others.fold(self.requests().next_look(), Instant::min)

@@ -1,4 +1,4 @@
-//! What a recipe has to say. The loop does the rest.
+//! The decisions of a recipe. The loop does the rest.
 
 use crate::sys::never;
 use zookeeper::{CreateMode, Names, Stat};
@@ -8,7 +8,8 @@ use crate::inner::Node;
 use crate::names::{Child, Standing};
 use crate::signal::Ended;
 
-/// Decides who is granted, from a list of names and the names of one's own nodes. It sends nothing.
+/// Decides whether nodes are granted, from a list of names and the names of the call's own nodes.
+/// It sends nothing.
 pub(crate) trait Recipe {
     /// Returns how many nodes it takes.
     fn count(&self) -> usize {
@@ -29,7 +30,7 @@ pub(crate) trait Recipe {
     /// Returns where our nodes stand, all of which are in the list.
     ///
     /// # Errors
-    /// Why they can never be granted, for the user.
+    /// Returns why these nodes can never be granted, as a text for users.
     fn step(&self, list: &[Child<'_>], own: &[Node]) -> Result<Standing, Error>;
 
     /// Returns the names ahead of our nodes, in order, for people.

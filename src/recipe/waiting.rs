@@ -1,5 +1,5 @@
 //! The loop of a call that queues: it creates nodes, and waits until they are first. A [`Recipe`]
-//! decides who is granted, and whom to wait for.
+//! decides which nodes are granted, and which to wait for.
 
 mod looking;
 
@@ -19,8 +19,8 @@ use crate::names::{self, Ahead, Next, Standing};
 use crate::shortcuts::{Expectation, Expected, Heard, News};
 use crate::sys::{self, Mutex};
 
-/// Takes what the recipe says. `replaceable` is what the thread before has released, and `on_position`
-/// is called with the queue position.
+/// Takes the nodes of the recipe. `replaceable` is the node that the thread before has released.
+/// `on_position` is called with the queue position.
 pub(crate) fn acquire(
     want: Want<'_>,
     recipe: &dyn Recipe,
@@ -94,7 +94,7 @@ fn listen(
         };
         let expectation = heard.lock().event(event, requests.resumed(), lists);
         match expectation {
-            // The waiter may have gone.
+            // The waiter may be gone.
             Expectation::Tell(news) => drop(tell.send(news)),
             Expectation::Wait => {}
             Expectation::List => {
@@ -123,7 +123,7 @@ impl Waiter<'_> {
                 self.sort_out(names)?
             }
             _ => {
-                // Those of which a list that is sent after this must tell.
+                // The paths of events that a list sent after this must show.
                 let stuck = self.stuck();
                 let list = self.look()?;
                 self.forget_gone(stuck, &list);

@@ -1,11 +1,11 @@
 //! A node that takes the place of the one that a thread of this client released. One transaction
 //! deletes the old node and creates the new one: both or neither.
 //!
-//! What the conclusion rests on: the old node was alone. It existed when the transaction deleted it,
-//! and nobody else has its name, so the directory is the same. If the new node has the very next
+//! What the conclusion rests on: the old node was alone. It existed when the transaction deleted
+//! it, and its name is unique, so the directory is the same. If the new node has the very next
 //! number, no other node has come since, and the new one is alone. A transaction does not return
-//! names, so the new node is looked for under that number. Nobody can break this: the same could be
-//! broken only by a directory that is another one, and that has no such old node.
+//! names, so the new node is looked for under that number. No client can break this: only another
+//! directory could, and that would not have the old node.
 
 use crate::names::Number;
 

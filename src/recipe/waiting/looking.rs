@@ -1,5 +1,4 @@
-//! What a queueing call creates and finds on the servers: its own nodes, those of others, and its
-//! own ones whose answers were lost.
+//! The creates and lists of a queueing call: its own nodes, those of others, and its lost creates.
 
 use std::iter;
 
@@ -215,7 +214,7 @@ impl Waiter<'_> {
     // ---- looking
 
     pub(super) fn look(&mut self) -> Result<Names, Stop> {
-        // The list shows what was told until now.
+        // The list shows everything that was reported until now.
         while let Ok(news) = self.news.try_recv() {
             self.receive(&news);
         }
@@ -238,8 +237,8 @@ impl Waiter<'_> {
         }
     }
 
-    /// Compares our nodes with a list. Nodes that are missing were deleted by somebody. Lost creates
-    /// may be there. Of more nodes than are needed the lowest stay.
+    /// Compares our nodes with a list. Missing nodes were deleted by another client. Lost creates
+    /// may have appeared. If there are more nodes than needed, the lowest ones stay.
     pub(super) fn sort_out(&mut self, list: Names) -> Result<Names, Stop> {
         self.attempt.keep_own(|node| list.contains(&node.name));
         for name in &list {
