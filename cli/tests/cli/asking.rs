@@ -1,4 +1,4 @@
-//! Asking a holder to let go, and taking the lock away from one that does not.
+//! Asking a holder to release the lock, and taking the lock from a holder that does not.
 
 use std::time::Instant;
 
@@ -12,11 +12,11 @@ use crate::util::{
     Beside, SOON, UNTIL_TOLD, await_nodes, client, is_gone, lock_of, once_connected, run, zoolock,
 };
 
-/// Says which signals it gets, and ends by TERM.
+/// A script that prints the signals it gets, and ends by TERM.
 const LISTENS: &str = "trap 'echo caught USR1' USR1; trap 'echo caught TERM; exit 7' TERM; \
      echo token $ZOOLOCK_TOKEN; echo inside $$; while :; do sleep 0.05; done";
 
-/// The contenders, as `list --json` has them.
+/// Returns the contenders, from `list --json`.
 fn listed(path: &str) -> Vec<Value> {
     let (code, json) = output(&["list", "--json", path]);
     assert_eq!(code, Some(0));
@@ -93,7 +93,7 @@ fn a_leader_that_is_asked_steps_down_and_contends_again() {
     await_nodes(&path, 2);
 }
 
-/// What `break` says and how it ends, of this token.
+/// Runs `break` with this token. Returns its exit code and its output.
 fn breaks(path: &str, token: u64) -> (Option<i32>, String) {
     output(&["break", path, "--token", &token.to_string()])
 }
@@ -126,7 +126,7 @@ fn break_takes_the_lock_from_the_holder_of_that_token_and_from_nobody_else() {
     next.is_inside();
     assert_eq!(breaks(&path, token), (Some(1), String::new()), "it is gone");
 
-    // Of one that waits it is the place.
+    // The token of a waiter stands for its queue position.
     let waiting = client.contenders(&path).expect("contenders").remove(1);
     let (code, said) = breaks(&path, waiting.token);
     assert_eq!(code, Some(0));

@@ -1,4 +1,4 @@
-//! The exit codes, as flock(1) and sysexits(3) have them.
+//! The exit codes are those of flock(1) and sysexits(3).
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
@@ -13,7 +13,7 @@ use crate::util::{
     zoolock_at,
 };
 
-/// How a command without input ends.
+/// Runs a command without input, and returns its exit code.
 #[track_caller]
 fn code(arguments: &[&str]) -> Option<i32> {
     Beside::start(zoolock(arguments)).code()
@@ -32,7 +32,7 @@ fn the_programs_own_status_is_handed_on() {
 #[test]
 fn a_program_that_a_signal_ended_gives_128_and_the_signal() {
     let path = fresh_path("killed");
-    // The last one is a real-time signal.
+    // The last number is a real-time signal.
     for signal in [9, 15, 11, 40] {
         let script = format!("kill -{signal} $$");
         let mut one = Beside::start(run(&[], &path, &script));
@@ -63,7 +63,7 @@ fn nobody_has_to_listen_to_what_it_says() {
     let mut running = running.stderr(deaf()).spawn().expect("started");
     let mut said = BufReader::new(running.stdout.take().expect("a pipe"));
     said.read_line(&mut String::new()).expect("it is inside");
-    // It says so.
+    // The command reports each request, on a closed standard error.
     for _ in 0..3 {
         assert_eq!(code(&["revoke", &path]), Some(0));
     }
@@ -118,7 +118,7 @@ fn wrong_arguments_give_64_and_help_0() {
     let mut nowhere = zoolock(&["list", "/path"]);
     nowhere.env_remove("ZOOKEEPER_CONNECT");
     assert_eq!(Beside::start(nowhere).code(), Some(64), "no servers given");
-    // Whoever says whom to trust does not mean the plain port, whatever the environment says.
+    // An option with trusted roots means TLS, whatever the environment says.
     let mut plain = zoolock(&["list", "--cacert", "/no/such/file", "/path"]);
     plain.env("ZOOKEEPER_TLS", "false");
     assert_eq!(Beside::start(plain).code(), Some(64), "no TLS");
@@ -132,7 +132,7 @@ fn wrong_arguments_give_64_and_help_0() {
 
 #[test]
 fn no_server_gives_69() {
-    // Nobody else gets the port, and nobody listens there.
+    // The port is reserved, and no server listens there.
     let nobody = crate::util::shared_proxy();
     nobody.refuse(true);
     let hosts = nobody.connect_string();

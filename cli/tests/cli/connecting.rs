@@ -1,4 +1,4 @@
-//! Before there is a connection: waiting for servers, and credentials that they refuse.
+//! The command without a connection: it waits for servers, or the servers refuse its credentials.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use zoolock_test_support::{FaultProxy, fresh_path};
 
 use crate::util::{Beside, SOON, zoolock, zoolock_at};
 
-/// A server that is down until `refuse(false)`.
+/// Returns a proxy whose server seems down until `refuse(false)`.
 fn down() -> FaultProxy {
     let proxy = crate::util::shared_proxy();
     proxy.refuse(true);
@@ -40,7 +40,7 @@ fn servers_that_stay_away_are_waited_for_until_the_limit() {
     assert_eq!(waiting.code(), Some(69), "whether it is free is not known");
     println!("ended after {:?}", begun.elapsed());
     assert!(begun.elapsed() >= limit);
-    // Without a limit nobody would hear of a wrong address.
+    // Without a limit, a wrong address has to be reported at once.
     let mut unlimited = Beside::start(run_at(&proxy, &[]));
     assert_eq!(unlimited.code(), Some(69));
 }

@@ -1,4 +1,4 @@
-//! What others write, in nodes and paths, does nothing to a terminal, wherever it is shown.
+//! Control characters that others write into nodes and paths never reach a terminal.
 
 use std::process::Command;
 
@@ -7,13 +7,14 @@ use zoolock_test_support::{Probe, fresh_path, shared_probe};
 
 use crate::util::{Beside, client, in_terminal, lock_of, run, zoolock};
 
-/// Clears, colours, deletes, goes to the line's begin, turns the direction, ends lines.
+/// A text that clears, colours, deletes, returns to the start of the line, turns the direction, and
+/// ends lines.
 const HOSTILE: &str = "<\x07\x08\x1b[2J\x7f\u{80}\u{85}\u{9b}31m\u{9f}\u{200e}\u{202a}\u{202e}\
      \u{2066}\u{2069}\u{2028}\u{2029}\t\r\n>";
-/// Of these, the servers take paths with the last three.
+/// The hostile characters that servers accept in paths.
 const IN_A_PATH: &str = "<\u{202e}\u{2066}\u{2028}>";
 
-/// Has nothing of the kind in it, but for the ends of lines.
+/// Asserts that a text has no control characters except ends of lines.
 #[track_caller]
 fn is_harmless(said: &str) {
     let bad = |character: char| {
@@ -24,14 +25,14 @@ fn is_harmless(said: &str) {
     assert!(!said.contains(bad), "{said:?}");
 }
 
-/// The same on a terminal, where what we do ourselves is allowed.
+/// Asserts the same on a terminal, where the command's own control sequences are allowed.
 #[track_caller]
 fn is_harmless_drawn(said: &str) {
     let own = ["\x1b[H\x1b[J", "\r\x1b[K", "\r"];
     is_harmless(&own.iter().fold(said.to_owned(), |said, own| said.replace(own, "")));
 }
 
-/// All that a command says until it ends, on both outputs.
+/// Runs a command, and returns its output and its errors.
 #[track_caller]
 fn said_by(mut command: Command) -> (String, String) {
     let said = command.output().expect("run");
@@ -40,8 +41,8 @@ fn said_by(mut command: Command) -> (String, String) {
     (output, errors)
 }
 
-/// A lock at a path of its own whose holder, as long as the probe is kept, says something hostile of
-/// itself.
+/// Returns a fresh path whose lock has a holder with a hostile identity, as long as the probe is
+/// kept.
 fn hostile_lock(name: &str) -> (String, Probe) {
     let path = fresh_path(name) + IN_A_PATH;
     drop(lock_of(&client(), &path).acquire().expect("its directory is made"));
@@ -90,7 +91,7 @@ fn who_is_waited_for_is_told_in_escapes() {
     is_harmless_drawn(&drawn);
     for said in [line, drawn] {
         println!("{said}");
-        // The path, and the holder with all that it says.
+        // The path, and the holder with its whole identity.
         for part in [r"\u{2028}>: ", r"\u{9b}31m", r"\t\r\n>"] {
             assert!(said.contains(part), "{part}: {said:?}");
         }

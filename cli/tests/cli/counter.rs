@@ -1,4 +1,4 @@
-//! A script that no two may run at once, run by many at once.
+//! A script of which only one copy may run, started many times at once.
 
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -9,11 +9,11 @@ use crate::util::{Scratch, await_nodes, run};
 
 const RUNS: u32 = 50;
 
-/// Starts them all, waits for all, and returns what is in the file.
+/// Starts all copies, waits for them, and returns the content of the file.
 fn count(what: &str, scratch: &Scratch, command: impl Fn(&str) -> Command) -> u32 {
     let name = scratch.name();
     std::fs::write(&scratch.file, "0").expect("written");
-    // Between the read and the write there is time for somebody else's.
+    // Between the read and the write there is time for another copy.
     let script = format!("n=$(cat {name}); sleep 0.01; echo $((n + 1)) > {name}");
     let begun = Instant::now();
     let all: Vec<_> = (0..RUNS)
@@ -36,7 +36,7 @@ fn fifty_scripts_at_once_count_to_fifty_as_with_flock() {
         command.args(["-c", script]);
         command
     };
-    // Nothing can be said of this one, but that the others have something to do.
+    // Nothing is asserted about this one; it only keeps the others busy.
     count("without a lock", &scratch, shell);
     assert_eq!(count("zoolock run", &scratch, |script| run(&[], &path, script)), RUNS);
     await_nodes(&path, 0);

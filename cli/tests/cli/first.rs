@@ -1,5 +1,5 @@
-//! As the first process of a container, which gets no signal that it does not ask for, and whose
-//! children all orphans become.
+//! The command as the first process of a container. Such a process gets only the signals that it
+//! handles, and all orphans become its children.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use zoolock_test_support::{connect_string, fresh_path, wait_until};
 
 use crate::util::{Beside, RUN, SOON, UNTIL_TOLD, await_nodes, children_of, client, lock_of, send};
 
-/// `zoolock` in a world of processes of its own. None where that is not allowed.
+/// Returns `zoolock` in a new process namespace, or `None` if the system does not allow one.
 fn first(arguments: &[&str]) -> Option<Command> {
     let mut unshare = Command::new("unshare");
     unshare.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
@@ -21,13 +21,13 @@ fn first(arguments: &[&str]) -> Option<Command> {
             Some(unshare)
         }
         other => {
-            println!("skipped: no world of its own: {other:?}");
+            println!("skipped: no process namespace: {other:?}");
             None
         }
     }
 }
 
-/// The process that `unshare` has started, as it is seen from here.
+/// Returns the process that `unshare` has started, by its id in this namespace.
 #[track_caller]
 fn zoolock_of(unshare: &Beside) -> u32 {
     let children = format!("/proc/{0}/task/{0}/children", unshare.id());
@@ -61,7 +61,7 @@ fn it_hands_signals_on_and_the_lock_is_free_when_it_has_ended() {
 #[test]
 fn it_buries_orphans_and_watches_over_them() {
     let path = fresh_path("first-orphans");
-    // Two orphans that end at once, one in a session of its own.
+    // Two orphans that end at once, one of them in its own session.
     let script = format!("(sh -c 'exit 1' &); (setsid sh -c 'exit 1' &); {UNTIL_TOLD}");
     let arguments: Vec<_> = RUN.split(' ').chain([path.as_str(), "sh", "-c", &script]).collect();
     let Some(command) = first(&arguments) else { return };

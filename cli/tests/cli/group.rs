@@ -1,4 +1,4 @@
-//! What the program has started and left behind in its process group.
+//! Processes that the program has started and left behind in its process group.
 
 use nix::sys::signal::Signal;
 use zoolock_test_support::{Direction, fresh_path, wait_until};
@@ -8,7 +8,7 @@ use crate::util::{Beside, SOON, Scratch, await_gone, await_nodes, is_gone, run, 
 #[test]
 fn the_lock_is_held_until_the_last_of_the_group_has_ended() {
     let path = fresh_path("left-behind");
-    // A shell takes the input of what is in the background away, but not this one.
+    // A shell closes the standard input of its background processes; this keeps a copy of it.
     let script = "exec 3<&0; sh -c 'cat <&3 >/dev/null' & echo inside $$; exit 3";
     let mut running = Beside::start(run(&[], &path, script));
     await_gone(running.is_inside());
@@ -22,7 +22,7 @@ fn the_lock_is_held_until_the_last_of_the_group_has_ended() {
 #[test]
 fn what_takes_longer_to_end_than_the_program_is_waited_for() {
     let path = fresh_path("tidies-up");
-    // The shell ends by TERM at once.
+    // TERM ends the shell at once.
     let script = "sh -c 'trap \"sleep 0.5; exit\" TERM; echo child $$; while :; do sleep 0.05; done' & \
          echo inside $$; wait";
     let mut running = Beside::start(run(&[], &path, script));
@@ -63,7 +63,7 @@ fn what_leaves_the_group_after_the_program_has_ended_is_not_waited_for() {
     let path = fresh_path("late-daemon");
     let scratch = Scratch::new();
     let pipe = scratch.name();
-    // It cannot open the pipe before the test does.
+    // The process cannot open the pipe before the test does.
     let script = format!(
         "mkfifo {pipe}; sh -c 'read go < {pipe}; exec setsid sleep 1000' & \
          echo inside $$ daemon $!; exit 3"
@@ -71,7 +71,7 @@ fn what_leaves_the_group_after_the_program_has_ended_is_not_waited_for() {
     let mut running = Beside::start(run(&[], &path, &script));
     let said = running.says("inside ");
     let (inside, daemon) = said.split_once(" daemon ").expect("two processes");
-    // Not before zoolock knows of it.
+    // Wait until zoolock knows that the group has ended.
     let program = format!("/proc/{inside}");
     wait_until("the program is buried", SOON, || !std::path::Path::new(&program).exists());
     std::fs::write(pipe, "go\n").expect("written");
@@ -81,7 +81,7 @@ fn what_leaves_the_group_after_the_program_has_ended_is_not_waited_for() {
     crate::util::send(daemon, Signal::SIGKILL);
 }
 
-/// What timeout(1) runs is in a group of its own.
+/// timeout(1) moves its command to a separate group.
 const IN_ANOTHER_GROUP: &str =
     "timeout 1000 sh -c 'echo inside $$; while :; do sleep 0.05; done'; true";
 
@@ -97,7 +97,8 @@ fn what_runs_on_in_another_group_is_waited_for_and_can_be_ended() {
     let mut other = Beside::start(run(&["-n"], &path, "true"));
     assert_eq!(other.code(), Some(1), "what the shell has started still runs");
     assert!(!is_gone(inside));
-    // It may come before zoolock knows that only others are left to hand it on to.
+    // The signal may come before zoolock knows that only processes in other groups are left, so it
+    // is repeated.
     wait_until("it has ended", SOON, || {
         running.signal(Signal::SIGTERM);
         is_gone(inside)

@@ -1,4 +1,4 @@
-//! The process that watches over a program: it is ready before the program starts, and there is always one.
+//! The guard is ready before the program starts, and there is always one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::util::{
     Beside, SOON, UNTIL_TOLD, await_gone, guard_of, guards_of, is_gone, is_stopped, run, send,
 };
 
-/// Has a guard end, or hang, before it comes to its work.
+/// A library that makes a guard end or hang before its work begins.
 const FATE: &str = r#"
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,8 @@ __attribute__((constructor)) static void meet_fate(int argc, char **argv) {
 }
 "#;
 
-/// Returns a library that gives each guard its fate: it ends, it hangs, or it waits while there is a file.
+/// Returns a library that decides the fate of each guard: it ends, it hangs, or it waits while a
+/// file exists.
 fn fate(folder: &Path) -> PathBuf {
     let (source, library) = (folder.join("fate.c"), folder.join("fate.so"));
     fs::write(&source, FATE).expect("written");
@@ -97,7 +98,7 @@ fn a_guard_in_the_place_of_another_knows_when_the_lease_ends() {
             times?.trim().parse::<u64>().ok()
         };
         let before = times_asleep();
-        // The second time, something was said in between.
+        // Waking twice shows that it has received a message in between.
         wait_until("it was told", SOON, || {
             times_asleep().is_none_or(|times| Some(times) > before.map(|before| before + 1))
         });

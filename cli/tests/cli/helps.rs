@@ -1,4 +1,4 @@
-//! Help, completions and man pages: there, whole, and of one piece.
+//! Help, completions and man pages exist, are complete, and agree.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ fn help_and_completions_are_there_for_every_part() {
         let (code, help) = output(&[part, "--help"]);
         assert_eq!(code, Some(0));
         assert!(help.contains("Examples") && help.contains(&format!("zoolock {part}")), "{part}");
-        // It is read by itself.
+        // A help text is read alone, without those of other subcommands.
         assert!(!help.contains("the same, live"), "{part}");
     }
     for shell in ["bash", "zsh", "fish"] {
@@ -25,7 +25,7 @@ fn help_and_completions_are_there_for_every_part() {
     }
 }
 
-/// All that there are.
+/// All headings of the pages.
 const HEADINGS: [&str; 10] = [
     "NAME",
     "SYNOPSIS",
@@ -39,7 +39,7 @@ const HEADINGS: [&str; 10] = [
     "SEE ALSO",
 ];
 
-/// A page as it is read, without hyphens of its own.
+/// Returns a page as people read it, without hyphenation.
 fn rendered(page: &Path) -> String {
     let mut man = Command::new("man");
     man.args(["--warnings", "--no-hyphenation", "--no-justification", "--local-file"]).arg(page);
@@ -86,7 +86,7 @@ fn all_that_the_help_says_is_in_a_man_page() {
             if is_heading.is_some_and(|heading| HEADINGS.contains(&heading.as_str())) {
                 continue;
             }
-            // Columns are on lines of their own there.
+            // In a page, columns become separate lines.
             for piece in line.split("  ").map(str::trim) {
                 assert!(page.contains(piece), "{name}: {piece:?} of {line:?}");
             }

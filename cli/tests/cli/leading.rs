@@ -1,4 +1,4 @@
-//! `lead`: a program that runs for as long as its zoolock leads, and again the next time.
+//! `lead` runs a program while it leads, term after term.
 
 use std::process::Command;
 
@@ -10,20 +10,20 @@ use crate::util::{
     is_gone, lock_of, zoolock, zoolock_at,
 };
 
-/// Says its token and where it is, and ends by TERM only.
+/// A script that prints its token and `inside`, and ends only by TERM.
 const LEADS: &str = "trap 'echo caught TERM; exit 7' TERM; trap 'echo caught HUP' HUP; \
      echo token $ZOOLOCK_TOKEN; echo inside $$; while :; do sleep 0.05; done";
 
-/// The same, without an end by TERM.
+/// The same script, which ignores TERM.
 const STUBBORN: &str = "trap '' TERM; echo token $ZOOLOCK_TOKEN; echo inside $$; \
      while :; do sleep 0.05; done";
 
-/// `zoolock lead` of a shell script.
+/// Returns `zoolock lead` with a shell script.
 fn lead(timeout: &str, path: &str, script: &str) -> Command {
     zoolock(&["lead", "--session-timeout", timeout, path, "sh", "-c", script])
 }
 
-/// The token of the term that begins, and its program.
+/// Waits for the start of a term. Returns its token, and the id of its program.
 #[track_caller]
 fn begins(leader: &Beside) -> (u64, u32) {
     let token = leader.says("token ").parse().expect("a token");

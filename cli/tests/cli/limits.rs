@@ -1,5 +1,5 @@
-//! Under limits of processes, memory and files, a program has ended before anybody else has the lock, or it
-//! was never started.
+//! Under limits of processes, memory and files, a program has ended before another client has the
+//! lock, or it was never started.
 
 use std::fmt::Debug;
 use std::os::unix::fs::PermissionsExt;
@@ -23,18 +23,18 @@ pub(crate) const ALONE: &str = "echo inside $$; exec cat";
 /// A program that says `inside` from another process group.
 pub(crate) const IN_ANOTHER_GROUP: &str = "timeout 1000 sh -c 'echo inside $$; exec cat'; true";
 
-/// Other users, and a copy of the command that they can run.
+/// Other users, with a copy of the command that they can run.
 struct Users {
     by_number: bool,
     folder: tempfile::TempDir,
 }
 
-/// A user who runs nothing else, by what runs a command as that one: a limit of processes counts those of a user,
-/// and root has none.
+/// The command that runs others as a user without other processes. A limit of processes counts
+/// those of a user, and does not apply to root.
 struct User(Vec<String>);
 
 impl Users {
-    /// `None` where the tests may not switch to another user.
+    /// Returns `None` if the tests may not switch to another user.
     fn new() -> Option<Users> {
         let folder = tempfile::tempdir().expect("a folder");
         let users = [true, false].map(|by_number| (by_number, next_user(by_number)));
@@ -48,7 +48,8 @@ impl Users {
         };
         let everybody = fs::Permissions::from_mode(0o755);
         fs::set_permissions(folder.path(), everybody).expect("opened");
-        // By another process: what has it open for writing when a test starts something else cannot be run.
+        // Another process copies the file. A file that is open for writing cannot be run, and a
+        // test may start a process at that moment.
         let mut copy = Command::new("cp");
         copy.arg(env!("CARGO_BIN_EXE_zoolock")).arg(folder.path().join("zoolock"));
         assert!(copy.status().expect("cp").success());
@@ -59,14 +60,15 @@ impl Users {
         next_user(self.by_number)
     }
 
-    /// `zoolock` of a user, for no more than so many processes and threads.
+    /// Returns `zoolock` as a user, with at most this many processes and threads.
     fn zoolock(&self, user: &User, most: u32, arguments: &[&str]) -> Command {
         let zoolock = self.folder.path().join("zoolock");
         user.does(limited(&format!("--nproc={most}:{most}"), &zoolock).args(arguments))
     }
 }
 
-/// Returns a user with a number of its own, or one in a user namespace, where processes are counted apart.
+/// Returns a user with an unused number, or a user in a new user namespace, where processes are
+/// counted separately.
 fn next_user(by_number: bool) -> User {
     static USERS: AtomicU32 = AtomicU32::new(0);
     let id = 30_000 + (process::id() * 64 + USERS.fetch_add(1, Ordering::SeqCst)) % 30_000;
@@ -78,7 +80,7 @@ fn next_user(by_number: bool) -> User {
 }
 
 impl User {
-    /// The command as this user.
+    /// Returns the command, run as this user.
     fn does(&self, command: &Command) -> Command {
         let mut switched = Command::new(&self.0[0]);
         switched.args(&self.0[1..]).arg(command.get_program()).args(command.get_args());
@@ -87,7 +89,7 @@ impl User {
     }
 }
 
-/// A program with a limit as prlimit(1) has it.
+/// Returns a program with a limit of prlimit(1).
 fn limited(limit: &str, program: &Path) -> Command {
     let mut command = Command::new("prlimit");
     command.arg(limit).arg(program).env("ZOOKEEPER_CONNECT", connect_string());
@@ -101,20 +103,20 @@ fn limit(process: u32, limit: &str) -> Command {
     prlimit
 }
 
-/// The system's words for it.
+/// Returns the system's text for an error.
 const NO_FILES: &str = "Too many open files";
 
-/// What became of a command under a limit.
+/// The outcome of a command under a limit.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Its program ran, and was gone when the lock went to another.
+    /// The program ran, and was gone when another client got the lock.
     Ran,
-    /// It ended without its program, with this code and these last words.
+    /// The command ended without starting its program, with this code and this last line.
     Ended(Option<i32>, String),
 }
 
-/// What becomes of a command, started again if it is not connected in time, or loses the lock before its program
-/// runs: a busy machine is nothing that this is about.
+/// Runs a command, and returns its outcome. Starts it again if it does not connect in time, or
+/// loses the lock before its program runs, because that only shows a busy machine.
 pub(crate) fn outcome_of(start: impl Fn() -> Command, path: &str) -> Outcome {
     let mut outcome = None;
     wait_until("it is in time", SOON, || {
@@ -147,11 +149,12 @@ fn try_once(command: Command, path: &str) -> Outcome {
     Outcome::Ended(code, said.pop().unwrap_or_default())
 }
 
-/// Stops the command alone, and sees that its program has ended when another has the lock.
+/// Stops the command alone, and asserts that its program has ended when another client has the
+/// lock.
 pub(crate) fn assert_ends_before_the_next(running: &Beside, inside: u32, path: &str) {
     let late = Late::start();
     running.signal(Signal::SIGSTOP);
-    // On a busy machine the lock may be lost before.
+    // On a busy machine, the lock may be lost earlier.
     let is_still = || is_stopped(running.id()) || is_gone(running.id());
     wait_until("it is stopped", SOON, is_still);
     let rival = client();
@@ -162,7 +165,7 @@ pub(crate) fn assert_ends_before_the_next(running: &Beside, inside: u32, path: &
     rival.release().expect("released");
 }
 
-/// Starts a command under each of the limits, all at once, and prints what became of them.
+/// Starts a command under each of the limits, all at once, and prints the outcomes.
 fn outcomes<L: Debug + Copy + Send>(
     limits: &[L],
     start: impl Fn(L, &str) -> Command + Sync,
@@ -204,7 +207,7 @@ fn under_a_limit_of_processes_the_program_is_guarded_or_not_started() {
     }
 }
 
-/// `zoolock run` with a limit.
+/// Returns `zoolock run` with a limit.
 fn run_limited(limit: &str, path: &str) -> Command {
     let mut command = limited(limit, Path::new(env!("CARGO_BIN_EXE_zoolock")));
     command.args(["run", "--session-timeout", "8", path, "sh", "-c", IN_ANOTHER_GROUP]);
@@ -218,7 +221,8 @@ fn under_a_limit_of_files_the_program_is_guarded_or_not_started() {
         outcomes(&limits, |most, path| run_limited(&format!("--nofile={most}:{most}"), path));
     for outcome in outcomes {
         if let Outcome::Ended(code, words) = outcome {
-            // By the dynamic loader, for want of a process, or without a file for the connection.
+            // The failure is one of the dynamic loader, of a missing process, or of a missing file
+            // for the connection.
             let is_right = matches!(code, Some(127 | 71)) || words.contains(NO_FILES);
             assert!(is_right, "{code:?}: {words}");
         }
@@ -235,8 +239,8 @@ fn under_a_limit_of_memory_the_program_is_guarded_or_not_started() {
     });
     for outcome in outcomes {
         if let Outcome::Ended(code, words) = outcome {
-            // By a signal, where there is no memory for the command itself; by the dynamic loader; or for
-            // want of a thread.
+            // The command ends by a signal if there is no memory for itself, or fails in the
+            // dynamic loader or for lack of a thread.
             assert!(matches!(code, None | Some(127 | 71)), "{code:?}: {words}");
         }
     }
@@ -262,7 +266,7 @@ fn a_program_whose_guard_cannot_be_replaced_is_ended() {
 #[test]
 fn a_program_that_cannot_be_looked_for_may_still_run() {
     let path = fresh_path("no-look");
-    // The shell ends, and leaves a process in another group behind.
+    // The shell ends, and leaves a process in another group.
     let script = "exec 3<&0; timeout 1000 sh -c 'echo inside $$; exec cat <&3 > /dev/null' & \
          read line";
     let mut running = Beside::start(run(&[], &path, &format!("echo shell $$; {script}")));

@@ -5,7 +5,7 @@ use zoolock_test_support::{fresh_path, shared_probe};
 
 use crate::util::{Beside, UNTIL_TOLD, await_nodes, client, in_terminal, lock_of, run, zoolock};
 
-/// What a command writes that ends by itself, and how it ends.
+/// Runs a command that ends by itself. Returns its exit code and its output.
 #[track_caller]
 pub(crate) fn output(arguments: &[&str]) -> (Option<i32>, String) {
     let output = zoolock(arguments).output().expect("run");
@@ -29,7 +29,8 @@ fn list_shows_holder_and_waiters_as_a_table_and_as_json() {
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let lines: Vec<_> = table.lines().map(words).collect();
     assert_eq!(lines.len(), 3);
-    // Of whoever has waited it is not since when they hold.
+    // The column is the age of the node, which includes the time of waiting, and not the time of
+    // holding.
     let columns = ["PLACE", "STATE", "KIND", "IDENTITY", "SESSION", "AGE", "TOKEN"];
     assert_eq!(lines[0], columns);
     assert_eq!(lines[1][..3], ["1", "holds", "exclusive"]);
@@ -66,7 +67,7 @@ fn list_r_shows_all_locks_below_a_path_as_a_table_and_as_json() {
     readers.iter().for_each(|reader| assert_ne!(reader.is_inside(), 0));
     let permits = Beside::start(run(&["--semaphore=1"], &at("c"), UNTIL_TOLD));
     permits.is_inside();
-    // Its turn is given back in the background.
+    // The semaphore gives its turn back in the background.
     await_nodes(&format!("{}/locks", at("c")), 0);
     let _single = zoolock::EphemeralLock::new(&client, at("d")).expect("a path");
     let _single = _single.acquire().expect("locked");
@@ -175,7 +176,7 @@ fn revoke_asks_whoever_holds() {
 
     let mut running = Beside::start(run(&["-v"], &path, UNTIL_TOLD));
     running.is_inside();
-    // It begins to listen when the program runs.
+    // The command begins to listen when the program runs, so the request is repeated.
     zoolock_test_support::wait_until("it has been asked", crate::util::SOON, || {
         assert_eq!(output(&["revoke", &path]).0, Some(0));
         running.said().iter().any(|line| line.contains("another client asks for the lock"))
@@ -190,7 +191,7 @@ fn what_others_write_does_not_blow_up_or_bend_the_table() {
     let probe = zoolock_test_support::shared_probe().expect("probe");
     drop(lock_of(&client(), &path).acquire().expect("made"));
     let long = "x".repeat(500_000);
-    // Of another width, to be read backwards, and too long.
+    // Identities with wide characters, with a change of direction, and too long.
     for identity in ["名前", "a\u{202e}b", &long] {
         let node = format!("{path}/lock-");
         let made = probe.create(&node, identity.as_bytes(), true, true);

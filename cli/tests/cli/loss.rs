@@ -1,4 +1,5 @@
-//! When the lock is lost while the program runs: it has ended before anybody else is let in.
+//! When the lock is lost while the program runs, the program has ended before another client gets
+//! the lock.
 
 use std::process::Command;
 use std::sync::mpsc;
@@ -16,13 +17,13 @@ use crate::util::{
     shell, zoolock_at,
 };
 
-/// Does not listen to TERM, but says that it came.
+/// A script that ignores TERM, but prints that it came.
 const STUBBORN: &str = "trap 'echo caught TERM' TERM; echo inside $$; while :; do sleep 0.05; done";
-/// Ends in its own time.
+/// A script that takes its time to end.
 const ORDERLY: &str = "trap 'echo caught TERM; sleep 0.1; echo tidied up; exit 3' TERM; echo inside $$; \
      while :; do sleep 0.05; done";
 
-/// A script under a lock.
+/// Returns a script under a lock.
 fn script(hosts: &str, path: &str, script: &str) -> Command {
     zoolock_at(hosts, &["run", path, "sh", "-c", script])
 }
@@ -74,7 +75,7 @@ fn when_the_server_is_killed_the_program_has_time_to_end() {
 
 #[test]
 fn a_server_that_comes_back_in_time_costs_nothing() {
-    // Time enough for a server to start on a busy machine.
+    // Enough time for a server to start on a busy machine.
     let server = Server::builder().property("maxSessionTimeout", "60000");
     let server = server.start().expect("a server");
     let hosts = server.connect_string();
@@ -96,7 +97,7 @@ fn a_server_that_comes_back_in_time_costs_nothing() {
 #[test]
 fn what_a_program_leaves_in_its_group_is_killed_too() {
     let server = Server::start().expect("a server");
-    // The shell ends by TERM, what it has started does not.
+    // TERM ends the shell, but not the processes that it has started.
     let group = "(trap '' TERM; echo child $(exec sh -c 'echo $PPID'); while :; do sleep 0.05; done) & \
          echo inside $$; wait";
     let running = Beside::start(script(&server.connect_string(), "/group", group));

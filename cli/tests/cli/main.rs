@@ -1,4 +1,4 @@
-//! The command `zoolock`, run as people run it: real processes, real terminals, a real server.
+//! Tests of the command `zoolock`, with real processes, real terminals and a real server.
 
 mod asking;
 mod codes;

@@ -1,4 +1,4 @@
-//! A job that is due on many machines at the same time, and shorter than their clocks differ.
+//! A short job that is due on many machines at the same time, while their clocks differ.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -8,14 +8,15 @@ use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 
 use crate::util::{Beside, SOON, Scratch, await_nodes, client, is_gone, lock_of, run};
 
-/// How often the job has run.
+/// Returns how often the job has run.
 fn runs(job: &Scratch) -> usize {
     fs::read_to_string(&job.file).unwrap_or_default().lines().count()
 }
 
 #[test]
 fn one_of_ten_machines_runs_a_job_that_takes_no_time() {
-    // The others begin with the first one, or when its job has ended: later than any clock.
+    // The others begin together with the first one, or after its job has ended, which is later than
+    // any clock.
     for are_late in [false, true, true] {
         let (path, job) = (fresh_path("nightly"), Scratch::new());
         let script = format!("echo ran >> {}", job.name());
@@ -52,7 +53,7 @@ fn the_lock_is_held_on_for_its_time_and_the_code_is_the_programs() {
     assert_eq!(held.code(), Some(3));
     rival.unlock().expect("unlocked");
 
-    // What takes longer is not held on.
+    // After a longer job, the lock is released at once.
     let mut longer = Beside::start(run(&["-v", "--hold-at-least", "1ms"], &path, "exit 4"));
     assert_eq!(longer.code(), Some(4));
     let said = longer.said();
@@ -82,7 +83,7 @@ fn a_signal_ends_it_early() {
         assert_eq!(held.code(), Some(3), "that of the program");
         await_nodes(&path, 0);
     }
-    // One that came while the program ran ends all of it.
+    // A signal that came while the program ran also ends this time.
     let script = "trap 'exit 5' TERM; echo inside $$; while :; do sleep 0.05; done";
     let mut held = Beside::start(run(&["--hold-at-least", "1h"], &path, script));
     held.is_inside();

@@ -1,4 +1,4 @@
-//! What a service manager is told, by a real socket.
+//! Reports to a service manager, over a real socket.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -9,7 +9,7 @@ use zoolock_test_support::{fresh_path, shared_probe};
 
 use crate::util::{Beside, SOON, UNTIL_TOLD, await_nodes, client, lock_of, run, zoolock};
 
-/// The other end of NOTIFY_SOCKET.
+/// The service manager's end of NOTIFY_SOCKET.
 pub(crate) struct Manager {
     socket: UnixDatagram,
     name: String,
@@ -42,7 +42,7 @@ impl Manager {
         Beside::start(command)
     }
 
-    /// The next message.
+    /// Returns the next message.
     #[track_caller]
     pub(crate) fn hears(&self) -> String {
         let mut message = [0; 4096];
@@ -120,7 +120,7 @@ fn a_manager_that_is_not_there_or_does_not_listen_changes_nothing() {
         command.env("NOTIFY_SOCKET", socket);
         assert_eq!(Beside::start(command).code(), Some(3), "{socket:?}");
     }
-    // As many as it takes until no more is taken.
+    // Fills the socket until it accepts no more.
     let (manager, full) = (Manager::with_file(), UnixDatagram::unbound().expect("a socket"));
     full.set_nonblocking(true).expect("set");
     while full.send_to(b"STATUS=full", &manager.name).is_ok() {}

@@ -1,4 +1,4 @@
-//! While the program runs: signals, the terminal, its environment, and one lock inside another.
+//! While the program runs: signals, the terminal, the environment, and one lock inside another.
 
 use std::process::Command;
 
@@ -10,14 +10,14 @@ use crate::util::{
     send, shell, zoolock,
 };
 
-/// Says when it is there, and which signals come. It ends by TERM.
+/// A script that prints `inside` and the signals that come, and ends by TERM.
 const LISTENS: &str = "
     for signal in INT HUP QUIT USR1 USR2; do trap \"echo caught $signal\" $signal; done
     trap 'echo caught TERM; exit 7' TERM
     echo inside $$
     while :; do sleep 0.05; done";
 
-/// One around another, with what that is to run still to come.
+/// Returns one `zoolock run` around another one, without the program.
 fn zoolock_inside(outer: &str, inner: &str) -> Command {
     let mut command = zoolock(&[]);
     command.args(RUN.split(' ')).args([outer, zoolock_program()]);
@@ -122,7 +122,7 @@ fn ctrl_z_stops_it_in_a_shell_and_fg_goes_on() {
     shell.send_line("echo code:$?").expect("sent");
     shell.exp_string("code:3").expect("its own code");
     await_nodes(&path, 0);
-    // An interactive shell does not end by a signal.
+    // A signal does not end an interactive shell.
     shell.send_line("exit 0").expect("sent");
     assert_eq!(code_of(&shell), 0);
 }
@@ -187,7 +187,7 @@ fn one_inside_another_shares_the_terminal() {
 #[test]
 fn when_it_is_killed_the_program_is_too() {
     let path = fresh_path("sigkill");
-    // TERM would do nothing to it.
+    // It ignores TERM.
     let script = "trap '' TERM INT HUP; echo inside $$; while :; do sleep 0.05; done";
     let mut running = Beside::start(run(&[], &path, script));
     let inside = running.is_inside();
@@ -214,7 +214,7 @@ fn when_its_guard_is_killed_with_it_the_program_dies_still() {
     let mut running = Beside::start(run(&[], &path, script));
     let inside = running.is_inside();
     let guard = guard_of(running.id());
-    // Neither can do anything while the other one is gone.
+    // Both are stopped first, so neither can act on the other's end.
     running.stop();
     send(guard, Signal::SIGSTOP);
     running.signal(Signal::SIGKILL);
@@ -229,7 +229,7 @@ fn whoever_kills_by_name_leaves_the_guard_to_its_work() {
     let script = "sh -c 'echo child $$; while :; do sleep 0.05; done' & wait";
     let running = Beside::start(run(&[], &path, script));
     let child = running.says("child ").parse().expect("a process");
-    // As `pkill -9 -f zoolock` and `killall -9 zoolock` find them.
+    // These are the processes that `pkill -9 -f zoolock` and `killall -9 zoolock` find.
     let named: Vec<_> = [running.id(), guard_of(running.id())]
         .into_iter()
         .filter(|process| {

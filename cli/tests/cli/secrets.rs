@@ -1,4 +1,4 @@
-//! Credentials: where they come from, and whom they are kept from.
+//! Credentials: where they come from, and which processes do not get them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -37,7 +37,7 @@ fn credentials_come_from_the_environment() {
     assert_eq!(holding.code(), Some(0));
 }
 
-/// The program, what it starts, and what that starts when the program has ended.
+/// The program, its child, and a grandchild that starts after the end of the program.
 const TELLS: &str = "echo auth ${ZOOKEEPER_AUTH-none}; sh -c 'echo child ${ZOOKEEPER_AUTH-none}'; \
      timeout 1000 sh -c 'echo apart ${ZOOKEEPER_AUTH-none}'; echo inside $$; cat > /dev/null";
 
@@ -50,7 +50,7 @@ fn credentials_are_kept_from_the_program_unless_it_is_to_have_them() {
             assert_eq!(running.says(who), told, "{who}{options:?}");
         }
         running.is_inside();
-        // The one that watches over it needs none.
+        // The guard needs no credentials.
         let guard = guard_of(running.id());
         let environment = fs::read(format!("/proc/{guard}/environ")).expect("its environment");
         let environment = String::from_utf8_lossy(&environment);
@@ -102,7 +102,7 @@ fn it_comes_by_sasl_and_tls_and_says_nothing_secret() {
     let mut all = fs::read_to_string(format!("/proc/{}/cmdline", holding.id())).expect("a process");
     for (auth, hosts, arguments, wanted) in [
         (&*bob, &*hosts, &["run", "-n", "-E", "9"][..], 9),
-        // By the certificate.
+        // The servers know the client by its certificate.
         (&ann, &hosts, &["list"], 0),
         (&format!("sasl:bob:{ANNS}"), &hosts, &["list"], 77),
         ("sasl:bob", &hosts, &["list"], 64),
@@ -122,7 +122,7 @@ fn it_comes_by_sasl_and_tls_and_says_nothing_secret() {
         assert_eq!(other.code(), Some(wanted), "{arguments:?}");
         all += &other.said().join("\n");
     }
-    // Without any of the options there is plain TCP.
+    // Without any of the options, the connection is plain TCP.
     let mut plain = zoolock_at(&hosts, &["list", &path]);
     plain.env("ZOOKEEPER_AUTH", &bob);
     assert_eq!(Beside::start(plain).code(), Some(69));

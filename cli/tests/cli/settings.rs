@@ -1,4 +1,4 @@
-//! What options, the environment and files say, and what is wrong with it.
+//! Settings by options, the environment and files, and the errors about them.
 
 use std::fs;
 use std::process::Command;
@@ -7,7 +7,7 @@ use zoolock_test_support::{connect_string, fresh_path, shared_probe};
 
 use crate::util::{Beside, Scratch, UNTIL_TOLD, await_nodes, client, run, zoolock, zoolock_at};
 
-/// How it ends, and what it says on its standard error.
+/// Runs the command. Returns its exit code and its standard error.
 #[track_caller]
 fn fails(mut command: Command) -> (Option<i32>, String) {
     let ended = command.output().expect("it ends");
@@ -44,7 +44,8 @@ fn an_error_names_the_option_that_was_typed_or_else_the_variable() {
     assert!(errors.starts_with("zoolock: invalid ZOOKEEPER_CONFIG: there is no"), "{errors}");
 }
 
-/// `zoolock` where `/etc` has this file and nothing else. None where that is not allowed.
+/// Returns `zoolock` with an `/etc` that has only this file, or `None` if the system does not allow
+/// that.
 fn with_etc(file: &Scratch, arguments: &[&str]) -> Option<Command> {
     let mut unshare = Command::new("unshare");
     let prepare = "mount -t tmpfs none /etc && cp \"$0\" /etc/zoolock.toml && exec \"$@\"";

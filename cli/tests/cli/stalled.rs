@@ -1,4 +1,5 @@
-//! When nobody reads what it says: a pipe is full, a terminal or a pager stopped. Nothing waits for that.
+//! A reader of the messages stalls: a pipe is full, or a terminal or a pager is stopped. The
+//! command waits for none of these.
 
 use std::fs::File;
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
@@ -18,17 +19,17 @@ use crate::util::{
     once_connected, run, zoolock,
 };
 
-/// A pipe that takes nothing more. Nobody reads from it while its reader is kept.
+/// Returns a full pipe. Nothing is read from it while its reader is kept.
 fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, mut writer) = pipe().expect("a pipe");
     ioctl_fionbio(&writer, true).expect("set");
     while writer.write(&[b'x'; 1]).is_ok() {}
-    // Whoever has it next waits, as usual.
+    // The next user of the pipe blocks, as usual.
     ioctl_fionbio(&writer, false).expect("set");
     (reader, writer)
 }
 
-/// With a standard error that is full, as long as the reader is kept.
+/// Starts a command whose standard error is full as long as the reader is kept.
 fn unheard(command: Command) -> (Beside, PipeReader) {
     let (reader, writer) = full_pipe();
     (Beside::spawn(&command, Stdio::piped(), writer.into()), reader)
@@ -69,13 +70,13 @@ fn an_unheard_first_in_line_takes_the_lock_too() {
 #[test]
 fn a_request_that_nobody_is_told_of_does_not_kill_the_program() {
     let (client, path) = (client(), fresh_path("unheard-revoke"));
-    // The shell itself would say there that a signal has ended a `sleep`.
+    // The shell itself would report there that a signal has ended a `sleep`.
     let script = "exec 2>&-; trap 'echo caught USR1' USR1; trap 'echo caught TERM; exit 7' TERM; \
          echo inside $$; while :; do sleep 0.05; done";
     let (mut running, _reader) = unheard(run(&["-v"], &path, script));
     running.is_inside();
     let holder = client.contenders(&path).expect("contenders").remove(0);
-    // Whoever hands signals on does what else keeps the program running.
+    // The thread that hands signals on also keeps the program running.
     for _ in 0..20 {
         client.revoke(&holder).expect("asked");
         running.signal(Signal::SIGUSR1);
@@ -115,7 +116,7 @@ fn errors_that_nobody_reads_keep_nothing_from_ending() {
         (&["run", "not/absolute", "true"][..], 64),
         (&["run", "--no-such-option"], 64),
         (&["revoke", &path], 1),
-        // Another process says this one.
+        // Another process writes this line.
         (&["run", &path, "no-such-program-anywhere"], 127),
     ] {
         let begun = Instant::now();
@@ -140,7 +141,7 @@ fn a_stopped_terminal_keeps_nobody_waiting() {
     let mut waiting = in_terminal(command);
     let (_, terminal) = waiting.exp_regex("/dev/[a-z0-9/]+").expect("its terminal");
     waiting.exp_string("2nd, held by").expect("it waits");
-    // What Ctrl-S does.
+    // The effect of Ctrl-S.
     let mut open = File::options();
     let terminal = open.write(true).custom_flags(OFlag::O_NOCTTY.bits()).open(terminal);
     let terminal = terminal.expect("opened");
@@ -166,7 +167,7 @@ fn what_shows_a_lock_to_a_stopped_pager_is_ended_by_signals() {
         for signal in [Signal::SIGTERM, Signal::SIGINT] {
             let (mut reader, writer) = full_pipe();
             let full = ioctl_fionread(&reader).expect("its length");
-            // Room for a part of what it writes.
+            // There is room for a part of the output.
             reader.read_exact(&mut [0; 4096]).expect("read");
             let mut stuck = Beside::spawn(&zoolock(arguments), writer.into(), Stdio::piped());
             wait_until("it writes", SOON, || ioctl_fionread(&reader).is_ok_and(|now| now == full));

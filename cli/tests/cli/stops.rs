@@ -1,4 +1,4 @@
-//! What is stopped: by Ctrl-Z in shells of all kinds, or by somebody who stops zoolock alone.
+//! Stops: by Ctrl-Z in shells of all kinds, or of zoolock alone.
 
 use nix::sys::signal::Signal;
 use rexpect::session::PtySession;
@@ -9,15 +9,15 @@ use crate::util::{
     run, shell,
 };
 
-/// Says where it is, and which lines it reads.
+/// A script that prints `inside`, and the lines that it reads.
 const READS: &str = "echo inside $$; while read line; do echo \"read:$line\"; done";
-/// Says where it is and reads nothing. It starts no process: dash uses vfork, and when Ctrl-Z stops the child before its
-/// exec, dash itself waits for that exec and does not stop.
+/// A script that prints `inside` and reads nothing. It starts no process, because dash uses vfork:
+/// when Ctrl-Z stops the child before its exec, dash waits for that exec and does not stop.
 const ENDLESS: &str = "echo inside $$; exec sleep 1000";
 
-/// The process that says `inside`.
+/// Waits for the line `inside`, and returns the process that wrote it.
 fn inside(terminal: &mut PtySession) -> u32 {
-    // What is typed is seen, too, but with a dollar there.
+    // The terminal also echoes the typed script, but that has a dollar sign here.
     let (_, said) = terminal.exp_regex("inside [0-9]+").expect("it runs");
     said["inside ".len()..].parse().expect("a process")
 }
@@ -25,7 +25,7 @@ fn inside(terminal: &mut PtySession) -> u32 {
 #[test]
 fn when_zoolock_alone_is_stopped_nothing_of_its_program_runs_beside_the_next_one() {
     let path = fresh_path("stopped-alone");
-    // Both would survive TERM.
+    // Both processes survive TERM.
     let script = "trap '' TERM; echo inside $$; \
          sh -c 'echo child $$; while :; do sleep 0.05; done' & \
          while :; do sleep 0.05; done";
@@ -64,22 +64,23 @@ fn ctrl_z_stops_a_program_that_was_fetched_from_the_background() {
     let program = inside(&mut shell);
     shell.send_line("fg").expect("sent");
     shell.exp_string("zoolock run").expect("it is fetched");
-    // Which the shell says first.
+    // The shell reports that first.
     wait_until("the shell has given its terminal away", SOON, || !is_of_the_shell(program));
     stop_and_go_on(&mut shell, program);
     await_nodes(&path, 0);
 }
 
-/// Does the shell itself have the terminal of what was started there?
+/// Returns whether the shell is in the foreground of its terminal.
 fn is_of_the_shell(process: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("a process");
-    // State, parent, group, session, terminal, and the group in its foreground. The shell leads the session.
+    // The fields are the state, the parent, the group, the session, the terminal, and the group in
+    // its foreground. The shell leads the session.
     let mut fields = stat.rsplit_once(") ").expect("its state").1.split(' ');
     let (session, foreground) = (fields.nth(3), fields.nth(1));
     session == foreground
 }
 
-/// Ctrl-Z, `fg`, and Ctrl-C in the end.
+/// Presses Ctrl-Z, types `fg`, and presses Ctrl-C in the end.
 fn stop_and_go_on(shell: &mut PtySession, program: u32) {
     shell.send_control('z').expect("sent");
     shell.exp_string("Stopped").expect("the shell has noticed");
@@ -98,7 +99,7 @@ fn stop_and_go_on(shell: &mut PtySession, program: u32) {
 #[test]
 fn ctrl_z_does_nothing_where_no_shell_would_let_it_go_on() {
     let path = fresh_path("ctrl-z-orphan");
-    // Without a shell above it, as with `ssh -t` or in a container.
+    // There is no shell above it, as with `ssh -t` or in a container.
     let mut running = in_terminal(run(&[], &path, READS));
     inside(&mut running);
     running.send_control('z').expect("sent");

@@ -1,4 +1,4 @@
-//! The unit for systemd that the package has, as far as it can be tried without systemd.
+//! The systemd unit of the package, tested as far as possible without systemd.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use crate::util::UNTIL_TOLD;
 
 const UNIT: &str = include_str!("../../systemd/zoolock-lead@.service");
 
-/// What the unit says of this.
+/// Returns the value of a setting in the unit.
 #[track_caller]
 fn says(name: &str) -> &'static str {
     let mut lines = UNIT.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
@@ -24,7 +24,7 @@ fn what_the_unit_starts_leads_tells_systemd_and_ends_as_it_should() {
     let program = folder.path().join("program");
     std::fs::write(&program, UNTIL_TOLD).expect("written");
     let start = says("ExecStart").replacen("/usr/bin/zoolock", env!("CARGO_BIN_EXE_zoolock"), 1);
-    // A shell takes these variables apart as systemd does.
+    // A shell splits these variables as systemd does.
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("exec {start}")]).env("ZOOKEEPER_CONNECT", connect_string());
     shell.env("LOCK", says("Environment").replace("LOCK=", "").replace("/services/%i", &path));
@@ -37,7 +37,7 @@ fn what_the_unit_starts_leads_tells_systemd_and_ends_as_it_should() {
     leader.signal(Signal::SIGTERM);
     assert_eq!(leader.code(), Some(0), "which is no failure to systemd");
 
-    // KILL comes while nobody else can have the lock.
+    // KILL has to come before another client can have the lock.
     let stops_within: u32 = says("TimeoutStopSec").parse().expect("seconds");
     assert!(stops_within < 10, "the session timeout that is not given");
     let prevented: Vec<_> = says("RestartPreventExitStatus").split(' ').collect();

@@ -1,4 +1,4 @@
-//! Starting the command, with pipes or in a terminal, and waiting for what it says and does.
+//! Starts the command, with pipes or in a terminal, and waits for its output and its effects.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,14 +11,14 @@ use zoolock_test_support::{connect_string, wait_until};
 pub(crate) use common::{Beside, SOON, await_nodes, lock_of, send, shared_address, shared_proxy};
 use common::{client_of, state, with_all_signals};
 
-/// Says that it is there, and ends when its input does.
+/// A script that prints `inside`, and ends with its input.
 pub(crate) const UNTIL_TOLD: &str = "echo inside $$; cat > /dev/null";
 
-/// `run` with the longest session that the servers give, so that none is lost to a busy machine where
-/// that is not what the test is about.
+/// `run` with the longest session that the servers grant, so that a busy machine does not lose it
+/// in tests about other things.
 pub(crate) const RUN: &str = "run --session-timeout 40";
 
-/// `zoolock` with these arguments, on the shared server.
+/// Returns `zoolock` with these arguments, on the shared server.
 pub(crate) fn zoolock(arguments: &[&str]) -> Command {
     zoolock_at(&connect_string(), arguments)
 }
@@ -29,7 +29,7 @@ pub(crate) fn zoolock_at(hosts: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// `zoolock run` of a shell script.
+/// Returns `zoolock run` with a shell script.
 pub(crate) fn run(options: &[&str], path: &str, script: &str) -> Command {
     let run = if options.contains(&"--session-timeout") { "run" } else { RUN };
     let mut command = zoolock(&run.split(' ').collect::<Vec<_>>());
@@ -37,8 +37,8 @@ pub(crate) fn run(options: &[&str], path: &str, script: &str) -> Command {
     command
 }
 
-/// How a command with a short deadline ended. On a busy machine that may be over before it is connected,
-/// which is not what a test of it is about: then it is started again.
+/// Runs a command with a short deadline, and returns how it ended. Starts it again if the deadline
+/// passed before it connected, because that only shows a busy machine.
 #[track_caller]
 pub(crate) fn once_connected(start: impl Fn() -> Beside) -> Beside {
     let mut ended = start();
@@ -52,7 +52,7 @@ pub(crate) fn once_connected(start: impl Fn() -> Beside) -> Beside {
     ended
 }
 
-/// Has the process ended? Its parent may not have asked yet how.
+/// Returns whether the process has ended. Its parent may not have waited for it yet.
 pub(crate) fn is_gone(process: u32) -> bool {
     let state = state(Path::new(&format!("/proc/{process}")));
     state.is_none_or(|state| state == 'Z')
@@ -67,14 +67,14 @@ pub(crate) fn await_gone(process: u32) -> Duration {
     wait_until("the process has ended", SOON, || is_gone(process))
 }
 
-/// The command in a terminal of its own.
+/// Starts the command in a new terminal.
 #[track_caller]
 pub(crate) fn in_terminal(command: Command) -> PtySession {
     println!("in a terminal: {command:?}");
     spawn_command(with_all_signals(&command), Some(SOON.as_millis() as u64)).expect("a terminal")
 }
 
-/// Waits for the end of what runs in a terminal.
+/// Waits for the end of the process in a terminal.
 #[track_caller]
 pub(crate) fn code_of(terminal: &PtySession) -> i32 {
     let status = terminal.process().wait().expect("can be waited for");
@@ -84,12 +84,12 @@ pub(crate) fn code_of(terminal: &PtySession) -> i32 {
     }
 }
 
-/// A client of the test itself, on the shared server.
+/// Returns a client of the test itself, on the shared server.
 pub(crate) fn client() -> Client {
     client_of(&connect_string(), Duration::from_secs(40))
 }
 
-/// A file of the test, gone with the folder.
+/// Creates a file of the test, which is removed with the folder.
 pub(crate) struct Scratch {
     _folder: tempfile::TempDir,
     pub(crate) file: PathBuf,
@@ -107,7 +107,7 @@ impl Scratch {
     }
 }
 
-/// One that people would type in, at a terminal, with the shared server.
+/// Returns a shell in a terminal, with the shared server in its environment.
 pub(crate) fn shell() -> PtySession {
     let mut shell = Command::new("bash");
     shell.args(["--norc", "--noprofile", "-i"]);
@@ -118,13 +118,13 @@ pub(crate) fn shell() -> PtySession {
     shell
 }
 
-/// The process that watches over a `zoolock run`.
+/// Returns the guard of a `zoolock run`.
 #[track_caller]
 pub(crate) fn guard_of(zoolock: u32) -> u32 {
     guards_of(zoolock).pop().expect("a guard")
 }
 
-/// The processes that watch over it: more than one while one of them is replaced.
+/// Returns the guards of a `zoolock run`: more than one while a guard is being replaced.
 pub(crate) fn guards_of(zoolock: u32) -> Vec<u32> {
     let mut guards = children_of(zoolock);
     guards.retain(|child| {
@@ -134,7 +134,7 @@ pub(crate) fn guards_of(zoolock: u32) -> Vec<u32> {
     guards
 }
 
-/// What all threads of a process have started.
+/// Returns the children of all threads of a process.
 pub(crate) fn children_of(process: u32) -> Vec<u32> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).expect("its threads");
     let mut children = Vec::new();

@@ -1,4 +1,4 @@
-//! While the lock is waited for: the place in the queue, and leaving it.
+//! While the command waits for the lock: its queue position, and leaving the queue.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::util::{
     zoolock_at,
 };
 
-/// Far below the session timeout of 10 s, by which the servers would remove a node by themselves.
+/// Far below the session timeout of 10 s, after which the servers remove a node by themselves.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
 fn host() -> String {
@@ -28,7 +28,7 @@ fn the_place_moves_as_the_queue_does_on_one_line_of_a_terminal() {
     let mut third = in_terminal(run(&["-v"], &path, "echo inside"));
     let place = format!("{path}: 3rd, held by {}/{} for", host(), first.id());
     third.exp_string(&place).expect(&place);
-    // Looked at again, as the seconds go.
+    // The command looks again each second.
     let again = third.exp_string(&place).expect(&place);
     println!("between: {again:?}");
     assert!(again.contains("\r\x1b[K") && !again.contains('\n'), "{again:?}");
@@ -72,7 +72,7 @@ fn an_outage_is_told_to_whoever_waits_and_whoever_holds() {
         command.args([timeout, "/outage", "sh", "-c", UNTIL_TOLD]);
         Beside::start(command)
     };
-    // The one that holds keeps its session.
+    // The holder keeps its session.
     let mut holding = run("60");
     holding.is_inside();
     let waiting = run("10");
@@ -152,7 +152,7 @@ fn signals_that_come_in_twos_leave_nothing_in_the_queue() {
     for _ in 0..5 {
         let mut waiting = Beside::start(run(&[], &path, "echo not to be seen"));
         await_nodes(&path, 2);
-        // All are there when it goes on, as with timeout(1).
+        // All signals have come when it continues, as with timeout(1).
         waiting.stop();
         for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGCONT] {
             waiting.signal(signal);
@@ -172,7 +172,7 @@ fn a_program_is_not_started_after_a_signal_even_if_the_lock_came_first() {
     lock.lock().expect("locked");
     let mut waiting = Beside::start(run(&[], &path, "echo not to be seen"));
     await_nodes(&path, 2);
-    // Both are there when it goes on.
+    // Both signals have come when it continues.
     waiting.stop();
     lock.unlock().expect("unlocked");
     waiting.signal(Signal::SIGTERM);
@@ -184,7 +184,7 @@ fn a_program_is_not_started_after_a_signal_even_if_the_lock_came_first() {
 
 #[test]
 fn a_signal_while_connecting_ends_it_too() {
-    // It accepts, and says nothing.
+    // The server accepts connections, and sends nothing.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let hosts = silent.local_addr().expect("bound").to_string();
     let arguments = ["run", "--session-timeout", "60", "/path", "true"];
