@@ -1,4 +1,4 @@
-//! A server whose sequence numbers can be set, for what happens when they run out.
+//! A server whose sequence numbers can be set, for tests of their end.
 
 use std::env;
 use std::io::{self, Read, Write};
@@ -14,10 +14,10 @@ use crate::{Server, ServerBuilder};
 const SOURCE: &str = include_str!("../java/CountingServer.java");
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
-/// A real ZooKeeper server in a Java program that can set the number which the next sequential
-/// node gets. For everything else it is the [`Server`] that it derefs to.
+/// A real ZooKeeper server in a Java program that can set the number of the next sequential node.
+/// It derefs to its [`Server`] for everything else.
 ///
-/// It takes a JDK, since the program is compiled when it starts: a second or two.
+/// It needs a JDK, because the program is compiled when it starts. That takes a second or two.
 #[derive(Debug)]
 pub struct CountingServer {
     server: Server,
@@ -25,7 +25,7 @@ pub struct CountingServer {
 }
 
 impl CountingServer {
-    /// Starts one and returns when it answers.
+    /// Starts such a server, and returns when it answers.
     ///
     /// # Errors
     ///
@@ -33,18 +33,19 @@ impl CountingServer {
     pub fn start() -> io::Result<Self> {
         let orders = ReservedPort::any()?;
         let program = Program::Source { text: SOURCE, port: orders.address().port() };
-        // The digest is for replicas, and does not expect anybody to set numbers.
+        // The digest is for replicas, and does not allow for numbers that are set.
         let settings = ServerBuilder::of(program).jvm_flag("-Dzookeeper.digest.enabled=false");
         let server = settings.start()?;
         Ok(Self { server, orders })
     }
 
-    /// The one that all tests of this process share, started at the first call. None when there
-    /// is no Java compiler: then it prints `skipped: ..`, unless `ZOOLOCK_INTEROP` is `required`.
+    /// Returns the server that all tests of this process share. Starts it at the first call.
+    /// Without a Java compiler, it prints `skipped: ..` and returns `None`, unless
+    /// `ZOOLOCK_INTEROP` is `required`.
     ///
     /// # Panics
     ///
-    /// When it cannot be started for another reason, or is required; the text says why.
+    /// When the server cannot be started for another reason, or is required. The text says why.
     #[must_use]
     pub fn shared() -> Option<&'static Self> {
         static SHARED: OnceLock<Option<CountingServer>> = OnceLock::new();
@@ -62,11 +63,11 @@ impl CountingServer {
         shared.as_ref()
     }
 
-    /// Sets the number that the next sequential child of `path` gets; those after it go on from
-    /// there. It survives a restart.
+    /// Sets the number of the next sequential child of `path`. Later children count on from there.
+    /// The number survives a restart.
     ///
-    /// To be called while nobody makes or deletes children of `path`: the server counts on from a
-    /// copy while a change is under way.
+    /// Call this while no client creates or deletes children of `path`: while a change is under
+    /// way, the server counts on from a copy.
     ///
     /// # Errors
     ///

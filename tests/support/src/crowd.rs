@@ -1,4 +1,4 @@
-//! A crowd at one lock, of any implementation: takers that come again and again, and a witness
+//! A crowd at one lock of any implementation: threads that take it again and again, and a witness
 //! that does not trust the lock.
 
 use std::collections::HashSet;
@@ -9,16 +9,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Takes the lock, calls [`Witness::visit`] with the lock held, and gives the lock back. It may
-/// leave out the visit when it did not get the lock.
+/// Takes the lock, calls [`Witness::visit`] with the lock held, and releases the lock. It may leave
+/// out the visit if it did not get the lock.
 pub type Taker = Box<dyn FnMut(&Witness) -> Result<(), Box<dyn Error + Send + Sync>> + Send>;
 
-/// What a holder of a lock may expect.
+/// The kind of a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// That everybody else inside is there for the same.
+    /// All other holders inside share the lock, too.
     Shared,
-    /// That nobody else is inside.
+    /// No other holder is inside.
     Alone,
 }
 
@@ -26,21 +26,21 @@ pub enum Access {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Visit {
-    /// What the visitor expected.
+    /// The kind of the visitor's hold.
     pub access: Access,
-    /// The transaction that made the place in the queue: who came earlier has a lower one.
+    /// The transaction that created the queue position. Earlier contenders have lower ones.
     pub token: u64,
     /// The name of the node.
     pub node: String,
-    /// When it came and went, on a clock that counts both.
+    /// The times of entering and leaving, by a clock that counts both.
     pub inside: (u64, u64),
 }
 
-/// Sees who is inside, without the help of any lock service.
+/// Sees which holders are inside, without the help of a lock service.
 #[derive(Debug, Default)]
 pub struct Witness {
     clock: AtomicU64,
-    /// One for each that shares, `ALONE` for one that does not.
+    /// One for each sharing holder, and `ALONE` for an exclusive one.
     inside: AtomicI64,
     most: AtomicI64,
     visits: Mutex<Vec<Visit>>,
@@ -50,7 +50,7 @@ pub struct Witness {
 const ALONE: i64 = 1 << 32;
 
 impl Witness {
-    /// Does the work inside; to be called with the lock held.
+    /// Does the work inside. Call it with the lock held.
     pub fn visit(&self, access: Access, token: u64, node: &str, work: impl FnOnce()) {
         let weight = match access {
             Access::Shared => 1,
@@ -76,12 +76,12 @@ impl Witness {
     }
 }
 
-/// Lets the takers come, each on a thread of its own and so many times, and returns what the
-/// witness saw.
+/// Runs the takers, each this many times on its own thread, and returns the visits that the witness
+/// saw.
 ///
 /// # Panics
 ///
-/// When a taker fails, or they are not through after `within`; the text says who.
+/// When a taker fails, or is not finished after `within`. The text names it.
 pub fn run(takers: Vec<Taker>, times: usize, within: Duration) -> Seen {
     let end = Instant::now() + within;
     let witness = Arc::new(Witness::default());
@@ -94,7 +94,7 @@ pub fn run(takers: Vec<Taker>, times: usize, within: Duration) -> Seen {
             let _ = sender.send((number, outcome.map_err(|error| error.to_string())));
         });
     }
-    // One that panics says nothing: without this the channel would not end either.
+    // A taker that panics sends nothing. Without this drop, the channel would not end either.
     drop(sender);
     while !missing.is_empty() {
         let left = end.saturating_duration_since(Instant::now());
@@ -116,22 +116,22 @@ pub fn run(takers: Vec<Taker>, times: usize, within: Duration) -> Seen {
     }
 }
 
-/// What a crowd did.
+/// The visits of a crowd.
 pub struct Seen {
-    /// All visits, as they came in.
+    /// Returns all visits, in order.
     pub visits: Vec<Visit>,
     most: i64,
     offences: Vec<String>,
 }
 
 impl Seen {
-    /// The most that shared the lock at once.
+    /// Returns the largest number of holders that shared the lock at once.
     #[must_use]
     pub fn most_sharing(&self) -> usize {
         usize::try_from(self.most).unwrap_or_default()
     }
 
-    /// Whoever expected to be alone was.
+    /// Asserts that every exclusive holder was alone.
     ///
     /// # Panics
     ///
@@ -140,8 +140,8 @@ impl Seen {
         assert!(self.offences.is_empty(), "{:#?}", self.offences);
     }
 
-    /// Nobody was let in before another whose place in the queue is older, unless both share; and
-    /// no two that were alone have the same place.
+    /// Asserts that no visitor overtook an older queue position, unless both share the lock, and
+    /// that no two exclusive visitors have the same position.
     ///
     /// # Panics
     ///
@@ -152,7 +152,7 @@ impl Seen {
             for earlier in &self.visits[..at] {
                 let in_order = match (alone(earlier), alone(later)) {
                     (true, true) => earlier.token < later.token,
-                    // A read under an own write stands where that does.
+                    // A read under the thread's own write has the write's position.
                     (true, false) | (false, true) => earlier.token <= later.token,
                     (false, false) => true,
                 };

@@ -1,4 +1,4 @@
-//! How late the machine lets threads run, which is nobody's fault who is tested.
+//! Measures how late the machine lets threads run, which is no fault of the code under test.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 const NAP: Duration = Duration::from_millis(10);
 
-/// A thread that only sleeps, and knows what it came too late [in all](Self::in_all), until this is dropped:
-/// what a call takes longer by that is the machine's fault.
+/// A thread that only sleeps, and adds up how late it wakes ([`in_all`](Self::in_all)), until this
+/// is dropped. A call that takes longer by this time was delayed by the machine.
 ///
-/// In all, and not at the most, since others may have been late all at once.
+/// It adds up delays, in place of the longest one, because several threads of a call may be late
+/// one after another.
 #[derive(Debug)]
 pub struct Late {
     over: Arc<AtomicBool>,
@@ -35,7 +36,8 @@ impl Late {
         Late { over, sleeper: Some(sleeper) }
     }
 
-    /// Ends the thread, and returns what it came too late since its start. Blocks until it wakes the next time.
+    /// Ends the thread, and returns the sum of its delays. Blocks until the thread wakes the next
+    /// time.
     #[must_use]
     pub fn in_all(mut self) -> Duration {
         self.over.store(true, Ordering::SeqCst);

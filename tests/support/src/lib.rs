@@ -1,23 +1,23 @@
-//! Real ZooKeeper servers, an independent observer and a fault-injecting proxy: for tests of code
-//! that uses ZooKeeper, with whatever client.
+//! Real ZooKeeper servers, an independent observer and a fault-injecting proxy, for tests of code
+//! that uses ZooKeeper with any client.
 //!
-//! - [`Server`]: a ZooKeeper server of its own in a temporary directory, on a free loopback
-//!   port; it never outlives the process that started it. It can listen for TLS, and know users by SASL.
+//! - [`Server`]: a private ZooKeeper server in a temporary directory, on a free loopback port. It
+//!   never outlives the process that started it. It can listen for TLS, and know users by SASL.
 //! - [`CountingServer`]: a server whose sequence numbers can be set to their end.
 //! - [`shared_server`], [`connect_string`], [`fresh_path`]: one server for a whole test binary.
-//! - [`Probe`]: a small blocking client with wire code of its own, to look at what is really
-//!   on the server.
-//! - [`Ensemble`]: several servers that elect a leader, of which each can be stopped, killed,
-//!   paused and cut off from the others.
-//! - [`FaultProxy`]: a TCP proxy that understands ZooKeeper frames and can cut, silence, delay,
-//!   drop and hold them, and end the sessions that were opened through it.
-//! - [`crowd`]: a contended run at a lock of any implementation, and a witness.
+//! - [`Probe`]: a small blocking client with independent wire code, to look at the nodes on the
+//!   server.
+//! - [`Ensemble`]: several servers that elect a leader. Each can be stopped, killed, paused and cut
+//!   off from the others.
+//! - [`FaultProxy`]: a TCP proxy that understands ZooKeeper frames. It can cut connections,
+//!   silence, delay, drop and hold frames, and end the sessions that were opened through it.
+//! - [`crowd`]: many threads that contend for a lock of any implementation, and a witness.
 //! - [`wait_until`]: waits for a condition with a deadline.
 //!
 //! # A first test
 //!
-//! What happens to a lock of one's program when its connection breaks, and what when the network
-//! falls silent for good? Here the locks are those of the crate `zoolock`.
+//! What happens to a lock of your program when its connection breaks, and when the network falls
+//! silent for good? This test uses the locks of the crate `zoolock`.
 //!
 //! ```
 //! use std::time::Duration;
@@ -35,13 +35,13 @@
 //! let guard = lock.acquire()?;
 //! let token = guard.fencing_token();
 //!
-//! // A broken connection: the session is resumed on the next one, and the hold goes on.
+//! // A broken connection: the session is resumed on the next one, and the hold continues.
 //! proxy.cut();
 //! wait_until("the session is resumed", SOON, || client.stats().resumed == 1);
 //! assert_eq!(guard.state(), HoldState::Held);
 //! assert_eq!(guard.fencing_token(), token);
 //!
-//! // Silence: the hold is lost, which its holder hears of.
+//! // Silence: the hold is lost, and its holder learns of that.
 //! proxy.black_hole(Direction::Both);
 //! wait_until("the hold is lost", SOON, || !guard.is_held());
 //! assert!(guard.release().is_err_and(|error| error.is_lost()));
@@ -53,7 +53,7 @@
 //! # }
 //! ```
 //!
-//! A single answer can be made to get lost, which is when clients have to guess:
+//! The proxy can lose a single answer, so that the client does not know what the server has done:
 //!
 //! ```
 //! use zoolock_test_support::{FaultProxy, Op, Probe, Server, Then};
@@ -71,15 +71,15 @@
 //! # }
 //! ```
 //!
-//! # What has to be installed
+//! # Requirements
 //!
-//! ZooKeeper's jars and a Java runtime, as the README says; for [`CountingServer`] a JDK, such as the package
-//! `default-jdk-headless`. A server takes about a second to start. What is missing is said by the error of
-//! the first start.
+//! ZooKeeper's jars and a Java runtime, as the README says. [`CountingServer`] needs a JDK, such as
+//! the package `default-jdk-headless`. A server takes about a second to start. The error of the
+//! first start says what is missing.
 //!
 //! # Environment
 //!
-//! | variable | what |
+//! | variable | value |
 //! |---|---|
 //! | `ZOOKEEPER_HOME` | an unpacked release to start servers from, instead of Debian's jars in `/usr/share/java` |
 //! | `JAVA_HOME` | the Java to use; without it `java` from `PATH` |
@@ -88,29 +88,30 @@
 //!
 //! # Faults
 //!
-//! | what happens | how |
+//! | fault | how to cause it |
 //! |---|---|
 //! | a connection breaks | [`FaultProxy::cut`], [`FaultProxy::reset`] |
-//! | nobody listens, or whoever does hangs up | [`FaultProxy::refuse`], [`FaultProxy::accept_and_close`] |
-//! | the network falls silent, either way or both | [`FaultProxy::black_hole`] |
+//! | no server listens, or one accepts and hangs up | [`FaultProxy::refuse`], [`FaultProxy::accept_and_close`] |
+//! | the network falls silent, in one direction or both | [`FaultProxy::black_hole`] |
 //! | the network is slow | [`FaultProxy::delay`] |
 //! | one request or answer is lost, late, or torn | [`FaultProxy::on`] |
 //! | the session ends | [`FaultProxy::expire_sessions`] |
-//! | all is well again | [`FaultProxy::restore`] |
+//! | all faults end | [`FaultProxy::restore`] |
 //! | a server ends, crashes, stands still | [`Server::stop`], [`Server::kill`], [`Server::pause`] |
-//! | a server comes back with nothing | [`Server::wipe`] |
+//! | a server returns without its data | [`Server::wipe`] |
 //! | a member is cut off, the leader dies | [`Ensemble::cut_off`], [`Ensemble::kill_leader`] |
 //! | the sequence numbers are used up | [`CountingServer`] |
 //!
 //! # Good tests
 //!
-//! - Share one server among the tests of a binary ([`connect_string`]), each below a [`fresh_path`].
-//!   A test that stops or pauses a server starts its own. A proxy is cheap: one a test.
-//! - Wait for what is to happen ([`wait_until`]), with a deadline long enough for a busy machine. Do
-//!   not sleep.
-//! - Sessions last from 1 s to 60 s here. Short ones end on a busy machine although nothing is wrong:
-//!   take 10 s, and a second or two only where the test waits for the end.
-//! - Look with a [`Probe`] past the proxy, not with the client under test.
+//! - Share one server among the tests of a binary ([`connect_string`]), each below a
+//!   [`fresh_path`]. A test that stops or pauses a server starts its own. A proxy is cheap: use one
+//!   for each test.
+//! - Wait for conditions ([`wait_until`]), with a deadline long enough for a busy machine. Do not
+//!   sleep.
+//! - Session timeouts are from 1 s to 60 s here. On a busy machine, short sessions end without a
+//!   fault: take 10 s, and a second or two only if the test waits for the end.
+//! - Look at nodes with a [`Probe`] past the proxy, not with the client under test.
 //! - Print [`FaultProxy::log`] and [`Server::log_tail`] when a test fails.
 
 mod counting;
@@ -133,7 +134,7 @@ pub use server::{Server, ServerBuilder};
 pub use shared::{connect_string, fresh_path, shared_probe, shared_server};
 pub use wait::wait_until;
 
-/// Has the example of the README compiled.
+/// Compiles the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;

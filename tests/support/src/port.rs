@@ -1,4 +1,4 @@
-//! Loopback ports that stay ours while nobody listens on them.
+//! Loopback ports that stay reserved without a listener.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -6,16 +6,16 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use socket2::{Domain, Socket, Type};
 
-/// Below Linux's default range for outgoing connections: a client that keeps dialling a stopped
-/// server must not be given that very port as its own and connect to itself.
+/// Below Linux's default range for outgoing connections. Otherwise a client that dials a stopped
+/// server could get the same port as its own, and connect to itself.
 const FIRST: u16 = 10_240;
 const LAST: u16 = 32_000;
 const ATTEMPTS: usize = 200;
 
 /// A port of 127.0.0.1 that is bound by this process but not listened on.
 ///
-/// Connecting to it is refused, others cannot reserve it, and a listener that sets
-/// `SO_REUSEADDR` (Rust's and ZooKeeper's do) can be started on it any number of times.
+/// Connections to it are refused, and other processes cannot reserve it. A listener that sets
+/// `SO_REUSEADDR`, as Rust's and ZooKeeper's do, can be started on it any number of times.
 #[derive(Debug)]
 pub(crate) struct ReservedPort {
     address: SocketAddr,
@@ -38,8 +38,8 @@ impl ReservedPort {
     fn reserve(port: u16) -> io::Result<Self> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
-        // Binding without the option fails when anybody else has the port, even bound only;
-        // setting it afterwards lets our own listener in.
+        // Binding without the option fails if another socket has the port, even without listening.
+        // Setting the option afterwards lets our own listener in.
         socket.bind(&address.into())?;
         socket.set_reuse_address(true)?;
         Ok(Self { address, _bound: socket })

@@ -1,4 +1,4 @@
-//! What the tests of one binary share: a server, and root paths that do not meet.
+//! A server that the tests of one binary share, and separate root paths for them.
 
 use std::env;
 use std::io;
@@ -9,10 +9,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::{Probe, Server};
 
-/// The server all tests of this process share, started at the first call.
+/// Returns the server that all tests of this process share. Starts it at the first call.
 ///
-/// Tests that stop, pause or slow down a server start one of their own instead. It leaves containers that
-/// are empty where they are.
+/// Tests that stop, pause or slow down a server start their own instead. This server does not
+/// remove empty containers.
 ///
 /// # Panics
 ///
@@ -20,7 +20,7 @@ use crate::{Probe, Server};
 #[must_use]
 pub fn shared_server() -> &'static Server {
     static SHARED: OnceLock<Server> = OnceLock::new();
-    // After a minute it would remove the directories that are empty, in the middle of any test.
+    // Otherwise it would remove empty directories after a minute, in the middle of any test.
     let never = format!("-Dznode.container.checkIntervalMs={}", i32::MAX);
     SHARED.get_or_init(|| match Server::builder().jvm_flag(&never).start() {
         Ok(server) => server,
@@ -28,11 +28,12 @@ pub fn shared_server() -> &'static Server {
     })
 }
 
-/// Where tests connect to: `ZOOKEEPER_CONNECT` when it is set, else the [`shared_server`].
+/// Returns the servers for tests: those in `ZOOKEEPER_CONNECT` if it is set, otherwise the
+/// [`shared_server`].
 ///
 /// # Panics
 ///
-/// When the shared server is needed and cannot be started, or lets nobody make `/zoolock-test`.
+/// When the shared server is needed and cannot be started, or refuses to create `/zoolock-test`.
 #[must_use]
 pub fn connect_string() -> String {
     static SERVERS: OnceLock<String> = OnceLock::new();
@@ -41,7 +42,8 @@ pub fn connect_string() -> String {
             Ok(given) if !given.trim().is_empty() => given.trim().to_owned(),
             _ => shared_server().connect_string(),
         };
-        // Made by a test, it would belong to the credentials of that one, and keep the others out.
+        // A directory that a test creates would belong to the credentials of that test, and shut
+        // the others out.
         let chroot = servers.find('/').map_or("", |at| &servers[at..]);
         let made =
             probe_of(&servers).and_then(|probe| probe.create_all(&format!("{chroot}{ROOT}")));
@@ -53,7 +55,7 @@ pub fn connect_string() -> String {
     servers.clone()
 }
 
-/// A [`Probe`] on the first server of [`connect_string`] that answers; a chroot is left out.
+/// Returns a [`Probe`] on the first server of [`connect_string`] that answers, without a chroot.
 ///
 /// # Errors
 ///
@@ -74,10 +76,10 @@ fn probe_of(servers: &str) -> io::Result<Probe> {
     result
 }
 
-/// Above the paths of all tests; anybody may create in it.
+/// The directory above the paths of all tests. All clients may create nodes in it.
 const ROOT: &str = "/zoolock-test";
 
-/// A root path nobody has used, `/zoolock-test/<name>-<unique>`; it is not created.
+/// Returns an unused root path, `/zoolock-test/<name>-<unique>`. Does not create it.
 #[must_use]
 pub fn fresh_path(name: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);

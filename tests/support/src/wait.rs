@@ -1,4 +1,4 @@
-//! Waiting for a condition with a deadline: the only place that sleeps.
+//! Waits for conditions, with a deadline. This is the only place that sleeps.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
-/// Polls `condition` until it is true and returns how long that took.
+/// Polls `condition` until it is true, and returns how long that took.
 ///
-/// The condition is looked at at least once, and once more after the deadline.
+/// It checks the condition at least once, and once more after the deadline.
 ///
 /// # Panics
 ///
-/// With `what` and the time when the condition is still false `deadline` after the call.
+/// When the condition is still false at the deadline, with `what` and the time.
 pub fn wait_until(what: &str, deadline: Duration, mut condition: impl FnMut() -> bool) -> Duration {
     let start = Instant::now();
     if poll(deadline, || condition().then_some(())).is_none() {
@@ -21,7 +21,7 @@ pub fn wait_until(what: &str, deadline: Duration, mut condition: impl FnMut() ->
     start.elapsed()
 }
 
-/// Polls until `look` finds something; `None` when it has not within `deadline`.
+/// Polls until `look` returns a value. Returns `None` if it has not by the deadline.
 pub(crate) fn poll<T>(deadline: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let end = Instant::now() + deadline;
     let mut pause = FIRST_PAUSE;

@@ -12,10 +12,10 @@ use super::rule::{Action, Side, Then, Trigger};
 use crate::probe::Grant;
 
 const LOG_LINES: usize = 500;
-/// Stands for the id of the handshake, which has none. Clients count up from 1.
+/// The id of the handshake, which has none itself. Clients count up from 1.
 const HANDSHAKE_ID: i32 = i32::MIN;
 
-/// The switches of one way through the proxy.
+/// The switches of one direction through the proxy.
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
     black_hole: AtomicBool,
@@ -41,7 +41,7 @@ impl Lane {
     }
 }
 
-/// What is to become of a frame.
+/// The fate of a frame.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     Pass,
@@ -61,7 +61,7 @@ pub(crate) struct Control {
     books: Mutex<Books>,
 }
 
-/// A connection as long as it is there.
+/// A connection, while it exists.
 #[derive(Debug, Clone)]
 pub(crate) struct Known {
     link: Weak<Link>,
@@ -73,7 +73,7 @@ impl Known {
         self.link.upgrade()
     }
 
-    /// Its sockets are closed, and it does not count any more as one that is open.
+    /// Its sockets are closed, and it no longer counts as open.
     pub(crate) fn is_gone(&self) -> bool {
         self.counted.strong_count() == 0
     }
@@ -109,7 +109,7 @@ impl Control {
         }
     }
 
-    /// `counted` is dropped when it is gone.
+    /// `counted` is dropped when the connection is gone.
     pub(crate) fn add_link(&self, link: &Arc<Link>, counted: &Arc<()>) {
         let mut books = self.books();
         books.links.retain(|known| !known.is_gone());
@@ -125,14 +125,14 @@ impl Control {
         self.books().triggers.push(trigger);
     }
 
-    /// Takes all rules away and releases what they hold; the caller wakes the links.
+    /// Removes all rules and releases the frames that they hold. The caller wakes the links.
     pub(crate) fn disarm_all(&self) {
         for trigger in self.books().triggers.drain(..) {
             trigger.release();
         }
     }
 
-    /// Makes all writers look at the switches and holds again.
+    /// Makes all writers check the switches and holds again.
     pub(crate) fn wake_all(&self) {
         for link in self.links().iter().filter_map(Known::link) {
             link.wake();
@@ -151,7 +151,7 @@ impl Control {
         self.books().log.iter().cloned().collect()
     }
 
-    /// The sessions granted through this proxy that no client has closed through it.
+    /// Returns the sessions that were granted through this proxy and not closed through it.
     pub(crate) fn sessions(&self) -> Vec<Grant> {
         self.books().sessions.values().copied().collect()
     }
@@ -199,7 +199,7 @@ impl Control {
         verdict
     }
 
-    /// The verdict on a request, and the rule its answer is subject to.
+    /// Returns the verdict on a request, and the rule for its answer.
     fn match_request(&self, link: &Link, op: Op, path: &str) -> (Verdict, Option<Arc<Trigger>>) {
         let mut books = self.books();
         *books.requests.entry(op).or_default() += 1;

@@ -1,4 +1,4 @@
-//! Cuts a TCP stream into ZooKeeper frames and reads the little that the proxy needs of them.
+//! Cuts a TCP stream into ZooKeeper frames, and reads the few fields that the proxy needs.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -7,27 +7,28 @@ use super::op::Op;
 use crate::probe::Grant;
 
 const PREFIX: usize = 4;
-/// Far above what ZooKeeper accepts, far below what four letters read as a length.
+/// The longest frame: far above the limit of ZooKeeper, and far below four letters that are read as
+/// a length.
 const LONGEST: i32 = 64 << 20;
 const EVENT_ID: i32 = -1;
-/// Far above the few addresses a member of an ensemble has.
+/// The longest introduction: far above the few addresses of a member of an ensemble.
 const LONGEST_INTRODUCTION: i32 = 1 << 16;
 
-/// What is spoken on the connections of a proxy.
+/// The protocol on the connections of a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     /// Clients and servers: frames, or four-letter words.
     Client,
-    /// Followers and their leader: just bytes here.
+    /// Followers and their leader: bytes without frames here.
     Quorum,
-    /// Members of an ensemble that vote: an introduction by the one who connects, then bytes.
+    /// Members of an ensemble that vote: an introduction by the member that connects, then bytes.
     Election,
 }
 
-/// What comes out of a [`Source`].
+/// The output of a [`Source`].
 #[derive(Debug)]
 pub(crate) enum Piece {
-    /// A frame with its length in front.
+    /// A frame, with its length before it.
     Frame(Vec<u8>),
     /// Bytes of a stream without frames: a four-letter word or its answer.
     Raw(Vec<u8>),
@@ -40,7 +41,7 @@ pub(crate) struct Source<R> {
     mode: Mode,
 }
 
-/// How to cut what comes next.
+/// How to cut the next bytes.
 #[derive(Debug, Clone, Copy)]
 enum Mode {
     Frame,
@@ -59,7 +60,8 @@ impl<R: Read> Source<R> {
         Self { stream, mode }
     }
 
-    /// The next piece; an error at the end of the stream, also in the middle of a frame.
+    /// Returns the next piece. Returns an error at the end of the stream, also in the middle of a
+    /// frame.
     pub(crate) fn next(&mut self) -> io::Result<Piece> {
         match self.mode {
             Mode::Frame => self.next_frame(),
@@ -116,7 +118,7 @@ impl<R: Read> Source<R> {
     }
 }
 
-/// What a frame from a client asks for.
+/// The request in a frame from a client.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) id: i32,
@@ -133,7 +135,7 @@ impl Request {
     }
 }
 
-/// What a frame from a server is about.
+/// The content of a frame from a server.
 #[derive(Debug)]
 pub(crate) enum Answer {
     To { id: i32, error: i32 },

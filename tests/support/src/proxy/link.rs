@@ -1,4 +1,4 @@
-//! One proxied connection: two sockets, and a queue of what is on its way in each direction.
+//! One proxied connection: two sockets, and a queue for each direction.
 
 use std::collections::VecDeque;
 use std::net::{Shutdown, TcpStream};
@@ -13,14 +13,14 @@ use super::op::Op;
 use super::rule::Trigger;
 use crate::probe::Grant;
 
-/// One of the two ways through the proxy.
+/// One direction through the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     ToServer,
     ToClient,
 }
 
-/// What a queue holds.
+/// An entry of a queue.
 #[derive(Debug)]
 pub(crate) enum Item {
     Bytes(Vec<u8>),
@@ -37,7 +37,7 @@ pub(crate) struct Parcel {
     pub(crate) hold: Option<Arc<Trigger>>,
 }
 
-/// What is on its way in one direction, in order.
+/// The queue of one direction.
 #[derive(Debug, Default)]
 pub(crate) struct Pipe {
     state: Mutex<PipeState>,
@@ -52,7 +52,8 @@ struct PipeState {
 }
 
 impl PipeState {
-    /// How long the first parcel has to wait by the clock; `None` when no clock can tell.
+    /// Returns how long the first parcel has to wait by the clock, or `None` if that does not
+    /// depend on time.
     fn wait_for(&self, lane: &Lane) -> Option<Duration> {
         let first = self.queue.front()?;
         let held = first.hold.as_ref().is_some_and(|hold| !hold.is_released());
@@ -69,7 +70,7 @@ impl Pipe {
         self.changed.notify_all();
     }
 
-    /// Waits for the next thing that may pass; `None` once the connection is closed.
+    /// Waits for the next entry that may pass. Returns `None` once the connection is closed.
     pub(crate) fn next(&self, lane: &Lane) -> Option<Item> {
         let mut state = self.state();
         loop {
@@ -85,14 +86,14 @@ impl Pipe {
         }
     }
 
-    /// Waits until the way is no black hole; false when the connection is closed.
+    /// Waits until the direction is no black hole. Returns false if the connection is closed.
     pub(crate) fn wait_passable(&self, lane: &Lane) -> bool {
         let barred = |state: &mut PipeState| !state.closed && lane.is_black_hole();
         let waited = self.changed.wait_while(self.state(), barred);
         !waited.unwrap_or_else(PoisonError::into_inner).closed
     }
 
-    /// Makes the writer look again; taking the lock makes sure that it does not miss it.
+    /// Makes the writer check again. Taking the lock makes sure that it does not miss this.
     pub(crate) fn wake(&self) {
         drop(self.state());
         self.changed.notify_all();
@@ -127,7 +128,7 @@ pub(crate) struct Link {
     to_client: Pipe,
     pending: Mutex<VecDeque<Pending>>,
     closed: AtomicBool,
-    // Set before `closed`: the sockets end with RST, so nobody may send FIN.
+    // Set before `closed`: the sockets end with RST, so no thread may send FIN.
     aborted: AtomicBool,
     silent: AtomicBool,
 }
@@ -148,7 +149,7 @@ impl Link {
         }
     }
 
-    /// Completes the link; false when it was closed meanwhile.
+    /// Completes the link. Returns false if it was closed meanwhile.
     pub(crate) fn connected(&self, server: TcpStream) -> bool {
         // `close` sets its flag before it looks for the server, so one of the two sees the other.
         self.server.set(server).is_ok() && !self.is_closed()

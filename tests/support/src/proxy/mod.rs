@@ -1,4 +1,4 @@
-//! A TCP proxy in front of one server that makes network faults to order.
+//! A TCP proxy in front of one server, which causes network faults on demand.
 
 mod control;
 mod door;
@@ -24,10 +24,10 @@ use link::{Link, Way};
 pub use op::Op;
 pub use rule::{Hold, Rule, RuleBuilder, Then};
 
-/// How long the threads of closed connections may take to end.
+/// The longest time for the threads of closed connections to end.
 const CLOSED_WITHIN: Duration = Duration::from_secs(2);
 
-/// Which of the two ways through the proxy is meant.
+/// A direction through the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From the clients to the server.
@@ -50,19 +50,19 @@ impl Direction {
 
 /// A proxy on a loopback port in front of one ZooKeeper server.
 ///
-/// It connects to the server anew for each connection it accepts, so it outlives restarts of
-/// the server; a client is closed when the server refuses. Faults act at once, on existing
-/// connections too. Dropping the proxy closes everything and ends its threads.
+/// It opens a connection to the server for each connection that it accepts, so it outlives restarts
+/// of the server. If the server refuses, the client's connection is closed. Faults act at once,
+/// also on existing connections. Dropping the proxy closes everything and ends its threads.
 ///
 /// # Counting
 ///
-/// [`requests`](Self::requests) and [`events`](Self::events) count what reaches the proxy, also
-/// what it then swallows or holds back.
+/// [`requests`](Self::requests) and [`events`](Self::events) count the frames that reach the proxy,
+/// including those that it drops or holds back.
 ///
 /// # TLS
 ///
-/// What TLS has encrypted passes, too. The proxy can cut, silence, delay and refuse it, but sees no
-/// requests in it, and so no sessions: no rule applies, and nothing is counted but connections.
+/// TLS passes, too. The proxy can cut, silence, delay and refuse such connections, but sees no
+/// requests in them, and so no sessions. No rule applies, and only connections are counted.
 #[derive(Debug)]
 pub struct FaultProxy {
     port: ReservedPort,
@@ -81,7 +81,7 @@ impl FaultProxy {
         Self::speaking(Protocol::Client, target)
     }
 
-    /// A proxy before something else than the clients' port of a server.
+    /// Starts a proxy in front of a port other than a server's port for clients.
     pub(crate) fn speaking(protocol: Protocol, target: SocketAddr) -> io::Result<Self> {
         let proxy = Self {
             port: ReservedPort::any()?,
@@ -93,20 +93,20 @@ impl FaultProxy {
         Ok(proxy)
     }
 
-    /// The address clients connect to; it never changes.
+    /// Returns the address for clients, which never changes.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.port.address()
     }
 
-    /// The address as ZooKeeper clients take it, `127.0.0.1:<port>`.
+    /// Returns the address in the form of a connect string, `127.0.0.1:<port>`.
     #[must_use]
     pub fn connect_string(&self) -> String {
         self.address().to_string()
     }
 
-    /// Closes all current connections on both sides with FIN; new ones are accepted. What was on
-    /// its way or held back is lost. Returns when they are closed.
+    /// Closes all current connections on both sides with FIN, and accepts new ones. Frames that
+    /// were on their way or held back are lost. Returns when the connections are closed.
     pub fn cut(&self) {
         self.control.note("cut");
         end(&self.control.links(), Link::close);
@@ -125,8 +125,8 @@ impl FaultProxy {
         self.cut();
     }
 
-    /// With true closes the listener, so that connects are refused; with false listens again on
-    /// the same port. Current connections stay.
+    /// With true, closes the listener, so that connections are refused. With false, listens again
+    /// on the same port. Current connections stay.
     ///
     /// # Panics
     ///
@@ -140,18 +140,18 @@ impl FaultProxy {
         }
     }
 
-    /// With true closes new connections right after accepting them. Current ones stay.
+    /// With true, closes new connections right after accepting them. Current connections stay.
     pub fn accept_and_close(&self, on: bool) {
         self.control.note(&format!("accept_and_close {on}"));
         self.control.accept_and_close.store(on, Ordering::SeqCst);
     }
 
-    /// Lets nothing pass in a direction, not even the end of a connection, without closing
-    /// anything.
+    /// Lets nothing pass in a direction, not even the end of a connection. Closes nothing.
     ///
-    /// What is held back is delivered in order after [`restore`](Self::restore), as a network
-    /// that comes back retransmits: also what a client sent that has closed its side meanwhile.
-    /// New connections can still be opened (the kernel accepts them), and then get no answer.
+    /// Frames that are held back are delivered in order after [`restore`](Self::restore), as a
+    /// network retransmits when it is back. That includes frames of a client that has closed its
+    /// side meanwhile. New connections can still be opened, because the kernel accepts them, but
+    /// get no answer.
     pub fn black_hole(&self, direction: Direction) {
         self.control.note(&format!("black_hole {direction:?}"));
         for way in direction.ways() {
@@ -159,8 +159,8 @@ impl FaultProxy {
         }
     }
 
-    /// Delays each frame in a direction by `delay`, and the end of a connection with them; their
-    /// order is kept, so a shorter delay does not overtake a longer one. Zero ends it.
+    /// Delays each frame in a direction, and the end of a connection, by `delay`. Their order is
+    /// kept, so a later frame with a shorter delay does not overtake. Zero ends the delay.
     pub fn delay(&self, direction: Direction, delay: Duration) {
         self.control.note(&format!("delay {direction:?} {delay:?}"));
         for way in direction.ways() {
@@ -168,9 +168,9 @@ impl FaultProxy {
         }
     }
 
-    /// Back to normal: lifts black holes, delays, [`refuse`](Self::refuse) and
-    /// [`accept_and_close`](Self::accept_and_close), takes all rules away, releases what is held,
-    /// and cuts the connections that [`Then::Hold`] has silenced, since a frame is missing there.
+    /// Ends all faults: black holes, delays, [`refuse`](Self::refuse),
+    /// [`accept_and_close`](Self::accept_and_close) and rules. Releases frames that are held. Cuts
+    /// the connections that [`Then::Hold`] has silenced, because a frame is missing there.
     ///
     /// # Panics
     ///
@@ -190,20 +190,20 @@ impl FaultProxy {
         self.refuse(false);
     }
 
-    /// Ends, on the server, every session that was opened through this proxy and may still live,
-    /// and returns how many the server said were alive.
+    /// Ends, on the server, every session that was opened through this proxy and may still live.
+    /// Returns how many were alive.
     ///
-    /// It connects to the server past this proxy, with the id and the password of the session,
-    /// and closes it, so the ephemeral nodes are gone on that server when this returns, and
-    /// faults of this proxy are not in the way. The server closes the connection of the client,
-    /// if it sees one, as soon as another uses its session; a client that connects again is told
-    /// that its session has expired. Sessions that were opened in a handshake whose answer never
-    /// reached this proxy are not known here.
+    /// It connects to the server past this proxy, with the id and the password of the session, and
+    /// closes the session. So faults of this proxy do not interfere, and the ephemeral nodes are
+    /// gone on that server when this returns. The server closes the client's connection when
+    /// another one uses the session. When the client connects again, the server reports that the
+    /// session has expired. The proxy does not know sessions whose handshake was never answered
+    /// through it.
     ///
     /// # Errors
     ///
-    /// When the server cannot be reached or does not answer within 10 s; the sessions not yet
-    /// ended can be tried again.
+    /// When the server cannot be reached, or does not answer within 10 s. A further call tries the
+    /// remaining sessions again.
     pub fn expire_sessions(&self) -> io::Result<usize> {
         self.control.note("expire_sessions");
         let mut alive = 0;
@@ -214,63 +214,64 @@ impl FaultProxy {
         Ok(alive)
     }
 
-    /// Starts a rule about requests of one kind, or about their answers:
+    /// Begins a rule about requests of one kind, or about their answers:
     /// `proxy.on(Op::Create).nth(2).path_contains("lock").drop_answer(Then::Cut)`.
     ///
-    /// Requests on all connections are counted together, from the moment the rule is made. A rule
-    /// acts once. A rule about an answer is about the answer to the n-th request; it never acts
-    /// when that connection ends first.
+    /// Requests on all connections are counted together, from the creation of the rule on. A rule
+    /// acts once. A rule about an answer applies to the answer to the n-th request. It never acts
+    /// if that connection ends first.
     pub fn on(&self, op: Op) -> RuleBuilder<'_> {
         RuleBuilder { proxy: self, op, nth: 1, path: String::new() }
     }
 
-    /// Swallows the n-th such request from now on, 1 for the next.
+    /// Drops the n-th such request from now on, 1 for the next.
     pub fn drop_request(&self, op: Op, nth: u64, then: Then) -> Rule {
         self.on(op).nth(nth).drop_request(then)
     }
 
-    /// Lets the n-th such request from now on reach the server and swallows its answer.
+    /// Lets the n-th such request from now on reach the server, and drops its answer.
     pub fn drop_answer(&self, op: Op, nth: u64, then: Then) -> Rule {
         self.on(op).nth(nth).drop_answer(then)
     }
 
-    /// Holds the n-th such request from now on, and everything behind it on its way.
+    /// Holds the n-th such request from now on, and everything after it in that direction.
     pub fn hold_request(&self, op: Op, nth: u64) -> Hold {
         self.on(op).nth(nth).hold_request()
     }
 
-    /// Holds the answer to the n-th such request from now on, and everything behind it on its
-    /// way.
+    /// Holds the answer to the n-th such request from now on, and everything after it in that
+    /// direction.
     pub fn hold_answer(&self, op: Op, nth: u64) -> Hold {
         self.on(op).nth(nth).hold_answer()
     }
 
-    /// How many requests of a kind clients have sent.
+    /// Returns how many requests of a kind clients have sent.
     #[must_use]
     pub fn requests(&self, op: Op) -> u64 {
         self.control.requests(op)
     }
 
-    /// How many watch events the server has sent.
+    /// Returns how many watch events the server has sent.
     #[must_use]
     pub fn events(&self) -> u64 {
         self.control.events()
     }
 
-    /// How many connections have been accepted so far.
+    /// Returns how many connections were accepted so far.
     #[must_use]
     pub fn connections(&self) -> u64 {
         self.control.accepted.load(Ordering::SeqCst)
     }
 
-    /// How many connections are open now.
+    /// Returns how many connections are open now.
     #[must_use]
     pub fn open_connections(&self) -> usize {
         self.control.links().iter().filter(|known| !known.is_gone()).count()
     }
 
-    /// The latest frames and faults, one a line, for messages of failed tests: the time since the
-    /// start, the connection, `>` to the server or `<` to the client, what it was.
+    /// Returns the latest frames and faults, for the messages of failed tests. Each line has the
+    /// time since the start, the connection, `>` to the server or `<` to the client, and the frame
+    /// or fault.
     #[must_use]
     pub fn log(&self) -> Vec<String> {
         self.control.log()
@@ -298,7 +299,7 @@ impl Drop for FaultProxy {
     }
 }
 
-/// Ends links and waits until they are gone.
+/// Ends links, and waits until they are gone.
 fn end(links: &[Known], how: impl Fn(&Link)) {
     for link in links.iter().filter_map(Known::link) {
         how(&link);

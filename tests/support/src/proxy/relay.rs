@@ -1,7 +1,7 @@
 //! The threads of one connection: a reader and a writer for each direction.
 //!
-//! The readers never stop reading, so the end of one side is seen whatever is held back; the
-//! writers alone wait for delays, holds and black holes.
+//! The readers never stop reading, so they see the end of a side even while frames are held back.
+//! Only the writers wait for delays, holds and black holes.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
@@ -16,7 +16,7 @@ use super::rule::Then;
 use crate::wait::poll;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// About as long as a follower tries to reach a leader that refuses.
+/// About as long as a follower tries to reach a leader that refuses connections.
 const LISTENS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Runs a connection on its own thread until both sides are closed.
@@ -26,11 +26,11 @@ pub(crate) fn start(control: Arc<Control>, link: Link, target: SocketAddr) {
     let body = move || {
         run(&control, &link, target);
         control.note(&format!("#{} closed", link.number));
-        // The sockets close here; only then does the connection no longer count.
+        // The sockets close here. Only after that does the connection no longer count.
         drop(link);
         drop(counted);
     };
-    // Without a thread it is gone at once.
+    // Without a thread, the connection is gone at once.
     let _ = Builder::new().name("fault-proxy".into()).spawn(body);
 }
 
@@ -48,8 +48,8 @@ fn run(control: &Control, link: &Link, target: SocketAddr) {
 }
 
 fn connect(control: &Control, link: &Link, target: SocketAddr) -> bool {
-    // A member of an ensemble takes one voter at a time: one that connects and then says nothing
-    // would shut out the others, which a network that loses everything does not.
+    // A member of an ensemble serves one voter at a time. A voter that connects and then sends
+    // nothing would shut out the others, which a network that loses everything does not do.
     let (way, peers) = (Way::ToServer, control.protocol != Protocol::Client);
     if peers && !link.pipe(way).wait_passable(control.lane(way)) {
         return false;
@@ -91,7 +91,7 @@ fn read(control: &Control, link: &Link, way: Way) {
     let mut source = Source::new(socket, control.protocol, way);
     let mut first = true;
     while let Ok(piece) = source.next() {
-        // A socket that is only shut for reading still gives what had arrived.
+        // A socket that is shut for reading still delivers bytes that had arrived.
         if link.is_closed() {
             break;
         }
@@ -119,7 +119,7 @@ fn judge(control: &Control, link: &Link, way: Way, frame: &[u8], first: bool) ->
 fn deliver(control: &Control, link: &Link, way: Way, bytes: Vec<u8>, verdict: Verdict) {
     let item = match verdict {
         Verdict::Pass => Item::Bytes(bytes),
-        // What came before the dropped frame still arrives, so these go through the queue too.
+        // Frames before the dropped one still arrive, so this goes through the queue, too.
         Verdict::Drop(Then::Cut) => Item::Cut,
         Verdict::Drop(Then::Hold) => Item::Silence,
         Verdict::Drop(Then::Continue) => return,
@@ -151,8 +151,8 @@ fn write(control: &Control, link: &Link, way: Way) {
     let mut broken = false;
     while let Some(item) = link.pipe(way).next(control.lane(way)) {
         match item {
-            // The other direction may still have something to deliver, so a side that takes no
-            // more does not end the connection; its reader will.
+            // The other direction may still have frames to deliver. So a side that accepts no more
+            // does not end the connection; its reader will.
             Item::Bytes(bytes) => broken = broken || socket.write_all(&bytes).is_err(),
             Item::Cut => link.close(),
             Item::Silence => link.silence(),

@@ -1,4 +1,4 @@
-//! Rules: which frame is to be dropped or held, and the handles tests keep on them.
+//! Rules about frames to drop or hold, and the handles that tests keep on them.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,10 +12,10 @@ use super::op::Op;
 /// What happens to the connection after a frame of it was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Then {
-    /// The connection is closed. What a network does: a TCP stream does not lose single frames.
+    /// The connection is closed, as a network does it: a TCP stream does not lose single frames.
     Cut,
-    /// The connection stays open but nothing passes any more, in either direction, not even its
-    /// end, until it is cut.
+    /// The connection stays open until it is cut, but nothing passes any more in either direction,
+    /// not even its end.
     Hold,
     /// Everything else passes as if the frame had never been sent.
     Continue,
@@ -30,14 +30,14 @@ pub(crate) enum Side {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     Drop(Then),
-    /// So many bytes pass, and then the connection is closed.
+    /// This many bytes pass, and then the connection is closed.
     Tear(usize),
     Hold,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Counts matching requests down to its own.
+    /// Counts matching requests down to the one of the rule.
     Armed(u64),
     /// Its request has passed; its answer has not come yet.
     Awaited,
@@ -59,8 +59,8 @@ pub(crate) struct Trigger {
 type Released = bool;
 
 impl Trigger {
-    /// Counts a frame that is of the rule's side, or a request whose answer is; true for the one
-    /// the rule is about.
+    /// Counts a frame of the rule's direction, or a request whose answer is of it. Returns true for
+    /// the one that the rule applies to.
     pub(crate) fn counts(&self, op: Op, path: &str) -> bool {
         if self.op != op || !path.contains(&self.path) {
             return false;
@@ -77,13 +77,14 @@ impl Trigger {
         true
     }
 
-    /// Lets the rule act on its frame; false when it was cancelled meanwhile.
+    /// Lets the rule act on its frame. Returns false if the rule was cancelled meanwhile.
     pub(crate) fn fire(&self, link: &Link) -> bool {
         let mut state = self.state();
         if state.0 != Phase::Awaited {
             return false;
         }
-        // Before anybody hears that it has fired, who may restore all at once.
+        // This comes before the test can see that the rule has fired, because the test may then
+        // restore everything at once.
         if self.action == Action::Drop(Then::Hold) {
             link.will_be_silent();
         }
@@ -92,7 +93,7 @@ impl Trigger {
         true
     }
 
-    /// Ends a hold; a rule that has not fired never will.
+    /// Ends a hold. A rule that has not fired never will.
     pub(crate) fn release(&self) {
         let mut state = self.state();
         if state.0 != Phase::Fired {
@@ -106,7 +107,7 @@ impl Trigger {
         self.state().1
     }
 
-    /// Whether the rule can do nothing any more.
+    /// Returns whether the rule cannot act any more.
     pub(crate) fn is_over(&self) -> bool {
         let (phase, released) = *self.state();
         match (phase, self.action) {
@@ -142,48 +143,47 @@ pub struct RuleBuilder<'a> {
 }
 
 impl RuleBuilder<'_> {
-    /// The rule is about the n-th matching request from now on, 1 for the next; 1 unless set.
+    /// Applies the rule to the n-th matching request from now on. Default: 1, the next one.
     pub fn nth(mut self, nth: u64) -> Self {
         self.nth = nth;
         self
     }
 
-    /// Only requests (or watch events) whose path contains this count.
+    /// Counts only requests, or watch events, whose path contains this text.
     pub fn path_contains(mut self, part: &str) -> Self {
         self.path = part.into();
         self
     }
 
-    /// The request is swallowed before it reaches the server.
+    /// Drops the request before it reaches the server.
     pub fn drop_request(self, then: Then) -> Rule {
         self.rule(Side::Request, Action::Drop(then))
     }
 
-    /// The request reaches the server, its answer is swallowed.
+    /// Lets the request reach the server, and drops its answer.
     pub fn drop_answer(self, then: Then) -> Rule {
         self.rule(Side::Answer, Action::Drop(then))
     }
 
-    /// Only so many bytes of the request, of its length and what follows, reach the server; then
-    /// the connection is closed.
+    /// Lets only this many bytes of the request, including its length field, reach the server, and
+    /// then closes the connection.
     pub fn tear_request(self, bytes: usize) -> Rule {
         self.rule(Side::Request, Action::Tear(bytes))
     }
 
-    /// Only so many bytes of the answer, of its length and what follows, reach the client; then
-    /// the connection is closed.
+    /// Lets only this many bytes of the answer, including its length field, reach the client, and
+    /// then closes the connection.
     pub fn tear_answer(self, bytes: usize) -> Rule {
         self.rule(Side::Answer, Action::Tear(bytes))
     }
 
-    /// The request, and everything behind it on its way to the server, waits for
+    /// Holds the request, and everything after it on its way to the server, until
     /// [`Hold::release`].
     pub fn hold_request(self) -> Hold {
         self.hold(Side::Request)
     }
 
-    /// The answer, and everything behind it on its way to the client, waits for
-    /// [`Hold::release`].
+    /// Holds the answer, and everything after it on its way to the client, until [`Hold::release`].
     pub fn hold_answer(self) -> Hold {
         self.hold(Side::Answer)
     }
@@ -212,28 +212,29 @@ impl RuleBuilder<'_> {
     }
 }
 
-/// A handle on a rule that drops one frame, or the end of it. The rule stays when the handle is dropped.
+/// A handle on a rule that drops one frame, or the rest of a frame. The rule stays when the handle
+/// is dropped.
 #[derive(Clone)]
 pub struct Rule {
     trigger: Arc<Trigger>,
 }
 
 impl Rule {
-    /// Whether the frame has been dropped.
+    /// Returns whether the frame was dropped.
     #[must_use]
     pub fn fired(&self) -> bool {
         self.trigger.fired()
     }
 
-    /// Waits until the frame has been dropped; false when it has not within `longest`, or when
-    /// [`FaultProxy::restore`] took the rule away.
+    /// Waits until the frame was dropped. Returns false if it was not within `longest`, or if
+    /// [`FaultProxy::restore`] removed the rule.
     #[must_use = "false means that the fault has not happened"]
     pub fn wait(&self, longest: Duration) -> bool {
         self.trigger.wait(longest)
     }
 }
 
-/// A handle on a rule that holds one frame and what follows it. Dropping it releases.
+/// A handle on a rule that holds one frame and those after it. Dropping the handle releases them.
 #[must_use = "dropping it releases what it holds"]
 pub struct Hold {
     trigger: Arc<Trigger>,
@@ -241,20 +242,19 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// Whether the frame has come and was held, now or in the past.
+    /// Returns whether the frame has come and was held, now or earlier.
     #[must_use]
     pub fn fired(&self) -> bool {
         self.trigger.fired()
     }
 
-    /// Waits until the frame is being held; false when it has not come within `longest`.
+    /// Waits until the frame is held. Returns false if it has not come within `longest`.
     #[must_use = "false means that nothing is being held"]
     pub fn wait(&self, longest: Duration) -> bool {
         self.trigger.wait(longest)
     }
 
-    /// Lets the frame and what is behind it go on. When the frame has not come yet, the rule is
-    /// taken away.
+    /// Releases the frame and those after it. If the frame has not come yet, removes the rule.
     pub fn release(&self) {
         self.trigger.release();
         self.control.wake_all();
