@@ -13,7 +13,7 @@ use crate::server::{PORT_ATTEMPTS, is_port_taken};
 
 const LIMIT: u32 = 20;
 
-/// Settings for an [`Ensemble`]; they are the same for all members.
+/// Settings for an [`Ensemble`], the same for all members.
 #[derive(Debug, Clone)]
 #[must_use = "a builder does nothing until `start`"]
 pub struct EnsembleBuilder {
@@ -28,22 +28,21 @@ impl EnsembleBuilder {
         Self { size, config: Config::default(), init_limit: LIMIT, sync_limit: LIMIT }
     }
 
-    /// `tickTime`, by which sessions expire in steps, and in which the limits are counted; 500 ms
-    /// unless set.
+    /// Sets `tickTime`, the step in which sessions expire and limits are counted. Default: 500 ms.
     pub fn tick(mut self, tick: Duration) -> Self {
         self.config.tick = tick;
         self
     }
 
-    /// `initLimit`, how many ticks a follower may take to connect and catch up; 20 unless set,
+    /// Sets `initLimit`, how many ticks a follower may take to connect and catch up. Default: 20,
     /// which makes 10 s.
     pub fn init_limit(mut self, ticks: u32) -> Self {
         self.init_limit = ticks;
         self
     }
 
-    /// `syncLimit`, after how many ticks without a word from each other a follower leaves its
-    /// leader, and a leader its follower; 20 unless set, which makes 10 s.
+    /// Sets `syncLimit`, how many ticks of silence make a follower leave its leader, and a leader
+    /// its follower. Default: 20, which makes 10 s.
     pub fn sync_limit(mut self, ticks: u32) -> Self {
         self.sync_limit = ticks;
         self
@@ -67,13 +66,12 @@ impl EnsembleBuilder {
         self
     }
 
-    /// Starts all members at the same time, and returns when there is a quorum and every member
-    /// is in it.
+    /// Starts all members at the same time. Returns when every member is in the quorum.
     ///
     /// # Errors
     ///
-    /// As [`ServerBuilder::start`](crate::ServerBuilder::start), or when there are to be no
-    /// members, or when one is not ready within 60 s.
+    /// As [`ServerBuilder::start`](crate::ServerBuilder::start), when the number of members is
+    /// zero, or when a member is not ready within 60 s.
     pub fn start(self) -> io::Result<Ensemble> {
         if self.size == 0 {
             let text = "an ensemble has at least one member";
@@ -83,7 +81,7 @@ impl EnsembleBuilder {
         let mut attempt = 1;
         loop {
             match self.start_once(&installation) {
-                // Somebody who does not know of our reservations listens on one of the ports.
+                // Another process listens on one of the ports, in spite of the reservation.
                 Err(error) if attempt < PORT_ATTEMPTS && is_port_taken(&error) => attempt += 1,
                 outcome => return outcome,
             }
@@ -118,7 +116,7 @@ impl EnsembleBuilder {
     }
 }
 
-/// Starts servers at the same time; the first error, if any.
+/// Starts servers at the same time. Returns the first error, if any.
 fn start_all(servers: &[Server]) -> io::Result<()> {
     thread::scope(|scope| {
         let starts: Vec<_> =

@@ -1,4 +1,4 @@
-//! Several servers that elect a leader among them, and the faults of such an ensemble.
+//! Several servers that elect a leader, and the faults of such an ensemble.
 
 mod builder;
 mod network;
@@ -14,20 +14,20 @@ pub use builder::EnsembleBuilder;
 use network::Network;
 use role::{Role, is_active, role, serves};
 
-/// How long an election may take; it has to wait for `syncLimit` when a leader goes silent.
+/// How long an election may take. After a leader's silence it has to wait for `syncLimit`.
 const LEADER_WITHIN: Duration = Duration::from_secs(30);
-/// How long members may take to be in the quorum.
+/// How long members may take to join the quorum.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
-/// ZooKeeper servers of this process's own that replicate each other, on loopback ports.
+/// Private ZooKeeper servers that form an ensemble, on loopback ports.
 ///
-/// Members are told apart by their index, from 0; their ZooKeeper ids count from 1. Each is a
-/// [`Server`] that can be stopped, killed, paused and started again. The members reach each other
-/// only through proxies, so that one can be [cut off](Self::cut_off); clients reach each of them
-/// directly, or through a [`FaultProxy`](crate::FaultProxy) of the test.
+/// A member is named by its index, from 0; its ZooKeeper id is one more. Each is a [`Server`] that
+/// can be stopped, killed, paused and started again. The members reach each other only through
+/// proxies, so that each can be [cut off](Self::cut_off). Clients reach each member directly, or
+/// through a [`FaultProxy`](crate::FaultProxy) of the test.
 ///
-/// All members end, and their directories are removed, when the value is dropped or the process
-/// ends, as with a [`Server`].
+/// When the value is dropped or the process ends, all members end and their directories are
+/// removed, as with a [`Server`].
 #[derive(Debug)]
 pub struct Ensemble {
     // Dropped first, so that no member sees its links break.
@@ -45,19 +45,19 @@ impl Ensemble {
         Self::builder(size).start()
     }
 
-    /// Settings for an ensemble of `size` members to be started.
+    /// Returns a builder for an ensemble of `size` members.
     pub fn builder(size: usize) -> EnsembleBuilder {
         EnsembleBuilder::new(size)
     }
 
-    /// How many members there are, running or not.
+    /// Returns the number of members, running or not.
     #[must_use]
     #[allow(clippy::len_without_is_empty, reason = "it is never empty")]
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// One member; [`Server::start_again`] on it does not wait for the quorum.
+    /// Returns a member. Its [`Server::start_again`] does not wait for the quorum.
     ///
     /// # Panics
     ///
@@ -67,28 +67,28 @@ impl Ensemble {
         &self.members[index]
     }
 
-    /// The addresses clients connect to, by index; they never change.
+    /// Returns the addresses for clients, by index. They never change.
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.members.iter().map(Server::address).collect()
     }
 
-    /// All addresses as ZooKeeper clients take them, `127.0.0.1:<port>,127.0.0.1:<port>,...`.
+    /// Returns all addresses as a connect string, `127.0.0.1:<port>,127.0.0.1:<port>,...`.
     #[must_use]
     pub fn connect_string(&self) -> String {
         let each: Vec<_> = self.members.iter().map(Server::connect_string).collect();
         each.join(",")
     }
 
-    /// Waits until exactly one running member says that it leads and answers requests, also to
-    /// write; its index.
+    /// Waits until exactly one running member reports that it leads, and answers reads and writes.
+    /// Returns its index.
     ///
-    /// A leader that is cut off says so until it notices, so this waits for that, too; one that
-    /// is paused says nothing.
+    /// A leader that is cut off reports that it leads until it notices, so this waits for that,
+    /// too. A paused leader reports nothing.
     ///
     /// # Errors
     ///
-    /// When there is no such leader within 30 s; the text has what the members say.
+    /// When there is no such leader within 30 s. The text has the reports of the members.
     pub fn leader(&self) -> io::Result<usize> {
         let leader = poll(LEADER_WITHIN, || self.working_leader());
         leader.ok_or_else(|| {
@@ -97,8 +97,8 @@ impl Ensemble {
         })
     }
 
-    /// Waits for the [`leader`](Self::leader); the indexes of the running members that say at
-    /// this moment that they follow. One that was cut off says so until it notices.
+    /// Waits for the [`leader`](Self::leader), then returns the indexes of the running members that
+    /// report that they follow. A member that was cut off reports so until it notices.
     ///
     /// # Errors
     ///
@@ -108,7 +108,7 @@ impl Ensemble {
         Ok(self.in_role(Role::Follower))
     }
 
-    /// Waits for the [`leader`](Self::leader) and kills it (SIGKILL); which one it was.
+    /// Waits for the [`leader`](Self::leader) and kills it (SIGKILL). Returns its index.
     ///
     /// # Errors
     ///
@@ -119,12 +119,12 @@ impl Ensemble {
         Ok(leader)
     }
 
-    /// Waits until every member that runs, is not paused and not cut off answers a request to
-    /// read and one to write, so that it is in the quorum.
+    /// Waits until every member that runs, and is neither paused nor cut off, answers a read and a
+    /// write. Then it is in the quorum.
     ///
     /// # Errors
     ///
-    /// When one does not within 60 s; the text has the end of its log.
+    /// When a member does not within 60 s. The text has the end of its log.
     pub fn wait_ready(&self) -> io::Result<()> {
         let mut waiting: Vec<usize> = (0..self.len()).collect();
         let mut last_error = None;
@@ -145,9 +145,9 @@ impl Ensemble {
         }
     }
 
-    /// Stops the running members one after another, the followers first and the leader last, and
-    /// starts each again and waits until it is back in the quorum before the next. The leader is
-    /// not started before the others have another one, if they are enough to have one.
+    /// Restarts the running members one after another, the followers first and the leader last.
+    /// Waits until each is back in the quorum before it stops the next. Starts the old leader when
+    /// the others have elected another one, if they are enough for a quorum.
     ///
     /// # Errors
     ///
@@ -172,14 +172,14 @@ impl Ensemble {
         Ok(())
     }
 
-    /// Turns every link between a member and the others into a black hole, both ways: nothing
-    /// is refused or closed, existing connections stay open, new ones can be opened, and nothing
-    /// passes. Clients still reach the member.
+    /// Turns every link between a member and the others into a black hole, in both directions.
+    /// Nothing is refused or closed: existing connections stay open, new ones can be opened, but
+    /// nothing passes. Clients still reach the member.
     ///
-    /// A follower goes on answering reads, not writes, until it has not heard of its leader for
-    /// `syncLimit`; then it closes its clients' connections and looks for a leader in vain. The
-    /// others expire the sessions of its clients meanwhile, unless they are resumed elsewhere. A leader
-    /// steps down by the same limit, and the others elect another.
+    /// A follower still answers reads, but not writes, until it has not heard from its leader for
+    /// `syncLimit`. Then it closes its clients' connections and looks for a leader in vain.
+    /// Meanwhile the others expire the sessions of its clients, unless they are resumed elsewhere.
+    /// A leader steps down after the same limit, and the others elect another.
     ///
     /// # Panics
     ///
@@ -189,8 +189,8 @@ impl Ensemble {
         self.network.cut_off(index);
     }
 
-    /// Makes the links of all members that were cut off work again. Connections that were black
-    /// holes are closed, so the members connect anew; what was on its way is lost.
+    /// Repairs the links of all members that were cut off. Connections that were black holes are
+    /// closed, so the members connect anew, and bytes that were on their way are lost.
     ///
     /// # Panics
     ///

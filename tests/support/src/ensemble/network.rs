@@ -1,4 +1,4 @@
-//! The connections between the members of an ensemble: each pair has proxies of its own.
+//! The connections between the members of an ensemble. Each pair has its own proxies.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -8,14 +8,14 @@ use crate::port::ReservedPort;
 use crate::proxy::{Direction, FaultProxy, Protocol};
 use crate::server::config::MemberPorts;
 
-/// The ports a member listens on for the others.
+/// The ports on which a member listens for the others.
 #[derive(Debug)]
 struct Ears {
     quorum: ReservedPort,
     election: ReservedPort,
 }
 
-/// The way one member reaches another.
+/// The proxies from one member to another.
 #[derive(Debug)]
 struct Wire {
     from: usize,
@@ -53,7 +53,8 @@ impl Network {
         Ok(Self { wires, ears, cut_off: Mutex::default() })
     }
 
-    /// Where `member` reaches each member: itself directly, the others by its wires.
+    /// Returns the addresses at which `member` reaches each member: itself directly, the others
+    /// through its proxies.
     pub(crate) fn seen_by(&self, member: usize) -> Vec<MemberPorts> {
         let seen = |to: usize| {
             let wire = |wire: &&Wire| (wire.from, wire.to) == (member, to);
@@ -83,7 +84,7 @@ impl Network {
         self.isolated().contains(&member)
     }
 
-    /// What was held back is lost, as with a network that was away for too long.
+    /// Bytes that were held back are lost, as after a long failure of the network.
     pub(crate) fn heal(&self) {
         let mut cut_off = self.isolated();
         for proxy in self.touching(&cut_off) {

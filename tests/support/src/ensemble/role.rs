@@ -1,13 +1,13 @@
-//! What a member says it is, and whether it really serves.
+//! The reported role of a member, and checks whether it really serves.
 
 use std::io;
 use std::time::Duration;
 
 use crate::{Probe, Server};
 
-/// How long a member may take for one answer before it counts as one that does not serve.
+/// How long a member may take for an answer before it counts as not serving.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// The session of a check that was given up stays this long.
+/// How long the session of an abandoned check stays.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,8 +16,8 @@ pub(crate) enum Role {
     Follower,
 }
 
-/// What `member` says it is; `None` while it does not run, is paused or finds no quorum. A member
-/// that has just lost its quorum goes on saying what it was.
+/// Returns the role that `member` reports, or `None` while it does not run, is paused or finds no
+/// quorum. A member that has just lost its quorum still reports its old role.
 pub(crate) fn role(member: &Server) -> Option<Role> {
     if !is_active(member) {
         return None;
@@ -31,13 +31,13 @@ pub(crate) fn role(member: &Server) -> Option<Role> {
     }
 }
 
-/// Whether `member` runs and is not paused.
+/// Returns whether `member` runs and is not paused.
 pub(crate) fn is_active(member: &Server) -> bool {
     member.process_id().is_some() && !member.is_paused()
 }
 
-/// Reads from `member`, and writes: opening a session is a transaction, which only a quorum can
-/// commit and which this member has to have seen.
+/// Reads from `member`, and writes. Opening a session is a transaction, which only a quorum can
+/// commit, and which this member must have seen.
 pub(crate) fn serves(member: &Server) -> io::Result<()> {
     let probe = Probe::connect_within(member.address(), SESSION_TIMEOUT, ANSWER_WITHIN)?;
     probe.exists("/")?;

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
-/// What the server answered instead of a result.
+/// An error that the server answered.
 #[derive(Debug)]
 struct ServerError {
     code: i32,
@@ -20,14 +20,13 @@ impl fmt::Display for ServerError {
 
 impl Error for ServerError {}
 
-/// The error a server answered `request` with.
+/// Returns the error with which a server answered `request`.
 pub(crate) fn server_error(code: i32, request: String) -> io::Error {
     io::Error::new(kind(code), ServerError { code, request })
 }
 
-/// The ZooKeeper code in an error of a [`Probe`](crate::Probe): -101 for NoNode, -110 for
-/// NodeExists and so on. `None` when the error did not come from the server but from the
-/// connection.
+/// Returns the ZooKeeper code in an error of a [`Probe`](crate::Probe): -101 for NoNode, -110 for
+/// NodeExists and so on. Returns `None` for an error of the connection.
 #[must_use]
 pub fn error_code(error: &io::Error) -> Option<i32> {
     let inner = error.get_ref()?.downcast_ref::<ServerError>()?;

@@ -1,4 +1,4 @@
-//! A small blocking ZooKeeper client, independent of any other: what tests believe.
+//! A small blocking ZooKeeper client, independent of any other, on which tests rely.
 
 mod error;
 mod session;
@@ -20,10 +20,10 @@ const ANY_VERSION: i32 = -1;
 const EPHEMERAL: i32 = 1;
 const SEQUENTIAL: i32 = 2;
 
-/// Everything to everybody: permissions, scheme, id.
+/// The ACL that allows everybody everything: permissions, scheme, id.
 pub const OPEN_ACL: &[(u32, &str, &str)] = &[(31, "world", "anyone")];
 
-/// What ZooKeeper keeps about a node.
+/// The metadata of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stat {
@@ -71,20 +71,19 @@ impl Stat {
 
 /// A blocking client with one connection and one session.
 ///
-/// It asks for a session of 60 s and sends no pings: the session lives while the probe is
-/// used. A call whose answer does not come fails after
-/// 10 s. An answer from the server that is an error becomes an
-/// `io::Error` whose [`error_code`] is ZooKeeper's, and whose kind is `NotFound` for NoNode,
-/// `AlreadyExists` for NodeExists, `PermissionDenied` for NoAuth and `DirectoryNotEmpty` for
-/// NotEmpty. Other errors come from the connection, which is not made again.
+/// It requests a session of 60 s and sends no pings: the session lives while the probe is used. A
+/// call without an answer fails after 10 s. An error of the server becomes an `io::Error` whose
+/// [`error_code`] is ZooKeeper's. Its kind is `NotFound` for NoNode, `AlreadyExists` for
+/// NodeExists, `PermissionDenied` for NoAuth and `DirectoryNotEmpty` for NotEmpty. All other errors
+/// come from the connection, which is not opened again.
 ///
-/// Dropping the probe closes the session, as [`close`](Self::close) without its errors.
+/// Dropping the probe closes the session, like [`close`](Self::close), but ignores errors.
 pub struct Probe {
     session: Mutex<Session>,
 }
 
 impl Probe {
-    /// Connects to a server, or to a proxy before one, with a session of 60 s.
+    /// Connects to a server, or to a proxy in front of one, with a session of 60 s.
     ///
     /// # Errors
     ///
@@ -93,7 +92,7 @@ impl Probe {
         Self::connect_for(address, SESSION_TIMEOUT)
     }
 
-    /// [`connect`](Self::connect) with a session timeout, which the server clamps.
+    /// Connects with this session timeout, which the server limits to its bounds.
     ///
     /// # Errors
     ///
@@ -102,8 +101,8 @@ impl Probe {
         Self::connect_within(address, timeout, PATIENCE)
     }
 
-    /// [`connect_for`](Self::connect_for) that waits no longer than `patience` for each answer,
-    /// also to what is asked later.
+    /// Connects like [`connect_for`](Self::connect_for), and waits for each answer, also to later
+    /// calls, for at most `patience`.
     pub(crate) fn connect_within(
         address: impl ToSocketAddrs,
         timeout: Duration,
@@ -113,20 +112,20 @@ impl Probe {
         Ok(Self { session: Mutex::new(session) })
     }
 
-    /// The id of the session.
+    /// Returns the id of the session.
     #[must_use]
     pub fn session_id(&self) -> i64 {
         self.session().id()
     }
 
-    /// The session timeout the server granted.
+    /// Returns the session timeout that the server granted.
     #[must_use]
     pub fn session_timeout(&self) -> Duration {
         self.session().timeout()
     }
 
-    /// How long a call waits for its answer, 10 s unless set. After a call that ran out of time
-    /// the probe can be used on; a late answer is skipped.
+    /// Sets how long a call waits for its answer. Default: 10 s. After a call without an answer in
+    /// time, the probe can still be used; it skips a late answer.
     ///
     /// # Errors
     ///
@@ -135,7 +134,8 @@ impl Probe {
         self.session().set_patience(patience)
     }
 
-    /// The names of the children, in no order; none when there is no such node.
+    /// Returns the names of the children, in no particular order. Returns none if there is no such
+    /// node.
     ///
     /// # Errors
     ///
@@ -148,8 +148,8 @@ impl Probe {
         }
     }
 
-    /// Creates a node that is open to everybody and returns its path, which has a sequence
-    /// number at the end when `sequential`.
+    /// Creates a node that is open to everybody, and returns its path. With `sequential`, the path
+    /// ends in a sequence number.
     ///
     /// # Errors
     ///
@@ -181,7 +181,7 @@ impl Probe {
         self.create_node(path, data, acl, 0)
     }
 
-    /// Creates the node and all its parents, as far as they are missing.
+    /// Creates a node and its parents, as far as they are missing.
     ///
     /// # Errors
     ///
@@ -197,7 +197,7 @@ impl Probe {
         Ok(())
     }
 
-    /// Deletes a node in any version.
+    /// Deletes a node, whatever its version.
     ///
     /// # Errors
     ///
@@ -207,7 +207,7 @@ impl Probe {
         self.call(op::DELETE, &body, "delete", path).map(drop)
     }
 
-    /// The data and the stat of a node, `None` when there is no such node.
+    /// Returns the data and the stat of a node, or `None` if there is no such node.
     ///
     /// # Errors
     ///
@@ -222,7 +222,7 @@ impl Probe {
         Ok(Some((data, Stat::read(&mut answer)?)))
     }
 
-    /// Replaces the data of a node in any version.
+    /// Replaces the data of a node, whatever its version.
     ///
     /// # Errors
     ///
@@ -233,7 +233,7 @@ impl Probe {
         Stat::read(&mut Reader::new(&answer))
     }
 
-    /// The stat of a node, `None` when there is no such node.
+    /// Returns the stat of a node, or `None` if there is no such node.
     ///
     /// # Errors
     ///
@@ -246,7 +246,7 @@ impl Probe {
         }
     }
 
-    /// Whether there is such a node.
+    /// Returns whether there is such a node.
     ///
     /// # Errors
     ///
@@ -265,7 +265,7 @@ impl Probe {
         self.call(op::AUTH, &body, "authenticate by", scheme).map(drop)
     }
 
-    /// Keeps the session alive without asking for anything.
+    /// Sends a ping, which keeps the session alive.
     ///
     /// # Errors
     ///
@@ -274,7 +274,7 @@ impl Probe {
         self.call(op::PING, &Writer::default(), "ping", "the server").map(drop)
     }
 
-    /// Closes the session, which deletes its ephemeral nodes, and waits until that is done.
+    /// Closes the session, which deletes its ephemeral nodes, and waits for the end.
     ///
     /// # Errors
     ///

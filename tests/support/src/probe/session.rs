@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::error::server_error;
 use super::wire::{Reader, Writer};
 
-/// How long an answer may take unless somebody says otherwise.
+/// How long an answer may take by default.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 const RESUMED_WITHIN: Duration = Duration::from_secs(1);
 const PASSWORD: usize = 16;
@@ -28,7 +28,7 @@ pub(crate) mod op {
 const PING_ID: i32 = -2;
 const AUTH_ID: i32 = -4;
 
-/// What a server answers to a handshake.
+/// The answer of a server to a handshake.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grant {
     pub(crate) id: i64,
@@ -37,7 +37,7 @@ pub(crate) struct Grant {
 }
 
 impl Grant {
-    /// Takes the answer apart; `None` when it grants no session, since it has expired.
+    /// Decodes the answer. Returns `None` if it grants no session, because that has expired.
     pub(crate) fn read(answer: &[u8]) -> io::Result<Option<Self>> {
         let mut answer = Reader::new(answer);
         let _protocol = answer.int()?;
@@ -61,7 +61,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Opens a session; no answer may take longer than `patience`.
+    /// Opens a session. No answer may take longer than `patience`.
     pub(crate) fn connect(
         address: impl ToSocketAddrs,
         timeout: Duration,
@@ -72,11 +72,12 @@ impl Session {
         session.ok_or_else(|| io::Error::other("the server grants no session"))
     }
 
-    /// Ends somebody's session; false when the server says that it has ended already.
+    /// Ends a session of another client. Returns false if the server reports that it has ended
+    /// already.
     ///
-    /// The client may be resuming it just now. Whoever comes second is closed without a word on a
-    /// server of its own, and on a follower, which remembers one of those that resume a session while
-    /// it asks the leader, the first of two never has an answer. So this asks again.
+    /// The client may be resuming it at this moment. A standalone server closes the second
+    /// connection without an answer. A follower remembers only one connection while it asks the
+    /// leader, and never answers the first of two. So this tries again.
     pub(crate) fn end(address: SocketAddr, grant: &Grant) -> io::Result<bool> {
         let give_up = Instant::now() + PATIENCE;
         let mut was_there = false;
@@ -95,7 +96,7 @@ impl Session {
         }
     }
 
-    /// Takes a session over; `None` when the server says that it has ended.
+    /// Takes a session over. Returns `None` if the server reports that it has ended.
     fn resume(address: SocketAddr, grant: &Grant, patience: Duration) -> io::Result<Option<Self>> {
         let stream = dial(address, patience)?;
         Self::shake_hands(stream, grant.id, grant.timeout, &grant.password)
@@ -137,14 +138,14 @@ impl Session {
         self.stream.set_read_timeout(Some(patience))
     }
 
-    /// Sends a request and returns the body of its answer; `what` is for the error text.
+    /// Sends a request, and returns the body of its answer. `what` is for the error text.
     pub(crate) fn call(&mut self, op: i32, body: &Writer, what: String) -> io::Result<Vec<u8>> {
         let id = self.send(op, body)?;
         loop {
             let frame = read_frame(&mut self.stream)?;
             let mut header = Reader::new(&frame);
             let (answered, _zxid, code) = (header.int()?, header.long()?, header.int()?);
-            // Others are watch events, or late answers to a call that ran into its timeout.
+            // Other frames are watch events, or late answers to a call that timed out.
             if answered != id {
                 continue;
             }
@@ -162,7 +163,7 @@ impl Session {
         Ok(())
     }
 
-    /// Leaves the session to the server, which ends it when its timeout has passed.
+    /// Leaves the session to the server, which ends it after its timeout.
     pub(crate) fn abandon(&mut self) {
         self.ended = true;
     }
@@ -188,7 +189,7 @@ impl Drop for Session {
     }
 }
 
-/// The server took the request, and nothing more was heard.
+/// The error of a request without an answer.
 fn is_left_without_answer(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
     matches!(error.kind(), BrokenPipe | ConnectionReset | TimedOut | UnexpectedEof | WouldBlock)

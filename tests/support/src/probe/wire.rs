@@ -1,5 +1,5 @@
 //! ZooKeeper's wire format, as far as the probe needs it: big-endian numbers, and strings and
-//! buffers with a length in front.
+//! buffers after their lengths.
 
 use std::io;
 
@@ -33,7 +33,7 @@ impl Writer {
         self.buffer(value.as_bytes())
     }
 
-    /// The bytes with their length in front, as they go onto the wire.
+    /// Returns the bytes after their length, as they are sent.
     pub(crate) fn frame(self) -> Vec<u8> {
         Writer::default().buffer(&self.0).0
     }
@@ -44,7 +44,7 @@ impl Writer {
     }
 }
 
-/// Takes an answer apart; every read fails on short input.
+/// Decodes an answer. Every read fails on short input.
 #[derive(Debug)]
 pub(crate) struct Reader<'a>(&'a [u8]);
 

@@ -1,4 +1,4 @@
-//! What a server is started with: its program, its configuration file and command line.
+//! The start of a server: its program, its configuration file and its command line.
 
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -14,7 +14,7 @@ use super::tls::Tls;
 
 const MAIN_CLASS: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 const SOURCE_FILE: &str = "CountingServer.java";
-/// Where a server keeps its data, in its folder.
+/// The subfolder for a server's data.
 pub(crate) const DATA: &str = "data";
 
 /// Settings of a server; see the setters of [`ServerBuilder`](super::ServerBuilder).
@@ -31,18 +31,18 @@ pub(crate) struct Config {
     pub(crate) sasl_users: Option<sasl::Users>,
 }
 
-/// What Java runs. Its first argument is the configuration file.
+/// The program that Java runs. Its first argument is the configuration file.
 #[derive(Debug, Clone)]
 pub(crate) enum Program {
     /// ZooKeeper's own main class.
     ZooKeeper,
-    /// Our `CountingServer` around ZooKeeper's classes, a file that Java compiles as it starts.
-    /// Its second argument is a port of its own.
+    /// Our `CountingServer` around ZooKeeper's classes, a file that Java compiles when it starts.
+    /// Its second argument is a separate port.
     Source { text: &'static str, port: u16 },
 }
 
 impl Program {
-    /// Writes what Java needs to find in `folder`.
+    /// Writes the files that Java needs into `folder`.
     pub(crate) fn write(&self, folder: &Path) -> io::Result<()> {
         match self {
             Self::ZooKeeper => Ok(()),
@@ -62,14 +62,15 @@ impl Program {
     }
 }
 
-/// What a server has to know as a member of an ensemble.
+/// The settings of a member of an ensemble.
 #[derive(Debug, Clone)]
 pub(crate) struct Membership {
     /// Its number, from 1.
     pub(crate) id: usize,
     pub(crate) init_limit: u32,
     pub(crate) sync_limit: u32,
-    /// Where it reaches each member, in the order of their numbers; for itself, where it listens.
+    /// The addresses at which it reaches each member, in the order of their numbers. Its own is the
+    /// address on which it listens.
     pub(crate) members: Vec<MemberPorts>,
 }
 
@@ -84,9 +85,9 @@ impl Membership {
     fn write(&self, text: &mut String, host: IpAddr) {
         let (init, sync) = (self.init_limit, self.sync_limit);
         let _ = writeln!(text, "initLimit={init}\nsyncLimit={sync}");
-        // Otherwise an ensemble of one is no ensemble.
+        // Without this, an ensemble of one member runs standalone.
         let _ = writeln!(text, "standaloneEnabled=false\nreconfigEnabled=false");
-        // A member that finds no quorum asks ever less often, down to once a minute.
+        // By default, a member without a quorum asks ever less often, down to once a minute.
         let _ = writeln!(text, "fastleader.maxNotificationInterval=500");
         for (index, ports) in self.members.iter().enumerate() {
             let (id, MemberPorts { quorum, election }) = (index + 1, ports);
@@ -111,8 +112,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The text of `zoo.cfg`; the last line of a key counts, so properties come last. The files of
-    /// a server with TLS, which listens at `secure`, are in `folder`.
+    /// Returns the text of `zoo.cfg`. The last line of a key counts, so properties come last. The
+    /// files of a server with TLS, which listens at `secure`, are in `folder`.
     pub(crate) fn text(
         &self,
         folder: &Path,
@@ -149,7 +150,7 @@ impl Config {
         text
     }
 
-    /// Java and its arguments, tuned to start fast and to stay small.
+    /// Returns Java and its arguments, tuned to start fast and to stay small.
     pub(crate) fn command(&self, found: &Installation, config_file: &Path) -> Vec<OsString> {
         let mut command: Vec<OsString> = vec![found.java.clone().into()];
         command.extend(

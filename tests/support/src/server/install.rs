@@ -11,7 +11,7 @@ const HELP: &str = "install ZooKeeper and Java (Debian, Ubuntu: libzookeeper-jav
      ZOOKEEPER_HOME to an unpacked Apache ZooKeeper release (Java then comes from JAVA_HOME or \
      PATH), or set ZOOKEEPER_CONNECT to a running server for the tests that can share one";
 
-/// What it takes to start a server.
+/// The files that a server needs to start.
 #[derive(Debug, Clone)]
 pub(crate) struct Installation {
     pub(crate) java: PathBuf,
@@ -81,8 +81,8 @@ fn is_zookeeper_jar(name: &std::ffi::OsStr) -> bool {
     name.starts_with("zookeeper-") && name.ends_with(".jar")
 }
 
-/// Debian's `zookeeper.jar` names what it needs in its manifest, all but a logger, and the part of
-/// Netty that it takes for TLS alone.
+/// The manifest of Debian's `zookeeper.jar` names the jars that it needs, except a logger and the
+/// part of Netty that only TLS needs.
 fn debian_jars(folder: &Path) -> Option<OsString> {
     let jars = ["zookeeper.jar", "slf4j-simple.jar", "netty-codec.jar"];
     let jars = jars.map(|jar| folder.join(jar));

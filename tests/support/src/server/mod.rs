@@ -27,28 +27,28 @@ use tls::Tls;
 
 /// A start takes a fraction of a second; a machine under heavy load may need much longer.
 const READY_WITHIN: Duration = Duration::from_secs(120);
-/// A server that is asked while it comes up sometimes never answers that connection. The next one has
-/// twice as long, since the machine may be that slow.
+/// The first wait for an answer. A server that is still starting sometimes never answers a
+/// connection. The next connection waits twice as long, because the machine may be slow.
 const FIRST_ANSWER_WITHIN: Duration = Duration::from_millis(250);
 const LONGEST_ANSWER_WITHIN: Duration = Duration::from_secs(8);
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 pub(crate) const PORT_ATTEMPTS: usize = 5;
 const LOG_TAIL_LINES: usize = 40;
 
-/// A ZooKeeper server of this process's own, on a free port of 127.0.0.1: standalone, or a member
-/// of an [`Ensemble`](crate::Ensemble).
+/// A private ZooKeeper server, on a free port of 127.0.0.1: standalone, or a member of an
+/// [`Ensemble`](crate::Ensemble).
 ///
-/// Sessions may last from 1 s to 60 s, and all four-letter words are allowed. Every method
-/// takes `&self`, and the port and the data stay the same over stops and starts. The server ends,
-/// and its directory is removed, when the value is dropped or the process ends, even by SIGKILL
-/// (a directory may be left in the temporary folder when the server was stopped at that moment).
+/// Session timeouts may be from 1 s to 60 s, and all four-letter words are allowed. Every method
+/// takes `&self`. The port and the data stay the same over stops and starts. When the value is
+/// dropped or the process ends, even by SIGKILL, the server ends and its directory is removed. (If
+/// the server was stopped at that moment, a directory may be left in the temporary folder.)
 #[derive(Debug)]
 pub struct Server {
     config: Mutex<Config>,
     installation: Installation,
     port: ReservedPort,
     secure_port: Option<ReservedPort>,
-    // Dropped before the directory: the fields are dropped in this order.
+    // Dropped before the directory, because fields are dropped in this order.
     process: Mutex<Option<Process>>,
     folder: TempDir,
 }
@@ -66,46 +66,45 @@ impl ServerBuilder {
         Self { config }
     }
 
-    /// `tickTime`, by which sessions expire in steps; 500 ms unless set.
+    /// Sets `tickTime`, the step in which sessions expire. Default: 500 ms.
     pub fn tick(mut self, tick: Duration) -> Self {
         self.config.tick = tick;
         self
     }
 
-    /// Whether each transaction is forced to disk before it is answered; false unless set.
-    /// Without it the data still survives [`Server::kill`], only not a crash of the machine.
+    /// Sets whether each transaction is forced to disk before it is answered. Default: false. The
+    /// data then still survive [`Server::kill`], but not a crash of the machine.
     pub fn force_sync(mut self, force: bool) -> Self {
         self.config.force_sync = force;
         self
     }
 
-    /// A line `key=value` in the configuration file, over any default. ZooKeeper turns keys it
-    /// does not know into system properties `zookeeper.<key>`.
+    /// Adds a line `key=value` to the configuration file, which overrides any default. ZooKeeper
+    /// turns unknown keys into system properties `zookeeper.<key>`.
     pub fn property(mut self, key: &str, value: &str) -> Self {
         self.config.properties.push((key.into(), value.into()));
         self
     }
 
-    /// One more argument for Java, such as `-Xmx1g`.
+    /// Adds an argument for Java, such as `-Xmx1g`.
     pub fn jvm_flag(mut self, flag: &str) -> Self {
         self.config.jvm_flags.push(flag.into());
         self
     }
 
-    /// A second port that speaks TLS, [`Server::secure_address`]; the plain one stays. The server
+    /// Opens a second port for TLS, [`Server::secure_address`]; the plain one stays. The server
     /// shows this chain of certificates, its own first, and has this key, both in PEM. It asks
     /// clients for no certificate.
     ///
-    /// ZooKeeper's settings for it, `ssl.*`, can be overridden with [`property`](Self::property).
-    /// Both ports are then served by Netty, whose jars Debian's ZooKeeper comes with. Unless told
-    /// otherwise ZooKeeper 3.8 speaks TLS 1.2 only.
+    /// [`property`](Self::property) can override ZooKeeper's settings for it, `ssl.*`. Netty then
+    /// serves both ports; its jars come with Debian's ZooKeeper. By default, ZooKeeper 3.8 supports
+    /// only TLS 1.2.
     pub fn tls(mut self, chain_pem: &str, key_pem: &str) -> Self {
         self.config.tls = Some(Tls::new(chain_pem, key_pem));
         self
     }
 
-    /// Has the port that speaks TLS require a certificate of each client, from one of these roots
-    /// in PEM.
+    /// Makes the TLS port require a certificate of each client, from one of these roots in PEM.
     ///
     /// # Panics
     ///
@@ -117,18 +116,18 @@ impl ServerBuilder {
         self
     }
 
-    /// Knows these users, by name and password, when they come by SASL, DIGEST-MD5; none unless set.
+    /// Sets the users, by name and password, for SASL with DIGEST-MD5. Default: none.
     pub fn sasl_users(mut self, users: &[(&str, &str)]) -> Self {
         self.config.sasl_users = Some(Users::new(users));
         self
     }
 
-    /// Starts the server and returns when it answers.
+    /// Starts the server, and returns when it answers.
     ///
     /// # Errors
     ///
-    /// When ZooKeeper or Java is not installed (the text says what to do), or when the server
-    /// does not come up (the text has the end of its log).
+    /// When ZooKeeper or Java is not installed (the text says what to do), or when the server does
+    /// not start (the text has the end of its log).
     pub fn start(self) -> io::Result<Server> {
         let installation = Installation::find()?;
         if let Program::Source { .. } = self.config.program {
@@ -139,7 +138,7 @@ impl ServerBuilder {
             let server = Server::new(self.config.clone(), installation.clone())?;
             match server.start_again() {
                 Ok(()) => return Ok(server),
-                // Somebody who does not know of our reservation listens on this port.
+                // Another process listens on this port, in spite of the reservation.
                 Err(error) if attempt < PORT_ATTEMPTS && is_port_taken(&error) => attempt += 1,
                 Err(error) => return Err(error),
             }
@@ -157,7 +156,7 @@ impl Server {
         Self::builder().start()
     }
 
-    /// Settings for a server to be started.
+    /// Returns a builder for a server.
     pub fn builder() -> ServerBuilder {
         ServerBuilder::default()
     }
@@ -178,19 +177,19 @@ impl Server {
         })
     }
 
-    /// The address clients connect to; it never changes.
+    /// Returns the address for clients, which never changes.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.port.address()
     }
 
-    /// The address as ZooKeeper clients take it, `127.0.0.1:<port>`.
+    /// Returns the address as a connect string, `127.0.0.1:<port>`.
     #[must_use]
     pub fn connect_string(&self) -> String {
         self.address().to_string()
     }
 
-    /// The address for clients that speak TLS; it never changes.
+    /// Returns the address for clients with TLS, which never changes.
     ///
     /// # Panics
     ///
@@ -200,8 +199,8 @@ impl Server {
         self.secure().expect("this server was started without `ServerBuilder::tls`")
     }
 
-    /// Shuts the server down in an orderly way (SIGTERM) and waits for its end. The data is
-    /// kept. Does nothing when it is not running.
+    /// Shuts the server down in an orderly way (SIGTERM), and waits for its end. Keeps the data.
+    /// Does nothing if it is not running.
     ///
     /// # Errors
     ///
@@ -210,8 +209,8 @@ impl Server {
         self.process().take().map_or(Ok(()), Process::terminate)
     }
 
-    /// Kills the server (SIGKILL) and waits for its end. The data is kept. Does nothing when it
-    /// is not running.
+    /// Kills the server (SIGKILL), and waits for its end. Keeps the data. Does nothing if it is not
+    /// running.
     ///
     /// # Errors
     ///
@@ -220,14 +219,14 @@ impl Server {
         self.process().take().map_or(Ok(()), Process::kill)
     }
 
-    /// Starts the server after a stop or kill, with the same data and port, and returns when it
-    /// answers. A member of an ensemble answers when it looks for the others, since it may be
-    /// that they do not run; [`Ensemble::wait_ready`](crate::Ensemble::wait_ready) waits for the
+    /// Starts the server after a stop or kill, with the same data and port. Returns when it
+    /// answers. A member of an ensemble answers as soon as it looks for the others, because they
+    /// may not be running. [`Ensemble::wait_ready`](crate::Ensemble::wait_ready) waits for the
     /// quorum.
     ///
     /// # Errors
     ///
-    /// When it is running already or does not come up (the text has the end of its log).
+    /// When it is running already, or does not start (the text has the end of its log).
     pub fn start_again(&self) -> io::Result<()> {
         let mut process = self.process();
         if process.as_mut().is_some_and(|running| !running.has_exited()) {
@@ -247,7 +246,7 @@ impl Server {
         if let Some(tls) = &config.tls {
             tls.write(folder)?;
         }
-        // The log of this start only, so that its end shows this start's trouble.
+        // A new log for each start, so that its end shows the problem of this start.
         fs::write(self.path("log"), "")?;
         let command = config.command(&self.installation, &config_file);
         let mut started = Process::spawn(command, folder, &self.path("log"))?;
@@ -256,8 +255,8 @@ impl Server {
         Ok(())
     }
 
-    /// From its next start on it knows these users in the place of those of
-    /// [`sasl_users`](ServerBuilder::sasl_users), without which this does nothing.
+    /// Replaces the users of [`sasl_users`](ServerBuilder::sasl_users), from the next start on.
+    /// Without `sasl_users`, this does nothing.
     ///
     /// # Errors
     ///
@@ -266,14 +265,13 @@ impl Server {
         Users::new(users).write(self.folder.path())
     }
 
-    /// From its next start on it has this line `key=value` in its configuration file, over any before; see
-    /// [`property`](ServerBuilder::property).
+    /// Adds a line `key=value` to the configuration file, from the next start on, which overrides
+    /// earlier ones; see [`property`](ServerBuilder::property).
     pub fn set_property(&self, key: &str, value: &str) {
         self.config().properties.push((key.into(), value.into()));
     }
 
-    /// Removes the data of a server that does not run: when it starts again, it knows no node and no
-    /// session.
+    /// Removes the data of a stopped server. When it starts again, it has no nodes and no sessions.
     ///
     /// # Errors
     ///
@@ -295,7 +293,7 @@ impl Server {
         self.start_again()
     }
 
-    /// Freezes the server (SIGSTOP): its connections stay open and nothing is answered.
+    /// Pauses the server (SIGSTOP): its connections stay open, and nothing is answered.
     ///
     /// # Errors
     ///
@@ -304,7 +302,7 @@ impl Server {
         self.running(Process::pause)
     }
 
-    /// Lets a paused server go on (SIGCONT).
+    /// Continues a paused server (SIGCONT).
     ///
     /// # Errors
     ///
@@ -317,13 +315,13 @@ impl Server {
         self.process().as_ref().is_some_and(Process::is_paused)
     }
 
-    /// The id of the server's process, `None` when it is not running.
+    /// Returns the id of the server's process, or `None` if it is not running.
     #[must_use]
     pub fn process_id(&self) -> Option<u32> {
         self.process().as_ref().map(Process::id)
     }
 
-    /// The answer to a four-letter word such as `mntr`, `cons` or `wchp`.
+    /// Returns the answer to a four-letter word such as `mntr`, `cons` or `wchp`.
     ///
     /// # Errors
     ///
@@ -336,11 +334,11 @@ impl Server {
         four_letter(self.address(), word, longest)
     }
 
-    /// A whole number from `mntr`, such as `zk_packets_received` or `zk_watch_count`.
+    /// Returns a whole number from `mntr`, such as `zk_packets_received` or `zk_watch_count`.
     ///
-    /// Asking costs packets itself: each four-letter word adds 1 to `zk_packets_received`,
-    /// counted before the answer is made. How many it adds to `zk_packets_sent` depends on the
-    /// length of the answer, and so on the version.
+    /// The question itself counts: each four-letter word adds 1 to `zk_packets_received` before it
+    /// is answered. The number that it adds to `zk_packets_sent` depends on the length of the
+    /// answer, and so on the version.
     ///
     /// # Errors
     ///
@@ -349,7 +347,7 @@ impl Server {
         metric(&self.four_letter("mntr")?, name)
     }
 
-    /// The last lines of the server's log, for messages of failed tests.
+    /// Returns the last lines of the server's log, for the messages of failed tests.
     #[must_use]
     pub fn log_tail(&self) -> String {
         let log = fs::read(self.path("log")).unwrap_or_default();
@@ -381,8 +379,8 @@ impl Server {
         )))
     }
 
-    /// `conf` is answered with the settings only by a server that serves requests; the directory
-    /// proves that it is this one. `ruok` is answered by any.
+    /// Only a server that serves requests answers `conf` with its settings. The directory in them
+    /// proves that it is this server. Any server answers `ruok`.
     fn is_ready(&self, patience: Duration) -> bool {
         if self.config().membership.is_some() {
             return four_letter(self.address(), "ruok", patience)
@@ -393,7 +391,7 @@ impl Server {
             && self.listens_for_tls(patience)
     }
 
-    /// The port for TLS is opened after the other one.
+    /// The server opens the TLS port after the other one.
     fn listens_for_tls(&self, patience: Duration) -> bool {
         self.secure().is_none_or(|secure| TcpStream::connect_timeout(&secure, patience).is_ok())
     }

@@ -1,4 +1,4 @@
-//! A Java process that ends with this one, however this one ends.
+//! A Java process that ends with this process, for whatever reason this one ends.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -10,11 +10,12 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::wait::poll;
 
-/// The shell is the parent of Java, and its watcher holds the read end of a pipe from this
-/// process. When the pipe closes (exit, abort, SIGKILL: the kernel closes it) without the word
-/// that all is well, the watcher kills Java and removes its directory; no destructor has to run
-/// for that. The file `ended` keeps it from a process number that may have been given out again.
-/// The watcher ignores what a terminal or a supervisor sends to all processes of a test run.
+/// The shell is the parent of Java, and its watcher holds the read end of a pipe from this process.
+/// The kernel closes the pipe at any end of this process, including abort and SIGKILL. If the pipe
+/// closes without a message that all is well, the watcher kills Java and removes its directory; no
+/// destructor has to run for that. The file `ended` keeps the watcher from a process number that
+/// may be in use again. The watcher ignores signals that a terminal or a supervisor sends to all
+/// processes of a test run.
 const WRAPPER: &str = r#"
 folder=$1 log=$2; shift 2
 rm -f "$folder/ended"
@@ -39,7 +40,7 @@ exit "$status"
 /// How long a signal may take to show its effect before it counts as failed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A running Java process; dropping it kills it.
+/// A running Java process. Dropping this kills it.
 #[derive(Debug)]
 pub(crate) struct Process {
     wrapper: Child,
@@ -66,7 +67,7 @@ impl Process {
         match first_line(&mut wrapper) {
             Ok(java) => Ok(Self { wrapper, java, paused: false }),
             Err(error) => {
-                // Waiting closes the pipe first, which ends whatever was started.
+                // Waiting closes the pipe first, which ends the processes that were started.
                 let _ = wrapper.wait();
                 Err(error)
             }
@@ -85,9 +86,9 @@ impl Process {
         self.paused
     }
 
-    /// Asks Java to shut down and waits; kills it when it does not.
+    /// Asks Java to shut down, and waits. Kills it if it does not end.
     pub(crate) fn terminate(mut self) -> io::Result<()> {
-        // Failing to signal means that it has ended by itself, which the wait finds out.
+        // If the signal fails, the process has ended by itself, and the wait returns.
         let _ = self.signal(Signal::TERM);
         // A paused process acts on the request only when it runs again.
         let _ = self.signal(Signal::CONT);
@@ -149,7 +150,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.kill_and_wait();
-        // Tells the watcher that nothing is left to do; the directory is the server's.
+        // Tells the watcher that nothing is left to do. The server removes the directory.
         if let Some(mut watcher) = self.wrapper.stdin.take() {
             let _ = watcher.write_all(b"ended\n");
         }

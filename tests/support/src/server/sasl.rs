@@ -1,16 +1,16 @@
-//! The users that a server knows by SASL.
+//! The SASL users of a server.
 
 use std::fmt::{self, Write};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What `zoo.cfg` needs for it. From 3.10 on DIGEST-MD5 has to be allowed.
+/// The lines for `zoo.cfg`. Servers from 3.10 on have to be told to allow DIGEST-MD5.
 pub(crate) const LINES: &str = "\
     authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n\
     fips-mode=false\n";
 
-/// Their names and passwords.
+/// The names and passwords of the users.
 #[derive(Clone)]
 pub(crate) struct Users(Vec<(String, String)>);
 
@@ -33,7 +33,7 @@ impl Users {
     }
 }
 
-/// Without the passwords.
+/// Prints without the passwords.
 impl fmt::Debug for Users {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()

@@ -1,4 +1,4 @@
-//! A second port of a server, which speaks TLS.
+//! A second port of a server, for TLS.
 
 use std::fmt::{self, Write};
 use std::fs;
@@ -6,7 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 
-// ZooKeeper tells PEM from its other formats by the settings below, not by these names.
+// The settings below, and not these names, tell ZooKeeper that the format is PEM.
 const IDENTITY_FILE: &str = "identity.pem";
 const CLIENT_ROOTS_FILE: &str = "client-roots.pem";
 
@@ -30,19 +30,20 @@ impl Tls {
         self.client_roots = Some(roots_pem.to_owned());
     }
 
-    /// Writes what the lines of the configuration file name.
+    /// Writes the files that the configuration names.
     pub(crate) fn write(&self, folder: &Path) -> io::Result<()> {
         fs::write(folder.join(IDENTITY_FILE), &self.identity)?;
         let roots = self.client_roots.as_deref();
         roots.map_or(Ok(()), |roots| fs::write(folder.join(CLIENT_ROOTS_FILE), roots))
     }
 
-    /// Its lines in `zoo.cfg`.
+    /// Returns the lines for `zoo.cfg`.
     pub(crate) fn write_lines(&self, text: &mut String, folder: &Path, address: SocketAddr) {
         let identity = folder.join(IDENTITY_FILE);
         let _ = write!(
             text,
-            // ZooKeeper's own sockets know no TLS; a server has one kind for both of its ports.
+            // ZooKeeper's own sockets do not support TLS, and a server uses one kind of socket for
+            // both ports.
             "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n\
              secureClientPort={}\n\
              secureClientPortAddress={}\n\
@@ -64,7 +65,7 @@ impl Tls {
     }
 }
 
-/// Without the key.
+/// Prints without the key.
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let clients = self.client_roots.is_some();
