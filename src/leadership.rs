@@ -229,7 +229,7 @@ impl Shared {
             let path = self.lock.path();
             // A logger panics if it prints to a closed stream.
             let _ = caught(|| {
-                warn!(target: "zoolock", "leadership of {path}: once more in {pause:?}: {problem}");
+                warn!(target: "zoolock", "leadership of {path} failed: {problem}; retrying in {pause:?}");
             });
             let failing = *failing.get_or_insert_with(sys::now);
             *self.contest.lock() = Contest::Pauses { failing };

@@ -1,4 +1,5 @@
-//! Sessions over connections: given up, resumed and closed, at real ensembles and over restarts.
+//! Sessions over several connections: abandoned, resumed and closed, on real ensembles and over
+//! restarts.
 
 mod ensembles;
 mod restarts;

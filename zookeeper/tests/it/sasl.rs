@@ -1,4 +1,4 @@
-//! SASL against real servers: what it lets through and what it does not, and how each refusal is told.
+//! SASL with real servers: which clients it accepts and refuses, and the error of each refusal.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -21,7 +21,7 @@ use crate::util::{
 /// The operation that carries SASL's tokens.
 const SASL: Op = Op::Other(102);
 
-/// With what the notation of the tokens has a meaning for, and in two alphabets.
+/// Characters with a meaning in the notation of tokens, in two alphabets.
 const USERS: &[(&str, &str)] = &[
     ("bob", "correct-horse"),
     ("ann", r#"a"b\c, realm="d",,=\"#),
@@ -33,13 +33,13 @@ fn server() -> ServerBuilder {
     Server::builder().sasl_users(USERS)
 }
 
-/// One that also takes clients without SASL.
+/// A server that also accepts clients without SASL.
 fn lenient() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
     SERVER.get_or_init(|| server().start().unwrap())
 }
 
-/// One that ends each connection on which something comes before SASL.
+/// A server that ends each connection on which a request comes before SASL.
 fn strict() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
     let strict = || server().property("sessionRequireClientSASLAuth", "true").start().unwrap();
@@ -51,7 +51,7 @@ fn connect((user, password): (&str, &str), servers: &str) -> ZooKeeper {
     client.unwrap_or_else(|error| panic!("{user}: {error}"))
 }
 
-/// Why nobody connects with this password, which is told at once.
+/// Returns the error of a client with this password, which comes at once.
 #[track_caller]
 fn refused((user, password): (&str, &str), servers: &str) -> String {
     let begun = Instant::now();
@@ -108,7 +108,7 @@ fn it_goes_together_with_other_credentials() {
 #[test]
 fn on_every_connection_it_comes_before_anything_else() {
     let (resumed, expired) = (SessionEventKind::Resumed, SessionEventKind::Connected);
-    // Nobody can end sessions of a strict one from outside.
+    // Sessions of a strict server cannot be ended from outside.
     for (server, ends) in [(strict(), [resumed, resumed]), (lenient(), [expired, resumed])] {
         let (proxy, client) = behind_a_proxy(server, |servers| connect(USERS[0], servers));
         let told = Told::by(&client);
@@ -128,7 +128,7 @@ fn on_every_connection_it_comes_before_anything_else() {
             proxy.restore();
             told.until(end);
             for read in reads {
-                // Those of a session that has expired meanwhile are over.
+                // The reads of a session that has expired meanwhile fail.
                 let read = read.wait();
                 assert!(read.is_ok() || end == expired, "{read:?}");
             }
@@ -199,15 +199,15 @@ fn who_wants_sasl_is_not_satisfied_by_less() {
     assert_ne!(kind, ErrorKind::NoNode);
 }
 
-/// A relay to `server` that puts something else, as long, in the place of something that it says. It
-/// ends with the process.
+/// Starts a relay to `server` that replaces some bytes of its answers by others of the same length.
+/// It ends with the process.
 fn forging(server: SocketAddr, from: &'static [u8], to: &'static [u8]) -> String {
     assert_eq!(from.len(), to.len());
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     let relay = move |mut source: TcpStream, mut sink: TcpStream, forges: bool| {
         let mut buffer = [0; 4096];
-        // What is looked for comes in one piece: there is nothing else on its way.
+        // The bytes to replace come in one piece, because no other frame is on its way.
         while let Ok(length @ 1..) = source.read(&mut buffer) {
             let bytes = &mut buffer[..length];
             let found = bytes.windows(from.len()).position(|part| part == from);
@@ -294,7 +294,7 @@ fn a_client_that_is_refused_later_says_so_and_keeps_its_session_no_longer_than_i
     make(&client, &path, b"again");
 }
 
-/// A client that has the same right to its session as before, and is refused from the server's restart on.
+/// A client whose credentials the server refuses after a restart, although its session still lives.
 struct Refused {
     name: &'static str,
     client: fn(Builder) -> Builder,
@@ -391,7 +391,8 @@ fn it_goes_over_tls_with_and_without_a_certificate_of_the_client() {
         let ann = client(USERS[1].0, USERS[1].1).unwrap();
         let told = Told::by(&ann);
         let path = fresh_path("over-tls");
-        // That of the creator has what the certificate says, too.
+        // An ACL of the creator would also name the client's certificate. This one names only the
+        // user.
         let acl = [Acl::new(Permissions::ALL, "sasl", "ann")];
         ann.create_all(&path, &acl, CreateMode::Persistent).unwrap();
         let (watcher, events) = Watcher::channel();
@@ -404,7 +405,7 @@ fn it_goes_over_tls_with_and_without_a_certificate_of_the_client() {
         assert_eq!(kind(bob.get_data(&path)), ErrorKind::NoAuth);
         let (kind, text) = said(client("ann", "wrong-horse"));
         assert_eq!(kind, ErrorKind::AuthFailed, "{text}");
-        // The right password does not help whom the certificate does not.
+        // The right password does not help a client without the right certificate.
         let stranger = builder(&servers, SESSION).tls(Authority::new("other").tls());
         let (kind, text) = said(stranger.sasl("bob", USERS[0].1).connect());
         assert_eq!(kind, ErrorKind::ConnectFailed, "{text}");

@@ -1,4 +1,4 @@
-//! TLS against real servers: what works over it, and how each refusal is told.
+//! TLS with real servers: what works over it, and the error of each refusal.
 
 use std::env;
 use std::fs;
@@ -25,18 +25,18 @@ use zoolock_zookeeper::{
     Watcher, ZooKeeper,
 };
 
-/// Long enough for a loaded machine; nothing waits for it to pass.
+/// A deadline that is long enough for a loaded machine; no test waits for it to pass.
 const SOON: Duration = Duration::from_secs(30);
-/// Servers take no more than 48 KiB more in a request.
+/// Near the limit of servers, which accept at most 48 KiB more in a request.
 const MEGABYTE: usize = 1_000_000;
 
 type Fault = fn(&FaultProxy);
 type Change = fn(&mut CertificateParams);
 
-/// Who gives out certificates.
+/// A certificate authority.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
-/// A chain and its key, in PEM.
+/// A certificate chain and its key, in PEM.
 pub(crate) struct Identity {
     chain: String,
     key: String,
@@ -69,7 +69,7 @@ impl Authority {
         self.0.pem()
     }
 
-    /// Trusts this authority alone.
+    /// Returns settings that trust only this authority.
     pub(crate) fn tls(&self) -> Tls {
         Tls::new().roots_pem(self.pem().as_bytes())
     }
@@ -85,7 +85,7 @@ impl Identity {
     }
 }
 
-/// ZooKeeper 3.8 speaks TLS 1.2 alone unless it is told all of this.
+/// Makes a server support only TLS 1.3. ZooKeeper 3.8 needs all these properties for that.
 fn only_1_3(server: ServerBuilder) -> ServerBuilder {
     server
         .property("ssl.protocol", "TLSv1.3")
@@ -93,7 +93,7 @@ fn only_1_3(server: ServerBuilder) -> ServerBuilder {
         .property("ssl.ciphersuites", "TLS_AES_256_GCM_SHA384")
 }
 
-/// A server with TLS, and who gave out its certificate, which is for 127.0.0.1.
+/// A server with TLS, and the authority of its certificate, which is for 127.0.0.1.
 struct Secured {
     version: &'static str,
     authority: Authority,
@@ -103,7 +103,7 @@ struct Secured {
 impl Secured {
     fn start(version: &'static str) -> Self {
         let authority = Authority::new(version);
-        // It keeps the last 500 requests in memory, and ours are large.
+        // The server keeps the last 500 requests in memory, and ours are large.
         let server = authority.give_out_for("127.0.0.1").server().jvm_flag("-Xmx768m");
         let server = if version == "1.3" { only_1_3(server) } else { server };
         let server = server.start().unwrap();
@@ -123,7 +123,7 @@ impl Secured {
         self.connect_to(&self.address().to_string())
     }
 
-    /// A look past TLS, and a new node without data.
+    /// Returns a probe on the plain port, and a new node without data.
     fn probe(&self, name: &str) -> (Probe, String) {
         let (probe, path) = (Probe::connect(self.server.address()).unwrap(), fresh_path(name));
         probe.create_all(&path).unwrap();
@@ -131,7 +131,7 @@ impl Secured {
     }
 }
 
-/// A server of each version, shared by the tests.
+/// A server for each version of TLS, shared by the tests.
 fn each_version() -> [&'static Secured; 2] {
     static OLD: OnceLock<Secured> = OnceLock::new();
     static NEW: OnceLock<Secured> = OnceLock::new();
@@ -146,7 +146,7 @@ fn builder(servers: &str) -> Builder {
         .request_timeout(SOON)
 }
 
-/// Why a client gets no session, which it has to find out and not to wait for.
+/// Returns the error of a client that gets no session. It has to come before the timeout.
 fn refused(client: Builder, failure: ConnectFailure) -> String {
     let start = Instant::now();
     let error = client.connect().unwrap_err();
@@ -169,7 +169,7 @@ fn assert_says(text: &str, parts: &[&str]) {
     }
 }
 
-/// A megabyte in which no part is like another.
+/// Returns a megabyte without repetitions.
 fn megabyte(seed: u32) -> Vec<u8> {
     let mut state = seed | 1;
     let mut next = || {
@@ -179,8 +179,7 @@ fn megabyte(seed: u32) -> Vec<u8> {
     (0..MEGABYTE).map(|_| next()).collect()
 }
 
-/// A relay to `server` that passes everything on in small pieces, whatever they are. It ends with
-/// the process.
+/// Starts a relay to `server` that passes all bytes on in small pieces. It ends with the process.
 fn piecemeal(server: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
@@ -254,7 +253,7 @@ fn many_threads_share_one_connection() {
         let (probe, root) = secured.probe("tls-threads");
         let proxy = FaultProxy::start(secured.address()).unwrap();
         let zk = secured.connect_to(&proxy.connect_string());
-        // A first handshake that a busy machine was too slow for does not count.
+        // A first handshake for which a busy machine was too slow does not count.
         let connections = proxy.connections();
         thread::scope(|scope| {
             for thread in 0..THREADS {
@@ -262,7 +261,7 @@ fn many_threads_share_one_connection() {
                 scope.spawn(move || {
                     for number in 0..EACH {
                         let path = format!("{root}/{thread}-{number}");
-                        // Up to three records of TLS.
+                        // At most three records of TLS.
                         let data = vec![thread as u8; (thread * EACH + number) * 60];
                         zk.create(&path, &data, &Acl::open(), CreateMode::Persistent).unwrap();
                         assert!(zk.get_data(&path).unwrap().0 == data, "{path}");
@@ -323,7 +322,7 @@ fn a_session_is_resumed_over_cuts_and_silence() {
         let zk = builder(&proxy.connect_string());
         let zk = zk.session_timeout(Duration::from_secs(8)).tls(secured.authority.tls());
         let zk = zk.connect().unwrap();
-        // Without it, silence is noticed when the session has all but ended.
+        // Without a lease, silence is noticed only when the session has almost ended.
         let _noticed_soon = zk.keep_lease();
         let (session, path) = (zk.session_id(), format!("{root}/mine"));
         zk.create(&path, b"", &Acl::open(), CreateMode::Ephemeral).unwrap();
@@ -371,7 +370,7 @@ fn a_server_of_an_unknown_issuer_is_refused() {
     for secured in each_version() {
         let text = refused_at(secured.address(), Authority::new("other").tls());
         assert_says(&text, &[&secured.address().to_string(), "not from any root"]);
-        // Who makes an authority anew often forgets to tell the clients.
+        // When an authority is created anew, its clients often keep the old root.
         let text = refused_at(secured.address(), Authority::new(secured.version).tls());
         assert_says(&text, &["another root of the same name"]);
         let others = Authority::new("other").tls().danger_accept_invalid_hostnames();
@@ -427,7 +426,7 @@ fn a_certificate_out_of_its_time_is_refused_whatever_its_name() {
 #[test]
 fn a_plain_port_is_told_from_one_for_tls() {
     let [secured, _] = each_version();
-    // ZooKeeper's own sockets, and Netty's.
+    // ZooKeeper's own sockets, and those of Netty.
     for plain in [shared_server().address(), secured.server.address()] {
         let text = refused_at(plain, secured.authority.tls());
         assert_says(&text, &[&plain.to_string(), "plain port"]);
@@ -441,7 +440,7 @@ fn an_answer_in_plain_text_is_told_to_be_one() {
     thread::spawn(move || {
         for mut client in listener.incoming().flatten() {
             let _ = client.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
-            // Closed with something unread, the connection would be reset.
+            // Closing with unread bytes would reset the connection.
             let _ = client.shutdown(Shutdown::Write);
             let _ = client.read_to_end(&mut Vec::new());
         }
@@ -481,7 +480,7 @@ fn whatever_follows_the_end_of_tls_ends_the_connection() {
             tls.send_close_notify();
             let mut bytes = Vec::new();
             tls.write_tls(&mut bytes).unwrap();
-            // More than is taken in one go, and in one go.
+            // One write has the end of TLS, and more bytes after it than one read takes.
             bytes.resize(bytes.len() + 10_000, 0);
             client.write_all(&bytes).unwrap();
             let _ = client.shutdown(Shutdown::Write);
@@ -530,7 +529,7 @@ fn a_client_certificate_is_required_and_has_to_be_from_the_servers_roots() {
         let text = refused_at(address, other.give_out_to("mallory").shown_by(authority.tls()));
         assert_says(&text, &["the client's certificate", "not trust"]);
 
-        // It is also who the client is.
+        // The certificate is also the client's identity.
         let connect = |name: &str| {
             let tls = authority.give_out_to(name).shown_by(authority.tls());
             builder(&address.to_string()).tls(tls).connect().unwrap()
@@ -570,8 +569,8 @@ fn wrong_settings_are_bad_arguments_before_any_server_is_asked() {
     assert!(listener.accept().is_err(), "nobody has come");
 }
 
-/// What the system trusts is set in the environment, which is that of the process: so this runs
-/// itself.
+/// The environment of the process sets the system's roots, so this test runs itself again in a new
+/// process.
 #[test]
 fn the_systems_roots_are_trusted_unless_others_are_given() {
     const SERVERS: &str = "ZOOLOCK_TEST_TLS_SERVERS";

@@ -1,4 +1,4 @@
-//! What many tests need: clients, and looking at what is really on the server.
+//! Tools of many tests: clients, and looks at the nodes on the server.
 
 mod calls;
 mod logged;
@@ -23,16 +23,16 @@ pub(crate) use told::Told;
 /// The session timeout of most tests: long enough that a busy machine does not end a session.
 pub(crate) const SESSION: Duration = Duration::from_secs(20);
 
-/// That of tests that wait for the end of a session, or for a silence to be noticed.
+/// The session timeout of tests that wait for the end of a session, or until a silence is noticed.
 pub(crate) const SHORT: Duration = Duration::from_secs(4);
 
-/// The longest that anything should take that is not expected to take any time.
+/// The longest time for an operation that should take no time.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
-/// For calls that are to give up.
+/// The timeout of calls that should time out.
 pub(crate) const BRIEFLY: Duration = Duration::from_secs(1);
 
-/// Settings for tests: what is to be answered may take its time.
+/// Returns settings for tests, with long timeouts for calls that should succeed.
 pub(crate) fn builder(servers: &str, session_timeout: Duration) -> Builder {
     ZooKeeper::builder(servers)
         .session_timeout(session_timeout)
@@ -40,24 +40,24 @@ pub(crate) fn builder(servers: &str, session_timeout: Duration) -> Builder {
         .request_timeout(SOON)
 }
 
-/// A client of some server or proxy.
+/// Connects a client to a server or proxy.
 pub(crate) fn client_of(servers: &str, session_timeout: Duration) -> ZooKeeper {
     builder(servers, session_timeout).connect().unwrap()
 }
 
-/// A client of the shared server.
+/// Connects a client to the shared server.
 pub(crate) fn client() -> ZooKeeper {
     client_of(&connect_string(), SESSION)
 }
 
-/// A proxy of one's own before the shared server, which may be another process's.
+/// Starts a proxy in front of the shared server, which may belong to another process.
 pub(crate) fn shared_proxy() -> FaultProxy {
     let servers = connect_string();
     let first = servers.split([',', '/']).next().unwrap_or_default();
     FaultProxy::start(first.parse().unwrap()).unwrap()
 }
 
-/// A node of the shared server that is this test's own.
+/// Creates a node on the shared server for this test alone.
 pub(crate) fn root(name: &str) -> String {
     let path = fresh_path(name);
     shared_probe().unwrap().create_all(&path).unwrap();
@@ -78,13 +78,13 @@ pub(crate) fn make_ephemeral(client: &ZooKeeper, path: &str) -> String {
     made.unwrap().0
 }
 
-/// The kind of the error there has to be.
+/// Returns the kind of an expected error.
 #[track_caller]
 pub(crate) fn kind<T: Debug>(result: Result<T>) -> ErrorKind {
     result.unwrap_err().kind()
 }
 
-/// The kind and the text of the error there has to be.
+/// Returns the kind and the text of an expected error.
 #[track_caller]
 pub(crate) fn said<T: Debug>(result: Result<T>) -> (ErrorKind, String) {
     let error = result.unwrap_err();

@@ -1,4 +1,4 @@
-//! Watches: what is told of, what callbacks may do, and what watches cost.
+//! Watches: the events that they report, what callbacks may do, and what watches cost.
 
 mod costs;
 mod over_cuts;
@@ -19,7 +19,7 @@ const EXISTS: Read = |client, path, watcher| client.exists_w(path, watcher).map(
 const GET_DATA: Read = |client, path, watcher| client.get_data_w(path, watcher).map(drop);
 const GET_CHILDREN: Read = |client, path, watcher| client.get_children_w(path, watcher).map(drop);
 
-/// What was told up to now, of all that happened before now: events come before later answers.
+/// Returns all events of changes until now, because events come before later answers.
 fn heard(client: &ZooKeeper, events: &Receiver<WatchedEvent>) -> Vec<WatchedEvent> {
     client.sync("/").unwrap();
     events.try_iter().collect()

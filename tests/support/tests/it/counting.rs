@@ -6,7 +6,7 @@ use std::process::Command;
 
 use zoolock_test_support::{CountingServer, Probe, Server, fresh_path};
 
-/// A directory of its own on the shared server; None when the test is to be skipped.
+/// Returns a fresh directory on the shared server, or `None` if the test is skipped.
 fn stage(name: &str) -> Option<(&'static CountingServer, Probe, String)> {
     let server = CountingServer::shared()?;
     let probe = Probe::connect(server.address()).unwrap();
@@ -15,7 +15,7 @@ fn stage(name: &str) -> Option<(&'static CountingServer, Probe, String)> {
     Some((server, probe, path))
 }
 
-/// Makes sequential nodes and deletes them, one after another, and returns their numbers.
+/// Creates sequential nodes and deletes them, one after another, and returns their numbers.
 fn numbers(probe: &Probe, path: &str, count: usize) -> Vec<i32> {
     let prefix = format!("{path}/n");
     let number = |_| {
@@ -52,7 +52,7 @@ fn other_directories_count_on() {
     assert_eq!(numbers(&probe, &path, 2), [100, 101]);
 }
 
-/// What makes the end dangerous: from 3.6 on the number does not wrap.
+/// The end is dangerous because the number does not wrap from 3.6 on.
 #[test]
 fn a_server_is_stuck_at_the_end() {
     let Some((server, probe, path)) = stage("counter-end") else {

@@ -1,4 +1,4 @@
-//! The witness of a crowd sees what a bad lock does.
+//! The witness of a crowd sees the faults of a bad lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
@@ -14,7 +14,7 @@ fn token() -> u64 {
     TOKENS.fetch_add(1, Ordering::SeqCst)
 }
 
-/// Eight of these, ten times each.
+/// Runs eight of these takers, ten times each.
 fn eight(taker: impl Fn() -> Taker) -> Seen {
     run((0..8).map(|_| taker()).collect(), 10, SOON)
 }

@@ -1,4 +1,5 @@
-//! Ensembles elect, replicate, survive the loss of members, and can be torn apart and healed.
+//! Ensembles elect a leader, replicate, survive the loss of members, and can be cut apart and
+//! repaired.
 
 use std::io;
 use std::net::TcpStream;
@@ -10,13 +11,13 @@ use zoolock_test_support::{Ensemble, Probe, Server, wait_until};
 use crate::SOON;
 use crate::sockets::connections;
 
-/// Far above what the limits of these ensembles add up to.
+/// Far above the sum of the limits of these ensembles.
 const SOME_TIME: Duration = Duration::from_secs(40);
 const SESSION: Duration = Duration::from_secs(4);
 
 fn three() -> Ensemble {
     let start = Instant::now();
-    // 4 s, so that tests need not wait for long.
+    // 4 s, so that tests do not wait for long.
     let ensemble = Ensemble::builder(3).sync_limit(8).start().unwrap();
     println!("started in {:.1?}", start.elapsed());
     ensemble
@@ -26,7 +27,7 @@ fn connect(member: &Server) -> Probe {
     Probe::connect(member.address()).unwrap()
 }
 
-/// What a member says it is; nothing when it serves nobody.
+/// Returns the role that a member reports, or nothing if it does not serve.
 fn mode(member: &Server) -> Option<String> {
     let answer = member.four_letter("srvr").unwrap();
     let mode = answer.lines().find_map(|line| line.strip_prefix("Mode: "));
@@ -37,7 +38,7 @@ fn others(ensemble: &Ensemble, one: usize) -> Vec<usize> {
     (0..ensemble.len()).filter(|&index| index != one).collect()
 }
 
-/// Creates a node on one member and waits until all that are named have it.
+/// Creates a node on one member, and waits until all these members have it.
 fn replicates(ensemble: &Ensemble, path: &str, on: usize, to: &[usize]) {
     let writer = connect(ensemble.server(on));
     writer.create(path, b"data", false, false).unwrap();
@@ -121,11 +122,11 @@ fn rolling_restart_keeps_the_data() {
     }
 }
 
-/// Otherwise no fault of the links would reach those connections.
+/// All connections go through the proxies. Otherwise faults of the links would not reach them.
 #[test]
 fn members_meet_only_through_proxies() {
     let ensemble = three();
-    // Who of two has dialled the other depends on who started first.
+    // Of two members, the one that started later may be the one that dialled.
     for restarted in [None, Some(0), Some(2)] {
         if let Some(index) = restarted {
             ensemble.server(index).restart().unwrap();
@@ -133,7 +134,7 @@ fn members_meet_only_through_proxies() {
         }
         let processes = [0, 1, 2].map(|index| ensemble.server(index).process_id().unwrap());
         let mut all = Vec::new();
-        // 2 to the leader and 3 to vote, and both ends of each.
+        // Two connections to the leader and three for votes, with both ends of each.
         wait_until("all are connected", SOON, || {
             all = processes.into_iter().flat_map(connections).collect();
             all.len() >= 10
@@ -172,7 +173,7 @@ fn a_follower_cut_off_serves_stale_reads_and_comes_back() {
     println!("read on the follower until {:.1?} after the cut", start.elapsed());
     assert!(start.elapsed() > Duration::from_secs(5));
 
-    // Nothing shows that it cannot join but that it does not, however long one looks.
+    // Only waiting shows that it does not join.
     let end = Instant::now() + Duration::from_secs(3);
     while Instant::now() < end {
         assert_eq!(mode(ensemble.server(follower)), None);

@@ -141,7 +141,7 @@ fn black_hole_hides_the_end_of_a_session() {
     let mut stream = TcpStream::connect(stage.proxy.address()).unwrap();
     wait_until("both are open", SOON, || stage.proxy.open_connections() == 2);
     stage.proxy.black_hole(Direction::Both);
-    // Nonsense makes the server close, were it to arrive.
+    // If this nonsense arrived, the server would close the connection.
     stream.write_all(&[0, 0, 0, 1, 7]).unwrap();
     stream.set_read_timeout(Some(A_WHILE)).unwrap();
     let error = stream.read(&mut [0]).unwrap_err();

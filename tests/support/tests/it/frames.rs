@@ -58,7 +58,7 @@ fn drops_and_continues() {
     let request = stage.proxy.drop_request(Op::Create, 1, Then::Continue);
     let answer = stage.proxy.drop_answer(Op::Create, 2, Then::Continue);
     thread::scope(|scope| {
-        // The probe waits for an answer that does not come; `cut` ends that.
+        // The probe waits for an answer that does not come. `cut` ends the wait.
         let first = scope.spawn(|| stage.make("a"));
         assert!(request.wait(SOON));
         assert_eq!(stage.proxy.open_connections(), 1);
@@ -86,7 +86,7 @@ fn drops_and_goes_silent() {
         thread::sleep(A_WHILE);
         assert!(!asked.is_finished());
         assert_eq!(stage.proxy.open_connections(), 1);
-        // Other connections are not touched.
+        // Other connections are not affected.
         Probe::connect(stage.proxy.address()).unwrap().ping().unwrap();
         stage.proxy.restore();
         let error = asked.join().unwrap().unwrap_err();

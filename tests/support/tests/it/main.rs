@@ -17,10 +17,10 @@ use std::time::Duration;
 
 use zoolock_test_support::{FaultProxy, Probe, fresh_path, shared_probe, shared_server};
 
-/// Long enough for a loaded machine; nothing waits for it to pass.
+/// A deadline that is long enough for a loaded machine; no test waits for it to pass.
 const SOON: Duration = Duration::from_secs(30);
 
-/// A proxy before the shared server, a client through it and an observer past it.
+/// Returns a proxy in front of the shared server, a client through it, and an observer past it.
 struct Stage {
     proxy: FaultProxy,
     client: Probe,

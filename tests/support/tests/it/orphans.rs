@@ -1,4 +1,4 @@
-//! A server does not outlive the process that started it, whatever ends that.
+//! A server does not outlive the process that started it, whatever ends that process.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -12,8 +12,8 @@ use crate::SOON;
 
 const END: &str = "ZOOLOCK_TEST_END";
 
-/// The process that each test starts, itself with [`END`] set: it starts the shared server, says
-/// where it is, and ends as it is told.
+/// The process that each test starts, which is itself with [`END`] set. It starts the shared
+/// server, prints its address, and ends in the requested way.
 fn start_and_end(end: &str) {
     let server: &Server = match end {
         "counting" => CountingServer::shared().unwrap(),
@@ -67,7 +67,7 @@ fn leaves_nothing(test: &str, end: &str) {
     println!("{end}: gone after {took:.0?}");
 }
 
-/// A process that has ended but was not reaped is as good as gone.
+/// A process that has ended but was not reaped counts as gone.
 fn is_alive(process: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))

@@ -1,4 +1,4 @@
-//! The probe sees what is there, and says what went wrong.
+//! The probe shows the nodes on the server, and reports errors.
 
 use std::io::ErrorKind;
 

@@ -1,4 +1,4 @@
-//! A connection without a client, for what the probe does not do: pipelining and watches.
+//! A raw connection, for features that the probe lacks: pipelining and watches.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -30,7 +30,7 @@ impl Raw {
         self.send(id, EXISTS, "/", false);
     }
 
-    /// Asks for the children and to be told when they change.
+    /// Lists the children, with a watch.
     pub(crate) fn watch_children(&mut self, id: i32, path: &str) {
         self.send(id, GET_CHILDREN, path, true);
         assert_eq!(self.read_id(), id);
@@ -41,12 +41,12 @@ impl Raw {
         self.write(&[&header, path.as_bytes(), &[watch.into()]].concat());
     }
 
-    /// The id in the next frame; -1 is a watch event.
+    /// Returns the id in the next frame; -1 is a watch event.
     pub(crate) fn read_id(&mut self) -> i32 {
         i32::from_be_bytes(self.read()[..4].try_into().unwrap())
     }
 
-    /// All that comes until the connection is closed.
+    /// Returns all bytes until the connection is closed.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
         self.0.read_to_end(&mut rest).unwrap();

@@ -63,7 +63,7 @@ fn pauses_and_resumes() {
     let probe = Probe::connect(server.address()).unwrap();
     server.pause().unwrap();
     let asked = thread::spawn(move || probe.create("/late", b"", false, false));
-    // The connection is taken by the kernel, the answer is not there before the server resumes.
+    // The kernel accepts the connection, but no answer comes before the server continues.
     thread::sleep(Duration::from_millis(200));
     assert!(!asked.is_finished());
     server.resume().unwrap();
@@ -87,7 +87,7 @@ fn settings_reach_the_server() {
     assert!(conf.contains("tickTime=100\n"), "{conf}");
     assert!(conf.contains("minSessionTimeout=300\n"), "{conf}");
     assert!(conf.contains("maxClientCnxns=0\n"), "{conf}");
-    // So short a session may end before a busy machine has told of it.
+    // Such a short session may end before a busy machine reports it.
     let mut given = None;
     wait_until("a session", SOON, || {
         let probe = Probe::connect_for(server.address(), Duration::from_millis(400));

@@ -18,7 +18,7 @@ fn expired_at_once_with_its_ephemerals() {
     make_ephemeral(&stage.client, &path);
     assert_eq!(stage.proxy.expire_sessions().unwrap(), 1);
     assert!(!stage.made("held"));
-    // The server closes what it takes for an old connection of the same client.
+    // The server closes the client's connection, because it takes the newer one for the client's.
     let error = stage.client.ping().unwrap_err();
     println!("the client: {error}");
     wait_until("the connection is closed", SOON, || stage.proxy.open_connections() == 0);
@@ -81,7 +81,8 @@ fn expired_on_all_members_of_an_ensemble() {
     client.ping().unwrap_err();
 }
 
-/// A follower forgets the first of two that ask it at once about one session, and never answers it.
+/// If two connections ask a follower about one session at the same time, it forgets the first one
+/// and never answers it.
 #[test]
 fn expired_though_others_resume_them_on_a_follower() {
     let ensemble = Ensemble::start(3).unwrap();

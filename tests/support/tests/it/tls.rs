@@ -13,7 +13,7 @@ use zoolock_test_support::{FaultProxy, Probe, Server, wait_until};
 
 use crate::SOON;
 
-/// Who gives out certificates for 127.0.0.1, in a chain of PEM and a key of PEM.
+/// A certificate authority for 127.0.0.1, which issues chains and keys in PEM.
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -31,13 +31,13 @@ impl Authority {
         (certificate.pem(), key.serialize_pem())
     }
 
-    /// What a server answers to `ruok` over TLS, to a client that may have a certificate.
+    /// Returns a server's answer to `ruok` over TLS, for a client with or without a certificate.
     fn ask(&self, address: SocketAddr, client: Option<&(String, String)>) -> io::Result<String> {
         let mut stream = self.open(address, client)?;
         stream.write_all(b"ruok")?;
         let mut answer = String::new();
         match stream.read_to_string(&mut answer) {
-            // The server closes without a word in TLS that it does.
+            // The server closes the connection without a TLS alert.
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(answer),
             outcome => outcome.map(|_| answer),
         }

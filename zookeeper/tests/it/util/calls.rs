@@ -1,10 +1,10 @@
-//! Every operation, for tests that are about all of them.
+//! A list of all operations, for tests of all of them.
 
 use zoolock_zookeeper::{Acl, CreateMode, Op, Result, ZooKeeper};
 
 type Call = fn(&ZooKeeper, &str) -> Result<()>;
 
-/// Each at a node, or below it.
+/// Returns the operations, each at this node or below it.
 pub(crate) const CALLS: [Call; 10] = [
     |client, path| {
         let path = format!("{path}/new");

@@ -1,4 +1,4 @@
-//! What the client has written to the log.
+//! Collects what the client writes to the log.
 
 use std::sync::{Mutex, Once};
 
@@ -19,8 +19,8 @@ impl log::Log for Logger {
     fn flush(&self) {}
 }
 
-/// All that was logged since the first call, of whatever level, as far as it names `about`: call it
-/// once before what is to be logged.
+/// Returns all lines of any level that contain `about`, since the first call. Call this once before
+/// the lines to look for are logged.
 pub(crate) fn logged(about: &str) -> Vec<String> {
     static SET_UP: Once = Once::new();
     SET_UP.call_once(|| {

@@ -1,5 +1,5 @@
-//! Tests that count what a process has: they run again in a process of their own, where nobody else
-//! makes threads or files.
+//! For tests that count threads, files or memory of the process. They run again in a separate
+//! process, in which no other test uses any.
 
 use std::env;
 use std::fs;
@@ -9,15 +9,15 @@ use zoolock_test_support::Server;
 
 const VARIABLE: &str = "ZOOLOCK_ZOOKEEPER_TEST_ALONE";
 
-/// Is this the process of its own, or the one that started it?
+/// The process in which a test runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OwnProcess {
     Yes,
-    /// It has run, and all was well.
+    /// The test process that has started the separate one, which has passed.
     HasRun,
 }
 
-/// Runs the test of this name again, alone, beside a server of its own: it has much to do.
+/// Runs the test of this name again, alone, with a separate server, because it is busy.
 #[track_caller]
 pub(crate) fn in_own_process(test: &str) -> OwnProcess {
     if env::var_os(VARIABLE).is_some() {
@@ -38,7 +38,7 @@ pub(crate) fn in_own_process(test: &str) -> OwnProcess {
     OwnProcess::HasRun
 }
 
-/// The names of the threads of this process, sorted.
+/// Returns the names of the threads of this process, sorted.
 pub(crate) fn threads() -> Vec<String> {
     let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
     let names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
@@ -47,13 +47,13 @@ pub(crate) fn threads() -> Vec<String> {
     names
 }
 
-/// How many files are open in this process.
+/// Returns how many files are open in this process.
 pub(crate) fn files() -> usize {
-    // One of them is the directory that is being read.
+    // One of them is the directory that this reads.
     fs::read_dir("/proc/self/fd").unwrap().count() - 1
 }
 
-/// The memory of this process that is in use, in KiB.
+/// Returns the memory in use by this process, in KiB.
 pub(crate) fn resident() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let mut lines = status.lines().filter_map(|line| line.strip_prefix("VmRSS:"));

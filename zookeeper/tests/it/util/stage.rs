@@ -9,18 +9,19 @@ use zoolock_zookeeper::{SessionEventKind, ZooKeeper};
 
 use super::{Told, client_of};
 
-/// A client behind a proxy of its own, and a node that is this test's own.
+/// A client behind its own proxy, and a node of the test.
 pub(crate) struct Stage {
     pub(crate) proxy: FaultProxy,
     pub(crate) client: ZooKeeper,
-    /// Of all but the first connect.
+    /// The events of the session after its first connection.
     pub(crate) told: Told,
     pub(crate) root: String,
     server: SocketAddr,
 }
 
-/// A proxy before the server, and a client of the one session that has come through it: a busy machine may be
-/// too late with a first handshake, which leaves a session that nobody uses.
+/// Returns a proxy in front of the server, and a client with the only session that was opened
+/// through it. A busy machine may be too late with a first handshake, which leaves an unused
+/// session; this then tries again.
 pub(crate) fn behind_a_proxy(
     server: &Server,
     connect: impl Fn(&str) -> ZooKeeper,
@@ -34,7 +35,7 @@ pub(crate) fn behind_a_proxy(
 }
 
 impl Stage {
-    /// Before the shared server.
+    /// Creates a stage in front of the shared server.
     pub(crate) fn new(name: &str, session_timeout: Duration) -> Stage {
         Stage::before(shared_server(), name, session_timeout)
     }
@@ -51,19 +52,19 @@ impl Stage {
         format!("{}/{name}", self.root)
     }
 
-    /// A look past the proxy.
+    /// Returns a probe that connects past the proxy.
     pub(crate) fn probe(&self) -> Probe {
         Probe::connect(self.server).unwrap()
     }
 
-    /// Ends the connection, and returns when the client knows and cannot connect again before
+    /// Ends the connection. Returns when the client knows; it cannot connect again before
     /// [`FaultProxy::restore`].
     pub(crate) fn suspend(&self) {
         self.proxy.cut_off();
         self.told.until(SessionEventKind::Suspended);
     }
 
-    /// Lets the client connect again, and returns when it has its session back.
+    /// Lets the client connect again. Returns when it has resumed its session.
     pub(crate) fn resume(&self) {
         self.proxy.restore();
         self.told.until(SessionEventKind::Resumed);

@@ -1,4 +1,4 @@
-//! What a client tells of its session.
+//! The events of a client's session.
 
 use std::cell::RefCell;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use zoolock_zookeeper::{Listener, SessionEvent, SessionEventKind, ZooKeeper};
 
 use super::SOON;
 
-/// Hears of a client's session from now on.
+/// Subscribes to a client's session from now on.
 pub(crate) struct Told {
     _listener: Listener<SessionEvent>,
     events: Receiver<SessionEvent>,
@@ -22,7 +22,7 @@ impl Told {
         Told { _listener: listener, events, heard: RefCell::default() }
     }
 
-    /// The next event.
+    /// Returns the next event.
     #[track_caller]
     pub(crate) fn next(&self) -> SessionEvent {
         let Ok(event) = self.events.recv_deadline(Instant::now() + SOON) else {
@@ -32,7 +32,7 @@ impl Told {
         event
     }
 
-    /// The next event of this kind, and whatever comes before.
+    /// Waits for the next event of this kind. Returns the events until then.
     #[track_caller]
     pub(crate) fn until(&self, kind: SessionEventKind) -> SessionEvent {
         loop {
@@ -43,7 +43,7 @@ impl Told {
         }
     }
 
-    /// All that was told so far.
+    /// Returns all events so far.
     pub(crate) fn all(&self) -> Vec<SessionEvent> {
         let mut heard = self.heard.borrow_mut();
         heard.extend(self.events.try_iter());
