@@ -1,4 +1,4 @@
-//! All locks below a path: which are found, in what order, and what it takes.
+//! `Client::locks_below`: which locks it finds, in what order, and with how many requests.
 
 use zoolock::{Contender, EphemeralLock, Error, Kind, Result};
 use zoolock_test_support::{Op, fresh_path, shared_probe};
@@ -13,7 +13,7 @@ use crate::contenders::look;
 
 const UUID: &str = "01234567-89ab-cdef-0123-456789abcdef";
 
-/// Each path that has an answer, prints them.
+/// Returns the paths of all answers, and prints these.
 #[track_caller]
 fn paths(root: &str, found: &[Result<Vec<Contender>>]) -> Vec<String> {
     let path = |found: &Result<Vec<Contender>>| match found {
@@ -47,11 +47,12 @@ fn locks_of_all_kinds_are_found_in_the_order_of_the_tree_and_nothing_else_is() {
     let some = permits.acquire(2).unwrap();
     let more = waiting_with_the_turn(&permits, 1);
     let _single = EphemeralLock::new(&client, at("single")).unwrap().acquire().unwrap();
-    // Kazoo's.
+    // A node of kazoo.
     probe.create_all(&at("theirs")).unwrap();
     let theirs = at("theirs/0123456789abcdef0123456789abcdef__lock__0000000000");
     probe.create(&theirs, b"them", true, false).unwrap();
-    // No locks: a free one, a member of a group, folders that have the names of a semaphore's.
+    // Nodes that are no locks: a free one, a member of a group, folders with the names of a
+    // semaphore's.
     drop(lock_of(&client, &at("free")).acquire().unwrap());
     probe.create(&at("member"), b"10.0.0.1:80", true, false).unwrap();
     let _among_others = lock_of(&client, &at("service/locks/x")).acquire().unwrap();
@@ -71,7 +72,7 @@ fn locks_of_all_kinds_are_found_in_the_order_of_the_tree_and_nothing_else_is() {
     assert_eq!(paths(&root, &found), expected);
     for (found, path) in found.iter().zip(expected) {
         let contenders = look(path, client.contenders(&at(&path[1..])));
-        // What is below a lock is none of its contenders.
+        // Nodes below a lock are not its contenders.
         let contenders: Vec<_> =
             contenders.into_iter().filter(|one| one.kind != Kind::Foreign).collect();
         assert_eq!(found.as_ref().unwrap(), &contenders);
@@ -81,12 +82,13 @@ fn locks_of_all_kinds_are_found_in_the_order_of_the_tree_and_nothing_else_is() {
     let permits = [(Kind::Permit, true), (Kind::Permit, true), (Kind::Permit, false)];
     assert_eq!(brief(&found[4])[..3], permits);
 
-    // A lock is at itself, and all of this is below the root, too.
+    // The search also finds a lock at its own path, and finds all of these below the root.
     let itself: Vec<_> = client.locks_below(&at("a")).unwrap().collect();
     assert_eq!(paths(&root, &itself), ["/a", "/a/b"]);
     let single: Vec<_> = client.locks_below(&at("single")).unwrap().collect();
     assert_eq!(paths(&root, &single), ["/single"]);
-    // Those of all tests, some of which may not be read. It takes a busy machine too long now and then.
+    // The locks of all tests, some of which may not be read. A busy machine sometimes takes too
+    // long for it.
     let is_denied = |found: &Result<_>| matches!(found, Err(Error::Denied { .. }));
     let below_all = || client.locks_below("/")?.filter(|found| !is_denied(found)).collect();
     let all: Vec<_> = answered(below_all).unwrap();
@@ -151,7 +153,7 @@ fn what_vanishes_meanwhile_is_left_out() {
         .unwrap()
     });
     let looking = client_of(&proxy.connect_string(), SESSION);
-    // Its list has been made, and is read when all that is in it has gone.
+    // Its nodes were listed, and are gone when they are read.
     let listing = proxy.on(Op::GetChildren).path_contains(&at("seen")).hold_answer();
     let top = root.clone();
     let found = Task::spawn(move || looking.locks_below(&top).unwrap().collect::<Vec<_>>());
@@ -163,7 +165,7 @@ fn what_vanishes_meanwhile_is_left_out() {
     assert_eq!(paths(&root, &found), ["/a/stays"]);
 }
 
-/// Drops it when it is called.
+/// Drops its value when it is called.
 fn drop_later<T: Send + 'static>(held: T) -> Box<dyn FnOnce() + Send> {
     Box::new(move || drop(held))
 }
@@ -184,7 +186,7 @@ fn a_thousand_locks_cost_a_list_and_a_read_each_and_a_deep_path_comes_to_an_end(
     let requests = client.stats().requests - before;
     println!("{} locks by {requests} requests after {:?}", found.len(), begun.elapsed());
     assert_eq!(found.len(), 1001);
-    // Directories, locks twice, and heartbeats.
+    // A list for each directory, two requests for each lock, and heartbeats.
     assert!((2332..2400).contains(&requests), "{requests} requests");
     let parts = |path: &str| path.split('/').map(str::to_owned).collect::<Vec<_>>();
     assert!(found.is_sorted_by_key(|contenders| parts(&contenders[0].path)));

@@ -1,4 +1,4 @@
-//! Hosts, settings and credentials with which there is no connection.
+//! Hosts, settings and credentials with which a connection fails.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use zoolock_test_support::{connect_string, fresh_path, shared_probe};
 
 use common::{SESSION, SOON, Task, client_of, connected, in_time, shared_address, shared_proxy};
 
-/// Connects, which must fail within the connect timeout.
+/// Connects, and asserts that this fails within the connect timeout.
 fn refused(builder: ClientBuilder, timeout: Duration) -> Error {
     let what = format!("{builder:?}");
     let slack = Duration::from_secs(2);
@@ -170,7 +170,7 @@ fn servers_that_are_not_zookeeper_are_an_error_in_time() {
             stream.write_all(&[0xff; 4096])?;
         }
     });
-    // A frame of the right length, of zeros: a session that was refused.
+    // A frame of zeros with the right length: the refusal of a session.
     let zeros = serve(|mut stream| {
         let mut frame = vec![0; 4 + 37];
         frame[3] = 37;
@@ -185,7 +185,7 @@ fn servers_that_are_not_zookeeper_are_an_error_in_time() {
             });
         }
     });
-    // One of them in a list does no harm.
+    // One of them in a list of servers does no harm.
     let hosts = format!("{http},{closing},{silent},{endless},{zeros},{}", connect_string());
     let client = client_of(&hosts, SESSION);
     assert_eq!(client.state(), ClientState::Connected);

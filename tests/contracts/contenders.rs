@@ -1,5 +1,5 @@
-//! Who holds a lock and who waits for it, as somebody sees it who looks from outside: what `every` does
-//! not say.
+//! `Client::contenders`: the holders and waiters of a lock, as seen from outside. These tests are
+//! beyond the contracts in `every`.
 
 use std::time::{Duration, SystemTime};
 
@@ -18,7 +18,7 @@ use common::{
 const UUID: &str = "01234567-89ab-cdef-0123-456789abcdef";
 const HEX: &str = "0123456789abcdef0123456789abcdef";
 
-/// Prints them, for whoever reads a failed test.
+/// Prints the contenders, for the output of a failed test.
 #[track_caller]
 pub(crate) fn look(what: &str, seen: Result<Vec<Contender>>) -> Vec<Contender> {
     let seen = seen.unwrap_or_else(|error| panic!("{what}: {error:?}"));
@@ -29,13 +29,13 @@ pub(crate) fn look(what: &str, seen: Result<Vec<Contender>>) -> Vec<Contender> {
     seen
 }
 
-/// A client that its nodes name.
+/// Returns a client whose identity is in its nodes.
 pub(crate) fn client_called(identity: &str) -> Client {
     let builder = Client::builder(&connect_string()).session_timeout(SESSION);
     connected(builder.identity(identity))
 }
 
-/// The full path of its node.
+/// Returns the full path of its node.
 pub(crate) fn znode(contender: &Contender) -> String {
     match contender.node.as_str() {
         "" => contender.path.clone(),
@@ -43,7 +43,7 @@ pub(crate) fn znode(contender: &Contender) -> String {
     }
 }
 
-/// The token is that of the node itself, so not for a read under a write.
+/// Asserts that the token is that of the node itself, which is wrong for a read under a write.
 #[track_caller]
 pub(crate) fn is_as_the_server_says(contender: &Contender) {
     let stat = stat(&znode(contender));
@@ -54,7 +54,7 @@ pub(crate) fn is_as_the_server_says(contender: &Contender) {
     assert_ne!(contender.session, 0);
 }
 
-/// Kind, and whether it holds.
+/// Returns the kind of each contender, and whether it holds the lock.
 fn brief(seen: &[Contender]) -> Vec<(Kind, bool)> {
     seen.iter().map(|one| (one.kind, one.holds)).collect()
 }
@@ -108,7 +108,7 @@ fn nodes_of_other_libraries_are_shown_in_one_order_and_strangers_last() {
         (format!("_c_{UUID}-__WRIT__0000000008"), Kind::Write, false),
         (format!("x-{UUID}-lock-0000000009"), Kind::Exclusive, false),
         (format!("_c_{UUID}-__READ__0000000010"), Kind::Read, false),
-        // Strangers.
+        // Foreign nodes.
         ("0000000001".to_owned(), Kind::Foreign, false),
         (format!("_c_{UUID}-lease-0000000002"), Kind::Foreign, false),
         ("hello".to_owned(), Kind::Foreign, false),
@@ -156,7 +156,7 @@ fn node_data_of_any_kind_are_no_error() {
     for (number, (data, identity)) in data.iter().enumerate() {
         let node = format!("{path}/_c_{UUID}-lock-{number:010}");
         probe.create(&node, data, true, false).unwrap();
-        // As a single node, too.
+        // The same for a single node.
         let single = fresh_path("single");
         probe.create(&single, data, true, false).unwrap();
         let seen = client.contenders(&single).unwrap();
@@ -220,7 +220,7 @@ fn without_permission_it_is_denied() {
     let (path, above) = (fresh_path("denied"), fresh_path("denied-child"));
     boss.create_all(&above).unwrap();
     boss.create_with_acl(&path, b"", &[(31, "auth", ""), (30, "world", "anyone")]).unwrap();
-    // A contender that may not be read.
+    // One contender may not be read.
     boss.create_with_acl(&format!("{above}/lock-0000000001"), b"", &[(31, "auth", "")]).unwrap();
     for path in [path, above] {
         let seen = client().contenders(&path);
@@ -320,7 +320,7 @@ fn a_permit_that_was_granted_is_held_though_its_client_waits_for_more() {
     let ([others, own], path) = ([client(), client()], fresh_path("semaphore-own"));
     let first = semaphore(&others, &path, 2);
     let held = [first.acquire(1).unwrap(), first.acquire(1).unwrap()];
-    // Somebody has the turn; behind it two objects of one client queue.
+    // One contender has the turn; after it, two objects of one client queue.
     let waits = |client, turns| {
         let waiting = acquiring(&semaphore(client, &path, 2), 1);
         await_turns(&path, turns);

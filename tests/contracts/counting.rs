@@ -1,4 +1,4 @@
-//! `ClientBuilder::observer`: each call and each hold is told once, as what it was.
+//! `ClientBuilder::observer`: each call and each hold is reported once, with its outcome.
 
 mod calling_back;
 mod on_the_server;
@@ -39,7 +39,7 @@ struct Told {
     queue: Option<usize>,
 }
 
-/// Writes down what it is told.
+/// Records all reports.
 #[derive(Debug, Clone, Default)]
 struct Notes(Arc<Mutex<Vec<Told>>>);
 
@@ -73,7 +73,7 @@ impl Notes {
         self.0.lock().unwrap().push(Told { lock, name, what, time, queue });
     }
 
-    /// All that was told since the last call.
+    /// Returns all reports since the last call.
     fn take(&self) -> Vec<Told> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
@@ -82,7 +82,7 @@ impl Notes {
         self.0.lock().unwrap().iter().filter(|told| is_it(told)).count()
     }
 
-    /// What was told since the last look, which must be this, and of this name.
+    /// Asserts that the reports since the last look are these, with this name.
     #[track_caller]
     fn were(&self, name: &str, expected: &[What]) -> Vec<Told> {
         let told = self.take();
@@ -103,7 +103,7 @@ fn observed_by(observer: impl Observer + 'static) -> Client {
     connected(builder.observer(observer))
 }
 
-/// A client that is observed, and an object of it that is named after its subject.
+/// Returns an observed client, and an object of it with the name of its subject.
 fn observed(subject: Subject, path: &str) -> (Notes, Client, Object) {
     let notes = Notes::default();
     let client = observed_by(notes.clone());
@@ -111,7 +111,7 @@ fn observed(subject: Subject, path: &str) -> (Notes, Client, Object) {
     (notes, client, object)
 }
 
-/// What it is told of as.
+/// Returns the name in the reports.
 fn kind_of(subject: Subject) -> LockKind {
     match subject.name.split(',').next().unwrap() {
         "exclusive" | "several" => LockKind::Exclusive,
@@ -124,7 +124,7 @@ fn kind_of(subject: Subject) -> LockKind {
     }
 }
 
-/// So many times.
+/// Repeats a report this many times.
 fn times(what: What, count: usize) -> Vec<What> {
     vec![what; count]
 }
@@ -177,7 +177,7 @@ fn calls_that_get_nothing_are_told_with_their_reason_and_who_was_ahead() {
         let rival = subject.rival(&others, &path);
         rival.lock().unwrap();
         assert!(!object.try_lock().unwrap());
-        // Who only tries permits does not queue.
+        // A call that only tries permits does not queue.
         let ahead = (kind_of(subject) != LockKind::Semaphore).then_some(1);
         assert_eq!(notes.were(subject.name, &[Busy])[0].queue, ahead);
 
@@ -185,11 +185,11 @@ fn calls_that_get_nothing_are_told_with_their_reason_and_who_was_ahead() {
         assert!(!object.try_lock_for(BRIEFLY).unwrap());
         let took = begun.elapsed();
         let told = &notes.were(subject.name, &[TimedOut])[0];
-        // Its deadline was there before the call began.
+        // The deadline had passed before the call began.
         assert!((BRIEFLY / 2..=took).contains(&told.time), "{told:?} of {took:?}");
         assert!(told.queue.is_some() && (ahead.is_none() || told.queue == ahead), "{told:?}");
 
-        // What that has left is deleted in the background.
+        // The nodes of that call are deleted in the background.
         subject.await_nodes(&path, subject.nodes_of_one());
         let waiting = object.clone();
         let waiting = Task::spawn(move || waiting.lock());
@@ -215,17 +215,18 @@ fn a_loss_is_told_once_also_to_those_who_never_unlock() {
         object.lock().unwrap();
         notes.were(subject.name, &times(What::Acquired, subject.nodes_of_one()));
         let hold = object.hold();
-        // Watched from now on.
+        // The node is watched from now on.
         let _asked = hold.revocation().unwrap();
         shared_probe().unwrap().delete(&subject.node_of(&hold)).unwrap();
         notes.await_count(1);
         notes.were(subject.name, &[What::Lost(LossReason::NodeDeleted)]);
         assert!(object.unlock().is_err());
-        // Of several the others were held.
+        // Of several locks, the others were held.
         notes.were(subject.name, &times(Released, subject.nodes_of_one() - 1));
         assert_eq!(client.stats().holds_lost, 1);
 
-        // Its node deleted while nobody looks, the unlock finds out, if it asks for the answer.
+        // If its node is deleted without a watch, the unlock notices, provided that it waits for
+        // the answer.
         if subject.goes_with_its_unlock() {
             object.lock().unwrap();
             notes.take();
@@ -237,7 +238,7 @@ fn a_loss_is_told_once_also_to_those_who_never_unlock() {
             assert_eq!(told.len(), subject.nodes_of_one());
             told.retain(|told| told.what == What::Lost(LossReason::NodeDeleted));
             assert_eq!(told.len(), usize::from(ends));
-            // Also by one that does not wait for the answer.
+            // This applies also to an unlock that does not wait for the answer.
             wait_until("the loss is counted", SOON, || client.stats().holds_lost == 2);
         }
 

@@ -1,5 +1,5 @@
-//! What Apache Curator tests of its lock recipes (`curator-recipes`, package `locks`, as of 5.9),
-//! and which test here covers the same behaviour, or why none does.
+//! Apache Curator's tests of its lock recipes (`curator-recipes`, package `locks`, as of 5.9), each
+//! with the test here for the same behaviour, or the reason why there is none.
 
 use std::fs;
 use std::path::Path;
@@ -227,7 +227,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
-/// All that the tests of this folder and those below say.
+/// Returns the text of all tests in this folder and below.
 fn sources(folder: &Path) -> String {
     let mut all = String::new();
     for entry in fs::read_dir(folder).unwrap() {

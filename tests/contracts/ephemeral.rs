@@ -1,4 +1,5 @@
-//! `EphemeralLock`, which has no queue: what is in its place, and who is woken by what.
+//! `EphemeralLock`, which has no queue: other nodes at its path, and which events wake which
+//! waiters.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ fn is_invalid_path<T: std::fmt::Debug>(seen: &Result<T>, path: &str) {
     assert!(invalid, "{seen:?}");
 }
 
-/// Every way to lock says that the path is no place for this lock.
+/// Asserts that every way to lock reports that this lock cannot be at the path.
 #[track_caller]
 fn refuses_every_call(lock: &impl zoolock::Lock) {
     is_invalid_path(&lock.lock(), lock.path());
@@ -43,7 +44,7 @@ fn a_node_that_stays_or_another_lock_in_its_place_is_an_error_and_not_a_wait() {
     refuses_every_call(&directory);
     assert!(single.is_held());
     single.unlock().unwrap();
-    // The other way round there is a directory from then on.
+    // In the other order, there is a directory from then on.
     directory.lock().unwrap();
     refuses_every_call(&single);
     directory.unlock().unwrap();
@@ -51,14 +52,14 @@ fn a_node_that_stays_or_another_lock_in_its_place_is_an_error_and_not_a_wait() {
     assert_eq!(children(&path), [""; 0]);
 }
 
-/// A client whose requests are counted, and its lock.
+/// Returns a client whose requests are counted, and its lock.
 fn counted(path: &str) -> (FaultProxy, Client, EphemeralLock) {
     let (proxy, client) = behind_a_proxy(Duration::from_secs(60));
     let lock = lock_of(&client, path);
     (proxy, client, lock)
 }
 
-/// Until the lock's node has been read this often, with a watch: the last thing before a sleep.
+/// Waits until the lock's node was read this often with a watch, the last request before a sleep.
 fn await_looks(proxy: &FaultProxy, looks: u64) {
     wait_until("it has looked and watches", SOON, || proxy.requests(Op::GetData) >= looks);
 }
@@ -104,7 +105,7 @@ fn a_waiter_is_woken_by_the_end_of_the_node_and_by_nothing_else() {
         let waiting = locking(&lock);
         await_looks(&proxy, round);
         if is_changed {
-            // Again and again, since the watch may not be set yet.
+            // This repeats, because the watch may not be set yet.
             wait_until("it looks again and again", SOON, || {
                 probe.set(&path, b"__REVOKE__").unwrap();
                 proxy.requests(Op::GetData) > round + 3

@@ -1,5 +1,5 @@
-//! What every kind of lock promises with every option, said once: each test is a contract that runs over
-//! the table of subjects.
+//! The promises of every kind of lock with every option. Each test is a contract that runs over the
+//! table of subjects.
 
 mod deadlines;
 mod ending;
@@ -17,8 +17,8 @@ use common::{SOON, client_of};
 use zoolock::Client;
 use zoolock_test_support::connect_string;
 
-/// A client of the shared server, with so long a session that a busy machine ends no lease, and leaves
-/// no try without an answer.
+/// Returns a client of the shared server. Its session is so long that a busy machine ends no lease,
+/// and leaves no try without an answer.
 pub(crate) fn client() -> Client {
     client_of(&connect_string(), SOON)
 }

@@ -1,5 +1,5 @@
-//! Guarded writes, on a server that is well: carried out all together, only while the lock is held, and with
-//! an error that says why not.
+//! Guarded writes on a healthy server: all are carried out together, and only while the lock is
+//! held; otherwise an error says why not.
 
 use std::thread;
 
@@ -11,14 +11,14 @@ use common::{
     lock_of, owner,
 };
 
-/// A node with this data, at a path of its own.
+/// Creates a node with these data, at a fresh path.
 fn node(name: &str, data: &[u8]) -> String {
     let path = fresh_path(name);
     shared_probe().unwrap().create(&path, data, false, false).unwrap();
     path
 }
 
-/// What the server has, and its version.
+/// Returns the data on the server, and their version.
 #[track_caller]
 fn data(path: &str) -> Option<(String, i32)> {
     let found = shared_probe().unwrap().get(path).unwrap();
@@ -190,7 +190,7 @@ fn of_several_holds_each_has_to_be_held() {
     has(&guarded, "alone", 2);
 }
 
-/// Without versions: each of them has read what the one before has written.
+/// Without versions, each of them has read the write of the one before.
 #[test]
 fn who_reads_under_the_lock_reads_what_the_holder_before_has_written() {
     const EACH: usize = 25;

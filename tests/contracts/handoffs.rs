@@ -1,5 +1,5 @@
-//! `LockOptions::local_handoffs`: the threads of one object leave the lock to each other without a
-//! word to the servers.
+//! `LockOptions::local_handoffs`: the threads of one object pass the lock on without a request to
+//! the servers.
 
 mod losses;
 
@@ -80,14 +80,14 @@ impl Passers {
         self.turns.load(Ordering::SeqCst)
     }
 
-    /// The turns that each has had.
+    /// Returns the number of turns of each thread.
     #[track_caller]
     fn stop(self) -> Vec<Result<u32>> {
         self.stop.store(true, Ordering::SeqCst);
         self.ended()
     }
 
-    /// The same when something else ends them.
+    /// Returns the same when something else ends the threads.
     #[track_caller]
     fn ended(self) -> Vec<Result<u32>> {
         self.threads.iter().map(|turns| turns.result("a thread that passes on")).collect()
@@ -132,7 +132,7 @@ fn another_client_waits_for_one_turn_of_a_crowd_more_than_may_be_handed_on() {
     }
 }
 
-/// What a thread sees that has just been handed a lock of two objects at one path.
+/// Asserts what a thread sees that has just been handed the lock, with two objects at one path.
 fn seen_inside(lock: &DistributedReentrantLock, other: &DistributedReentrantLock) -> ThreadId {
     for depth in [1, 2] {
         lock.lock().unwrap();

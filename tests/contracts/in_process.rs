@@ -1,5 +1,5 @@
-//! The server of `zoolock::testing`: every contract of this binary holds on it as well, without Java, and every
-//! kind of loss can be brought about there for every kind of lock.
+//! The server of `zoolock::testing`. Every contract of this binary also holds on it, without Java,
+//! and it can cause every kind of loss for every kind of lock.
 
 use std::env;
 use std::process::Command;
@@ -13,7 +13,7 @@ use zoolock_test_support::wait_until;
 
 use common::{Object, SOON, Subject, assert_lost, every_subject, in_time};
 
-/// Contracts that are not run again, by why not.
+/// The contracts that do not run on it, by reason.
 const NOT_AGAIN: &[(&str, &[&str])] = &[
     (
         "starts a Java server of its own, to count what that receives or to see what it cannot take",
@@ -65,7 +65,8 @@ fn again() -> Command {
     again
 }
 
-/// A process of its own runs this binary again, or a part of it, with the server of this one as the shared one.
+/// Runs this binary, or a part of it, again in a new process, with a server of this process as the
+/// shared one.
 fn hold_on_the_server_in_the_process(part: &[&str], threads: &str) {
     let server = Server::start().unwrap();
     let mut again = again();
@@ -102,10 +103,10 @@ fn what_is_not_run_again_is_there() {
 }
 
 const PATH: &str = "/lock";
-/// A lease whose end is waited for.
+/// A short session timeout, for tests that wait for the end of the lease.
 const BRIEF: Duration = Duration::from_millis(500);
 
-/// A server, a client, and an object of it that is held.
+/// A server, a client, and a held object of that client.
 fn held(subject: Subject, session: Duration) -> (Server, Client, Object) {
     let server = Server::start().unwrap();
     let client = server.builder().session_timeout(session).connect().unwrap();
@@ -122,7 +123,8 @@ fn are(subject: Subject, object: &Object, state: HoldState) {
     assert!(all, "{}: {states:?}, not {state:?}", subject.name);
 }
 
-/// It is lost, somebody else has it, and then its object can be used again.
+/// Asserts that the hold is lost, that another client has the lock, and that the object can then be
+/// used again.
 fn is_lost(subject: Subject, server: &Server, object: &Object, why: LossReason) {
     are(subject, object, HoldState::Lost(why));
     let others = server.client().unwrap();
@@ -186,7 +188,7 @@ fn whoever_has_expired_has_lost_it_at_once() {
     });
 }
 
-/// Threads, because a call that is wrong here never returns.
+/// Each call runs in a thread, because a wrong call here never returns.
 #[test]
 fn calls_return_when_the_server_is_stopped_before_or_under_them() {
     let server = Arc::new(Server::start().unwrap());

@@ -1,6 +1,6 @@
-//! `LockOptions::keep_idle`: a lock that stays with its process until somebody else wants it, beside what
-//! `every::options` says: at its end, and where somebody comes while it changes hands. Cuts belong to the
-//! simulation.
+//! `LockOptions::keep_idle`: a lock stays with its process until another contender comes. Beyond
+//! `every::options`, these tests are about the end of a kept lock, and about contenders that come
+//! while it changes hands. Cuts belong to the simulation.
 
 use std::time::{Duration, Instant};
 
@@ -17,14 +17,14 @@ use common::{
 /// Somebody who is in for so short a time is out before it is over.
 const AT_LEAST: Duration = Duration::from_millis(700);
 
-/// Longer than any of these tests takes.
+/// A time that is longer than any of these tests.
 const LONG: Duration = Duration::from_secs(120);
 
 fn keeping(client: &Client, path: &str, time: Duration) -> DistributedLock {
     DistributedLock::with_options(client, path, LockOptions::new().keep_idle(time)).unwrap()
 }
 
-/// Somebody behind a proxy who keeps a lock for long.
+/// A client behind a proxy that keeps a lock for long.
 fn proxied(name: &str) -> (FaultProxy, Client, String, DistributedLock) {
     let ((proxy, own), path) = (behind_a_proxy(SESSION), fresh_path(name));
     let lock = keeping(&own, &path, LONG);

@@ -1,4 +1,4 @@
-//! `Leadership`: one leads at a time, and again after whatever ended its term.
+//! `Leadership`: one candidate leads at a time, and contends again whatever ended its term.
 
 use std::panic::panic_any;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use common::{
     delete_node, lock_of, owner, warnings,
 };
 
-/// Longer than any test takes.
+/// A time that is longer than any test.
 const EVER: Duration = Duration::from_secs(600);
 
-/// One that leads until its term is over, and what it tells of its terms.
+/// A leadership that leads until its term is over, and the reports of its terms.
 struct Candidate {
     client: Client,
     leadership: Leadership,
@@ -201,7 +201,7 @@ fn a_function_that_panics_gives_the_lock_back_and_leads_again() {
     await_nothing_left(&own);
 }
 
-/// Panics when it is dropped.
+/// A value that panics when it is dropped.
 struct Bomb;
 
 impl Drop for Bomb {

@@ -1,4 +1,5 @@
-//! What every user may rely on, of every kind of lock, on a server that is well: a file a subject.
+//! The contracts on which users of every kind of lock may rely, on a healthy server. One file for
+//! each subject.
 
 mod below;
 mod connecting;

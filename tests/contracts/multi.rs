@@ -1,5 +1,5 @@
-//! `MultiLock`: what may be a member, and what becomes of all when one of them fails. What it promises as
-//! a lock is said in `every`.
+//! `MultiLock`: its members, and what happens to all of them when one fails. `every` has its
+//! promises as a lock.
 
 mod scripted;
 
@@ -17,7 +17,7 @@ use common::{
     shared_address, shared_proxy, warnings,
 };
 
-/// Objects of their own at `root/<name>`.
+/// Creates separate objects at `root/<name>`.
 fn members<const N: usize>(client: &Client, root: &str, names: [&str; N]) -> [DistributedLock; N] {
     names.map(|name| lock_of(client, &format!("{root}/{name}")))
 }
@@ -30,12 +30,12 @@ fn paths(multi: &MultiLock) -> Vec<&str> {
     multi.locks().iter().map(|lock| lock.path()).collect()
 }
 
-/// How many nodes there are at each member's path.
+/// Returns how many nodes there are at each member's path.
 fn nodes(multi: &MultiLock) -> Vec<usize> {
     multi.locks().iter().map(|lock| children(lock.path()).len()).collect()
 }
 
-/// Each failure in a few words, with the path below `root`.
+/// Returns each failure as a short text, with the path below `root`.
 fn brief(error: &Error, root: &str) -> String {
     let (what, path) = match error {
         Error::Release { failures } => {

@@ -1,4 +1,4 @@
-//! The queue position: whoever waits is told it, and sees it change.
+//! The queue position: a waiting call receives it, and its changes.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use common::{
 const OFTEN: Duration = Duration::from_millis(50);
 const NEVER: Duration = Duration::MAX;
 
-/// Options that tell this channel the position.
+/// Returns options that send the position to this channel.
 fn telling(every: Duration) -> (LockOptions, Receiver<QueuePosition>) {
     let (say, told) = unbounded();
     let options = LockOptions::new().on_queue_position(every, move |position| {
@@ -26,7 +26,7 @@ fn telling(every: Duration) -> (LockOptions, Receiver<QueuePosition>) {
     (options, told)
 }
 
-/// What is told next that has so many ahead.
+/// Waits for the next report with this many ahead.
 #[track_caller]
 fn await_position(told: &Receiver<QueuePosition>, ahead: usize) -> QueuePosition {
     loop {

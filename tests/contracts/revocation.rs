@@ -1,5 +1,5 @@
-//! Being asked to let go: `Client::revoke`, Curator's `__REVOKE__`, and who hears of it, beside what
-//! `every` says.
+//! Revocation: `Client::revoke`, Curator's `__REVOKE__`, and the holders that receive a request,
+//! beyond the contracts in `every`.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use common::{
 
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 
-/// The contender that a hold is.
+/// Returns the contender of a hold.
 #[track_caller]
 pub(crate) fn contender_of(client: &Client, hold: &Hold) -> Contender {
     let all = client.contenders(hold.path()).unwrap();
@@ -29,7 +29,7 @@ pub(crate) fn contender_of(client: &Client, hold: &Hold) -> Contender {
     found.unwrap_or_else(|| panic!("{hold:?} is not among {all:?}"))
 }
 
-/// Exactly one message; waits for it.
+/// Waits for a message, and asserts that there is exactly one.
 #[track_caller]
 pub(crate) fn is_asked(asked: &Receiver<()>, what: &str) {
     let message = asked.recv_timeout(SOON);
@@ -150,7 +150,7 @@ fn listening_while_another_thread_releases_never_hangs() {
     println!("{refused} of 200 came too late to listen at all");
 }
 
-/// A hold behind a proxy, and somebody who asks.
+/// A hold behind a proxy, and a client that asks for it.
 struct Stage {
     proxy: FaultProxy,
     own: Client,

@@ -1,5 +1,5 @@
-//! `DistributedRwLock`: readers together, a writer alone, in the order of their arrival; and what a
-//! thread has of one side while it has the other, or another thread has.
+//! `DistributedRwLock`: readers together, a writer alone, in the order of their arrival; and both
+//! sides in one thread, or in several.
 
 mod abnormal;
 mod downgrade;

@@ -1,5 +1,5 @@
-//! `DistributedSemaphore`: any number of permits at once, never above the limit, all or nothing, nobody
-//! starved. What one permit of one promises as a lock is said in `every`.
+//! `DistributedSemaphore`: any number of permits at once, all or none, never above the limit, and
+//! no starvation. `every` has the promises of one permit as a lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ fn all_done<R: Send + 'static>(what: &str, tasks: Vec<Task<R>>) -> Vec<R> {
     tasks.iter().map(|task| task.result(what)).collect()
 }
 
-/// Objects of clients of their own.
+/// Returns objects of separate clients.
 fn objects<const N: usize>(path: &str, limit: u32) -> ([Client; N], [DistributedSemaphore; N]) {
     let clients = [(); N].map(|()| client());
     let objects = clients.each_ref().map(|client| semaphore(client, path, limit));

@@ -1,4 +1,4 @@
-//! Whose token is it? Asked by third parties, beside what `every` says.
+//! `Client::verify_token`, for third parties, beyond the contracts in `every`.
 
 use zoolock::{DistributedRwLock, Error, Hold};
 use zoolock_test_support::{Op, fresh_path, shared_probe};

@@ -1,4 +1,4 @@
-//! The client itself: its connection, what it tells of it, and its end.
+//! The client itself: its connection, its reports, and its end.
 
 use std::thread;
 use std::time::Duration;

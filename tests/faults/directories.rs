@@ -1,4 +1,4 @@
-//! The directories of locks: what kind of nodes they are, and that servers remove them.
+//! The directories of locks are containers, which servers remove.
 
 use zoolock_test_support::{Probe, Server, Stat, fresh_path, wait_until};
 

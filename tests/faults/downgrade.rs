@@ -1,4 +1,4 @@
-//! A read under an own write, and the faults that come in between.
+//! A read under the thread's own write, and faults in between.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

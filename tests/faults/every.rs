@@ -1,4 +1,4 @@
-//! What all kinds of locks promise when something goes wrong, once for the whole table of subjects.
+//! The promises of all kinds of locks under faults. Each contract runs over the table of subjects.
 
 mod losing;
 mod outages;

@@ -1,4 +1,5 @@
-//! Answers that no server gives, in a form that is right: errors that prove nothing, and the path of another node.
+//! Well-formed answers that no server gives: errors that prove nothing, and the path of another
+//! node.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

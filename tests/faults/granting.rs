@@ -1,4 +1,4 @@
-//! The end of the only one ahead is the grant, without a list, as long as one's own node is there.
+//! The end of the only node ahead is the grant, without a list, while the own node exists.
 
 use std::thread;
 use std::time::Duration;

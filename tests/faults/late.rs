@@ -1,4 +1,4 @@
-//! What calls have lost before, and when those who wait look again.
+//! Creates that earlier calls have lost, and the times at which waiting calls look again.
 
 use std::time::{Duration, Instant};
 

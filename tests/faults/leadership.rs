@@ -1,4 +1,4 @@
-//! `Leadership` over cuts, outages and the ends of sessions.
+//! `Leadership` over cuts, outages and ends of sessions.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! What networks, servers and operators do to a lock while it is held or waited for: one server, and
-//! proxies before it.
+//! Faults of networks, servers and operators while a lock is held or waited for, with one server
+//! and proxies in front of it.
 
 mod client;
 mod directories;

@@ -1,5 +1,5 @@
-//! Locks whose turns take no list, since the numbers of their nodes tell that nobody has come: what makes
-//! the numbers worthless is noticed, and then a list is asked for again.
+//! Turns without a list, because the numbers of the nodes show that no other contender has come.
+//! Events that make the numbers worthless are noticed, and then the client lists again.
 
 use std::time::Duration;
 

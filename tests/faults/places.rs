@@ -1,4 +1,4 @@
-//! Letting go when the session has ended.
+//! Releases after the end of the session.
 
 use zoolock_test_support::fresh_path;
 

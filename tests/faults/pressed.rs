@@ -1,4 +1,4 @@
-//! Sessions that have to be resumed while leases run out: what comes between must not cost a hold.
+//! Sessions that are resumed while leases run out. Faults in between must not cost a hold.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Schedules that somebody has looked for who wanted the locks to fail, and found: each did.
+//! Schedules from attacks on the locks: each has once made them fail.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! `DistributedSemaphore`: several permits of one call, and those who wait for some, whose requests,
-//! answers or nodes are lost.
+//! `DistributedSemaphore`: holders of several permits, and waiting calls, whose requests, answers
+//! or nodes are lost.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Threads that share an object, and take each other's place in one transaction: the node of the one before
-//! goes and that of the next one comes, or neither.
+//! Threads that share an object replace each other's node in one transaction: the node of the
+//! thread before is deleted and that of the next thread is created, or neither.
 
 use std::collections::VecDeque;
 use std::ops::Deref;

@@ -1,5 +1,5 @@
-//! Connections that are of no use: a handshake passes, which renews the session at the server, and no request
-//! is accepted behind it.
+//! Connections of no use: the handshake passes, which renews the session at the server, but no
+//! request is accepted after it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};

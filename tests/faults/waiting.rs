@@ -1,4 +1,4 @@
-//! Waiting for one's turn: who is woken, and by what.
+//! Waiting: which events wake which waiters.
 
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
-//! In which order threads come in that wait for the same.
+//! Records the order in which waiting threads are granted a lock.
 
 use zoolock::crossbeam_channel::{Receiver, Sender, unbounded};
 
 use super::Task;
 
-/// Threads that wait one behind the other, numbered from 0.
+/// Threads that wait one after another, numbered from 0.
 pub struct Arrivals {
     waiters: Vec<Task<()>>,
     arrived: (Sender<usize>, Receiver<usize>),
@@ -21,13 +21,13 @@ impl Arrivals {
         Arrivals { waiters: Vec::new(), arrived: unbounded() }
     }
 
-    /// The next one, which is given what to do when it is inside.
+    /// Starts the next thread, with the work to do inside.
     pub fn join(&mut self, visit: impl FnOnce(&dyn Fn()) + Send + 'static) {
         let call = self.next(visit);
         self.waiters.push(Task::spawn(call));
     }
 
-    /// [`join`](Self::join); returns when the thread is asleep.
+    /// Like [`join`](Self::join), but returns when the thread is asleep.
     pub fn join_asleep(&mut self, visit: impl FnOnce(&dyn Fn()) + Send + 'static) {
         let call = self.next(visit);
         self.waiters.push(Task::spawn_blocked(call));
@@ -45,7 +45,7 @@ impl Arrivals {
         self.arrived.1.is_empty()
     }
 
-    /// Waits for all; in which order they came in.
+    /// Waits for all threads, and returns the order in which they came in.
     #[track_caller]
     pub fn order(self) -> Vec<usize> {
         for waiter in &self.waiters {

@@ -1,4 +1,4 @@
-//! What things cost, counted by the server.
+//! Counts the requests of operations, at the server.
 
 use std::time::{Duration, Instant};
 
@@ -7,17 +7,17 @@ use zoolock_test_support::Server;
 
 use super::client_of;
 
-/// Probes of the connection, should the machine be slow.
+/// Allows for heartbeats, in case the machine is slow.
 pub const PROBES: u64 = 10;
 
-/// A server that nobody else uses, and a client that does not need to say that it is alive.
+/// Returns a private server, and a client whose session needs no heartbeats.
 pub fn quiet_server() -> (Server, Client) {
     let server = Server::start().unwrap();
     let client = client_of(&server.connect_string(), Duration::from_secs(60));
     (server, client)
 }
 
-/// How many packets the server received during `work`.
+/// Returns how many packets the server received during `work`.
 pub fn packets(server: &Server, work: impl FnOnce()) -> u64 {
     let before = server.metric("zk_packets_received").unwrap();
     work();
@@ -25,8 +25,8 @@ pub fn packets(server: &Server, work: impl FnOnce()) -> u64 {
     server.metric("zk_packets_received").unwrap() - before - 1
 }
 
-/// How many packets the server received during `cycle`, done so often. It is done once before,
-/// since the first one may make the directory.
+/// Returns how many packets the server received during this many cycles. One cycle runs before,
+/// because the first one may create the directory.
 fn packets_of(server: &Server, what: &str, cycles: u64, mut cycle: impl FnMut()) -> u64 {
     cycle();
     let begun = Instant::now();
@@ -36,7 +36,7 @@ fn packets_of(server: &Server, what: &str, cycles: u64, mut cycle: impl FnMut())
     packets
 }
 
-/// Each of so many cycles makes the server receive `each` packets.
+/// Asserts that each of this many cycles makes the server receive `each` packets.
 #[track_caller]
 pub fn assert_cost(server: &Server, what: &str, cycles: u64, each: u64, cycle: impl FnMut()) {
     let packets = packets_of(server, what, cycles, cycle);
@@ -44,7 +44,7 @@ pub fn assert_cost(server: &Server, what: &str, cycles: u64, each: u64, cycle: i
     assert!(expected.contains(&packets), "{packets} not in {expected:?}");
 }
 
-/// The server's last transaction, also one that failed.
+/// Returns the server's last transaction, including failed ones.
 pub fn last_transaction(server: &Server) -> u64 {
     let answer = server.four_letter("srvr").unwrap();
     let zxid = answer.lines().find_map(|line| line.strip_prefix("Zxid: 0x"));

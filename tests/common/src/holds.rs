@@ -1,4 +1,4 @@
-//! Holds that move, stay, end, and leave nothing behind.
+//! Tools for holds that are handed over, kept and ended, and for checks that nothing is left.
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use zoolock_test_support::{shared_probe, wait_until};
 
 use super::{SOON, children};
 
-/// The digits of a node's name that say its place.
+/// Returns the digits of a node's name that tell its position.
 pub fn place(node: &str) -> &str {
     &node[node.len() - 10..]
 }
@@ -18,14 +18,14 @@ pub fn await_resumed(client: &Client, times: u64) -> Duration {
     wait_until(&what, SOON, || client.stats().resumed >= times)
 }
 
-/// The one hold of a lock that is held.
+/// Returns the only hold of a held lock.
 pub fn hold_of(lock: &impl Lock) -> Hold {
     let holds = lock.holds();
     assert_eq!(holds.len(), 1, "{lock:?} has {holds:?}");
     holds.into_iter().next().expect("one hold")
 }
 
-/// Until this many nodes are in the lock's directory.
+/// Waits until this many nodes are in the lock's directory.
 pub fn await_nodes(path: &str, count: usize) -> Vec<String> {
     let mut nodes = Vec::new();
     wait_until(&format!("{path} has {count} nodes"), SOON, || {
@@ -35,8 +35,8 @@ pub fn await_nodes(path: &str, count: usize) -> Vec<String> {
     nodes
 }
 
-/// Takes turns at a lock with `keep_idle` until it is kept: its look for others, behind the first unlock,
-/// has been answered.
+/// Takes turns at a lock with `keep_idle` until it is kept. Then its look for others, after the
+/// first unlock, was answered.
 pub fn await_kept(lock: &dyn Lock, client: &Client) {
     let mut requests = u64::MAX;
     wait_until("nothing is asked any more", SOON, || {
@@ -47,13 +47,13 @@ pub fn await_kept(lock: &dyn Lock, client: &Client) {
     });
 }
 
-/// What an operator may do.
+/// Deletes a node, as an operator could.
 pub fn delete_node(hold: &Hold) {
     let node = format!("{}/{}", hold.path(), hold.node());
     shared_probe().unwrap().delete(&node).unwrap();
 }
 
-/// Waits until `lost()` is ready; how long that took.
+/// Waits until `lost()` is ready, and returns how long that took.
 #[track_caller]
 pub fn await_lost(hold: &Hold) -> Duration {
     let begun = Instant::now();
@@ -78,7 +78,7 @@ pub fn assert_cancelled<T: Debug>(result: &Result<T>, path: &str) {
     assert!(cancelled, "not cancelled: {result:?}");
 }
 
-/// Waits until the client has nothing on the server any more, and nothing left to delete.
+/// Waits until the client has no nodes on the server, and none left to delete.
 pub fn await_nothing_left(client: &Client) {
     wait_until("nothing of the client is left on the server", SOON, || {
         let stats = client.stats();

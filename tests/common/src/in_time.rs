@@ -1,4 +1,4 @@
-//! Calls that have promised to return in time, and those that are made again on a busy machine.
+//! Calls that promise to return in time, and calls that are repeated on a busy machine.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use zoolock_test_support::{Late, wait_until};
 
 use super::SOON;
 
-/// Makes a call again for as long as it says that there was no connection, or no answer in its time.
+/// Repeats a call while it reports that there was no connection, or no answer in time.
 #[track_caller]
 pub fn answered<R>(call: impl Fn() -> Result<R>) -> Result<R> {
     let mut answer = call();
@@ -21,8 +21,8 @@ pub fn answered<R>(call: impl Fn() -> Result<R>) -> Result<R> {
     answer
 }
 
-/// Makes a call that has promised to return within `limit`. What a thread that only sleeps came
-/// too late meanwhile is the machine's fault and not counted.
+/// Makes a call that promises to return within `limit`. Delays of a thread that only sleeps are the
+/// machine's, and do not count.
 #[track_caller]
 pub fn in_time<R: std::fmt::Debug>(what: &str, limit: Duration, call: impl FnOnce() -> R) -> R {
     let (late, begun) = (Late::start(), Instant::now());

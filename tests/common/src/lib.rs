@@ -1,4 +1,4 @@
-//! What many tests need: clients, and looking at what is really on the server.
+//! Tools of many tests: clients, and looks at the nodes on the server.
 
 mod arrivals;
 mod costs;
@@ -44,36 +44,36 @@ pub use witness::{Witness, never_two_inside};
 /// The session timeout of most tests: long enough that a busy machine does not end a session.
 pub const SESSION: Duration = Duration::from_secs(10);
 
-/// The longest that anything should take that is not expected to take any time.
+/// The longest time for an operation that should take no time.
 pub const SOON: Duration = Duration::from_secs(60);
 
-/// For calls that are to give up: long enough for the answers of a busy machine.
+/// The timeout of calls that should time out: long enough for the answers of a busy machine.
 pub const BRIEFLY: Duration = Duration::from_millis(1500);
 
-/// A client of the shared server.
+/// Connects a client to the shared server.
 pub fn client() -> Client {
     client_of(&connect_string(), SESSION)
 }
 
-/// A client of some server or proxy.
+/// Connects a client to a server or proxy.
 pub fn client_of(hosts: &str, session_timeout: Duration) -> Client {
     connected(Client::builder(hosts).session_timeout(session_timeout))
 }
 
-/// A client with such settings. A busy machine may be too late with the first answer: it tries again for as long as that
-/// may need for a handshake.
+/// Connects a client with these settings. A busy machine may be too late with the first answer, so
+/// this tries again for as long as such a machine may need for a handshake.
 #[track_caller]
 pub fn connected(builder: ClientBuilder) -> Client {
     builder.connect_timeout(SOON).connect().expect("connect")
 }
 
-/// A client with credentials, whose nodes are its own.
+/// Connects a client with credentials, to which its nodes belong.
 pub fn owner() -> Client {
     let builder = Client::builder(&connect_string()).session_timeout(SESSION);
     connected(builder.auth("digest", "owner:secret").acl(Acl::creator()))
 }
 
-/// How many holds and waiting calls a client has.
+/// Returns how many holds and waiting calls a client has.
 pub fn in_use(stats: &Stats) -> usize {
     stats.held + stats.waiting
 }
@@ -82,25 +82,25 @@ pub fn lock_of(client: &Client, path: &str) -> DistributedLock {
     DistributedLock::new(client, path).expect("a good path")
 }
 
-/// Whether there is such a node on the shared server.
+/// Returns whether there is such a node on the shared server.
 pub fn exists(path: &str) -> bool {
     shared_probe().expect("probe").exists(path).expect("exists")
 }
 
-/// What the shared server says of a node that is there.
+/// Returns the stat of an existing node on the shared server.
 pub fn stat(path: &str) -> Stat {
     let found = shared_probe().expect("probe").stat(path).expect("stat");
     found.unwrap_or_else(|| panic!("{path} does not exist"))
 }
 
-/// The children of a node of the shared server, sorted; none if it does not exist.
+/// Returns the children of a node of the shared server, sorted, or none if it does not exist.
 pub fn children(path: &str) -> Vec<String> {
     let mut children = shared_probe().expect("probe").children(path).expect("children");
     children.sort();
     children
 }
 
-/// The address of the shared server, or of the first one of `ZOOKEEPER_CONNECT`.
+/// Returns the address of the shared server, or of the first server in `ZOOKEEPER_CONNECT`.
 pub fn shared_address() -> SocketAddr {
     let servers = connect_string();
     let first = servers.split([',', '/']).next().unwrap_or_default();
@@ -108,7 +108,7 @@ pub fn shared_address() -> SocketAddr {
     addresses.next().expect("an address")
 }
 
-/// A proxy of one's own before the shared server.
+/// Starts a proxy in front of the shared server.
 pub fn shared_proxy() -> FaultProxy {
     FaultProxy::start(shared_address()).expect("proxy")
 }

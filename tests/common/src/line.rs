@@ -1,4 +1,4 @@
-//! Waiters of one lock, one behind the other.
+//! A line of waiters of one lock.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use zoolock_test_support::wait_until;
 
 use crate::{SOON, Task, children, hold_of, lock_of};
 
-/// Waiters of one lock, one behind the other, that tell when they are let in and leave at once.
+/// A line of waiters of one lock. Each reports when it is granted the lock, and leaves at once.
 pub struct Line {
     path: String,
     waiters: Vec<Task<zoolock::Result<()>>>,
@@ -20,13 +20,13 @@ impl Line {
         Line { path: path.to_owned(), waiters: Vec::new(), granted: unbounded() }
     }
 
-    /// One more waiter at the end, of the shared server; returns when its node is there.
+    /// Adds a waiter at the end, with a client of the shared server. Returns when its node exists.
     pub fn join(&mut self, client: &Client) -> DistributedLock {
         let path = self.path.clone();
         self.join_seen_by(client, || children(&path).len())
     }
 
-    /// [`join`](Self::join), with a count of the nodes that are there.
+    /// Like [`join`](Self::join), with the number of nodes to expect.
     pub fn join_seen_by(
         &mut self,
         client: &Client,
@@ -48,7 +48,7 @@ impl Line {
         !self.granted.1.is_empty()
     }
 
-    /// Waits for all; they have to come in the order in which they queued.
+    /// Waits for all, and asserts that they came in the order in which they queued.
     #[track_caller]
     pub fn comes_in_order(self) {
         for (number, waiter) in self.waiters.iter().enumerate() {
@@ -62,7 +62,8 @@ impl Line {
     }
 }
 
-/// The lock is held by this one node, and its directory is empty after the unlock.
+/// Asserts that the lock is held by this node alone, and that its directory is empty after the
+/// unlock.
 #[track_caller]
 pub fn has_one_node_until_unlocked(lock: &DistributedLock) {
     let path = lock.path();
@@ -73,8 +74,8 @@ pub fn has_one_node_until_unlocked(lock: &DistributedLock) {
     println!("{path}: {node} alone, and nothing {took:?} after the unlock");
 }
 
-/// Options of a call that, once it waits, stands still in its observer: it says so, and goes on for good when what
-/// is last is dropped.
+/// Returns options of a call that stands still in its callback once it waits. The first channel
+/// reports that. The call continues when the last value is dropped.
 pub fn held_in_its_observer() -> (LockOptions, Receiver<()>, Sender<()>) {
     let ((say, told), (go_on, may_go_on)) = (unbounded(), bounded(0));
     let options = LockOptions::new().on_queue_position(Duration::MAX, move |_| {

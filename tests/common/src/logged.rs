@@ -1,17 +1,17 @@
-//! What the library has written to the log.
+//! Collects what the library writes to the log.
 
 use std::sync::{Mutex, Once};
 
 use log::kv::{Key, Value, VisitSource};
 
-/// A line that has this in it makes the logger panic, as one does that prints to a stream that is closed.
+/// A line with this text makes the logger panic, as a logger does that prints to a closed stream.
 pub const PANICS_THE_LOGGER: &str = "panics-the-logger";
 
 static LOGGER: Logger = Logger(Mutex::new(Vec::new()));
 
 struct Logger(Mutex<Vec<Line>>);
 
-/// What it says, and the keys and values beside that.
+/// The text of a line, and its keys and values.
 type Line = (String, Vec<(String, String)>);
 
 struct Keys(Vec<(String, String)>);
@@ -41,13 +41,13 @@ impl log::Log for Logger {
     fn flush(&self) {}
 }
 
-/// The library's warnings and errors since the first call, as far as they name `about`: call it
-/// once before what is to be logged.
+/// Returns the library's warnings and errors that contain `about`, since the first call. Call this
+/// once before the lines to look for are logged.
 pub fn warnings(about: &str) -> Vec<String> {
     warnings_with_keys(about).into_iter().map(|(line, _)| line).collect()
 }
 
-/// [`warnings`], each with its keys and their values.
+/// Like [`warnings`], each with its keys and their values.
 pub fn warnings_with_keys(about: &str) -> Vec<Line> {
     static SET_UP: Once = Once::new();
     SET_UP.call_once(|| {

@@ -1,4 +1,4 @@
-//! A lock object, whatever its type is: the ways to ask for it, and what guards its holds.
+//! A lock object of any type: the ways to lock it, and the guards of its holds.
 
 use std::fmt::{self, Debug};
 use std::ops::Deref;
@@ -10,7 +10,7 @@ use zoolock::{
     Hold, Lock, Locker, MultiLock, Permits, ReadLock, Result, Wait, WriteLock,
 };
 
-/// How a call asks for a lock.
+/// The way in which a call locks.
 #[derive(Debug, Clone, Copy)]
 pub enum Ask {
     Wait,
@@ -20,18 +20,18 @@ pub enum Ask {
 }
 
 impl Ask {
-    /// Each of the ways, with this patience.
+    /// Returns all ways, with this timeout.
     pub fn each(patience: Duration) -> [Ask; 4] {
         [Ask::Wait, Ask::Try, Ask::For(patience), Ask::Until(Instant::now() + patience)]
     }
 
-    /// Would it wait for somebody?
+    /// Returns whether the call would wait for other contenders.
     pub fn waits(self) -> bool {
         !matches!(self, Ask::Try)
     }
 }
 
-/// What the types return that guards a hold.
+/// The guard of any lock type.
 pub trait Guarding {
     fn holds(&self) -> Vec<Hold>;
     fn release(self: Box<Self>) -> Result<()>;
@@ -69,7 +69,7 @@ impl Guarding for Locker<'_> {
 
 type Guarded<'l> = Option<Box<dyn Guarding + 'l>>;
 
-/// What the types have beside [`Lock`].
+/// The methods of lock types that are not in [`Lock`].
 pub(crate) trait Guards: Send + Sync {
     fn guard(&self, ask: Ask) -> Result<Guarded<'_>>;
     fn hold_count(&self) -> Option<u32>;
@@ -104,7 +104,7 @@ guards!(EphemeralLock, (), |_| None);
 guards!(MultiLock, (), |_| None);
 guards!(DistributedSemaphore, (1), |_| None);
 
-/// A lock object, whatever its type is; its clones are the same.
+/// A lock object of any type. Its clones are the same object.
 #[derive(Clone)]
 pub struct Object {
     pub(crate) lock: Arc<dyn Lock>,
@@ -114,7 +114,8 @@ pub struct Object {
 }
 
 impl Object {
-    /// The path that it was made with: that of several locks names them all.
+    /// Returns the path that the object was created with. A `MultiLock` names all of its members'
+    /// paths.
     pub fn base(&self) -> &str {
         &self.path
     }
@@ -123,14 +124,14 @@ impl Object {
         (self.cancel)();
     }
 
-    /// The first of its holds.
+    /// Returns the first of its holds.
     #[track_caller]
     pub fn hold(&self) -> Hold {
         let holds = self.holds();
         holds.into_iter().next().unwrap_or_else(|| panic!("{:?} is not held", self.lock))
     }
 
-    /// How often this thread is in, where threads enter again.
+    /// Returns this thread's number of entries, if the type allows re-entry.
     pub fn hold_count(&self) -> Option<u32> {
         self.guards.hold_count()
     }
@@ -150,7 +151,8 @@ impl Object {
         self.guards.guard(ask)
     }
 
-    /// What every call that is not let in says.
+    /// Makes a call in every way, passes each result to `says`, and asserts that the lock is not
+    /// held.
     pub fn is_refused(&self, patience: Duration, mut says: impl FnMut(Ask, Result<bool>)) {
         for ask in Ask::each(patience) {
             says(ask, self.enter(ask));
@@ -180,7 +182,7 @@ impl From<Object> for Box<dyn Lock> {
     }
 }
 
-/// A semaphore of one permit, as a lock that any thread may unlock.
+/// A semaphore of one permit, used as a lock that any thread may unlock.
 #[derive(Debug, Clone)]
 pub(crate) struct OnePermit {
     semaphore: DistributedSemaphore,

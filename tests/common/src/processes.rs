@@ -1,4 +1,4 @@
-//! Processes beside the test: programs, and tests that run again.
+//! Other processes of a test: programs, and tests that run again.
 
 use std::env;
 use std::io::{BufRead, BufReader, Read};
@@ -16,7 +16,7 @@ use zoolock_test_support::{connect_string, wait_until};
 
 use super::SOON;
 
-/// The test harness, for one test alone, with a variable set by which that knows.
+/// Returns a command that runs one test alone, with a variable that tells it so.
 pub fn alone(test: &str, variable: &str, value: &str) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
     command
@@ -26,8 +26,7 @@ pub fn alone(test: &str, variable: &str, value: &str) -> Command {
     command
 }
 
-/// Runs one test again in a process of its own, with a variable set by which it knows, and
-/// returns what it said.
+/// Runs one test again in a new process, with a variable that tells it so. Returns its output.
 #[track_caller]
 pub fn run_again(test: &str, variable: &str, value: &str) -> String {
     let output = alone(test, variable, value).output().unwrap();
@@ -38,11 +37,11 @@ pub fn run_again(test: &str, variable: &str, value: &str) -> String {
     said
 }
 
-/// Tells a test that it is the process of its own; its value is the path of the lock.
+/// The variable that tells a test that it is in the new process. Its value is the path of the lock.
 pub const OWN_PROCESS: &str = "ZOOLOCK_TEST_HOLDER";
 
-/// As people start it at a terminal. Whatever started the tests may ignore signals, as shells let
-/// what they start in the background ignore INT, and what is ignored at the start stays ignored.
+/// Starts a command with the signals of a terminal. The parent of the tests may ignore signals, as
+/// shells make background processes ignore INT, and ignored signals stay ignored in children.
 pub fn with_all_signals(command: &Command) -> Command {
     let mut all = Command::new("env");
     all.arg("--default-signal").arg(command.get_program());
@@ -56,12 +55,12 @@ pub fn with_all_signals(command: &Command) -> Command {
     all
 }
 
-/// A command that runs beside the test; killed when dropped.
+/// A command that runs beside the test. Dropping this kills it.
 pub struct Beside {
     process: Child,
     input: Option<ChildStdin>,
     said: Receiver<(usize, String)>,
-    /// What nobody has asked for yet, of each of its two outputs.
+    /// The lines of its two outputs that the test has not taken yet.
     heard: Mutex<[Vec<String>; 2]>,
     has_ended: bool,
 }
@@ -71,7 +70,7 @@ impl Beside {
         Beside::spawn(&command, Stdio::piped(), Stdio::piped())
     }
 
-    /// What it says is only heard where there is a pipe for it.
+    /// Starts a command. Only outputs that are pipes are read.
     pub fn spawn(command: &Command, stdout: Stdio, stderr: Stdio) -> Beside {
         let mut command = with_all_signals(command);
         let command = command.stdin(Stdio::piped()).stdout(stdout).stderr(stderr);
@@ -88,15 +87,15 @@ impl Beside {
         self.process.id()
     }
 
-    /// What it says behind `key`, which it may not have said yet. What it has said before on the same output is
-    /// forgotten; of two outputs nobody can tell what came first.
+    /// Waits for a line with `key`, and returns the text after it. Forgets earlier lines of the
+    /// same output. The order of lines on different outputs is unknown.
     #[track_caller]
     pub fn says(&self, key: &str) -> String {
         let end = Instant::now() + SOON;
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             for lines in heard.iter_mut() {
-                // The harness of a test may have begun the line.
+                // The test harness may have begun the line.
                 let said = |line: &String| Some(line.split_once(key)?.1.trim().to_owned());
                 let found = lines.iter().enumerate().find_map(|(at, line)| Some((at, said(line)?)));
                 if let Some((at, value)) = found {
@@ -111,14 +110,14 @@ impl Beside {
         }
     }
 
-    /// Waits until a program of it says that it is `inside`, and which process it is.
+    /// Waits until its program prints that it is `inside`, and returns the id of that process.
     #[track_caller]
     pub fn is_inside(&self) -> u32 {
         self.says("inside ").parse().expect("a process")
     }
 
-    /// All that it has said and was not asked for. When its end [was waited for](Self::status), that is all until
-    /// nobody can say more.
+    /// Returns all lines that the test has not taken. After [`status`](Self::status), these are
+    /// complete.
     #[track_caller]
     pub fn said(&self) -> Vec<String> {
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
@@ -137,7 +136,7 @@ impl Beside {
         }
     }
 
-    /// Its input ends.
+    /// Closes its input.
     pub fn let_go(&mut self) {
         self.input = None;
     }
@@ -146,13 +145,13 @@ impl Beside {
         send(self.id(), signal);
     }
 
-    /// Waits for its end. What a signal ended has none.
+    /// Waits for its end, and returns its exit code. There is none if a signal ended it.
     #[track_caller]
     pub fn code(&mut self) -> Option<i32> {
         self.status().code()
     }
 
-    /// The same, and which signal it was.
+    /// Waits for its end, and returns its exit status, which has the signal.
     #[track_caller]
     pub fn status(&mut self) -> ExitStatus {
         let mut status = None;
@@ -164,7 +163,7 @@ impl Beside {
         status.expect("it has ended")
     }
 
-    /// Stops it and waits until every thread of it stands still.
+    /// Stops it, and waits until all of its threads have stopped.
     pub fn stop(&self) {
         self.signal(Signal::SIGSTOP);
         let tasks = format!("/proc/{}/task", self.id());
@@ -182,7 +181,7 @@ impl Drop for Beside {
     }
 }
 
-/// It ends when all writers have.
+/// The reader ends when all writers have ended.
 fn listen(id: u32, pipe: impl Read + Send + 'static, output: usize, say: Sender<(usize, String)>) {
     thread::spawn(move || {
         for line in BufReader::new(pipe).lines().map_while(Result::ok) {
@@ -196,7 +195,7 @@ pub fn send(process: u32, signal: Signal) {
     kill(Pid::from_raw(process.cast_signed()), signal).expect("a process of ours");
 }
 
-/// Of a process or a thread, by its folder in `/proc`.
+/// Returns the state of a process or a thread, from its folder in `/proc`.
 pub fn state(process: &Path) -> Option<char> {
     let stat = std::fs::read_to_string(process.join("stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()

@@ -1,4 +1,5 @@
-//! A relay before a server that changes single frames: what no server sends, or no client.
+//! A relay in front of a server that changes single frames into frames that no real server or
+//! client sends.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -16,24 +17,24 @@ pub const SET_WATCHES: i32 = 101;
 const EPHEMERAL: i32 = 1;
 const EPHEMERAL_SEQUENTIAL: i32 = 3;
 
-/// One frame without its length, and what is known of it.
+/// One frame without its length, and its request.
 #[derive(Debug)]
 pub struct Frame<'a> {
     pub is_answer: bool,
-    /// Of the request, or of the one that this answers; none for handshakes and events.
+    /// The request, or the request that this answers. There is none for handshakes and events.
     pub op: Option<i32>,
     pub body: &'a [u8],
 }
 
-/// What becomes of a frame.
+/// The fate of a frame.
 #[derive(Debug)]
 pub enum Fate {
     Pass,
-    /// Another frame instead.
+    /// Another frame replaces it.
     Instead(Vec<u8>),
-    /// These bytes instead, which need not be a frame.
+    /// These bytes replace it, which need not be a frame.
     Bytes(Vec<u8>),
-    /// The same, and then the end of the connection.
+    /// These bytes replace it, and the connection ends.
     LastBytes(Vec<u8>),
 }
 
@@ -48,7 +49,7 @@ pub struct Create<'a> {
 }
 
 impl Create<'_> {
-    /// The same with these digits behind its path, if a server were to put some there.
+    /// Returns the request with these digits after its path, as a server may append them.
     pub fn numbered(&self, digits: &str) -> Option<Vec<u8>> {
         if self.flags != EPHEMERAL_SEQUENTIAL {
             return None;
@@ -122,7 +123,7 @@ impl Relay {
         self.address.to_string()
     }
 
-    /// How many frames were changed.
+    /// Returns how many frames were changed.
     pub fn changed(&self) -> u64 {
         self.shared.changed.load(Ordering::SeqCst)
     }
@@ -137,7 +138,7 @@ impl Relay {
 impl Drop for Relay {
     fn drop(&mut self) {
         self.shared.ended.store(true, Ordering::SeqCst);
-        // Wakes the thread that accepts.
+        // This wakes the accepting thread.
         let _ = TcpStream::connect(self.address);
         self.cut();
     }

@@ -1,4 +1,4 @@
-//! `DistributedRwLock`: readers together, a writer alone, in the order of their arrival.
+//! Tools for tests of `DistributedRwLock`.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ pub fn would_deadlock<T>(result: &zoolock::Result<T>, path: &str) -> bool {
     matches!(result, Err(Error::WouldDeadlock { path: at }) if at == path)
 }
 
-/// One lock, and clients of which one proxy sees every request. They have sessions so long that
-/// they send nothing but what the lock needs.
+/// One lock, and clients behind a proxy that sees all their requests. Their sessions are so long
+/// that they send only the requests of the lock.
 pub struct Stage {
     pub path: String,
     pub proxy: FaultProxy,
@@ -39,7 +39,7 @@ impl Stage {
         }
     }
 
-    /// A new object.
+    /// Creates an object of the lock.
     pub fn lock(&self, client: usize) -> DistributedRwLock {
         rw_of(&self.clients[client], &self.path)
     }
@@ -58,7 +58,7 @@ impl Stage {
         visitor
     }
 
-    /// A visitor that is not let in; returns when it watches the one ahead.
+    /// Starts a visitor that has to wait. Returns when it watches the node ahead.
     #[track_caller]
     pub fn queues(&self, lock: impl Into<Box<dyn Lock>>) -> Visitor {
         let (nodes, watches) = (self.nodes(), self.proxy.requests(Op::GetData));
@@ -69,7 +69,7 @@ impl Stage {
         visitor
     }
 
-    /// Waits until somebody has set a watch since this many were.
+    /// Waits until another watch was set since there were this many.
     pub fn watches_after(&self, watches: u64) {
         wait_until("it watches the one ahead", SOON, || self.proxy.requests(Op::GetData) > watches);
     }

@@ -1,4 +1,4 @@
-//! A server that lets nobody in without TLS, a certificate and a password, and what it takes, in files.
+//! A server that requires TLS, a certificate and a password, and the files with these for clients.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -8,13 +8,13 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use tempfile::TempDir;
 use zoolock_test_support::Server;
 
-/// See the head of this file. Its users are `bob` and `ann`.
+/// Such a server. Its users are `bob` and `ann`.
 pub struct Secured {
     pub server: Server,
     folder: TempDir,
 }
 
-/// The passwords of its users, which are nowhere else.
+/// The passwords of its users, which appear nowhere else.
 pub const BOB: &str = "kept-by-bob-4711";
 pub const ANN: &str = "kept-by-ann-0815";
 
@@ -41,17 +41,17 @@ impl Secured {
         secured
     }
 
-    /// As clients take it.
+    /// Returns the connect string.
     pub fn hosts(&self) -> String {
         self.server.secure_address().to_string()
     }
 
-    /// The path of `ca.pem`, `cert.pem` or `key.pem`.
+    /// Returns the path of `ca.pem`, `cert.pem` or `key.pem`.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// One more, beside these, which only its owner can read.
+    /// Writes another file beside these, which only its owner can read.
     pub fn write(&self, name: &str, text: &str) -> PathBuf {
         let file = self.file(name);
         fs::write(&file, text).unwrap();
@@ -59,7 +59,7 @@ impl Secured {
         file
     }
 
-    /// Whatever of all that is secret is in `text`, as it is or in disguise.
+    /// Returns the secrets that `text` contains, plainly or encoded.
     pub fn secrets_in(&self, text: &str) -> Vec<String> {
         let key = fs::read_to_string(self.file("key.pem")).unwrap();
         let key = key.lines().filter(|line| !line.starts_with("-----"));
@@ -68,13 +68,14 @@ impl Secured {
     }
 }
 
-/// A secret, and how it looks in hex, as a list of bytes, and somewhere in base64.
+/// Returns a secret in plain text, in hex, as a list of bytes, and as a part of base64.
 pub fn disguises(secret: &str) -> Vec<String> {
     let hex: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
     let list = format!("{:?}", secret.as_bytes());
     let list = list.trim_matches(['[', ']']);
     let mut all = vec![secret.to_owned(), hex.to_uppercase(), hex, list.to_owned()];
-    // By what is before it, a character begins at another bit; the first and last tell of their neighbours.
+    // The bytes before the secret shift its bits in base64, and its first and last characters
+    // depend on their neighbours.
     for shift in 0..3 {
         let shifted = [&b"xx"[..shift], secret.as_bytes()].concat();
         let whole = base64(&shifted[..shifted.len() / 3 * 3]);

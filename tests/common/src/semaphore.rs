@@ -1,5 +1,4 @@
-//! `DistributedSemaphore`: the core that every lock type is tested for, and what the other files of
-//! this subject share.
+//! Tools for tests of `DistributedSemaphore`.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -23,12 +22,12 @@ pub fn locks_of(path: &str) -> String {
     format!("{path}/{LOCKS}")
 }
 
-/// The nodes of permits, also of those that are only wanted.
+/// Returns the nodes of permits, including those that a call still waits for.
 pub fn leases(path: &str) -> Vec<String> {
     children(&leases_of(path))
 }
 
-/// The nodes of those that wait, or are just being granted.
+/// Returns the nodes of calls that wait, or are just being granted.
 pub fn turns(path: &str) -> Vec<String> {
     children(&locks_of(path))
 }
@@ -41,7 +40,7 @@ pub fn await_turns(path: &str, count: usize) -> Vec<String> {
     await_nodes(&locks_of(path), count)
 }
 
-/// The names of the nodes that the permits have now, sorted.
+/// Returns the names of the permits' nodes, sorted.
 pub fn nodes(permits: &Permits) -> Vec<String> {
     let mut nodes: Vec<_> = permits.holds().iter().map(Hold::node).collect();
     nodes.sort();
@@ -52,19 +51,19 @@ pub fn delete(path: &str) {
     shared_probe().unwrap().delete(path).unwrap();
 }
 
-/// A call that waits on a thread of its own.
+/// Starts a call that waits, on a new thread.
 pub fn acquiring(semaphore: &DistributedSemaphore, count: u32) -> Task<Result<Permits>> {
     let semaphore = semaphore.clone();
     Task::spawn(move || semaphore.acquire(count))
 }
 
-/// A call that has the turn and has shown what it wants.
+/// Starts a call that has the turn, and whose permits have nodes.
 pub fn waiting_with_the_turn(
     semaphore: &DistributedSemaphore,
     count: u32,
 ) -> Task<Result<Permits>> {
     let (path, before) = (semaphore.path().to_owned(), leases(semaphore.path()).len());
-    // The turn of a call that has come back is given back in the background.
+    // The turn of a call that has returned is given back in the background.
     await_turns(&path, 0);
     let waiter = acquiring(semaphore, count);
     await_turns(&path, 1);
@@ -73,7 +72,7 @@ pub fn waiting_with_the_turn(
     waiter
 }
 
-/// All permits are back and nothing is left of those who wanted some.
+/// Asserts that all permits are free, and that no node of a waiting call is left.
 #[track_caller]
 pub fn is_free(semaphore: &DistributedSemaphore, clients: &[&Client]) {
     let path = semaphore.path();
@@ -91,7 +90,7 @@ pub fn is_free(semaphore: &DistributedSemaphore, clients: &[&Client]) {
     println!("{path}: free again after {took:?}");
 }
 
-/// Counts permits that are out, without the help of any semaphore.
+/// Counts the permits in use, without the help of a semaphore.
 #[derive(Debug, Default)]
 pub struct Meter {
     out: AtomicU32,
@@ -100,7 +99,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Works with the permits, and gives them back.
+    /// Works with the permits, and releases them.
     pub fn use_up(&self, permits: Permits, work: impl FnOnce(&Permits)) {
         let count = permits.count() as u32;
         let out = self.out.fetch_add(count, Ordering::SeqCst) + count;

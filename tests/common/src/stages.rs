@@ -1,4 +1,4 @@
-//! Clients behind proxies, with which tests of faults start.
+//! Clients behind proxies, for tests of faults.
 
 use std::time::Duration;
 
@@ -64,7 +64,8 @@ impl Scene {
         self.subject.nodes(&self.path)
     }
 
-    /// Lets the rival in, and checks that nothing is left on the server or in the client.
+    /// Lets the rival have the lock, and checks that nothing is left on the server or in the
+    /// client.
     #[track_caller]
     pub fn leaves_nothing(&self, what: &str) {
         let name = self.subject.name;

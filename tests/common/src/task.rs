@@ -1,4 +1,4 @@
-//! Calls that may block, on threads of their own.
+//! Calls that may block, on separate threads.
 
 use std::fs;
 use std::thread;
@@ -9,10 +9,10 @@ use zoolock_test_support::wait_until;
 
 use super::SOON;
 
-/// A call on a thread of its own, which may block.
+/// A call that may block, on a separate thread.
 pub struct Task<R>(Receiver<R>);
 
-/// A call of `lock()` on a thread of its own.
+/// Starts a call of `lock()` on a new thread.
 pub fn locking(lock: &(impl Lock + Clone + 'static)) -> Task<Result<()>> {
     let lock = lock.clone();
     Task::spawn(move || lock.lock())
@@ -27,7 +27,7 @@ impl<R: Send + 'static> Task<R> {
         Task(result)
     }
 
-    /// Starts a call that blocks, and returns when its thread is asleep in it.
+    /// Starts a call that blocks. Returns when its thread is asleep in it.
     pub fn spawn_blocked(call: impl FnOnce() -> R + Send + 'static) -> Task<R> {
         let (sender, started) = bounded(1);
         let task = Task::spawn(move || {
@@ -37,7 +37,7 @@ impl<R: Send + 'static> Task<R> {
         });
         let status = started.recv_timeout(SOON).expect("the thread has started");
         let status = format!("/proc/{}/status", status.display());
-        // Asleep, and not woken between several looks.
+        // The thread is asleep, and was not woken between several looks.
         let (mut seen, mut times) = (String::new(), 0);
         wait_until("the thread is asleep", SOON, || {
             let now = fs::read_to_string(&status).unwrap_or_default();
@@ -56,7 +56,7 @@ impl<R: Send + 'static> Task<R> {
         !self.0.is_empty()
     }
 
-    /// What the call returned; waits for it.
+    /// Waits for the call, and returns its result.
     #[track_caller]
     pub fn result(&self, what: &str) -> R {
         match self.0.recv_timeout(SOON) {

@@ -1,4 +1,4 @@
-//! Somebody who is inside a lock.
+//! A thread that holds a lock.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +10,7 @@ use super::{SOON, Task};
 
 type Call = Box<dyn FnOnce() -> Result<()> + Send>;
 
-/// A thread that locks, stays inside until it is told to leave, and unlocks.
+/// A thread that locks, stays inside until the test makes it leave, and unlocks.
 pub struct Visitor {
     inside: Arc<Mutex<Option<Hold>>>,
     leave: Sender<()>,
@@ -23,13 +23,13 @@ impl Visitor {
         Visitor::start_telling(lock, || {})
     }
 
-    /// [`start`](Self::start); returns when the thread is asleep, in its wait or inside.
+    /// Like [`start`](Self::start), but returns when the thread is asleep, in its wait or inside.
     pub fn start_asleep(lock: impl Into<Box<dyn Lock>>) -> Visitor {
         let lock: Box<dyn Lock> = lock.into();
         Visitor::begin(lock, || {}, Task::spawn_blocked)
     }
 
-    /// Calls back once it has come in.
+    /// Calls back when it has the lock.
     pub fn start_telling(
         lock: impl Lock + 'static,
         tell: impl FnOnce() + Send + 'static,
@@ -65,7 +65,7 @@ impl Visitor {
         self.hold();
     }
 
-    /// What it holds, the first of several; waits until it is inside.
+    /// Waits until it is inside, and returns its first hold.
     #[track_caller]
     pub fn hold(&self) -> Hold {
         let mut hold = None;
@@ -77,13 +77,13 @@ impl Visitor {
         hold.expect("it is inside")
     }
 
-    /// Was inside, and has unlocked when this returns.
+    /// Asserts that it was inside, and waits until it has unlocked.
     #[track_caller]
     pub fn leaves(self) {
         self.leaves_saying().unwrap();
     }
 
-    /// Was inside; what its unlock says.
+    /// Asserts that it was inside, and returns the result of its unlock.
     #[track_caller]
     pub fn leaves_saying(self) -> Result<()> {
         assert!(self.is_in(), "it leaves without having come in");
@@ -91,7 +91,7 @@ impl Visitor {
         self.visit.result("a visitor")
     }
 
-    /// What a visitor that is not let in is told in the end.
+    /// Returns the error of a visitor that is not granted the lock.
     pub fn result(self) -> Result<()> {
         self.visit.result("a visitor that was not let in")
     }

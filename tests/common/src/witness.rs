@@ -1,4 +1,4 @@
-//! That never two are inside at once.
+//! Checks that two holders are never inside at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::Task;
 
-/// Counts who is inside at once, without the help of any lock. What it guards is a counter that
-/// is read and written in two steps, so that it comes out too small if two are inside.
+/// Counts the holders inside, without the help of a lock. It also has a counter that is read and
+/// written in two steps, so that the counter ends too small if two are inside.
 #[derive(Debug, Default)]
 pub struct Witness {
     inside: AtomicU32,
@@ -27,7 +27,7 @@ impl Witness {
         self.inside.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Never two inside, and this many visits in all.
+    /// Asserts that two were never inside, and that there were this many visits.
     #[track_caller]
     pub fn saw(&self, visits: u32) {
         let most = self.most.load(Ordering::SeqCst);
@@ -36,8 +36,8 @@ impl Witness {
     }
 }
 
-/// A thread for each visitor goes inside `entries` times, by `visit`, which is given what to do
-/// there: never two of them are there at once.
+/// Runs a thread for each visitor, which goes inside `entries` times by `visit`. Asserts that two
+/// are never inside at once.
 #[track_caller]
 pub fn never_two_inside<V: Send + 'static>(
     visitors: impl IntoIterator<Item = V>,

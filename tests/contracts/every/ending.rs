@@ -1,4 +1,4 @@
-//! Ends that come from elsewhere: the client is closed, the waits of an object are cancelled.
+//! Ends from outside: the client is closed, or the waits of an object are cancelled.
 
 use std::time::{Duration, Instant};
 

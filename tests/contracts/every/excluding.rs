@@ -1,4 +1,4 @@
-//! Who is not let in beside whom.
+//! Exclusion: which holds do not exist at the same time.
 
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;

@@ -1,4 +1,4 @@
-//! What whoever is let in has: a hold, a node, a token, a name.
+//! What a grant brings: a hold, a node, a token, a name.
 
 use std::process;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How holds end, and what is left then: nothing.
+//! How holds end, without leaving anything on the server.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,4 +1,4 @@
-//! What an option promises, of every kind that takes it; to the others it makes no difference.
+//! The promises of an option, for every kind that takes it. For the others, it makes no difference.
 
 use std::time::{Duration, Instant};
 

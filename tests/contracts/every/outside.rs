@@ -1,4 +1,4 @@
-//! What those see and may do who hold nothing themselves: look, check a token, ask a holder to go.
+//! What clients without a hold can do: look, check a token, ask a holder to release.
 
 use std::sync::Mutex;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Whose a hold is: a thread's, which may enter again, or the object's.
+//! The owner of a hold: a thread, which may enter again, or the object.
 
 use std::thread;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Where locks may be: what is above their nodes, what else is there, and who may touch it.
+//! Where locks may be: the directories above their nodes, other nodes there, and permissions.
 
 use std::io::ErrorKind;
 use std::sync::Barrier;

@@ -1,5 +1,5 @@
-//! What calls cost, counted on the way to the servers, by clients with sessions so long that they send
-//! nothing else.
+//! The requests of calls, counted on the way to the servers. The clients have sessions so long that
+//! they send nothing else.
 
 use std::time::Duration;
 

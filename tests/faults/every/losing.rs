@@ -1,5 +1,6 @@
-//! What was held is lost: to an operator, to a silent network, to a stopped process, to a close. Its owner
-//! is told, once, and before anybody else is let in; nothing of the next one's is touched.
+//! Lost holds: by an operator, a silent network, a stopped process, or a close. The loss is
+//! reported to the owner once, before another client gets the lock. Nothing of the next holder is
+//! touched.
 
 use std::env;
 use std::thread;

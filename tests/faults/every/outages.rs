@@ -1,5 +1,5 @@
-//! The server goes and comes back, and operators delete whole directories. Fencing tokens rise over all
-//! of it, and are equal for as long as it is the same hold.
+//! The server goes and returns, and operators delete whole directories. Fencing tokens rise over
+//! all of this, and stay the same during a hold.
 
 use std::collections::HashMap;
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! Unlocking right before the end of the client, or where nodes may not be deleted.
+//! Unlocks right before the end of the client, or without permission to delete nodes.
 
 use super::*;
 use common::{every_subject, every_subject_that, warnings};

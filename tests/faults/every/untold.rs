@@ -1,5 +1,6 @@
-//! What no event tells: servers with the fix of CVE-2024-23944 tell nothing of a node to a client that may not read
-//! it by then. Nobody rests on an event alone: it costs a few session timeouts, and no more.
+//! Missing events: servers with the fix of CVE-2024-23944 send events of a node only to clients
+//! that may read it by then. No code relies on events alone, so a missing event costs a few session
+//! timeouts, and no more.
 
 use zookeeper::{Acl, Permissions, ZooKeeper};
 use zoolock::{HoldState, Kind, LossReason};

@@ -1,4 +1,4 @@
-//! Waiting for others, while the whole directory is deleted.
+//! Waiting calls, while the whole directory is deleted.
 
 use zoolock_test_support::Direction;
 
