@@ -15,13 +15,14 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A connection that has lasted for so long is replaced at once when it is cut; before that the
-/// client takes the server for one that accepts and hangs up, and pauses first.
+/// How long a connection lasts before it is cut. The client replaces such a connection at once.
+/// After a shorter one, it pauses first, because the server may accept connections only to close
+/// them.
 const LASTED: Duration = Duration::from_millis(1100);
-/// Between looks.
+/// The time between two looks.
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// How long it took from one cut.
+/// The times that one recovery took, from the cut.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Recovery {
     /// Until every held lock was held again.
@@ -30,7 +31,7 @@ pub(crate) struct Recovery {
     pub(crate) waiting: Duration,
 }
 
-/// A client with locks that are held, and threads that wait.
+/// A client that holds locks, with threads that wait for another one.
 pub(crate) struct Cuts {
     proxy: FaultProxy,
     client: Client,
@@ -55,7 +56,7 @@ impl Cuts {
         })
     }
 
-    /// Cuts once, a connection that has lasted.
+    /// Cuts the connection once, after it has lasted long enough.
     pub(crate) fn cut(&self) -> Result<Recovery> {
         thread::sleep(LASTED);
         let before = self.client.stats();
@@ -66,13 +67,14 @@ impl Cuts {
                 && self.holds.iter().all(|hold| hold.state() == HoldState::Held)
         });
         let held = cut.elapsed();
-        // Its answer comes behind that to the watches, which are set before anything else.
+        // The client sets its watches before it sends other requests. So the answer to this request
+        // shows that they are set.
         self.client.contenders("/nothing-is-here")?;
         let waiting = cut.elapsed();
         Ok(Recovery { held, waiting })
     }
 
-    /// Gives everything back. How many locks were lost.
+    /// Releases everything. Returns how many locks were lost.
     pub(crate) fn end(self) -> Result<u64> {
         let lost = self.client.stats().holds_lost;
         self.busy.store(false, Ordering::SeqCst);
@@ -94,7 +96,7 @@ fn hold(client: &Client, count: usize) -> Result<Vec<DistributedLock>> {
     (0..count).map(lock).collect()
 }
 
-/// Looks more often than what is measured takes.
+/// Waits for a condition, with looks that are shorter than the times measured.
 fn look_until(what: &str, mut condition: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !condition() {
@@ -103,7 +105,7 @@ fn look_until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Threads that wait for a lock which somebody else holds.
+/// Threads that wait for a lock that another client holds.
 struct Queue {
     ahead: DistributedLock,
     waiting: Vec<thread::JoinHandle<zoolock::Result<()>>>,

@@ -1,12 +1,12 @@
-//! From how many contenders on the queue of `DistributedLock` is worth its requests: how often
-//! a second the lock goes from one client to another, and what that costs.
+//! Compares the queue of `DistributedLock` with the single node of `EphemeralLock`, for growing
+//! numbers of contenders: hand-overs a second, and the requests that they cost.
 //!
 //! `cargo bench --bench herd -- [--rounds N] [--seconds S] [--sync] [--clients 2,4,8]`
 //!
-//! Each contender is a client of its own. Who has unlocked waits until somebody else has the lock
-//! before it comes again, so that every grant is a hand-over, and all but one or two are waiting at
-//! any time. Rounds of both locks alternate. A line of JSON for each round, and a table of the
-//! medians at the end.
+//! Each contender has its own client. After its unlock, it waits until another one has the lock
+//! before it contends again. So every grant is a hand-over, and all contenders but one or two wait
+//! at any time. Rounds of both locks alternate. The output has a line of JSON for each round, and a
+//! table of the medians at the end.
 
 use std::error::Error;
 use std::sync::{Arc, Condvar, Mutex};
@@ -20,22 +20,22 @@ use zoolock_test_support::{Server, fresh_path};
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Long, so that next to nothing but the locks' own requests is counted.
+/// Long, so that almost all requests counted are those of the locks.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Hands one lock around between more and more clients.
+/// Passes one lock around among more and more clients.
 #[derive(Parser)]
 struct Options {
-    /// How many rounds of each lock; the medians are shown.
+    /// The number of rounds of each lock; the table shows medians.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// How long a round is.
+    /// The length of a round, in seconds.
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// The server forces each transaction to disk.
+    /// Make the server force each transaction to disk.
     #[arg(long)]
     sync: bool,
-    /// How many contend.
+    /// The numbers of contenders.
     #[arg(long, value_delimiter = ',', default_values_t = [2, 4, 8, 16, 32, 64])]
     clients: Vec<usize>,
     /// What `cargo bench` passes.
@@ -43,7 +43,7 @@ struct Options {
     bench: bool,
 }
 
-/// A lock type, and how to make one.
+/// A lock type, and a function that creates a lock.
 type Make = fn(&Client, &str) -> zoolock::Result<Box<dyn Lock>>;
 
 const LOCKS: [(&str, Make); 2] = [
@@ -51,7 +51,7 @@ const LOCKS: [(&str, Make); 2] = [
     ("DistributedLock", |client, path| DistributedLock::new(client, path).map(Into::into)),
 ];
 
-/// What one round has shown.
+/// The figures of one round.
 #[derive(Debug, Clone, Copy)]
 struct Round {
     hand_overs_per_second: f64,
@@ -102,7 +102,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Counts the grants, and keeps who had the last one from coming back at once.
+/// Counts the grants, and keeps the last holder from contending again at once.
 #[derive(Default)]
 struct Turns {
     state: Mutex<Turn>,
@@ -116,7 +116,7 @@ struct Turn {
 }
 
 impl Turns {
-    /// One more grant; its number.
+    /// Counts a grant, and returns its number.
     fn granted(&self) -> u64 {
         let mut turn = self.state.lock().expect("turns");
         turn.grants += 1;
@@ -124,7 +124,7 @@ impl Turns {
         turn.grants
     }
 
-    /// Waits for the grant after `own`. False if the round is over.
+    /// Waits for the grant after `own`. Returns false if the round is over.
     fn await_next(&self, own: u64) -> bool {
         let turn = self.state.lock().expect("turns");
         let waits = |turn: &mut Turn| turn.grants == own && !turn.over;
@@ -142,7 +142,7 @@ impl Turns {
     }
 }
 
-/// All contend for one lock for a while.
+/// Runs one round, in which all contend for one lock.
 fn round(clients: &[Client], make: Make, time: Duration) -> Result<Round> {
     let path = fresh_path("herd");
     let turns = Arc::new(Turns::default());
@@ -163,7 +163,7 @@ fn round(clients: &[Client], make: Make, time: Duration) -> Result<Round> {
         })
         .collect::<zoolock::Result<_>>()?;
     let requests = || -> u64 { clients.iter().map(|client| client.stats().requests).sum() };
-    // All are connected, and the directory is there.
+    // All clients are connected, and the directory exists.
     thread::sleep(time / 4);
     let (begun, requests_before, before) = (Instant::now(), requests(), turns.grants());
     thread::sleep(time);

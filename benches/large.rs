@@ -1,9 +1,10 @@
-//! Large numbers: a queue in which thousands wait for one lock, and a client that holds thousands of locks.
+//! Measures large numbers: a queue in which thousands wait for one lock, and a client that holds
+//! thousands of locks.
 //!
 //! `cargo bench --bench large -- [--waiting 10,100,1000,10000] [--held 10,100,1000,10000]`
 //!
-//! Those who wait are threads of ten clients, each with a lock object of its own; 0 leaves out a part. A line of
-//! JSON for each size, and the tables at the end.
+//! The waiters are threads of ten clients, each with its own lock object. 0 leaves out a part. The
+//! output has a line of JSON for each size, and the tables at the end.
 
 use std::error::Error;
 use std::fs;
@@ -23,15 +24,15 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 type Row = Vec<(&'static str, f64)>;
 
 const CLIENTS: usize = 10;
-/// How often is done what takes a place in the queue, or leaves it.
+/// The number of repetitions of operations that enter or leave the queue.
 const TIMES: usize = 20;
-/// At most so many hand-overs are timed: the queue is to stay as long as it is.
+/// The largest number of hand-overs to time, so that the queue keeps its length.
 const HAND_OVERS: usize = 400;
-/// Threads that lock at the same time.
+/// The number of threads that lock at the same time.
 const THREADS: usize = 64;
-/// Long, so that nothing but the locks' own requests is measured.
+/// Long, so that almost all requests measured are those of the locks.
 const LONG: Duration = Duration::from_secs(600);
-/// That of the client which holds.
+/// The session timeout of the client that holds the locks.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 const REST: Duration = Duration::from_secs(15);
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -40,10 +41,10 @@ const STACK: usize = 128 * 1024;
 /// Measures long queues, and clients that hold many locks.
 #[derive(Parser)]
 struct Options {
-    /// How many wait for one lock.
+    /// The numbers of waiters for one lock.
     #[arg(long, value_delimiter = ',', default_values_t = [10, 100, 1000, 10_000])]
     waiting: Vec<usize>,
-    /// How many locks one client holds.
+    /// The numbers of locks that one client holds.
     #[arg(long, value_delimiter = ',', default_values_t = [10, 100, 1000, 10_000])]
     held: Vec<usize>,
     /// What `cargo bench` passes.
@@ -82,20 +83,20 @@ fn table(rows: &[Row]) {
 
 // ---- those who wait
 
-/// Threads that wait for one lock, and what they have seen.
+/// Threads that wait for one lock, and their results.
 struct Queue {
     locks: Vec<DistributedLock>,
     threads: Vec<JoinHandle<zoolock::Result<Instant>>>,
     stage: Arc<Barrier>,
     grants: Arc<Mutex<Vec<Instant>>>,
-    /// Where the one who passes it on no more waits.
+    /// The place where the last holder waits, when the hand-overs are over.
     end: Arc<Barrier>,
-    /// After so many grants.
+    /// The number of grants after which the hand-overs are over.
     last: usize,
 }
 
 impl Queue {
-    /// They are there, and stand still.
+    /// Starts the threads, which stand still at first.
     fn new(clients: &[Client], path: &str, number: usize) -> Result<Queue> {
         let last = HAND_OVERS.min(number - number / 10);
         let mut queue = Queue {
@@ -134,7 +135,7 @@ impl Queue {
         Ok(queue)
     }
 
-    /// One of those in the middle gives up. How long it takes.
+    /// Lets a waiter in the middle give up. Returns how long that takes.
     fn leave(&mut self) -> Result<f64> {
         let middle = self.threads.len() / 2;
         let (lock, thread) = (self.locks.swap_remove(middle), self.threads.swap_remove(middle));
@@ -166,7 +167,8 @@ fn queue(number: usize) -> Result<Row> {
     queue.stage.wait();
     await_count("all are in", number + 1);
     let entered = begun.elapsed().as_secs_f64();
-    // A node, a list, and three reads that set watches; the first has nobody before the one ahead.
+    // Each waiter sends a create, a list, and three reads that set watches. The first waiter has
+    // only one node ahead, and sends a read less.
     wait_until("all wait", PATIENCE, || requests() - before >= 5 * number as u64 - 1);
     let memory = (status("VmRSS")? - memory) / number as f64;
     let threads = (status("Threads")? - threads) / number as f64;
@@ -234,7 +236,7 @@ fn holder(number: usize) -> Result<Row> {
     locks = self::locks(&client, number)?;
     let by_many = timed(|| lock_all(&locks, THREADS))?;
 
-    // Meanwhile all nodes are watched, a quarter of the session timeout after their grants.
+    // By now all nodes are watched: a quarter of the session timeout after their grants.
     let (one, mut cycles) = (DistributedLock::new(&client, fresh_path("one-more"))?, Vec::new());
     while cycles.len() < 1000 || !watched() {
         cycles.push(timed(|| Ok(one.lock().and_then(|()| one.unlock())?))?);
@@ -273,7 +275,7 @@ fn holder(number: usize) -> Result<Row> {
         wait_until("held again", PATIENCE, || {
             client.stats().connections > connections && holds.iter().all(Hold::is_held)
         });
-        // Its answer comes behind those to the watches.
+        // The answer to this request comes after those to the watches.
         client.contenders("/nothing-is-here")?;
         Ok(())
     })?;
@@ -304,7 +306,7 @@ fn holder(number: usize) -> Result<Row> {
     ])
 }
 
-/// Objects whose paths have 20 bytes.
+/// Creates lock objects whose paths have 20 bytes.
 fn locks(client: &Client, number: usize) -> Result<Vec<DistributedLock>> {
     let lock = |number| DistributedLock::new(client, format!("/large/locks/{number:07}"));
     Ok((0..number).map(lock).collect::<zoolock::Result<_>>()?)
@@ -333,18 +335,18 @@ fn timed(work: impl FnOnce() -> Result<()>) -> Result<f64> {
     Ok(millis(begun.elapsed()))
 }
 
-/// Of samples, which are sorted.
+/// Sorts the samples and returns their median.
 fn middle(samples: &mut [f64]) -> f64 {
     samples.sort_by(f64::total_cmp);
     samples.get(samples.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// To three places.
+/// Rounds to three decimal places.
 fn round(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }
 
-/// A figure that the system has of this process.
+/// Returns a figure that the system keeps about this process.
 fn status(name: &str) -> Result<f64> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -352,10 +354,10 @@ fn status(name: &str) -> Result<f64> {
     Ok(figure.parse()?)
 }
 
-/// The processor time of this process, in milliseconds.
+/// Returns the processor time of this process, in milliseconds.
 fn processor() -> Result<f64> {
     let stat = fs::read_to_string("/proc/self/stat")?;
-    // Behind the name, which may have spaces.
+    // The fields begin after the name, which may contain spaces.
     let figures = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
     let ticks = figures.skip(11).take(2).map(str::parse::<f64>);
     Ok(ticks.sum::<std::result::Result<f64, _>>()? * 10.0)

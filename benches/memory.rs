@@ -1,10 +1,10 @@
-//! What a waiting lock costs in memory, beyond the thread that waits.
+//! Measures the memory of a waiting lock, beyond the thread that waits.
 //!
 //! `cargo bench --bench memory -- [--waiters 10,100,1000] [--locks N]`
 //!
-//! Threads are started first and stand still. Then each makes a lock object and waits for a lock
-//! that another client holds; what the heap has grown by, divided by their number, is shown. A line of
-//! JSON for each size.
+//! Threads are started first, and stand still. Then each thread creates a lock object and waits for
+//! a lock that another client holds. The result is the growth of the heap, divided by the number of
+//! threads. The output has a line of JSON for each size.
 
 use std::error::Error;
 use std::mem;
@@ -23,17 +23,17 @@ static HEAP: dhat::Alloc = dhat::Alloc;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Long, so that nothing but the waiting is measured.
+/// Long, so that only the waiting is measured.
 const TIMEOUT: Duration = Duration::from_secs(600);
 const SOON: Duration = Duration::from_secs(120);
 
 /// Measures the heap of waiting locks.
 #[derive(Parser)]
 struct Options {
-    /// How many wait.
+    /// The numbers of waiters.
     #[arg(long, value_delimiter = ',', default_values_t = [10, 100, 1000, 4000])]
     waiters: Vec<usize>,
-    /// For how many locks they wait, as evenly as it goes.
+    /// The number of locks that they wait for, spread evenly.
     #[arg(long, default_value_t = 10)]
     locks: usize,
     /// What `cargo bench` passes.
@@ -57,7 +57,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The heap's growth by this many waiters, in bytes.
+/// Returns the heap's growth with this many waiters, in bytes.
 fn measure(server: &Server, waiters: usize, locks: usize) -> Result<usize> {
     let [holder, client] = [(); 2].map(|()| Client::connect(&server.connect_string(), TIMEOUT));
     let (holder, client) = (holder?, client?);
@@ -72,7 +72,7 @@ fn measure(server: &Server, waiters: usize, locks: usize) -> Result<usize> {
         wait_until("all wait", SOON, || {
             paths.iter().map(|path| count(path)).sum::<usize>() == number
         });
-        // Each has its list, and its own node and the one ahead watched.
+        // By then, each waiter has its list, and watches its own node and the node ahead.
         wait_until("all know their place", SOON, || {
             let watches = server.metric("zk_watch_count");
             watches.is_ok_and(|watches| watches >= number as u64)
@@ -83,7 +83,7 @@ fn measure(server: &Server, waiters: usize, locks: usize) -> Result<usize> {
             mem::replace(&mut last, now) == now
         });
     };
-    // What the client itself needs is there with the first.
+    // One waiter comes before the measurement, so that the client has its own memory.
     let mut crowd = Crowd::new(&client, &paths, locks);
     crowd.go();
     await_all(held.len() + locks);
@@ -103,7 +103,7 @@ fn measure(server: &Server, waiters: usize, locks: usize) -> Result<usize> {
     Ok(grown)
 }
 
-/// Threads that are there, and stand still until they may go.
+/// Threads that exist, and stand still until they may start.
 struct Crowd {
     stage: Arc<Barrier>,
     threads: Vec<JoinHandle<LockError>>,
@@ -126,7 +126,7 @@ impl Crowd {
     }
 }
 
-/// Returns why it waits no more.
+/// Waits for the lock, and returns the error that ends the wait.
 fn wait(client: &Client, stage: &Barrier, path: &str) -> LockError {
     stage.wait(); // all are there
     stage.wait(); // all go

@@ -1,8 +1,10 @@
-//! What an observer costs a turn: of a lock that asks the server, and of one that is kept and asks nobody.
+//! Measures the cost of an observer for each turn: for a lock that sends requests, and for an idle
+//! lock that is kept and sends none.
 //!
-//! Short blocks of turns with and without it come in random order, so that whatever else the machine does hits all
-//! alike. What it costs is work of the calling thread: beside the time that a turn takes, that of the processor is
-//! shown, which a busy machine changes little.
+//! Short blocks of turns, with and without an observer, come in random order. So other work of the
+//! machine affects both alike. An observer costs work of the calling thread. The output has the
+//! processor time of that thread beside the duration of a turn, because a busy machine changes it
+//! little.
 
 use std::fs;
 use std::hint::black_box;
@@ -18,7 +20,7 @@ use zoolock_test_support::{Server, fresh_path};
 
 const BLOCKS: usize = 100;
 
-/// Adds up, as an exporter would.
+/// An observer that adds up figures, as an exporter does.
 #[derive(Default)]
 struct Sums([AtomicU64; 4]);
 
@@ -66,7 +68,7 @@ fn main() {
                     black_box(&guard);
                     guard.release().expect("a release");
                 }
-                // The first ones are of cold caches.
+                // Leave out the first blocks, which run with cold caches.
                 if block >= BLOCKS / 10 {
                     times.push(begun.elapsed() / turns);
                     works.push((work() - worked) / turns);
@@ -84,9 +86,9 @@ fn main() {
     }
 }
 
-/// What this thread has had of the processors.
+/// Returns the processor time of this thread.
 fn work() -> Duration {
-    // Or what it has had since it was woken is not in it.
+    // The system updates the figure when the thread yields.
     thread::yield_now();
     let line = fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
     let nanos = line.split(' ').next().and_then(|nanos| nanos.parse().ok());

@@ -1,9 +1,10 @@
-//! How long a client needs to get over the loss of its connection: from the cut until every held
-//! lock is held on the next connection, and until every waiting one has its place there.
+//! Measures how long a client takes to recover from the loss of its connection: from the cut until
+//! every held lock is held on the next connection, and until every waiting lock has its queue
+//! position there.
 //!
 //! `cargo bench --bench recover -- [--rounds N] [--held N] [--waiting N]`
 //!
-//! A line of JSON for each round, and a table at the end.
+//! The output has a line of JSON for each round, and a table at the end.
 
 mod cut;
 
@@ -18,13 +19,13 @@ use cut::Cuts;
 /// Cuts a busy client's connection again and again and measures how long it takes to recover.
 #[derive(Parser)]
 struct Options {
-    /// How often to cut.
+    /// The number of cuts.
     #[arg(long, default_value_t = 10)]
     rounds: u32,
-    /// Locks held all the time.
+    /// The number of locks held all the time.
     #[arg(long, default_value_t = 8)]
     held: usize,
-    /// Threads waiting for one lock.
+    /// The number of threads that wait for one lock.
     #[arg(long, default_value_t = 1000)]
     waiting: usize,
     /// What `cargo bench` passes.

@@ -5,10 +5,10 @@
 //! cargo run --example config_cache
 //! ```
 //!
-//! Four servers, each with its own client, refresh their caches again and again, at the same
-//! time. Two editors change one part after the other, alone. Each editor then becomes a reader, with
-//! no other editor in between, and checks what it has published. The program checks that
-//! no reader ever saw one part of one version and the other part of another.
+//! Four servers, each with its own client, refresh their caches again and again, at the same time.
+//! Two editors take turns and change both parts. Each editor then becomes a reader, with no other
+//! editor in between, and checks what it has published. The program checks that no reader ever saw
+//! one part of one version and the other part of another.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
@@ -64,7 +64,7 @@ impl Configuration {
 fn server(lock: &DistributedRwLock, shared: &Configuration) -> Outcome<u64> {
     let mut cached = 0;
     for _ in 0..REFRESHES {
-        let reading = lock.read_lock().acquire()?; // beside other readers
+        let reading = lock.read_lock().acquire()?; // together with other readers
         let version = shared.load()?;
         reading.release()?; // an error if the lock was lost: then the parts may not match
         if version < cached {
@@ -81,8 +81,8 @@ fn editor(lock: &DistributedRwLock, shared: &Configuration) -> Outcome<u64> {
         let writing = lock.write_lock().acquire()?; // alone
         shared.store();
         let stored = shared.load()?;
-        let reading = lock.read_lock().acquire()?; // at once: this thread writes
-        writing.release()?; // lets other readers in, and no editor
+        let reading = lock.read_lock().acquire()?; // at once: this thread holds the write
+        writing.release()?; // lets other readers in, but no editor
         seen = shared.load()?;
         if seen != stored {
             return Err(format!("stored version {stored}, then read {seen}").into());

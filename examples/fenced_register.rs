@@ -35,12 +35,12 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const LOCK: &str = "/zoolock-examples/fenced-register";
 /// How long the servers keep the lock of a stopped process.
 const SESSION: Duration = Duration::from_secs(4);
-/// Two numbers of twenty digits, with a space between and a newline behind.
+/// The length of the row: two numbers of twenty digits, a space and a newline.
 const BYTES: usize = 42;
 
-/// A counter in a file, with the token that has claimed it. Each method is one step, like a transaction of a
-/// database: no other process uses the file meanwhile. The SQL is for a table `counter`, beside a table
-/// `fence` with a row for each lock.
+/// A counter in a file, with the token that has claimed it. Each method is one step, like a
+/// transaction of a database: no other process uses the file meanwhile. The SQL has the same steps,
+/// for a table `counter` and a table `fence` with a row for each lock.
 struct Register(PathBuf);
 
 struct Row {
@@ -133,12 +133,14 @@ fn increment(
             Err(error) if error.is_lost() => println!("token {token} is refused: {error}"),
             Err(error) => return Err(error.into()),
             // Servers that were set up anew grant low tokens.
-            Ok(()) => return Err(format!("token {token} is refused, though it is held").into()),
+            Ok(()) => {
+                return Err(format!("token {token} is refused, although its lock is held").into());
+            }
         }
     }
 }
 
-/// The process that is stopped, a copy of this program. Killed when dropped.
+/// The process that is stopped, a copy of this program. Dropping this kills it.
 struct Slow {
     process: Child,
     said: BufReader<ChildStdout>,

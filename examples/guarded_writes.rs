@@ -29,12 +29,12 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     let (slow, quick) = (connect()?, connect()?);
     let guard = DistributedLock::new(&slow, LOCK)?.acquire()?;
 
-    // The node may exist already: from an earlier run, or from another client.
+    // The node may exist already, from an earlier run or from another client.
     match guard.transaction().create(CONFIG, "colour=grey").commit() {
         Err(Error::Conflict { reason: ConflictReason::NodeExists, .. }) => {}
         created => created?,
     }
-    let (text, version) = slow.read(CONFIG)?.ok_or("it is there now")?;
+    let (text, version) = slow.read(CONFIG)?.ok_or("the node is missing")?;
     println!("slow  has read {:?}, version {version}", String::from_utf8_lossy(&text));
     guard.transaction().set(CONFIG, "colour=green", version).commit()?;
     println!("slow  has written colour=green");
@@ -50,7 +50,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     let refused = late.commit();
     println!("slow  writes colour=red: {refused:?}");
     assert!(refused.is_err());
-    let (text, version) = quick.read(CONFIG)?.ok_or("it is there still")?;
+    let (text, version) = quick.read(CONFIG)?.ok_or("the node is gone")?;
     println!("the node says {:?}, version {version}", String::from_utf8_lossy(&text));
     assert_eq!(text, b"colour=blue");
 

@@ -92,7 +92,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let (client, someone) = &candidates["Ann"];
     if let Some(leader) = someone.leader()? {
         let name = leader.identity.as_deref().unwrap_or("somebody");
-        println!("{name} is asked to let go");
+        println!("{name} is asked to release");
         client.revoke(&leader)?;
     }
     let third = witness.next_leader()?;

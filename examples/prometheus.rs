@@ -5,10 +5,10 @@
 //! curl http://127.0.0.1:9184/metrics
 //! ```
 //!
-//! Three workers take turns at a lock with the name `invoices`. The program serves the figures over HTTP. This
-//! takes a recorder, an observer, and a look at the client for each scrape. The program scrapes itself at the end
-//! and checks that the figures match the turns. If `SERVE` is set to an address, it continues to serve there
-//! until it is killed.
+//! Three workers take turns at a lock with the name `invoices`. The program serves the figures over
+//! HTTP. For this it installs a recorder and an observer, and reads the client's counts at each
+//! scrape. The program scrapes itself at the end and checks that the figures match the turns. If
+//! `SERVE` is set to an address, it continues to serve there until it is killed.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
@@ -26,12 +26,13 @@ type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 const WORKERS: usize = 3;
 const TURNS: usize = 20;
-/// In seconds. Without buckets the exporter makes summaries, which cannot be added up across processes.
+/// Bounds of the histograms, in seconds. Without buckets, the exporter makes summaries, which
+/// cannot be added up across processes.
 const TIMES: [f64; 10] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 60.0];
 const LENGTHS: [f64; 8] = [0.0, 1.0, 2.0, 5.0, 10.0, 30.0, 100.0, 1000.0];
 
 fn main() -> Outcome<()> {
-    // Before the client: without a recorder, records are dropped.
+    // Install the recorder before the client exists: without one, the figures are lost.
     let numbers = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &TIMES)?
         .set_buckets_for_metric(Matcher::Suffix("_length".to_owned()), &LENGTHS)?
@@ -61,7 +62,7 @@ fn main() -> Outcome<()> {
     if !page.lines().any(|line| line == expected) {
         return Err(format!("there is no line {expected:?}").into());
     }
-    println!("{turns} turns, and as many were told");
+    println!("{turns} turns, all of them reported");
     if forever.is_some() {
         server.join().expect("the server");
     }
@@ -84,7 +85,7 @@ fn work(client: &Client) -> zoolock::Result<()> {
 fn serve(listener: &TcpListener, client: &Client, numbers: &PrometheusHandle) {
     for stream in listener.incoming() {
         record_client(client);
-        // A client that hangs up gets no figures.
+        // A client that hangs up does not stop the server.
         let _ = stream.and_then(|stream| answer(stream, &numbers.render()));
     }
 }
@@ -99,7 +100,7 @@ fn answer(mut stream: TcpStream, page: &str) -> io::Result<()> {
     write!(stream, "Content-Length: {length}\r\nConnection: close\r\n\r\n{page}")
 }
 
-/// Requests the page like Prometheus.
+/// Requests the page as Prometheus does.
 fn scrape(address: SocketAddr) -> io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     write!(stream, "GET /metrics HTTP/1.1\r\nHost: {address}\r\n\r\n")?;

@@ -46,7 +46,7 @@ fn work(hold: &Hold, jobs: &Receiver<Instant>, mut step: impl FnMut()) -> Outcom
             recv(hold.lost()) -> _ => return Ok(Ended::Lost),
             recv(asked) -> request => match request {
                 Ok(()) => return Ok(Ended::Asked),
-                Err(_) => return Ok(Ended::Lost), // it ends with the hold
+                Err(_) => return Ok(Ended::Lost), // the channel ends with the hold
             },
             recv(jobs) -> job => match job {
                 // `select!` picks any ready channel: the loss may be ready, too.
@@ -116,7 +116,7 @@ fn run() -> Outcome<()> {
 
     println!("the connection is cut");
     proxy.cut();
-    wait_until("its session goes on", SOON, || shaky.stats().resumed == 1);
+    wait_until("its session is resumed", SOON, || shaky.stats().resumed == 1);
     goes_on("the worker works on the next connection");
 
     println!("the network falls silent");
@@ -171,7 +171,7 @@ mod tests {
 
     impl Working {
         fn does_a_job(&self) {
-            let jobs = self.jobs.as_ref().expect("there is more to do");
+            let jobs = self.jobs.as_ref().expect("the worker still runs");
             jobs.send(Instant::now()).expect("it works");
             self.done.recv_timeout(SOON).expect("a job done");
         }

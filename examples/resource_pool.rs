@@ -57,7 +57,7 @@ fn worker(pool: &Pool, number: usize, meter: &Meter) -> Outcome<()> {
         thread::sleep(Duration::from_millis(10)); // solves the problem
         let held = permits.is_held();
         meter.in_use.fetch_sub(count, Ordering::SeqCst);
-        permits.release()?; // an error if they were lost; a drop would only log it
+        permits.release()?; // an error if the permits were lost; a drop would only log it
         println!("worker {number} solved problem {problem} with {count} of {in_use} in use");
         if !held {
             return Err("the licences were lost".into());

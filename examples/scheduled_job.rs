@@ -4,10 +4,11 @@
 //! for late in 0 100 200; do cargo run --example scheduled_job -- $late & done; wait
 //! ```
 //!
-//! The job is due every two seconds. Then every machine tries to acquire its lock, without waiting. The holder runs
-//! the job and unlocks at once. The lock stays busy for as long as the job may still be due on another
-//! machine: otherwise a machine with a late clock would find the lock free, and run the job again. Here the
-//! clocks differ by 250 ms at most. The argument is the delay of this machine's clock in milliseconds.
+//! The job is due every two seconds. At that time, every machine tries to acquire its lock, without
+//! waiting. The holder runs the job and unlocks at once. The lock stays busy for as long as the job
+//! may still be due on another machine: otherwise a machine with a late clock would find the lock
+//! free, and run the job again. Here the clocks differ by 250 ms at most. The argument is the delay
+//! of this machine's clock in milliseconds.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
@@ -24,7 +25,7 @@ const PERIOD: Duration = Duration::from_secs(2);
 const LATEST: Duration = Duration::from_millis(500);
 /// The largest difference between the clocks of the machines.
 const CLOCKS: Duration = Duration::from_millis(250);
-/// After this time it is too late on all machines.
+/// How long the lock stays busy. After this time, no machine starts the job any more.
 const AT_LEAST: Duration = LATEST.saturating_add(CLOCKS);
 /// The number of runs before this program ends.
 const ROUNDS: u32 = 3;
@@ -51,7 +52,8 @@ fn run() -> Result<(), Box<dyn Error>> {
             Attempt::Ran => {}
             Attempt::TooLate => println!("round {round}: too late"),
             Attempt::Elsewhere => println!("round {round}: runs elsewhere"),
-            // Another machine may or may not run the job. It is due again soon.
+            // The state of the lock is unknown, so this machine skips the round. The job is due
+            // again soon.
             Attempt::LeftOut(error) => println!("round {round}: left out: {error}"),
         }
     }
@@ -100,7 +102,7 @@ struct Clock {
 }
 
 impl Clock {
-    /// Since 1970.
+    /// Returns the time since 1970 by this machine's clock.
     fn now(&self) -> Duration {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         since.unwrap_or_default().saturating_sub(self.late)

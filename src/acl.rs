@@ -1,4 +1,4 @@
-//! Access control lists, as a lock needs them.
+//! The access control lists of a lock's nodes.
 
 use zookeeper::Permissions;
 
@@ -40,7 +40,7 @@ impl Acl {
     }
 
     /// Adds an entry: a scheme of the server such as `digest`, `sasl`, `ip` or `world`, an id of
-    /// that scheme, and what it may do. The id is `user:base64(sha1(user:password))` for `digest`,
+    /// that scheme, and its permissions. The id is `user:base64(sha1(user:password))` for `digest`,
     /// and the user's name for `sasl`.
     #[must_use]
     pub fn and(

@@ -48,7 +48,7 @@ pub struct Client {
     observer: Option<SharedObserver>,
 }
 
-/// What a client's nodes say of their maker.
+/// The identity in a client's nodes.
 #[derive(Clone)]
 enum Identity {
     Given(Arc<str>),
@@ -131,14 +131,14 @@ impl Client {
     /// [`contenders`](Client::contenders) returns them, and at least one. A path comes before the
     /// paths below it, and names are in the order of their bytes.
     ///
-    /// A lock without holders and waiters is not found: only an empty directory is left of it.
-    /// Nodes that take no part in a lock are not found either, such as [`Kind::Foreign`] and single
-    /// nodes that no [`EphemeralLock`](crate::EphemeralLock) created. Nodes that vanish meanwhile
-    /// are left out. The result is not a snapshot of one instant.
+    /// A lock without holders and waiters is not found, because only an empty directory is left of
+    /// it. Nodes that take no part in a lock are not found either, such as [`Kind::Foreign`] and
+    /// single nodes that no [`EphemeralLock`](crate::EphemeralLock) created. Nodes that vanish
+    /// meanwhile are left out. The result is not a snapshot of one instant.
     ///
     /// The iterator reads as it goes, a hundred nodes in one write: one list for each node, and one
-    /// read for each contender. It keeps in memory what it found in those and the names of their
-    /// neighbours, not the tree. Each step blocks for at most a session timeout.
+    /// read for each contender. It keeps only their contents and the names of their neighbours in
+    /// memory, not the tree. Each step blocks for at most a session timeout.
     ///
     /// ```no_run
     /// # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
@@ -183,7 +183,7 @@ impl Client {
     /// ```no_run
     /// # fn f(client: &zoolock::Client, token: u64) -> zoolock::Result<()> {
     /// if !client.verify_token("/locks/nightly-report", token)? {
-    ///     println!("whoever sent this does not hold the lock");
+    ///     println!("the sender does not hold the lock");
     /// }
     /// # Ok(())
     /// # }
@@ -197,7 +197,7 @@ impl Client {
     }
 
     /// Requests the lock from a holder, by writing `__REVOKE__` to its node, as Curator does. The
-    /// holder decides whether to let go. It receives the request through
+    /// holder decides whether to release it. It receives the request through
     /// [`Hold::revocation`](crate::Hold::revocation) or Curator's `makeRevocable`, even if its
     /// connection is down at the moment. Blocks for at most a third of the session timeout.
     ///
@@ -222,10 +222,10 @@ impl Client {
         asked.map_err(|failure| self.gone_or(path, failure))
     }
 
-    /// Asks the holder of a single node. The request keeps the identity of the node's maker, which
-    /// the name does not tell. A node that replaces this one starts with the same version, so the
-    /// version does not protect it from the write. Hence the data carry the token, and the holder
-    /// of another token ignores the request.
+    /// Asks the holder of a single node. The request keeps the identity of the node's creator,
+    /// which the name does not tell. A node that replaces this one starts with the same version, so
+    /// the version does not protect it from the write. Hence the data carry the token, and the
+    /// holder of another token ignores the request.
     fn revoke_single(&self, contender: &Contender, until: &Until) -> Result<(), Failure> {
         let (path, token) = (contender.path.as_str(), contender.token);
         let check = |stat: &Stat| match stat.czxid.unsigned_abs() == token {
@@ -340,7 +340,7 @@ impl Client {
         self.observer.as_ref()
     }
 
-    /// Returns what the nodes of the calling thread say of their maker.
+    /// Returns the identity in the nodes of the calling thread.
     pub(crate) fn identity(&self) -> Arc<str> {
         let process = match &self.identity {
             Identity::Given(identity) => return Arc::clone(identity),

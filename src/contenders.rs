@@ -19,19 +19,20 @@ pub(crate) const LEASES: &str = "leases";
 /// How many nodes are read in one write.
 const AT_ONCE: usize = 100;
 
-/// What a contender asks for.
+/// What a contender requests.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Exclusive access.
     Exclusive,
-    /// To read beside other readers.
+    /// A read, together with other readers.
     Read,
-    /// To write, alone.
+    /// A write, alone.
     Write,
     /// A permit of a semaphore.
     Permit,
-    /// Nothing that a lock knows: a node that another program created there. It blocks nobody.
+    /// Nothing: this is a node that another program created there for another purpose. It blocks no
+    /// contender.
     Foreign,
 }
 
@@ -53,7 +54,7 @@ pub struct Contender {
     /// The identity in the node's data. `None` if the data are something else, or a revocation
     /// request that the contender has not received yet.
     pub identity: Option<String>,
-    /// Whether the contender was [asked](crate::Client::revoke) to let go.
+    /// Whether the contender was [asked](crate::Client::revoke) to release the lock.
     pub asked: bool,
     /// The id of its session, which ZooKeeper's logs and four-letter words show in hexadecimal. 0
     /// for a node that is not ephemeral.
@@ -83,8 +84,8 @@ struct Znode {
     stat: Stat,
 }
 
-/// Deletes the node of a contender in a queue, but no other node that has its path by now. Fails
-/// with `NoNode` if it has gone.
+/// Deletes the node of a contender in a queue, but not another node that has its path by now. Fails
+/// with `NoNode` if the node is gone.
 pub(crate) fn remove(
     requests: &Requests,
     contender: &Contender,
@@ -92,7 +93,7 @@ pub(crate) fn remove(
 ) -> Result<(), Failure> {
     loop {
         match remove_as_read(requests, contender, until) {
-            // Somebody has written to the node since.
+            // A client has written to the node since.
             Err(failure) if failure.is(ErrorKind::BadVersion) => {
                 sys::reached("a node is written to before it is removed");
             }
@@ -130,7 +131,7 @@ pub(crate) fn contenders(requests: &Requests, path: &LockPath) -> Result<Vec<Con
 /// Returns whether the current holder of the lock at `path`, or one of several, has this token.
 ///
 /// A follower may lag, so its answers may be old. But the answer to a write arrives after
-/// everything that the leader did before it. What the same server says after that is no older than
+/// everything that the leader did before it. So later answers of the same server are no older than
 /// the call.
 pub(crate) fn verify(requests: &Requests, path: &LockPath, token: u64) -> Result<bool> {
     requests.require_connection(path.as_str())?;
@@ -163,8 +164,8 @@ fn read(requests: &Requests, path: &LockPath, until: &Until) -> Result<Vec<Conte
     Ok(contenders)
 }
 
-/// Returns the nodes in `directory`; none if there is no directory. Nodes that vanish meanwhile are
-/// left out.
+/// Returns the nodes in `directory`, or an empty list if the directory does not exist. Leaves out
+/// nodes that vanish meanwhile.
 fn survey(requests: &Requests, directory: &LockPath, until: &Until) -> Result<Vec<Znode>, Failure> {
     let listed =
         requests.ask_one(None, until, |batch| batch.get_children(directory.as_str(), None));
@@ -178,7 +179,7 @@ fn survey(requests: &Requests, directory: &LockPath, until: &Until) -> Result<Ve
     nodes.unwrap_or_else(|| Ok(Vec::new()))
 }
 
-/// Nodes of a directory that are to be read.
+/// Nodes of a directory to read.
 struct Wanted {
     directory: LockPath,
     names: Vec<String>,
@@ -265,7 +266,7 @@ fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Cont
     let acquiring = turns.iter().find(|turn| turn.holds);
     let waits = |lease: &Contender, name: &str| {
         acquiring.is_some_and(|turn| {
-            // Of permits of other libraries this is a guess.
+            // For permits of other libraries, this is a guess.
             let guess = || lease.token > turn.token;
             names::is_of_turn(name, &turn.node).unwrap_or_else(guess)
                 && lease.session == turn.session
@@ -304,7 +305,7 @@ pub(crate) fn first_of(
         let node = Znode { name: name.to_owned(), ..node };
         match claim.directory == *path {
             true => contender(path, None, kind, true, node),
-            // It has the turn, but no permit yet.
+            // The claim has the turn, but no permit yet.
             false => contender(path, Some(LOCKS), Kind::Permit, false, node),
         }
     }))

@@ -1,24 +1,23 @@
-//! The data of a node: the identity of its maker. They are for people, and the mailbox of a
-//! revocation. No lock depends on them except the single node, whose name does not tell whose it
-//! is.
+//! The data of a node: the identity of the client that created it. They are for people, and carry
+//! revocation requests. No lock depends on them, except the single-node lock: the name of its node
+//! does not say who created it.
 
 use uuid::Uuid;
 
-/// Written to a node to ask its holder to let go. The same as Curator's.
+/// The data that ask the holder of a node to release it. The same as Curator's.
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 
-/// Precedes the data of a node that was asked for, which stay readable. On a single node, the
-/// requested token follows.
+/// Precedes the previous data in a request, so that they stay readable. In a request for a single
+/// node, the requested token follows.
 const REVOKED: &str = "__REVOKE__ ";
 
-/// Returns the data that the maker of a single node writes.
+/// Returns the data of a new single node.
 pub(crate) fn encode_single(id: &str, identity: &str) -> Vec<u8> {
     format!("{id} {identity}").into_bytes()
 }
 
-/// Returns the id and the identity of this library's single node with this token, even if it was
-/// asked for. A request for a hold with another token came too late: it says nothing about this
-/// node.
+/// Returns the id and the identity of this library's single node with this token, even if the data
+/// are a request. A request for another token came too late, and says nothing about this node.
 pub(crate) fn decode_single(data: &[u8], token: u64) -> Option<(&str, &str)> {
     let text = str::from_utf8(data).ok()?;
     let said = request(text).map_or(Some(text), |(of, said)| (of == token).then_some(said))?;
@@ -29,15 +28,15 @@ fn id_and_identity(said: &str) -> Option<(&str, &str)> {
     said.split_once(' ').filter(|(id, _)| Uuid::try_parse(id).is_ok())
 }
 
-/// Returns whether these are the data of this library's single node, asked for or not.
+/// Returns whether these are the data of this library's single node, or a request for one.
 pub(crate) fn is_single(data: &[u8]) -> bool {
     let text = str::from_utf8(data).ok();
     let said = text.map(|text| request(text).map_or(text, |(_, said)| said));
     said.and_then(id_and_identity).is_some()
 }
 
-/// Returns the data that ask the holder of a single node with these data to let go, if it has this
-/// token.
+/// Returns the data that ask the holder of a single node to release it, if the node has these data
+/// and this token.
 pub(crate) fn revoke_single(data: &[u8], token: u64) -> Vec<u8> {
     match decode_single(data, token) {
         Some((id, identity)) => format!("{REVOKED}{token} {id} {identity}").into_bytes(),
@@ -45,8 +44,8 @@ pub(crate) fn revoke_single(data: &[u8], token: u64) -> Vec<u8> {
     }
 }
 
-/// Returns whether the data of a holder's node ask it to let go. `single` is the token of a
-/// single-node hold: a request for another hold may have come too late and reached this node.
+/// Returns whether the data of a holder's node ask it to release the lock. `single` is the token of
+/// a single-node hold: a late request for another hold may have reached this node.
 pub(crate) fn asks(data: &[u8], single: Option<u64>) -> bool {
     let is_for = |token| {
         let request = str::from_utf8(data).ok().and_then(request);
@@ -55,20 +54,21 @@ pub(crate) fn asks(data: &[u8], single: Option<u64>) -> bool {
     is_request(data) || single.is_some_and(is_for)
 }
 
-/// Returns the token that the data of a single node ask for, and the data before the request.
+/// Returns the token in a request for a single node, and the data before the request.
 fn request(text: &str) -> Option<(u64, &str)> {
     let (token, said) = text.strip_prefix(REVOKED)?.split_once(' ')?;
     Some((token.parse().ok()?, said))
 }
 
-/// Returns what the holder of a node with a queue writes there after a request, which replaced its
-/// identity. The answer is not a request itself.
+/// Returns the data that the holder of a queued node writes after a request, because the request
+/// replaced its identity. The answer is not itself a request.
 pub(crate) fn answer(identity: &str) -> Vec<u8> {
     [REVOKED, identity].concat().into_bytes()
 }
 
-/// Returns whether a node was asked for, and its maker's identity if it has one. An identity may be
-/// any other text. Only a later `version` of the data can be an [`answer`].
+/// Returns whether the holder of a node was asked to release it, and the identity in the data if
+/// there is one. An identity may be any other text. Only a later `version` of the data can be an
+/// [`answer`].
 pub(crate) fn said(data: &[u8], version: i32) -> (bool, Option<String>) {
     let answer = data.strip_prefix(REVOKED.as_bytes()).filter(|_| version > 0);
     let text = str::from_utf8(answer.unwrap_or(data)).ok();
@@ -76,7 +76,7 @@ pub(crate) fn said(data: &[u8], version: i32) -> (bool, Option<String>) {
     (is_request(data) || answer.is_some(), identity)
 }
 
-/// Returns whether these data are nothing but a request.
+/// Returns whether these data are only a request.
 pub(crate) fn is_request(data: &[u8]) -> bool {
     data == REVOKE
 }

@@ -12,24 +12,24 @@ use crate::level::{Site, TwoLevel};
 /// single node:
 ///
 /// - There is no queue. A release wakes all waiters, and each tries to create the node. So the work
-///   of a release grows with their number: from about five contenders on, prefer
-///   [`DistributedLock`]. Hand-overs between clients were measured by `benches/herd.rs`, on two
-///   processors shared with the server (`forceSync=no`). Compared with the queue there are 1.1 to
-///   1.4 times as many for two to four contenders, 0.85 for eight, and 0.2 for 64. Where each
-///   transaction is forced to disk, both are equal up to about eight.
+///   of a release grows with their number: with five contenders or more, prefer
+///   [`DistributedLock`]. The bench `benches/herd.rs` measures hand-overs between clients. On two
+///   processors shared with the server (`forceSync=no`), the single node had 1.1 to 1.4 times as
+///   many as the queue with two to four contenders, 0.85 times as many with eight, and 0.2 times
+///   with 64. Where each transaction is forced to disk, both are equal up to about eight.
 /// - Finding the lock taken costs two requests. One of them is a refused create, which the server
 ///   counts as a transaction.
-/// - The node's name does not say who created it. Deleting it by hand while the lock is held lets
-///   the next contender in. The holder learns of that at once if it has held for a quarter of the
-///   session timeout, and otherwise by the end of that quarter. An earlier unlock deletes the node
-///   that it finds. If the answer to a deletion is lost, the client first reads whose node is
-///   there, and only then deletes it again.
+/// - The node's name does not say which client created it. If it is deleted by hand while the lock
+///   is held, the next contender gets the lock. A holder that has held for a quarter of the session
+///   timeout learns of that at once, and any other holder by the end of that quarter. An earlier
+///   unlock deletes the node that it finds. If the answer to a deletion is lost, the client first
+///   reads whose node is there, and only then deletes it again.
 ///
 /// A lock object has at most one hold, which belongs to the object, as with [`DistributedLock`].
 /// Any thread may unlock it, and threads that share the object take turns in the order of their
 /// calls.
 ///
-/// The node's data are an id, new for every hold, and the maker's identity. Missing parent
+/// The node's data are an id, new for every hold, and the identity of the client. Missing parent
 /// directories are created as containers.
 ///
 /// # Guarantees

@@ -15,7 +15,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Why a call failed.
 ///
 /// Finding a lock taken is *not* an error: `try_lock` and its relatives return `Ok(false)` or
-/// `Ok(None)`. Not knowing whether it is taken is one: without a live connection they return
+/// `Ok(None)`. If they cannot find out, because there is no live connection, they return the error
 /// [`Error::Disconnected`].
 ///
 /// | error | what to do |
@@ -23,39 +23,41 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// | [`Disconnected`](Error::Disconnected) | call again; the client reconnects |
 /// | [`Timeout`](Error::Timeout) | nothing; the servers end the session themselves |
 /// | [`Lost`](Error::Lost) | stop what the lock guards, then lock again if needed |
-/// | [`Connect`](Error::Connect) | check the address, try later; its [`failure`](crate::ConnectFailure) tells what failed |
+/// | [`Connect`](Error::Connect) | check the address, and try later; its [`failure`](crate::ConnectFailure) tells what failed |
 /// | [`Refused`](Error::Refused) | check the credentials |
 /// | [`Thread`](Error::Thread) | raise the process's limits of threads and memory |
 /// | [`Denied`](Error::Denied) | check credentials and ACLs |
 /// | [`Limit`](Error::Limit) | hold fewer locks, or use more clients; after an outage, try again later |
 /// | [`Release`](Error::Release) | look at each failure |
-/// | [`Cancelled`](Error::Cancelled), [`Closed`](Error::Closed) | up to the program, which asked for it |
+/// | [`Cancelled`](Error::Cancelled), [`Closed`](Error::Closed) | nothing unusual: the program itself cancelled the call, or closed the client |
 /// | [`Conflict`](Error::Conflict) | read again, and check whether the write is still needed |
 /// | [`NotHeld`](Error::NotHeld), [`NotOwner`](Error::NotOwner) | fix the caller, which unlocks too often or on the wrong thread |
 /// | [`WouldDeadlock`](Error::WouldDeadlock) | share the lock object; unlock the read before taking the write |
-/// | [`InvalidPath`](Error::InvalidPath), [`InvalidArgument`](Error::InvalidArgument) | fix the program or a setting; the text says which rule |
+/// | [`InvalidPath`](Error::InvalidPath), [`InvalidArgument`](Error::InvalidArgument) | fix the program or the setting; the text says what is wrong |
 /// | [`ZooKeeper`](Error::ZooKeeper) | see its source, and the server's log |
 ///
-/// The texts are lower case, without a full stop, and name the object and what was wrong with it.
+/// The texts are in lower case, without a full stop. Each names the object and what is wrong with
+/// it.
 #[non_exhaustive]
 #[derive(Debug, Clone)]
 pub enum Error {
-    /// A lock cannot live at this path. ZooKeeper's rules apply to any path: absolute, no empty
-    /// part, no `.` or `..`, no control or private characters, nothing above U+FFEF. This crate
-    /// adds four: not the root, not in `/zookeeper`, at most 255 bytes a part and 4096 in all
-    /// without the chroot, and no part that is named [as a contender](crate::guide::names#paths).
-    /// Calls that lock also return this if an existing node is in the way.
+    /// A lock cannot live at this path. ZooKeeper's rules apply to any path: it is absolute, and
+    /// has no empty part, no part `.` or `..`, no control or private characters, and no characters
+    /// above U+FFEF. This crate adds four rules. The path is not the root, and not in `/zookeeper`.
+    /// It has at most 255 bytes in a part, and 4096 in all without the chroot. No part has the name
+    /// [of a contender](crate::guide::names#paths). Calls that lock also return this if an existing
+    /// node is in the way.
     InvalidPath {
         /// The path as it was given.
         path: String,
-        /// Which rule it breaks, and where.
+        /// The rule that it breaks, and where.
         reason: String,
     },
-    /// Another argument is not usable.
+    /// Another argument, or a setting, cannot be used.
     InvalidArgument {
-        /// Which argument.
+        /// The argument or setting.
         what: &'static str,
-        /// What was wrong with it.
+        /// What is wrong with it.
         reason: String,
     },
     /// No server of the list could be reached when the client was created.
@@ -82,7 +84,7 @@ pub enum Error {
     },
     /// `Client::close` was not confirmed in time.
     Timeout {
-        /// What was waited for.
+        /// What the call waited for.
         what: &'static str,
         /// The limit of the wait, from the call or from the end of the connection before it.
         after: Duration,
@@ -100,12 +102,12 @@ pub enum Error {
         /// How the hold was lost.
         reason: LossReason,
     },
-    /// The lock is held, but a node is not as the [`Transaction`](crate::Transaction) requires, so
-    /// nothing of it was carried out.
+    /// The lock is held, but a node is not in the state that the
+    /// [`Transaction`](crate::Transaction) requires. No write of the transaction was carried out.
     Conflict {
         /// The path of the node.
         path: String,
-        /// What does not fit.
+        /// How the node differs.
         reason: ConflictReason,
     },
     /// `unlock()` of a lock that is not locked, or `release()` of a hold that is over.
@@ -133,11 +135,11 @@ pub enum Error {
     },
     /// The client has been closed.
     Closed,
-    /// The server refused the request for lack of permission: the credentials or the ACL do not
-    /// fit.
+    /// The server refused the request for lack of permission: the ACL does not allow it with these
+    /// credentials.
     Denied {
-        /// The lock's path. If one of the client's own nodes cannot be deleted, or a node is read
-        /// or written for the user, that node's path.
+        /// The lock's path. For a node that cannot be deleted, or that the program reads or writes,
+        /// the path of this node.
         path: String,
     },
     /// A limit of this library was reached.
@@ -147,8 +149,8 @@ pub enum Error {
         /// The limit.
         max: usize,
     },
-    /// Some of several locks could not be released. All were visited: locks that no failure names
-    /// are released.
+    /// Some of several locks could not be released. The call tried all of them: locks without a
+    /// failure here are released.
     Release {
         /// The failures, in the order in which they happened. After a call that could not take all
         /// of its locks, the first is the cause, if that was a failure. The others are from giving
@@ -172,17 +174,17 @@ pub enum LossReason {
     /// expired the session and let the next contender in. Or the servers reported that the session
     /// has ended, which an operator can bring about early.
     LeaseExpired,
-    /// Somebody else deleted the node that stands for the hold.
+    /// Another client deleted the node that stands for the hold.
     NodeDeleted,
     /// The client was closed while the lock was held.
     ClientClosed,
 }
 
-/// Why a node does not fit a [`Transaction`](crate::Transaction).
+/// How a node differs from what a [`Transaction`](crate::Transaction) requires.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ConflictReason {
-    /// The node has another version: somebody has written to it.
+    /// The node has another version, because a client has written to it.
     BadVersion,
     /// The node does not exist.
     NoNode,
@@ -215,14 +217,15 @@ impl Error {
         }
     }
 
-    /// Returns whether a hold was lost. For [`Error::Release`], whether one of them was.
+    /// Returns whether a hold was lost. For [`Error::Release`], returns whether one of its holds
+    /// was lost.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.any(|error| matches!(error, Error::Lost { .. }))
     }
 
-    /// Returns whether the client is closed. For [`Error::Release`], whether that of one of the
-    /// locks is.
+    /// Returns whether the client is closed. For [`Error::Release`], returns whether the client of
+    /// one of its locks is closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.any(|error| matches!(error, Error::Closed))

@@ -25,13 +25,13 @@ pub(crate) trait Releases: Send + Sync {
     fn release(&self, hold: &Hold) -> Result<()>;
 }
 
-/// A held lock, which is released when this is dropped. For one hold of one lock, whose type is
-/// known; permits have [`Permits`](crate::Permits), and several locks or a lock of any type have
-/// [`Locker`](crate::Locker).
+/// A held lock, which is released when this is dropped. This guard is for one hold of a lock whose
+/// type is known. The guard of permits is [`Permits`](crate::Permits). That of several locks, or of
+/// a lock of any type, is [`Locker`](crate::Locker).
 ///
 /// The guard is owned (`'static`), so it can be stored. It derefs to its [`Hold`]. A drop waits for
 /// the server's answer for at most a third of the session timeout. A deletion without an answer by
-/// then is completed in the background. A drop that finds the lock lost only logs that;
+/// then is completed in the background. A drop only logs that the lock was lost;
 /// [`release`](Guard::release) returns it.
 ///
 /// A guard releases only its own hold. If that is already gone, because `unlock` was called too

@@ -15,34 +15,34 @@ use crate::locker::{Lock, LockId};
 use crate::options::LockOptions;
 use crate::wait::{Wait, surely};
 
-/// A queue for one holder.
+/// An exclusive lock: a queue for one holder.
 #[derive(Debug)]
 pub enum Exclusive {}
 
-/// One node, without a queue.
+/// A lock of one node, without a queue.
 #[derive(Debug)]
 pub enum SingleNode {}
 
-/// The readers of a queue of readers and writers.
+/// The reading side of a read-write lock.
 #[derive(Debug)]
 pub enum Read {}
 
-/// The writers of that queue.
+/// The writing side of a read-write lock.
 #[derive(Debug)]
 pub enum Write {}
 
-/// A lock object. The lock types are this type, each for one kind of lock:
+/// A lock object. The following lock types are aliases of it, each for one kind of lock:
 /// [`DistributedLock`](crate::DistributedLock),
 /// [`DistributedReentrantLock`](crate::DistributedReentrantLock),
 /// [`EphemeralLock`](crate::EphemeralLock), [`ReadLock`](crate::ReadLock) and
 /// [`WriteLock`](crate::WriteLock).
 ///
 /// The documentation of each lock type says what it guarantees. This page has the methods, which
-/// mean the same for all of them. Use the names of the lock types; code for locks of any type takes
-/// a [`dyn Lock`](Lock). The parameters only tell the types apart: `K` is the kind of lock, and `O`
-/// is who may unlock, any thread or the thread that locked.
+/// mean the same for all of them. Programs use the names of the lock types; code for locks of any
+/// type takes a [`dyn Lock`](Lock). The parameters only tell the types apart: `K` is the kind of
+/// lock, and `O` says who may unlock, any thread or only the thread that locked.
 ///
-/// A clone is the same lock object. A call that waits may be ended by another thread, with
+/// A clone is the same lock object. Another thread can end a waiting call, with
 /// [`cancel_waiters`](Self::cancel_waiters) or [`Client::close`].
 pub struct LockHandle<K, O = AnyThread> {
     raw: Arc<dyn RawLock>,
@@ -51,7 +51,7 @@ pub struct LockHandle<K, O = AnyThread> {
     kind: PhantomData<fn() -> (K, O)>,
 }
 
-/// A lock that is made at a path, and is not a side of another one.
+/// A lock that is created at a path, and is not a side of another lock.
 pub(crate) trait AtPath {
     fn at(site: Site) -> Self;
 }
@@ -61,7 +61,7 @@ impl<K, O> LockHandle<K, O> {
         LockHandle { raw, reads: None, kind: PhantomData }
     }
 
-    /// Keeps these reads as long as the handle.
+    /// Keeps the reading side alive as long as the handle.
     pub(crate) fn beside(self, reads: Arc<Readers>) -> Self {
         LockHandle { reads: Some(reads), ..self }
     }
@@ -205,8 +205,8 @@ impl<K, O> LockHandle<K, O> {
     }
 
     /// Returns the hold, for its token, loss and state after `lock()`. Where a thread owns the
-    /// hold, returns that of the calling thread. A lost hold is returned until the unlock that
-    /// reports the loss. No I/O, never blocks.
+    /// hold, returns the hold of the calling thread. Returns a lost hold until the unlock that
+    /// reports its loss. No I/O, never blocks.
     #[must_use]
     pub fn hold(&self) -> Option<Hold> {
         self.raw.hold()
@@ -271,7 +271,7 @@ impl<K: 'static, O: 'static> From<LockHandle<K, O>> for Box<dyn Lock> {
     }
 }
 
-// Not derived: that would ask for clones of the parameters.
+// Not derived, because that would require `Clone` of the parameters.
 impl<K, O> Clone for LockHandle<K, O> {
     fn clone(&self) -> Self {
         LockHandle { raw: Arc::clone(&self.raw), reads: self.reads.clone(), kind: PhantomData }

@@ -1,5 +1,5 @@
-//! One hold, seen from any thread. It reads clocks, has its node watched on request, and releases
-//! nothing.
+//! A view of one hold, for any thread. It reads clocks, watches the hold's node on request, and
+//! releases nothing.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -11,8 +11,8 @@ use crossbeam_channel::Receiver;
 use crate::error::{Error, Result};
 use crate::inner::{Grant, Guarding, HoldState, Holds, Inner, Node, Write};
 
-/// A view of one hold of a lock, for any number of threads. It tells whether the hold is still
-/// valid, when it ends, and its fencing token. It keeps nothing locked and releases nothing.
+/// A view of one hold of a lock, for any number of threads. It has the state of the hold, the rest
+/// of its lease, its end and its fencing token. It neither keeps the lock nor releases it.
 ///
 /// A hold is valid while its *certified lease* runs: as long as, by what this client knows, the
 /// servers cannot have expired the session. The [crate documentation](crate#loss) says what that
@@ -21,7 +21,7 @@ use crate::inner::{Grant, Guarding, HoldState, Holds, Inner, Node, Write};
 pub struct Hold {
     holds: Weak<Holds>,
     grant: Arc<Grant>,
-    /// Which of the nodes that were granted together.
+    /// The index of the hold's node among those that were granted together.
     index: usize,
 }
 
@@ -57,16 +57,16 @@ impl Hold {
     }
 
     /// Returns a channel that never carries a message, and is disconnected when the hold ends, by
-    /// release or by loss. Clones of it can be used with `select!` in any number of threads. A loss
-    /// is announced within 100 ms of the end of [`valid_for`](Hold::valid_for). The [crate
+    /// release or by loss. Any number of threads can use clones of it with `select!`. A loss shows
+    /// within 100 ms of the end of [`valid_for`](Hold::valid_for). The [crate
     /// documentation](crate#loss) has an example.
     #[must_use]
     pub fn lost(&self) -> &Receiver<Infallible> {
         self.grant.ended()
     }
 
-    /// Returns what is left of the certified lease, by the clock that advanced further. Zero when
-    /// the hold is over. It grows again with every certified heartbeat. No I/O, never blocks.
+    /// Returns what is left of the certified lease, by the clock that advanced further. It is zero
+    /// when the hold is over, and grows again with every certified heartbeat. No I/O, never blocks.
     #[must_use]
     pub fn valid_for(&self) -> Duration {
         self.grant.valid_for()
@@ -80,11 +80,11 @@ impl Hold {
     ///   crashes and a lock directory that was deleted and created again.
     /// - It does not change while the hold lasts: neither by re-entry nor when the session is
     ///   resumed on another connection.
-    /// - Consecutive holds share a token in two cases. One is threads of one process that take over
-    ///   by [`local_handoffs`](crate::LockOptions::local_handoffs) or
-    ///   [`keep_idle`](crate::LockOptions::keep_idle). The other is a read that its thread took
-    ///   under its write. The resource does not refuse a late write of the first hold: wait for its
-    ///   answer before the unlock.
+    /// - Consecutive holds share a token in two cases. In the first, threads of one process take
+    ///   over by [`local_handoffs`](crate::LockOptions::local_handoffs) or
+    ///   [`keep_idle`](crate::LockOptions::keep_idle). In the second, a thread takes a read under
+    ///   its own write. The resource then accepts a late write of the first hold: wait for the
+    ///   answers to all writes before the unlock.
     ///
     /// What it does not guarantee: **a token that is only sent along with writes does not stop a
     /// late write.** The resource refuses a token only if it has seen a higher one. A next holder
@@ -110,7 +110,7 @@ impl Hold {
         self.its_node().token
     }
 
-    /// Returns a channel that gets a message when somebody requests the lock with
+    /// Returns a channel that gets a message when another client requests the lock with
     /// [`Client::revoke`](crate::Client::revoke), with Curator's `Revoker`, or by writing
     /// `__REVOKE__` to the hold's node. The holder decides whether to unlock. The channel is
     /// disconnected when the hold ends.
@@ -118,8 +118,8 @@ impl Hold {
     /// Each request sends a message, unless one is still unread. Each call creates a channel that
     /// is kept until the hold ends: call once, and keep it.
     ///
-    /// Does not block. The node is watched from now on, which costs one request. Without a
-    /// connection it is watched from the next one on.
+    /// Does not block. The client watches the node from now on, which costs one request. Without a
+    /// connection, it begins on the next one.
     ///
     /// ```
     /// use zoolock::crossbeam_channel::select;
@@ -144,12 +144,12 @@ impl Hold {
         Ok(asked)
     }
 
-    /// Has the node watched from now on.
+    /// Watches the node from now on.
     pub(crate) fn watch_now(&self) {
         self.holds.upgrade().inspect(|holds| holds.watch(self.grant.nodes()));
     }
 
-    /// Returns whether somebody has requested the lock, as far as its node is watched.
+    /// Returns whether another client has requested the lock, as far as the node is watched.
     pub(crate) fn is_asked_for(&self) -> bool {
         self.grant.nodes().is_requested(self.index)
     }

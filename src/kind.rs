@@ -1,4 +1,4 @@
-//! The kinds of locks: what the nodes of each ask for, and who owns its holds. Pure.
+//! The kinds of locks: what their nodes request, and who owns their holds. Pure.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ pub enum LockKind {
 }
 
 impl LockKind {
-    /// Returns its name as a label: one word in lower case.
+    /// Returns the name as a label: one word in lower case.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -37,8 +37,8 @@ impl LockKind {
         }
     }
 
-    /// Returns what its nodes ask for. The node of an [`Ephemeral`](LockKind::Ephemeral) lock asks
-    /// for everything, but stands in no queue.
+    /// Returns what the nodes request. The node of an [`Ephemeral`](LockKind::Ephemeral) lock
+    /// requests exclusive access, but stands in no queue.
     pub(crate) fn mode(self) -> Mode {
         match self {
             LockKind::Exclusive | LockKind::Reentrant | LockKind::Ephemeral => Mode::Exclusive,
@@ -59,7 +59,7 @@ impl LockKind {
         matches!(self, LockKind::Reentrant | LockKind::Read | LockKind::Write)
     }
 
-    /// Returns the owner of what `thread` takes, if a thread owns it.
+    /// Returns `thread` as the owner of a hold that it takes, if threads own holds of this kind.
     pub(crate) fn owner(self, thread: ThreadId) -> Option<ThreadId> {
         self.is_of_a_thread().then_some(thread)
     }

@@ -57,8 +57,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// [`lost`](Hold::lost) wakes its listeners. The function must return then. The next term does not
 /// begin before it has.
 ///
-/// To make a leader step down, from any process, call [`Client::revoke`] with what
-/// [`leader`](Leadership::leader) returns. The leader queues again, behind the others.
+/// Any process can make a leader step down: call [`Client::revoke`] with the result of
+/// [`leader`](Leadership::leader). The leader queues again, behind the others.
 ///
 /// # Errors
 /// Only [`Error::Closed`] ends the contest. Other errors are logged as warnings. The thread tries
@@ -104,9 +104,9 @@ struct Shared {
 /// State of the contest. `failing` is the time of the first failure in a row.
 #[derive(Debug)]
 enum Contest {
-    /// In a call for the lock.
+    /// The thread is in a call for the lock.
     Contends { since: Instant, failing: Option<Instant> },
-    /// In the pause after a failure.
+    /// The thread pauses after a failure.
     Pauses { failing: Instant },
     /// The function runs. `overdue` is when it was first seen to run after the end of its term.
     Leads { term: Arc<Term>, overdue: Option<Instant> },
@@ -151,9 +151,9 @@ impl Leadership {
 
     /// Returns the current leader, of any process, or `None` if there is none. The answer is for
     /// people, and for forwarding requests, since it may be out of date when it arrives. The
-    /// leader's [identity](LockOptions::identity) may contain an address. A lock that is [held
-    /// on](LockOptions::hold_at_least) shows the leader whose term has ended. Costs one list and
-    /// one read for each candidate; blocks for at most a session timeout.
+    /// leader's [identity](LockOptions::identity) may contain an address. A lock that stays busy by
+    /// [`hold_at_least`](LockOptions::hold_at_least) shows the leader whose term has ended. Costs
+    /// one list and one read for each candidate; blocks for at most a session timeout.
     ///
     /// # Errors
     /// [`Error::Disconnected`] without a connection or an answer in time, [`Error::Closed`],
@@ -210,8 +210,8 @@ impl Shared {
         while !is_ended(self.stopping.ended()) {
             let since = sys::now();
             *self.contest.lock() = Contest::Contends { since, failing };
-            // State that the function shares with others must survive its panic; that is up to the
-            // program.
+            // The program has to make sure that state which the function shares with others
+            // survives a panic.
             let problem = match caught(|| self.one_term(&mut lead, &mut failing)) {
                 Some(Ok(())) => {
                     pause = PAUSE;
@@ -230,7 +230,7 @@ impl Shared {
             let path = self.lock.path();
             // A logger panics if it prints to a closed stream.
             let _ = caught(|| {
-                warn!(target: "zoolock", "leadership of {path}: once more in {pause:?}: {problem}");
+                warn!(target: "zoolock", "leadership of {path} failed: {problem}; retrying in {pause:?}");
             });
             let failing = *failing.get_or_insert_with(sys::now);
             *self.contest.lock() = Contest::Pauses { failing };
@@ -313,9 +313,9 @@ pub struct Term {
 
 impl Term {
     /// Returns the instant until which the leader may act, as known now: no other process leads
-    /// before. It is in the past when the term was lost. Heartbeats move it forward while there is
-    /// a connection. Ask again before each action, and act only if the time is enough for it. Reads
-    /// the clocks; no I/O, never blocks.
+    /// before. It is in the past if the term was lost. Heartbeats move it forward while there is a
+    /// connection. Call this before each action, and act only if the rest of the time is enough.
+    /// Reads the clocks; no I/O, never blocks.
     #[must_use]
     pub fn deadline(&self) -> Instant {
         sys::now() + self.hold.valid_for()

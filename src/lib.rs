@@ -10,10 +10,10 @@
 //! | [`DistributedSemaphore`] | fair semaphore with a limit of permits | any thread |
 //! | [`MultiLock`] | several locks together, all or none; no semaphores | as its members |
 //! | [`EphemeralLock`] | exclusive lock of one node, without a queue | any thread |
-//! | [`Leadership`] | runs a function in one process at a time | |
+//! | [`Leadership`] | runs a function in one process at a time | itself, after each term |
 //!
 //! All calls block and may be made from any thread. No async runtime is needed. This page is a
-//! tour, in the order in which a program meets these things. The [guide] has pages for
+//! tour, in the order in which a program needs these things. The [guide] has pages for
 //! [operators](guide::operating) and for users of [Curator](guide::from_curator),
 //! [kazoo](guide::from_kazoo) and [`parking_lot`](guide::from_parking_lot).
 //!
@@ -37,7 +37,7 @@
 //! The second argument is the *session timeout*. The servers keep the locks of a silent client for
 //! that long, so it is also how long others wait for a process that crashed. A longer timeout
 //! survives longer network trouble. It should be four server ticks or more, which is 8 s at
-//! ZooKeeper's default. The path behind the hosts is the *chroot*: all paths of this client are
+//! ZooKeeper's default. The path after the hosts is the *chroot*: all paths of this client are
 //! below it. [`Client::builder`] takes credentials and ACLs. [`Client::from_env`] reads all
 //! settings from the environment and a file, as the command does.
 //!
@@ -79,8 +79,8 @@
 //! # }
 //! ```
 //!
-//! `Ok(false)` means that another contender was ahead. If the client cannot find out, because it has
-//! no connection, the call returns [`Error::Disconnected`].
+//! `Ok(false)` means that another contender was ahead. If the client cannot find out whether there
+//! is one, because it has no connection, the call returns [`Error::Disconnected`].
 //!
 //! # Re-entry
 //!
@@ -153,8 +153,8 @@
 //! let deadline = Instant::now() + Duration::from_secs(5);
 //! match lock.try_acquire_until(deadline) {
 //!     Ok(Some(guard)) => guard.release()?,
-//!     Ok(None) => println!("somebody else was at it all the time"),
-//!     Err(error) if error.is_retryable() => println!("nobody knows: {error}"),
+//!     Ok(None) => println!("another contender was ahead all the time"),
+//!     Err(error) if error.is_retryable() => println!("unknown, try again: {error}"),
 //!     Err(error) => return Err(error),
 //! }
 //! # Ok(())
@@ -189,23 +189,24 @@
 //! ```
 //!
 //! - A *Suspended* hold is still yours; nobody else can have the lock. [`Hold::valid_for`] returns
-//!   what is left of the lease. After a break that is about half of T to the whole of it. If the
-//!   network falls silent instead, the client notices later, and as little as a quarter is left.
-//!   The client reconnects and resumes its session, usually within milliseconds. The nodes belong
-//!   to the session, so the hold is then *Held* again.
+//!   what is left of the lease. When a connection breaks, that is between about half of T and all
+//!   of it. When the network falls silent, the client notices later, and as little as a quarter of
+//!   T is left. The client reconnects and resumes its session, usually within milliseconds. The
+//!   nodes belong to the session, so the hold is then *Held* again.
 //! - A hold is also *Lost* when an operator deletes its node, or when its client is closed. It
-//!   stays lost. [`Hold::is_held`] is false from the very end of the lease. [`Hold::lost`] wakes
-//!   its listeners within 100 ms.
+//!   stays lost. [`Hold::is_held`] is false from the exact end of the lease on. [`Hold::lost`]
+//!   wakes its listeners within 100 ms.
 //! - The unlock of a lost hold returns [`Error::Lost`], does not touch the next holder's node, and
 //!   makes the object usable again. Until then the object counts as in use, because the code that
 //!   lost the lock may still be running. A reentrant lock also refuses re-entry with
 //!   [`Error::Lost`].
-//! - A session may outlive its lease, when all servers are down for long. The holds are then lost,
-//!   and their nodes are deleted when a server is back. Waiting calls keep their queue positions.
+//! - A session may outlive its lease if all servers are down for long. The holds are then lost, and
+//!   their nodes are deleted when a server is back. Waiting calls keep their queue positions.
 //! - A broken connection does not end a waiting call. The call keeps its queue position. If the
 //!   servers have ended the session, it queues again, behind the contenders that are there by then.
 //!
-//! Long work should check from time to time, or wait on [`Hold::lost`] beside its other channels:
+//! Long work should check its hold from time to time, or wait on [`Hold::lost`] together with its
+//! other channels:
 //!
 //! ```no_run
 //! # fn step(_part: u32) {}
@@ -223,16 +224,17 @@
 //!             },
 //!         }
 //!     }
-//!     guard.release() // Error::Lost if it was
+//!     guard.release() // Error::Lost if the lock was lost
 //! }
 //! ```
 //!
 //! # Fencing
 //!
-//! No lease stops a process that was paused between its last check and its write. Where that
-//! matters, the resource has to refuse the late write, by [`Hold::fencing_token`], which rises from
-//! one hold to the next. The resource can do so only if the next holder has shown it a higher token
-//! *before it read*. So a holder claims, then reads, then writes:
+//! No lease stops a process that was paused between its last check and its write. If that matters,
+//! the resource has to refuse the late write. It can do so by the [fencing
+//! token](Hold::fencing_token), which rises from one hold to the next. This works only if the next
+//! holder has shown the resource its higher token *before it read*. So a holder claims, then reads,
+//! then writes:
 //!
 //! ```no_run
 //! # struct Table;
@@ -275,15 +277,16 @@
 //!
 //! # Leadership
 //!
-//! [`Leadership`] starts a thread that runs a function whenever this process leads. It contends
-//! again after each term, however that ended. It also tells who leads now, and hands over in order
-//! at a shutdown.
+//! [`Leadership`] starts a thread that runs a function whenever this process leads. The thread
+//! contends again after each term, whatever ended it. A `Leadership` also names the current leader,
+//! and hands over in order at a shutdown.
 //!
 //! # Readers and writers
 //!
 //! A [`DistributedRwLock`] has a reading and a writing side, and each of them is a [`Lock`].
-//! Readers share, a writer is alone, and both are served in the order of their calls. A thread that
-//! holds the write may take the read as well, and keep reading after it unlocks the write.
+//! Readers share the lock, a writer has it alone, and both are served in the order of their calls.
+//! A thread that holds the write may also take the read, and continue to read after it unlocks the
+//! write.
 //!
 //! # Semaphores
 //!
@@ -301,13 +304,13 @@
 //!
 //! - [`Client::contenders`] lists the holders and waiters of a lock, and [`Client::locks_below`]
 //!   all locks of a tree.
-//! - [`Client::revoke`] asks a holder to let go. The holder learns of it through
+//! - [`Client::revoke`] asks a holder to release the lock. The holder learns of the request through
 //!   [`Hold::revocation`].
 //! - [`Client::verify_token`] tells whether a fencing token is the current holder's.
-//! - [`LockOptions::on_queue_position`] tells a waiting call its queue position.
-//! - [`Client::state`], [`Client::subscribe`] and [`Client::stats`] tell about the connection.
-//! - An [`observer`] is told how long calls waited, how long locks were held, and how both ended.
-//!   With the feature `metrics` it reports to Prometheus.
+//! - [`LockOptions::on_queue_position`] reports the queue position of a waiting call.
+//! - [`Client::state`], [`Client::subscribe`] and [`Client::stats`] report on the connection.
+//! - An [`observer`] receives how long calls waited, how long locks were held, and how both ended.
+//!   The feature `metrics` has one for Prometheus.
 //! - [Operating](guide::operating) says what to watch, what log lines mean, and what to do when a
 //!   lock is stuck.
 //!
@@ -318,8 +321,8 @@
 //!
 //! The [nodes](guide::names) are those of Curator's recipes, so Java programs can take part in the
 //! same locks. With some care, so can programs that use kazoo, go-zookeeper and zookeeper-client.
-//! [With other clients](guide::other_clients) has the table of what works with which, what is not
-//! safe, and the tests that show it.
+//! [With other clients](guide::other_clients) has a table of the combinations that work, those that
+//! are not safe, and the tests that show it.
 //!
 //! # Testing one's own code
 //!
@@ -354,19 +357,19 @@
 //! Code that takes a `&dyn Lock` can also be given a lock written for the test, such as one that is
 //! always busy: [`Lock`] has five methods to write.
 //!
-//! The crate `zoolock-test-support` beside this one (`tests/support`) shows what ensembles do to
-//! locks. It starts real servers, stops them, and runs a proxy that makes network faults. Against
-//! other servers, a `tickTime` of 500 ms allows sessions short enough for tests.
+//! The crate `zoolock-test-support` beside this one (`tests/support`) is for tests with real
+//! ensembles. It starts real servers, stops them, and runs a proxy that causes network faults. On
+//! other servers, a `tickTime` of 500 ms allows sessions that are short enough for tests.
 //!
 //! # Limits
 //!
-//! - **Machines that stand still**, and clocks that are set: see [machines and
+//! - **Clocks.** A machine that stands still, or whose clock is set, needs care: see [machines and
 //!   clocks](guide::operating#machines-and-clocks).
-//! - **Followers that lag.** A server that is behind its leader makes turns late, and never lets in
-//!   two holders: a queue position is a write, and only a sign of life that the leader certainly
-//!   received renews a lease. But the list of [`Client::contenders`] may be as old as its server is
-//!   behind.
-//! - **No Kerberos.** SASL is DIGEST-MD5 alone. Without TLS, the credentials of
+//! - **Followers that lag.** A server that is behind its leader delays turns, but never lets in two
+//!   holders: a queue position is a write, and only a sign of life that the leader certainly
+//!   received renews a lease. But the list of [`Client::contenders`] may be outdated by as much as
+//!   its server lags.
+//! - **No Kerberos.** The only mechanism of SASL is DIGEST-MD5. Without TLS, the credentials of
 //!   [`ClientBuilder::auth`], such as `digest`, are sent as plain text:
 //!   [operating](guide::operating#credentials-and-tls) says what that means.
 //! - **Sessions** must not be shorter than four ticks, and the servers of an ensemble must agree on

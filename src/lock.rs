@@ -7,23 +7,23 @@ use crate::level::{Site, TwoLevel};
 /// A fair exclusive lock that any thread may unlock.
 ///
 /// A lock object has at most one hold, which belongs to the object and not to a thread. A thread
-/// that locks an object in use waits in this process, first come, first served. That includes the
-/// thread that locked it: it waits forever unless another thread unlocks. A clone is the same
+/// that locks an object in use waits in this process, first come, first served. The thread that
+/// locked the object also waits, forever unless another thread unlocks it. A clone is the same
 /// object. Two objects at one path exclude each other like two processes.
 ///
 /// The lock holds no data and is never poisoned: a panicking thread releases its guards as usual.
-/// Users of `parking_lot::Mutex` find a comparison on [its page](crate::guide::from_parking_lot).
+/// The guide [compares it](crate::guide::from_parking_lot) with `parking_lot::Mutex`.
 ///
 /// # Guarantees
 /// - While [`is_held`](DistributedLock::is_held) is true, no other client has the lock: the hold's
 ///   [lease](crate#loss) ends before the servers can let the next contender in. The exception is a
-///   node that somebody deletes from outside, which lets the next contender in at once. The holder
-///   learns of that by an event. During its first quarter of the session timeout it learns of it at
-///   the end of that quarter, or at the unlock.
+///   node that is deleted from outside, which lets the next contender in at once. An event informs
+///   the holder of that. A hold younger than a quarter of the session timeout has no such event:
+///   its holder learns of the deletion at the end of that quarter, or at the unlock.
 /// - A later hold of the path, by any client, has a higher [fencing
 ///   token](crate::Hold::fencing_token).
-/// - An unlock touches no node of another holder. If the deletion of its node gets no answer, the
-///   client repeats it in the background until the node is known to be gone.
+/// - An unlock deletes no node of another holder. If the deletion of its own node gets no answer,
+///   the client repeats it in the background until the node is known to be gone.
 /// - The lock of a process that dies is free one session timeout later, give or take a server tick.
 ///
 /// With [`local_handoffs`](crate::LockOptions::local_handoffs) or
@@ -32,10 +32,10 @@ use crate::level::{Site, TwoLevel};
 ///
 /// # Fairness
 /// First come, first served among all clients, in the order in which the servers received their
-/// requests. A release wakes the next contender. It also informs the client behind that one, which
-/// can then be let in by the next release without listing the queue. No other client is woken. The
-/// threads that share this object have one queue position among the clients, and the object queues
-/// anew for each of them.
+/// requests. A release wakes the next contender. It also informs the client after that one, so that
+/// the next release can let that client in without a list of the queue. No other client is woken.
+/// The threads that share this object have one queue position among the clients, and the object
+/// queues anew for each of them.
 ///
 /// # When the session dies
 /// A hold outlives its connection while its certified lease runs, because the client resumes its
@@ -69,7 +69,7 @@ use crate::level::{Site, TwoLevel};
 ///         println!("writing with token {}", guard.fencing_token());
 ///         guard.release()?;
 ///     }
-///     None => println!("somebody else is at it"),
+///     None => println!("another client has it"),
 /// }
 /// # Ok(())
 /// # }

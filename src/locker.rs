@@ -15,8 +15,8 @@ use crate::wait::{Wait, surely};
 /// A lock of any type, for code that works with all of them, such as a
 /// [`MultiLock`](crate::MultiLock). It can be used as a trait object.
 ///
-/// The methods of each type say what they mean there. `&L`, `Box<L>` and `Arc<L>` are locks, too. A
-/// lock type of your own has five methods to write.
+/// The documentation of each type says what the methods mean there. `&L`, `Box<L>` and `Arc<L>` are
+/// locks, too. A lock type of your own has five methods to write.
 ///
 /// ```no_run
 /// use zoolock::Lock;
@@ -31,7 +31,7 @@ pub trait Lock: Debug + Send + Sync {
     /// Returns the lock's path.
     fn path(&self) -> &str;
 
-    /// Returns which lock this is: where it lives, and which object it is. No I/O.
+    /// Returns the id of the lock: its place, and its object there. No I/O.
     ///
     /// The default identifies the lock by its path alone, which is enough for a lock type of your
     /// own. A lock that wraps another one should return the id of that one, as well as its path: a
@@ -40,9 +40,9 @@ pub trait Lock: Debug + Send + Sync {
         LockId::new(self.path())
     }
 
-    /// Acquires the lock. Waits as long as `wait` says; with several locks, a
-    /// [`Wait::Try`] is one for each member. Returns false if another contender is ahead until
-    /// then; without a limit, it returns true or an error. The other ways to lock all call this.
+    /// Acquires the lock. Waits as long as `wait` says; with several locks, [`Wait::Try`] applies
+    /// to each member. Returns false if another contender is ahead until then; without a limit, it
+    /// returns true or an error. The other ways to lock all call this.
     ///
     /// # Errors
     /// See the lock's type. With a limit also [`Error::Disconnected`](crate::Error::Disconnected),
@@ -166,7 +166,7 @@ struct Address {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Object {
-    /// Any object at the address.
+    /// Every object at the address.
     Unknown,
     /// The object whose clones share what is at this memory address.
     At(usize),

@@ -2,24 +2,24 @@
 //! them to Prometheus and others. Needs the feature `metrics`. The crate's version is 0.24: a
 //! recorder for another version receives nothing.
 //!
-//! A client takes a [`MetricsObserver`]. Call [`record_client`] before each time that the metrics
-//! are read. The example `prometheus` does both. Install the recorder before the first call for a
-//! lock, because earlier events are lost.
+//! A client takes a [`MetricsObserver`]. Call [`record_client`] before each read of the metrics.
+//! The example `prometheus` does both. Install the recorder before the first call for a lock,
+//! because earlier events are lost.
 //!
 //! | metric | labels | what |
 //! |---|---|---|
 //! | `zoolock_acquisitions_total` | `lock`, `name`, `outcome` | counter: calls that lock, as `acquired`, `busy`, `timed_out`, `cancelled` or `failed` |
-//! | `zoolock_wait_seconds` | `lock`, `name` | histogram: how long the calls that acquired had waited |
-//! | `zoolock_queue_length` | `lock`, `name` | histogram: how many were ahead on the servers when a call queued, whatever its outcome |
-//! | `zoolock_hold_seconds` | `lock`, `name` | histogram: how long holds were held, lost ones included |
+//! | `zoolock_wait_seconds` | `lock`, `name` | histogram: how long calls waited that acquired their lock |
+//! | `zoolock_queue_length` | `lock`, `name` | histogram: how many contenders were ahead on the servers when a call queued, whatever its outcome |
+//! | `zoolock_hold_seconds` | `lock`, `name` | histogram: how long holds lasted, including lost holds |
 //! | `zoolock_lost_total` | `lock`, `name`, `reason` | counter: holds that were lost, as `lease_expired`, `node_deleted` or `client_closed` |
 //! | `zoolock_connected` | | gauge: 1 with a connection, otherwise 0 |
 //! | `zoolock_held`, `zoolock_waiting`, `zoolock_deleting` | | gauges: those of [`Stats`](crate::Stats) |
 //! | `zoolock_requests_total`, `zoolock_events_total`, `zoolock_connections_total`, `zoolock_sessions_total`, `zoolock_resumed_total`, `zoolock_holds_lost_total` | | counters: those of [`Stats`](crate::Stats) |
 //!
 //! `lock` is the [kind](LockKind::as_str), and `name` the lock's
-//! [`LockOptions::name`](crate::LockOptions::name). [`observer`](crate::observer) says what is
-//! counted when.
+//! [`LockOptions::name`](crate::LockOptions::name). [`observer`](crate::observer) says which calls
+//! and holds are counted.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -36,14 +36,14 @@ use crate::error::LossReason;
 use crate::inner::ClientState;
 use crate::observer::{Acquired, Ended, LockKind, NotAcquired, Observer, Outcome, Reason};
 
-/// An [`Observer`] that records what it is told.
+/// An [`Observer`] that records calls and holds as metrics.
 ///
 /// ```no_run
 /// use zoolock::Client;
 /// use zoolock::metrics::{MetricsObserver, record_client};
 ///
 /// # fn main() -> zoolock::Result<()> {
-/// // Behind the installation of a recorder.
+/// // After the installation of a recorder.
 /// let builder = Client::builder("127.0.0.1:2181").observer(MetricsObserver::new());
 /// let client = builder.connect()?;
 /// record_client(&client); // and again before each scrape
@@ -120,8 +120,8 @@ impl MetricsObserver {
         if let Some(handles) = self.known.read().get(&lock).and_then(known) {
             return handles;
         }
-        // Without the mutex, because the recorder is foreign code. It returns the same handles to
-        // concurrent calls.
+        // The mutex is not held, because the recorder is foreign code. Concurrent calls get the
+        // same handles.
         let handles = Arc::new(Handles::new(lock, name));
         let mut known = self.known.write();
         known.entry(lock).or_default().insert(name.to_owned(), Arc::clone(&handles));

@@ -1,4 +1,4 @@
-//! Several locks as one, taken in an order that all programs share. This file knows them only as
+//! Several locks as one, taken in an order that all programs share. This module knows them only as
 //! [`Lock`]s.
 
 use std::any::Any;
@@ -37,8 +37,8 @@ use crate::wait::Wait;
 /// # Order
 /// The members are taken in the order of their [`LockId`]s, whatever order they were given in: by
 /// server list, then by path with the client's chroot before it. So two programs that want the same
-/// locks never each hold what the other waits for, on two conditions. They take the locks through
-/// `MultiLock`s, or in this order, and they name an ensemble by the same servers. A server's name
+/// locks cannot wait for each other in a circle, on two conditions. Both take the locks through
+/// `MultiLock`s, or in this order, and both name an ensemble by the same servers. A server's name
 /// and its address count as different servers.
 ///
 /// # Deadlines
@@ -51,12 +51,12 @@ use crate::wait::Wait;
 /// # Guarantees
 /// - While [`is_held`](Lock::is_held) is true, all members are held, each with the guarantees of its
 ///   type. Each has a separate fencing token; see [`holds`](Locker::holds).
-/// - A call that returns without all members has released the ones it took, or reports those that
+/// - A call that fails to take all members has released those that it took, or reports those that
 ///   it could not release. An unlock also visits every member.
 ///
 /// # Fairness
-/// Each member is as fair as its type. The whole is not: it queues for one member at a time, and
-/// keeps the members it has from others meanwhile.
+/// Each member is as fair as its type, but the whole is not fair: it queues for one member at a
+/// time, and holds the members that it has meanwhile.
 ///
 /// # When the session dies
 /// Each hold ends separately; see [`Hold`]. [`is_held`](Lock::is_held) is false as soon as one of
@@ -106,7 +106,7 @@ pub struct MultiLock {
 
 impl MultiLock {
     /// Creates a lock of these members, given in any order. An object that is given more than once,
-    /// as itself or as a clone, is taken once. No I/O.
+    /// also as a clone, is one member. No I/O.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] in three cases:
@@ -166,7 +166,7 @@ impl MultiLock {
         (self as &dyn Lock).try_acquire_until(deadline)
     }
 
-    /// Takes all members, or none. Returns false if one is busy.
+    /// Takes all members, or none. Returns false if a member is busy.
     fn take(&self, wait: Wait) -> Result<bool> {
         let mut taken = Taken(&[]);
         for (index, lock) in self.locks.iter().enumerate() {

@@ -27,7 +27,7 @@ const ID_LEN: usize = 36;
 /// The last group of a uuid.
 const GROUP_LEN: usize = 12;
 
-/// What a contender asks for.
+/// What a contender requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// The only mode of a plain lock. To a read-write lock on the same path it is a write.
@@ -79,12 +79,12 @@ pub(crate) enum Standing {
     Full,
     /// A node does not exist, or has no sequence, so that it can never be granted.
     Gone,
-    /// The order depends on when these nodes were created. Ask the server, leave out those that
-    /// have vanished, and decide again.
+    /// The order depends on when these nodes were created. Ask the server for their czxids, leave
+    /// out nodes that have vanished, and decide again.
     NeedsCzxid(Vec<String>),
 }
 
-/// What is ahead of a node.
+/// The nodes ahead of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ahead {
     /// The predecessor: the nearest lower node that blocks this one, and the one to watch.
@@ -92,10 +92,10 @@ pub(crate) struct Ahead {
     pub(crate) next: Next,
 }
 
-/// What the end of the predecessor means.
+/// The meaning of the predecessor's end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Only a list can tell.
+    /// Unknown without a list.
     List,
     /// The predecessor waits for this one. When this one has gone, the predecessor may be the only
     /// one left.
@@ -146,8 +146,8 @@ pub(crate) fn decide(mode: Mode, children: &[Child<'_>], own: &str) -> Standing 
         let rival = contender(child.name).filter(|&(rival, _)| mode.waits_for(rival));
         match rival.map(|(_, sequence)| place_of(sequence)) {
             _ if child.name == own => me = Some(child),
-            // Among equals any would do. It is always the same one, so that callers that list again
-            // watch the same node again.
+            // Among equals, any would do. This always picks the same one, so that a caller that
+            // lists again watches the same node again.
             Some(lower) if lower < place => {
                 let one = Some((lower, Reverse(child.name)));
                 match one > nearest {
@@ -198,7 +198,8 @@ pub(crate) fn ahead<'a>(names: &'a Names, own: &str) -> Vec<&'a str> {
     before.into_iter().map(|(_, name)| name).collect()
 }
 
-/// Returns the number if it alone tells the position. All others share one position after those.
+/// Returns the number, if it alone tells the position. All other nodes share one position after
+/// these.
 fn place_of(sequence: i32) -> i32 {
     if is_normal(sequence) { sequence } else { i32::MAX }
 }
@@ -311,7 +312,7 @@ pub(crate) fn sequence(name: &str) -> Option<i32> {
     contender(name).map(|(_, sequence)| sequence)
 }
 
-/// Returns what a name asks for, or `None` if it does not contend.
+/// Returns what a name requests, or `None` if it does not contend.
 pub(crate) fn mode_of(name: &str) -> Option<Mode> {
     contender(name).map(|(mode, _)| mode)
 }

@@ -1,10 +1,10 @@
 //! Measurements: how long calls waited, how long locks were held, and how both ended.
 //!
-//! An [`Observer`] is told of every call for a lock of its client, and of the end of every hold. It
-//! is told the [kind](LockKind) of the lock and the [name](crate::LockOptions::name) that its user
-//! gave it. It is never told the path, because paths may be of any number.
-//! [`ClientBuilder::observer`](crate::ClientBuilder::observer) takes one. With the feature `metrics`,
-//! `zoolock::metrics::MetricsObserver` is a ready-made one.
+//! An [`Observer`] receives every call for a lock of its client, and the end of every hold. It
+//! receives the [kind](LockKind) of the lock, and the [name](crate::LockOptions::name) that its
+//! user gave it. It does not receive the path, because the number of paths has no limit.
+//! [`ClientBuilder::observer`](crate::ClientBuilder::observer) takes one. With the feature
+//! `metrics`, `zoolock::metrics::MetricsObserver` is a ready-made one.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -36,23 +36,23 @@
 //! # }
 //! ```
 //!
-//! # What is told
-//! - Each call that locks is told once, as [`acquired`](Observer::acquired) or as
-//!   [`not_acquired`](Observer::not_acquired). Each acquired hold is told once more, as
+//! # What is reported
+//! - Each call that locks is reported once, to [`acquired`](Observer::acquired) or to
+//!   [`not_acquired`](Observer::not_acquired). Each acquired hold is reported again at its end, to
 //!   [`ended`](Observer::ended).
-//! - Re-entry by the owner is not told, and neither are its unlocks except the last. A lock that
-//!   was [handed on](crate::LockOptions::local_handoffs) or [kept](crate::LockOptions::keep_idle)
-//!   is acquired and ended by each thread.
-//! - Permits of a semaphore that are taken together are one hold. Each member of a
-//!   [`MultiLock`](crate::MultiLock) is told.
+//! - Re-entries by the owner, and their unlocks, are not reported. A lock that was [handed
+//!   on](crate::LockOptions::local_handoffs) or [kept](crate::LockOptions::keep_idle) is acquired
+//!   and ended by each thread.
+//! - Permits of a semaphore that are taken together are one hold. The members of a
+//!   [`MultiLock`](crate::MultiLock) are reported separately.
 //!
 //! # On which thread
-//! Calls and releases are told on their own threads, before they return, with no mutex held. So an
-//! observer may use the client and its locks, including the lock that it is told of. Callers wait
-//! for an observer that takes long. The release that finds a loss tells it. Otherwise a thread of
-//! the client tells it soon after it was noticed, whether the holder unlocks or not. Events of two
-//! threads may be told in any order. An observer that panics is called again the next time; the
-//! panic has no other effect.
+//! Calls and releases are reported on their own threads, before they return, with no mutex held. So
+//! an observer may use the client and its locks, including the lock of the report. Callers wait for
+//! a slow observer. A release that finds a loss reports it. Otherwise a thread of the client
+//! reports the loss soon after noticing it, whether or not the holder unlocks. Reports of two
+//! threads come in any order. After a panic, the observer is called again the next time; the panic
+//! has no other effect.
 
 use std::cell::Cell;
 use std::fmt;
@@ -64,7 +64,7 @@ pub use crate::kind::LockKind;
 use crate::panics::caught;
 use crate::sys;
 
-/// Is told about calls and holds; see the [module](self). The default methods do nothing.
+/// Receives reports of calls and holds; see the [module](self). The default methods do nothing.
 pub trait Observer: Send + Sync {
     /// A call has acquired its lock.
     fn acquired(&self, call: &Acquired<'_>) {
@@ -82,7 +82,7 @@ pub trait Observer: Send + Sync {
     }
 }
 
-/// Lets a program keep the observer, to read what it was told.
+/// Lets a program keep the observer, to read its results.
 impl<O: Observer + ?Sized> Observer for Arc<O> {
     fn acquired(&self, call: &Acquired<'_>) {
         (**self).acquired(call);
@@ -108,10 +108,10 @@ pub struct Acquired<'a> {
     /// Time from the call to the grant: for threads of this process, for a connection, and in the
     /// queue.
     pub waited: Duration,
-    /// How many were ahead in the queue on the servers when the call queued, holders included. For
-    /// a semaphore, how many waited. Threads of this process that wait for each other do not count.
-    /// `None` if the call did not queue: another thread handed it the lock, or it only tried a
-    /// semaphore.
+    /// How many contenders, including holders, were ahead on the servers when the call queued. For
+    /// a semaphore, how many calls were waiting. Threads of this process that wait for each other
+    /// do not count. `None` if the call did not queue: another thread handed it the lock, or it
+    /// only tried a semaphore.
     pub queue: Option<usize>,
 }
 
@@ -125,17 +125,17 @@ pub struct NotAcquired<'a> {
     pub name: &'a str,
     /// Time from the call to its end.
     pub waited: Duration,
-    /// As [`Acquired::queue`]. Also `None` if it was not known before the call ended.
+    /// As [`Acquired::queue`]. Also `None` if the call ended before the number was known.
     pub queue: Option<usize>,
-    /// Why the call has no lock.
+    /// Why the call did not acquire the lock.
     pub reason: Reason<'a>,
 }
 
-/// Why a call has no lock.
+/// Why a call did not acquire its lock.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy)]
 pub enum Reason<'a> {
-    /// The call only tried, and another holder was seen.
+    /// The call only tried, and saw another holder.
     Busy,
     /// Another contender was ahead until the deadline.
     TimedOut,
@@ -163,7 +163,7 @@ pub struct Ended<'a> {
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// Its owner released it and was not told of a loss. With
+    /// Its owner released it, and the release reported no loss. With
     /// [`background_release`](crate::LockOptions::background_release), a loss that is found later
     /// is only counted by [`Stats::holds_lost`](crate::Stats::holds_lost).
     Released,
@@ -191,7 +191,7 @@ impl fmt::Debug for SharedObserver {
     }
 }
 
-/// An observer of a lock, and the names under which it is told of it.
+/// An observer, with the names under which it receives the reports of one lock.
 #[derive(Debug, Clone)]
 pub(crate) struct Observed {
     pub(crate) observer: SharedObserver,
@@ -208,7 +208,7 @@ impl Observed {
     }
 }
 
-/// A call that is to be told of.
+/// A call to report.
 #[derive(Debug)]
 pub(crate) struct Call {
     observed: Observed,

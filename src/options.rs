@@ -7,15 +7,15 @@ use crate::data;
 use crate::error::{Error, Result};
 use crate::recipe::{OnPosition, QueuePosition};
 
-/// A server drops the connection on a request of 1 MB (`jute.maxbuffer`).
+/// The longest identity. A server drops the connection on a request of 1 MB (`jute.maxbuffer`).
 const MAX_IDENTITY: usize = 16 * 1024;
 
-/// Each look costs a list of the whole queue, for each waiting call.
+/// The shortest interval: each look costs a list of the whole queue, for each waiting call.
 const LEAST_PAUSE: Duration = Duration::from_millis(10);
 
 /// Options of a lock, for `with_options` of its type. The defaults are those of `new`.
 ///
-/// | saves | option | price |
+/// | saving | option | price |
 /// |---|---|---|
 /// | requests among threads of one process | [`local_handoffs(n)`](LockOptions::local_handoffs) | others wait for n more turns |
 /// | all requests, while there are no rivals | [`keep_idle(time)`](LockOptions::keep_idle) | a `try_lock` of others may find the lock busy for `time` |
@@ -56,16 +56,17 @@ impl LockOptions {
         LockOptions::default()
     }
 
-    /// Sets what the lock's nodes say of their maker, for people who look; at most 16 KiB. Default:
-    /// the client's identity, see [`ClientBuilder::identity`](crate::ClientBuilder::identity).
+    /// Sets the identity in the lock's nodes, which tells people who created them; at most 16 KiB.
+    /// Default: the client's identity, see
+    /// [`ClientBuilder::identity`](crate::ClientBuilder::identity).
     pub fn identity(mut self, who: impl Into<String>) -> LockOptions {
         self.identity = Some(Arc::from(who.into()));
         self
     }
 
-    /// Sets the name by which an [`Observer`](crate::observer::Observer) is told of this lock, for
-    /// example `"invoices"` for all locks of invoices. An observer is not told the path, because
-    /// paths may be of any number. Other clients do not see the name. Default: the empty string.
+    /// Sets the name of this lock for an [`Observer`](crate::observer::Observer), for example
+    /// `"invoices"` for all locks of invoices. An observer does not receive the path, because the
+    /// number of paths has no limit. Other clients do not see the name. Default: the empty string.
     pub fn name(mut self, name: impl Into<String>) -> LockOptions {
         self.name = Arc::from(name.into());
         self
@@ -111,18 +112,18 @@ impl LockOptions {
     /// of the same client still waits behind the deletion. Several threads gain more from this than
     /// one.
     ///
-    /// Others, and a `try_lock` of this process right after it, may find the lock busy for a round
-    /// trip longer. A lost deletion is repeated until the node is gone. If somebody else had
-    /// already deleted the node, the release does not report that. It is only counted in
+    /// Other contenders, and a `try_lock` of this process right after it, may find the lock busy
+    /// for a round trip longer. A lost deletion is repeated until the node is gone. If another
+    /// client had already deleted the node, the release does not report that. It is only counted in
     /// [`Stats::holds_lost`](crate::Stats::holds_lost) and logged.
     pub fn background_release(mut self, background: bool) -> LockOptions {
         self.background_release = background;
         self
     }
 
-    /// Keeps the lock from everybody for `time` after its grant, however early it is unlocked. This
-    /// is for jobs that are due on many machines at the same time, and shorter than the difference
-    /// of their clocks. Default: zero.
+    /// Keeps the lock busy for `time` after its grant, however early it is unlocked. This is for
+    /// short jobs that are due on many machines at the same time, while their clocks differ.
+    /// Default: zero.
     ///
     /// The unlock returns without waiting for `time`, and ends the hold. The node stays: it makes
     /// the lock busy for everybody, including this process, and shows in lists of contenders. It is
@@ -131,22 +132,22 @@ impl LockOptions {
     /// connection for longer than the lease runs. Keep the client for that long. Hand-offs to other
     /// threads of this process begin when the time is over.
     ///
-    /// A failed job changes nothing about this, and nobody can be asked to let go. To free the lock
-    /// sooner, close the client or delete the node. A time too large for the clock never ends. In a
-    /// [`MultiLock`](crate::MultiLock) each member keeps its own time, even if another member could
-    /// not be taken.
+    /// A failed job does not shorten this time, and a revocation request has no effect. To free the
+    /// lock sooner, close the client or delete the node. A time too large for the clock never ends.
+    /// In a [`MultiLock`](crate::MultiLock) each member keeps its own time, even if another member
+    /// could not be taken.
     pub fn hold_at_least(mut self, time: Duration) -> LockOptions {
         self.hold_at_least = time;
         self
     }
 
-    /// Calls `tell` with the queue position of every waiting call, on the thread of that call. That
-    /// happens when the call begins to wait, then at each interval of `every`, and sooner when its
-    /// predecessor has gone. `every` is 10 ms or more; a lock with less fails to be created with
-    /// [`Error::InvalidArgument`]. Default: nothing is called, and costs no requests.
+    /// Calls `tell` with the queue position of every waiting call, on the thread of that call.
+    /// `tell` is called when the call begins to wait, then at each interval of `every`, and when
+    /// the call's predecessor has gone. `every` is 10 ms or more; a lock with less fails to be
+    /// created with [`Error::InvalidArgument`]. Default: no calls, and no requests for them.
     ///
-    /// An [`Observer`](crate::observer::Observer) is something else: it is told the results of calls
-    /// and holds, of all locks of a client, for metrics.
+    /// An [`Observer`](crate::observer::Observer) differs from this: it receives the results of
+    /// calls and holds, of all locks of a client, for metrics.
     ///
     /// ```no_run
     /// # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
@@ -165,8 +166,8 @@ impl LockOptions {
     ///
     /// Each look costs a list of the queue and a read of its first node. The answer is for people
     /// and may be out of date when it arrives. While `tell` blocks, its thread does not take the
-    /// lock. If it panics, the call ends, and its node is deleted. Threads that wait in the process
-    /// for another thread of the same object are not told. No effect on
+    /// lock. If it panics, the call ends, and its node is deleted. For threads that wait in the
+    /// process for another thread of the same object, `tell` is not called. No effect on
     /// [`EphemeralLock`](crate::EphemeralLock), which has no queue.
     pub fn on_queue_position(
         mut self,
@@ -177,7 +178,8 @@ impl LockOptions {
         self
     }
 
-    /// Returns the options for a lock that no other thread of the process takes over.
+    /// Returns the options without hand-offs between threads: the lock is neither kept nor handed
+    /// on.
     pub(crate) fn without_handoffs(self) -> LockOptions {
         LockOptions { local_handoffs: 0, keep_idle: None, ..self }
     }

@@ -1,5 +1,6 @@
-//! Lock paths, checked once when a lock object is created. So no later request can fail because of
-//! its path, and no node above a lock is taken for a contender of another lock. Knows no sessions.
+//! Lock paths. They are checked once, when a lock object is created. So no later request can fail
+//! because of its path, and no node above a lock is taken for a contender of another lock. This
+//! module does not know sessions.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,17 +10,17 @@ use zookeeper::check_path;
 use crate::error::{Error, Result};
 use crate::names;
 
-/// Longest part of a lock path, in bytes. ZooKeeper has no such limit. It is the limit of file
-/// systems, so that a path can be written into a backup or a shell. Children that a lock appends
-/// are separate parts and do not count.
+/// The longest part of a lock path, in bytes. ZooKeeper has no such limit. It is that of file
+/// systems, so that backups and shells can use the path. Children that a lock appends are separate
+/// parts, and do not count.
 const MAX_PART: usize = 255;
 
-/// Longest lock path, in bytes. ZooKeeper limits only requests.
+/// The longest lock path, in bytes. ZooKeeper limits only requests.
 const MAX_PATH: usize = 4096;
 
 /// The absolute path of a lock: legal for ZooKeeper, not the root and not below `/zookeeper`.
 ///
-/// Clones are cheap. For a directory that is the root, this is the empty string.
+/// Clones are cheap. The path of the root, as a directory, is the empty string.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LockPath(Arc<str>);
 
@@ -55,7 +56,7 @@ impl LockPath {
         self.0.is_empty()
     }
 
-    /// Returns the path as requests and people write it, also for the root.
+    /// Returns the path as requests and people write it; `/` for the root.
     pub(crate) fn or_slash(&self) -> &str {
         if self.is_root() { "/" } else { self.as_str() }
     }
@@ -66,7 +67,8 @@ impl LockPath {
 
     /// Returns the directory that contains this path, and the name there.
     pub(crate) fn split(&self) -> (LockPath, &str) {
-        // A checked path has a slash; the root is the empty string, as children need it.
+        // A checked path has a slash. The root is the empty string, so that children can be
+        // appended.
         let (parent, name) = self.0.rsplit_once('/').unwrap_or_default();
         (LockPath(parent.into()), name)
     }
@@ -116,8 +118,8 @@ fn check_lock_rules(path: &str) -> Result<(), String> {
     }
 }
 
-/// Refuses parts that are named as contenders. Each part of a lock's path, and of a chroot, becomes
-/// a node when the first lock is taken. A lock at the path above such a node would wait for it,
+/// Refuses parts with the names of contenders. Each part of a lock's path, and of a chroot, becomes
+/// a node when the first lock is taken. A lock at the path above such a node would wait for it
 /// until the servers remove it.
 pub(crate) fn check_parts(path: &str) -> Result<(), String> {
     let mut parts = path.split('/').enumerate();

@@ -34,16 +34,16 @@ use crate::options::LockOptions;
 /// A [`DistributedLock`](crate::DistributedLock) on the same path counts as a writer.
 ///
 /// # Guarantees
-/// - While a write is held, only its thread writes or reads. While a read is held, nobody writes.
-///   [`DistributedLock`](crate::DistributedLock#guarantees) says what "held" means.
+/// - While a write is held, only its thread writes or reads. While a read is held, no thread
+///   writes. [`DistributedLock`](crate::DistributedLock#guarantees) says what "held" means.
 /// - The fencing token of a write is higher than those of all earlier holds. The tokens of readers
 ///   that share the lock are in no particular order.
 /// - No other writer comes between a write and the read that its thread took under it.
 ///
 /// # Fairness
-/// First come, first served among all clients. A reader waits for earlier writers and for no later
-/// one, so neither side starves. A release wakes only the contenders that it lets in: one writer,
-/// or the readers that waited for that writer.
+/// First come, first served among all clients. A reader waits only for earlier writers, so neither
+/// side starves. A release wakes only the contenders that it lets in: one writer, or the readers
+/// that waited for that writer.
 ///
 /// # When the session dies
 /// As for [`DistributedReentrantLock`](crate::DistributedReentrantLock#when-the-session-dies), on
@@ -86,7 +86,7 @@ impl DistributedRwLock {
     /// Creates a lock like [`DistributedLock::new`](crate::DistributedLock::new). No I/O.
     ///
     /// # Errors
-    /// As there.
+    /// As that call.
     pub fn new(client: &Client, path: impl Into<String>) -> Result<DistributedRwLock> {
         DistributedRwLock::with_options(client, path, LockOptions::new())
     }
@@ -95,7 +95,7 @@ impl DistributedRwLock {
     /// [`DistributedLock::with_options`](crate::DistributedLock::with_options). No I/O.
     ///
     /// # Errors
-    /// As there.
+    /// As that call.
     pub fn with_options(
         client: &Client,
         path: impl Into<String>,
@@ -170,7 +170,7 @@ pub type ReadLock = LockHandle<Read, ThisThread>;
 /// handle of the object is dropped.
 ///
 /// # Guarantees
-/// While the write is held, nobody else writes or reads; see
+/// While the write is held, no other thread writes or reads; see
 /// [`DistributedRwLock`](DistributedRwLock#guarantees).
 ///
 /// # Fairness

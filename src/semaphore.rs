@@ -30,21 +30,21 @@ use crate::wait::{Until, Wait, surely};
 /// release. Clones are the same object.
 ///
 /// # The limit
-/// The limit belongs to the object, not to ZooKeeper, so all users of a path should use the same
-/// one. Where limits differ, each object grants its own permits only while no more than *its* limit
-/// are taken. [`set_limit`](DistributedSemaphore::set_limit) changes the limit for waiting and
-/// later calls. Permits that are held stay valid.
+/// The limit belongs to the object and is not stored in ZooKeeper, so all users of a path should
+/// use the same limit. If limits differ, each object grants its own permits only while no more than
+/// *its* limit are taken. [`set_limit`](DistributedSemaphore::set_limit) changes the limit for
+/// waiting and later calls. Permits that are held stay valid.
 ///
-/// Only semaphores know of permits: a lock of another type at the same path does not wait for
-/// permits, and permits do not wait for it.
+/// A lock of another type at the same path does not wait for permits, and permits do not wait for
+/// it.
 ///
 /// # With Curator
 /// The nodes are those of `InterProcessSemaphoreV2`, but some uses are [not
 /// safe](crate::guide::other_clients#what-is-not-safe).
 ///
 /// # Guarantees
-/// - While [`Permits::is_held`] is true, these permits and all other held permits of the path are
-///   no more than the limit, if all objects use the same one.
+/// - While [`Permits::is_held`] is true, all held permits of the path together are no more than the
+///   limit, if all objects use the same limit.
 /// - No call has a part of its permits while it waits for the rest.
 /// - The permits of a process that dies are free one session timeout later, give or take a server
 ///   tick.
@@ -197,9 +197,9 @@ impl DistributedSemaphore {
         self.inner.limit.get()
     }
 
-    /// Changes the limit of this object and its clones, also for waiting calls. A call that waits
-    /// for more than the new limit goes on waiting. If it has the turn, all others wait behind it,
-    /// until [`cancel_waiters`](Self::cancel_waiters) ends that.
+    /// Changes the limit of this object and its clones, also for waiting calls. A call for more
+    /// permits than the new limit continues to wait. If it has the turn, all other calls wait
+    /// behind it, until [`cancel_waiters`](Self::cancel_waiters) ends it.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if `limit` is zero.
@@ -353,13 +353,13 @@ impl Drop for Turn<'_> {
 
 /// Permits of a semaphore, which are released when this is dropped.
 ///
-/// They are released like a [`Guard`]: any thread may do that, a drop blocks for at most a third of
-/// the session timeout, and only [`release`](Permits::release) returns that they were lost. A guard
-/// is one hold, with one token and one node. Permits are several holds, so this does not deref to
-/// one; see [`holds`](Permits::holds).
+/// They are released like a [`Guard`]: any thread may release them, a drop blocks for at most a
+/// third of the session timeout, and only [`release`](Permits::release) reports a loss. A guard is
+/// one hold, with one token and one node. Permits are several holds, so this type does not deref to
+/// a [`Hold`]; see [`holds`](Permits::holds).
 ///
-/// Permits that were taken together end together. If one is lost, all are, and the release gives
-/// the others back.
+/// Permits that were taken together end together. If one is lost, all are lost, and the release
+/// deletes the nodes of the others.
 #[must_use = "if unused the permits are released at once"]
 pub struct Permits(Guard);
 
@@ -376,13 +376,13 @@ impl Permits {
         self.0.path()
     }
 
-    /// Returns whether all of them are held now. Reads the clocks; no I/O, never blocks.
+    /// Returns whether all these permits are held now. Reads the clocks; no I/O, never blocks.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.0.is_held()
     }
 
-    /// Returns their state. Reads the clocks; no I/O, never blocks.
+    /// Returns the state of the permits. Reads the clocks; no I/O, never blocks.
     #[must_use]
     pub fn state(&self) -> HoldState {
         self.0.state()
@@ -394,25 +394,25 @@ impl Permits {
         self.0.valid_for()
     }
 
-    /// Returns a channel that never carries a message, and is disconnected when they end, by
+    /// Returns a channel that never carries a message, and is disconnected when the permits end, by
     /// release or by loss; see [`Hold::lost`].
     #[must_use]
     pub fn lost(&self) -> &Receiver<Infallible> {
         self.0.lost()
     }
 
-    /// Returns a hold for each permit, for other threads: token, node, revocation. They end
-    /// together. Tokens of permits are in no particular order. No I/O, never blocks.
+    /// Returns a hold for each permit, with its token, node and revocation, for any thread. The
+    /// holds end together. Tokens of permits are in no particular order. No I/O, never blocks.
     #[must_use]
     pub fn holds(&self) -> Vec<Hold> {
         let hold = |index| self.0.of_node(index);
         (0..self.count()).map(hold).collect()
     }
 
-    /// Releases them and returns the result. Blocks like a drop.
+    /// Releases the permits and returns the result. Blocks like a drop.
     ///
     /// # Errors
-    /// [`Error::Lost`] if one was lost; the others are released.
+    /// [`Error::Lost`] if a permit was lost; the others are released.
     pub fn release(self) -> Result<()> {
         self.0.release()
     }

@@ -1,5 +1,5 @@
-//! Settings of a client from outside the program: the environment and a file. It turns them into a
-//! builder, and knows nothing of what that does.
+//! Settings of a client from outside the program: the environment and a file. This module turns
+//! them into a builder, and does not know what the builder does.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -22,7 +22,8 @@ const KEY: &str = "ZOOKEEPER_KEY";
 /// The file that may contain the other settings.
 const CONFIG: &str = "ZOOKEEPER_CONFIG";
 
-/// The settings that a file may contain, by these names in lower case and without the first word.
+/// The settings that a file may contain. Their names there are in lower case, without the first
+/// word.
 #[cfg(feature = "config")]
 const SETTINGS: [&str; 7] = [CONNECT, SESSION_TIMEOUT, AUTH, TLS, CACERT, CERT, KEY];
 
@@ -31,7 +32,7 @@ impl Client {
     /// [`ClientBuilder::from_env`]. Blocks as [`connect`](Client::connect) does.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`], which names the variable that is not usable, and those of
+    /// [`Error::InvalidArgument`], which names the variable that cannot be used, and the errors of
     /// [`ClientBuilder::connect`].
     pub fn from_env() -> Result<Client> {
         ClientBuilder::from_env()?.connect()
@@ -54,8 +55,8 @@ impl ClientBuilder {
     ///
     /// With credentials the ACL is [`Acl::creator`]: the client's nodes belong to these
     /// credentials, and all contenders of its locks need the same. Paths in the file are relative
-    /// to its folder. A file with `auth`, and the key, must not be open to everybody
-    /// (`chmod o= FILE`).
+    /// to its folder. Neither a file with `auth` nor the key file may be open to everybody (`chmod
+    /// o= FILE`).
     ///
     /// ```toml
     /// connect = "zk1:2182,zk2:2182,zk3:2182/my-app"
@@ -64,8 +65,8 @@ impl ClientBuilder {
     /// cacert = "ca.pem"
     /// ```
     ///
-    /// SASL, TLS and the file need the features `sasl`, `tls` and `config`; without them these
-    /// settings are an error. Reads files, and makes no connection.
+    /// SASL, TLS and the file need the features `sasl`, `tls` and `config`. Without the feature,
+    /// such a setting is an error. This call reads files, but does not connect.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] with the name of the variable. For the file it names the line,
@@ -75,9 +76,9 @@ impl ClientBuilder {
         ClientBuilder::from_vars(|name| env::var_os(name))
     }
 
-    /// Reads the same settings from other variables than those of the environment: `look_up` is
-    /// called with the name of each. So a program can let options override the environment, or name
-    /// its own file:
+    /// Reads the same settings from a function in place of the environment: `look_up` is called
+    /// with the name of each variable. So a program can let options override the environment, or
+    /// name its own file:
     ///
     /// ```no_run
     /// use std::env;
@@ -127,10 +128,10 @@ impl ClientBuilder {
 /// A setting, and its origin.
 #[derive(Clone)]
 struct Value {
-    /// The variable, even if the setting is from the file.
+    /// The name of the variable, even if the setting is from the file.
     name: &'static str,
     text: OsString,
-    /// Appended to an error about the setting.
+    /// A text to append to an error about the setting.
     place: String,
 }
 
@@ -175,8 +176,8 @@ impl Value {
         self.wrong(format!("{file:?} has a secret and is open to everybody: chmod o= {file:?}"))
     }
 
-    /// Checks TLS settings right after they got the content of the file that this names, `with`
-    /// another.
+    /// Checks TLS settings right after the content of this setting's file was added, `with` that of
+    /// another setting.
     #[cfg(feature = "tls")]
     fn used_by(&self, tls: zookeeper::Tls, with: &str) -> Result<zookeeper::Tls> {
         match tls.wrong() {
@@ -239,7 +240,7 @@ fn tls(_: ClientBuilder, files: [Option<Value>; 3]) -> Result<ClientBuilder> {
     Err(invalid(name, "this program was built without the feature `tls` of zoolock"))
 }
 
-/// The settings of a file, by the variables that win over them.
+/// The settings of a file, by the variables that override them.
 #[cfg(feature = "config")]
 fn file(path: &Value) -> Result<BTreeMap<&'static str, Value>> {
     use std::path::Path;
@@ -252,7 +253,7 @@ fn file(path: &Value) -> Result<BTreeMap<&'static str, Value>> {
         format!(" (in {:?}, line {line})", path.text)
     };
     let table = DeTable::parse(text).map_err(|error| {
-        // All of it would show the line.
+        // The whole error would show the line, which may have a secret.
         let at = error.span().map_or(0, |span| span.start);
         path.wrong(format!("{}{}", error.message(), place(at)))
     })?;

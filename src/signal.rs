@@ -7,10 +7,10 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::sys::Mutex;
 
-/// A receiver that is disconnected when the thing it stands for is over.
+/// A receiver that is disconnected when the event has come.
 pub(crate) type Ended = Receiver<Infallible>;
 
-/// Something that ends once.
+/// An event that comes once.
 #[derive(Debug)]
 pub(crate) struct Signal {
     keeper: Mutex<Option<Sender<Infallible>>>,
@@ -23,9 +23,9 @@ impl Signal {
         Signal { keeper: Mutex::new(Some(keeper)), ended }
     }
 
-    /// Ends it. Returns true for the call that did.
+    /// Brings the event about. Returns true for the first call.
     pub(crate) fn raise(&self) -> bool {
-        // Taken out first, so that listeners are woken without the mutex.
+        // The sender is taken out first, so that listeners wake without the mutex.
         let keeper = self.keeper.lock().take();
         keeper.is_some()
     }
@@ -35,8 +35,7 @@ impl Signal {
     }
 }
 
-/// Something that ends repeatedly. Each listener hears the first end after it began to listen, and
-/// no earlier one.
+/// An event that comes repeatedly. Each listener receives the first one after it began to listen.
 #[derive(Debug)]
 pub(crate) struct Broadcast {
     current: Mutex<Signal>,

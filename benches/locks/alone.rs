@@ -1,4 +1,5 @@
-//! What only this library does, beside a write of its server: there is nobody else to compare with.
+//! Cases that only this library has, beside the time of a write on its server. No other contestant
+//! is compared.
 
 use std::time::{Duration, Instant};
 
@@ -12,15 +13,15 @@ use crate::servers::{Kind, Servers};
 use crate::session::Outcome;
 use crate::workload::{Case, Workload};
 
-/// Locks held while the connection is cut.
+/// The number of locks held while the connection is cut.
 pub(crate) const HELD: usize = 8;
-/// Times in a round that are shorter than a cut.
+/// The number of times in a round that are shorter than a cut.
 const EACH: usize = 100;
 const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longer than a round.
 const KEPT: Duration = Duration::from_secs(600);
 
-/// How long some things took.
+/// The times of some operations.
 pub(crate) struct Spans {
     pub(crate) name: String,
     pub(crate) about: String,
@@ -68,7 +69,7 @@ fn recover(case: Case, server: &str, rounds: usize) -> Outcome<Spans> {
     })
 }
 
-/// The lock of another client that keeps it, and one that nobody keeps.
+/// Measures a lock that another client keeps idle, and a lock that no client keeps.
 fn recall(case: Case, server: &str, rounds: usize) -> Outcome<Spans> {
     let [keeper, other] = [(); 2].map(|()| Client::connect(server, SESSION_TIMEOUT));
     let (keeper, other) = (keeper?, other?);
@@ -100,7 +101,7 @@ fn recall(case: Case, server: &str, rounds: usize) -> Outcome<Spans> {
 }
 
 impl Spans {
-    /// A line of JSON; milliseconds.
+    /// Returns a line of JSON, with times in milliseconds.
     pub(crate) fn json(&self) -> serde_json::Value {
         let rows = self.rows.iter().map(|(what, times)| {
             let millis: Vec<f64> = times.iter().map(|time| time.as_secs_f64() * 1e3).collect();

@@ -1,4 +1,4 @@
-//! Charts as SVG: dark on light, readable without the text around them.
+//! Charts as SVG: dark on light, and readable on their own.
 
 use std::fmt::Write;
 
@@ -8,10 +8,10 @@ const LEFT: f64 = 78.0;
 const RIGHT: f64 = 190.0;
 const TOP: f64 = 48.0;
 const BOTTOM: f64 = 58.0;
-/// For contestants that the table of colours does not know.
+/// The colour of contestants that are not in the table of colours.
 const OTHER: &str = "#444444";
 
-/// So that a contestant looks the same in every chart: ours are bluish.
+/// The colours, so that a contestant looks the same in every chart. Those of zoolock are bluish.
 const COLOURS: &[(&str, &str)] = &[
     ("raw", "#8a8a8a"),
     ("raw-single", "#bdbdbd"),
@@ -34,8 +34,8 @@ pub(crate) struct Series {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// Lines over a number that is doubled or more from one point to the next; both axes are
-/// logarithmic.
+/// A chart of lines, with logarithmic axes. The number on the x axis at least doubles from point to
+/// point.
 pub(crate) struct Lines {
     pub(crate) title: &'static str,
     pub(crate) x: &'static str,
@@ -43,7 +43,7 @@ pub(crate) struct Lines {
     pub(crate) series: Vec<Series>,
 }
 
-/// Groups of bars from zero.
+/// A chart of grouped bars that begin at zero.
 pub(crate) struct Bars {
     pub(crate) title: &'static str,
     pub(crate) y: &'static str,
@@ -157,7 +157,7 @@ impl Scale {
     }
 }
 
-/// Ticks at 1, 2 and 5 of each power of ten, from one below to one above.
+/// Returns ticks at 1, 2 and 5 of each power of ten, from one below the values to one above.
 fn decades(low: f64, high: f64) -> Vec<f64> {
     let powers = low.log10().floor() as i32..=high.log10().ceil() as i32;
     let ticks = powers.flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(power)));
@@ -227,7 +227,8 @@ fn text(svg: &mut String, x: f64, y: f64, anchor: &str, label: &str) {
         writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{label}</text>");
 }
 
-/// As short as it can be, to fit beside the axis: `0.05`, `20`, `5000`, `20k`, `1M`.
+/// Formats a number as short as possible, to fit beside the axis: `0.05`, `20`, `5000`, `20k`,
+/// `1M`.
 fn plain(value: f64) -> String {
     let (value, unit) = match value {
         1e6.. => (value / 1e6, "M"),

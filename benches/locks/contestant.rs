@@ -1,5 +1,5 @@
-//! Who takes part: programs of our own for what is written in Rust or speaks a simple protocol, and
-//! those of tests/interop for other languages.
+//! The contestants. Those in Rust, or with a simple protocol, are in this program; those in other
+//! languages are programs of tests/interop.
 
 use std::env;
 use std::process::Command;
@@ -16,24 +16,25 @@ use crate::session::Outcome;
 use crate::workload::{Case, Workload};
 use crate::{etcd, redis, zookeeper_client};
 
-/// Half of the longest that the servers allow: few heartbeats among the requests counted.
+/// Half of the longest session timeout that the servers allow, so that few requests counted are
+/// heartbeats.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What all are compared with.
+/// The floor, with which all are compared.
 pub(crate) const FLOOR: &str = "raw";
 pub(crate) const CURATOR: &str = "curator";
-/// What a lock that is a single node is compared with where nobody waits.
+/// The floor of single-node locks, where no client waits.
 pub(crate) const FLOOR_SINGLE: &str = "raw-single";
 pub(crate) const SINGLE: &str = "zoolock-ephemeral";
 
-/// A lock that is measured.
+/// A lock to measure.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Contestant {
     pub(crate) name: &'static str,
     pub(crate) server: Kind,
 }
 
-/// All, in the order of the tables.
+/// Returns all contestants, in the order of the tables.
 pub(crate) fn all() -> Vec<Contestant> {
     let on = |server| move |name: &'static str| Contestant { name, server };
     let own = VARIANTS.iter().map(|variant| variant.0);
@@ -45,7 +46,7 @@ pub(crate) fn all() -> Vec<Contestant> {
 }
 
 impl Contestant {
-    /// Why it does not take part in a case.
+    /// Returns why the contestant does not take part in a case.
     pub(crate) fn lacks(&self, case: Case) -> Option<&'static str> {
         match (self.name, case.workload) {
             (FLOOR_SINGLE, Workload::Uncontended | Workload::Many) => None,
@@ -55,20 +56,23 @@ impl Contestant {
             }
             ("zookeeper-client" | "etcd", Workload::TryBusy) => Some("has no try_lock"),
             ("redis" | SINGLE, Workload::Queue) => Some("has no queue"),
-            // Its read-write lock is in `zoolock` already.
+            // The contestant `zoolock` has the read-write lock already.
             (name, Workload::Rw) if name.starts_with("zoolock-") => Some("is a mutex"),
             _ => None,
         }
     }
 
-    /// What starts it, with the address of its server; `None` if it is not installed, which has been
-    /// said then.
+    /// Returns the command that starts the contestant, with the address of its server. Returns
+    /// `None`, after a message, if the contestant is not installed.
     pub(crate) fn command(&self, server: &str) -> Outcome<Option<Command>> {
         let installed = match self.name {
             CURATOR => Implementation::curator_bench(),
             "kazoo" => Implementation::kazoo_bench(),
             FLOOR | FLOOR_SINGLE if !cfg!(feature = "classic") => {
-                eprintln!("skipped: {}: this is built without the feature `classic`", self.name);
+                eprintln!(
+                    "skipped: {}: the bench is built without the feature `classic`",
+                    self.name
+                );
                 None
             }
             name => {
@@ -81,7 +85,7 @@ impl Contestant {
     }
 }
 
-/// In the program of a contestant: how it opens a session.
+/// In the program of a contestant: returns the function that opens a session.
 pub(crate) fn connector(name: &str, server: String) -> Outcome<Connect> {
     Ok(match name {
         #[cfg(feature = "classic")]

@@ -1,6 +1,6 @@
-//! The lock service of etcd, by its JSON gateway, which is also how its documentation shows it to
-//! programs that have no gRPC. A waiter's key belongs to a lease; each connection has one of its own,
-//! as two calls with the same lease would have the lock together.
+//! The lock service of etcd, by its JSON gateway, which etcd documents for programs without gRPC. A
+//! waiter's key belongs to a lease. Each connection has its own lease, because two calls with the
+//! same lease would have the lock together.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -49,7 +49,7 @@ impl Gateway {
                 _ => {}
             }
         }
-        let mut answer = vec![0; length.ok_or("etcd does not say how long its answer is")?];
+        let mut answer = vec![0; length.ok_or("etcd's answer has no length")?];
         self.0.read_exact(&mut answer)?;
         if !status.contains(" 200 ") {
             let answer = String::from_utf8_lossy(&answer);
@@ -66,9 +66,10 @@ impl Gateway {
         }
     }
 
-    /// How many hold the lock or wait for it.
+    /// Counts the holders and waiters of the lock.
     pub(crate) fn contenders(&mut self, path: &str) -> Outcome<usize> {
-        // All keys that begin with the path and `/`: those before the path and `0`.
+        // All keys that begin with the path and `/`: they end before the path and `0`, the next
+        // character.
         let (first, end) = (format!("{path}/"), format!("{path}0"));
         let range = json!({
             "key": base64(&first), "range_end": base64(&end), "count_only": true,
@@ -100,7 +101,7 @@ impl Session for Connected {
 struct Key {
     pool: Arc<Pool<Leased>>,
     name: String,
-    /// The key that stands for the hold, and what it was made by.
+    /// The key that stands for the hold, with the connection and lease that created it.
     held: Mutex<Option<(Value, Leased)>>,
 }
 
@@ -131,7 +132,7 @@ impl Exclusive for Key {
     }
 }
 
-/// As the gateway wants bytes.
+/// Encodes bytes for the gateway.
 fn base64(text: &str) -> String {
     let digits = text.as_bytes().chunks(3).map(|bytes| {
         let bits = (0..3).fold(0, |bits: usize, at| {

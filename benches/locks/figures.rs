@@ -1,4 +1,4 @@
-//! Figures by their names: what a round has shown, and the medians of rounds.
+//! Figures by their names: those of a round, and the medians of rounds.
 
 use std::collections::BTreeMap;
 
@@ -15,21 +15,22 @@ pub(crate) const REQUESTS: &str = "requests";
 pub(crate) const EVENTS: &str = "events";
 /// Requests per operation, by the client's count.
 pub(crate) const OWN_REQUESTS: &str = "own_requests";
-/// Resident, beyond a thread that is parked.
+/// Resident memory of a waiter, beyond that of a parked thread.
 pub(crate) const KIB_PER_WAITER: &str = "kib_per_waiter";
-/// Of the process, beyond those it had without a session.
+/// Threads of the process, beyond those that it had without a session.
 pub(crate) const THREADS: &str = "threads";
 
 const NANOS: f64 = 1e9;
 const NANOS_PER_MICRO: f64 = 1e3;
 
-/// Some of those above.
+/// Some of the figures above.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Figures(BTreeMap<&'static str, f64>);
 
 impl Figures {
-    /// From a program's answer: how long all took, and each operation. Also how many there were.
+    /// Reads a program's answer: the time of all operations, then of each. Also returns the number
+    /// of operations.
     pub(crate) fn of_times(answer: &str) -> Outcome<(Figures, f64)> {
         let numbers = answer.split_whitespace().map(str::parse::<u64>);
         let mut numbers = numbers.collect::<Result<Vec<_>, _>>()?.into_iter();
@@ -53,7 +54,7 @@ impl Figures {
         self.0.get(name).copied()
     }
 
-    /// Each figure's median.
+    /// Returns the median of each figure.
     pub(crate) fn medians(rounds: &[Figures]) -> Figures {
         let names = rounds.iter().flat_map(|round| round.0.keys());
         let median = |name: &&'static str| {

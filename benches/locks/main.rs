@@ -1,13 +1,13 @@
-//! How fast the locks are, beside what others have: one command, in rounds in which all take turns.
+//! Compares the speed of the locks with that of other libraries, in rounds in which all take turns.
 //!
 //! `cargo bench -p zoolock-interop --features classic --bench locks -- [--only many,queue]
 //! [--peers raw,curator] [--rounds N] [--quick] [--report DIR]`
 //!
-//! Each contestant is a process of its own, driven by the lines of `program.rs`; the server's
-//! counters, the process's memory and its threads are read from outside. A line of JSON for each
-//! round on standard output, then a table of the medians for each case, with ratios to the floor
-//! (`raw`) and to Curator. Who is not installed is skipped with a line; `tests/setup.sh --bench`
-//! installs all of them, and the floor takes the feature `classic`.
+//! Each contestant is a separate process, driven by the lines of `program.rs`. The bench reads the
+//! server's counters, and the memory and threads of the process, from outside. The output has a
+//! line of JSON for each round, then a table of medians for each case, with ratios to the floor
+//! (`raw`) and to Curator. A contestant that is not installed is skipped with a message.
+//! `tests/setup.sh --bench` installs all of them; the floor needs the feature `classic`.
 
 mod alone;
 mod chart;
@@ -52,24 +52,24 @@ struct Options {
     /// The contestants, all by default.
     #[arg(long, value_delimiter = ',')]
     peers: Vec<String>,
-    /// How many rounds; the medians are shown. 5 by default, 2 when it is quick.
+    /// The number of rounds; the tables show medians. 5 by default, 2 with --quick.
     #[arg(long)]
     rounds: Option<usize>,
-    /// How long a round is, except those of a queue, in seconds. 1 by default, 0.2 when it is quick.
+    /// The length of a round in seconds, except of a queue. 1 by default, 0.2 with --quick.
     #[arg(long)]
     seconds: Option<f64>,
-    /// How long each contestant runs before it is measured, in seconds. 5 by default, 1 when it is
-    /// quick.
+    /// How long each contestant runs before it is measured, in seconds. 5 by default, 1 with
+    /// --quick.
     #[arg(long)]
     warm_up: Option<f64>,
-    /// Fewer sizes and shorter rounds: to see that it works.
+    /// Fewer sizes and shorter rounds, to check that the bench works.
     #[arg(long)]
     quick: bool,
-    /// Writes the tables as Markdown and charts to this directory; a relative one is below
-    /// tests/interop, where cargo runs this.
+    /// Write the tables as Markdown, and the charts, to this directory; a relative one is below
+    /// tests/interop, where cargo runs the bench.
     #[arg(long)]
     report: Option<PathBuf>,
-    /// Is a contestant: what this program is for itself.
+    /// Run as a contestant: the bench starts itself so.
     #[arg(long, hide = true, requires = "server")]
     contestant: Option<String>,
     #[arg(long, hide = true)]
@@ -120,7 +120,7 @@ fn measure(options: &Options, results: &mut Results) -> Outcome<()> {
     Ok(())
 }
 
-/// Those that are wanted and installed.
+/// Starts the contestants that are wanted and installed.
 fn start<'a>(wanted: &[String], servers: &'a Servers) -> Outcome<Vec<Running<'a>>> {
     let all = contestant::all();
     let names: Vec<_> = all.iter().map(|contestant| contestant.name).collect();
@@ -136,7 +136,7 @@ fn start<'a>(wanted: &[String], servers: &'a Servers) -> Outcome<Vec<Running<'a>
     Ok(running)
 }
 
-/// Says what a round has shown.
+/// Prints the figures of a round.
 fn line(case: Case, name: &str, round: usize, figures: &Figures) {
     let (workload, size) = (case.workload.name(), case.size);
     let line = json!({
@@ -146,7 +146,8 @@ fn line(case: Case, name: &str, round: usize, figures: &Figures) {
     println!("{line}");
 }
 
-/// All rounds of a case. Each contestant comes once a round, and another one first each time.
+/// Runs all rounds of a case. Each contestant comes once a round, and another contestant comes
+/// first each time.
 fn compare(case: Case, running: &mut [Running], seconds: f64, results: &mut Results) {
     let can = |one: &&mut Running| one.contestant.lacks(case).is_none();
     for one in running.iter() {

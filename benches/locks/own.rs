@@ -1,4 +1,4 @@
-//! This library. A variant with other options is one line more.
+//! This library. Another variant of the options is one more line.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::session::{Exclusive, Outcome, Session, Side};
 
 type Make = fn(&Client, &str, LockOptions) -> zoolock::Result<Box<dyn Lock>>;
 
-/// What a contestant is called, its lock and the options that are not the defaults.
+/// The name of a contestant, its lock, and its options.
 pub(crate) struct Variant(pub(crate) &'static str, Make, fn(LockOptions) -> LockOptions);
 
 pub(crate) const VARIANTS: &[Variant] = &[
@@ -23,7 +23,7 @@ pub(crate) const VARIANTS: &[Variant] = &[
     Variant("zoolock-background", plain, |it| it.background_release(true)),
 ];
 
-/// Longer than a thread is away from its lock here.
+/// Longer than any thread here is away from its lock.
 const KEPT: Duration = Duration::from_secs(1);
 
 fn plain(client: &Client, path: &str, options: LockOptions) -> zoolock::Result<Box<dyn Lock>> {

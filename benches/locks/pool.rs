@@ -1,4 +1,5 @@
-//! Connections for protocols that answer one request at a time: as many as threads need at once.
+//! A pool of connections, for protocols that answer one request at a time. It has as many as
+//! threads need at once.
 
 use std::net::TcpStream;
 use std::sync::{Mutex, PoisonError};
@@ -20,14 +21,15 @@ impl<C> Pool<C> {
         idle.map_or_else(|| (self.open)(), Ok)
     }
 
-    /// One after whose last request nothing is to be read; one that has failed is better dropped.
+    /// Gives a connection back, after the answer to its last request was read. Drop a connection
+    /// that has failed instead.
     pub(crate) fn give_back(&self, connection: C) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.push(connection);
     }
 }
 
-/// A connection that does not wait for more to send.
+/// Opens a connection that sends at once (`TCP_NODELAY`).
 pub(crate) fn dial(address: &str) -> Outcome<TcpStream> {
     let stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;

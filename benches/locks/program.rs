@@ -1,21 +1,23 @@
-//! A program that is measured: the lines it reads, and what it does then.
+//! A program that is measured: the lines that it reads, and its answers.
 //!
-//! It is started with the address of a server and a name, and says `ok`. To each line it answers
-//! `ok` and what follows in the table, or `error` and a reason. It ends with its input.
+//! The arguments are the address of a server and a name. The program first prints `ok`. It answers
+//! each line with `ok` and the answer in the table, or with `error` and a reason. It ends with its
+//! input.
 //!
 //! | line | what it does | answer |
 //! |---|---|---|
-//! | `sessions N` | from now on has N sessions | |
-//! | `bench WHAT T SECONDS P` | for so long, T threads of each session do it again and again at path P | times |
-//! | `requests` | | requests of all sessions until now, if it counts them |
-//! | `hold P` | takes the lock, with a session of its own | |
-//! | `waiters N P` | starts N threads with a lock object each, which do not begin | |
-//! | `queue` | lets them begin: each locks and unlocks once | |
-//! | `release` | unlocks what `hold` has taken, and waits for the waiters | times, from one grant to the next |
+//! | `sessions N` | opens N sessions, in place of those before | |
+//! | `bench WHAT T SECONDS P` | T threads of each session repeat WHAT at path P, for so many seconds | times |
+//! | `requests` | | requests of all sessions so far, if the client counts them |
+//! | `hold P` | takes the lock at P, in a new session | |
+//! | `waiters N P` | starts N threads with a lock object each, which stand still | |
+//! | `queue` | lets these threads begin: each locks and unlocks once | |
+//! | `release` | unlocks the lock of `hold`, and waits for the threads | times, from one grant to the next |
 //!
-//! WHAT is `own`, lock and unlock at a path below P for each thread; `one`, the same at P itself,
-//! with one lock object a session; `try`, a `try_lock` that must fail; `read-write`, nine reads and a
-//! write. Times are nanoseconds: how long all of it took, and then each operation.
+//! WHAT is `own`: each thread locks and unlocks at its own path below P; `one`: the same at P
+//! itself, with one lock object for each session; `try`: a `try_lock` that must fail; or
+//! `read-write`: nine reads and a write. Times are in nanoseconds: the time of all operations, then
+//! of each.
 
 use std::sync::{Arc, Barrier};
 use std::thread::{self, JoinHandle};
@@ -25,15 +27,15 @@ use zoolock_interop::read_lines;
 
 use crate::session::{Exclusive, Outcome, Session, Side};
 
-/// Enough for a call, and little enough for a thousand of them.
+/// The stack of a thread: enough for a call, and little enough for a thousand threads.
 const STACK: usize = 256 * 1024;
-/// Of so many operations on a read-write lock one is a write.
+/// One in so many operations on a read-write lock is a write.
 const WRITE_EACH: usize = 10;
 
 /// Opens a session.
 pub(crate) type Connect = Box<dyn Fn() -> Outcome<Box<dyn Session>>>;
 
-/// Obeys the lines until they end.
+/// Carries out the lines until the input ends.
 pub(crate) fn serve(connect: Connect) {
     let lines = read_lines();
     println!("ok");
@@ -121,7 +123,7 @@ impl Program {
         Ok(times(ended - begun, all))
     }
 
-    /// What the threads of one session do.
+    /// Runs the work of one session's threads.
     fn steps(
         &self,
         session: &dyn Session,
@@ -148,7 +150,7 @@ impl Program {
                 ("read-write", _) => {
                     let read = session.lock(path, Side::Read)?;
                     let write = session.lock(path, Side::Write)?;
-                    // Not all write at the same time.
+                    // The threads do not all write at the same time.
                     let first = number * 7 + thread * 3;
                     Box::new(move |turn| {
                         let writes = (first + turn).is_multiple_of(WRITE_EACH);
@@ -156,7 +158,7 @@ impl Program {
                         lock.lock().and_then(|()| lock.unlock())
                     })
                 }
-                _ => return Err(format!("nothing to do is called {what}").into()),
+                _ => return Err(format!("there is no work called {what}").into()),
             })
         };
         (0..threads).map(step).collect()
@@ -197,7 +199,7 @@ impl Program {
     }
 }
 
-/// One operation; it is told how many the thread has done.
+/// One operation. Its argument is the number of operations that the thread has done.
 type Step = Box<dyn FnMut(usize) -> Outcome<()> + Send>;
 
 struct Run {

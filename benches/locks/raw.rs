@@ -1,6 +1,6 @@
-//! The floor: the crate `zookeeper`, by calls on the caller's own thread. Create, list, delete, and
-//! a watch on the node ahead if there is one; nothing that would survive a lost connection. Beside it
-//! the floor of a lock that is a single node: create and delete.
+//! The floor: the crate `zookeeper`, called on the caller's thread. A turn is a create, a list, a
+//! watch on the node ahead if there is one, and a delete. Nothing survives a lost connection. The
+//! floor of a single-node lock is a create and a delete.
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,7 @@ pub(crate) fn connect(hosts: &str, timeout: Duration) -> Outcome<Box<dyn Session
     Ok(Box::new(Raw(Arc::new(zookeeper))))
 }
 
-/// As [`connect`], for locks that are a single node. Nobody waits for them.
+/// Connects like [`connect`], for single-node locks. These have no waiters.
 pub(crate) fn connect_single(hosts: &str, timeout: Duration) -> Outcome<Box<dyn Session>> {
     let zookeeper = ZooKeeper::connect(hosts, timeout, |_: WatchedEvent| ())?;
     Ok(Box::new(RawSingle(Arc::new(zookeeper))))
@@ -59,7 +59,7 @@ struct Queue {
 }
 
 impl Queue {
-    /// Makes a node; its name.
+    /// Creates a node, and returns its name.
     fn enter(&self) -> Outcome<String> {
         match self.create("lock-", CreateMode::EphemeralSequential) {
             Err(ZkError::NoNode) => make_directories(&self.zookeeper, &self.path)?,
@@ -75,7 +75,7 @@ impl Queue {
         Ok(made[self.path.len() + 1..].to_owned())
     }
 
-    /// The node before that one.
+    /// Returns the node before this one.
     fn ahead(&self, own: &str) -> Outcome<Option<String>> {
         let nodes = self.zookeeper.get_children(&self.path, false)?;
         let sequence = |name: &str| name[name.len().saturating_sub(SEQUENCE)..].to_owned();

@@ -1,5 +1,5 @@
-//! A lock on one Redis, as its documentation has it: `SET key token NX PX`, and a script that
-//! deletes the key if the token is still the own one. Who has to wait asks again and again.
+//! A lock on one Redis, as Redis documents it: `SET key token NX PX`, and a script that deletes the
+//! key if it still has the client's token. A waiter asks again and again.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ use crate::session::{Exclusive, Outcome, Session, Side, lacks};
 
 /// Long enough that no key ends in a run.
 const EXPIRY_MILLIS: &str = "600000";
-/// Nobody is told when a key goes.
+/// The interval of a waiter's requests: Redis does not report the end of a key.
 const POLL: Duration = Duration::from_millis(5);
 const UNLOCK: &str = "if redis.call('get', KEYS[1]) == ARGV[1] \
      then return redis.call('del', KEYS[1]) else return 0 end";
@@ -28,7 +28,7 @@ pub(crate) fn connect(address: &str) -> Box<dyn Session> {
 struct Connection(BufReader<TcpStream>);
 
 impl Connection {
-    /// The answer to a command, if it is one line; none if it is nil.
+    /// Sends a command, and returns its answer of one line. Returns `None` for nil.
     fn ask(&mut self, words: &[&str]) -> Outcome<Option<String>> {
         let word = |word: &&str| format!("${}\r\n{word}\r\n", word.len());
         let words: Vec<String> =

@@ -1,4 +1,4 @@
-//! What was measured, and the report of it: a page with tables and charts.
+//! The results, and their report: a page with tables and charts.
 
 use std::env;
 use std::fmt::Write;
@@ -13,14 +13,14 @@ use crate::session::Outcome;
 use crate::table;
 use crate::workload::{Case, Workload};
 
-/// Everything that was measured.
+/// The results of all cases.
 pub(crate) struct Results {
     pub(crate) rounds: usize,
     /// The medians of each contestant.
     pub(crate) cases: Vec<(Case, Vec<(&'static str, Figures)>)>,
-    /// What nobody else does.
+    /// The results of the cases that only this library has.
     pub(crate) spans: Vec<Spans>,
-    /// What it was measured on.
+    /// The machine of the run.
     pub(crate) machine: String,
 }
 
@@ -45,7 +45,7 @@ impl Results {
         self.spans.push(spans);
     }
 
-    /// For each contestant a figure of a workload by its size.
+    /// Returns a series for each contestant: a figure of a workload, by size.
     fn by_size(&self, workload: Workload, of: fn(&Figures) -> Option<f64>) -> Vec<Series> {
         let mut all: Vec<Series> = Vec::new();
         for (case, figures) in self.cases.iter().filter(|(case, _)| case.workload == workload) {
@@ -64,7 +64,7 @@ impl Results {
     }
 }
 
-/// The kind of file system that a directory is on: a disk, or memory.
+/// Returns the kind of file system of a directory: a disk, or memory.
 fn file_system(folder: &Path) -> String {
     let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
     let fields = mounts.lines().map(|line| line.split(' '));
@@ -74,7 +74,7 @@ fn file_system(folder: &Path) -> String {
     nearest.map_or("?", |(_, kind)| kind).to_owned()
 }
 
-/// Writes the page and its charts.
+/// Writes the page and the charts.
 pub(crate) fn write(folder: &Path, results: &Results) -> Outcome<()> {
     let per_second = |figures: &Figures| figures.get(PER_SECOND);
     let millis_each = |figures: &Figures| figures.get(PER_SECOND).map(|rate| 1e3 / rate);
@@ -100,7 +100,7 @@ pub(crate) fn write(folder: &Path, results: &Results) -> Outcome<()> {
         (
             "handoff",
             Lines {
-                title: "Clients with a thread each come to one path again and again",
+                title: "Clients with one thread each take turns at one path",
                 x: "clients",
                 y: "milliseconds per operation",
                 series: results.by_size(Workload::Handoff, millis_each),
@@ -138,7 +138,7 @@ fn requests(results: &Results) -> Bars {
         let each = figures.iter();
         each.filter_map(|(name, figures)| Some((*name, figures.get(REQUESTS)?))).collect()
     };
-    // The sizes of a workload differ little in this; one of each is enough to see.
+    // Requests differ little between sizes, so one size of each workload is enough.
     let middle = |workload: Workload| {
         let cases = results.cases.iter().filter(|(case, _)| case.workload == workload);
         let cases: Vec<_> = cases.collect();

@@ -1,4 +1,4 @@
-//! A contestant's process, and how a case is measured on it.
+//! The process of a contestant, and the measurement of a case on it.
 
 use std::fs;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use crate::servers::{Counters, Servers};
 use crate::session::Outcome;
 use crate::workload::{Case, Workload};
 
-/// A thousand waiters of the slowest, on a busy machine.
+/// The longest wait: enough for a thousand waiters of the slowest contestant, on a busy machine.
 const LONGEST: Duration = Duration::from_secs(120);
-/// The part of a round that comes before it and is not counted.
+/// The warm-up before a round, as a part of it. It is not counted.
 const WARM_UP: f64 = 0.25;
 
 pub(crate) struct Running<'a> {
@@ -25,7 +25,8 @@ pub(crate) struct Running<'a> {
 }
 
 impl<'a> Running<'a> {
-    /// Starts it; `None` if it or its server is not installed, which has been said then.
+    /// Starts a contestant. Returns `None`, after a message, if the contestant or its server is not
+    /// installed.
     pub(crate) fn start(contestant: Contestant, servers: &'a Servers) -> Outcome<Option<Self>> {
         let name = contestant.name;
         let Some(server) = servers.address(contestant.server)? else {
@@ -43,7 +44,7 @@ impl<'a> Running<'a> {
         Ok(Some(Running { contestant, servers, peer, threads_at_first }))
     }
 
-    /// Lets compilers that work while a program runs do so.
+    /// Warms the program up, so that just-in-time compilers do their work.
     pub(crate) fn warm_up(&mut self, seconds: f64) -> Outcome<()> {
         self.ask("sessions 1")?;
         let path = format!("/bench/warm-up/{}", self.contestant.name);
@@ -52,7 +53,7 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
-    /// One round of a case.
+    /// Runs one round of a case.
     pub(crate) fn measure(&mut self, case: Case, seconds: f64) -> Outcome<Figures> {
         let path = format!("/bench/{}/{}", case.name(), self.contestant.name);
         let figures = match case.workload {
@@ -107,7 +108,7 @@ impl<'a> Running<'a> {
         let mut there = Ok(0);
         wait_until(&format!("{count} wait at {path}"), LONGEST, || {
             there = look();
-            // The holder is among them.
+            // The count includes the holder.
             there.as_ref().map_or(true, |there| *there > count)
         });
         there?;
@@ -122,7 +123,7 @@ impl<'a> Running<'a> {
         Ok(figures)
     }
 
-    /// The server's counts, and the client's.
+    /// Returns the counts of the server and of the client.
     fn counters(&mut self) -> Outcome<(Option<Counters>, Option<u64>)> {
         let own = self.ask("requests")?;
         let own = match own.trim() {
@@ -155,7 +156,7 @@ impl<'a> Running<'a> {
     }
 }
 
-/// A number that the kernel has about the process, in its own unit.
+/// Returns a figure that the kernel keeps about the process, in the kernel's unit.
 fn status(peer: &Peer, name: &str) -> Outcome<f64> {
     let status = fs::read_to_string(format!("/proc/{}/status", peer.process_id()))?;
     let value = status.lines().find_map(|line| line.strip_prefix(name));

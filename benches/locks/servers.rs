@@ -1,5 +1,5 @@
-//! The servers behind the locks, each started when it is first needed: processes of this one, on
-//! free ports of the loopback, with their data in temporary directories.
+//! The servers of the locks. Each is a child process, started when it is first needed, on a free
+//! loopback port, with its data in a temporary directory.
 
 use std::cell::{Cell, OnceCell};
 use std::env;
@@ -16,12 +16,12 @@ use crate::etcd::Gateway;
 use crate::session::Outcome;
 
 const SOON: Duration = Duration::from_secs(60);
-/// Of what a server with the default of `-Xmx256m` would collect all the time.
+/// The heap. With the tests' default of `-Xmx256m`, the server would collect garbage all the time.
 const ZOOKEEPER_HEAP: &str = "-Xmx1g";
-/// The compiler that a server has unless it is told otherwise, as those of tests are.
+/// The default compiler of a server. The tests' servers have another one.
 const ZOOKEEPER_COMPILER: &str = "-XX:TieredStopAtLevel=4";
 
-/// What keeps the locks.
+/// The kind of server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     ZooKeeper,
@@ -30,14 +30,14 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// What it does before it answers a write.
+    /// Returns what the server does before it answers a write.
     pub(crate) const fn durability(self) -> &'static str {
         match self {
             Kind::ZooKeeper => "ZooKeeper, one server, `forceSync=yes`: each write is on disk",
             Kind::Redis => {
                 "Redis, one server, `appendonly yes`, `appendfsync always`: each write is on disk"
             }
-            Kind::Etcd => "etcd, one server, as it comes: each write is on disk",
+            Kind::Etcd => "etcd, one server, with its defaults: each write is on disk",
         }
     }
 }
@@ -49,21 +49,21 @@ pub(crate) struct Counters {
     pub(crate) events: u64,
 }
 
-/// Counts once.
+/// Returns a count each time it is called.
 pub(crate) type Count<'a> = Box<dyn FnMut() -> Outcome<usize> + 'a>;
 
-/// All of them.
+/// All servers.
 #[derive(Default)]
 pub(crate) struct Servers {
     zookeeper: OnceCell<Server>,
     redis: OnceCell<Option<Service>>,
     etcd: OnceCell<Option<Service>>,
-    /// Our own requests to ZooKeeper, which it counts as well.
+    /// The bench's own requests to ZooKeeper, which the server counts as well.
     asked: Cell<u64>,
 }
 
 impl Servers {
-    /// Where one is; `None` if it is not installed.
+    /// Returns the address of a server, or `None` if it is not installed.
     pub(crate) fn address(&self, kind: Kind) -> Outcome<Option<String>> {
         let service = match kind {
             Kind::ZooKeeper => return Ok(Some(self.zookeeper()?.connect_string())),
@@ -73,7 +73,7 @@ impl Servers {
         Ok(service.as_ref().map(|service| service.address.to_string()))
     }
 
-    /// Counts until now, of a server that counts. What is asked here is not among them.
+    /// Returns the counts so far, if the server counts, less the bench's own requests.
     pub(crate) fn counters(&self, kind: Kind) -> Outcome<Option<Counters>> {
         if kind != Kind::ZooKeeper {
             return Ok(None);
@@ -91,7 +91,8 @@ impl Servers {
         }))
     }
 
-    /// Counts who holds the lock at a path or waits for it, by a connection that is opened now.
+    /// Returns a function that counts the holders and waiters of the lock at a path, over a new
+    /// connection.
     pub(crate) fn queue_at<'a>(&'a self, kind: Kind, path: &'a str) -> Outcome<Count<'a>> {
         let address = self.address(kind)?.ok_or("the server does not run")?;
         Ok(match kind {
@@ -134,7 +135,7 @@ fn get_or_start(
     cell.get().ok_or_else(|| "no server".into())
 }
 
-/// Ends the server with its standard input, and so with this process, however that ends.
+/// Ends the server at the end of its standard input, and so at any end of this process.
 const WRAPPER: &str = r#"
 exec 3<&0
 "$@" 3<&- </dev/null &
@@ -146,7 +147,7 @@ wait "$server"
 kill "$watcher"
 "#;
 
-/// A server process; killed when this is dropped.
+/// A server process. Dropping this kills it.
 struct Service {
     address: SocketAddr,
     wrapper: Child,
@@ -155,7 +156,7 @@ struct Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // Closes its input first.
+        // Close its input first.
         let _ = self.wrapper.wait();
     }
 }
@@ -186,7 +187,7 @@ fn start_etcd() -> Outcome<Option<Service>> {
 }
 
 /// Starts a program, with the arguments for a directory and two ports, and waits until it answers.
-/// `None` if it is not installed.
+/// Returns `None` if it is not installed.
 fn start(
     program: &str,
     question: &[u8],
@@ -230,7 +231,7 @@ fn answers(address: SocketAddr, question: &[u8], answer: &str) -> bool {
         stream.set_read_timeout(Some(Duration::from_secs(1)))?;
         stream.write_all(question)?;
         let mut said = Vec::new();
-        // Redis keeps the connection open: what it says until then counts.
+        // Redis keeps the connection open, so this takes what it has received by then.
         let mut buffer = [0; 1024];
         while let Ok(count @ 1..) = stream.read(&mut buffer) {
             said.extend_from_slice(&buffer[..count]);
@@ -243,7 +244,7 @@ fn answers(address: SocketAddr, question: &[u8], answer: &str) -> bool {
     ask().unwrap_or(false)
 }
 
-/// Two that nobody listened on a moment ago.
+/// Returns two ports that were free a moment ago.
 fn free_ports() -> std::io::Result<[u16; 2]> {
     let any = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let (first, second) = (any()?, any()?);

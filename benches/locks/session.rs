@@ -1,10 +1,10 @@
-//! What a lock is asked to do when it is measured, for those that run in a program of ours.
+//! The interface of a measured lock, for contestants that run in this program.
 
 use std::error::Error;
 
 pub(crate) type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// What is to be locked at a path.
+/// The lock to take at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Mutex,
@@ -12,29 +12,29 @@ pub(crate) enum Side {
     Write,
 }
 
-/// A client with a session, or whatever it has of that kind, of its own.
+/// A client with its own session, or what its protocol has in place of one.
 pub(crate) trait Session: Send + Sync {
-    /// A lock that several threads may use at once. Takes no request.
+    /// Returns a lock that several threads may use at once. Sends no request.
     fn lock(&self, path: &str, side: Side) -> Outcome<Box<dyn Exclusive>>;
 
-    /// How many requests it has sent, if it counts them.
+    /// Returns how many requests the client has sent, if it counts them.
     fn requests(&self) -> Option<u64> {
         None
     }
 }
 
-/// A lock, which is given back by the thread that has it.
+/// A lock. The thread that locked it unlocks it.
 pub(crate) trait Exclusive: Send + Sync {
-    /// Waits for as long as it takes.
+    /// Waits without a limit.
     fn lock(&self) -> Outcome<()>;
 
     fn unlock(&self) -> Outcome<()>;
 
-    /// False if somebody else has it.
+    /// Returns false if another client has the lock.
     fn try_lock(&self) -> Outcome<bool>;
 }
 
-/// What to say when there is no such thing.
+/// Returns the error of a client that lacks something.
 pub(crate) fn lacks<T>(what: &str) -> Outcome<T> {
     Err(format!("it has no {what}").into())
 }

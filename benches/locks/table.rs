@@ -11,7 +11,7 @@ use crate::report::Results;
 use crate::servers::Kind;
 use crate::workload::Case;
 
-/// How something is read from the figures of a contestant and of those it is compared with.
+/// Reads a cell from the figures of a contestant and of those it is compared with.
 type Cell = fn(&Figures, &Reference) -> Option<String>;
 
 struct Reference<'a> {
@@ -19,7 +19,7 @@ struct Reference<'a> {
     curator: Option<&'a Figures>,
 }
 
-/// In the order of the table. A column that nobody has anything for is left out.
+/// The columns, in order. A column without any value is left out.
 const COLUMNS: &[(&str, Cell)] = &[
     ("operations/s", |it, _| number(it.get(PER_SECOND)?)),
     ("× raw", |it, to| ratio(it, to.floor)),
@@ -33,32 +33,33 @@ const COLUMNS: &[(&str, Cell)] = &[
     ("threads", |it, _| Some(format!("{:.0}", it.get(THREADS)?))),
 ];
 
-/// What the figures mean and where they come from.
+/// Returns the introduction: the meaning and the source of the figures.
 pub(crate) fn introduction(results: &Results) -> String {
     let rounds = results.rounds;
     let machine = &results.machine;
     let durability = [Kind::ZooKeeper, Kind::Redis, Kind::Etcd].map(Kind::durability);
     format!(
-        "Medians; rounds, in which all take turns: {rounds}; {machine}; everything on one machine.\n\
+        "Medians of {rounds} rounds, in which all take turns; {machine}; everything on one \
+         machine.\n\
          \n\
          - The servers: {}.\n\
-         - An operation is a lock and its unlock. `raw` is the crate `zookeeper` by itself: create, \
-         list, delete, a watch on the node ahead, and no more; `raw-single` is create and delete of \
-         one node, with which `zoolock-ephemeral` is compared where nobody waits; ratios are of \
-         operations per second, more is faster.\n\
-         - `redis` asks again every 5 ms while somebody else has the lock, in no order. `etcd` is its \
-         lock service over the JSON gateway. `zookeeper-client` does not wait for its unlocks. \
-         `zoolock-keep` keeps its lock between operations until somebody else wants it, and \
-         `zoolock-handoffs` passes it on between threads, 32 times in a row.\n\
-         - Requests and watch events are those of an operation, by ZooKeeper's counters, heartbeats \
-         among them. Memory is what the resident size has grown by from parked threads to waiting \
-         ones; a collected heap grows in steps. Threads are those a process has more than before its \
-         first session, without the ones that lock.\n",
+         - An operation is a lock and its unlock. `raw` is the crate `zookeeper` alone: create, \
+         list, delete, and a watch on the node ahead. `raw-single` is a create and a delete of \
+         one node. It is the floor for `zoolock-ephemeral` where no client waits. Ratios are of \
+         operations per second; more is faster.\n\
+         - `redis` asks again every 5 ms while another client has the lock, in no order. `etcd` \
+         is its lock service over the JSON gateway. `zookeeper-client` does not wait for its \
+         unlocks. `zoolock-keep` keeps its lock between operations until another client asks for \
+         it. `zoolock-handoffs` passes it on between threads, 32 times in a row.\n\
+         - Requests and watch events are those of one operation, by ZooKeeper's counters, \
+         including heartbeats. Memory is the growth of the resident size when parked threads \
+         begin to wait; a collected heap grows in steps. Threads are those that a process has \
+         beyond its threads before the first session, without the threads that lock.\n",
         durability.join("; "),
     )
 }
 
-/// A table for each case.
+/// Returns a table for each case.
 pub(crate) fn all(results: &Results) -> String {
     let mut text = String::new();
     for (case, figures) in &results.cases {
@@ -114,7 +115,7 @@ fn ratio(it: &Figures, to: Option<&Figures>) -> Option<String> {
     Some(format!("{:.2}", it.get(PER_SECOND)? / to?.get(PER_SECOND)?))
 }
 
-/// With three digits or so.
+/// Formats a number with about three digits.
 fn number(value: f64) -> Option<String> {
     Some(match value.abs() {
         100.0.. => format!("{value:.0}"),

@@ -1,10 +1,10 @@
-//! What is measured.
+//! The workloads.
 
 use clap::ValueEnum;
 
 use crate::alone::HELD;
 
-/// What the contestants do.
+/// The work of the contestants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum Workload {
@@ -18,17 +18,17 @@ pub(crate) enum Workload {
     Handoff,
     /// A holder, and waiting threads of one client, let in one after another.
     Queue,
-    /// A `try_lock` of what somebody else holds.
+    /// A `try_lock` of a lock that another client holds.
     TryBusy,
     /// Clients with a thread each, one read-write lock, nine reads and a write.
     Rw,
-    /// This library only: from a cut connection until all is as it was.
+    /// This library only: from a cut connection until all holds and queue positions are back.
     Recover,
     /// This library only: a lock that another client keeps.
     Recall,
 }
 
-/// A workload, and how many threads, clients or waiters.
+/// A workload, and its number of threads, clients or waiters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Case {
     pub(crate) workload: Workload,
@@ -62,15 +62,15 @@ impl Workload {
         }
     }
 
-    /// What the report says of it.
+    /// Returns the report's description of the case.
     pub(crate) fn about(self, size: usize) -> String {
         match self {
             Workload::Uncontended => "one thread locks and unlocks at one path".to_owned(),
-            Workload::Many if size == 1 => "one thread at a path of its own".to_owned(),
+            Workload::Many if size == 1 => "one thread, at its own path".to_owned(),
             Workload::Many => format!("{size} threads of one client, a path each"),
             Workload::Local => format!("{size} threads of one client share one lock object"),
             Workload::Handoff => {
-                format!("{size} clients with a thread each come to one path again and again")
+                format!("{size} clients with one thread each take turns at one path")
             }
             Workload::Queue => format!(
                 "{size} threads of one client wait for one path and are let in one after another; \
@@ -87,7 +87,7 @@ impl Workload {
         }
     }
 
-    /// The sizes it is measured with.
+    /// Returns the sizes to measure.
     pub(crate) fn cases(self, quick: bool) -> Vec<Case> {
         let (full, few): (&[usize], &[usize]) = match self {
             Workload::Uncontended | Workload::TryBusy => (&[1], &[1]),
@@ -106,7 +106,7 @@ impl Workload {
 }
 
 impl Case {
-    /// `queue-10`, or the workload alone when there is one size.
+    /// Returns the name, such as `queue-10`, or the workload alone if there is only one size.
     pub(crate) fn name(self) -> String {
         match self.workload {
             Workload::Uncontended | Workload::TryBusy | Workload::Recall => {

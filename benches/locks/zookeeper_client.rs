@@ -1,4 +1,5 @@
-//! The lock of the crate `zookeeper-client`, which is asynchronous; each thread blocks on its own.
+//! The lock of the crate `zookeeper-client`, which is asynchronous. Each thread blocks on its own
+//! future.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -67,7 +68,7 @@ impl Exclusive for Curated {
         Ok(())
     }
 
-    /// Its only way: a task deletes the node later, and nobody hears whether it did.
+    /// The crate has no other way: a task deletes the node later, and does not report the result.
     fn unlock(&self) -> Outcome<()> {
         let held = self.set_held(None).ok_or("it is not held")?;
         let _entered = self.runtime.enter();

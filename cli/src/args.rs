@@ -16,7 +16,7 @@ use zoolock::{Client, ClientBuilder, Error};
 use crate::exit::{CONFLICT, Failed, USAGE};
 
 const HELP: &str = "\
-`zoolock run --help` has the exit codes.
+`zoolock run --help` lists the exit codes.
 
 Examples:
   export ZOOKEEPER_CONNECT=zk1:2181,zk2:2181,zk3:2181/my-app
@@ -26,28 +26,29 @@ Examples:
   zoolock run -n -E 0 --hold-at-least 1m /locks/nightly nightly.sh
                                               due on all machines at once, runs on one of them
   zoolock run -w 1m -v /locks/deploy deploy   wait for at most a minute, and show the queue
-  zoolock lead /services/scheduler scheduler  on several machines, of which one runs it
-  zoolock list /locks/backup                  who holds it, who waits for it
+  zoolock lead /services/scheduler scheduler  started on several machines, runs on one of them
+  zoolock list /locks/backup                  who holds it and who waits for it
   zoolock list -r /locks                      all locks with a holder or a waiter
   zoolock watch /locks/backup                 who holds it and who waits for it, live
 
 Environment:
   ZOOKEEPER_CONNECT  the servers, HOST:PORT[,HOST:PORT]..[/CHROOT], unless -c names them
   ZOOKEEPER_AUTH     the credentials: digest:user:password, sasl:user:password (DIGEST-MD5), or
-                     another scheme and its secret. They are in the environment so that no list of
-                     processes shows them. The nodes that zoolock makes then belong to these
-                     credentials, and all who share the lock need the same ones. The programs of
-                     `zoolock run` and `zoolock lead` do not get them, unless --keep-auth is given.
+                     another scheme and its secret. They come by the environment because ps(1)
+                     shows the options of a process to everybody. Nodes that zoolock creates then
+                     belong to these credentials, so all who share a lock need the same ones. The
+                     programs of `zoolock run` and `zoolock lead` get them only with --keep-auth.
   ZOOKEEPER_TLS, ZOOKEEPER_CACERT, ZOOKEEPER_CERT, ZOOKEEPER_KEY, ZOOKEEPER_SESSION_TIMEOUT
-                     as the options of these names, which take precedence
-  ZOOKEEPER_CONFIG   a settings file, as --config; without either, /etc/zoolock.toml, if it exists
+                     the same as the options of these names, which take precedence
+  ZOOKEEPER_CONFIG   a settings file, the same as --config; the default is /etc/zoolock.toml, if it
+                     exists
   NOTIFY_SOCKET      where `zoolock run` and `zoolock lead` report their state to a service manager,
                      by sd_notify(3)
 
-A settings file is TOML, with connect, session_timeout, auth, tls, cacert, cert and key. Options and
-variables take precedence. A file with auth must not be open to everybody.
+A settings file is TOML and may set connect, session_timeout, auth, tls, cacert, cert and key. Options
+and variables take precedence over it. Only its owner may have access to a file that sets auth.
 
-SECS is a number of seconds, or one with a unit: 500ms, 90s, 5m, 1.5h.";
+SECS is a number of seconds, or a number with a unit: 500ms, 90s, 5m, 1.5h.";
 
 /// The library's default session timeout, which limits connecting.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -66,55 +67,56 @@ pub(crate) const AUTH: &str = "ZOOKEEPER_AUTH";
 const RUN: &str = "\
 The program runs in its own process group, which is the terminal's foreground group if standard
 input is a terminal. zoolock hands INT, TERM, HUP, QUIT, USR1, USR2 and TSTP on to the group, except
-signals that were ignored when zoolock started, as INT is behind a script's `&`. zoolock releases the
-lock when the program and all its descendants have ended. To continue without the lock, a process
-needs its own session (setsid). When the group is empty, the signals go to the remaining descendants
-elsewhere, such as in the groups that timeout(1) makes.
+signals that were ignored when zoolock started: a script's `&`, for example, ignores INT. zoolock
+releases the lock when the program and all its descendants have ended. To continue without the lock,
+a process needs its own session (setsid). When the group is empty, the signals go to the descendants
+in other groups, such as those that timeout(1) creates.
 
-If no server answers for so long that another client may get the lock soon, all of them get TERM when
-a tenth of the session timeout is left, and KILL at the end. If the lock's node was deleted, no time
-is left, and KILL comes at once. A program that becomes another user (sudo) cannot be killed: run
-zoolock as that user.
+If no server answers for so long that another client may get the lock soon, the program and its
+descendants get TERM when a tenth of the session timeout is left, and KILL at the end. If the lock's
+node was deleted, no time is left, and KILL comes at once. A program that becomes another user (sudo)
+cannot be killed: run zoolock as that user.
 
-If zoolock itself is killed, so are they. If zoolock is stopped, they are killed when the lock may be
-lost. A second process, the guard, watches over this. The program starts when the guard is ready.
-While zoolock runs, it replaces a guard that is killed, and continues one that is stopped. If the
-system gives no other guard, zoolock kills the program at once (71). If zoolock and the guard are
-killed at the same instant, the program is killed, too (on Linux), but not its descendants. A service
-manager ends those as well, as in the last example; the service has its own environment.
+If zoolock itself is killed, the program and its descendants are killed, too. If zoolock is stopped,
+they are killed when the lock may be lost. A second process, the guard, does this. The program starts
+when the guard is ready. While zoolock runs, it replaces a guard that is killed, and continues one
+that is stopped. If the system refuses another guard, zoolock kills the program at once (71). If
+zoolock and the guard are killed at the same instant, the program is killed, too (on Linux), but not
+its descendants. A service manager ends those as well, as in the last example; the service does not
+inherit this environment.
 
-The program does not get ZOOKEEPER_AUTH, with which it could do whatever zoolock may. With --keep-auth
-it does, for a zoolock inside this one. This keeps the credentials out of logs and away from
-descendants. A program of the same user can still find them in zoolock's own environment.
+The program gets ZOOKEEPER_AUTH only with --keep-auth, which a zoolock inside this one needs. This
+keeps the credentials out of logs and away from descendants. A program of the same user can still
+find them in zoolock's own environment.
 
-Messages of -v never delay the lock, the program or a signal: lines that nobody reads are left out.
+Messages of -v never delay the lock, the program or a signal: zoolock drops lines that nobody reads.
 
 For a job that is due on many machines at the same time, -n alone is not enough. A machine whose clock
 is late finds the lock free if the job has ended by then, and runs the job again. With
---hold-at-least, zoolock keeps the lock until this long after its grant, whatever the program's exit
-code, runs for as long itself, and ends with that code. Give more than the clocks differ by, and less
-than the time until the job is due again. INT, TERM, HUP, QUIT, USR1 and USR2 end it early.
+--hold-at-least, zoolock keeps the lock until this long after its grant. It runs for as long itself,
+then ends with the program's exit code. Give more than the clocks differ by, and less than the time
+until the job is due again. INT, TERM, HUP, QUIT, USR1 and USR2 end the wait early.
 
-With -w, zoolock also waits for servers if none answers at the start. Without -w, and with -n, it ends
+With -w, zoolock also waits for servers if none answers at the start. Without -w, or with -n, it ends
 with 69 then, so that a wrong address is noticed. It waits through later outages in any case.
 
-With systemd's Type=notify, the service has started (READY=1) when the program has, and STATUS says
-how many are ahead. Waiting for the lock counts as starting, and TimeoutStartSec= limits it. The
+With systemd's Type=notify, the service has started (READY=1) when the program has started, and STATUS
+says how many are ahead. Waiting for the lock counts as starting, and TimeoutStartSec= limits it. The
 program does not get NOTIFY_SOCKET: zoolock reports for the service.
 
-The same path inside itself waits forever, as with flock(1). Write the -c 'COMMAND' of flock(1) as
-sh -c 'COMMAND': here, -c names the servers.
+A program that runs zoolock with the path that it runs under waits forever, as with flock(1). Write
+the -c 'COMMAND' of flock(1) as sh -c 'COMMAND': here, -c names the servers.
 
 Environment of the program:
   ZOOLOCK_PATH   the lock's path
-  ZOOLOCK_TOKEN  the fencing token, which rises from one holder to the next. Have the program claim
+  ZOOLOCK_TOKEN  the fencing token, which rises from one holder to the next. The program should claim
                  its data with the token before it reads them: from then on, lower tokens are refused
   ZOOLOCK_NODE   the node of the hold when the program was started
-  ZOOLOCK_NODES  the same, behind the nodes of the locks around it. On Linux, zoolock recognizes the
-                 program's descendants by it, so leave it there
+  ZOOLOCK_NODES  the same, after the nodes of the locks around this one. Do not change it: on Linux,
+                 zoolock recognizes the program's descendants by it
 
 Exit codes:
-  any  that of the program; 128 + the signal that ended it, or that ended zoolock before it ran
+  any  the program's exit code; 128 + the signal that ended it, or that ended zoolock before it ran
   1    another client had the lock (-n), or had it for too long (-w); -E gives another code
   64   the command line, a variable or a settings file is wrong
   69   no connection, or no answer
@@ -136,31 +138,31 @@ Examples:
 
 const LEAD: &str = "\
 Of all candidates at a path, one leads at a time, and the others stand by. While it leads, zoolock
-runs the program as `zoolock run` does. The help of that has the details: process groups,
+runs the program as `zoolock run` does. `zoolock run --help` has the details: process groups,
 ZOOKEEPER_AUTH, and what happens to the program when zoolock is killed or stopped. When the lock is
 lost, zoolock ends the program, and contends for the next term. Each term has its own ZOOLOCK_TOKEN,
 higher than all before.
 
 When the program ends by itself, whatever its exit code, zoolock releases the lock, so that another
-machine can lead, and contends again after a pause. The pause is 1 s at first. Each time that the
-program runs for less than 30 s it doubles, up to 30 s.
+machine can lead, and contends again after a pause. The pause is 1 s at first, and
+doubles, up to 30 s, each time that the program runs for less than 30 s.
 
 If another client asks for the lock (`zoolock revoke`), the leader steps down: its program gets TERM.
 When the program has ended, zoolock contends again at once, behind the others.
 
-zoolock hands INT, TERM and QUIT on, and ends when the program has ended. INT, HUP and QUIT from the
-terminal that end the program also end zoolock. HUP, USR1, USR2 and TSTP are handed on. A candidate
-that stands by has no program to hand them to, and ends.
+zoolock hands INT, TERM and QUIT on to the program, and ends when the program has ended. INT, HUP and
+QUIT from the terminal that end the program also end zoolock. HUP, USR1, USR2 and TSTP are handed on.
+A candidate that stands by has no program to hand signals to. They end it, except TSTP, which stops it.
 
 With systemd's Type=notify, the service has started (READY=1) when it contends, so that a candidate
 that stands by has started, too. STATUS says who leads.
 
 Environment of the program:
   ZOOLOCK_PATH   the lock's path
-  ZOOLOCK_TOKEN  the term's fencing token. Have the program claim its data with the token before it
+  ZOOLOCK_TOKEN  the term's fencing token. The program should claim its data with the token before it
                  reads them: from then on, lower tokens are refused
   ZOOLOCK_NODE   the node of the hold when the program was started
-  ZOOLOCK_NODES  the same, behind the nodes of the locks around it; leave it there
+  ZOOLOCK_NODES  the same, after the nodes of the locks around this one; do not change it
 
 Exit codes:
   0    ended by a signal
@@ -175,11 +177,12 @@ Examples:
 
 const LIST: &str = "\
 AGE is the age of a contender's node, by the server's clock; it includes the time that a holder has
-waited. A holder that was asked to release (`zoolock revoke`) and has not yet is shown as `asked`.
+waited. The state `asked` is that of a holder that was asked to release (`zoolock revoke`) and has not
+released yet.
 
 With -r there is a line for each lock, in the order of the tree: who holds it, and how many wait. In
-JSON each lock has all its contenders. Free locks are not shown: they look like other nodes. Paths
-without read permission are named on the standard error, and the exit code is 77 in the end. On a
+JSON each lock has all its contenders. Free locks are not shown: they look like other nodes. If a
+path denies read permission, zoolock names it on standard error, continues, and ends with 77. On a
 terminal, lines are cut to its width.
 
 Exit codes:
@@ -195,20 +198,20 @@ Examples:
   zoolock list -r --json /locks | jq -r '.[] | select(.waiting > 10) | .path'";
 
 const WATCH: &str = "\
-On a terminal the table is drawn again each time. Elsewhere there is a line for each contender that
-came (+), acquired the lock (*) or left (-). Ctrl-C ends it.
+On a terminal, zoolock draws the table again each time. Elsewhere it writes a line for each contender
+that came (+), acquired the lock (*) or left (-). Ctrl-C ends it.
 
 Examples:
   zoolock watch --interval 0.5 /locks/backup";
 
 const VERIFY: &str = "\
-The answer is not older than the question, whichever server gave it, but it may be outdated when it
+The answer is as new as the question, whichever server gives it, but it may be outdated when it
 arrives. Where two writers would do harm, each holder has to claim the resource with its token before
 it reads, and the resource has to refuse lower tokens.
 
 Exit codes:
   0    the token is the current holder's
-  1    it is not
+  1    the token is not the current holder's
   64   the command line is wrong
   69   no connection, or no answer
   77   no permission
@@ -217,11 +220,11 @@ Examples:
   zoolock verify /locks/backup \"$ZOOLOCK_TOKEN\" || exit";
 
 const REVOKE: &str = "\
-The holder decides whether it listens. Programs listen with Hold::revocation() of the library, or
-makeRevocable() of Curator. `zoolock run --on-revoke SIGNAL` sends its program a signal; without the
-option it only reports the request with -v. `zoolock lead` steps down. Writes a line for each holder
-that was asked, with its fencing token. `zoolock break` takes the lock from a holder that does not
-release it.
+The holder decides whether it releases the lock. Programs learn of the request by Hold::revocation()
+of the library, or by makeRevocable() of Curator. `zoolock run --on-revoke SIGNAL` sends its program a
+signal; without the option it only reports the request with -v. `zoolock lead` steps down. This
+command writes a line for each holder that it asked, with its fencing token. `zoolock break` takes the
+lock from a holder that does not release it.
 
 Exit codes:
   0    at least one holder was asked
@@ -234,11 +237,11 @@ Examples:
   zoolock revoke /locks/backup";
 
 const BREAK: &str = "\
-Deletes the node of the contender with this token (`zoolock list` shows it), and writes its identity.
-The next contender gets the lock at once. A living holder learns of its loss, and `zoolock run` then
-kills its program. Until then, it may still be at work beside the next holder. So break a lock only
-when the holder is certainly dead, or when the data that it writes refuse lower tokens. Try
-`zoolock revoke` first.
+This command deletes the node of the contender with this token, which `zoolock list` shows, and writes
+the contender's identity. The next contender gets the lock at once. A living holder learns of its
+loss, and `zoolock run` then kills its program. Until then, the program may still work beside the
+next holder. So break a lock only when the holder is certainly dead, or when its data refuse lower
+tokens. Try `zoolock revoke` first.
 
 A waiter with this token loses its queue position, and queues again if it is alive.
 
@@ -294,13 +297,13 @@ pub(crate) enum Action {
     /// Show who holds a lock and who waits for it, live
     #[command(after_help = WATCH)]
     Watch {
-        /// How often to look
+        /// The time between two looks
         #[arg(long, value_name = "SECS", default_value = "1", value_parser = interval, allow_negative_numbers = true)]
         interval: Duration,
         #[command(flatten)]
         lock: Target,
     },
-    /// Tell whether a fencing token is the current holder's
+    /// Check whether a fencing token is the current holder's
     #[command(after_help = VERIFY)]
     Verify {
         #[command(flatten)]
@@ -324,13 +327,13 @@ pub(crate) enum Action {
     /// Write a completion script for a shell
     #[command(after_help = COMPLETIONS)]
     Completions {
-        /// Which shell
+        /// The shell
         shell: Shell,
     },
     /// Write the man pages
     #[command(after_help = MAN)]
     Man {
-        /// The folder for the pages, one for each subcommand
+        /// The folder for the pages, one for each subcommand; it is created if it is missing
         folder: PathBuf,
     },
 }
@@ -341,25 +344,25 @@ pub(crate) struct Target {
     /// The servers, HOST:PORT[,HOST:PORT]..[/CHROOT] [env: ZOOKEEPER_CONNECT]
     #[arg(short, long, value_name = "HOSTS")]
     connect: Option<String>,
-    /// How long the servers keep the locks of a client that sends nothing, 10 by default; at least four server ticks, and within the servers' bounds (4 to 40 by default) [env: ZOOKEEPER_SESSION_TIMEOUT]
+    /// How long the servers keep the locks of a silent client, 10 by default; at least four server ticks, and within the servers' bounds (4 to 40 by default) [env: ZOOKEEPER_SESSION_TIMEOUT]
     #[arg(long, value_name = "SECS", value_parser = seconds, allow_negative_numbers = true)]
     session_timeout: Option<Duration>,
-    /// Speak TLS with the servers, at their secureClientPort [env: ZOOKEEPER_TLS]
+    /// Use TLS, at the servers' secureClientPort [env: ZOOKEEPER_TLS]
     #[arg(long)]
     tls: bool,
-    /// Speak TLS, and trust these root certificates (PEM) instead of the system's [env: ZOOKEEPER_CACERT]
+    /// Use TLS, and trust these root certificates (PEM) instead of the system's [env: ZOOKEEPER_CACERT]
     #[arg(long, value_name = "FILE")]
     cacert: Option<OsString>,
-    /// Speak TLS, and show this certificate (PEM); with --key [env: ZOOKEEPER_CERT]
+    /// Use TLS, and present this certificate (PEM); with --key [env: ZOOKEEPER_CERT]
     #[arg(long, value_name = "FILE")]
     cert: Option<OsString>,
     /// The key of --cert (PEM), which must not be open to everybody [env: ZOOKEEPER_KEY]
     #[arg(long, value_name = "FILE")]
     key: Option<OsString>,
-    /// A settings file, TOML: connect, session_timeout, auth, tls, cacert, cert, key; /etc/zoolock.toml by default [env: ZOOKEEPER_CONFIG]
+    /// A settings file (TOML) that may set connect, session_timeout, auth, tls, cacert, cert and key; /etc/zoolock.toml by default [env: ZOOKEEPER_CONFIG]
     #[arg(long, value_name = "FILE")]
     config: Option<OsString>,
-    /// Fail if the CHROOT of the servers' list does not exist, instead of creating it: it may be a typing error
+    /// Fail if the CHROOT of HOSTS does not exist, instead of creating it: it may be misspelled
     #[arg(long)]
     no_create: bool,
     /// The lock's path
@@ -372,7 +375,7 @@ impl Target {
         self.connect_as(None, None)
     }
 
-    /// Connects, within this time.
+    /// Connects with this identity, within this time.
     fn connect_as(
         &self,
         identity: Option<&str>,
@@ -394,13 +397,13 @@ impl Target {
         builder.connect().map_err(|error| self.wrong(error))
     }
 
-    /// Returns the setting of an option, of a variable, or the default.
+    /// Returns a setting: that of the option, else that of the variable, else the default.
     fn setting(&self, name: &str) -> Option<OsString> {
         let default = || (name == CONFIG && Path::new(SETTINGS).exists()).then(|| SETTINGS.into());
         self.option(name).or_else(|| env::var_os(name)).or_else(default)
     }
 
-    /// Returns the error with the name of the option: the library knows variables alone.
+    /// Renames a setting in an error: the library knows the variable, the user gave an option.
     fn wrong(&self, error: Error) -> Failed {
         let Error::InvalidArgument { what, reason } = &error else {
             return error.into();
@@ -446,7 +449,7 @@ pub(crate) struct Run {
     /// Share the lock with others that use -s
     #[arg(short, long, group = "kind")]
     pub(crate) shared: bool,
-    /// Take one of N permits; all users of PATH must give the same N, and none -x or -s. This is not checked: locks and permits do not exclude each other
+    /// Take one of N permits; all users of PATH must give the same N, and must not use -x or -s. This is not checked: locks and permits do not exclude each other
     #[arg(long, value_name = "N", group = "kind", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) semaphore: Option<u32>,
     /// Do not wait if another client has the lock
@@ -455,10 +458,10 @@ pub(crate) struct Run {
     /// Wait for at most this long, also for servers; 0 is -n
     #[arg(short, long, visible_alias = "timeout", value_name = "SECS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) wait: Option<Duration>,
-    /// The exit code when another client has the lock, or has it for too long
+    /// The exit code if another client has the lock (-n), or keeps it for too long (-w)
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = CONFLICT, allow_negative_numbers = true)]
     pub(crate) conflict_exit_code: u8,
-    /// Keep the lock until this long after its grant, also if the program ends before: for a job that is due on many machines at once, and shorter than the difference of their clocks
+    /// Keep the lock for at least this long after its grant, even if the program ends earlier: for a short job that is due on many machines whose clocks differ
     #[arg(long, value_name = "SECS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) hold_at_least: Option<Duration>,
     /// Send this signal, such as TERM, to the program when another client asks for the lock (`zoolock revoke`)
@@ -471,7 +474,7 @@ pub(crate) struct Run {
 /// A program, and the lock that it runs under.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Program {
-    /// Report the queue position while waiting, and other events, on standard error
+    /// Report the queue position and other events on standard error
     #[arg(short, long)]
     pub(crate) verbose: bool,
     /// Leave ZOOKEEPER_AUTH in the program's environment
@@ -488,7 +491,7 @@ pub(crate) struct Program {
 }
 
 impl Run {
-    /// Returns the settings of an exclusive lock, waiting without a limit.
+    /// Returns the settings of an exclusive lock that is waited for without a limit.
     pub(crate) fn alone(program: Program) -> Run {
         Run {
             exclusive: true,
@@ -518,15 +521,15 @@ fn token(text: &str) -> Result<u64, ParseIntError> {
     }
 }
 
-/// Parses an interval that does not overload the servers.
+/// Parses an interval, which must be long enough not to overload the servers.
 fn interval(text: &str) -> Result<Duration, String> {
     match seconds(text)? {
-        interval if interval < SHORTEST_INTERVAL => Err("less than 0.01".to_owned()),
+        interval if interval < SHORTEST_INTERVAL => Err("less than 0.01 seconds".to_owned()),
         interval => Ok(interval),
     }
 }
 
-/// Units, and their length in seconds. A unit that ends like another one comes before it.
+/// Units, and their length in seconds. `ms` comes first, since it also ends in `s`.
 const UNITS: [(&str, f64); 4] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -534,7 +537,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     let (number, unit) = UNITS.into_iter().find_map(with_unit).unwrap_or((text, 1.0));
     let number: f64 = number.trim().parse().unwrap_or(f64::NAN);
     if number.is_nan() {
-        return Err("not a number of seconds, nor one with ms, s, m or h behind it".to_owned());
+        return Err("not a number of seconds, nor a number with the unit ms, s, m or h".to_owned());
     }
     if number < 0.0 {
         return Err("less than 0".to_owned());
@@ -548,5 +551,5 @@ fn signal(text: &str) -> Result<Signal, String> {
     let name = format!("SIG{}", name.strip_prefix("SIG").unwrap_or(&name));
     let by_number = || text.parse().ok().and_then(|number: i32| Signal::try_from(number).ok());
     let signal = Signal::from_str(&name).ok().or_else(by_number);
-    signal.ok_or_else(|| "no signal, such as TERM or USR1".to_owned())
+    signal.ok_or_else(|| "not a signal such as TERM or USR1".to_owned())
 }

@@ -1,4 +1,5 @@
-//! The program as a process in a group of its own, and all that it leaves in that group.
+//! Runs the program as a process in its own group, and waits for everything that the program
+//! starts.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -18,26 +19,28 @@ use crate::family::{Family, mark};
 use crate::guard::Guard;
 use crate::holder::Held;
 
-/// How often to look what is left of the group when the program itself has ended.
+/// Interval between looks at the rest of the group, when the program itself has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// The same when nobody is left of the group, but some that it has started: it takes longer to look.
+/// Interval between looks when the group has ended, but some descendants have not. Such a look
+/// takes longer.
 const LOOK_FOR_OTHERS: Duration = Duration::from_millis(200);
 
-/// What became of it.
+/// What happened to the program.
 #[derive(Debug)]
 pub(crate) enum Event {
     Stopped(Signal),
-    /// It and all of its group, but not all that it has started.
+    /// The program and its whole group have ended. Some descendants in other groups have not.
     GroupEnded,
-    /// There is no guard, for this reason, so the program must not go on.
+    /// There is no guard, for this reason, so the program must not continue.
     Unguarded(Failed),
-    /// It and all that runs under the lock. With this exit code of its own, as shells have it.
+    /// The program and all its descendants have ended. Has the program's exit code, as shells
+    /// report it.
     Ended(u8),
 }
 
 pub(crate) struct Child {
-    /// Its process, and its group.
+    /// The process of the program, and its group.
     pub(crate) id: Pid,
     family: Family,
     guard: Guard,
@@ -45,10 +48,10 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Starts it, with a mark that nothing else has. To be called on a thread that lives as long as
-    /// the process: on Linux the child dies with the thread that has made it.
+    /// Starts the program with a unique mark. Call this on a thread that lives as long as the
+    /// process: on Linux, the child dies with the thread that created it.
     pub(crate) fn start(mut command: Command, its_mark: &str) -> Result<Child, Failed> {
-        // What the program leaves behind when it ends is waited for like the program itself.
+        // Orphans of the program become children of zoolock, which can then wait for them.
         #[cfg(target_os = "linux")]
         nix::sys::prctl::set_child_subreaper(true)?;
         mark(&mut command, its_mark);
@@ -59,30 +62,30 @@ impl Child {
         let guard = Guard::over(&family);
         let (sender, events) = unbounded();
         let (watched, guarding) = (family.clone(), guard.clone());
-        // The program has not started, so there is nobody else to kill.
+        // The program has not started, so it has no descendants to kill.
         start_thread("zoolock-program", move || watch(&watched, &guarding, &sender))
             .inspect_err(|_| family.signal(SIGKILL))?;
         Ok(Child { id, family, guard, events })
     }
 
-    /// What becomes of it, from when it is guarded. Nothing comes after its end.
+    /// Returns the events of the program, from the time it is guarded. `Ended` is the last one.
     pub(crate) fn events(&self) -> &Receiver<Event> {
         &self.events
     }
 
-    /// To its group, or to what is left when it has ended.
+    /// Signals the group of the program, or its other descendants if the group has ended.
     pub(crate) fn signal(&self, signal: Signal) {
         self.family.signal(signal);
     }
 
-    /// It may run for as long as the lock is held for certain, whatever becomes of zoolock.
+    /// Tells the guard that the program may run until the lease ends, whatever happens to zoolock.
     pub(crate) fn allow_the_lease(&self, held: &Held) {
         self.guard.allow_the_lease(held);
     }
 
     pub(crate) fn kill(&self) {
         loop {
-            // The end is told only when nobody is left for certain.
+            // `Ended` comes only when no process is left for certain.
             let _ = self.family.kill();
             match self.events.recv_timeout(LOOK_FOR_OTHERS) {
                 Ok(Event::Ended(_)) | Err(RecvTimeoutError::Disconnected) => return,
@@ -91,13 +94,13 @@ impl Child {
         }
     }
 
-    /// Ends it, and all that it has started, before anybody else can be given the lock: it is asked
-    /// to end, and killed when the certified lease runs out, which is a margin before the servers
-    /// can let the next one in.
+    /// Ends the program and its descendants before another client can get the lock. They get TERM
+    /// at once, and KILL when the certified lease runs out, shortly before the servers can let the
+    /// next client in.
     pub(crate) fn end_before_the_lease(&self, held: &Held) {
         let end = Instant::now() + held.hold.valid_for();
         self.family.signal_all(SIGTERM);
-        // A stopped one could not act on it.
+        // A stopped process does not handle TERM until it continues.
         self.family.signal_all(SIGCONT);
         loop {
             select_biased! {
@@ -114,8 +117,8 @@ impl Child {
     }
 }
 
-/// Says what becomes of a program and its group until nobody of it is left. Takes note of the end of
-/// others, too: what has left the group is nobody else's child when its parent ends. Has it guarded all the while.
+/// Reports events of a program until all its processes have ended, and keeps a guard over it. Also
+/// waits for orphans that have left the group: they are now children of this process.
 fn watch(family: &Family, guard: &Guard, say: &Sender<Event>) {
     let Some(group) = rustix::process::Pid::from_raw(family.group.as_raw()) else {
         return;
@@ -129,7 +132,7 @@ fn watch(family: &Family, guard: &Guard, say: &Sender<Event>) {
     let mut code = None;
     let mut pause = LOOK_AGAIN;
     loop {
-        // Nothing tells when a process leaves the group, so who is left in it is looked at again.
+        // No event reports that a process has left the group, so this looks again and again.
         let options = match code {
             None => WaitOptions::UNTRACED,
             Some(_) => WaitOptions::UNTRACED | WaitOptions::NOHANG,
@@ -139,7 +142,8 @@ fn watch(family: &Family, guard: &Guard, say: &Sender<Event>) {
                 match status.stopped() {
                     true => guard.let_go_on(),
                     false => {
-                        // It has done its part, and somebody cannot be killed: the next one will end as soon.
+                        // This guard has killed what it can, and a process survived. The next guard
+                        // will end as quickly.
                         if guard.is_late() {
                             thread::sleep(LOOK_FOR_OTHERS);
                         }
@@ -148,7 +152,8 @@ fn watch(family: &Family, guard: &Guard, say: &Sender<Event>) {
                 }
             }
             Ok(Some((process, status))) => match status.stopping_signal() {
-                // What else is in the group stops with the program, while there is one.
+                // While the program lives, only its own stop counts: the rest of the group stops
+                // with it.
                 Some(by) if process == group || code.is_some() && is_in(group, process) => {
                     let by = Signal::try_from(by).unwrap_or(SIGSTOP);
                     let _ = say.send(Event::Stopped(by));
@@ -179,7 +184,7 @@ fn is_in(group: rustix::process::Pid, process: rustix::process::Pid) -> bool {
     getpgid(Some(process)) == Ok(group)
 }
 
-/// Is nobody left of a group without its program?
+/// Returns whether no process is left in a group whose program has ended.
 fn is_over(group: rustix::process::Pid) -> bool {
     loop {
         match waitpgid(group, WaitOptions::NOHANG) {
@@ -189,7 +194,8 @@ fn is_over(group: rustix::process::Pid) -> bool {
     }
 }
 
-/// What a shell says of a process that has ended. Not all signals that may have ended it have a name.
+/// Returns the exit code that a shell reports for an ended process. The signal stays a number,
+/// because `Signal` does not have all of them.
 fn code_of(status: WaitStatus) -> Option<u8> {
     let code = status.exit_status().map(|code| code as u8);
     code.or_else(|| status.terminating_signal().map(by_signal))

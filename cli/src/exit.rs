@@ -1,5 +1,5 @@
-//! How the command ends: its exit codes, and which of them an error means. Those of flock(1) where
-//! it has one, else those of sysexits(3).
+//! How the command ends: its exit codes, and the code for each error. The codes are those of
+//! flock(1) where it has one, otherwise those of sysexits(3).
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
@@ -10,33 +10,33 @@ use zoolock::Error;
 
 use crate::output::say;
 
-/// Somebody else has the lock, or had it for too long.
+/// Another client has the lock, or kept it for too long.
 pub(crate) const CONFLICT: u8 = 1;
-/// The arguments cannot be used.
+/// The arguments or settings are wrong.
 pub(crate) const USAGE: u8 = 64;
-/// No server, or no answer: whether the lock is free is not known.
+/// No server, or no answer: the state of the lock is unknown.
 pub(crate) const UNAVAILABLE: u8 = 69;
-/// This machine would not do what is needed.
+/// The operating system refused something that the command needs.
 pub(crate) const SYSTEM: u8 = 71;
 /// The lock was lost while the program ran.
 pub(crate) const LOST: u8 = 74;
-/// The servers do not allow it, or do not take the credentials.
+/// The servers deny permission, or refuse the credentials.
 pub(crate) const DENIED: u8 = 77;
-/// The program is there, but cannot be run.
+/// The program exists, but cannot be run.
 pub(crate) const CANNOT_RUN: u8 = 126;
-/// There is no such program.
+/// The program does not exist.
 pub(crate) const NOT_FOUND: u8 = 127;
 
-/// What a process says that was ended by this signal.
+/// Returns the exit code for a process that this signal ended.
 pub(crate) fn by_signal(signal: i32) -> u8 {
     128_u8.saturating_add(signal as u8)
 }
 
-/// An end that is not the wanted one.
+/// A failure of the command.
 #[derive(Debug)]
 pub(crate) struct Failed {
     pub(crate) code: u8,
-    /// What to say of it, if anything.
+    /// The message, if there is one.
     pub(crate) text: Option<String>,
 }
 
@@ -51,12 +51,12 @@ impl Failed {
         Failed::new(SYSTEM, format!("failed to start {what}: {cause}"))
     }
 
-    /// There is nothing to say about it.
+    /// Returns a failure without a message.
     pub(crate) fn silent(code: u8) -> Failed {
         Failed { code, text: None }
     }
 
-    /// Says why, and returns the exit code.
+    /// Writes the message, and returns the exit code.
     pub(crate) fn tell(self) -> u8 {
         self.text.iter().for_each(|text| say(text));
         self.code
@@ -82,14 +82,14 @@ impl From<nix::Error> for Failed {
     }
 }
 
-/// Starts a thread. Fails with the exit code for it if the system refuses one.
+/// Starts a thread. Fails with [`SYSTEM`] if the system refuses one.
 pub(crate) fn start_thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), Failed> {
     let thread = thread::Builder::new().name(name.to_owned()).spawn(run);
     thread.map(drop).map_err(|cause| Failed::to_start(&format!("the thread `{name}`"), cause))
 }
 
-/// Writes to the standard output, in one piece. Whoever read it may have had enough. Waits for those
-/// who read slowly, so it is not for whoever has a lock.
+/// Writes to standard output, in one piece. A reader that has closed the pipe is not an error to
+/// report. Blocks while a reader is slow, so do not call this while a lock is held.
 pub(crate) fn print(text: &[u8]) -> Result<u8, Failed> {
     let mut output = io::stdout().lock();
     match output.write_all(text).and_then(|()| output.flush()) {
@@ -97,6 +97,8 @@ pub(crate) fn print(text: &[u8]) -> Result<u8, Failed> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => {
             Err(Failed::silent(by_signal(SIGPIPE as i32)))
         }
-        Err(error) => Err(Failed::new(SYSTEM, format!("standard output: {error}"))),
+        Err(error) => {
+            Err(Failed::new(SYSTEM, format!("failed to write to standard output: {error}")))
+        }
     }
 }

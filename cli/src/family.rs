@@ -1,7 +1,8 @@
-//! All that runs under the lock: the program's group, and what has gone on to a group of its own,
-//! as timeout(1) does and what a shell with job control starts. It is found by a mark that it has
-//! inherited in its environment, for its parents may have ended. What has gone on to a session of
-//! its own does not belong to it any more. Where there is no procfs, only the group is known.
+//! All processes that run under the lock: the program's group, and descendants that have moved to
+//! their own groups. timeout(1) moves itself so, and a shell with job control its jobs. They are
+//! recognized by a mark in the environment that they inherited, because their parents may have
+//! ended. A process that has moved to its own session is not a member any more. Without procfs,
+//! only the group is known.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -18,23 +19,24 @@ use nix::errno::Errno;
 use nix::sys::signal::{SIGKILL, Signal, kill, killpg};
 use nix::unistd::{Pid, getpid, getsid};
 
-/// The environment variable with the mark, and those of the locks around this one.
+/// The environment variable with the mark of this lock, after those of the locks around it.
 const MARKS: &str = "ZOOLOCK_NODES";
 
-/// For how long to look again at processes with empty environments: they are empty, too, while a
-/// process becomes another program. For all of them together, since some stay as they are.
+/// How long to look again at processes with empty environments. An environment is also empty while
+/// a process becomes another program. The limit is for all processes together, since some
+/// environments stay empty.
 const EXEC_TAKES: Duration = Duration::from_millis(50);
 pub(crate) const PAUSE: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone)]
 pub(crate) struct Family {
     pub(crate) group: Pid,
-    /// Is nobody left of it? Then its number may be given to another one.
+    /// Whether all processes of the group have ended. Then another group may get its number.
     group_is_over: Arc<AtomicBool>,
     mark: OsString,
 }
 
-/// Whoever is made by this command has the mark, and whoever that makes.
+/// Gives the mark to the process of this command, and so to its descendants.
 pub(crate) fn mark(command: &mut Command, mark: &str) {
     let mut marks = env::var_os(MARKS).unwrap_or_default().into_vec();
     if !marks.is_empty() {
@@ -44,7 +46,7 @@ pub(crate) fn mark(command: &mut Command, mark: &str) {
     command.env(MARKS, OsString::from_vec(marks));
 }
 
-/// Whoever is made by this command belongs to none.
+/// Removes all marks from the process of this command.
 pub(crate) fn unmark(command: &mut Command) {
     command.env_remove(MARKS);
 }
@@ -59,13 +61,13 @@ impl Family {
         &self.mark
     }
 
-    /// Notes that nobody is left of the group. Returns whether that is new.
+    /// Notes that the group has ended. Returns whether that is new.
     pub(crate) fn forget_the_group(&self) -> bool {
         !self.group_is_over.swap(true, Ordering::SeqCst)
     }
 
-    /// To the group, for it is up to the program what becomes of the others. To those when nobody is
-    /// left of the group.
+    /// Signals the group, because the program decides about its other descendants. Signals those
+    /// when the group has ended.
     pub(crate) fn signal(&self, signal: Signal) {
         match self.group_is_over() {
             false => self.signal_group(signal),
@@ -78,7 +80,8 @@ impl Family {
         send(&self.others().unwrap_or_default(), signal);
     }
 
-    /// Kills all of the family. Fails, with the group killed, if it cannot look for the [others](Self::others).
+    /// Kills all members. If it cannot look for the [others](Self::others), kills the group and
+    /// fails.
     pub(crate) fn kill(&self) -> io::Result<()> {
         let mut told = HashSet::new();
         loop {
@@ -103,8 +106,8 @@ impl Family {
         }
     }
 
-    /// Returns the living members that have left the group, but not the session. Fails if there are no files or no
-    /// memory left to look for them.
+    /// Returns the living members that have left the group, but not the session. Fails if the
+    /// system has no files or no memory left for the search.
     pub(crate) fn others(&self) -> io::Result<Vec<Pid>> {
         let (session, patience) = (getsid(None)?, Instant::now() + EXEC_TAKES);
         let mut others = Vec::new();
@@ -140,8 +143,8 @@ impl Family {
     }
 }
 
-/// Returns the value of the variable with the marks in a process's environment. The rest may be megabytes, and is
-/// not kept: there may be no memory for it.
+/// Returns the marks in a process's environment. Keeps nothing else of the environment, which may
+/// be megabytes: there may be no memory for it.
 fn marks(process: Pid, patience: Instant) -> io::Result<Vec<u8>> {
     let wanted = format!("{MARKS}=");
     let mut name = Vec::with_capacity(wanted.len());
@@ -172,8 +175,8 @@ fn marks(process: Pid, patience: Instant) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Returns `None` for what cannot be seen: the process has ended meanwhile, or is another user's. Fails if the
-/// system has no files or no memory left.
+/// Returns `None` for a process that has ended meanwhile, or that belongs to another user. Fails if
+/// the system has no files or no memory left.
 fn unless_refused<T>(looked: io::Result<T>) -> io::Result<Option<T>> {
     let is_refused = |error: &io::Error| {
         let files = [Errno::EMFILE, Errno::ENFILE].map(|errno| Some(errno as i32));

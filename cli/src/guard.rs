@@ -1,10 +1,10 @@
-//! A second process that outlives zoolock by a moment: when zoolock is killed, or does not say in
-//! time that the lock is still held because it is stopped or stuck, it kills the program's group.
-//! What the program has started is of that group, too, and the signal that a process can ask for
-//! when its parent dies reaches none of that.
+//! The guard: a second process that outlives zoolock by a moment. It kills the program and its
+//! descendants when zoolock is killed. It does the same when zoolock, stopped or stuck, does not
+//! report in time that the lock is still held. A process can ask for a signal at its parent's
+//! death, but that signal does not reach its descendants.
 //!
-//! A guard has one thread, and says that it is ready when it has everything that it needs to kill.
-//! The program goes on after that only. A guard that ends is replaced.
+//! A guard has one thread. It reports that it is ready when it has everything that it needs to
+//! kill. The program starts only then. zoolock replaces a guard that ends.
 
 use std::env;
 use std::io::{self, PipeReader, Read, Write, pipe};
@@ -26,22 +26,22 @@ use crate::holder::Held;
 use crate::ready::is_readable;
 use crate::step::own_program;
 
-/// The first argument of a process that is one. Nothing that a user would type.
+/// The first argument of a guard process. No user would type it.
 const GUARD: &str = "--exec-guard";
 
-/// What a guard says when it is ready. Anything else is the reason why it is not.
+/// The output of a guard that is ready. Any other output says why it is not.
 const READY: &[u8] = b"ready\n";
 
-/// How long a guard may take to be ready.
+/// How long a guard may take to get ready.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is said instead of a time when there is nothing left to kill.
+/// The message, in place of a time, that all processes have ended.
 const OVER: Duration = Duration::ZERO;
 
-/// What is said instead of a time when nothing is left of the group.
+/// The message, in place of a time, that the group has ended.
 const GROUP_OVER: Duration = Duration::from_millis(1);
 
-/// The guard of a family, whichever process that is now.
+/// The guard of a family. Its process may be replaced.
 #[derive(Debug, Clone)]
 pub(crate) struct Guard {
     family: Family,
@@ -51,26 +51,26 @@ pub(crate) struct Guard {
 #[derive(Debug, Default)]
 struct State {
     process: Option<Process>,
-    /// When the lease ends, if that was said.
+    /// The end of the lease, if [`allow_the_lease`](Guard::allow_the_lease) was called.
     end: Option<Duration>,
 }
 
-/// A process that is ready.
+/// A guard process that is ready.
 #[derive(Debug)]
 struct Process {
     id: Pid,
-    /// Closed with zoolock, however that ends.
+    /// The system closes this when zoolock ends, for whatever reason.
     input: OwnedFd,
 }
 
 impl Guard {
-    /// Returns the guard of a program and all that it starts. It has no process before [`start`](Self::start).
+    /// Returns the guard of a family. It has no process before [`start`](Self::start).
     pub(crate) fn over(family: &Family) -> Guard {
         Guard { family: family.clone(), state: Arc::default() }
     }
 
-    /// Starts a process in the place of the one before, and waits until it is ready. The process inherits the blocked
-    /// signals, so nothing interrupts it.
+    /// Starts a process that replaces the previous one, and waits until it is ready. The process
+    /// inherits the blocked signals, so nothing interrupts it.
     pub(crate) fn start(&self) -> Result<(), Failed> {
         let failed = |cause| Failed::to_start("the process that guards the program", cause);
         self.state().process = None;
@@ -78,7 +78,7 @@ impl Guard {
         let mut state = self.state();
         let end = state.end;
         state.process = Some(process);
-        // As they are by now.
+        // Both may have changed while the process got ready.
         if self.family.group_is_over() {
             state.say(GROUP_OVER);
         }
@@ -90,22 +90,23 @@ impl Guard {
         let ((input, said), (told, output)) = (pipe()?, pipe()?);
         // A guard that does not read must not block zoolock.
         ioctl_fionbio(&said, true)?;
-        // It has all this when it is ready: zoolock may be stopped before it says more. The end of the group is first,
-        // since behind the end of the lease it would kill a group that is somebody else's by now.
+        // The guard must have these messages when it is ready, because zoolock may be stopped
+        // before it sends more. The end of the group comes first. After the end of the lease, the
+        // guard would kill a group whose number may belong to others by now.
         let known = [self.family.group_is_over().then_some(GROUP_OVER), self.state().end];
         for message in known.into_iter().flatten() {
             write(&said, &bytes(message))?;
         }
         let mut guard = own_program();
-        // A zoolock around this one must not kill it: it has something to do then. And whoever kills
-        // all that is called zoolock does not mean it.
+        // A zoolock around this one must not kill the guard, which is needed at that moment. Its
+        // name is not zoolock, so that `pkill zoolock` spares it.
         unmark(&mut guard);
         guard.arg0("lock-guard").env_remove(AUTH);
         guard.args([GUARD, &self.family.group.to_string()]).arg(self.family.mark());
         guard.stdin(input).stdout(output.try_clone()?).stderr(output);
-        // Whoever kills zoolock as a job does not kill this.
+        // In its own group, the guard survives a kill of zoolock's group.
         let child = guard.process_group(0).spawn()?;
-        // It has the other ends of the pipes.
+        // Closes the child's ends of the pipes here.
         drop(guard);
         let id = Pid::from_raw(child.id().cast_signed());
         await_ready(told).inspect_err(|_| {
@@ -119,7 +120,7 @@ impl Guard {
         self.state().process.as_ref().is_some_and(|process| process.id == id)
     }
 
-    /// Returns whether the end that was said is over. A guard has nothing to do then but to kill.
+    /// Returns whether the last announced lease has ended. Then a guard can only kill.
     pub(crate) fn is_late(&self) -> bool {
         self.state().end.is_some_and(|end| end <= now())
     }
@@ -129,10 +130,11 @@ impl Guard {
         self.state().signal(SIGCONT);
     }
 
-    /// The group may run until the lease ends as it is known now. Until this is called for the first
-    /// time there is no end.
+    /// Tells the guard that the family may run until the lease ends, as known now. Before the first
+    /// call, there is no limit.
     pub(crate) fn allow_the_lease(&self, held: &Held) {
-        // In this order: zoolock may be stopped in between.
+        // Read the clock first: if zoolock is stopped in between, the result is too early, never
+        // too late.
         let now = now();
         let end = now + held.hold.valid_for();
         let mut state = self.state();
@@ -140,14 +142,15 @@ impl Guard {
         state.say(end);
     }
 
-    /// Its number may be given to another one.
+    /// Notes that the group has ended, and tells the guard: another group may get its number.
     pub(crate) fn forget_the_group(&self) {
         if self.family.forget_the_group() {
             self.state().say(GROUP_OVER);
         }
     }
 
-    /// Tells the guard that the family has ended. Without this call it kills the family when zoolock ends.
+    /// Tells the guard that the family has ended. Without this call, the guard kills the family
+    /// when zoolock ends.
     pub(crate) fn dismiss(&self) {
         self.state().say(OVER);
     }
@@ -158,11 +161,12 @@ impl Guard {
 }
 
 impl State {
-    /// Tells the guard, without blocking. If its process has ended, the next one is told.
+    /// Sends a message to the guard, without blocking. If its process has ended, the next process
+    /// gets the message when it starts.
     fn say(&self, end: Duration) {
         let Some(process) = &self.process else { return };
         if write(&process.input, &bytes(end)) == Err(Errno::AGAIN) {
-            // The pipe is full: this process does not read, and another one has to take its place.
+            // The pipe is full because this process does not read. Another one has to replace it.
             self.signal(SIGKILL);
         }
     }
@@ -174,16 +178,16 @@ impl State {
     }
 }
 
-/// Returns a message to a guard.
+/// Encodes a message to a guard.
 fn bytes(end: Duration) -> [u8; 8] {
     u64::try_from(end.as_millis()).unwrap_or(u64::MAX).to_ne_bytes()
 }
 
-/// Waits until a guard says that it is ready.
+/// Waits until a guard reports that it is ready.
 fn await_ready(mut told: PipeReader) -> io::Result<()> {
     let end = Instant::now() + PATIENCE;
     let mut said = Vec::new();
-    // The dynamic loader may have printed a warning before.
+    // Compares only the end: the dynamic loader may have printed a warning before.
     while !said.ends_with(READY) {
         let left = end.saturating_duration_since(Instant::now());
         if !is_readable(&told, left)? {
@@ -194,7 +198,9 @@ fn await_ready(mut told: PipeReader) -> io::Result<()> {
             0 => {
                 let said = String::from_utf8_lossy(&said);
                 let why = said.trim().rsplit('\n').next().filter(|line| !line.is_empty());
-                return Err(io::Error::other(why.unwrap_or("it was ended").to_owned()));
+                return Err(io::Error::other(
+                    why.unwrap_or("it ended without a message").to_owned(),
+                ));
             }
             length => said.extend_from_slice(&more[..length]),
         }
@@ -202,7 +208,7 @@ fn await_ready(mut told: PipeReader) -> io::Result<()> {
     Ok(())
 }
 
-/// Is this process one? Then it does its part, and returns its exit code.
+/// If this process is a guard, does its work and returns its exit code.
 pub(crate) fn run_if_asked_for() -> Option<u8> {
     let mut arguments = env::args_os().skip(1);
     arguments.next().filter(|first| first == GUARD)?;
@@ -213,9 +219,9 @@ pub(crate) fn run_if_asked_for() -> Option<u8> {
     Some(SYSTEM)
 }
 
-/// Returns when the family has ended or was killed, and earlier only if it cannot get ready.
+/// Returns when the family has ended or was killed. Fails if it cannot get ready.
 fn guard(family: &Family) -> io::Result<()> {
-    // The memory and the files that this takes are there when it is done in earnest.
+    // A first look for members, so that its memory and files are there when it matters.
     family.others()?;
     write(io::stdout(), READY)?;
     let mut end = Duration::MAX;
@@ -234,18 +240,20 @@ fn guard(family: &Family) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns what zoolock says next, or `None` if it has ended or says nothing within this time.
+/// Returns zoolock's next message, or `None` if zoolock has ended or sends nothing within this
+/// time.
 fn next_message(within: Duration) -> Option<Duration> {
     if !is_readable(io::stdin(), within).unwrap_or(false) {
         return None;
     }
     let mut message = [0; 8];
-    // A pipe takes so few bytes as a whole.
+    // Writes of so few bytes to a pipe are atomic.
     let length = read(io::stdin(), &mut message).ok()?;
     (length == message.len()).then(|| Duration::from_millis(u64::from_ne_bytes(message)))
 }
 
-/// The same for all processes of this machine. What the system clock is set to does not count.
+/// Returns the monotonic time, which all processes of this machine share. Changes of the system
+/// clock do not affect it.
 fn now() -> Duration {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from);
     now.unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The thread that connects, waits for the lock, holds it and lets it go.
+//! The thread that connects, waits for the lock, holds it and releases it.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,29 +17,31 @@ use crate::output::say;
 use crate::signals::stop;
 use crate::{notify, progress};
 
-/// The part of the session timeout that is the grace. A connection that is well keeps nearly half of
-/// it, and one that is not is back long before, or not at all.
+/// The divisor of the session timeout that gives the grace. While the connection is healthy, nearly
+/// half of the timeout is left or more. A broken connection usually returns long before, or not at
+/// all.
 const GRACE: u32 = 10;
 
-/// How long to wait before servers are tried again.
+/// How long to wait before trying the servers again.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// How long to wait for servers to take note of the end. They find out by themselves in the end.
+/// How long to wait for the servers to confirm a release or the end of the session. Without that,
+/// the session expires.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What was got.
+/// A lock that is held.
 #[derive(Debug, Clone)]
 pub(crate) struct Held {
     pub(crate) hold: Hold,
     pub(crate) token: u64,
-    /// What the program has between TERM and the end of the lease.
+    /// The time that the program has between TERM and the end of the lease.
     pub(crate) grace: Duration,
 }
 
 pub(crate) struct Holder {
     connected: Receiver<Result<Client, Failed>>,
     held: Receiver<Result<Held, Failed>>,
-    /// To take the lock, and to let it go.
+    /// Asks the thread to take the lock, and then to release it.
     ask: Sender<()>,
     released: Receiver<zoolock::Result<()>>,
     client: Option<Client>,
@@ -57,7 +59,7 @@ impl Holder {
                 Err(failed) => return drop(say_connected.send(Err(failed))),
             };
             let grace = client.session_timeout() / GRACE;
-            // Nobody wants it any more after a signal.
+            // After a signal, the main thread does not listen any more.
             let mut wanted = say_connected.send(Ok(client)).is_ok();
             while wanted && asked.recv().is_ok() {
                 wanted = match take(&run, &lock, deadline) {
@@ -72,27 +74,29 @@ impl Holder {
         Ok(Holder { connected, held, ask, released, client: None })
     }
 
-    /// Waits for a connection. A signal ends that, too.
+    /// Waits for a connection, or for a signal, which ends the wait with a failure.
     pub(crate) fn connect(&mut self, signals: &Receiver<Signal>) -> Result<(), Failed> {
         self.client = Some(hear(&self.connected, signals)?);
         Ok(())
     }
 
-    /// Takes the lock, waiting for it. A signal ends that, too. Not before the one before was let go.
+    /// Waits for the lock and takes it. A signal ends the wait with a failure. Call this only after
+    /// the previous hold was released.
     pub(crate) fn take(&self, signals: &Receiver<Signal>) -> Result<Held, Failed> {
         let _ = self.ask.send(());
         hear(&self.held, signals)
     }
 
-    /// Lets the lock go, and says if that is late. False if it is not known: the servers do not answer.
-    /// The thread that took it does it: some locks belong to it.
+    /// Releases the lock, and reports a release that is late. Returns false if its result is
+    /// unknown, because the servers do not answer. The thread that took the lock releases it, since
+    /// some locks belong to a thread.
     pub(crate) fn release(&self, path: &str) -> Result<bool, Failed> {
-        // Of the time before, when it took too long.
+        // An answer to an earlier release, which came too late.
         self.released.try_iter().for_each(drop);
         let _ = self.ask.send(());
         let released = match self.released.recv_timeout(PATIENCE) {
             Err(RecvTimeoutError::Timeout) => {
-                say(&format!("{path}: released late: no answer"));
+                say(&format!("{path}: the release is not confirmed: no answer from the servers"));
                 return Ok(false);
             }
             Err(RecvTimeoutError::Disconnected) => Err(Error::Closed),
@@ -100,15 +104,15 @@ impl Holder {
         };
         match released {
             Err(error) if error.is_lost() => return Err(error.into()),
-            Err(error) => say(&format!("{path}: released late: {error}")),
+            Err(error) => say(&format!("{path}: the release is not confirmed: {error}")),
             Ok(()) => {}
         }
         Ok(true)
     }
 
-    /// Leaves the queue, or lets go, whichever it takes: ends the session, so that nothing of it is
-    /// left on the servers. Without a connection they have to find out themselves. More signals do
-    /// not hurry it, for they often come in twos: timeout(1) and service managers send CONT as well.
+    /// Leaves the queue or releases the lock: closes the session, which deletes its nodes on the
+    /// servers. Without a connection, the session expires instead. Further signals do not shorten
+    /// this, because signals often come in pairs: timeout(1) and service managers also send CONT.
     pub(crate) fn leave(mut self) {
         let Some(client) = self.client.take() else {
             return;
@@ -120,13 +124,13 @@ impl Holder {
         let closing = client.clone();
         match start_thread("zoolock-close", move || drop(tell.send(closing.close()))) {
             Ok(()) => drop(closed.recv_timeout(PATIENCE)),
-            // It may take a session timeout.
+            // Without a thread, this may block for a session timeout.
             Err(_) => drop(client.close()),
         }
     }
 }
 
-/// What the thread says. A signal comes first.
+/// Returns what the thread reports. A signal takes precedence.
 fn hear<T>(said: &Receiver<Result<T, Failed>>, signals: &Receiver<Signal>) -> Result<T, Failed> {
     loop {
         select_biased! {
@@ -135,12 +139,12 @@ fn hear<T>(said: &Receiver<Result<T, Failed>>, signals: &Receiver<Signal>) -> Re
                 Ok(SIGCONT) | Err(_) => {}
                 Ok(signal) => return Err(Failed::silent(by_signal(signal as i32))),
             },
-            recv(said) -> said => return said.expect("the thread ends when nobody listens"),
+            recv(said) -> said => return said.expect("the thread ends only when this end of the channel is dropped"),
         }
     }
 }
 
-/// How long to wait for servers and the lock, if there is a limit. One that the clock cannot hold is none.
+/// Returns how long to wait for servers and the lock, if there is a limit.
 fn limit(run: &Run) -> Option<Duration> {
     run.wait.filter(|_| !nonblock(run))
 }
@@ -163,8 +167,8 @@ fn connect(run: &Run, deadline: Option<Instant>) -> Result<(Client, Wanted), Fai
     Ok((client, wanted))
 }
 
-/// Connects, and waits for servers until the deadline. Without one there is no wait: a wrong address would
-/// never be noticed.
+/// Connects, and waits for servers until the deadline. Without a deadline it does not wait, so that
+/// a wrong address is noticed.
 fn reach(program: &Program, deadline: Option<Instant>) -> Result<Client, Failed> {
     let mut told = false;
     loop {
@@ -194,7 +198,7 @@ fn take<'a>(
     let (path, waited) = (&run.program.lock.path, Instant::now());
     let got = lock.take(nonblock(run), deadline)?;
     if run.program.verbose {
-        let how = if got.is_some() { "got it" } else { "not got" };
+        let how = if got.is_some() { "acquired" } else { "not acquired" };
         say(&format!("{path}: {how} after {:.1?}", waited.elapsed()));
     }
     let got = got.ok_or_else(|| Failed::silent(run.conflict_exit_code))?;
@@ -209,7 +213,7 @@ enum Wanted {
     Permit(DistributedSemaphore),
 }
 
-/// The same, held.
+/// The lock or the permit, held.
 enum Got<'a> {
     One(Locker<'a>),
     Permit(Permits),
@@ -226,7 +230,7 @@ impl Wanted {
                 let lock = DistributedRwLock::with_options(client, path, options)?;
                 Wanted::One(lock.read_lock().into())
             }
-            // Its nodes count as writers to those that read.
+            // To readers, the nodes of this lock are writers.
             None => Wanted::One(DistributedLock::with_options(client, path, options)?.into()),
         })
     }

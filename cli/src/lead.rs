@@ -1,5 +1,5 @@
-//! `lead`: term after term, in each of them what `run` does once. Not by the library's own threads for
-//! leaders: a program has signals, a terminal, and processes of its own, which `run` knows.
+//! `lead`: does in each term what `run` does once. It does not use the library's `Leadership`: a
+//! program has signals, a terminal and processes, which `run` handles.
 
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
@@ -14,27 +14,28 @@ use crate::output::say;
 use crate::run::Term;
 use crate::{notify, signals};
 
-/// How long to wait before contending again when the program has ended, at first.
+/// The first pause between the end of the program and the next contention.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-/// The same in the end. A program that ran for so long did not fail at once.
+/// The longest such pause. A program that ran for this long has not failed at its start, so the
+/// next pause is the shortest one again.
 const LONGEST: Duration = Duration::from_secs(30);
 
 pub(crate) fn lead(program: Program) -> Result<u8, Failed> {
-    // Before any other thread.
+    // Signals have to be blocked before any other thread starts.
     let signals = signals::receive()?;
     let mut holder = Holder::start(Run::alone(program.clone()))?;
     let Err(ended) = terms(&program, &mut holder, &signals);
     notify::stopping();
     holder.leave();
     match ended.text {
-        // A signal, by which it is meant to end.
+        // A signal, which is the usual way to end.
         None => Ok(0),
         Some(_) => Err(ended),
     }
 }
 
-/// Until a signal comes, or something that does not get better.
+/// Leads term after term, until a signal or a lasting failure.
 fn terms(
     program: &Program,
     holder: &mut Holder,
@@ -66,7 +67,7 @@ fn terms(
             return Err(Failed::silent(0));
         }
         if is_asked && code.is_some() {
-            say(&format!("{path}: stepped down, as somebody asks for the lock"));
+            say(&format!("{path}: stepped down because another client asked for the lock"));
         }
         let Some(code) = code.filter(|_| !is_asked) else {
             notify::status(&format!("contending for {path} again"));
@@ -75,8 +76,9 @@ fn terms(
         if begun.elapsed() >= LONGEST {
             pause = SHORTEST;
         }
-        let text =
-            format!("{path}: the program ended, exit code {code}: contending again in {pause:?}");
+        let text = format!(
+            "{path}: the program ended with exit code {code}; contending again in {pause:?}"
+        );
         say(&text);
         notify::status(&text);
         rest(pause, signals)?;
@@ -84,12 +86,13 @@ fn terms(
     }
 }
 
-/// What people type goes to the program, not to us.
+/// Returns whether a signal from the terminal ended the program. Such a signal goes to the
+/// program's group, not to zoolock.
 fn is_from_terminal(code: u8) -> bool {
     [SIGHUP, SIGINT, SIGQUIT].map(|signal| by_signal(signal as i32)).contains(&code)
 }
 
-/// A signal ends that.
+/// Waits for this long. A signal ends the wait with a failure.
 fn rest(pause: Duration, signals: &Receiver<Signal>) -> Result<(), Failed> {
     let end = Instant::now() + pause;
     loop {

@@ -1,4 +1,4 @@
-//! `list`, `verify`, `revoke` and `break`: one look at a lock, or one word to its holder, or the last one.
+//! `list`, `verify`, `revoke` and `break`: one look at a lock, or one request about its contenders.
 
 use zoolock::{Client, Contender, Error, Kind};
 
@@ -12,7 +12,7 @@ pub(crate) fn list(lock: &Target, json: bool) -> Result<u8, Failed> {
     let contenders = client.contenders(&lock.path)?;
     let _ = client.close();
     if contenders.is_empty() && !json {
-        say(&format!("{}: nobody holds it, nobody waits for it", lock.path));
+        say(&format!("{}: nobody holds it and nobody waits for it", lock.path));
         return Ok(0);
     }
     let text = match json {
@@ -40,13 +40,13 @@ pub(crate) fn break_lock(lock: &Target, token: u64) -> Result<u8, Failed> {
         |contender: &Contender| contender.token == token && contender.kind != Kind::Foreign;
     let line = |one: &Contender| {
         let did = if one.holds { "held" } else { "waited for" };
-        format!("broke {}, which {did} it, token {token}\n", name(one))
+        format!("removed {}, which {did} it, token {token}\n", name(one))
     };
-    each(lock, is_meant, Client::break_lock, line, &format!("nobody there has the token {token}"))
+    each(lock, is_meant, Client::break_lock, line, &format!("no contender has the token {token}"))
 }
 
-/// Does this to all contenders that are meant, and writes a line for each that was there until then, also when
-/// it fails on another. `none` is said where there was nobody.
+/// Acts on all contenders that `is_meant` selects, and writes a line for each success, even if
+/// another one fails. Without any success, fails with the text `none`.
 fn each(
     lock: &Target,
     is_meant: impl Fn(&Contender) -> bool,
@@ -59,7 +59,7 @@ fn each(
     for contender in client.contenders(&lock.path)?.into_iter().filter(is_meant) {
         match act(&client, &contender) {
             Ok(()) => lines += &line(&contender),
-            // It has let go by itself.
+            // This contender has left by itself.
             Err(Error::NotHeld { .. }) => {}
             Err(error) => failed = failed.or(Some(error)),
         }

@@ -1,8 +1,8 @@
 //! The command `zoolock`: runs a program under a distributed lock, as flock(1) does under a local
-//! one, and shows who has a lock and who waits for it. A user of the library like any other.
+//! one, and shows who has a lock and who waits for it. It uses only the public API of the library.
 
 #[cfg(not(unix))]
-compile_error!("the command needs process groups and signals as Unix has them");
+compile_error!("the command needs the process groups and signals of Unix");
 
 mod args;
 mod child;
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
                 text.lines().for_each(output::line);
                 exit::USAGE
             } else {
-                // Help that was asked for.
+                // The user asked for help, so this is no failure.
                 exit::print(text.as_bytes()).unwrap_or_else(Failed::tell)
             }
         }

@@ -1,4 +1,4 @@
-//! `man`: a page for each subcommand, of what its help says.
+//! `man`: a page for each subcommand, made of its help.
 
 use std::fs;
 use std::iter::once;
@@ -11,7 +11,7 @@ use clap_mangen::roff::{Roff, bold, roman};
 use crate::args::Arguments;
 use crate::exit::{Failed, SYSTEM};
 
-/// Writes them all into a folder, which is made if need be.
+/// Writes all pages into a folder, and creates it if it is missing.
 pub(crate) fn write(folder: &Path) -> Result<u8, Failed> {
     let failed = |file: &Path, error| {
         Failed::new(SYSTEM, format!("failed to write '{}': {error}", file.display()))
@@ -31,7 +31,7 @@ pub(crate) fn write(folder: &Path) -> Result<u8, Failed> {
     Ok(0)
 }
 
-/// Pages do not show other names of an option by themselves.
+/// Adds the aliases of an option to its help, since `clap_mangen` does not show them.
 fn with_aliases(arg: Arg) -> Arg {
     let (Some(aliases), Some(help)) = (arg.get_visible_aliases(), arg.get_help()) else {
         return arg;
@@ -40,7 +40,7 @@ fn with_aliases(arg: Arg) -> Arg {
     arg.help(help)
 }
 
-/// What stands below the options in the help is prose, and then headings with entries.
+/// Renders a page. The help below the options is prose first, then headings with entries.
 fn render(page: &Man, command: &Command) -> std::io::Result<Vec<u8>> {
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let lines: Vec<_> = help.lines().collect();
@@ -67,7 +67,7 @@ fn render(page: &Man, command: &Command) -> std::io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Does it end with a colon, and stand above an entry?
+/// Returns the heading, if this line ends with a colon and an entry follows.
 fn heading<'a>(lines: &[&'a str], line: usize) -> Option<&'a str> {
     let below = lines.get(line + 1)?;
     lines[line].strip_suffix(':').filter(|_| below.starts_with("  "))

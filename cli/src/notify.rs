@@ -1,6 +1,6 @@
-//! What a service manager is told, by the protocol of sd_notify(3). By a thread of its own: whoever
-//! should read it may not, and there is a lock to take care of meanwhile. The crate `sd-notify` knows
-//! no abstract sockets.
+//! Reports the state to a service manager, by the protocol of sd_notify(3). A thread sends the
+//! messages: their reader may be slow, and the lock needs care meanwhile. The crate `sd-notify`
+//! does not support abstract sockets.
 
 use std::convert::Infallible;
 use std::env;
@@ -16,47 +16,47 @@ use zoolock::crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::table::plain;
 
-/// The environment variable with the socket. The program does not get it: its messages would be taken
-/// for those of the service, or refused as not from its main process.
+/// The environment variable with the socket. The program does not get it. The service manager would
+/// take the program's messages for those of the service, or refuse them.
 pub(crate) const SOCKET: &str = "NOTIFY_SOCKET";
 
-/// How many messages wait for a reader. What does not fit is dropped.
+/// How many messages may wait for a reader. More are dropped.
 const LONGEST: usize = 100;
 
-/// For how long the end is put off until all is read.
+/// How long the process delays its end until all messages are read.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 static MANAGER: OnceLock<Option<Sender<Message>>> = OnceLock::new();
 
 enum Message {
     Text(String),
-    /// Dropped when all before it has been told.
-    End(#[expect(dead_code, reason = "only its drop is heard of")] Sender<Infallible>),
+    /// Dropped when all messages before it were sent.
+    End(#[expect(dead_code, reason = "only its drop matters")] Sender<Infallible>),
 }
 
-/// The service has started, and is at this.
+/// Reports that the service has started, with this status.
 pub(crate) fn ready(status: &str) {
     send(Message::Text(format!("READY=1\nSTATUS={}", plain(status))));
 }
 
-/// What it is at, for people.
+/// Reports the status, a text for people.
 pub(crate) fn status(text: &str) {
     send(Message::Text(format!("STATUS={}", plain(text))));
 }
 
-/// The service is about to end.
+/// Reports that the service is about to end.
 pub(crate) fn stopping() {
     send(Message::Text("STOPPING=1\nSTATUS=ending".to_owned()));
 }
 
-/// Before the process ends.
+/// Waits until all messages are sent, for a limited time. Call this before the process ends.
 pub(crate) fn finish() {
     let (end, told) = bounded(0);
     send(Message::End(end));
     let _ = told.recv_timeout(PATIENCE);
 }
 
-/// Is there anybody?
+/// Returns whether there is a service manager.
 pub(crate) fn is_heard() -> bool {
     manager().is_some()
 }
@@ -72,7 +72,7 @@ fn manager() -> Option<&'static Sender<Message>> {
         let (address, socket) = (address()?, UnixDatagram::unbound().ok()?);
         let (sender, messages) = bounded(LONGEST);
         let tell = move || tell(&messages, &socket, &address);
-        // Without a thread nothing is said, which is no reason to do nothing.
+        // Without a thread there are no reports. The command still does its work.
         thread::Builder::new().spawn(tell).ok()?;
         Some(sender)
     };
@@ -87,7 +87,7 @@ fn tell(messages: &Receiver<Message>, socket: &UnixDatagram, address: &SocketAdd
     }
 }
 
-/// A file, or behind an `@` a name that is no file's.
+/// Returns the address of the socket: a file, or after an `@` an abstract name.
 fn address() -> Option<SocketAddr> {
     let socket = env::var_os(SOCKET)?;
     match socket.as_bytes().split_first()? {

@@ -1,7 +1,7 @@
-//! What is said on the standard error, by a thread of its own: whoever should read it may not, for a
-//! pipe is full or a terminal stopped, and there is a lock to take care of meanwhile. What does not
-//! fit into the queue is dropped, and counted. Where the system gives no thread, the queue is written
-//! when the process ends.
+//! Writes to standard error. A thread does this: the reader may be slow, because a pipe is full or
+//! a terminal is stopped, and the lock needs care meanwhile. Lines that do not fit into the queue
+//! are dropped and counted. If the system refuses a thread, the queue is written when the process
+//! ends.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 use crate::ready::is_writable;
 use crate::table::{clip, plain};
 
-/// How many lines wait for a reader.
+/// How many lines may wait for a reader.
 const LONGEST: usize = 100;
 
-/// For how long the end is put off until all is read.
+/// How long the process delays its end until all lines are read.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Goes to the beginning of the line and clears it.
@@ -27,14 +27,15 @@ static STDERR: OnceLock<Output> = OnceLock::new();
 
 enum Said {
     Line(String),
-    /// On a line of the terminal that the next one is written over.
+    /// A line of the terminal that the next text overwrites.
     Status(String),
-    /// So many came here, and found no room.
+    /// How many lines were dropped here.
     Dropped(u64),
 }
 
 impl Said {
-    /// Writes this over the status on the line, if there is one. Returns whether it is a status itself.
+    /// Writes this over the status on the line, if there is one. Returns whether it leaves a status
+    /// there.
     fn write_to(self, stderr: &mut (impl Write + AsFd), has_status: bool) -> bool {
         let clear = if has_status { CLEAR } else { "" };
         let has_status = matches!(&self, Said::Status(text) if !text.is_empty());
@@ -44,7 +45,7 @@ impl Said {
             Said::Status(text) if text.is_empty() => clear.to_owned(),
             Said::Status(text) => format!("{CLEAR}{}", clip(&text, stderr)),
         };
-        // Nobody has to listen: it may be closed.
+        // An error does not matter: standard error may be closed.
         let _ = stderr.write_all(text.as_bytes());
         has_status
     }
@@ -54,40 +55,41 @@ impl Said {
 struct Output {
     queue: Mutex<Queue>,
     changed: Condvar,
-    /// Whether there is no thread that writes.
+    /// Whether there is no thread to write the lines.
     is_unattended: bool,
 }
 
 #[derive(Default)]
 struct Queue {
     said: VecDeque<Said>,
-    /// Is something on its way that is not in the queue any more?
+    /// Whether the thread is writing a text that it has taken from the queue.
     busy: bool,
 }
 
-/// Says something as this command.
+/// Writes a line that begins with the name of the command.
 pub(crate) fn say(text: &str) {
     line(&format!("zoolock: {text}"));
 }
 
-/// Others may have written what is in it, so it is kept from a terminal as it is.
+/// Writes a line. Escapes control characters, because parts of the line may come from other people.
 pub(crate) fn line(text: &str) {
     stderr().push(Said::Line(plain(text)));
 }
 
-/// Only for a terminal: written again where it was written before, until there is something else.
+/// Writes a status, for a terminal only. It overwrites the previous status.
 pub(crate) fn status(text: &str) {
     stderr().push(Said::Status(plain(&format!("zoolock: {text}"))));
 }
 
-/// Comes back when all is written, but soon.
+/// Returns when all is written, or at the end of this time.
 pub(crate) fn flush(patience: Duration) {
     if let Some(output) = STDERR.get() {
         output.flush(patience);
     }
 }
 
-/// Before the process ends.
+/// Clears the status and waits until all is written, for a limited time. Call this before the
+/// process ends.
 pub(crate) fn finish() {
     if let Some(output) = STDERR.get() {
         output.push(Said::Status(String::new()));
@@ -97,10 +99,10 @@ pub(crate) fn finish() {
 
 fn stderr() -> &'static Output {
     STDERR.get_or_init(|| {
-        // Not through Rust's own, whose mutex a panic would wait for.
+        // A copy of the file, because Rust's own `Stderr` has a mutex that a panic would wait for.
         let own = io::stderr().as_fd().try_clone_to_owned();
         let write = |own| move || STDERR.wait().write_to(File::from(own));
-        // Without a thread the command still does its work, and says at the end what there was to say.
+        // Without a thread, the command still does its work, and writes all lines at its end.
         let writing = own.and_then(|own| thread::Builder::new().spawn(write(own)));
         Output { is_unattended: writing.is_err(), ..Output::default() }
     })
@@ -133,7 +135,7 @@ impl Output {
         }
     }
 
-    /// Writes what waits, as long as there is room for it.
+    /// Writes the queue on this thread. Stops when nothing was read for this time.
     fn write_now(&self, patience: Duration) {
         let (mut stderr, end) = (io::stderr(), Instant::now() + patience);
         let mut has_status = false;
@@ -144,7 +146,7 @@ impl Output {
         }
     }
 
-    /// To be called when the one before is written.
+    /// Returns the next text, and marks the one before as written.
     fn next(&self) -> Said {
         let mut queue = self.queue();
         queue.busy = false;
@@ -176,7 +178,7 @@ mod tests {
         static OUTPUT: OnceLock<Output> = OnceLock::new();
         let output = OUTPUT.get_or_init(Output::default);
         let (reader, mut writer) = io::pipe().expect("a pipe");
-        // Longer than any pipe, so that it is on its way until it is read.
+        // Longer than any pipe, so that its write lasts until the reader reads.
         let long = "x".repeat(4 << 20);
         writer.write_all(b"begin\n").expect("written");
         output.push(Said::Line(long.clone()));

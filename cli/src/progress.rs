@@ -1,6 +1,6 @@
-//! What `-v` says: while the lock is waited for the position in the queue, on one line that is written
-//! again on a terminal, and else on a line for each change; and all the while what becomes of the
-//! connection. A service manager is told the position, too.
+//! The reports of `-v`: the queue position while waiting, and changes of the connection at any
+//! time. A terminal shows the position in one line that is overwritten; elsewhere, each change is a
+//! line. A service manager gets the position, too.
 
 use std::io::{self, IsTerminal};
 use std::sync::{Mutex, PoisonError};
@@ -13,19 +13,20 @@ use crate::notify;
 use crate::output::{say, status};
 use crate::table::{age, name, seconds};
 
-/// How often the queue is looked at.
+/// Interval between looks at the queue.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// What was seen last.
+/// The last look at the queue.
 #[derive(Default)]
 struct Seen {
-    /// How many were ahead, and the token of the first.
+    /// How many contenders were ahead, and the token of the first.
     position: Option<(usize, Option<u64>)>,
-    /// Since when the first one is known to be first.
+    /// Since when the first contender is known to be first.
     first_since: Option<Instant>,
 }
 
-/// Has the queue position told, to people only if they want to hear of it.
+/// Makes the lock report its queue position: to a service manager, and with `verbose` on standard
+/// error.
 pub(crate) fn with_position(options: LockOptions, path: String, verbose: bool) -> LockOptions {
     let (seen, terminal) = (Mutex::<Seen>::default(), io::stderr().is_terminal());
     options.on_queue_position(EVERY, move |position| {
@@ -44,26 +45,26 @@ pub(crate) fn with_position(options: LockOptions, path: String, verbose: bool) -
     })
 }
 
-/// Has what happens to the connection told, until the client is closed.
+/// Reports changes of the connection until the client is closed.
 pub(crate) fn follow(client: &Client, path: String) {
     let events = client.subscribe();
     let tell = move || {
         for event in events {
             let text = match event {
-                ConnectionEvent::Suspended => "the connection is suspended",
-                ConnectionEvent::Reconnected => "there is a connection again",
-                ConnectionEvent::Lost => "the session is lost, or may be",
+                ConnectionEvent::Suspended => "disconnected, trying to resume the session",
+                ConnectionEvent::Reconnected => "reconnected",
+                ConnectionEvent::Lost => "the session has expired, or may have",
                 _ => continue,
             };
             say(&format!("{path}: {text}"));
         }
     };
-    // Without a thread nothing is said, which is no reason to do nothing.
+    // Without a thread there are no reports. The command still does its work.
     let _ = thread::Builder::new().spawn(tell);
 }
 
 impl Seen {
-    /// Is anything new?
+    /// Takes a new position. Returns whether it differs from the last one.
     fn look(&mut self, position: &QueuePosition) -> bool {
         let first = position.first.as_ref().map(|first| first.token);
         let before = self.position.replace((position.ahead, first));
@@ -86,7 +87,7 @@ impl Seen {
         }
     }
 
-    /// What its node says includes the time in which it was waiting itself.
+    /// The age of a node includes the time that its owner waited, so it is only an upper limit.
     fn held_for(&self, first: &Contender) -> String {
         match self.first_since {
             Some(since) => format!("for {}", seconds(since.elapsed())),
@@ -95,7 +96,7 @@ impl Seen {
     }
 }
 
-/// Without what changes all the time.
+/// Returns the position without times, which would change with every look.
 fn ahead(position: &QueuePosition) -> String {
     match position.first.as_ref().filter(|first| first.holds) {
         Some(first) => format!("{} ahead, held by {}", position.ahead, name(first)),

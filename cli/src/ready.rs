@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// Waits until there is something to read, or an end. Returns false when the time is over.
+/// Waits until there is something to read, or the end of the file. Returns false when the time is
+/// over.
 pub(crate) fn is_readable(file: impl AsFd, within: Duration) -> io::Result<bool> {
     is_ready(&file, PollFlags::IN, within)
 }
@@ -18,7 +19,7 @@ pub(crate) fn is_writable(file: impl AsFd, within: Duration) -> io::Result<bool>
 }
 
 fn is_ready(file: &impl AsFd, wanted: PollFlags, within: Duration) -> io::Result<bool> {
-    // A time that the clock cannot hold has no end.
+    // A time too large for the clock has no end.
     let end = Instant::now().checked_add(within);
     loop {
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));

@@ -1,4 +1,4 @@
-//! `run`: the lock, the program under it, and the lock again.
+//! `run`: takes the lock, runs the program, releases the lock.
 
 use std::time::{Duration, Instant};
 
@@ -17,11 +17,11 @@ use crate::table::seconds;
 use crate::terminal::Terminal;
 use crate::{notify, signals, step};
 
-/// How long the program waits for a standard error that takes nothing.
+/// How long the start of the program waits for a slow reader of standard error.
 const BRIEFLY: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(run: Run) -> Result<u8, Failed> {
-    // Before any other thread.
+    // Signals have to be blocked before any other thread starts.
     let signals = signals::receive()?;
     let mut holder = Holder::start(run.clone())?;
     let held = match holder.connect(&signals).and_then(|()| holder.take(&signals)) {
@@ -36,7 +36,7 @@ pub(crate) fn run(run: Run) -> Result<u8, Failed> {
     let mut term = Term::of(&run.program, &held, &signals, run.on_revoke);
     let code = term.supervise();
     if let (Ok(code), Some(time), false) = (&code, run.hold_at_least, term.is_told_to_end) {
-        // A time that the clock cannot hold has no end.
+        // A time too large for the clock has no end.
         let end = granted.checked_add(time);
         if !hold_on(&run.program, &held, &signals, end) {
             return Ok(*code);
@@ -44,7 +44,7 @@ pub(crate) fn run(run: Run) -> Result<u8, Failed> {
     }
     notify::stopping();
     let code = match code {
-        // Somebody else may have it, or the servers cannot be told.
+        // There is nothing to release: another client may have the lock by now.
         Err(failed) if failed.code == LOST => return Err(failed),
         code => code,
     };
@@ -54,7 +54,8 @@ pub(crate) fn run(run: Run) -> Result<u8, Failed> {
     code
 }
 
-/// Keeps the lock until then, for others are late for the same job. A signal ends that. False if it is lost.
+/// Keeps the lock until `end`, because other machines may be late for the same job. A signal ends
+/// the wait. Returns false if the lock is lost.
 fn hold_on(
     program: &Program,
     held: &Held,
@@ -66,7 +67,8 @@ fn hold_on(
     if left.is_zero() {
         return true;
     }
-    let text = format!("{path}: the program has ended: holding on for {}", seconds(left));
+    let text =
+        format!("{path}: the program has ended; keeping the lock for another {}", seconds(left));
     notify::status(&text);
     if program.verbose {
         say(&text);
@@ -80,7 +82,7 @@ fn hold_on(
                 Ok(_) | Err(RecvError) => return true,
             },
             recv(held.hold.lost()) -> _ => {
-                say(&format!("{path}: the lock was lost when the program had ended"));
+                say(&format!("{path}: the lock was lost after the program had ended"));
                 return false;
             }
             recv(end) -> _ => return true,
@@ -88,16 +90,16 @@ fn hold_on(
     }
 }
 
-/// The time in which a program runs under a lock that is held.
+/// One run of the program, under a lock that is held.
 pub(crate) struct Term<'a> {
     program: &'a Program,
     held: &'a Held,
     signals: &'a Receiver<Signal>,
-    /// What the program gets when somebody asks for the lock.
+    /// The signal for the program when another client asks for the lock.
     on_revoke: Option<Signal>,
-    /// Has somebody asked, and the program got it?
+    /// Whether another client has asked, and the program has got that signal.
     pub(crate) is_asked: bool,
-    /// Has a signal come that asks for the end of a service?
+    /// Whether zoolock has received a signal that ends a service.
     pub(crate) is_told_to_end: bool,
 }
 
@@ -112,8 +114,9 @@ impl<'a> Term<'a> {
         Term { program, held, signals, on_revoke, is_asked, is_told_to_end }
     }
 
-    /// Runs the program for as long as the lock is held, and returns its exit code, or that of the
-    /// signal that came before it was started. It has ended when this returns.
+    /// Runs the program while the lock is held, and returns its exit code. If a signal comes before
+    /// the program starts, returns the code of the signal. The program and its descendants have
+    /// ended when this returns.
     pub(crate) fn supervise(&mut self) -> Result<u8, Failed> {
         let Term { program, held, signals, .. } = *self;
         let mut command = step::command(&program.command);
@@ -126,7 +129,7 @@ impl<'a> Term<'a> {
             command.env_remove(AUTH);
         }
         let child = Child::start(command, &held.hold.node())?;
-        // It stops itself when it is ready.
+        // The step process stops itself when it is ready.
         loop {
             select_biased! {
                 recv(signals) -> signal => match signal {
@@ -154,12 +157,13 @@ impl<'a> Term<'a> {
             }
         }
         child.allow_the_lease(held);
-        // We may have been stopped ourselves, and the end of the lease not told yet.
+        // zoolock may have been stopped meanwhile, so that it has not heard of the end of the
+        // lease.
         if !held.hold.is_held() {
             child.kill();
             return Err(self.lost());
         }
-        // Before the program writes something there itself.
+        // Lines so far come before those of the program.
         flush(BRIEFLY);
         let terminal = Terminal::share_with(child.id);
         child.signal(SIGCONT);
@@ -167,11 +171,12 @@ impl<'a> Term<'a> {
         self.attend(&child, terminal.as_ref())
     }
 
-    /// Hands on signals and stops, until the program ends or has to.
+    /// Hands signals and stops on, until the program ends, or has to end because the lock does.
     fn attend(&mut self, child: &Child, terminal: Option<&Terminal>) -> Result<u8, Failed> {
         let Term { program, held, signals, .. } = *self;
         let path = &program.lock.path;
-        // Also for a word of its loss: whoever listens hears at once that the node is deleted.
+        // This channel also speeds up the news of a loss: the client watches the node, and learns
+        // at once that it was deleted.
         let mut asked = held.hold.revocation().unwrap_or_else(|_| never());
         loop {
             child.allow_the_lease(held);
@@ -184,15 +189,18 @@ impl<'a> Term<'a> {
             select_biased! {
                 recv(child.events()) -> event => match event {
                     Ok(Event::Stopped(by)) => if let Some(terminal) = terminal {
-                        // It wants to read, and may, now that we are in the foreground.
+                        // The program wants to use the terminal, and may if zoolock is in the
+                        // foreground.
                         goes_on = matches!(by, SIGTTIN | SIGTTOU) && terminal.hand_over();
                         if !goes_on {
                             terminal.stop_with_child();
-                            // Whoever stopped it by Ctrl-Z lets us go on, or could not stop us.
+                            // After Ctrl-Z, this returns when the shell continues zoolock, or at
+                            // once if nothing could stop it.
                             goes_on = by == SIGTSTP;
                         }
                     },
-                    // Nobody reads from the terminal: Ctrl-C is for us, and handed on.
+                    // No group is left to read from the terminal. From now on Ctrl-C goes to
+                    // zoolock, which hands it on.
                     Ok(Event::GroupEnded) => if let Some(terminal) = terminal {
                         terminal.take_back();
                     },
@@ -217,7 +225,7 @@ impl<'a> Term<'a> {
                 recv(asked) -> request => match request {
                     Ok(()) => {
                         if program.verbose {
-                            say(&format!("{path}: somebody asks for the lock"));
+                            say(&format!("{path}: another client asks for the lock"));
                         }
                         if let Some(signal) = self.on_revoke {
                             self.is_asked = true;
@@ -227,11 +235,10 @@ impl<'a> Term<'a> {
                     Err(RecvError) => asked = never(),
                 },
                 recv(held.hold.lost()) -> _ => {}
-                // Often enough for the guard, also if we are not the first ones that a busy machine
-                // thinks of.
+                // Often enough for the guard, also on a busy machine that runs zoolock late.
                 recv(after(held.grace.min(left - held.grace))) -> _ => {}
             }
-            // We were stopped, for how long we do not know.
+            // zoolock may have been stopped for long, so this looks at the lease first.
             if goes_on && held.hold.is_held() {
                 if let Some(terminal) = terminal {
                     terminal.go_on();
@@ -245,7 +252,7 @@ impl<'a> Term<'a> {
         let (path, state) = (&self.program.lock.path, self.held.hold.state());
         let why = match state {
             HoldState::Lost(reason) => reason.to_string(),
-            _ => "no server was heard of for nearly a session timeout".to_owned(),
+            _ => "no server has answered for nearly a session timeout".to_owned(),
         };
         Failed::new(LOST, format!("{path}: the lock was lost while the program ran: {why}"))
     }

@@ -1,5 +1,5 @@
-//! The signals that are handed on. They are blocked in every thread and waited for by one of them,
-//! so that there is no handler, and nothing is interrupted.
+//! The signals that zoolock hands on. They are blocked in every thread, and one thread waits for
+//! them. So there is no handler, and no call is interrupted.
 
 use std::process;
 use std::sync::Arc;
@@ -12,30 +12,31 @@ use zoolock::crossbeam_channel::{Receiver, unbounded};
 
 use crate::exit::{Failed, SYSTEM, by_signal, start_thread};
 
-/// Handed on to the program, or the end of waiting. TSTP comes here, and not to the program, if the
-/// program's group is not the terminal's foreground group: zoolock must not stop before it does.
+/// Signals for the program. Before it starts, they end the wait. The terminal sends TSTP to zoolock
+/// if the program's group is not in the foreground: then the program must stop before zoolock does.
 const HANDED_ON: [Signal; 7] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP];
 
-/// From now on they come on this channel, and SIGCONT as well. To be called before any other thread
-/// is started.
+/// Returns a channel that receives these signals and SIGCONT from now on. Call this before any
+/// other thread starts.
 pub(crate) fn receive() -> Result<Receiver<Signal>, Failed> {
     let ignored = ignored();
     let is_ignored = |signal: Signal| ignored & (1 << (signal as u32 - 1)) != 0;
     let mut wanted = SigSet::empty();
     wanted.add(SIGCONT);
-    // What is to be ignored, such as HUP under nohup(1), stays so, for the program, too.
+    // A signal that was ignored, such as HUP under nohup(1), stays ignored, also in the program.
     for signal in HANDED_ON {
         if !is_ignored(signal) {
             wanted.add(signal);
         }
     }
-    // But this one: how a child has ended would not be told.
+    // SIGCHLD is the exception: while it is ignored, the system does not tell how a child ended.
     if is_ignored(SIGCHLD) {
         signal_hook::flag::register(SIGCHLD as i32, Arc::default())
             .map_err(|error| Failed::new(SYSTEM, error.to_string()))?;
     }
     wanted.thread_block()?;
-    // Only blocked: so that the terminal can be taken back from a group that has ended.
+    // SIGTTOU is only blocked, so that zoolock can take the terminal back from a group that has
+    // ended.
     SigSet::from(SIGTTOU).thread_block()?;
     let (sender, received) = unbounded();
     start_thread("zoolock-signals", move || {
@@ -48,8 +49,9 @@ pub(crate) fn receive() -> Result<Receiver<Signal>, Failed> {
     Ok(received)
 }
 
-/// From now on they end this process. The first one of a container would not end by them: the system
-/// leaves out what it has no handler for. To be called before any other thread is started.
+/// Makes these signals end this process, as the first process of a container. The system does not
+/// deliver signals to that process unless it handles them. Call this before any other thread
+/// starts.
 pub(crate) fn end_by_them() -> Result<(), Failed> {
     let signals = receive()?;
     start_thread("zoolock-exit", move || {
@@ -60,7 +62,7 @@ pub(crate) fn end_by_them() -> Result<(), Failed> {
     })
 }
 
-/// Undoes it for this thread, and so for a program that is executed next.
+/// Unblocks these signals for this thread, and so for the program that it executes next.
 pub(crate) fn unblock() -> Result<(), Failed> {
     let mut all: SigSet = HANDED_ON.into_iter().collect();
     all.add(SIGCONT);
@@ -68,9 +70,9 @@ pub(crate) fn unblock() -> Result<(), Failed> {
     Ok(all.thread_unblock()?)
 }
 
-/// Stops this process, or this process and others, by sending SIGTSTP. To be called by the main
-/// thread, which gets it then. Comes back when it is to go on, or at once where nobody could let it
-/// go on: in a group that no shell looks after.
+/// Stops this process, with or without others: `send` sends SIGTSTP. Call this on the main thread,
+/// which then receives the signal. Returns when the process continues. Returns at once in a group
+/// without a shell that could continue it: the system does not stop such a group.
 pub(crate) fn stop(send: impl FnOnce() -> nix::Result<()>) {
     let signal = SigSet::from(SIGTSTP);
     let _ = signal.thread_unblock();
@@ -78,8 +80,8 @@ pub(crate) fn stop(send: impl FnOnce() -> nix::Result<()>) {
     let _ = signal.thread_block();
 }
 
-/// The signals that whoever started this process wants ignored, a bit each. None where there is no
-/// procfs.
+/// Returns the signals that were ignored when this process started, one bit for each. Returns zero
+/// without procfs.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,7 +1,7 @@
-//! The step between zoolock and the program: a process that becomes the program when it is told to.
-//! It asks for its death when zoolock dies, which only a process itself can do, and gives zoolock
-//! the time to hand over the terminal before the program reads from it. The signal comes at once
-//! and whatever becomes of the guard, but reaches this one process only.
+//! The step between zoolock and the program: a process that becomes the program when zoolock
+//! continues it. First it asks the system to kill it when zoolock dies; only the process itself can
+//! ask for that. Then it waits, while zoolock hands over the terminal. The kill comes at once, even
+//! without a guard, but does not reach descendants.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -15,10 +15,10 @@ use nix::unistd::getppid;
 use crate::exit::{CANNOT_RUN, Failed, NOT_FOUND, SYSTEM};
 use crate::signals;
 
-/// The first argument of a process that is such a step. Nothing that a user would type.
+/// The first argument of a step process. No user would type it.
 const STEP: &str = "--exec-step";
 
-/// What to run to get one. This process is its parent.
+/// Returns the command that starts a step. This process is its parent.
 pub(crate) fn command(program: &[OsString]) -> Command {
     let mut command = own_program();
     command.args([STEP, &process::id().to_string()]);
@@ -26,7 +26,7 @@ pub(crate) fn command(program: &[OsString]) -> Command {
     command
 }
 
-/// This very program, also if its file was replaced meanwhile.
+/// Returns a command that runs this program again, even if its file was replaced meanwhile.
 pub(crate) fn own_program() -> Command {
     let own = match cfg!(target_os = "linux") {
         true => Ok("/proc/self/exe".into()),
@@ -37,7 +37,7 @@ pub(crate) fn own_program() -> Command {
     command
 }
 
-/// Is this process one? Then it becomes the program, or returns the exit code that says why not.
+/// If this process is a step, becomes the program. Returns an exit code if that fails.
 pub(crate) fn run_if_asked_for() -> Option<u8> {
     let mut arguments = env::args_os().skip(1);
     arguments.next().filter(|first| first == STEP)?;
@@ -46,10 +46,10 @@ pub(crate) fn run_if_asked_for() -> Option<u8> {
     Some(run(&parent, &program).tell())
 }
 
-/// Does not come back if all is well.
+/// Becomes the program. Returns only if that fails.
 fn run(parent: &OsStr, program: &[OsString]) -> Failed {
     let Some((name, arguments)) = program.split_first() else {
-        return Failed::new(SYSTEM, "no program to run");
+        return Failed::new(SYSTEM, "failed to run the program: its name is missing");
     };
     if let Err(failed) = get_ready(parent) {
         return failed;
@@ -65,11 +65,11 @@ fn run(parent: &OsStr, program: &[OsString]) -> Failed {
 fn get_ready(parent: &OsStr) -> Result<(), Failed> {
     #[cfg(target_os = "linux")]
     nix::sys::prctl::set_pdeathsig(SIGKILL)?;
-    // It may have died before it was asked for.
+    // zoolock may have died before this process asked for the signal.
     if parent != OsStr::new(&getppid().to_string()) {
         raise(SIGKILL)?;
     }
-    // Whoever waits for this sends SIGCONT.
+    // zoolock waits for this stop, and then sends SIGCONT.
     raise(SIGSTOP)?;
     signals::unblock()
 }

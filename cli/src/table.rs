@@ -1,4 +1,4 @@
-//! Contenders as people and programs read them.
+//! Contenders as tables for people and as JSON for programs.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, SystemTime};
@@ -10,16 +10,16 @@ use zoolock::{Contender, Kind};
 
 const HEADER: [&str; 7] = ["PLACE", "STATE", "KIND", "IDENTITY", "SESSION", "AGE", "TOKEN"];
 
-/// How much of an identity is shown to people. Whoever makes a node may write a megabyte.
+/// How many characters of an identity a table shows. A node may have a megabyte of them.
 const LONGEST: usize = 80;
 
-/// A table with a line for each.
+/// Returns a table with a line for each contender.
 pub(crate) fn table(contenders: &[Contender]) -> String {
     let rows = (1..).zip(contenders).map(|(place, contender)| row(place, contender));
     columns(HEADER, rows)
 }
 
-/// As wide as what is in them.
+/// Returns the rows in columns that are as wide as their widest cells.
 pub(crate) fn columns<const N: usize>(
     header: [&str; N],
     rows: impl Iterator<Item = [String; N]>,
@@ -49,7 +49,7 @@ fn row(place: usize, contender: &Contender) -> [String; HEADER.len()] {
     ]
 }
 
-/// An array of objects.
+/// Returns an array with an object for each contender.
 pub(crate) fn json(contenders: &[Contender]) -> Value {
     let objects = (1..).zip(contenders).map(|(place, contender): (usize, _)| {
         json!({
@@ -68,7 +68,8 @@ pub(crate) fn json(contenders: &[Contender]) -> Value {
     Value::Array(objects.collect())
 }
 
-/// As text. What a node says of itself is in it whole, in escapes where a terminal would act on it.
+/// Returns the value as text. Characters that would control a terminal are escaped; none are left
+/// out.
 pub(crate) fn escaped(value: &Value) -> String {
     let text = format!("{value:#}\n");
     let escaped = text.chars().map(|character| match character {
@@ -82,12 +83,14 @@ pub(crate) fn escaped(value: &Value) -> String {
     escaped.collect()
 }
 
-/// Can it be seen, without a terminal that acts on it, and without turning the direction of the text?
+/// Returns whether a character is visible, does not control a terminal, and does not change the
+/// direction of the text.
 fn is_plain(character: char) -> bool {
     matches!(character, '"' | '\'' | '\\') || character.escape_debug().len() == 1
 }
 
-/// On one line, with only what is plain: anybody may have written it.
+/// Returns the text on one line, with escapes for all other characters: anybody may have written
+/// it.
 pub(crate) fn plain(text: &str) -> String {
     let escaped = text.chars().map(|character| match is_plain(character) {
         true => character.to_string(),
@@ -96,7 +99,7 @@ pub(crate) fn plain(text: &str) -> String {
     escaped.collect()
 }
 
-/// The same of a contender's identity, or of as much of it as one wants to read.
+/// Returns the beginning of a contender's identity as plain text.
 pub(crate) fn identity(contender: &Contender) -> Option<String> {
     let identity = contender.identity.as_deref()?;
     let begin: String = identity.chars().take(LONGEST).collect();
@@ -104,12 +107,13 @@ pub(crate) fn identity(contender: &Contender) -> Option<String> {
     Some(plain(&begin) + more)
 }
 
-/// The same, of somebody who may not say.
+/// Returns the identity, or "somebody" if the contender has none.
 pub(crate) fn name(contender: &Contender) -> String {
     identity(contender).unwrap_or_else(|| "somebody".to_owned())
 }
 
-/// How long its node has been there, by the server's clock and this machine's.
+/// Returns the age of a contender's node: this machine's clock less the server's time of its
+/// creation.
 pub(crate) fn age(contender: &Contender) -> Duration {
     SystemTime::now().duration_since(contender.since).unwrap_or_default()
 }
@@ -121,7 +125,7 @@ pub(crate) fn seconds(duration: Duration) -> String {
     }
 }
 
-/// What of a line fits on a terminal.
+/// Returns the part of a line that fits on a terminal.
 pub(crate) fn clip(line: &str, terminal: &impl AsFd) -> String {
     let width = terminal_size_of(terminal).map_or(usize::MAX, |(Width(width), _)| width.into());
     let mut used = 0;

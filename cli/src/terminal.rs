@@ -1,4 +1,4 @@
-//! Who may read from the terminal: of all process groups, the one in the foreground.
+//! Moves the terminal between process groups. Only the group in the foreground may read from it.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -8,18 +8,20 @@ use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
 
 use crate::signals;
 
-/// The terminal that this process belongs to.
+/// The terminal that controls this process.
 pub(crate) struct Terminal {
     terminal: File,
-    /// Is it what the child reads? Else others of our group may want to, in a pipeline.
+    /// Whether standard input is the terminal. If not, other processes of zoolock's group may read
+    /// from the terminal, such as those of a pipeline.
     is_input: bool,
     own: Pid,
     child: Pid,
 }
 
 impl Terminal {
-    /// Hands the foreground over to the child's group if it is ours. Taken back when the result is
-    /// dropped: whoever has started us may go on to read. None if there is no terminal.
+    /// Hands the foreground over to the child's group, if zoolock's group has it and standard input
+    /// is the terminal. Takes it back when the result is dropped, for the shell that started
+    /// zoolock. Returns `None` if there is no terminal.
     pub(crate) fn share_with(child: Pid) -> Option<Terminal> {
         let terminal = File::options().read(true).write(true).open("/dev/tty");
         let terminal = Terminal {
@@ -32,25 +34,27 @@ impl Terminal {
         Some(terminal)
     }
 
-    /// The child is about to go on.
+    /// Hands the terminal over to a child that is about to continue.
     pub(crate) fn go_on(&self) {
         if self.is_input {
             self.hand_over();
         }
     }
 
-    /// The child wants to read or write. False if we are not in the foreground ourselves.
+    /// Hands the terminal over to a child that wants to use it. Returns false if zoolock is not in
+    /// the foreground.
     pub(crate) fn hand_over(&self) -> bool {
         self.move_foreground(self.own, self.child)
     }
 
-    /// Nobody of the child's group is left.
+    /// Takes the terminal back, when the child's group has ended.
     pub(crate) fn take_back(&self) {
         self.move_foreground(self.child, self.own);
     }
 
-    /// The child was stopped. Whoever has started us sees that we are, too, and takes the terminal
-    /// back. Comes back when it wants us to go on, or could not stop us.
+    /// Stops zoolock's group after the child was stopped, so that the shell sees it and takes the
+    /// terminal back. Returns when the shell continues the group, or at once if the group cannot be
+    /// stopped.
     pub(crate) fn stop_with_child(&self) {
         signals::stop(|| killpg(self.own, SIGTSTP));
     }

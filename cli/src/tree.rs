@@ -16,12 +16,12 @@ use crate::table::{self, age, clip, columns, kind, name, plain, seconds};
 
 const HEADER: [&str; 6] = ["PATH", "STATE", "KIND", "WAITING", "AGE", "HOLDER"];
 
-/// How often to say that it is still going on.
+/// Interval between reports of progress.
 const EVERY: Duration = Duration::from_secs(1);
 
 pub(crate) fn list(root: &Target, as_json: bool) -> Result<u8, Failed> {
     let client = root.connect()?;
-    // What is printed as it comes shows by itself that it goes on.
+    // JSON on a terminal appears piece by piece, so it needs no other sign of progress.
     let is_seen = as_json && io::stdout().is_terminal();
     let progress = (io::stderr().is_terminal() && !is_seen).then(|| Progress::of(&client, root));
     let mut code = 0;
@@ -47,8 +47,8 @@ pub(crate) fn list(root: &Target, as_json: bool) -> Result<u8, Failed> {
     if as_json {
         print(if printed { b"\n]\n" } else { b"[]\n" })?;
     } else if rows.is_empty() {
-        let more = if code == 0 { "" } else { " that could be seen" };
-        say(&format!("{}: nobody holds a lock there{more}, nobody waits for one", root.path));
+        let more = if code == 0 { "" } else { " where zoolock may look" };
+        say(&format!("{}: nobody holds a lock or waits for one{more}", root.path));
     } else {
         let table = columns(HEADER, rows.into_iter());
         let lines = table.lines().map(|line| clip(line, &io::stdout()) + "\n");
@@ -57,7 +57,7 @@ pub(crate) fn list(root: &Target, as_json: bool) -> Result<u8, Failed> {
     Ok(code)
 }
 
-/// The first holder is the one that has it longest.
+/// Returns the row of a lock. Names the first holder, which has held the lock longest.
 fn row(contenders: &[Contender]) -> [String; HEADER.len()] {
     let first = &contenders[0];
     let holder = contenders.iter().find(|contender| contender.holds);
@@ -91,7 +91,7 @@ fn waiting(contenders: &[Contender]) -> usize {
     contenders.iter().filter(|contender| !contender.holds).count()
 }
 
-/// Says how far it is, until it is dropped.
+/// Reports progress until it is dropped.
 struct Progress(Option<(Sender<Infallible>, JoinHandle<()>)>);
 
 impl Progress {
@@ -103,7 +103,7 @@ impl Progress {
                 status(&format!("{path}: {} nodes looked at", client.stats().requests));
             }
         };
-        // Without a thread nothing is said, which is no reason to do nothing.
+        // Without a thread there are no reports. The command still does its work.
         let thread = thread::Builder::new().spawn(tell);
         Progress(thread.ok().map(|thread| (done, thread)))
     }
@@ -114,7 +114,7 @@ impl Drop for Progress {
         if let Some((done, thread)) = self.0.take() {
             drop(done);
             let _ = thread.join();
-            // What comes next is for the same terminal.
+            // The status has to be gone before the table comes to the same terminal.
             finish();
         }
     }

@@ -1,4 +1,4 @@
-//! `watch`: the same look again and again.
+//! `watch`: looks at a lock again and again.
 
 use std::io::{self, IsTerminal};
 use std::thread;
@@ -12,10 +12,10 @@ use crate::exit::{Failed, print};
 use crate::output::say;
 use crate::table::{clip, identity, kind, plain, state, table};
 
-/// Goes to the upper left corner and clears what is below.
+/// Goes to the upper left corner and clears everything below.
 const CLEAR: &str = "\x1b[H\x1b[J";
 
-/// Does not end by itself.
+/// Watches until a signal or a failure ends the process.
 pub(crate) fn watch(lock: &Target, interval: Duration) -> Result<u8, Failed> {
     let client = lock.connect()?;
     let terminal = io::stdout().is_terminal();
@@ -36,7 +36,7 @@ pub(crate) fn watch(lock: &Target, interval: Duration) -> Result<u8, Failed> {
     }
 }
 
-/// The whole table, as far as it fits.
+/// Returns the table, cut to the size of the terminal.
 fn drawn(path: &str, contenders: &[Contender]) -> String {
     let output = io::stdout();
     let height = terminal_size_of(&output).map_or(usize::MAX, |(_, Height(height))| height.into());
@@ -49,7 +49,7 @@ fn drawn(path: &str, contenders: &[Contender]) -> String {
     format!("{CLEAR}{}\r\n", lines.join("\r\n"))
 }
 
-/// A line for each contender that came, got the lock, or went.
+/// Returns a line for each contender that came, acquired the lock, or left.
 fn changes(before: &[Contender], now: &[Contender]) -> String {
     let time = humantime::format_rfc3339_seconds(SystemTime::now());
     let was = |contender: &Contender| before.iter().find(|other| is_same(contender, other));
@@ -69,7 +69,8 @@ fn changes(before: &[Contender], now: &[Contender]) -> String {
     went.chain(others).map(line).collect()
 }
 
-/// The single node has one name whoever makes it, but another token each time.
+/// Returns whether two looks show the same contender. The node of a single-node lock always has the
+/// same name, so tokens are compared.
 fn is_same(one: &Contender, other: &Contender) -> bool {
     let foreign = one.kind == Kind::Foreign;
     match foreign {

@@ -1,4 +1,4 @@
-//! What the ledger says about the orders, and what the clerks said about their waits.
+//! Counts what is wrong in the ledger, and sums up the reports of the clerks.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -6,23 +6,23 @@ use std::time::Duration;
 
 use crate::books::Entry;
 
-/// What is wrong with a ledger, counted.
+/// Counts of what is wrong with a ledger.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Findings {
-    /// Lines.
+    /// All lines.
     pub(crate) orders: usize,
-    /// Lines with an order that an earlier line has.
+    /// Lines whose order is already on an earlier line.
     pub(crate) duplicates: usize,
-    /// Orders that were to be handed out and are on no line.
+    /// Orders that should have been handed out, but are on no line.
     pub(crate) gaps: usize,
-    /// Lines written while somebody else was at the books.
+    /// Lines that were written while another thread used the books.
     pub(crate) overlaps: usize,
     /// Lines with a lower fencing token than the line before.
     pub(crate) late_tokens: usize,
 }
 
 impl Findings {
-    /// `wanted` orders were to be handed out, from 1 on.
+    /// Checks a ledger that should have the orders from 1 to `wanted`.
     pub(crate) fn of(ledger: &[Entry], wanted: u64) -> Findings {
         let mut lines: HashMap<u64, usize> = HashMap::new();
         for entry in ledger {
@@ -42,7 +42,7 @@ impl Findings {
     }
 }
 
-/// What one process told while it ran.
+/// The reports of one process, summed up.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     waits: u32,
@@ -59,7 +59,7 @@ impl Tally {
         self.longest_wait = self.longest_wait.max(time);
     }
 
-    /// An order was written by a thread that had entered the lock `depth` times.
+    /// Notes an order that was written by a thread with `depth` entries into the lock.
     pub(crate) fn ordered(&mut self, depth: u32) {
         self.re_entries += depth.saturating_sub(1);
     }
@@ -77,7 +77,7 @@ impl Tally {
 #[derive(Debug)]
 pub(crate) struct Row<'a> {
     pub(crate) process: u64,
-    /// Its lines in the ledger.
+    /// The number of its lines in the ledger.
     pub(crate) orders: usize,
     pub(crate) tally: &'a Tally,
     pub(crate) end: &'a str,

@@ -1,4 +1,5 @@
-//! The files that the lock protects, and the witness beside them. Nothing in here knows the lock.
+//! The files that the lock protects, and the witness beside them. This module does not know the
+//! lock.
 
 use std::fmt;
 use std::fs::{self, File, TryLockError};
@@ -11,10 +12,10 @@ const NUMBER: &str = "next-order";
 const LEDGER: &str = "ledger";
 const WITNESS: &str = "witness";
 
-/// The number file is always overwritten in full and with one write, so that a process that is
-/// killed never leaves half a number.
+/// The length of the number file. Every write replaces the whole file at once, so a killed process
+/// never leaves half a number.
 const NUMBER_BYTES: usize = 21;
-/// More than a line of the ledger ever has.
+/// More bytes than any line of the ledger has.
 const LINE_BYTES: u64 = 128;
 
 /// One line of the ledger.
@@ -24,12 +25,12 @@ pub(crate) struct Entry {
     pub(crate) process: u64,
     pub(crate) thread: u64,
     pub(crate) token: u64,
-    /// Nobody else was at the books, by the word of the witness.
+    /// Whether the thread was alone at the books, as the witness saw it.
     pub(crate) alone: bool,
 }
 
-/// The number of the next order, and the ledger of those handed out: two files, so that somebody
-/// in between leaves traces.
+/// The number of the next order, and the ledger of the orders handed out. They are two files, so
+/// that an intruder between the two writes leaves traces.
 #[derive(Debug)]
 pub(crate) struct Books {
     number: File,
@@ -37,7 +38,7 @@ pub(crate) struct Books {
 }
 
 impl Books {
-    /// New books, in which the next order is number 1.
+    /// Creates books in which the next order is number 1.
     pub(crate) fn create(folder: &Path) -> io::Result<Books> {
         for name in [NUMBER, LEDGER, WITNESS] {
             File::create_new(folder.join(name))?;
@@ -54,10 +55,10 @@ impl Books {
         })
     }
 
-    /// The number of the next order, by both files.
+    /// Returns the number of the next order, from both files.
     ///
-    /// The line in the ledger is what counts. A process that was killed between the two writes
-    /// has taken a number out of the first file and handed it to nobody: it is given out now.
+    /// Only the ledger counts. A process that was killed between the two writes has advanced the
+    /// first file, but handed out nothing. Its number is handed out now.
     pub(crate) fn next(&self) -> io::Result<u64> {
         let mut text = [0; NUMBER_BYTES];
         self.number.read_exact_at(&mut text, 0)?;
@@ -66,14 +67,14 @@ impl Books {
         Ok(if number == last + 2 { last + 1 } else { number })
     }
 
-    /// Hands out `entry.order`, which [`next`](Books::next) gave.
+    /// Hands out `entry.order`, the result of [`next`](Books::next).
     ///
-    /// The fencing token is only noted here, for the audit. Books that are to be safe from late holders
-    /// would be claimed with it before they are read (the example `fenced_register` shows how); but then
-    /// they would protect themselves, and here the lock alone shall be seen to do it.
+    /// The ledger only records the fencing token, for the audit. Against late holders, a program
+    /// claims its data with the token before it reads them, as the example `fenced_register` shows.
+    /// Here the lock alone protects the books, to show that it does.
     pub(crate) fn hand_out(&self, entry: &Entry) -> io::Result<()> {
         self.set_next(entry.order + 1)?;
-        // Appended with one write: lines stay whole, even if two were here at once.
+        // One write appends the line, so lines stay whole even if two threads are here at once.
         (&self.ledger).write_all(format!("{entry}\n").as_bytes())
     }
 
@@ -91,29 +92,29 @@ impl Books {
     }
 }
 
-/// All lines of the ledger.
+/// Reads all lines of the ledger.
 pub(crate) fn read_ledger(folder: &Path) -> io::Result<Vec<Entry>> {
     fs::read_to_string(folder.join(LEDGER))?.lines().map(parse).collect()
 }
 
-/// Sees whether two are at the books at once: an advisory lock of the operating system, which it
-/// takes back by itself from a process that is killed.
+/// Sees whether two threads use the books at once. It is an advisory lock of the operating system,
+/// which releases the lock of a killed process by itself.
 #[derive(Debug)]
 pub(crate) struct Witness(File);
 
-/// Ends what [`Witness::look`] began.
+/// Dropping this ends what [`Witness::look`] began.
 #[derive(Debug)]
 pub(crate) struct Watch<'a> {
     file: Option<&'a File>,
 }
 
 impl Witness {
-    /// Each thread opens one of its own: these locks exclude open files, not processes.
+    /// Opens the witness of one thread: these locks exclude open files, not processes.
     pub(crate) fn open(folder: &Path) -> io::Result<Witness> {
         File::open(folder.join(WITNESS)).map(Witness)
     }
 
-    /// Watches until the result is dropped.
+    /// Watches the books until the result is dropped.
     pub(crate) fn look(&self) -> io::Result<Watch<'_>> {
         match self.0.try_lock() {
             Ok(()) => Ok(Watch { file: Some(&self.0) }),

@@ -1,4 +1,4 @@
-//! One process that hands out orders: some threads, one lock object that they share.
+//! One process that hands out orders: several threads that share one lock object.
 
 use std::error::Error;
 use std::fs;
@@ -17,13 +17,13 @@ use crate::books::{Books, Entry, Witness};
 use crate::message::Message;
 
 const LOCK: &str = "/zoolock-examples/order_ids";
-/// How long the servers keep the lock of a process that was killed. Servers may give more: the
-/// least that they give is two ticks, 4 s by default.
+/// How long the servers keep the lock of a killed process. Servers may make this longer: they grant
+/// two ticks at least, 4 s by default.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
-/// Every so many turns a thread only tries, and goes away when the lock is taken.
+/// The interval, in turns, at which a thread only tries to lock, and gives up if the lock is taken.
 const TRY_EVERY: u64 = 4;
 
-/// What the office wants of a clerk.
+/// The office's orders to a clerk.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Job {
     #[arg(long)]
@@ -36,12 +36,12 @@ pub(crate) struct Job {
     pub(crate) connect: String,
     #[arg(long)]
     pub(crate) folder: PathBuf,
-    /// From this order on, hold the lock and do nothing.
+    /// From this order on, the clerk holds the lock and does nothing.
     #[arg(long)]
     pub(crate) stop_at: Option<u64>,
 }
 
-/// The life of a clerk's process.
+/// Runs a clerk's process.
 pub(crate) fn run(job: &Job) -> Outcome<()> {
     let begin = listen_to_the_office(&job.folder);
     let client = Client::connect(&job.connect, SESSION_TIMEOUT)?;
@@ -61,8 +61,9 @@ pub(crate) fn run(job: &Job) -> Outcome<()> {
     Ok(client.close()?)
 }
 
-/// The first line from the office means: begin. The end of its input means that the office is
-/// gone, however that came about; nobody else would end this process and tidy up then.
+/// Returns a channel that tells when to begin: at the first line from the office. At the end of the
+/// input, the office is gone, for whatever reason. Then this cleans up and ends the process,
+/// because nobody else would.
 fn listen_to_the_office(folder: &Path) -> Receiver<()> {
     let (sender, begin) = mpsc::channel();
     let folder = folder.to_owned();
@@ -76,7 +77,7 @@ fn listen_to_the_office(folder: &Path) -> Receiver<()> {
     begin
 }
 
-/// One thread.
+/// One thread of the process.
 struct Clerk<'a> {
     job: &'a Job,
     lock: &'a DistributedReentrantLock,
@@ -101,7 +102,7 @@ impl<'a> Clerk<'a> {
             match self.turn(turn) {
                 Ok(true) => {}
                 Ok(false) => break,
-                // Nothing is left behind that the next turn would have to know.
+                // A failed turn leaves nothing behind, so the next turn just starts anew.
                 Err(error) if is_passing(&*error) => Message::Trouble(error.to_string()).send(),
                 Err(error) => return Err(error),
             }
@@ -109,7 +110,7 @@ impl<'a> Clerk<'a> {
         Ok(())
     }
 
-    /// False when there are no more orders.
+    /// Takes one turn. Returns false when all orders are handed out.
     fn turn(&self, turn: u64) -> Outcome<bool> {
         let begun = Instant::now();
         let only_tries = (turn + self.thread).is_multiple_of(TRY_EVERY);
@@ -120,7 +121,7 @@ impl<'a> Clerk<'a> {
         };
         let waited = (!only_tries).then(|| begun.elapsed());
         let more = self.serve(&guard, waited)?;
-        // Not left to the drop, which could only log that the lock was lost.
+        // A drop would release the lock as well, but would only log its loss.
         guard.release()?;
         Ok(more)
     }
@@ -146,8 +147,8 @@ impl<'a> Clerk<'a> {
         Ok(true)
     }
 
-    /// Takes the lock whether or not its caller has it: entering again costs no request, and is
-    /// refused if the lock was lost.
+    /// Records an order under the lock, whether or not the caller holds it. Re-entry costs no
+    /// request, and fails if the lock was lost.
     fn record(&self, entry: &Entry) -> Outcome<()> {
         let guard = self.lock.acquire()?;
         self.books.hand_out(entry)?;
@@ -157,7 +158,8 @@ impl<'a> Clerk<'a> {
     }
 }
 
-/// Until the office kills this process. The number was read and nothing was written.
+/// Holds the lock until the office kills this process, which has read the number and written
+/// nothing.
 fn hold_for_ever(token: u64) -> ! {
     Message::Holding { token }.send();
     loop {
@@ -165,7 +167,8 @@ fn hold_for_ever(token: u64) -> ! {
     }
 }
 
-/// Lost locks and broken connections: the client comes back by itself, so try again.
+/// Returns whether the next turn may succeed: after a lost lock or a broken connection, because the
+/// client reconnects by itself.
 fn is_passing(error: &(dyn Error + Send + Sync + 'static)) -> bool {
     let error = error.downcast_ref::<zoolock::Error>();
     error.is_some_and(|error| error.is_lost() || error.is_retryable())

@@ -5,12 +5,13 @@
 //! cargo run --release --example order_ids -- --processes 3 --threads 4 --orders 4000
 //! ```
 //!
-//! The [`office`] starts copies of this program. Each is a [`clerk`] with several threads, which
-//! write into the [`books`] under a lock of zoolock; [`message`]s tell the office how it goes. At
-//! the end the [`audit`] reads the ledger. A witness that knows nothing of ZooKeeper, an advisory
-//! lock of the operating system, notes in the ledger whenever two were at the books at once.
+//! The [`office`] starts copies of this program. Each copy is a [`clerk`] with several threads,
+//! which write into the [`books`] under a lock of zoolock. It reports to the office by
+//! [`message`]s. At the end, the [`audit`] reads the ledger. A witness notes in the ledger when two
+//! threads used the books at once. It is an advisory lock of the operating system, and knows
+//! nothing of ZooKeeper.
 //!
-//! `ZOOKEEPER_CONNECT` names the servers to use; without it a private one is started.
+//! `ZOOKEEPER_CONNECT` names the servers. Without it, the program starts a private server.
 
 mod audit;
 mod books;
@@ -26,10 +27,11 @@ use clap::{Args, CommandFactory, Parser, Subcommand, error::ErrorKind};
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Fewer orders could be handed out before the clerk that is to be killed has had a turn.
+/// The fewest orders for each process. With fewer, all might be handed out before the clerk to be
+/// killed has had a turn.
 const LEAST_ORDERS_PER_PROCESS: u64 = 10;
 
-/// Hands out order numbers under a distributed lock and checks them.
+/// Hands out order numbers under a distributed lock, and checks them.
 #[derive(Debug, Parser)]
 #[command(name = "order_ids")]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
@@ -40,7 +42,7 @@ struct CommandLine {
     role: Option<Role>,
 }
 
-/// What is to be done.
+/// The plan of a run.
 #[derive(Debug, Clone, Args)]
 struct Plan {
     /// How many processes share the lock (2 to 50); one of them is killed
@@ -59,7 +61,7 @@ struct Plan {
 
 #[derive(Debug, Subcommand)]
 enum Role {
-    /// What the copies of this program are started with.
+    /// The arguments of a copy of this program.
     #[command(hide = true)]
     Clerk(clerk::Job),
 }

@@ -1,4 +1,4 @@
-//! What a clerk tells the office, one line each on its standard output.
+//! The messages of a clerk to the office, each a line on its standard output.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -7,22 +7,23 @@ use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// Connected; waits to be told to begin.
+    /// The clerk has connected, and waits for the start.
     Ready,
-    /// A thread has the lock, with this fencing token, after waiting for it.
+    /// A thread has acquired the lock, with this fencing token. Has the time that it waited, unless
+    /// it only tried.
     Granted { token: u64, waited: Option<Duration> },
     /// `try_lock` found the lock taken.
     Refused,
-    /// An order is in the ledger; the thread had entered the lock so often at that moment.
+    /// An order is in the ledger. Has the thread's number of entries into the lock at that moment.
     Ordered { depth: u32 },
-    /// A thread has the lock and will neither work nor let go.
+    /// A thread holds the lock, and will neither work nor release it.
     Holding { token: u64 },
-    /// A turn came to nothing.
+    /// A turn has failed.
     Trouble(String),
 }
 
 impl Message {
-    /// An office that does not listen any more is noticed elsewhere.
+    /// Ignore an error: the end of the office is noticed elsewhere.
     pub(crate) fn send(&self) {
         let _ = writeln!(io::stdout(), "{self}");
     }

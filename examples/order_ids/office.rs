@@ -18,10 +18,11 @@ use crate::clerk::SESSION_TIMEOUT;
 use crate::message::Message;
 use crate::{Outcome, Plan};
 
-/// So long nobody says anything only if something is stuck. Session timeouts are much shorter.
+/// The longest silence of all clerks. After this time, something is stuck: session timeouts are
+/// much shorter.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Does everything. False if the orders are not as they should be.
+/// Runs the whole example. Returns false if the orders are wrong.
 pub(crate) fn run(plan: &Plan) -> Outcome<bool> {
     let servers = Servers::find()?;
     let folder = tempfile::Builder::new().prefix("order-ids-").tempdir()?;
@@ -32,7 +33,7 @@ pub(crate) fn run(plan: &Plan) -> Outcome<bool> {
     Ok(office.report(&ledger))
 }
 
-/// Those of the environment, or a private one that ends with this value.
+/// The servers of the environment, or a private server, which ends when this is dropped.
 enum Servers {
     Given(String),
     Private(Box<Server>),
@@ -43,7 +44,7 @@ impl Servers {
         match env::var("ZOOKEEPER_CONNECT") {
             Ok(given) if !given.trim().is_empty() => {
                 eprintln!("using the ZooKeeper at {given} (ZOOKEEPER_CONNECT)");
-                // Said once here, not by every process, if it cannot be reached.
+                // Try the connection here: otherwise every process would report that it fails.
                 Client::connect(&given, SESSION_TIMEOUT)?.close()?;
                 Ok(Servers::Given(given))
             }
@@ -64,7 +65,7 @@ impl Servers {
     }
 }
 
-/// What comes from a clerk: a message when it was heard, or nothing more.
+/// A clerk's message and the time when it came, or `None` at the end of its output.
 type Mail = (usize, Option<(Instant, Message)>);
 
 struct Office {
@@ -77,7 +78,7 @@ struct Office {
     progress: Progress,
 }
 
-/// How far the matter of the killed clerk is.
+/// The progress of the kill and the takeover.
 #[derive(Clone, Copy)]
 enum Killing {
     Ahead,
@@ -86,7 +87,7 @@ enum Killing {
 }
 
 impl Office {
-    /// Starts the clerks and lets them begin together.
+    /// Starts the clerks, and lets them begin together.
     fn open(plan: &Plan, servers: &Servers, folder: &Path) -> Outcome<Office> {
         let (sender, mail) = mpsc::channel();
         let clerks = (1..=plan.processes).map(|number| {
@@ -113,7 +114,7 @@ impl Office {
         office.await_ready()?;
         office.begun = Instant::now();
         for clerk in &mut office.clerks {
-            // One that is gone already is noticed when its output ends.
+            // Ignore an error: the end of a clerk's output shows that it is gone.
             let _ = clerk.input.write_all(b"begin\n");
         }
         Ok(office)
@@ -133,7 +134,7 @@ impl Office {
         Ok(())
     }
 
-    /// Listens until every clerk has ended.
+    /// Handles messages until every clerk has ended.
     fn wait_for_the_end(&mut self) -> Outcome<()> {
         let mut heard = Instant::now();
         while self.clerks.iter().any(|clerk| clerk.status.is_none()) {
@@ -178,7 +179,8 @@ impl Office {
         Ok(())
     }
 
-    /// Later grants have higher tokens; a lower one was on its way when the clerk was killed.
+    /// Notes the first grant after the kill. It has a higher token; a message with a lower token
+    /// was on its way before the kill.
     fn notice_take_over(&mut self, number: u64, now: Instant, token: u64) {
         if let Killing::Done { at, token: last } = self.killing
             && token > last
@@ -200,7 +202,7 @@ impl Office {
         self.progress.show(|| format!("{handed_out} of {orders} orders, {seconds:.1} s{pending}"));
     }
 
-    /// The table, and the one line that says it all.
+    /// Prints the table and the line of results. Returns whether they are as they should be.
     fn report(&self, ledger: &[books::Entry]) -> bool {
         println!("{}", Row::HEADING);
         for clerk in &self.clerks {
@@ -230,22 +232,22 @@ impl Office {
     }
 }
 
-/// One process. Dropped, it is killed.
+/// The process of a clerk. Dropping this kills it.
 struct Clerk {
     number: u64,
     process: Child,
-    /// Its standard input: the clerk ends when it does.
+    /// The clerk's standard input. The clerk ends when this is closed.
     input: ChildStdin,
     tally: Tally,
     killed: bool,
-    /// Once it has ended.
+    /// Known when the process has ended.
     status: Option<ExitStatus>,
 }
 
 impl Clerk {
     fn start(number: u64, mut command: Command, mail: Sender<Mail>) -> io::Result<Clerk> {
-        // In a process group of its own: an interrupt from the terminal ends the office alone, and
-        // the clerks then have the time to tidy up.
+        // In its own process group, a clerk does not get interrupts from the terminal. These end
+        // the office alone, and the clerks then have time to clean up.
         command.process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn()?;
@@ -269,13 +271,14 @@ impl Clerk {
         self.process.kill()
     }
 
-    /// Its output has ended.
+    /// Reaps the process, whose output has ended.
     fn bury(&mut self) -> io::Result<()> {
         self.status = Some(self.process.wait()?);
         Ok(())
     }
 
-    /// By itself, that is: somebody else may have killed it, which the others have to cope with.
+    /// Returns whether the clerk failed by itself. A kill from outside is no failure: the other
+    /// clerks have to continue after it.
     fn has_failed(&self) -> bool {
         let code = self.status.and_then(|status| status.code());
         code.is_some_and(|code| code != 0)
@@ -300,8 +303,8 @@ impl Drop for Clerk {
     }
 }
 
-/// The progress on standard error: one line that is written again and again on a terminal, a new
-/// line now and then elsewhere.
+/// The progress on standard error. On a terminal it is one line that is overwritten; elsewhere, a
+/// new line comes now and then.
 struct Progress {
     on_terminal: bool,
     shown: Instant,
@@ -328,7 +331,7 @@ impl Progress {
         }
     }
 
-    /// A line that stays.
+    /// Writes a line that stays.
     fn note(&self, text: &str) {
         self.finish();
         eprintln!("{text}");

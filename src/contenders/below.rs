@@ -40,7 +40,7 @@ struct Sight {
     what: What,
     /// Its nodes that are still to be read.
     wanted: Vec<Wanted>,
-    /// Nodes that have no part in a lock of this path.
+    /// Nodes that do not belong to a lock at this path.
     below: Vec<LockPath>,
 }
 
@@ -52,7 +52,7 @@ enum What {
     Semaphore,
 }
 
-/// The children of a node and its own `Stat`, or that it may not be read.
+/// The children of a node and its own `Stat`, or the error of a node that may not be read.
 type Listed = Result<(Names, Stat), Failure>;
 
 impl Below {
@@ -60,7 +60,7 @@ impl Below {
         Below { inner, steps: vec![Step::Look(root.clone())], root }
     }
 
-    /// Looks at the next nodes, many at once, and replaces their steps by what was found.
+    /// Looks at the next nodes, many at once, and replaces their steps by the results.
     fn look(&mut self) -> Result<()> {
         let (requests, root) = (&self.inner.requests, self.root.or_slash());
         let until = Until::within(requests.timeout());
@@ -116,7 +116,8 @@ impl Step {
     }
 }
 
-/// Returns what is at each of these nodes, or at the first ones if those have enough contenders.
+/// Looks at these nodes, or at the first ones if those have enough contenders, and returns what is
+/// there.
 fn look_at(requests: &Requests, nodes: &[LockPath], until: &Until) -> Result<Vec<Sight>, Failure> {
     let lists = list_each(requests, nodes, until)?;
     let may_be_semaphores = nodes.iter().zip(&lists).filter(|(_, list)| may_be_semaphore(list));
@@ -144,7 +145,7 @@ fn may_be_semaphore(list: &Listed) -> bool {
     list.as_ref().is_ok_and(|(names, _)| names.contains(LEASES))
 }
 
-/// Returns what is at a node, from its children and from the parts that it would have as a
+/// Returns what is at a node, judged by its children and by the parts that it would have as a
 /// semaphore.
 fn sight(node: &LockPath, list: Listed, parts: Option<(Listed, Listed)>) -> Sight {
     let (names, stat) = match list {

@@ -1,4 +1,4 @@
-//! What a call asks for, and a node that it makes for that.
+//! The claim of a call, and a node of it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::names::Number;
 use crate::path::LockPath;
 use crate::sys::thread::ThreadId;
 
-/// What a call asks for, and for whom.
+/// What a call requests, and for which thread.
 #[derive(Debug, Clone)]
 pub(crate) struct Claim {
     /// The path that users know.
@@ -19,11 +19,11 @@ pub(crate) struct Claim {
     pub(crate) kind: LockKind,
     /// The thread that will own the hold, where a thread owns it.
     pub(crate) owner: Option<ThreadId>,
-    /// What the node says of its maker.
+    /// The identity in the node.
     pub(crate) identity: Arc<str>,
     /// A release does not wait for its answer.
     pub(crate) background: bool,
-    /// For this long after the grant the lock stays busy, whenever it is released.
+    /// How long the lock stays busy after the grant, however early it is released.
     pub(crate) at_least: Duration,
 }
 
@@ -50,6 +50,6 @@ pub(crate) struct Node {
     pub(crate) czxid: i64,
     /// The fencing token: the czxid, or that of the write for a read under a write.
     pub(crate) token: u64,
-    /// Its part of the quota.
+    /// The node's part of the quota.
     pub(crate) charge: Charge,
 }

@@ -1,5 +1,5 @@
-//! Nodes that nobody wants any more: they are deleted in the background, over as many connections
-//! as it takes. Those that the servers refuse to delete are known here until they are gone.
+//! Deletions in the background, of nodes that are no longer needed, over as many connections as it
+//! takes. Nodes that the servers refuse to delete are listed here until they are gone.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -74,10 +74,10 @@ impl Deletions {
         });
     }
 
-    /// Deletes the single node at `path` if transaction `czxid` created it. Its name is shared by
-    /// all who want the lock, so a deletion that is sent again could meet the node of the next
-    /// owner: each one follows a look at the node. What a server says behind the answer to a write
-    /// is no older than that write, and so no older than the deletion before it.
+    /// Deletes the single node at `path` if transaction `czxid` created it. All contenders use this
+    /// name, so a deletion that is sent again could hit the node of the next owner. So each
+    /// deletion follows a look at the node. The answer of a server after its answer to a write is
+    /// no older than that write, and so no older than the deletion before it.
     pub(super) fn delete_single(&self, session: i64, path: String, czxid: i64, charge: Charge) {
         SingleDeletion { session, path, czxid, charge }.delete(self, self.start());
     }
@@ -95,7 +95,7 @@ impl Deletions {
             match error.kind() {
                 ErrorKind::NoNode => sys::reached("a deletion in the background finds nothing"),
                 ErrorKind::SessionExpired | ErrorKind::Closed => {}
-                // Its session was over before the answer came.
+                // The session of the node was over before the answer came.
                 _ if error.is_maybe_done() => {}
                 _ => self.add_stuck(path, charge, &error),
             }

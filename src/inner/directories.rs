@@ -7,8 +7,8 @@ use super::requests::Requests;
 use crate::path::LockPath;
 use crate::wait::Until;
 
-/// Creates a directory and the missing nodes above it, including the chroot. Others may create and
-/// delete the same nodes meanwhile, so the directory may still be missing afterwards.
+/// Creates a directory and the missing nodes above it, including the chroot. Other clients may
+/// create and delete the same nodes meanwhile, so the directory may still be missing afterwards.
 pub(crate) fn make_directories(
     requests: &Requests,
     path: &LockPath,

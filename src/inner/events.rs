@@ -25,7 +25,7 @@ pub enum ClientState {
     /// There has been no connection for a session timeout, or the servers have ended the session.
     /// Nothing is held any more. If the session lives, waiting calls keep their queue positions.
     Lost,
-    /// The client was closed. It stays so.
+    /// The client was closed, which is final.
     Closed,
 }
 
@@ -33,11 +33,12 @@ pub enum ClientState {
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ConnectionEvent {
-    /// The first connection is there.
+    /// The client has its first connection.
     Connected,
-    /// The connection broke. Held locks are still held while their leases run.
+    /// The connection broke. Held locks stay held while their leases run.
     Suspended,
-    /// The next connection is there, with the same session if that lives, or another.
+    /// The client has its next connection, with the same session if that still lives, otherwise
+    /// with a new one.
     Reconnected,
     /// No connection came for a session timeout, or the servers have ended the session. Nothing is
     /// held any more.
@@ -82,19 +83,19 @@ impl Iterator for Subscription {
     }
 }
 
-/// Counts since the client was made. All but the gauges only grow.
+/// Counts since the client was created. All except the gauges only grow.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
-    /// Requests sent to the servers, heartbeats and pings among them.
+    /// Requests sent to the servers, including heartbeats and pings.
     pub requests: u64,
     /// Watch events received.
     pub events: u64,
     /// Connections on which the client had a session.
     pub connections: u64,
-    /// Sessions opened: one more than have expired.
+    /// Sessions opened: one more than those that have expired.
     pub sessions: u64,
-    /// How often a session was resumed on another connection.
+    /// Sessions resumed on another connection.
     pub resumed: u64,
     /// Holds lost.
     pub holds_lost: u64,
@@ -104,7 +105,7 @@ pub struct Stats {
     /// Gauge: calls that wait for a lock at the servers, or are about to have it. Threads that wait
     /// for another thread of this process are not counted.
     pub waiting: usize,
-    /// Gauge: nodes that are to be deleted and not known to be gone.
+    /// Gauge: nodes that the client is deleting, and that are not known to be gone.
     pub deleting: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Writes of users that the servers carry out only while the nodes of holds exist.
+//! Guarded writes: the servers carry them out only while the nodes of the holds exist.
 
 use std::sync::Arc;
 
@@ -110,7 +110,7 @@ fn refused(of: &Holds, holds: &[Guarding], writes: &[Write], failure: Failure) -
         sys::reached("a guarded write finds the node of its hold deleted");
         of.node_gone(grant.nodes());
         let (path, reason) = (grant.path().to_owned(), LossReason::NodeDeleted);
-        // The owner may have released it meanwhile.
+        // The owner may have released the hold meanwhile.
         return grant.check().err().unwrap_or(Error::Lost { path, reason });
     };
     let reason = match (kind, &write.what) {

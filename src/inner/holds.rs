@@ -1,14 +1,14 @@
 //! Holds from the grant to the end: the losses that clocks and servers bring, and what is kept for
 //! the next thread.
 //!
-//! What is assumed here, what that rests on, and who could break it:
-//! - *The nodes of a hold exist*: their session lives while the lease runs, and nobody else deletes
-//!   them. Whoever may delete them can break this. A watch, which is set a quarter of the session
-//!   timeout after the grant, tells.
-//! - *Nobody else wants what is kept*: a list, and a watch on the directory.
-//! - *What is watched is told*: events. This can be broken by somebody who takes READ from us first,
-//!   because servers send no event of a node to those who may not read it by then. So everything
-//!   that is held or kept is [looked at again](Requests::next_look) after some session timeouts.
+//! The assumptions of this module, what each rests on, and who could break it:
+//! - *The nodes of a hold exist*: their session lives while the lease runs, and no other client
+//!   deletes them. A client with permission to delete them can break this. A watch, set a quarter
+//!   of the session timeout after the grant, reports it.
+//! - *No other contender wants the kept nodes*: a list, and a watch on the directory.
+//! - *Events report what is watched*. A client that first takes READ from this one can break this,
+//!   because servers send events of a node only to clients that may read it by then. So held and
+//!   kept nodes are [looked at again](Requests::next_look) after some session timeouts.
 
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -67,10 +67,10 @@ impl Holds {
     /// taken and deleted.
     ///
     /// A lease shorter than 9/20 of the session timeout is renewed first, with one request, if that
-    /// is of use. If the connection falls silent right after the grant, that is noticed a quarter of
-    /// the session timeout later, and a fifth is left to connect again. With less than that nothing
-    /// is granted: the servers may not have heard for nearly a session timeout from a process that
-    /// stood still, and what they hear of it now is certain a quarter later.
+    /// is of use. If the connection falls silent right after the grant, that is noticed a quarter
+    /// of the session timeout later, and a fifth is left to connect again. With less than that,
+    /// nothing is granted. If the process stood still, the servers may not have heard from it for
+    /// nearly a session timeout, and its next sign of life is certified only a quarter later.
     pub(crate) fn grant(
         &self,
         claim: &Claim,
@@ -100,7 +100,7 @@ impl Holds {
             |number| Nodes::new(number, claim.clone(), mem::take(own), only_number, term),
         )?;
         let nodes = grant.nodes();
-        // From here on the end of the lease ends the hold. It may have come before.
+        // From here on, the end of the lease ends the hold. The lease may have ended before.
         if nodes.term.left().is_zero() {
             sys::reached("a lease runs out while a hold is granted");
             self.lose(nodes, LossReason::LeaseExpired);
@@ -194,7 +194,8 @@ impl Holds {
         self.deletions.delete_all(nodes);
     }
 
-    /// Tells the observer, on another thread: this one may deliver answers, and must not wait.
+    /// Reports to the observer on another thread, because this one may deliver answers and must not
+    /// wait.
     fn tell_losses(&self, nodes: &Nodes, grants: &[Arc<Grant>], reason: LossReason) {
         self.count_losses(nodes, grants.len(), reason);
         for tell in grants.iter().filter_map(|grant| grant.take_report(End::Lost(reason))) {

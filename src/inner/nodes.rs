@@ -23,7 +23,7 @@ pub(super) use grant::End;
 pub(crate) use grant::Grant;
 pub use grant::HoldState;
 
-/// Farther than anyone looks ahead.
+/// A time farther ahead than any look.
 const FAR: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// Nodes that were granted together and end together: one, or a semaphore's permits.
@@ -66,9 +66,9 @@ struct State {
 enum Phase {
     /// Held; never empty. A read may share the node of its thread's write.
     Held(Vec<Arc<Grant>>),
-    /// Nobody holds them. They are kept for the next thread.
+    /// No thread holds them. They are kept for the next thread.
     Kept,
-    /// Nobody holds them, and nobody gets them before this instant.
+    /// No thread holds them, and none gets them before this instant.
     Reserved(Instant),
     /// Released or lost. They are deleted, or will be.
     Over,
@@ -219,7 +219,7 @@ impl Nodes {
         (!was_over).then_some(grants)
     }
 
-    /// Ends them if nobody holds them and they need not stay. Returns whether it did.
+    /// Ends the nodes if no thread holds them and they need not stay. Returns whether it did.
     pub(super) fn end_unwanted(&self) -> bool {
         let mut state = self.state.lock();
         match state.phase {
@@ -282,7 +282,7 @@ impl Nodes {
 
     /// Ends this hold and keeps the nodes for a thread that [takes them over](Nodes::take_over).
     /// Returns false, and changes nothing, if the nodes have to be deleted or to stay: less than a
-    /// third of the session timeout is left of the lease, somebody has requested the lock, a read
+    /// third of the session timeout is left of the lease, a client has requested the lock, a read
     /// stands at the same queue position, a write guarded by this hold has no answer yet, or the
     /// hold has to last longer.
     pub(crate) fn hand_over(&self, grant: &Arc<Grant>) -> bool {
@@ -330,7 +330,8 @@ impl Nodes {
         (until > sys::now() && !state.keep.is_wanted).then_some(until)
     }
 
-    /// Returns whether they are kept for any later thread, not only for one that waits already.
+    /// Returns whether they are kept for any later thread, not only for a thread that waits
+    /// already.
     pub(crate) fn stay(&self) -> bool {
         let state = self.state.lock();
         let Keep { until, watcher, is_wanted } = &state.keep;
@@ -338,7 +339,7 @@ impl Nodes {
         !state.is_over() && is_in_time && watcher.is_some() && !is_wanted
     }
 
-    /// Returns until when they are kept or reserved, if nobody holds them.
+    /// Returns until when they are kept or reserved, if no thread holds them.
     pub(super) fn kept_until(&self) -> Option<Instant> {
         let state = self.state.lock();
         match state.phase {
@@ -358,7 +359,7 @@ impl Nodes {
         is_first
     }
 
-    /// Returns the watcher of their directory while nobody holds them.
+    /// Returns the watcher of their directory while no thread holds them.
     pub(super) fn kept_watcher(&self) -> Option<Watcher> {
         let state = self.state.lock();
         let is_held = matches!(state.phase, Phase::Held(_));

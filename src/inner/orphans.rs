@@ -7,16 +7,16 @@
 //! for one. The last look for an orphan follows a `sync`, so that it shows what the leader has.
 //!
 //! A server answers the requests of a connection in order. So a look that is answered on the
-//! connection of the create shows its node, or the node does not exist and never will. After a cut
-//! that is not so: a create that waits in a server to which the session comes back may be carried
-//! out late. That takes a session timeout at most, because that server was without a leader for
+//! connection of the create shows its node, or the node does not exist and never will. This does
+//! not hold after a cut: if the session returns to the server of the create, that server may carry
+//! it out late. That takes a session timeout at most, because that server was without a leader for
 //! longer than leaders wait. (The leader refuses what comes through a server that the session has
 //! left.)
 //!
-//! The data of a single node, which name its maker, may be overwritten by a revocation request that
-//! came late or names no hold. Then the node is identified by exclusion: it belongs to our session,
-//! nobody here holds it, and it cannot be that of a call that is under way. It remains unknown which
-//! of several orphans it was, so all of them are looked for again.
+//! The data of a single node name its creator, but a revocation request that came late or names no
+//! hold may overwrite them. Then the node is identified by exclusion: it belongs to our session, no
+//! thread here holds it, and no call that is under way can have created it. It remains unknown
+//! which of several orphans it was, so all of them are looked for again.
 //!
 //! A call that is about to create waits until the creates that others gave up on this connection
 //! were looked for: its own answer would come no sooner. So at a server that stands still, calls
@@ -119,7 +119,7 @@ struct Look {
     begun: Instant,
     /// How often the session had been resumed by then.
     sent_on: u64,
-    /// The time of an orphan is over, which is not looked for again.
+    /// Whether the time of an orphan is over, so that it is not looked for again.
     is_last: bool,
 }
 
@@ -252,7 +252,7 @@ impl Orphans {
         }
     }
 
-    /// Looks for those that may stand in the way of this claim.
+    /// Looks for orphans that may block this claim.
     pub(super) fn look_for_those_of(&self, claim: &Claim) {
         self.look_for(|place, _| place.spot == Spot::of(claim));
     }
@@ -317,7 +317,7 @@ impl Orphans {
                     sync(batch, &path);
                     batch.get_data(path.as_str(), None)
                 });
-                // A call that begins only now cannot have made what it shows.
+                // A call that begins only now cannot have created the node that the look shows.
                 let begun = self.registry.last_number();
                 read.on_done(move |read| {
                     let Some(orphans) = me.upgrade() else {
@@ -423,7 +423,7 @@ impl Orphans {
         }
     }
 
-    /// Waits until the server has answered the creates that others gave up on this connection.
+    /// Waits until the server has answered the creates that other calls gave up on this connection.
     pub(crate) fn await_given_up(&self, until: &Until) -> Result<(), Failure> {
         while self.has_any_sent_on(self.requests().resumed()) {
             let changed = self.changed.listen();

@@ -19,7 +19,7 @@ type Table = BTreeMap<(LockPath, u64), Arc<Nodes>>;
 #[derive(Debug, Default)]
 pub(crate) struct Registry(Mutex<Entries>);
 
-/// Who may have a single node.
+/// The calls that may have a single node.
 pub(super) enum SingleOwner {
     Hold,
     Call,
@@ -35,8 +35,8 @@ struct Entries {
     /// it has a number, which later ones exceed. A call that deletes it has number 0.
     making: BTreeMap<LockPath, Vec<u64>>,
     is_closed: bool,
-    /// Has the lease renewed while anything is held, and a little longer: taking and dropping it for
-    /// each hold would wake the client's timer each time.
+    /// Keeps the lease renewed while anything is held, and a little longer. Taking and dropping it
+    /// for each hold would wake the client's timer each time.
     keeper: Option<LeaseKeeper>,
 }
 
@@ -91,8 +91,8 @@ impl Registry {
         self.0.lock().nodes.values().filter(|nodes| !nodes.claim.is_turn()).count()
     }
 
-    /// Returns whether the claim's owner holds something in the same directory for which it would
-    /// have to wait. Then it would wait for itself.
+    /// Returns whether the claim would wait for a hold of the same owner in the same directory, and
+    /// so for itself.
     pub(crate) fn holds_here(&self, claim: &Claim) -> bool {
         let would_wait = |nodes: &Arc<Nodes>| {
             claim.kind.mode().waits_for(nodes.claim.kind.mode())
@@ -134,8 +134,8 @@ impl Registry {
         self.0.lock().next
     }
 
-    /// Returns who may have the single node at `path` that transaction `czxid` made, of those that
-    /// had begun by `number`.
+    /// Returns which calls that had begun by `number` may have the single node at `path` that
+    /// transaction `czxid` created.
     pub(super) fn owner_of_single(&self, path: &LockPath, czxid: i64, number: u64) -> SingleOwner {
         let entries = self.0.lock();
         let (directory, _) = path.split();
@@ -149,7 +149,7 @@ impl Registry {
         }
     }
 
-    /// Makes everybody else wait, for tests.
+    /// Makes all other threads wait, for tests.
     #[cfg(test)]
     pub(super) fn stand_still(&self) -> impl Drop {
         self.0.lock()

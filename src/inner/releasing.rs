@@ -22,7 +22,7 @@ pub(crate) struct Replaceable {
     holds: Weak<Holds>,
     nodes: Arc<Nodes>,
     departing: Option<Departing>,
-    /// The result of the release, or `None` if nobody knows what became of the node.
+    /// The result of the release, or `None` if the fate of the node is unknown.
     result: Sender<Option<Result<()>>>,
 }
 
@@ -47,7 +47,7 @@ impl Holds {
     }
 
     /// Like [`release`](Holds::release), where another thread may wait for the same lock. If the
-    /// node was alone, `next` gets it for that thread. The observer is not told.
+    /// node was alone, `next` gets it for that thread. Does not report to the observer.
     pub(crate) fn release_to(
         &self,
         grant: &Arc<Grant>,
@@ -168,7 +168,7 @@ impl Deletion<'_> {
             nodes.list.iter().map(delete).collect::<Vec<_>>()
         });
         let mut outcome = Ok(());
-        // Waiting for the last one first takes one wake-up.
+        // Waiting for the last answer first takes a single wake-up.
         for (index, deletion) in deletions.into_iter().enumerate().rev() {
             if !nodes.claim.background {
                 let deleted = meant(deletion.wait());
@@ -205,7 +205,7 @@ fn watch_directory(holds: &Holds, departing: &Departing, batch: &mut Batch<'_>) 
     });
 }
 
-/// Returns what the answer to a deletion says of the hold that the deletion was to end.
+/// Returns the result of a release, from the answer to the deletion.
 fn judge(
     holds: &Holds,
     nodes: &Nodes,

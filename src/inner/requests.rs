@@ -1,5 +1,5 @@
-//! Requests to the servers: who may wait how long for an answer, and what a failure means to users.
-//! It knows the connection and the session, and no holds.
+//! Requests to the servers: how long calls wait for an answer, and what a failure means to users.
+//! This module knows the connection and the session, but no holds.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::signal::{Broadcast, Ended, Signal};
 use crate::sys::{self, at, select_biased};
 use crate::wait::Until;
 
-/// For this long nothing but its answer ends the wait for a request.
+/// For this long, a wait for an answer listens to nothing else.
 const SOON: Duration = Duration::from_millis(10);
 
-/// A watched thing is looked at again after this many session timeouts at the least, and twice as
+/// Watched nodes are looked at again after this many session timeouts at the least, and twice as
 /// many at the most.
 const LOOK_AFTER: u32 = 2;
 
@@ -119,7 +119,7 @@ impl Requests {
         self.zk.session_id()
     }
 
-    /// Returns the session timeout that the servers gave.
+    /// Returns the session timeout that the servers granted.
     pub(crate) fn timeout(&self) -> Duration {
         self.zk.session_timeout()
     }
@@ -130,17 +130,17 @@ impl Requests {
         self.timeout() / 3
     }
 
-    /// Returns when to look again at something that is watched. A server sends no event of a node
-    /// to a client that may not read it by then, and an ACL can be changed at any time, so nothing
-    /// may rely on events alone. The instants are spread, so that calls which begin to wait
-    /// together do not look together.
+    /// Returns when to look again at something that is watched. A server sends events of a node
+    /// only to clients that may read it by then, and an ACL can change at any time. So nothing may
+    /// rely on events alone. The instants are spread, so that calls which begin to wait together do
+    /// not look together.
     pub(crate) fn next_look(&self) -> Instant {
         let least = self.timeout() * sys::fallback(LOOK_AFTER);
         let share = sys::random() as f64 / u64::MAX as f64;
         sys::now() + least + least.mul_f64(share)
     }
 
-    /// Returns the servers, and the path that all others are below.
+    /// Returns the servers, and the client's root.
     pub(crate) fn address(&self) -> (String, &str) {
         (self.zk.servers(), self.zk.root())
     }
@@ -158,7 +158,7 @@ impl Requests {
         }
     }
 
-    /// Waits for a connection. Without one at the deadline: Disconnected.
+    /// Waits for a connection. Returns `Disconnected` if there is none by the deadline.
     pub(crate) fn await_connection(&self, path: &str, until: &Until) -> Result<()> {
         loop {
             let connected = self.connected.listen();
@@ -212,13 +212,14 @@ impl Requests {
             Some(session) => zk.in_session(session).submit(make),
             None => zk.submit(make),
         };
-        // Nearly every answer comes soon. Listening for more than that takes several wake-ups.
+        // Nearly every answer comes soon. Listening to other channels as well takes several
+        // wake-ups.
         let last = match last.wait_for(SOON) {
             Ok(answer) => return Ok((others, answer)),
             Err(last) => last,
         };
         let (sender, answer) = bounded(1);
-        // There is room for it. The receiver may have gone.
+        // The channel has room. The receiver may be gone.
         last.on_done(move |result| drop(sender.send(result)));
         select_biased! {
             recv(answer) -> answer => Ok((others, answer.map_err(|_| Failure::Closed)?)),
@@ -259,12 +260,12 @@ impl Requests {
             let others: Vec<_> = others.iter().map(|path| make(batch, path)).collect();
             (others, make(batch, last))
         })?;
-        // They were answered before the last.
+        // These were answered before the last one.
         Ok(others.into_iter().map(Pending::wait).chain([last]).collect())
     }
 
-    /// Reads a node that users write. The answer is no older than anything that the client was told
-    /// before.
+    /// Reads a node that users write. The answer is no older than any earlier answer or event of
+    /// this client.
     ///
     /// A hold may be granted by an event, which carries no transaction id. So the session does not
     /// know how new that was, and may be resumed on a server that is behind it. The first read on

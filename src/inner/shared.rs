@@ -1,4 +1,4 @@
-//! What all users of one client share, and what the events of its connection bring about.
+//! What all users of one client share, and the effects of the connection's events.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -15,7 +15,7 @@ use crate::sys;
 impl Holds {
     // ---- the nodes
 
-    /// Looks at nodes that are held or kept, whatever was told of them.
+    /// Looks at nodes that are held or kept, whatever events were received.
     pub(super) fn look_at(&self, nodes: &Arc<Nodes>) {
         match self.read_all(nodes) {
             true => sys::reached("what is held is looked at though nothing was told"),
@@ -79,7 +79,7 @@ impl Holds {
                 if !is_single {
                     self.answer_request(nodes, index, stat.version);
                 }
-                // If the nodes are kept, nobody holds them who could be asked.
+                // If the nodes are kept, there is no holder to ask.
                 self.end_unwanted(nodes);
             }
             Ok(_) => {}
@@ -92,7 +92,8 @@ impl Holds {
         }
     }
 
-    /// Has the node's data name its owner again, and say that the lock was requested.
+    /// Writes the owner's identity into the node's data again, with the fact that the lock was
+    /// requested.
     fn answer_request(&self, nodes: &Nodes, index: usize, version: i32) {
         let zk = self.requests.zk.in_session(nodes.session_id());
         let (path, data) = (nodes.path(index), data::answer(&nodes.claim.identity));

@@ -94,7 +94,7 @@ pub(crate) struct Turn<'a, H, L> {
 }
 
 impl<H, L> Turn<'_, H, L> {
-    /// Keeps the turn: the thread has the second level as well.
+    /// Ends the turn as a success: the thread has the second level as well, and keeps both.
     pub(crate) fn keep(mut self, hold: H) {
         let mut state = self.local.state.lock();
         state.hold = Some(hold);
@@ -243,7 +243,7 @@ impl<H: Clone, L> Local<H, L> {
         self.state.lock().depth += 1;
     }
 
-    /// Begins to unlock. With `only`, only if that is the current hold.
+    /// Begins to unlock. With `only`, does so only if that is the current hold.
     pub(crate) fn exit(
         &self,
         only: Option<&dyn Fn(&H) -> bool>,

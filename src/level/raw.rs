@@ -1,4 +1,4 @@
-//! What a lock object is to the handles of users: both levels behind one trait.
+//! The trait of lock objects, which hides both levels from the handles of users.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(crate) trait RawLock: Releases + fmt::Debug {
     /// Takes both levels. Returns `None` if another contender is ahead, now or until the deadline.
     fn acquire(&self, wait: Wait) -> Result<Option<Arc<Grant>>>;
 
-    /// Releases once. With `only`, only if that is the current hold.
+    /// Releases once. With `only`, does so only if that is the current hold.
     fn release_once(&self, only: Option<&Arc<Grant>>) -> Result<()>;
 
     /// Returns the grant of the calling thread, or that of the object where any thread may unlock.

@@ -51,7 +51,7 @@ impl Site {
         }
     }
 
-    /// Runs a call, and tells the observer its outcome.
+    /// Runs a call, and reports its outcome to the observer.
     pub(crate) fn observe(
         &self,
         kind: LockKind,
@@ -68,7 +68,7 @@ impl Site {
         let got = acquire(wait, Some(&call));
         if !call.is_reentry() {
             let grant = got.as_ref().ok().and_then(Option::as_ref);
-            // Before the observer is told of the call, so that no end is missed.
+            // Registered before the call is reported, so that no end is missed.
             let is_over = grant.and_then(|grant| grant.observe(call.observed()));
             call.end(got.as_ref().map(Option::is_some));
             is_over.into_iter().for_each(|tell| tell());
@@ -76,7 +76,7 @@ impl Site {
         got
     }
 
-    /// Takes what the recipe says, on the servers. With `until`, waits for it.
+    /// Takes the nodes of the recipe, on the servers. With `until`, waits for them.
     pub(crate) fn take(
         &self,
         claim: &Claim,

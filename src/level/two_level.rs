@@ -72,7 +72,7 @@ impl TwoLevel {
         let path = || self.path().to_owned();
         let entry = match self.local.try_enter() {
             Some(entry) => Ok(entry),
-            // The thread that is ahead waits for this thread, or will.
+            // The thread ahead waits for this thread, or will wait for it.
             None if self.inner().holds.registry.holds_here(&self.claim()) => {
                 sys::reached("a thread would wait for one that waits for it");
                 return Err(Error::WouldDeadlock { path: path() });
@@ -88,7 +88,7 @@ impl TwoLevel {
     }
 
     /// Returns busy, because another thread of this process is ahead. If that thread does not hold
-    /// the lock and there is no connection, this is an error: nobody knows.
+    /// the lock and there is no connection, the state is unknown, which is an error.
     fn busy(&self) -> Result<Option<Arc<Grant>>> {
         match self.site.requests().require_connection(self.path()) {
             Err(Error::Disconnected { .. }) if self.local.is_held() => {

@@ -1,5 +1,5 @@
-//! What every call at the servers does, whichever nodes it wants: it follows the client's session,
-//! owns its nodes until they are granted, and waits.
+//! The part that all calls at the servers have in common: they follow the client's session, own
+//! their nodes until the grant, and wait.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,7 +19,7 @@ use crate::signal::Ended;
 use crate::sys::{self, at, select_biased};
 use crate::wait::Until;
 
-/// What a call wants, and for how long it may wait.
+/// The claim of a call, and how long it may wait.
 pub(crate) struct Want<'a> {
     pub(crate) inner: &'a Arc<Inner>,
     pub(crate) claim: &'a Claim,
@@ -160,7 +160,8 @@ impl<'a> Attempt<'a> {
 
     // ---- nodes
 
-    /// Prepares creates. Waits for those that others gave up, whose answers come first.
+    /// Prepares creates. Waits for creates that other calls gave up, because their answers come
+    /// first.
     pub(super) fn creates(
         &self,
         count: usize,
@@ -274,8 +275,8 @@ impl<'a> Attempt<'a> {
                     sys::reached("a waiting call hears of a node that stays");
                 }
                 recv(expiry) -> _ => {
-                    // Without a connection a look is put off: all calls would look together after
-                    // an outage. The next connection tells what was missed.
+                    // Without a connection, a look is put off: otherwise all calls would look at
+                    // the same time after an outage. The next connection reports missed changes.
                     let is_over =
                         until.is_over() || next.is_some_and(|next| next <= sys::now());
                     if !is_over && !self.requests().is_connected() {
@@ -289,7 +290,8 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Returns when a wait ends at the latest: for a look, to tell the place, or at the deadline.
+    /// Returns when a wait ends at the latest: for a look, to report the position, or at the
+    /// deadline.
     fn next_expiry(&self, next: Option<Instant>) -> Instant {
         let others = [next, self.want.until.deadline].into_iter().flatten();
         others.fold(self.requests().next_look(), Instant::min)

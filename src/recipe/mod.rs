@@ -1,6 +1,6 @@
 //! From a claim to a grant, over connections and sessions. Queueing calls run one loop, and a
-//! [`Recipe`] decides who is granted and whom to wait for. The single node has a small loop of its
-//! own.
+//! [`Recipe`] decides which nodes are granted and which to wait for. The single node has a
+//! separate, small loop.
 
 mod attempt;
 mod permits;

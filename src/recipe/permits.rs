@@ -6,7 +6,7 @@
 //! many permits have all of them.
 //!
 //! The numbers in the names, which the server gives, tell which nodes were created before. A node
-//! that somebody created by hand counts as its name says. It is nobody's permit, so it can only take
+//! that was created by hand counts as its name says. It is no call's permit, so it can only take
 //! one away.
 
 use std::cell::RefCell;

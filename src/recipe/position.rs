@@ -14,11 +14,11 @@ use crate::wait::Until;
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuePosition {
-    /// How many contenders are ahead of the call, with those that hold the lock. 0 only for a call
-    /// that has the turn of its semaphore and waits for permits.
+    /// How many contenders are ahead of the call, including holders. It is 0 only for a call that
+    /// has the turn of its semaphore and waits for permits.
     pub ahead: usize,
-    /// The first of them: of a lock, one that holds it; of a semaphore, the one whose turn it is.
-    /// `None` if nobody is ahead, or if the first has gone meanwhile or may not be read.
+    /// The first of them: for a lock, a holder; for a semaphore, the contender with the turn.
+    /// `None` if there is none, if it has gone meanwhile, or if its node may not be read.
     pub first: Option<Contender>,
 }
 
@@ -41,7 +41,7 @@ impl OnPosition {
         self.every
     }
 
-    /// Calls it with the position behind these nodes, and returns when to call it again.
+    /// Calls it with the position after these nodes, and returns when to call it again.
     pub(super) fn tell(
         &self,
         requests: &Requests,

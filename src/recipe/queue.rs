@@ -1,5 +1,5 @@
-//! Exclusive, read and write: the lowest node that counts is granted, and the others wait for the
-//! nearest one before them.
+//! Exclusive, read and write locks: a node without a blocking node before it is granted, and the
+//! others wait for the nearest blocking node before them.
 
 use zookeeper::{CreateMode, Names};
 

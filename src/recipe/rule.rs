@@ -8,7 +8,8 @@ use crate::inner::Node;
 use crate::names::{Child, Standing};
 use crate::signal::Ended;
 
-/// Decides who is granted, from a list of names and the names of one's own nodes. It sends nothing.
+/// Decides whether nodes are granted, from a list of names and the names of the call's own nodes.
+/// It sends nothing.
 pub(crate) trait Recipe {
     /// Returns how many nodes it takes.
     fn count(&self) -> usize {

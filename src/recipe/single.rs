@@ -1,8 +1,9 @@
 //! The single node: the client that creates it has the lock. A call creates the node; if the node
 //! exists, the call reads it, watches it, and waits for its end.
 //!
-//! The name is shared, so it does not say whose the node is. The data do: an id that is new for each
-//! create. The data may be overwritten by a revocation request that names no hold.
+//! All contenders use the same name, so it does not say whose the node is. The data do: they have
+//! an id that is new for each create. A revocation request that names no hold may overwrite the
+//! data.
 
 use std::sync::Arc;
 
@@ -126,7 +127,7 @@ impl<'a> SingleCall<'a> {
 
     /// Reads the node, and watches it if the call may wait for it.
     fn look(&mut self) -> Result<Sight, Stop> {
-        // The look shows what was told until now.
+        // The look shows everything that was reported until now.
         while self.news.try_recv().is_ok() {}
         if self.attempt.own.is_empty() && self.attempt.unanswered.is_empty() {
             self.making = None;
@@ -163,7 +164,7 @@ impl<'a> SingleCall<'a> {
         }
         if self.attempt.own.is_empty() {
             if id.is_none() && is_of_session {
-                // It may be ours, or another thread's: that is known where all of them are.
+                // The node may be ours, or another thread's. The registry of all nodes knows that.
                 self.making = None;
                 self.attempt.give_up_unanswered(|_| true);
             }

@@ -2,9 +2,10 @@
 //! position, so that no waiting writer comes between when the write is released. The read's node is
 //! created first, and the list behind it shows both nodes: at no instant was the position empty.
 //!
-//! The write in the list is known to be ours by its name, which has an id. Only somebody who creates
-//! a node with that very name could fake it. The number in the read's name is chosen here and not
-//! given by the server. It tells the position, and nothing about other nodes of the directory.
+//! The name of the write in the list has an id, which shows that it is ours. Only a client that
+//! creates a node with that very name could fake it. The number in the read's name is chosen here
+//! and not given by the server. It tells the position, and nothing about other nodes of the
+//! directory.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! The loop of a call that queues: it creates nodes, and waits until they are first. A [`Recipe`]
-//! decides who is granted, and whom to wait for.
+//! decides which nodes are granted, and which to wait for.
 
 mod looking;
 
@@ -123,7 +123,7 @@ impl Waiter<'_> {
                 self.sort_out(names)?
             }
             _ => {
-                // Those of which a list that is sent after this must tell.
+                // The paths of events that a list sent after this must show.
                 let stuck = self.stuck();
                 let list = self.look()?;
                 self.forget_gone(stuck, &list);

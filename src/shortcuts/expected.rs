@@ -7,16 +7,15 @@
 //!
 //! What the conclusion rests on, and who could break it:
 //! - *No node comes before one that a list has shown first*: numbers rise, and all contenders let
-//!   the server number their nodes. [`Next`] rules out a read under a write. This can be broken by
-//!   somebody who creates by hand a node whose name looks like that of a lower contender. The grant
-//!   overlooks that node; the next list does not. It holds nothing, because no queue gave it its
-//!   position.
-//! - *Our node existed when the nearest one ended*: its watch. This can be broken by somebody who
-//!   takes READ of our node from us and deletes it, because servers send no event of a node to
-//!   those who may not read it by then. That hold has lost its node like any other whose node is
+//!   the server number their nodes. [`Next`] rules out a read under a write. A client can break
+//!   this by creating, by hand, a node with the name of a lower contender. The grant overlooks that
+//!   node; the next list does not. It holds nothing, because no queue gave it its position.
+//! - *Our node existed when the nearest one ended*: its watch. A client can break this by taking
+//!   READ of our node from us and deleting the node, because servers send events of a node only to
+//!   clients that may read it by then. That hold has lost its node like any other whose node is
 //!   deleted, and finds out at its first look.
-//! - *Something has happened*: events, which the same could break. So a waiter looks again after
-//!   some session timeouts, whatever it was told (`Requests::next_look`).
+//! - *Something has happened*: events, which the same client could suppress. So a waiter looks
+//!   again after some session timeouts, with or without events (`Requests::next_look`).
 
 use std::mem;
 
@@ -130,7 +129,7 @@ impl Heard {
         }
     }
 
-    /// Takes a list. Returns what the waiter has to know, or `None` if it has only come closer.
+    /// Takes a list. Returns the news for the waiter, or `None` if the waiter has only come closer.
     pub(crate) fn list(&mut self, names: Option<Names>) -> Option<News> {
         self.is_listing = false;
         match (&mut self.expected, &names) {

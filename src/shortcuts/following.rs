@@ -1,5 +1,5 @@
-//! Directories that are known to be empty unless somebody has come since, which the next number
-//! tells.
+//! Directories that are known to be empty, unless a node was created since. The next number shows
+//! that.
 //!
 //! A directory gives each created node the next number, whatever is created; deletions do not count.
 //! When a node of ours was alone and has been deleted, every other node has come since. If our next
@@ -15,16 +15,17 @@
 //! comes too late.
 //!
 //! What the conclusion rests on, and who could break it:
-//! - *The directory had no node beside ours*: a list behind its create, or its number. Nobody can
-//!   break this, because later nodes raise the count.
+//! - *The directory had no node beside ours*: a list behind its create, or its number. No client
+//!   can break this, because later nodes raise the count.
 //! - *The number of a node is the count of creates before it*: a [`Number`] is made only of the
-//!   answer to a sequential create, less the requested name. Nobody can break this, because names
-//!   that users choose are never parsed.
+//!   answer to a sequential create, less the requested name. No client can break this, because
+//!   names that users choose are never parsed.
 //! - *It is the same directory*: the watch. Servers send no event of a node to clients that may not
-//!   read it by then. So this can be broken by somebody who takes READ of the directory from this
-//!   client, removes it, and creates it again with a node of the same number. That takes ADMIN on
-//!   the directory and DELETE above it, which is enough to delete the node of a holder, and nothing
-//!   can prevent that. Clients that only use the lock cannot do it, whatever their ACLs.
+//!   read it by then. So a client can break this by taking READ of the directory from this client,
+//!   removing it, and creating it again with a node of the same number. That takes ADMIN on the
+//!   directory and DELETE above it. With these permissions a client can also delete the node of a
+//!   holder, which nothing can prevent. Clients that only use the lock cannot do it, whatever their
+//!   ACLs.
 
 use std::collections::HashMap;
 
@@ -58,9 +59,9 @@ struct Directory {
     number: Option<Number>,
     /// That number followed the one before, so the next one may follow, too.
     follows: bool,
-    /// Hears of the directory's end.
+    /// The watcher of the directory's end.
     watcher: Option<Watcher>,
-    /// The watcher hears of the end of this directory, and not of an earlier one.
+    /// Whether the watcher watches this directory, and not an earlier one.
     is_watched: bool,
 }
 

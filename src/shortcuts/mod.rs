@@ -1,4 +1,4 @@
-//! Conclusions that spare a list. Each shortcut is a pure table that answers one question; it sends
+//! Conclusions that save a list. Each shortcut is a pure table that answers one question; it sends
 //! nothing and reads no clock.
 //!
 //! | question | table |

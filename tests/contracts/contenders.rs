@@ -107,7 +107,7 @@ fn contenders_lists_nodes_of_other_libraries_and_strangers_last() {
         (format!("_c_{UUID}-__WRIT__0000000008"), Kind::Write, false),
         (format!("x-{UUID}-lock-0000000009"), Kind::Exclusive, false),
         (format!("_c_{UUID}-__READ__0000000010"), Kind::Read, false),
-        // Strangers.
+        // Foreign nodes.
         ("0000000001".to_owned(), Kind::Foreign, false),
         (format!("_c_{UUID}-lease-0000000002"), Kind::Foreign, false),
         ("hello".to_owned(), Kind::Foreign, false),

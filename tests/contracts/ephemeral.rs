@@ -51,7 +51,7 @@ fn persistent_node_or_other_lock_at_the_path_is_an_error() {
     assert_eq!(children(&path), [""; 0]);
 }
 
-/// A client whose requests are counted, and its lock.
+/// Returns a client whose requests are counted, and its lock.
 fn counted(path: &str) -> (FaultProxy, Client, EphemeralLock) {
     let (proxy, client) = behind_a_proxy(Duration::from_secs(60));
     let lock = lock_of(&client, path);

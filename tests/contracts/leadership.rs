@@ -15,7 +15,7 @@ use common::{
     delete_node, lock_of, owner, warnings,
 };
 
-/// Longer than any test takes.
+/// A time that is longer than any test.
 const EVER: Duration = Duration::from_secs(600);
 
 /// A candidate that leads until its term ends, and reports its terms.

@@ -1,9 +1,9 @@
-//! What users may do with a node. Knows nothing of requests.
+//! Access control lists: what users may do with a node. This module does not know requests.
 
 use std::fmt;
 use std::ops::BitOr;
 
-/// What an entry of an ACL allows: any of [`READ`](Self::READ), [`WRITE`](Self::WRITE),
+/// The permissions of an ACL entry: any of [`READ`](Self::READ), [`WRITE`](Self::WRITE),
 /// [`CREATE`](Self::CREATE), [`DELETE`](Self::DELETE) and [`ADMIN`](Self::ADMIN), joined by `|`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Permissions(pub(crate) i32);
@@ -49,14 +49,14 @@ impl fmt::Debug for Permissions {
     }
 }
 
-/// One entry of an ACL: who, by scheme and id, may do what.
+/// One entry of an ACL: a user, by scheme and id, and the user's permissions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Acl {
-    /// What is allowed.
+    /// The permissions.
     pub permissions: Permissions,
-    /// How to read the id: `world`, `auth`, `digest`, `ip`, `x509`, ...
+    /// The scheme of the id: `world`, `auth`, `digest`, `ip`, `x509` or another one.
     pub scheme: String,
-    /// Who, for example `anyone`, `user:hash` or `10.0.0.0/8`.
+    /// The user, for example `anyone`, `user:hash` or `10.0.0.0/8`.
     pub id: String,
 }
 

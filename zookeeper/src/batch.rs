@@ -205,7 +205,7 @@ impl Batch<'_> {
 
     /// See [`ZooKeeper::renew_lease`](crate::ZooKeeper::renew_lease).
     pub fn renew_lease(&mut self) -> Pending<()> {
-        // There is no such node, which takes the leader a proposal to say.
+        // The node does not exist. The leader needs a proposal to say so.
         let decode = Decode { read: NOTHING, no_node: || Some(()), ops: 0 };
         self.add(OpCode::SetData, Ok(()), decode, |out, _| message::renew_lease(out))
     }
@@ -358,7 +358,7 @@ mod tests {
         Batch { root, timeout: Duration::from_secs(1), session: None, calls: Vec::new() }
     }
 
-    /// What is said of a request that is not sent.
+    /// Returns the error text of a request that is not sent.
     fn refused<T: fmt::Debug + Send + 'static>(
         make: impl FnOnce(&mut Batch<'_>) -> Pending<T>,
     ) -> String {
@@ -430,7 +430,7 @@ mod tests {
             assert_eq!(Reader(sent).string(), Ok(full), "{path}");
             assert_eq!(below(full, "/root".len()), path);
         }
-        // A server that names something else is taken at its word.
+        // If a server answers with another path, that path is returned unchanged.
         for odd in ["/", "", "/r", "/\u{e9}\u{e9}\u{e9}"] {
             assert_eq!(below(odd, 6), odd, "{odd:?}");
         }

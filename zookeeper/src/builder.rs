@@ -42,7 +42,7 @@ pub struct Builder {
 
 impl ZooKeeper {
     /// Opens a session with one of `servers`: hosts and a root, `a:2181,b,[::1]:2182/app`. The port
-    /// defaults to 2181. With a root, which must exist, all paths are below it. See
+    /// defaults to 2181. All paths are below the root, if there is one; it must exist. See
     /// [`Builder::connect`] for the errors.
     pub fn connect(servers: &str, session_timeout: Duration) -> Result<ZooKeeper> {
         ZooKeeper::builder(servers).session_timeout(session_timeout).connect()
@@ -139,7 +139,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// - [`ErrorKind::BadArguments`] for settings that make no sense.
+    /// - [`ErrorKind::BadArguments`] for settings that cannot be used.
     /// - [`ErrorKind::AuthFailed`] for credentials that the servers refuse.
     /// - [`ErrorKind::ConnectFailed`] if no server can be used, or not within the timeout. The
     ///   error has the reason for each server, and [`Error::connect_failure`] tells what failed.

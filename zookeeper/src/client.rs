@@ -101,8 +101,9 @@ impl ZooKeeper {
 
     // ---- operations
     //
-    // They repeat those of `Batch` and wait. None can go: a program expects each of them in a client
-    // of ZooKeeper, and their errors name the operation and the path, which `submit` does not.
+    // These methods repeat those of `Batch`, and wait. All are needed: a program expects them in a
+    // client of ZooKeeper, and their errors name the operation and the path, which those of
+    // `submit` do not.
 
     /// Creates a node. Returns its path, which differs from the given one in a sequential mode.
     ///
@@ -180,7 +181,7 @@ impl ZooKeeper {
     /// Since the fix of CVE-2024-23944 (ZooKeeper 3.8.4 and 3.9.2, Debian's 3.8.0), servers check
     /// the ACL **when the event happens**. A client that may not read the node by then is told
     /// nothing, and its watch there is over. This also applies to [`get_data_w`](Self::get_data_w)
-    /// and [`get_children_w`](Self::get_children_w). Where others may set the ACL, look again from
+    /// and [`get_children_w`](Self::get_children_w). If others may set the ACL, look again from
     /// time to time.
     pub fn exists_w(&self, path: &str, watcher: &Watcher) -> Result<Option<Stat>> {
         self.ask("look for", path, |batch| batch.exists(path, Some(watcher)))
@@ -352,8 +353,8 @@ impl ZooKeeper {
     }
 
     /// Calls `callback` at this instant or soon after, on the client's timer thread. The callback
-    /// must not block, because the timer waits for it. A client that is closed before does not
-    /// call.
+    /// must not block, because the timer waits for it. A client that is closed before that instant
+    /// does not call it.
     pub fn call_at(&self, when: Instant, callback: impl FnOnce() + Send + 'static) {
         self.handle.shared.call_at(when, callback);
     }
@@ -387,7 +388,7 @@ impl ZooKeeper {
         self.handle.shared.look(|core| core.timeout())
     }
 
-    /// Returns the state of the client, which may be outdated when it arrives.
+    /// Returns the state of the client, which may change at any moment.
     #[must_use]
     pub fn state(&self) -> State {
         self.handle.shared.look(|core| core.state())
@@ -458,24 +459,24 @@ impl fmt::Debug for ZooKeeper {
 /// happens to this client.
 ///
 /// This is not "the last answer and the timeout": a server that has lost its leader answers reads
-/// for seconds while the leader expires the session. It counts from requests that a quorum is known
-/// to have heard of. All clocks of the machine count, the one that advanced furthest. It relies on
-/// two conditions that the client cannot check. The session timeout is four ticks of the servers or
-/// more (`tickTime`, 2 s by default), and clocks run at the same speed within 2%.
+/// for seconds while the leader expires the session. The lease counts from requests that a quorum
+/// has certainly received. Of all clocks of the machine, the one that advanced furthest counts. It
+/// relies on two conditions that the client cannot check. The session timeout is four ticks of the
+/// servers or more (`tickTime`, 2 s by default), and clocks run at the same speed within 2%.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lease {
     /// The session.
     pub session_id: i64,
     /// Rises with each session, and whenever the lease is renewed after it had run out. A grant of
-    /// one term is over with that term, whatever comes later.
+    /// one term ends with that term, whatever comes later.
     pub term: u64,
-    /// What is left of it; zero when it has run out.
+    /// The rest of the lease; zero when it has run out.
     pub valid_for: Duration,
     /// When it runs out by the monotonic clock, if nothing renews it. The current instant if it has
     /// run out.
     pub end: Instant,
-    /// A write that is sent from then on renews the lease, and no earlier one. It may be in the
+    /// Writes sent from this instant on renew the lease; earlier ones do not. It may be in the
     /// past. While answers arrive, it is at most a quarter of the session timeout ahead.
     pub renewable: Instant,
 }

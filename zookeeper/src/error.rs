@@ -1,4 +1,5 @@
-//! What can go wrong, and what that means for the request. Knows nothing of how it is found out.
+//! The errors, and what each means for the request. This module does not know how errors are
+//! detected.
 
 use std::fmt;
 use std::sync::Arc;
@@ -248,13 +249,13 @@ impl Error {
         self
     }
 
-    /// Returns what went wrong.
+    /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// Returns what else is known of the cause.
+    /// Returns the cause, as far as it is known.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         self.reason.as_deref()

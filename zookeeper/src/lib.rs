@@ -73,7 +73,7 @@
 //! # fn act() {}
 //! # fn lead(zk: &ZooKeeper) -> Result<()> {
 //! let keeper = zk.keep_lease();
-//! let granted = zk.renew_lease()?; // before the look, so that it is no newer than what that found
+//! let granted = zk.renew_lease()?; // before the look, so that the lease is no newer than its result
 //! if is_first(zk)? {
 //!     while zk.left_of(&granted) > Duration::from_secs(1) {
 //!         act(); // takes less than a second
@@ -85,26 +85,27 @@
 //! ```
 //!
 //! A session may outlive its lease, for example when the ensemble is down for long. While the
-//! session lives nobody else has got what it held, but the client cannot know that before the lease
-//! is renewed ([`LeaseRenewed`](SessionEventKind::LeaseRenewed)). The lease then has another term:
-//! look again.
+//! session lives, its nodes exist and no other client has got what it held. But the client cannot
+//! know that before the lease is renewed ([`LeaseRenewed`](SessionEventKind::LeaseRenewed)). The
+//! lease then has another term: look again.
 //!
 //! # TLS
 //!
-//! With the feature `tls`, by rustls. The type `Tls` has the settings, which `Builder::tls` takes.
+//! The feature `tls` adds TLS, by rustls. The type `Tls` has the settings, and `Builder::tls` takes
+//! them.
 //!
 //! # SASL
 //!
-//! With the feature `sasl`, by the mechanism DIGEST-MD5, like Java's clients with a
+//! The feature `sasl` adds SASL by the mechanism DIGEST-MD5, as Java's clients have it with a
 //! `DigestLoginModule`. `Builder::sasl` takes a user and a password, which the servers need to know
 //! from their JAAS configuration. The password itself is never sent, and a server must prove that
 //! it knows it, too. This happens on every connection before anything else, in two more round
-//! trips. Nodes can belong to a user by the scheme `sasl` and the user's name, see [`Acl`].
+//! trips. An ACL names a user by the scheme `sasl` and the user's name; see [`Acl`].
 //!
 //! DIGEST-MD5 is old. Without [TLS](#tls), an attacker who reads the connection can try out
-//! passwords, and one who can change it can change everything else. ZooKeeper from 3.10 on needs
-//! `fips-mode=false`. Servers before 3.9.3 accept unknown users that have the password of the last
-//! known one. Kerberos (GSSAPI) is not supported.
+//! passwords, and an attacker who can change it can change all requests and answers. ZooKeeper from
+//! 3.10 on needs `fips-mode=false`. Servers before 3.9.3 accept unknown users that have the
+//! password of the last known one. Kerberos (GSSAPI) is not supported.
 //!
 //! # Testing one's own code
 //!
@@ -120,7 +121,7 @@
 //!
 //! # After a fork
 //!
-//! A child process has the socket and none of the threads: it must neither use the client nor drop
+//! A child process has the socket, but none of the threads. It must neither use the client nor drop
 //! it.
 
 mod acl;

@@ -173,7 +173,7 @@ impl Broken {
     }
 }
 
-/// Moves bytes that TLS has decoded into `frames`.
+/// Moves decoded bytes from TLS into `frames`.
 #[cfg(feature = "tls")]
 fn drain(tls: &mut rustls::ClientConnection, frames: &mut Frames) -> Result<usize, String> {
     let mut total = 0;

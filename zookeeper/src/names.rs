@@ -54,7 +54,7 @@ impl Names {
         NamesIter { text: &self.text, lengths: self.lengths.iter() }
     }
 
-    /// Returns whether `name` is one of them. Compares each.
+    /// Returns whether the list has `name`. Compares it with each name.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.iter().any(|other| other == name)

@@ -12,7 +12,7 @@ use crate::sys::thread::{self, Thread, must_not_wait};
 use crate::sys::{self, Mutex};
 use crate::types::WatchedEvent;
 
-/// An answer that comes at all arrives at most this long after its deadline.
+/// The longest time after its deadline at which an answer can arrive.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The destination of an answer of any type.
@@ -34,7 +34,7 @@ pub(crate) struct Decode<T> {
     pub(crate) ops: usize,
 }
 
-/// What an answer has to fit.
+/// What an answer must match.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Expected {
     /// The length of the client's root, with which paths begin.
@@ -80,7 +80,7 @@ struct Slot<T> {
 enum Status<T> {
     Open(Option<Waiter<T>>),
     Done(Result<T>),
-    /// The result was handed out.
+    /// The result was taken.
     Gone,
 }
 
@@ -117,7 +117,7 @@ impl<T> Slot<T> {
                 *status = Status::Open(waiter());
                 None
             }
-            // There is no second handle.
+            // The handle is unique, so nothing else waits.
             Status::Gone => Some(Err(Error::new(ErrorKind::Closed))),
         }
     }
@@ -153,8 +153,8 @@ impl<T: Send> Answered for Slot<T> {
     }
 }
 
-/// A request that was submitted. It is answered by its deadline, whether anybody waits or not. It
-/// is carried out even if this is dropped.
+/// A request that was submitted. It gets a result by its deadline, whether or not a thread waits.
+/// Dropping this does not cancel the request.
 #[must_use = "the answer says whether it was done"]
 pub struct Pending<T> {
     slot: Arc<Slot<T>>,
@@ -190,8 +190,8 @@ impl<T: Send + 'static> Pending<T> {
     pub fn wait(self) -> Result<T> {
         // The timer answers at the deadline.
         let latest = self.deadline.map(|deadline| deadline + GRACE);
-        // Otherwise it was never sent: its batch is still being made, perhaps by this thread; or a
-        // callback delays the timer.
+        // If not, the request was never sent, because its batch is still being created, perhaps by
+        // this thread. Or a callback delays the timer.
         self.wait_until(latest).unwrap_or_else(|_| Err(Error::new(ErrorKind::Timeout)))
     }
 

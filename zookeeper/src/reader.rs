@@ -20,7 +20,7 @@ use crate::sys::thread::never_wait_here;
 #[cfg(feature = "tls")]
 use crate::tls::Tls;
 
-/// What it means when a server hangs up after the first request.
+/// The reason to report when a server hangs up after the first request.
 const SILENT_END: &str = "the server hung up without an answer: it may not be serving, may be behind what \
     this client has seen, or may speak only TLS at this port";
 
@@ -54,7 +54,7 @@ struct Ended {
     /// Whether the server accepted a request on it.
     was_of_use: bool,
     reason: Arc<str>,
-    /// What it means if the connection was not of use.
+    /// The reason to report if the connection was of no use.
     failure: ConnectFailure,
 }
 
@@ -121,7 +121,7 @@ pub(crate) fn run(shared: &Shared, transport: &Transport, failures: &Sender<Fail
                 }
                 let Round { is_silent, failure, .. } = round;
                 if !was_open {
-                    // Nobody listens any more once there was a session.
+                    // After the first session, the receiver is gone.
                     let _ = failures.send(Failed { causes, is_silent, failure });
                 }
             }

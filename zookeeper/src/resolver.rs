@@ -34,7 +34,7 @@ impl Resolver {
         Resolver { lookup, bell, answer, answers }
     }
 
-    /// Starts to resolve a name. The thread ends with the answer, even if nobody wants it any more.
+    /// Starts to resolve a name. The thread ends with the answer, even if it is no longer wanted.
     pub(crate) fn ask(&self, name: &str) {
         let (lookup, bell, answer) =
             (self.lookup.clone(), Arc::clone(&self.bell), self.answer.clone());

@@ -142,7 +142,7 @@ impl Shared {
             if inner.core.is_over() && !inner.core.has_outputs() {
                 inner.is_ended = true;
                 drop(inner);
-                // They may have the last references to this client.
+                // The callbacks may have the last references to this client.
                 let reminders = std::mem::take(&mut *self.reminders.lock());
                 return drop(reminders);
             }
@@ -366,8 +366,7 @@ impl Shared {
 
     fn tell(&self, outputs: Vec<ClientOutput>) {
         for output in outputs {
-            // If one panics, such as a logger that is asked for its level, the others are still
-            // told.
+            // If one output panics, for example in a logger, the others are still delivered.
             call_out(|| self.tell_one(output));
         }
     }

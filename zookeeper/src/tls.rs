@@ -46,7 +46,8 @@ pub struct Tls {
     any_name: bool,
     /// The first setting that was wrong.
     wrong: Option<String>,
-    /// Created at the first connection and kept, so that later ones can resume its TLS session.
+    /// The configuration. It is created at the first connection and kept, so that later connections
+    /// can resume the TLS session.
     config: Arc<OnceLock<Result<Arc<ClientConfig>, String>>>,
 }
 
@@ -119,7 +120,7 @@ impl Tls {
         };
         let mut connection =
             ClientConnection::new(config, name).map_err(|error| explain(&error))?;
-        // Whoever writes to the connection sends it right away; nothing may be left out.
+        // Without a limit on its buffer: every write is sent at once, and no byte may be refused.
         connection.set_buffer_limit(None);
         Ok(connection)
     }
@@ -195,7 +196,8 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// Named, so that nothing depends on the provider a program may have installed for itself.
+/// The provider is named here, so that nothing depends on the one that a program may have
+/// installed.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
@@ -227,7 +229,7 @@ fn system_roots() -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
-/// Checks all but the name, which `WebPkiServerVerifier` looks at last.
+/// Checks everything except the name, which `WebPkiServerVerifier` checks last.
 #[derive(Debug)]
 struct AnyName(Arc<WebPkiServerVerifier>);
 
@@ -273,13 +275,13 @@ impl ServerCertVerifier for AnyName {
     }
 }
 
-/// What a failure of TLS means, as a part of a sentence.
+/// Returns the meaning of a TLS failure, as a part of a sentence.
 pub(crate) fn explain(error: &Error) -> String {
     use InvalidMessage::*;
     match error {
         Error::InvalidCertificate(why) => explain_certificate(why),
         Error::AlertReceived(alert) => explain_alert(*alert),
-        // What other protocols look like when they are taken for records of TLS.
+        // Bytes of other protocols cause these errors.
         Error::InvalidMessage(
             InvalidContentType | UnknownProtocolVersion | InvalidEmptyPayload | MessageTooLarge,
         ) => "the server answered in plain text: is this its plain port?".into(),
@@ -315,7 +317,7 @@ fn explain_certificate(error: &CertificateError) -> String {
             let left = roughly(not_before.as_secs().saturating_sub(time.as_secs()));
             format!("{certificate} is not valid yet, for {left}, by the clock of this machine")
         }
-        // Most often the authority has been made anew, under its old name.
+        // Most often the authority was created anew, under its old name.
         BadSignature => format!(
             "a signature of {certificate} is wrong: is it from another root of the same name?"
         ),
@@ -329,7 +331,7 @@ fn explain_certificate(error: &CertificateError) -> String {
     }
 }
 
-/// `DnsName("localhost")` and `IpAddress(127.0.0.1)` without what is around them.
+/// Returns the name inside `DnsName("localhost")` or `IpAddress(127.0.0.1)`.
 fn plain_name(presented: &str) -> String {
     let inner = presented.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
     format!("`{}`", inner.unwrap_or(presented).trim_matches('"'))
@@ -347,7 +349,7 @@ fn explain_alert(alert: AlertDescription) -> String {
     use AlertDescription::*;
     let what = match alert {
         CertificateRequired | NoCertificate => "the server requires a certificate of the client",
-        // Java answers this to no certificate, too.
+        // Java also sends this alert if the client has no certificate.
         BadCertificate => {
             "the server requires a certificate of the client, and got none or a wrong one"
         }

@@ -108,7 +108,8 @@ pub enum EventType {
     NodeDataChanged,
     /// A child was created or deleted.
     NodeChildrenChanged,
-    /// Nothing known: the session has expired or the client is closed, which ends the watch.
+    /// The watch has ended without a known change: the session has expired, or the client is
+    /// closed.
     WatchEnded,
 }
 

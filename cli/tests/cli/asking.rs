@@ -68,7 +68,7 @@ fn program_gets_the_chosen_signal_on_a_revocation() {
     let deaf = Beside::start(run(&["-v"], &path, LISTENS));
     deaf.is_inside();
     assert_eq!(output(&["revoke", &path]).0, Some(0));
-    deaf.says("somebody asks for the lock");
+    deaf.says("another client asks for the lock");
     deaf.signal(Signal::SIGUSR1);
     deaf.says("caught USR1");
     await_nodes(&path, 1);
@@ -86,7 +86,7 @@ fn revoked_leader_steps_down_and_contends_again() {
     assert_eq!(output(&["revoke", &path]).0, Some(0));
     second.is_inside();
     assert!(is_gone(inside), "two at once");
-    first.says("stepped down, as somebody asks for the lock");
+    first.says("stepped down because another client asked for the lock");
     await_nodes(&path, 2);
     assert_eq!(output(&["revoke", &path]).0, Some(0));
     first.is_inside();
@@ -114,7 +114,10 @@ fn break_ends_only_the_hold_with_that_token() {
     await_nodes(&path, 3);
     let begun = Instant::now();
     let (code, said) = breaks(&path, token);
-    assert_eq!((code, &*said), (Some(0), &*format!("broke stuck, which held it, token {token}\n")));
+    assert_eq!(
+        (code, &*said),
+        (Some(0), &*format!("removed stuck, which held it, token {token}\n"))
+    );
     held.says("its node was deleted");
     println!("the holder has heard of it after {:?}", begun.elapsed());
     assert_eq!(held.code(), Some(74));

@@ -32,7 +32,7 @@ fn run_exits_with_the_programs_status() {
 #[test]
 fn program_killed_by_a_signal_gives_128_plus_the_signal() {
     let path = fresh_path("killed");
-    // The last one is a real-time signal.
+    // The last number is a real-time signal.
     for signal in [9, 15, 11, 40] {
         let script = format!("kill -{signal} $$");
         let mut one = Beside::start(run(&[], &path, &script));

@@ -8,7 +8,7 @@ use zoolock_test_support::{FaultProxy, fresh_path};
 
 use crate::util::{Beside, SOON, zoolock, zoolock_at};
 
-/// A server that is down until `refuse(false)`.
+/// Returns a proxy whose server seems down until `refuse(false)`.
 fn down() -> FaultProxy {
     let proxy = crate::util::shared_proxy();
     proxy.refuse(true);

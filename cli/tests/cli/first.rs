@@ -21,7 +21,7 @@ fn first(arguments: &[&str]) -> Option<Command> {
             Some(unshare)
         }
         other => {
-            println!("skipped: no world of its own: {other:?}");
+            println!("skipped: no process namespace: {other:?}");
             None
         }
     }

@@ -39,7 +39,9 @@ fn fate(folder: &Path) -> PathBuf {
 fn program_without_a_ready_guard_never_starts() {
     let folder = tempfile::tempdir().expect("a folder");
     let library = fate(folder.path());
-    for (fate, said) in [("ends", "it was ended"), ("hangs", "it is not ready after 5s")] {
+    for (fate, said) in
+        [("ends", "it ended without a message"), ("hangs", "it is not ready after 5s")]
+    {
         let path = fresh_path("unready");
         let start = || {
             let mut command = run(&[], &path, ALONE);

@@ -22,7 +22,7 @@ pub(crate) const ALONE: &str = "echo inside $$; exec cat";
 /// A program that prints `inside` from another process group.
 pub(crate) const IN_ANOTHER_GROUP: &str = "timeout 1000 sh -c 'echo inside $$; exec cat'; true";
 
-/// Other users, and a copy of the command that they can run.
+/// Other users, with a copy of the command that they can run.
 struct Users {
     by_number: bool,
     folder: tempfile::TempDir,
@@ -77,7 +77,7 @@ fn next_user(by_number: bool) -> User {
 }
 
 impl User {
-    /// The command as this user.
+    /// Returns the command, run as this user.
     fn does(&self, command: &Command) -> Command {
         let mut switched = Command::new(&self.0[0]);
         switched.args(&self.0[1..]).arg(command.get_program()).args(command.get_args());
@@ -108,7 +108,7 @@ const NO_FILES: &str = "Too many open files";
 pub(crate) enum Outcome {
     /// Its program ran, and had ended at the next grant.
     Ran,
-    /// It ended without its program, with this code and these last words.
+    /// The command ended without starting its program, with this code and this last line.
     Ended(Option<i32>, String),
 }
 
@@ -203,7 +203,7 @@ fn program_under_a_process_limit_is_guarded_or_not_started() {
     }
 }
 
-/// `zoolock run` with a limit.
+/// Returns `zoolock run` with a limit.
 fn run_limited(limit: &str, path: &str) -> Command {
     let mut command = limited(limit, Path::new(env!("CARGO_BIN_EXE_zoolock")));
     command.args(["run", "--session-timeout", "8", path, "sh", "-c", IN_ANOTHER_GROUP]);

@@ -175,10 +175,10 @@ fn revoke_asks_the_holder() {
 
     let mut running = Beside::start(run(&["-v"], &path, UNTIL_TOLD));
     running.is_inside();
-    // It begins to listen when the program runs.
+    // The command begins to listen when the program runs, so the request is repeated.
     zoolock_test_support::wait_until("it has been asked", crate::util::SOON, || {
         assert_eq!(output(&["revoke", &path]).0, Some(0));
-        running.said().iter().any(|line| line.contains("somebody asks for the lock"))
+        running.said().iter().any(|line| line.contains("another client asks for the lock"))
     });
     running.let_go();
     assert_eq!(running.code(), Some(0));

@@ -22,7 +22,7 @@ const STUBBORN: &str = "trap 'echo caught TERM' TERM; echo inside $$; while :; d
 const ORDERLY: &str = "trap 'echo caught TERM; sleep 0.1; echo tidied up; exit 3' TERM; echo inside $$; \
      while :; do sleep 0.05; done";
 
-/// A script under a lock.
+/// Returns a script under a lock.
 fn script(hosts: &str, path: &str, script: &str) -> Command {
     zoolock_at(hosts, &["run", path, "sh", "-c", script])
 }
@@ -66,7 +66,7 @@ fn killed_server_leaves_the_program_time_to_end() {
     running.says("caught TERM");
     println!("TERM after {:.2?}", begun.elapsed());
     running.says("tidied up");
-    running.says("the lock was lost while the program ran: no server was heard of");
+    running.says("the lock was lost while the program ran: no server has answered");
     assert_eq!(running.code(), Some(74));
     assert!(is_gone(inside));
     println!("ended after {:.2?}", begun.elapsed());

@@ -45,7 +45,7 @@ fn hold_at_least_keeps_the_lock_and_the_programs_code() {
     let begun = Instant::now();
     let mut held = Beside::start(run(&["-v", "--hold-at-least", "2"], &path, "exit 3"));
     let rival = lock_of(&client, &path);
-    held.says("holding on for ");
+    held.says("keeping the lock for another ");
     rival.lock().expect("locked");
     println!("the rival has it after {:?}", begun.elapsed());
     assert!(begun.elapsed() >= Duration::from_secs(2));
@@ -56,7 +56,7 @@ fn hold_at_least_keeps_the_lock_and_the_programs_code() {
     let mut longer = Beside::start(run(&["-v", "--hold-at-least", "1ms"], &path, "exit 4"));
     assert_eq!(longer.code(), Some(4));
     let said = longer.said();
-    assert!(!said.iter().any(|line| line.contains("holding on")), "{said:?}");
+    assert!(!said.iter().any(|line| line.contains("keeping the lock")), "{said:?}");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn signal_ends_the_minimum_hold_early() {
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
         let options = ["-v", "--hold-at-least", "1h"];
         let mut held = Beside::start(run(&options, &path, "exit 3"));
-        held.says("holding on for ");
+        held.says("keeping the lock for another ");
         await_nodes(&path, 1);
         held.signal(signal);
         assert_eq!(held.code(), Some(3), "that of the program");
@@ -95,9 +95,9 @@ fn signal_ends_the_minimum_hold_early() {
 fn loss_ends_the_minimum_hold_and_is_reported() {
     let path = fresh_path("held-on-lost");
     let mut held = Beside::start(run(&["-v", "--hold-at-least", "1h"], &path, "exit 3"));
-    held.says("holding on for ");
+    held.says("keeping the lock for another ");
     let node = await_nodes(&path, 1).remove(0);
     shared_probe().expect("probe").delete(&format!("{path}/{node}")).expect("deleted");
-    held.says("the lock was lost when the program had ended");
+    held.says("the lock was lost after the program had ended");
     assert_eq!(held.code(), Some(3), "that of the program");
 }

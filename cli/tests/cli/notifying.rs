@@ -42,7 +42,7 @@ impl Manager {
         Beside::start(command)
     }
 
-    /// The next message.
+    /// Returns the next message.
     #[track_caller]
     pub(crate) fn hears(&self) -> String {
         let mut message = [0; 4096];

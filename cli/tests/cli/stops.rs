@@ -25,7 +25,7 @@ fn inside(terminal: &mut PtySession) -> u32 {
 #[test]
 fn program_of_a_stopped_zoolock_never_runs_beside_the_next() {
     let path = fresh_path("stopped-alone");
-    // Both would survive TERM.
+    // Both processes survive TERM.
     let script = "trap '' TERM; echo inside $$; \
          sh -c 'echo child $$; while :; do sleep 0.05; done' & \
          while :; do sleep 0.05; done";
@@ -79,7 +79,7 @@ fn is_of_the_shell(process: u32) -> bool {
     session == foreground
 }
 
-/// Ctrl-Z, `fg`, and Ctrl-C in the end.
+/// Presses Ctrl-Z, types `fg`, and presses Ctrl-C in the end.
 fn stop_and_go_on(shell: &mut PtySession, program: u32) {
     shell.send_control('z').expect("sent");
     shell.exp_string("Stopped").expect("the shell has noticed");

@@ -37,7 +37,7 @@ fn unit_starts_a_leader_that_notifies_systemd_and_ends() {
     leader.signal(Signal::SIGTERM);
     assert_eq!(leader.code(), Some(0), "which is no failure to systemd");
 
-    // KILL comes while nobody else can have the lock.
+    // KILL has to come before another client can have the lock.
     let stops_within: u32 = says("TimeoutStopSec").parse().expect("seconds");
     assert!(stops_within < 10, "the session timeout that is not given");
     let prevented: Vec<_> = says("RestartPreventExitStatus").split(' ').collect();

@@ -17,7 +17,7 @@ pub(crate) const UNTIL_TOLD: &str = "echo inside $$; cat > /dev/null";
 /// `run` with the longest session of the servers, so that a busy machine loses none.
 pub(crate) const RUN: &str = "run --session-timeout 40";
 
-/// `zoolock` with these arguments, on the shared server.
+/// Returns `zoolock` with these arguments, on the shared server.
 pub(crate) fn zoolock(arguments: &[&str]) -> Command {
     zoolock_at(&connect_string(), arguments)
 }
@@ -83,7 +83,7 @@ pub(crate) fn code_of(terminal: &PtySession) -> i32 {
     }
 }
 
-/// A client of the test itself, on the shared server.
+/// Returns a client of the test itself, on the shared server.
 pub(crate) fn client() -> Client {
     client_of(&connect_string(), Duration::from_secs(40))
 }

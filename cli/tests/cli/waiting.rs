@@ -38,7 +38,7 @@ fn terminal_shows_the_moving_position_on_one_line() {
     third.exp_string(&place).expect(&place);
     println!("moved up after {:?}", begun.elapsed());
     second.let_go();
-    third.exp_string("got it after").expect("got it");
+    third.exp_string("acquired after").expect("got it");
     third.exp_string("inside").expect("inside");
     assert_eq!(code_of(&third), 0);
 }
@@ -56,7 +56,7 @@ fn pipe_gets_one_line_for_each_change_of_position() {
     second.is_inside();
     third.says(&format!("2nd, held by {}/{} for", host(), second.id()));
     second.let_go();
-    third.says("got it after");
+    third.says("acquired after");
     assert_eq!(third.code(), Some(0));
     let said = third.said();
     assert!(!said.iter().any(|line| line.contains('\x1b')), "{said:?}");
@@ -78,12 +78,12 @@ fn waiter_and_holder_report_an_outage() {
     let waiting = run("10");
     waiting.says("2nd, held by");
     proxy.cut_off();
-    holding.says("/outage: the connection is suspended");
-    waiting.says("/outage: the connection is suspended");
-    waiting.says("/outage: the session is lost, or may be");
+    holding.says("/outage: disconnected, trying to resume");
+    waiting.says("/outage: disconnected, trying to resume");
+    waiting.says("/outage: the session has expired, or may have");
     proxy.refuse(false);
-    holding.says("/outage: there is a connection again");
-    waiting.says("/outage: there is a connection again");
+    holding.says("/outage: reconnected");
+    waiting.says("/outage: reconnected");
     holding.let_go();
     assert_eq!(holding.code(), Some(0));
     waiting.is_inside();
@@ -99,8 +99,8 @@ fn semaphore_waiter_reports_that_it_is_next() {
     let last = Beside::start(run(&["--semaphore=1", "-v"], &path, "true"));
     last.says(&format!("2nd, the next permits are for {}/{}", host(), next.id()));
     first.let_go();
-    next.says("got it");
-    last.says("got it");
+    next.says("acquired");
+    last.says("acquired");
 }
 
 #[test]

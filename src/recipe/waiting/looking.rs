@@ -218,7 +218,7 @@ impl Waiter<'_> {
     // ---- looking
 
     pub(super) fn look(&mut self) -> Result<Names, Stop> {
-        // The list shows what was told until now.
+        // The list shows everything that was reported until now.
         while let Ok(news) = self.news.try_recv() {
             self.receive(&news);
         }

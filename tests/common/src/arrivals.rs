@@ -4,7 +4,7 @@ use zoolock::crossbeam_channel::{Receiver, Sender, unbounded};
 
 use super::Task;
 
-/// Threads that wait one behind the other, numbered from 0.
+/// Threads that wait one after another, numbered from 0.
 pub struct Arrivals {
     waiters: Vec<Task<()>>,
     arrived: (Sender<usize>, Receiver<usize>),
@@ -27,7 +27,7 @@ impl Arrivals {
         self.waiters.push(Task::spawn(call));
     }
 
-    /// [`join`](Self::join); returns when the thread is asleep.
+    /// Like [`join`](Self::join), but returns when the thread is asleep.
     pub fn join_asleep(&mut self, visit: impl FnOnce(&dyn Fn()) + Send + 'static) {
         let call = self.next(visit);
         self.waiters.push(Task::spawn_blocked(call));

@@ -50,7 +50,7 @@ pub const SOON: Duration = Duration::from_secs(60);
 /// A deadline for calls that should give up, long enough for the answers of a busy machine.
 pub const BRIEFLY: Duration = Duration::from_millis(1500);
 
-/// A client of the shared server.
+/// Connects a client to the shared server.
 pub fn client() -> Client {
     client_of(&connect_string(), SESSION)
 }

@@ -1,4 +1,4 @@
-//! Processes beside the test: programs, and tests that run again.
+//! Other processes of a test: programs, and tests that run again.
 
 use std::env;
 use std::io::{BufRead, BufReader, Read};

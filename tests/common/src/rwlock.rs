@@ -39,7 +39,7 @@ impl Stage {
         }
     }
 
-    /// A new object.
+    /// Creates an object of the lock.
     pub fn lock(&self, client: usize) -> DistributedRwLock {
         rw_of(&self.clients[client], &self.path)
     }

@@ -46,7 +46,7 @@ impl Secured {
         self.server.secure_address().to_string()
     }
 
-    /// The path of `ca.pem`, `cert.pem` or `key.pem`.
+    /// Returns the path of `ca.pem`, `cert.pem` or `key.pem`.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

@@ -15,16 +15,17 @@ use zoolock_test_support::wait_until;
 use crate::object::{Object, OnePermit};
 use crate::{SOON, children, exists};
 
-/// Longer than any test takes.
+/// A time that is longer than any test.
 const KEPT: Duration = Duration::from_secs(300);
 
-/// Longer than a turn, and not so long that tests become slow.
+/// A time that is longer than a turn, but does not make tests slow.
 const AT_LEAST: Duration = Duration::from_millis(200);
 
-/// Rarer than the looks by which a [`Task`](crate::Task) sees that its thread is asleep.
+/// An interval that is longer than the looks by which a [`Task`](crate::Task) sees that its thread
+/// is asleep.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Names the only subject that contracts run over.
+/// The variable with the name of the only subject to run contracts over.
 const ONLY: &str = "ZOOLOCK_SUBJECT";
 
 /// A row of the table.
@@ -94,7 +95,7 @@ pub fn every_subject(contract: impl Fn(Subject) + Sync) {
     every_subject_that(|_| true, contract);
 }
 
-/// [`every_subject`], for those that satisfy `is_one`.
+/// Like [`every_subject`], for the subjects that satisfy `is_one`.
 pub fn every_subject_that(is_one: impl Fn(Subject) -> bool, contract: impl Fn(Subject) + Sync) {
     let only = env::var(ONLY).ok();
     let chosen = |subject: &Subject| only.as_deref().is_none_or(|name| name == subject.name);
@@ -117,12 +118,12 @@ pub fn every_subject_that(is_one: impl Fn(Subject) -> bool, contract: impl Fn(Su
 }
 
 impl Subject {
-    /// Makes an object of this subject.
+    /// Creates an object of this subject.
     pub fn at(self, client: &Client, path: &str) -> Object {
         self.with(client, path, LockOptions::new())
     }
 
-    /// Makes an object with these options and the subject's own.
+    /// Creates an object with these options and the subject's own.
     pub fn with(self, client: &Client, path: &str, options: LockOptions) -> Object {
         let options = match self.option {
             Choice::Plain => options,
@@ -135,7 +136,8 @@ impl Subject {
         self.object(self.kind, client, path, options)
     }
 
-    /// Makes an object that excludes this subject: a writer for a reader, else one of the same kind.
+    /// Creates an object that excludes this subject: a writer for a reader, otherwise one of the
+    /// same kind.
     pub fn rival(self, client: &Client, path: &str) -> Object {
         let kind = if self.kind == Kind::Read { Kind::Write } else { self.kind };
         self.object(kind, client, path, LockOptions::new())
@@ -205,35 +207,38 @@ impl Subject {
         }
     }
 
-    /// Waiters are granted in the order of their arrival, each by its own node.
+    /// Returns whether waiters are granted in the order of their arrival, each by its own node.
     pub fn queues(self) -> bool {
         self.kind != Kind::Single
     }
 
-    /// A hold belongs to the thread that made it.
+    /// Returns whether a hold belongs to the thread that acquired it.
     pub fn is_a_threads(self) -> bool {
         matches!(self.kind, Kind::Reentrant | Kind::Write | Kind::Read)
     }
 
-    /// Two objects of this subject exclude each other.
+    /// Returns whether two objects of this subject exclude each other.
     pub fn is_exclusive(self) -> bool {
         self.kind != Kind::Read
     }
 
-    /// It is one hold of one node.
+    /// Returns whether it is one hold of one node.
     pub fn is_one_lock(self) -> bool {
         self.kind != Kind::Several
     }
 
-    /// The unlock deletes its nodes before it returns, or [in the background](Self::releases_in_the_background).
+    /// Returns whether the unlock deletes its nodes before it returns, or [in the
+    /// background](Self::releases_in_the_background).
     pub fn goes_with_its_unlock(self) -> bool {
         self.option != Choice::Kept && self.is_free_with_its_unlock()
     }
 
-    /// Others can have it after the unlock: at once, or as soon as a kept node is given back.
+    /// Returns whether other contenders can have it after the unlock: at once, or as soon as a kept
+    /// node is given back.
     ///
-    /// `hold_at_least` keeps the nodes until its time is over. For this one reason a contract excludes the option:
-    /// the contract tries again at once, expects no nodes, counts requests or times, or sets a time itself.
+    /// `hold_at_least` keeps the nodes until its time is over. A contract excludes the option only
+    /// for this reason: the contract tries again at once, expects no nodes, counts requests or
+    /// times, or sets a time itself.
     pub fn is_free_with_its_unlock(self) -> bool {
         self.option != Choice::AtLeast
     }
@@ -242,7 +247,7 @@ impl Subject {
         self.option == Choice::Background
     }
 
-    /// It has the default options.
+    /// Returns whether it has the default options.
     pub fn is_plain(self) -> bool {
         self.option == Choice::Plain
     }
@@ -255,8 +260,8 @@ impl Subject {
         }
     }
 
-    /// Returns the full paths of all contenders' nodes, sorted. After a grant of permits their turn is among
-    /// them until it is deleted in the background.
+    /// Returns the full paths of all contenders' nodes, sorted. After a grant of permits, they
+    /// include the turn until it is deleted in the background.
     pub fn nodes(self, path: &str) -> Vec<String> {
         match self.kind {
             Kind::Single if exists(path) => vec![path.to_owned()],
@@ -292,7 +297,8 @@ impl Subject {
         self.nodes_of_one() + if self.queues() { waiters + shown } else { 0 }
     }
 
-    /// An object has one hold at a time, and its other calls wait in the process. Permits and reads may be many.
+    /// Returns whether an object has one hold at a time, and its other calls wait in the process.
+    /// It may have many permits or reads.
     pub fn is_in_use_until_unlocked(self) -> bool {
         !matches!(self.kind, Kind::Permit | Kind::Read)
     }
@@ -323,17 +329,17 @@ impl Subject {
         }
     }
 
-    /// The lock's path is the directory of its nodes.
+    /// Returns whether the lock's path is the directory of its nodes.
     pub fn has_a_directory(self) -> bool {
         !matches!(self.kind, Kind::Single | Kind::Permit | Kind::Several)
     }
 
-    /// Its guard shares the hold of the object.
+    /// Returns whether its guard shares the hold of the object.
     pub fn guards_the_object(self) -> bool {
         self.is_one_lock() && self.kind != Kind::Permit
     }
 
-    /// Threads that share an object queue in this process.
+    /// Returns whether threads that share an object queue in this process.
     pub fn has_a_first_level(self) -> bool {
         !matches!(self.kind, Kind::Read | Kind::Several)
     }
@@ -347,26 +353,27 @@ impl Subject {
         }
     }
 
-    /// Returns the same for the first two cycles, whose numbers do not tell yet that the directory is empty.
-    /// The second one watches the directory.
+    /// Returns the same counts for the first two cycles, whose numbers do not yet show that the
+    /// directory is empty. The second cycle watches the directory.
     pub fn cost_of_the_first_cycles(self) -> [[u64; 4]; 2] {
         let [creates, deletions, ..] = self.cost_of_a_cycle();
         let lists = if self.kind == Kind::Single { 0 } else { creates };
         [[creates, deletions, lists, 0], [creates, deletions, lists, lists]]
     }
 
-    /// Returns the same for a try, which lists before it creates a node. For a single node the create tells.
+    /// Returns the same counts for a try, which lists before it creates a node. For a single node,
+    /// the create itself shows the state.
     pub fn cost_of_a_try(self) -> [u64; 4] {
         let [creates, deletions, lists, reads] = self.cost_of_a_cycle();
         match self.kind {
             Kind::Single => [creates, deletions, lists, reads],
-            // It does not wait for its turn.
+            // A try does not wait for its turn.
             Kind::Permit => [1, 1, 1, 0],
             _ => [creates, deletions, creates, reads],
         }
     }
 
-    /// Returns the same for a refused try: a list, or for a single node a create and a look.
+    /// Returns the same counts for a refused try: a list, or for a single node a create and a look.
     pub fn cost_of_a_refusal(self) -> [u64; 4] {
         match self.kind {
             Kind::Single => [1, 0, 0, 1],
@@ -385,7 +392,7 @@ impl Subject {
         wait_until(&format!("{}: {count} wait at {path}", self.name), SOON, || waiting() == count);
     }
 
-    /// Options can pass it to the next thread of the process.
+    /// Returns whether options can pass it to the next thread of the process.
     pub fn may_be_left(self) -> bool {
         !matches!(self.kind, Kind::Read | Kind::Single | Kind::Permit)
     }

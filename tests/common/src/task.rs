@@ -27,7 +27,7 @@ impl<R: Send + 'static> Task<R> {
         Task(result)
     }
 
-    /// Starts a call that blocks, and returns when its thread is asleep in it.
+    /// Starts a call that blocks. Returns when its thread is asleep in it.
     pub fn spawn_blocked(call: impl FnOnce() -> R + Send + 'static) -> Task<R> {
         let (sender, started) = bounded(1);
         let task = Task::spawn(move || {
@@ -37,7 +37,7 @@ impl<R: Send + 'static> Task<R> {
         });
         let status = started.recv_timeout(SOON).expect("the thread has started");
         let status = format!("/proc/{}/status", status.display());
-        // Asleep, and not woken between several looks.
+        // The thread is asleep, and was not woken between several looks.
         let (mut seen, mut times) = (String::new(), 0);
         wait_until("the thread is asleep", SOON, || {
             let now = fs::read_to_string(&status).unwrap_or_default();

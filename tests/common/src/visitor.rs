@@ -10,7 +10,7 @@ use super::{SOON, Task};
 
 type Call = Box<dyn FnOnce() -> Result<()> + Send>;
 
-/// A thread that locks, stays inside until it is told to leave, and unlocks.
+/// A thread that locks, stays inside until the test makes it leave, and unlocks.
 pub struct Visitor {
     inside: Arc<Mutex<Option<Hold>>>,
     leave: Sender<()>,

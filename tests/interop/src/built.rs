@@ -1,6 +1,6 @@
-//! Programs that are compiled when they are needed, and kept in the project's `target/interop`.
+//! Compiles programs when they are needed, and keeps them in the project's `target/interop`.
 //!
-//! There and not in a temporary directory, because some test runners start a process for each test.
+//! They are not in a temporary directory, because some test runners start a process for each test.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -8,18 +8,19 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::UNIX_EPOCH;
 
-/// What the tests make and `tests/setup.sh --interop` installs, below the project's directory.
+/// The folder, below the project's, for programs that the tests compile and `tests/setup.sh
+/// --interop` installs.
 const PLACE: &str = include_str!("../place");
 
-/// Where that is.
+/// Returns the path of that folder.
 pub(crate) fn place() -> PathBuf {
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     project.join(PLACE.trim())
 }
 
-/// The folder that `compile` has filled from these files, now or earlier.
+/// Returns the folder that `compile` has filled from these files, now or earlier.
 ///
-/// Two processes that compile at the same time both do, and the second one's is thrown away.
+/// If two processes compile at the same time, the result of the second one is thrown away.
 pub(crate) fn built(
     what: &str,
     inputs: &[&Path],
@@ -42,7 +43,7 @@ pub(crate) fn built(
     folder
 }
 
-/// Changes when one of the files is another one, or has another content.
+/// Returns a hash of the names and contents of the files.
 fn fingerprint(inputs: &[&Path]) -> u64 {
     let mut hasher = DefaultHasher::new();
     for input in inputs {

@@ -1,4 +1,4 @@
-//! The other implementations, and how a process of each is started.
+//! The other implementations, and the commands that start a process of each.
 
 use std::env;
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ const JARS: &str = "/usr/share/java";
 const GO_PATH: &str = "/usr/share/gocode";
 const GO_ZOOKEEPER: &str = "src/github.com/samuel/go-zookeeper/zk";
 
-/// A client that is not ours, and the program that speaks for it.
+/// Another client, and the program that drives it.
 #[derive(Debug, Clone)]
 pub struct Implementation {
     name: &'static str,
@@ -24,10 +24,10 @@ pub struct Implementation {
 }
 
 impl Implementation {
-    /// Apache Curator, in Java; `None` if it is not installed.
+    /// Returns Apache Curator, in Java, or `None` if it is not installed.
     #[must_use]
     pub fn curator() -> Option<Implementation> {
-        // Starts fast and stays small.
+        // These options make Java start fast and stay small.
         let flags = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
         Self::curator_by("CuratorPeer", &flags)
     }
@@ -46,7 +46,7 @@ impl Implementation {
         let (javac, java) = or_skip(found)?;
         let source = peer_source(&format!("{program}.java"));
         let lines = peer_source("Lines.java");
-        // The jars name in their manifests what they need.
+        // The manifests of the jars name the other jars.
         let jars = format!("{}:{}", recipes.display(), logger.display());
         let classes = built("curator", &[&source, &lines, &recipes], |folder| {
             let mut command = Command::new(javac);
@@ -68,7 +68,7 @@ impl Implementation {
         })
     }
 
-    /// kazoo, in Python; `None` if it is not installed.
+    /// Returns kazoo, in Python, or `None` if it is not installed.
     #[must_use]
     pub fn kazoo() -> Option<Implementation> {
         Self::kazoo_by("kazoo_peer.py")
@@ -91,12 +91,12 @@ impl Implementation {
         Some(Implementation {
             name: "kazoo",
             program: python,
-            // Without leaving anything beside the sources.
+            // Leave no compiled files beside the sources.
             arguments: vec!["-B".to_owned(), peer_source(program).display().to_string()],
         })
     }
 
-    /// go-zookeeper, as Debian has it; `None` if it is not installed.
+    /// Returns Debian's go-zookeeper, or `None` if it is not installed.
     #[must_use]
     pub fn go_zookeeper() -> Option<Implementation> {
         let library = Path::new(GO_PATH).join(GO_ZOOKEEPER).join("lock.go");
@@ -109,7 +109,7 @@ impl Implementation {
         let folder = built("go", &[&source, &library], |folder| {
             let mut command = Command::new(go);
             command.env("GO111MODULE", "off").env("GOPATH", GO_PATH);
-            // Takes no C compiler.
+            // This needs no C compiler.
             command.env("CGO_ENABLED", "0");
             command.arg("build").arg("-o").arg(folder.join("go_peer"));
             command.arg(&source);
@@ -118,19 +118,19 @@ impl Implementation {
         Some(Implementation { name: "go", program: folder.join("go_peer"), arguments: Vec::new() })
     }
 
-    /// The Rust crate `zookeeper-client`, by the program of this package.
+    /// Returns the Rust crate `zookeeper-client`, driven by a program of this package.
     #[must_use]
     pub fn zookeeper_client(program: &str) -> Implementation {
         Implementation { name: "zookeeper-client", program: program.into(), arguments: Vec::new() }
     }
 
-    /// What it is called.
+    /// Returns the name of the implementation.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// What starts a process of it, with the address of a server and a name.
+    /// Returns the command that starts a process of it, with the address of a server and a name.
     #[must_use]
     pub fn command(&self, server: &str, name: &str) -> Command {
         let mut command = Command::new(&self.program);
@@ -138,7 +138,8 @@ impl Implementation {
         command
     }
 
-    /// Processes of it, connected to the shared server, with its name and a number.
+    /// Starts processes of it, connected to the shared server. Each is named after it, with a
+    /// number.
     ///
     /// # Panics
     /// When one does not connect in time.
@@ -147,7 +148,7 @@ impl Implementation {
         self.start_at(shared_server())
     }
 
-    /// The same, connected to some server.
+    /// Starts such processes, connected to this server.
     ///
     /// # Panics
     /// When one does not connect in time.
@@ -159,14 +160,14 @@ impl Implementation {
             let command = self.command(&server, &name);
             Peer::spawn(name, command)
         };
-        // They start side by side.
+        // The processes start in parallel.
         let mut peers = std::array::from_fn(start);
         peers.iter_mut().for_each(Peer::answer);
         peers
     }
 }
 
-/// What was found; or the line that says what is missing, and nothing.
+/// Returns the implementation. If it is not installed, prints what is missing and returns `None`.
 fn or_skip<T>(found: Result<T, String>) -> Option<T> {
     let missing = match found {
         Ok(found) => return Some(found),
@@ -175,7 +176,7 @@ fn or_skip<T>(found: Result<T, String>) -> Option<T> {
     let line = format!("skipped: {missing} is missing; tests/setup.sh --interop installs it");
     let required = env::var(REQUIRED).is_ok_and(|value| value == "required");
     assert!(!required, "{line} ({REQUIRED} is `required`)");
-    // Not by a macro, whose output test runners keep to themselves.
+    // Written to standard error itself, because test runners capture the output of macros.
     let _ = writeln!(io::stderr(), "{line}");
     None
 }
@@ -188,7 +189,7 @@ fn peer_source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../peers").join(name)
 }
 
-/// A program, in `JAVA_HOME` or on the path.
+/// Returns a program, from `JAVA_HOME` or from the path.
 fn tool(name: &str) -> Result<PathBuf, String> {
     let home = env::var_os("JAVA_HOME").filter(|home| !home.is_empty());
     let home = home.map(|home| Path::new(&home).join("bin"));

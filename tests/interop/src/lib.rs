@@ -1,13 +1,14 @@
-//! What the interoperability tests are made of: one lock, taken by this library and by other
-//! implementations, which run as processes of their own on the same ZooKeeper.
+//! The tools of the interoperability tests. This library and other implementations, in separate
+//! processes, take one lock on the same ZooKeeper.
 //!
 //! - [`Implementation`]: another implementation, and whether its tools are installed; a test whose
 //!   tools are missing says so and passes, or fails when `ZOOLOCK_INTEROP` is `required`.
-//! - [`Peer`]: a process of one, driven by lines on its standard input and output.
-//! - [`Witness`]: who was inside together, by the file system and without any ZooKeeper.
-//! - [`Stage`]: a path and a witness, and what has to be seen on the server.
-//!   The server is always the test's own, which shows who watches what.
-//! - [`mutex`] and [`read_write`]: what is asked of every implementation with such a lock.
+//! - [`Peer`]: a process of an implementation, driven by lines on its standard input and output.
+//! - [`Witness`]: which holders were inside together, seen through the file system, without
+//!   ZooKeeper.
+//! - [`Stage`]: a path, a witness, and looks at the server. The server always belongs to the test,
+//!   because it has to show its watches.
+//! - [`mutex`] and [`read_write`]: the tests for every implementation with such a lock.
 
 mod built;
 mod implementation;

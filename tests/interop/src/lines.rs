@@ -1,9 +1,10 @@
-//! What a peer in Rust reads.
+//! The input of a peer in Rust.
 
 use std::sync::mpsc::{Receiver, channel};
 use std::{io, process, thread};
 
-/// The lines of the standard input as they come; the process ends with them, whatever it waits for.
+/// Returns the lines of the standard input as they come. Ends the process at the end of the input,
+/// whatever it is waiting for.
 #[must_use]
 pub fn read_lines() -> Receiver<String> {
     let (sender, lines) = channel();

@@ -1,4 +1,4 @@
-//! What is asked of every mutex of another implementation.
+//! The tests for every mutex of another implementation.
 
 use zoolock_test_support::wait_until;
 
@@ -6,7 +6,7 @@ use crate::{Implementation, Kind, Peer, SOON, Stage, Task, client};
 
 const TURNS: usize = 25;
 
-/// Two of theirs and two of ours take turns, and nobody is inside with anybody.
+/// Two of theirs and two of ours take turns, and no two are inside together.
 ///
 /// # Panics
 /// When it is not so.
@@ -14,7 +14,7 @@ pub fn excludes(theirs: &Implementation) {
     let stage = Stage::new("excludes");
     let mut theirs: [Peer; 2] = theirs.start();
     let clients = [client(), client(), client()];
-    // They begin together.
+    // All begin together.
     let held = stage.lock(&clients[0]);
     held.lock().expect("locked");
     for peer in &mut theirs {
@@ -45,7 +45,7 @@ fn is_ours(name: &str) -> bool {
     name.starts_with("ours")
 }
 
-/// What one side lets go, the other gets, in both directions.
+/// When one side releases the lock, the other side gets it, in both directions.
 ///
 /// # Panics
 /// When it is not so.
@@ -76,7 +76,7 @@ pub fn hands_over(theirs: &Implementation) {
     wait_until("nothing is left", SOON, || stage.nodes().is_empty());
 }
 
-/// Who came first goes first, whoever made the node.
+/// The contender that came first is granted first, whichever implementation it is of.
 ///
 /// # Panics
 /// When it is not so.
@@ -106,7 +106,8 @@ pub fn keeps_the_order(theirs: &Implementation) {
     assert_eq!(stage.witness.order(), expected);
 }
 
-/// Ours waits between two of theirs when its connection breaks, and comes when its turn has come.
+/// Ours waits between two of theirs when its connection breaks, and still gets the lock in its
+/// turn.
 ///
 /// # Panics
 /// When it is not so.
@@ -137,7 +138,7 @@ pub fn a_waiter_of_ours_is_cut(theirs: &Implementation) {
     assert_eq!(shaky.stats().holds_lost, 0);
 }
 
-/// Ours holds when its connection breaks, and theirs goes on waiting.
+/// Ours holds the lock when its connection breaks, and theirs continues to wait.
 ///
 /// # Panics
 /// When it is not so.

@@ -2,26 +2,26 @@
 //!
 //! # The lines
 //!
-//! A peer is started with the address of the server and its own name. It writes `ok` when it is
-//! connected, and then one line for each line that it reads: `ok`, or `error` and a reason. At the
-//! end of its standard input it ends at once, also in the middle of a command.
+//! The arguments of a peer are the address of the server and a name. It writes `ok` when it is
+//! connected. Then it answers each line that it reads with one line: `ok`, or `error` and a reason.
+//! It ends at once at the end of its standard input, also in the middle of a command.
 //!
 //! | line | what it does |
 //! |---|---|
 //! | `lock P` | takes the mutex at P |
-//! | `plain P` | the same, by one that has not been told what others call their nodes |
+//! | `plain P` | the same, by a lock that is not configured for the node names of other clients |
 //! | `read P`, `write P` | takes that side of the read-write lock at P |
 //! | `acquire P N MAX` | takes N permits of the semaphore at P |
-//! | `mutex P` | takes the mutex made of a semaphore at P |
+//! | `mutex P` | takes the mutex at P that is built on a semaphore |
 //! | `lead P` | leads at P, by a selector |
 //! | `latch P` | leads at P, by a latch |
-//! | `unlock` | gives back what it has taken |
-//! | `run N W` and one of the lines that take | N times: takes, visits the witness in the directory W, gives back |
-//! | `asked` | waits until somebody has asked for what it has taken, since that was taken |
-//! | `revoke NODE` | asks the holder that has this node to let go |
+//! | `unlock` | releases the lock that it has taken |
+//! | `run N W` and a line that takes a lock | N times: takes the lock, visits the witness in the directory W, releases |
+//! | `asked` | waits until a client has asked for the lock since it was taken |
+//! | `revoke NODE` | asks the holder with this node to release the lock |
 //!
-//! Not every implementation knows all of them. The programs that `benches/locks` measures are
-//! started in the same way and have lines of their own, which that explains.
+//! Not every implementation knows all of these lines. The programs of `benches/locks` are started
+//! in the same way, and have different lines, which are explained there.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
@@ -36,7 +36,7 @@ use crate::SOON;
 
 const SHOWN_LINES: usize = 30;
 
-/// A process of another implementation; killed when this is dropped.
+/// A process of another implementation. Dropping this kills it.
 #[derive(Debug)]
 pub struct Peer {
     name: String,
@@ -48,14 +48,14 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Starts it. Its first answer is that it is ready.
+    /// Starts a process. Its first answer says that it is ready.
     ///
     /// # Panics
     /// When the program cannot be started.
     #[must_use]
     pub fn spawn(name: String, mut command: Command) -> Peer {
         let errors = NamedTempFile::with_prefix("zoolock-peer-").expect("a temporary file");
-        // Opened once more, for a position of the child's own.
+        // Opened again, so that the child has a separate position.
         let log = OpenOptions::new().append(true).open(errors.path());
         let started = command
             .stdin(Stdio::piped())
@@ -66,7 +66,7 @@ impl Peer {
         let commands = child.stdin.take().expect("piped");
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let (sender, answers) = unbounded();
-        // Ends with the output of the child.
+        // The thread ends at the end of the child's output.
         thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 if sender.send(line).is_err() {
@@ -77,19 +77,19 @@ impl Peer {
         Peer { name, child, commands, answers, asked: "connect".to_owned(), errors }
     }
 
-    /// What the witness knows it by.
+    /// Returns the name by which the witness knows it.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The process.
+    /// Returns the id of the process.
     #[must_use]
     pub fn process_id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends a command, whose answer has to be looked for before the next one.
+    /// Sends a command. Take its answer before you send the next one.
     ///
     /// # Panics
     /// When the process has ended.
@@ -100,16 +100,16 @@ impl Peer {
         }
     }
 
-    /// Has the last command been answered?
+    /// Returns whether the last command was answered.
     #[must_use]
     pub fn has_answered(&self) -> bool {
         !self.answers.is_empty()
     }
 
-    /// What it says to the last command, or the reason why not.
+    /// Waits for the answer to the last command, and returns it.
     ///
     /// # Errors
-    /// What the peer says went wrong.
+    /// The reason that the peer gives.
     ///
     /// # Panics
     /// When there is no answer in time.
@@ -117,7 +117,8 @@ impl Peer {
         self.result_within(SOON).map(|_| ())
     }
 
-    /// The same, with what follows the `ok`, by a deadline of the caller's.
+    /// Waits for the answer to the last command until the caller's deadline. Returns the text after
+    /// the `ok`.
     ///
     /// # Errors
     /// As [`result`](Self::result).

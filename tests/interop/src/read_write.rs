@@ -1,4 +1,4 @@
-//! What is asked of every read-write lock of another implementation.
+//! The tests for every read-write lock of another implementation.
 
 use zoolock_test_support::wait_until;
 
@@ -37,7 +37,7 @@ pub fn excludes(theirs: &Implementation) {
     wait_until("nothing is left", SOON, || stage.nodes().is_empty());
 }
 
-/// A reader of ours comes in beside one of theirs, and the reverse.
+/// A reader of ours shares the lock with a reader of theirs, and the reverse.
 ///
 /// # Panics
 /// When it is not so.
@@ -60,8 +60,8 @@ pub fn readers_share(theirs: &Implementation) {
     peer.ask("unlock");
 }
 
-/// A writer keeps readers and writers of the other side out and is kept out by them, in both
-/// directions; what one side lets go the other gets.
+/// A writer excludes readers and writers of the other side, and they exclude it, in both
+/// directions. When one side releases the lock, the other side gets it.
 ///
 /// # Panics
 /// When it is not so.
@@ -109,7 +109,7 @@ pub fn writers_are_alone(theirs: &Implementation) {
     peer.ask("unlock");
 }
 
-/// No reader overtakes a writer that waits, whichever side the two are of.
+/// No reader overtakes a waiting writer, whichever implementations they are of.
 ///
 /// # Panics
 /// When it is not so.
@@ -138,8 +138,8 @@ pub fn keeps_the_order(theirs: &Implementation) {
     assert_eq!(stage.witness.order(), expected);
 }
 
-/// A writer of ours waits between readers of theirs when its connection breaks, and neither they
-/// nor it come before their turn.
+/// A writer of ours waits between readers of theirs when its connection breaks, and none of them is
+/// granted before its turn.
 ///
 /// # Panics
 /// When it is not so.
@@ -169,8 +169,8 @@ pub fn a_waiter_of_ours_is_cut(theirs: &Implementation) {
     assert_eq!(stage.witness.order(), expected);
 }
 
-/// A read and a write of ours hold when their connection breaks, and a writer of theirs goes on
-/// waiting.
+/// A read and a write of ours are held when their connection breaks, and a writer of theirs
+/// continues to wait.
 ///
 /// # Panics
 /// When it is not so.
@@ -200,8 +200,8 @@ pub fn a_hold_of_ours_is_cut(theirs: &Implementation) {
     }
 }
 
-/// A write of ours becomes a read: their reader, which has waited, comes in beside it, and their
-/// writer when it is over.
+/// A write of ours becomes a read. Their waiting reader then shares the lock, and their writer gets
+/// it when both reads are over.
 ///
 /// # Panics
 /// When it is not so.

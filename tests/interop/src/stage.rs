@@ -1,4 +1,4 @@
-//! The place of one test: a path, a witness, and what is to be seen on the server.
+//! The stage of one test: a path, a witness, and looks at the server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,37 +11,37 @@ use common::client_of;
 use crate::witness::{Kind, Witness};
 use crate::{Peer, SOON, Task};
 
-/// Long enough that a busy machine does not end a session.
+/// A session timeout that is long enough for a busy machine.
 const SESSION: Duration = Duration::from_secs(20);
 
-/// A client of ours, with a session of its own.
+/// Returns a client of ours, with its own session.
 pub fn client() -> Client {
     client_of(&shared_server().connect_string(), SESSION)
 }
 
-/// A path nobody has used, and who was inside there.
+/// A fresh path, and its witness.
 #[derive(Debug)]
 pub struct Stage {
     /// The path of the lock.
     pub path: String,
-    /// Who was inside.
+    /// The witness of the lock.
     pub witness: Arc<Witness>,
 }
 
 impl Stage {
-    /// A new one.
+    /// Creates a stage.
     #[must_use]
     pub fn new(name: &str) -> Stage {
         Stage { path: fresh_path(name), witness: Arc::new(Witness::new()) }
     }
 
-    /// The same witness, and a directory below the path.
+    /// Returns a stage at a directory below the path, with the same witness.
     #[must_use]
     pub fn below(&self, name: &str) -> Stage {
         Stage { path: format!("{}/{name}", self.path), witness: Arc::clone(&self.witness) }
     }
 
-    /// Our plain lock.
+    /// Returns our plain lock.
     ///
     /// # Panics
     /// Never: the path is a good one.
@@ -50,7 +50,7 @@ impl Stage {
         DistributedLock::new(client, &self.path).expect("a path")
     }
 
-    /// Our reentrant lock.
+    /// Returns our reentrant lock.
     ///
     /// # Panics
     /// Never: the path is a good one.
@@ -59,7 +59,7 @@ impl Stage {
         DistributedReentrantLock::new(client, &self.path).expect("a path")
     }
 
-    /// Our read-write lock.
+    /// Returns our read-write lock.
     ///
     /// # Panics
     /// Never: the path is a good one.
@@ -68,22 +68,23 @@ impl Stage {
         DistributedRwLock::new(client, &self.path).expect("a path")
     }
 
-    /// The line that has a peer take turns: `taking` is `lock`, `read`, `write`, `lead` or `latch`.
+    /// Returns the line that makes a peer take turns: `taking` is `lock`, `read`, `write`, `lead`
+    /// or `latch`.
     #[must_use]
     pub fn run(&self, times: usize, taking: &str) -> String {
         format!("run {times} {} {taking} {}", self.folder(), self.path)
     }
 
-    /// Where the witness is.
+    /// Returns the directory of the witness.
     #[must_use]
     pub fn folder(&self) -> String {
         self.witness.folder().display().to_string()
     }
 
-    /// Our counterpart to it, on a thread of its own.
+    /// Takes turns with a lock of ours, on a new thread.
     ///
     /// # Panics
-    /// The result does when a turn fails.
+    /// The thread panics when a turn fails.
     pub fn turns(
         &self,
         times: usize,
@@ -101,22 +102,22 @@ impl Stage {
         })
     }
 
-    /// The children of the lock's directory in the order of their sequences.
+    /// Returns the children of the lock's directory, in the order of their sequences.
     #[must_use]
     pub fn nodes(&self) -> Vec<String> {
         nodes_of(&self.path)
     }
 
-    /// Waits until there are so many.
+    /// Waits until there are this many children.
     pub fn await_nodes(&self, count: usize) {
         let what = format!("{count} nodes in {}", self.path);
         wait_until(&what, SOON, || self.nodes().len() == count);
     }
 
-    /// Waits until somebody watches that node: who waits behind it.
+    /// Waits until that node is watched, by the contender after it.
     ///
     /// # Panics
-    /// When nobody does in time.
+    /// When it is not watched in time.
     pub fn await_watched(&self, node: &str) {
         let path = format!("{}/{node}", self.path);
         wait_until(&format!("{path} is watched"), SOON, || {
@@ -125,10 +126,10 @@ impl Stage {
         });
     }
 
-    /// Has a peer wait behind the one node that is there, which it is seen to watch.
+    /// Makes a peer wait behind the only node, and waits until it watches that node.
     ///
     /// # Panics
-    /// When it is let in.
+    /// When the peer is granted the lock.
     #[track_caller]
     pub fn has_to_wait(&self, peer: &mut Peer, taking: &str) {
         let ahead = self.nodes();
@@ -139,16 +140,16 @@ impl Stage {
         assert!(!peer.has_answered(), "{} was let in", peer.name());
     }
 
-    /// A client of ours whose connection can be cut.
+    /// Returns a client of ours whose connection can be cut.
     ///
     /// # Panics
-    /// When there is no port for the proxy.
+    /// When the proxy gets no port.
     pub fn client_to_cut(&self) -> (FaultProxy, Client) {
         common::behind_a_proxy_of(shared_server(), SESSION)
     }
 
-    /// Cuts the client's connection and waits until its session goes on on the next one. The nodes are the
-    /// same as before.
+    /// Cuts the client's connection, and waits until its session is resumed on the next one.
+    /// Asserts that the nodes are the same as before.
     ///
     /// # Panics
     /// When that does not happen in time.
@@ -160,7 +161,8 @@ impl Stage {
     }
 }
 
-/// The children of a directory in the order of their sequences; none if there is no directory.
+/// Returns the children of a directory, in the order of their sequences, or none if there is no
+/// directory.
 ///
 /// # Panics
 /// When the server does not answer.

@@ -1,11 +1,12 @@
-//! The witness: who was inside a lock together, by files and without the help of any lock.
+//! The witness: it sees which holders were inside a lock together, by files and without the help of
+//! any lock.
 //!
-//! Whoever has a lock makes a file in `in` (one for each permit), lists that directory, and appends
-//! what it saw to `log`; before it lets go it removes its files. Of two that are inside together
-//! the one that came later sees the other. An exclusive holder also reads `counter` and writes it
-//! back one higher, in two steps, so that the number comes out too small if there were two.
+//! A holder creates a file in `in` (one for each permit), lists that directory, and appends the
+//! list to `log`. Before it releases the lock, it removes its files. Of two holders that are inside
+//! together, the later one sees the other. An exclusive holder also reads `counter` and writes it
+//! back one higher, in two steps. So the number ends too small if two holders were inside.
 //!
-//! The peers do the same in their own languages. Nobody but [`Witness`] judges what was seen.
+//! The peers do the same in their own languages. Only [`Witness`] judges the log.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -15,19 +16,19 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-/// How long everybody stays inside, so that a second one has the time to be seen.
+/// How long a holder stays inside, so that a second one can be seen.
 const STAY: Duration = Duration::from_millis(1);
 
-/// As what somebody is inside.
+/// The kind of a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// To be alone.
+    /// Exclusive.
     Lock,
-    /// To be alone.
+    /// Exclusive.
     Write,
-    /// Beside other readers.
+    /// Shared with other readers.
     Read,
-    /// With a permit of a semaphore.
+    /// A permit of a semaphore.
     Permit,
 }
 
@@ -53,14 +54,14 @@ impl Kind {
     }
 }
 
-/// One line of the log: somebody came in and saw these.
+/// One line of the log: a holder came in, and saw these files.
 #[derive(Debug, Clone)]
 pub struct Visit {
-    /// Who came in.
+    /// The name of the holder.
     pub who: String,
-    /// As what.
+    /// The kind of its hold.
     pub kind: Kind,
-    /// Who was inside then, itself included: a kind and a name for each file.
+    /// The holders inside at that moment, including itself: a kind and a name for each file.
     pub seen: Vec<(Kind, String)>,
 }
 
@@ -79,7 +80,7 @@ impl Visit {
         Visit { who: who.to_owned(), kind: Kind::of(kind), seen: seen.collect() }
     }
 
-    /// Was somebody else inside who must not have been, with so many permits?
+    /// Returns whether another holder was inside wrongly, with this limit of permits.
     fn is_overlap(&self, permits: usize) -> bool {
         let mut others = self.seen.iter().filter(|(_, who)| *who != self.who);
         match self.kind {
@@ -90,20 +91,20 @@ impl Visit {
     }
 }
 
-/// Somebody inside, until this is dropped.
+/// A holder inside, until this is dropped.
 #[derive(Debug)]
 pub struct Stay(Vec<PathBuf>);
 
 impl Drop for Stay {
     fn drop(&mut self) {
         for file in &self.0 {
-            // That it is gone shows in the log of whoever was here, too.
+            // A missing file shows in the log of the other holder, too.
             let _ = fs::remove_file(file);
         }
     }
 }
 
-/// Comes into the witness in this directory, and goes.
+/// Visits the witness in this directory.
 ///
 /// # Errors
 /// Those of the file system.
@@ -134,17 +135,18 @@ fn enter(folder: &Path, kind: Kind, who: &str, count: usize) -> io::Result<Stay>
     Ok(stay)
 }
 
-/// A file that is just being written is empty, which takes two at once.
+/// Reads the counter. A file that is being written is empty, which happens only with two holders at
+/// once.
 fn read_counter(file: &Path) -> io::Result<usize> {
     Ok(fs::read_to_string(file)?.trim().parse().unwrap_or(0))
 }
 
-/// The witness of one test, in a directory that is removed with it.
+/// The witness of one test. Dropping it removes its directory.
 #[derive(Debug)]
 pub struct Witness(TempDir);
 
 impl Witness {
-    /// One that has seen nobody.
+    /// Creates a witness that has seen no holder.
     ///
     /// # Panics
     /// When there is no temporary directory.
@@ -159,13 +161,13 @@ impl Witness {
         Witness(folder)
     }
 
-    /// Where it is, for the peers.
+    /// Returns its directory, for the peers.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.0.path()
     }
 
-    /// Comes in.
+    /// Enters, until the result is dropped.
     ///
     /// # Panics
     /// When the files cannot be made.
@@ -173,7 +175,7 @@ impl Witness {
         enter(self.folder(), kind, who, count).expect("the files of the witness")
     }
 
-    /// Who came in, in order.
+    /// Returns the visits, in order.
     ///
     /// # Panics
     /// When the log cannot be read.
@@ -183,13 +185,13 @@ impl Witness {
         log.lines().map(Visit::parse).collect()
     }
 
-    /// The names of who came in, in order.
+    /// Returns the names of the visitors, in order.
     #[must_use]
     pub fn order(&self) -> Vec<String> {
         self.visits().into_iter().map(|visit| visit.who).collect()
     }
 
-    /// The visits that saw somebody who must not have been inside with them.
+    /// Returns the visits that saw another holder wrongly.
     #[must_use]
     pub fn overlaps(&self, permits: usize) -> Vec<Visit> {
         let mut visits = self.visits();
@@ -197,7 +199,7 @@ impl Witness {
         visits
     }
 
-    /// How many times who has to be alone was inside, by the counter.
+    /// Returns the number of exclusive visits, by the counter.
     ///
     /// # Panics
     /// When the counter cannot be read.
@@ -206,10 +208,10 @@ impl Witness {
         read_counter(&self.folder().join("counter")).expect("the counter")
     }
 
-    /// Nobody was inside who must not have been, and nobody is any more.
+    /// Asserts that no holder was inside wrongly, and that none is inside now.
     ///
     /// # Panics
-    /// When somebody was.
+    /// When a holder was inside wrongly.
     #[track_caller]
     pub fn assert_sound(&self, permits: usize) {
         let (visits, overlaps) = (self.visits(), self.overlaps(permits));

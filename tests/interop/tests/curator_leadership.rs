@@ -1,4 +1,4 @@
-//! Beside Apache Curator (Java): `LeaderSelector`, which leads where `Leadership` does.
+//! Together with Apache Curator (Java): `LeaderSelector` and `Leadership` at one path.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use zoolock_test_support::wait_until;
 
 const TURNS: usize = 25;
 
-/// Ours, which visits the witness in each term, and a message for each term that is over.
+/// Returns a `Leadership` that visits the witness in each term, and a channel with a message for
+/// each term that is over.
 fn leads(stage: &Stage, client: &Client, who: &'static str) -> (Leadership, Receiver<()>) {
     let (witness, (tell, terms)) = (Arc::clone(&stage.witness), unbounded());
     let leadership = Leadership::new(client, &*stage.path, LockOptions::new(), move |_| {
@@ -27,7 +28,7 @@ fn curator_leader_selector_excludes_our_leadership_and_is_excluded() {
     let stage = Stage::new("selector");
     let mut theirs: [Peer; 2] = curator.start();
     let clients = [client(), client(), client()];
-    // They begin together.
+    // Both begin together.
     let held = stage.lock(&clients[0]).acquire().unwrap();
     theirs.iter_mut().for_each(|peer| peer.tell(&stage.run(TURNS, "lead")));
     let ours = [leads(&stage, &clients[1], "ours-1"), leads(&stage, &clients[2], "ours-2")];

@@ -1,4 +1,5 @@
-//! Beside Apache Curator (Java): `InterProcessMutex`, and its way of asking a holder to let go.
+//! Together with Apache Curator (Java): `InterProcessMutex`, and its requests to holders to
+//! release.
 
 use zoolock_interop::{Implementation, Peer, SOON, Stage, client, mutex};
 

@@ -1,4 +1,4 @@
-//! Beside Apache Curator (Java): `InterProcessReadWriteLock`.
+//! Together with Apache Curator (Java): `InterProcessReadWriteLock`.
 
 use zoolock_interop::{Implementation, read_write};
 

@@ -1,5 +1,6 @@
-//! Beside Apache Curator (Java): `InterProcessSemaphoreV2`, and `InterProcessSemaphoreMutex`, which
-//! is one of those with a single permit and so the counterpart of our semaphore, not of our lock.
+//! Together with Apache Curator (Java): `InterProcessSemaphoreV2`, and
+//! `InterProcessSemaphoreMutex`. The latter is such a semaphore with a single permit, and so the
+//! counterpart of our semaphore, not of our lock.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ fn semaphore(stage: &Stage, client: &Client, limit: u32) -> DistributedSemaphore
     DistributedSemaphore::new(client, &stage.path, limit).unwrap()
 }
 
-/// Takes `count` permits so many times, on a thread of its own.
+/// Takes `count` permits this many times, on a new thread.
 fn turns(
     stage: &Stage,
     times: usize,
@@ -34,7 +35,7 @@ fn turns(
     })
 }
 
-/// All permits are free, and there is no node that says otherwise.
+/// Asserts that all permits are free, and that no node of one is left.
 fn await_unused(stage: &Stage, semaphore: &DistributedSemaphore) {
     let parts = [stage.below("locks"), stage.below("leases")];
     wait_until("nothing is left", SOON, || parts.iter().all(|part| part.nodes().is_empty()));
@@ -49,7 +50,8 @@ fn curator_semaphore_and_ours_never_exceed_the_limit() {
         let mut theirs: [Peer; 2] = curator.start();
         let clients = [client(), client(), client()];
         let held = semaphore(&stage, &clients[0], 4).acquire(4).unwrap();
-        // Curator takes two one by one: with four neither it nor ours can be stuck with a part.
+        // Curator takes two permits one by one. With a limit of four, neither side can be stuck
+        // with a part.
         for peer in &mut theirs {
             peer.tell(&format!("{} 2 4", stage.run(TURNS, "acquire")));
         }
@@ -87,7 +89,7 @@ fn curator_semaphore_shares_and_hands_over_permits_in_both_directions() {
         assert_eq!(ours.available().unwrap(), 0, "one of ours, one of theirs");
         assert!(ours.try_acquire(1).unwrap().is_none(), "a third permit");
         theirs[1].tell(&acquire);
-        // It makes its lease first, and counts then.
+        // Curator creates its lease first, and counts afterwards.
         stage.below("leases").await_nodes(3);
         assert!(!theirs[1].has_answered(), "a third permit");
         permit.release().unwrap();

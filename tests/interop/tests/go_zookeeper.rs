@@ -1,4 +1,5 @@
-//! Beside go-zookeeper (Go) as Debian has it, of 2018: `Lock`, in a directory of its own kind.
+//! Together with Debian's go-zookeeper (Go, of 2018): `Lock`, in a directory without other kinds of
+//! nodes.
 
 use zoolock_interop::{Implementation, Peer, Stage, client, mutex};
 
@@ -31,8 +32,8 @@ fn go_zookeeper_lock_goes_on_waiting_while_a_hold_of_ours_is_cut() {
     go_zookeeper(mutex::a_hold_of_ours_is_cut);
 }
 
-/// A limit of that version: it wants to understand every node, and leaves its own behind if it does
-/// not, which then keeps everybody out until its session ends.
+/// A limit of that version: it fails on a node that it does not understand. It then leaves its own
+/// node behind, which blocks all contenders until its session ends.
 #[test]
 fn go_zookeeper_lock_fails_beside_a_read_write_lock_and_leaves_its_node() {
     go_zookeeper(|go_zookeeper| {

@@ -1,4 +1,4 @@
-//! What the guide says of other clients is what is tested.
+//! Checks that the guide's table of other clients agrees with the tests.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Beside kazoo (Python): `Lock`, `ReadLock` and `WriteLock` with `extra_lock_patterns`.
+//! Together with kazoo (Python): `Lock`, `ReadLock` and `WriteLock` with `extra_lock_patterns`.
 
 use zoolock_interop::{Implementation, mutex, read_write};
 

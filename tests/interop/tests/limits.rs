@@ -1,11 +1,12 @@
-//! Where locks do not exclude each other, though they share a directory: these are no promises,
-//! but what the documentation warns of. They show, too, that the witness sees two at once.
+//! Locks that share a directory and do not exclude each other. The documentation warns of these
+//! combinations, and promises nothing about them. They also show that the witness sees two holders
+//! at once.
 
 use zoolock::crossbeam_channel::unbounded;
 use zoolock::{Leadership, LockOptions};
 use zoolock_interop::{Implementation, Kind, Peer, SOON, Stage, client};
 
-/// That these two are inside together.
+/// Asserts that these two were inside together.
 #[track_caller]
 fn is_beside(stage: &Stage, one: &str, other: &str) {
     let overlaps = stage.witness.overlaps(0);
@@ -29,7 +30,7 @@ fn kazoo_without_extra_patterns_does_not_see_ours() {
     guard.release().unwrap();
     is_beside(&stage, "ours", peer.name());
 
-    // Ours sees it all the same.
+    // Ours still sees it.
     peer.ask(&format!("plain {}", stage.path));
     assert!(!lock.try_lock().unwrap());
 }
@@ -95,7 +96,7 @@ fn curator_mutex_does_not_see_the_writer_of_a_read_write_lock() {
     guard.release().unwrap();
     is_beside(&stage, "ours", peer.name());
 
-    // Ours sees its mutex all the same.
+    // Ours still sees its mutex.
     peer.ask(&format!("lock {}", stage.path));
     let write = stage.read_write(&client).write_lock();
     assert!(!write.try_lock().unwrap());

@@ -1,5 +1,5 @@
-//! After 2,147,483,647 turns the sequences of a directory go on with -2147483648. What becomes of
-//! Apache Curator's mutex then is printed here, for comparison, and not asserted.
+//! After 2,147,483,647 turns, the sequences of a directory continue with -2147483648. For
+//! comparison, this prints how Apache Curator's mutex then behaves, without asserting it.
 
 use zoolock_interop::{Implementation, Peer, Stage};
 use zoolock_test_support::{CountingServer, Probe};
@@ -36,6 +36,6 @@ fn curator_mutex_past_the_last_sequence() {
         );
         double.push(overlaps.len());
     }
-    // With ordinary sequences the same witness has nothing to say.
+    // With ordinary sequences, the same witness finds nothing wrong.
     assert_eq!(double[0], 0);
 }

@@ -1,4 +1,4 @@
-//! Beside the crate `zookeeper-client` (Rust, async): `Client::lock` with its names of Curator.
+//! Together with the crate `zookeeper-client` (Rust, async): `Client::lock` with Curator's names.
 
 use zoolock_interop::{Implementation, mutex};
 

@@ -1,8 +1,8 @@
 //! Real ZooKeeper servers, an independent observer and a fault-injecting proxy: for tests of code that uses
 //! ZooKeeper with any client.
 //!
-//! - [`Server`]: a ZooKeeper server of its own in a temporary directory, on a free loopback
-//!   port; it never outlives the process that started it. It can listen for TLS, and know users by SASL.
+//! - [`Server`]: a private ZooKeeper server in a temporary directory, on a free loopback port. It
+//!   never outlives the process that started it. It can listen for TLS, and know users by SASL.
 //! - [`CountingServer`]: a server whose sequence numbers can be set to their end.
 //! - [`shared_server`], [`connect_string`], [`fresh_path`]: one server for a whole test binary.
 //! - [`Probe`]: a small blocking client with its own wire code, which shows the real state of the server.
@@ -69,7 +69,7 @@
 //! # }
 //! ```
 //!
-//! # What has to be installed
+//! # Requirements
 //!
 //! ZooKeeper's jars and a Java runtime, as the README says, and for [`CountingServer`] a JDK such as the
 //! package `default-jdk-headless`. A server takes about a second to start. The error of the first start names
@@ -77,7 +77,7 @@
 //!
 //! # Environment
 //!
-//! | variable | what |
+//! | variable | value |
 //! |---|---|
 //! | `ZOOKEEPER_HOME` | an unpacked release to start servers from, instead of Debian's jars in `/usr/share/java` |
 //! | `JAVA_HOME` | the Java to use; without it `java` from `PATH` |
@@ -86,29 +86,30 @@
 //!
 //! # Faults
 //!
-//! | what happens | how |
+//! | fault | how to cause it |
 //! |---|---|
 //! | a connection breaks | [`FaultProxy::cut`], [`FaultProxy::reset`] |
-//! | nobody listens, or whoever does hangs up | [`FaultProxy::refuse`], [`FaultProxy::accept_and_close`] |
-//! | the network falls silent, either way or both | [`FaultProxy::black_hole`] |
+//! | no server listens, or one accepts and hangs up | [`FaultProxy::refuse`], [`FaultProxy::accept_and_close`] |
+//! | the network falls silent, in one direction or both | [`FaultProxy::black_hole`] |
 //! | the network is slow | [`FaultProxy::delay`] |
 //! | one request or answer is lost, late, or torn | [`FaultProxy::on`] |
 //! | the session ends | [`FaultProxy::expire_sessions`] |
-//! | all is well again | [`FaultProxy::restore`] |
+//! | all faults end | [`FaultProxy::restore`] |
 //! | a server ends, crashes, stands still | [`Server::stop`], [`Server::kill`], [`Server::pause`] |
-//! | a server comes back with nothing | [`Server::wipe`] |
+//! | a server returns without its data | [`Server::wipe`] |
 //! | a member is cut off, the leader dies | [`Ensemble::cut_off`], [`Ensemble::kill_leader`] |
 //! | the sequence numbers are used up | [`CountingServer`] |
 //!
 //! # Good tests
 //!
-//! - Share one server among the tests of a binary ([`connect_string`]), each below a [`fresh_path`].
-//!   A test that stops or pauses a server starts its own. A proxy is cheap: one a test.
-//! - Wait for what is to happen ([`wait_until`]), with a deadline long enough for a busy machine. Do
-//!   not sleep.
-//! - Sessions last from 1 s to 60 s here. Short ones end on a busy machine although nothing is wrong:
-//!   take 10 s, and a second or two only where the test waits for the end.
-//! - Look with a [`Probe`] past the proxy, not with the client under test.
+//! - Share one server among the tests of a binary ([`connect_string`]), each below a
+//!   [`fresh_path`]. A test that stops or pauses a server starts its own. A proxy is cheap: use one
+//!   for each test.
+//! - Wait for conditions ([`wait_until`]), with a deadline long enough for a busy machine. Do not
+//!   sleep.
+//! - Session timeouts are from 1 s to 60 s here. On a busy machine, short sessions end without a
+//!   fault: take 10 s, and a second or two only if the test waits for the end.
+//! - Look at nodes with a [`Probe`] past the proxy, not with the client under test.
 //! - Print [`FaultProxy::log`] and [`Server::log_tail`] when a test fails.
 
 mod counting;

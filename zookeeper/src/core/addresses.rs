@@ -1,5 +1,5 @@
-//! Which addresses to try, and in which order. Pure: it learns the results of the resolver and what
-//! time it is.
+//! Decides which addresses to try, and in which order. Pure: it is told the results of the resolver
+//! and the time.
 //!
 //! A name may get another address after it was resolved, and its old address may go to a server of
 //! another ensemble. The client must not open a session there, and must not believe an expiry
@@ -36,7 +36,7 @@ pub(crate) enum Next {
 /// The known addresses of the servers.
 #[derive(Debug)]
 pub(crate) struct Addresses {
-    /// In the order of the round.
+    /// The hosts, in the order of the round.
     hosts: Vec<Host>,
     names: Vec<Name>,
 }
@@ -45,9 +45,9 @@ pub(crate) struct Addresses {
 #[derive(Debug)]
 struct Name {
     name: String,
-    /// The addresses that it was last resolved to.
+    /// The addresses to which the name was last resolved.
     addresses: Vec<SocketAddr>,
-    /// Whether that was in this round.
+    /// Whether it was resolved in this round.
     is_fresh: bool,
     /// When the lookup in progress began.
     asked: Option<Instant>,

@@ -11,8 +11,8 @@ pub(crate) const FOREVER: Duration = Duration::from_secs(1 << 32);
 ///
 /// The monotonic clock stands still while a machine is suspended (Linux `CLOCK_MONOTONIC`). The
 /// clock of the time since boot does not (`CLOCK_BOOTTIME`). Both stand still while a host pauses
-/// its virtual machine. The system clock can be set, for good or ill. Only all together bound how
-/// much time may have passed.
+/// its virtual machine. The system clock can be set, rightly or wrongly. Only all three together
+/// bound the time that may have passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moment {
     pub(crate) monotonic: Instant,
@@ -25,8 +25,8 @@ impl Moment {
         Moment { monotonic: sys::now(), boot: sys::since_boot(), system: sys::system_time() }
     }
 
-    /// The most time that may have passed since `earlier`: what the clock that went furthest says.
-    /// A system clock that was set back counts as no time, never as an error.
+    /// Returns the longest time that may have passed since `earlier`: that of the clock which
+    /// advanced furthest. A system clock that was set back counts as no time, never as an error.
     pub(crate) fn at_most_since(self, earlier: Moment) -> Duration {
         let monotonic = self.monotonic.saturating_duration_since(earlier.monotonic);
         let boot = self.boot.saturating_sub(earlier.boot);
@@ -34,7 +34,7 @@ impl Moment {
         monotonic.max(boot).max(system.unwrap_or(Duration::ZERO))
     }
 
-    /// So much later by all clocks.
+    /// Returns a reading that is this much later by all clocks.
     #[cfg(test)]
     pub(crate) fn after(self, passed: Duration) -> Moment {
         let Moment { monotonic, boot, system } = self;

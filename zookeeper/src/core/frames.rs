@@ -4,7 +4,7 @@
 
 use super::wire::Malformed;
 
-/// The least space for one read.
+/// The smallest space for one read.
 const READ: usize = 64 * 1024;
 /// A buffer that grew larger than this for one frame is freed after it.
 const KEPT: usize = 4 * 1024 * 1024;
@@ -19,7 +19,7 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// `longest` is the most bytes that a frame may have.
+    /// Creates an empty buffer. `longest` is the length of the longest accepted frame.
     pub(crate) fn new(longest: usize) -> Frames {
         Frames { buffer: Vec::new(), start: 0, end: 0, longest }
     }

@@ -9,18 +9,17 @@ use super::path;
 /// ZooKeeper's usual client port.
 const DEFAULT_PORT: u16 = 2181;
 
-/// The servers in the order given, each once.
+/// The servers, in the given order, each once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HostList {
     /// Never empty.
     pub(crate) hosts: Vec<Host>,
-    /// What every path is below: empty, or a legal path without a slash at its end, so that it can
-    /// be put before any path.
+    /// The chroot: empty, or a legal path without a slash at its end, so that any path can follow.
     pub(crate) chroot: String,
 }
 
-/// A server by name or address. Names keep the case they were written in, although it makes no
-/// difference.
+/// A server, by name or address. Names keep the case in which they were written, although it makes
+/// no difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Host {
     /// A DNS name or an IP address, an IPv6 address without its brackets.
@@ -29,8 +28,8 @@ pub(crate) struct Host {
 }
 
 impl HostList {
-    /// Reads a connect string as ZooKeeper's own clients do. The chroot stands once, behind the
-    /// last host. The error says which entry was wrong and how.
+    /// Reads a connect string as ZooKeeper's own clients do. The chroot comes once, after the last
+    /// host. The error says which entry is wrong, and why.
     pub(crate) fn parse(connect: &str) -> Result<HostList, String> {
         let connect = connect.trim();
         if connect.contains("://") {
@@ -56,8 +55,8 @@ impl HostList {
         Ok(HostList { hosts, chroot: chroot.to_owned() })
     }
 
-    /// The servers in a form that is the same however they were written: in a fixed order, with
-    /// their ports, in lower case. Names are not resolved.
+    /// Returns the servers in normal form: in a fixed order, with their ports, in lower case. Names
+    /// are not resolved.
     pub(crate) fn servers(&self) -> String {
         let mut servers: Vec<String> = self.hosts.iter().map(Host::to_string).collect();
         servers.iter_mut().for_each(|server| server.make_ascii_lowercase());
@@ -76,13 +75,13 @@ impl fmt::Display for HostList {
 }
 
 impl Host {
-    /// The address, if this is one and needs no DNS.
+    /// Returns the address, if this host is an address.
     pub(crate) fn literal(&self) -> Option<SocketAddr> {
         let address: IpAddr = self.name.parse().ok()?;
         Some(SocketAddr::new(address, self.port))
     }
 
-    /// `entry` is trimmed. The error reads on behind it.
+    /// Reads a trimmed entry. The error is a text that continues the entry.
     fn parse(entry: &str) -> Result<Host, String> {
         if let Some(bracketed) = entry.strip_prefix('[') {
             let (address, rest) = bracketed.split_once(']').ok_or("has no closing bracket")?;
@@ -90,7 +89,7 @@ impl Host {
                 address.parse().map_err(|_| "has no IPv6 address in its brackets")?;
             return Ok(Host { name: address.to_string(), port: parse_port(rest)? });
         }
-        // `::1:2181` is one too: without brackets nothing tells a port from the last group.
+        // `::1:2181` is also an address: without brackets, a port looks like the last group.
         if let Ok(address) = entry.parse::<Ipv6Addr>() {
             return Ok(Host { name: address.to_string(), port: DEFAULT_PORT });
         }
@@ -117,7 +116,7 @@ impl fmt::Display for Host {
     }
 }
 
-/// Refuses what no resolver knows. What it does know is its own business.
+/// Refuses names that no resolver can know. The resolver judges the rest.
 fn check_name(name: &str) -> Result<(), String> {
     let refused = |c: char| c.is_whitespace() || c.is_control() || "[]%@?#\\\"'<>;".contains(c);
     if name.is_empty() {
@@ -129,7 +128,7 @@ fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// `text` is what follows the name: nothing, or a colon and the port.
+/// Reads the text after the name: nothing, or a colon and the port.
 fn parse_port(text: &str) -> Result<u16, String> {
     if text.is_empty() {
         return Ok(DEFAULT_PORT);
@@ -143,8 +142,8 @@ fn parse_port(text: &str) -> Result<u16, String> {
     }
 }
 
-/// `/` alone means none, as in ZooKeeper. A comma is legal in a path, but here it is always a host
-/// that came too late.
+/// Reads the chroot. `/` alone means no chroot, as in ZooKeeper. A comma is legal in a path, but
+/// here it always begins a host in the wrong place.
 fn parse_chroot(chroot: &str) -> Result<&str, String> {
     if chroot.is_empty() || chroot == "/" {
         return Ok("");

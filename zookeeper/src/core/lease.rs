@@ -25,7 +25,7 @@ use crate::sys;
 #[derive(Debug, Clone, Copy)]
 struct Sample {
     sent: Moment,
-    /// A write sent from then on certifies it.
+    /// A write sent from this instant on certifies the sample.
     settles: Instant,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Lease {
     /// Counts the times that the lease was renewed after it had run out. What was granted in one
     /// term is over with it: a later renewal does not bring it back.
     term: u64,
-    /// The lease has been seen to be over. Setting the system clock back does not change that.
+    /// Whether the lease was seen to be over. It stays over, even if the system clock is set back.
     over: bool,
 }
 
@@ -176,9 +176,9 @@ impl Lease {
     }
 
     /// Returns when a write is due to keep the lease going: as soon as it certifies the older of
-    /// the uncertified samples. An earlier write would certify nothing. "A while after the last
-    /// write" would not do: with frequent short locks, too little of the lease could be left to
-    /// reconnect.
+    /// the uncertified samples. An earlier write would certify nothing. A fixed time after the last
+    /// write would not be enough: with frequent short locks, too little of the lease could be left
+    /// to reconnect.
     pub(crate) fn write_due(&self) -> Instant {
         let older_is_certified = self.older.sent.monotonic <= self.certified.monotonic;
         let next = if older_is_certified { &self.newer } else { &self.older };

@@ -30,7 +30,7 @@ pub(crate) enum OpCode {
     CloseSession = -11,
 }
 
-/// The number that `create` has in a `multi`, where its answer has no [`Stat`].
+/// The number of `create` in a `multi`, where its answer has no [`Stat`].
 pub(crate) const CREATE: i32 = 1;
 
 impl OpCode {
@@ -49,12 +49,12 @@ impl OpCode {
     }
 }
 
-/// Fixed numbers, which stand in the place of a request's number.
+/// Fixed numbers, in place of a request's number.
 pub(crate) const EVENT: i32 = -1;
 pub(crate) const PING: i32 = -2;
 pub(crate) const AUTH: i32 = -4;
 
-/// Stands for any version.
+/// The version that matches any version.
 const ANY: i32 = -1;
 
 // ---- what is sent
@@ -93,7 +93,7 @@ pub(crate) fn connect(zxid: i64, timeout: i32, session: i64, password: &[u8]) ->
     finish(out)
 }
 
-/// The client's root, and a path below it.
+/// A path below the client's root.
 pub(crate) type RootedPath<'a> = (&'a str, &'a str);
 
 /// Returns the parts of the whole path.

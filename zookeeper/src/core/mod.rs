@@ -1,5 +1,5 @@
 //! The protocol without threads, sockets or clocks: requests, bytes and instants go in; bytes,
-//! answers, events and the next instant come out. What carries them is one folder up.
+//! answers, events and the next instant come out. The folder above this one transports them.
 
 pub(crate) mod addresses;
 pub(crate) mod clock;

@@ -1,4 +1,4 @@
-//! Which paths ZooKeeper accepts, so that a bad one is refused with a reason before it is sent. Pure.
+//! The rules for ZooKeeper's paths, so that the client refuses a bad path with a reason. Pure.
 
 /// Checks that ZooKeeper accepts this path, by the rules of its `PathUtils.validatePath`. The error
 /// says which rule is broken and where, as a text that continues "the path is invalid". Bytes are
@@ -41,7 +41,7 @@ pub(crate) fn below(path: &str, root: usize) -> String {
     }
 }
 
-/// ZooKeeper looks at UTF-16 units and refuses surrogates, hence every character above U+FFFF.
+/// ZooKeeper checks UTF-16 units and refuses surrogates, and so every character above U+FFFF.
 fn is_allowed(c: char) -> bool {
     !matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
 }

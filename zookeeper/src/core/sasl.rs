@@ -9,7 +9,7 @@ use super::wire::Malformed;
 
 /// The name of the service that Java's clients use for every server.
 const URI: &str = "zookeeper/zk-sasl-md5";
-/// The RFC allows no longer token of a server.
+/// The length of the longest server token that the RFC allows.
 const LONGEST: usize = 2048;
 const SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
 
@@ -18,7 +18,7 @@ const SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
 pub(crate) struct User {
     name: String,
     password: String,
-    /// Numbers that a server cannot foresee.
+    /// Random numbers that a server cannot foresee.
     random: fn() -> u64,
 }
 
@@ -46,8 +46,8 @@ pub(super) struct Challenge {
     nonce: String,
 }
 
-/// The token that the server must show in the end. Only a server that knows the password can make
-/// it.
+/// The token that the server must send in the end. Only a server that knows the password can
+/// compute it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ServerProof(String);
 
@@ -97,8 +97,8 @@ impl Challenge {
 }
 
 impl ServerProof {
-    /// The time that this takes reveals nothing: an impostor has one guess for each connection, and
-    /// the token differs each time.
+    /// Comparing in variable time reveals nothing: an impostor has one guess for each connection,
+    /// and the token differs each time.
     pub(super) fn is_in(&self, token: &str) -> Result<bool, Malformed> {
         let all = directives(token)?;
         Ok(all.iter().any(|(name, value)| name == "rspauth" && *value == self.0))

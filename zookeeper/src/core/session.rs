@@ -78,7 +78,7 @@ enum Closing {
 enum LeaseEnd {
     NotYet,
     Told,
-    /// Never to be reported: the lease ran out before anybody kept it, so nobody lost anything.
+    /// Never to be reported: the lease ran out before the program kept it, so nothing was lost.
     Unkept,
 }
 
@@ -99,10 +99,10 @@ pub(crate) struct Core<S, W> {
     outbox: Outbox<S, W>,
 }
 
-/// What the program asks for.
+/// The settings of the program.
 #[derive(Debug)]
 struct ClientSettings {
-    /// The session timeout that is asked for.
+    /// The session timeout to request.
     timeout: Duration,
     credentials: Vec<Credential>,
     #[cfg(feature = "sasl")]
@@ -121,7 +121,7 @@ struct Outage {
     is_refused: bool,
 }
 
-/// Whether somebody keeps the lease.
+/// Whether the program keeps the lease.
 #[derive(Debug)]
 struct Keeping {
     keepers: usize,
@@ -137,12 +137,12 @@ struct Queue<S, W> {
     next_deadline: Option<Instant>,
 }
 
-/// When the timer looks at the clocks.
+/// The timer's looks at the clocks.
 #[derive(Debug)]
 struct Looks {
-    /// The next look is due at this instant.
+    /// When the next look is due.
     planned: Instant,
-    /// Until this instant, a late look excuses a silent server.
+    /// Until when a late look excuses a silent server.
     excused: Instant,
 }
 
@@ -303,7 +303,7 @@ impl<S, W: Listen> Core<S, W> {
         self.timeout().max(PATIENCE_MIN)
     }
 
-    /// Notes that a server may hear of the session now.
+    /// Notes that a request with the session may reach a server now.
     fn touch(&mut self, now: Moment) {
         if self.session.id != 0 {
             self.tries.touched(now.monotonic);
@@ -393,7 +393,7 @@ impl<S, W: Listen> Core<S, W> {
         self.outbox.bytes.clear();
         self.vitals.broke();
         if connection.is_of_use {
-            // Only handshakes could keep the session alive for ever, and none was sent since then.
+            // Only handshakes could keep the session alive forever, and none was sent since then.
             self.tries.untouched();
         }
         if connection.is_open() {

@@ -1,5 +1,5 @@
-//! When the client may send the next handshake, and how long a connection may be of no use. Pure:
-//! it learns what was sent and answered and what time it is, and does no I/O.
+//! Decides when the client may send the next handshake, and how long a connection may be of no use.
+//! Pure: it is told of requests, answers and the time, and does no I/O.
 //!
 //! A handshake alone renews the session at the servers. If only handshakes get through, a client
 //! that keeps trying would keep its session and block all others, although its own lease has run
@@ -45,7 +45,7 @@ impl Tries {
         *self = Tries { greeted: self.greeted, ..Tries::new(now) };
     }
 
-    /// Notes that a server may hear of the session now.
+    /// Notes that a request with the session may reach a server now.
     pub(crate) fn touched(&mut self, now: Instant) {
         self.touched = Some(now);
     }

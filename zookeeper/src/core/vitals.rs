@@ -42,9 +42,9 @@ pub(crate) enum Pulse {
 /// Whether the connection may go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Yes, at least until this instant.
+    /// The connection may go on, at least until this instant.
     Alive(Instant),
-    /// No: a request has had no answer for this long.
+    /// The connection must end: a request has had no answer for this long.
     Silent(Duration),
 }
 

@@ -1,4 +1,5 @@
-//! Which listener waits for which event. Pure: it neither sets watches nor calls listeners.
+//! A table of the listeners and the events that they wait for. Pure: it neither sets watches nor
+//! calls listeners.
 
 use std::collections::{BTreeMap, HashMap};
 

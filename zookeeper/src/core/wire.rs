@@ -34,7 +34,7 @@ impl Put for Vec<u8> {
         self.push(value.into());
     }
 
-    /// Buffers too long for a length make a frame that is refused for its size.
+    /// A buffer too long for a length field makes the frame too long, and so it is refused.
     fn put_buffer(&mut self, bytes: &[u8]) {
         self.put_int(i32::try_from(bytes.len()).unwrap_or(i32::MAX));
         self.extend_from_slice(bytes);
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A length of -1 is a null, which counts as empty.
+    /// Reads a buffer. A length of -1 is a null, which counts as empty.
     pub(crate) fn buffer(&mut self) -> Result<&'a [u8], Malformed> {
         match self.int()? {
             -1 => Ok(&[]),
@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
         count.ok_or_else(|| Malformed(format!("a list that cannot be in the {left} bytes left")))
     }
 
-    /// Reads such a list.
+    /// Reads a list of these elements.
     pub(crate) fn list<T>(
         &mut self,
         least: usize,

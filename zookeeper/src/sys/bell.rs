@@ -12,7 +12,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 #[derive(Debug)]
 pub struct Bell {
     event: OwnedFd,
-    /// Somebody has rung since the thread last woke.
+    /// Whether the bell has rung since the thread last woke.
     has_rung: AtomicBool,
 }
 
@@ -26,10 +26,10 @@ impl Bell {
         Ok(Bell { event, has_rung: AtomicBool::new(false) })
     }
 
-    /// Ends the current wait, or the next one. Costs a system call only for the first ring.
+    /// Ends the current wait, or the next one. Only the first ring costs a system call.
     pub fn ring(&self) {
         if !self.has_rung.swap(true, Ordering::AcqRel) {
-            // It cannot fail: the event's count is read between two of these.
+            // This cannot fail, because the event's count is read between two rings.
             let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
         }
     }
@@ -42,8 +42,9 @@ impl Bell {
         let left = until.saturating_duration_since(Instant::now());
         // A wait that fails was interrupted by a signal.
         let _ = poll(&mut all, Timespec::try_from(left).ok().as_ref());
-        // Nothing to be read is an error here. In this order: who rings in between is heard by the caller,
-        // who looks at what has changed behind this.
+        // Reading an empty event is an error, which does not matter. The order does: after a ring
+        // between these two lines, the caller still sees the change, because it looks after this
+        // call.
         let _ = rustix::io::read(&self.event, &mut [0; 8]);
         self.has_rung.swap(false, Ordering::AcqRel);
     }

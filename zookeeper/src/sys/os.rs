@@ -15,8 +15,8 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
-/// Reads the clock of the time since boot, which goes on while the machine is suspended and which
-/// nobody can set.
+/// Reads the clock of the time since boot. It continues while the machine is suspended, and cannot
+/// be set.
 #[inline]
 pub fn since_boot() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
@@ -54,24 +54,24 @@ pub fn reached(_: &'static str) {}
 #[inline(always)]
 pub fn reached_if(_: impl FnOnce() -> bool, _: &'static str) {}
 
-/// Returns by how much a timer waits for what something else should bring about sooner. The
-/// simulation makes it so long that everything that relies on the timer is found.
+/// Returns how long a timer waits for an event that should come sooner by other means. The
+/// simulation makes this so long that it finds all code that relies on the timer.
 #[inline(always)]
 pub fn fallback(times: u32) -> u32 {
     times
 }
 
-/// Returns whether conclusions may spare requests. The simulation runs with them and without, and
-/// so do the tests: `--cfg zoolock_without_shortcuts`.
+/// Returns whether shortcuts may save requests. The simulation and the tests run with and without
+/// them (`--cfg zoolock_without_shortcuts`).
 #[inline(always)]
 pub const fn shortcuts() -> bool {
     cfg!(not(zoolock_without_shortcuts))
 }
 
-/// Waits for a message, or until nobody can send one.
+/// Waits for a message, or until all senders are gone.
 ///
 /// # Errors
-/// If nobody can send one.
+/// If all senders are gone.
 #[inline]
 pub fn recv<T>(from: &Receiver<T>) -> Result<T, RecvError> {
     from.recv()

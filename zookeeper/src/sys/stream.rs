@@ -37,7 +37,7 @@ impl Stream {
         let Ok(peer) = self.0.peer_addr() else {
             return Ok(false);
         };
-        // A port that nobody listens at, in the range that clients' ports are taken from, can be connected
+        // A connection to a port without a listener, in the range of client ports, can be connected
         // to itself.
         if self.0.local_addr()?.as_socket() == peer.as_socket() {
             return Err(io::ErrorKind::ConnectionRefused.into());
@@ -56,7 +56,7 @@ impl Stream {
         (&self.0).read(into)
     }
 
-    /// Sends as much as there is room for, without waiting.
+    /// Sends as much as the socket accepts, without waiting.
     ///
     /// # Errors
     /// Those of the system.

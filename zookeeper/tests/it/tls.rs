@@ -36,7 +36,7 @@ type Change = fn(&mut CertificateParams);
 /// An issuer of certificates.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
-/// A chain and its key, in PEM.
+/// A certificate chain and its key, in PEM.
 pub(crate) struct Identity {
     chain: String,
     key: String,
@@ -69,7 +69,7 @@ impl Authority {
         self.0.pem()
     }
 
-    /// Trusts this authority alone.
+    /// Returns settings that trust only this authority.
     pub(crate) fn tls(&self) -> Tls {
         Tls::new().roots_pem(self.pem().as_bytes())
     }
@@ -123,7 +123,7 @@ impl Secured {
         self.connect_to(&self.address().to_string())
     }
 
-    /// A look past TLS, and a new node without data.
+    /// Returns a probe on the plain port, and a new node without data.
     fn probe(&self, name: &str) -> (Probe, String) {
         let (probe, path) = (Probe::connect(self.server.address()).unwrap(), fresh_path(name));
         probe.create_all(&path).unwrap();
@@ -131,7 +131,7 @@ impl Secured {
     }
 }
 
-/// A server of each version, shared by the tests.
+/// A server for each version of TLS, shared by the tests.
 fn each_version() -> [&'static Secured; 2] {
     static OLD: OnceLock<Secured> = OnceLock::new();
     static NEW: OnceLock<Secured> = OnceLock::new();
@@ -261,7 +261,7 @@ fn many_threads_share_one_connection() {
                 scope.spawn(move || {
                     for number in 0..EACH {
                         let path = format!("{root}/{thread}-{number}");
-                        // Up to three records of TLS.
+                        // At most three records of TLS.
                         let data = vec![thread as u8; (thread * EACH + number) * 60];
                         zk.create(&path, &data, &Acl::open(), CreateMode::Persistent).unwrap();
                         assert!(zk.get_data(&path).unwrap().0 == data, "{path}");
@@ -426,7 +426,7 @@ fn expired_or_future_certificate_is_refused() {
 #[test]
 fn tls_client_names_a_plain_port() {
     let [secured, _] = each_version();
-    // ZooKeeper's own sockets, and Netty's.
+    // ZooKeeper's own sockets, and those of Netty.
     for plain in [shared_server().address(), secured.server.address()] {
         let text = refused_at(plain, secured.authority.tls());
         assert_says(&text, &[&plain.to_string(), "plain port"]);

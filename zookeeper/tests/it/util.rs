@@ -45,7 +45,7 @@ pub(crate) fn client_of(servers: &str, session_timeout: Duration) -> ZooKeeper {
     builder(servers, session_timeout).connect().unwrap()
 }
 
-/// A client of the shared server.
+/// Connects a client to the shared server.
 pub(crate) fn client() -> ZooKeeper {
     client_of(&connect_string(), SESSION)
 }

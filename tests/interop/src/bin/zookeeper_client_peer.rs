@@ -17,9 +17,9 @@ fn main() -> Outcome<()> {
         return Err("usage: zookeeper_client_peer SERVER NAME".into());
     };
     let lines = read_lines();
-    // Threads of its own keep the session alive while this one waits for a line.
+    // Other threads keep the session alive while this one waits for a line.
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    // A lock that is dropped starts a task that deletes its node.
+    // Dropping a lock starts a task that deletes its node.
     let _entered = runtime.enter();
     let connecting =
         Client::connector().with_session_timeout(Duration::from_secs(20)).connect(server);

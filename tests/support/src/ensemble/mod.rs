@@ -45,7 +45,7 @@ impl Ensemble {
         Self::builder(size).start()
     }
 
-    /// Settings for an ensemble of `size` members to be started.
+    /// Returns a builder for an ensemble of `size` members.
     pub fn builder(size: usize) -> EnsembleBuilder {
         EnsembleBuilder::new(size)
     }
@@ -67,7 +67,7 @@ impl Ensemble {
         &self.members[index]
     }
 
-    /// The addresses clients connect to, by index; they never change.
+    /// Returns the addresses for clients, by index. They never change.
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.members.iter().map(Server::address).collect()

@@ -31,7 +31,7 @@ pub(crate) fn role(member: &Server) -> Option<Role> {
     }
 }
 
-/// Whether `member` runs and is not paused.
+/// Returns whether `member` runs and is not paused.
 pub(crate) fn is_active(member: &Server) -> bool {
     member.process_id().is_some() && !member.is_paused()
 }

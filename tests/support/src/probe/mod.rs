@@ -23,7 +23,7 @@ const SEQUENTIAL: i32 = 2;
 /// All permissions for everybody: permissions, scheme, id.
 pub const OPEN_ACL: &[(u32, &str, &str)] = &[(31, "world", "anyone")];
 
-/// What ZooKeeper keeps about a node.
+/// The metadata of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stat {
@@ -83,7 +83,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Connects to a server, or to a proxy before one, with a session of 60 s.
+    /// Connects to a server, or to a proxy in front of one, with a session of 60 s.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl Probe {
         Self::connect_for(address, SESSION_TIMEOUT)
     }
 
-    /// [`connect`](Self::connect) with a session timeout, which the server clamps.
+    /// Connects with this session timeout, which the server limits to its bounds.
     ///
     /// # Errors
     ///
@@ -111,13 +111,13 @@ impl Probe {
         Ok(Self { session: Mutex::new(session) })
     }
 
-    /// The id of the session.
+    /// Returns the id of the session.
     #[must_use]
     pub fn session_id(&self) -> i64 {
         self.session().id()
     }
 
-    /// The session timeout the server granted.
+    /// Returns the session timeout that the server granted.
     #[must_use]
     pub fn session_timeout(&self) -> Duration {
         self.session().timeout()
@@ -195,7 +195,7 @@ impl Probe {
         Ok(())
     }
 
-    /// Deletes a node in any version.
+    /// Deletes a node, whatever its version.
     ///
     /// # Errors
     ///
@@ -220,7 +220,7 @@ impl Probe {
         Ok(Some((data, Stat::read(&mut answer)?)))
     }
 
-    /// Replaces the data of a node in any version.
+    /// Replaces the data of a node, whatever its version.
     ///
     /// # Errors
     ///

@@ -27,7 +27,7 @@ pub(crate) enum Protocol {
 /// The output of a [`Source`].
 #[derive(Debug)]
 pub(crate) enum Piece {
-    /// A frame with its length in front.
+    /// A frame, with its length before it.
     Frame(Vec<u8>),
     /// Bytes of a stream without frames: a four-letter word or its answer.
     Raw(Vec<u8>),

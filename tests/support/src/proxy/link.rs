@@ -148,7 +148,7 @@ impl Link {
         }
     }
 
-    /// Completes the link; false when it was closed meanwhile.
+    /// Completes the link. Returns false if it was closed meanwhile.
     pub(crate) fn connected(&self, server: TcpStream) -> bool {
         // `close` sets its flag before it looks for the server, so one of the two sees the other.
         self.server.set(server).is_ok() && !self.is_closed()

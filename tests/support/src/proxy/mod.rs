@@ -93,7 +93,7 @@ impl FaultProxy {
         Ok(proxy)
     }
 
-    /// The address clients connect to; it never changes.
+    /// Returns the address for clients, which never changes.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.port.address()
@@ -140,7 +140,7 @@ impl FaultProxy {
         }
     }
 
-    /// With true closes new connections right after accepting them. Current ones stay.
+    /// With true, closes new connections right after accepting them. Current connections stay.
     pub fn accept_and_close(&self, on: bool) {
         self.control.note(&format!("accept_and_close {on}"));
         self.control.accept_and_close.store(on, Ordering::SeqCst);
@@ -212,7 +212,7 @@ impl FaultProxy {
         Ok(alive)
     }
 
-    /// Starts a rule about requests of one kind, or about their answers:
+    /// Begins a rule about requests of one kind, or about their answers:
     /// `proxy.on(Op::Create).nth(2).path_contains("lock").drop_answer(Then::Cut)`.
     ///
     /// Requests on all connections count together, from the creation of the rule. A rule acts once. A rule
@@ -295,7 +295,7 @@ impl Drop for FaultProxy {
     }
 }
 
-/// Ends links and waits until they are gone.
+/// Ends links, and waits until they are gone.
 fn end(links: &[Known], how: impl Fn(&Link)) {
     for link in links.iter().filter_map(Known::link) {
         how(&link);

@@ -61,7 +61,7 @@ impl Op {
         }
     }
 
-    /// Whether the body of the request starts with the path.
+    /// Returns whether the body of the request starts with the path.
     pub(crate) fn has_path(self) -> bool {
         match self {
             Self::Create | Self::Delete | Self::Exists | Self::GetData | Self::SetData => true,

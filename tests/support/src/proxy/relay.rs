@@ -16,7 +16,7 @@ use super::rule::Then;
 use crate::wait::poll;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// About as long as a follower tries to reach a leader that refuses.
+/// About as long as a follower tries to reach a leader that refuses connections.
 const LISTENS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Runs a connection on its own thread until both sides are closed.

@@ -36,7 +36,7 @@ pub(crate) enum Action {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Counts matching requests down to its own.
+    /// Counts matching requests down to the one of the rule.
     Armed(u64),
     /// Its request has passed; its answer has not come yet.
     Awaited,
@@ -76,7 +76,7 @@ impl Trigger {
         true
     }
 
-    /// Lets the rule act on its frame; false when it was cancelled meanwhile.
+    /// Lets the rule act on its frame. Returns false if the rule was cancelled meanwhile.
     pub(crate) fn fire(&self, link: &Link) -> bool {
         let mut state = self.state();
         if state.0 != Phase::Awaited {
@@ -214,7 +214,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Whether the frame has been dropped.
+    /// Returns whether the frame was dropped.
     #[must_use]
     pub fn fired(&self) -> bool {
         self.trigger.fired()

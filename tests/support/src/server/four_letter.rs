@@ -18,7 +18,7 @@ pub(crate) fn four_letter(
     Ok(answer)
 }
 
-/// The value of `name` in an answer to `mntr`.
+/// Returns the value of `name` in an answer to `mntr`.
 pub(crate) fn metric(answer: &str, name: &str) -> io::Result<u64> {
     let lines = answer.lines().filter_map(|line| line.split_once('\t'));
     let value = lines.filter(|(key, _)| *key == name).map(|(_, v)| v).next();

@@ -120,7 +120,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Starts the server and returns when it answers.
+    /// Starts the server, and returns when it answers.
     ///
     /// # Errors
     ///
@@ -154,7 +154,7 @@ impl Server {
         Self::builder().start()
     }
 
-    /// Settings for a server to be started.
+    /// Returns a builder for a server.
     pub fn builder() -> ServerBuilder {
         ServerBuilder::default()
     }
@@ -175,7 +175,7 @@ impl Server {
         })
     }
 
-    /// The address clients connect to; it never changes.
+    /// Returns the address for clients, which never changes.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.port.address()
@@ -289,7 +289,7 @@ impl Server {
         self.start_again()
     }
 
-    /// Freezes the server (SIGSTOP): its connections stay open and nothing is answered.
+    /// Pauses the server (SIGSTOP): its connections stay open, and nothing is answered.
     ///
     /// # Errors
     ///
@@ -317,7 +317,7 @@ impl Server {
         self.process().as_ref().map(Process::id)
     }
 
-    /// The answer to a four-letter word such as `mntr`, `cons` or `wchp`.
+    /// Returns the answer to a four-letter word such as `mntr`, `cons` or `wchp`.
     ///
     /// # Errors
     ///
@@ -330,7 +330,7 @@ impl Server {
         four_letter(self.address(), word, longest)
     }
 
-    /// A whole number from `mntr`, such as `zk_packets_received` or `zk_watch_count`.
+    /// Returns a whole number from `mntr`, such as `zk_packets_received` or `zk_watch_count`.
     ///
     /// The question itself costs packets: each four-letter word adds 1 to `zk_packets_received`, counted
     /// before the answer. The addition to `zk_packets_sent` depends on the length of the answer, and so on
@@ -343,7 +343,7 @@ impl Server {
         metric(&self.four_letter("mntr")?, name)
     }
 
-    /// The last lines of the server's log, for messages of failed tests.
+    /// Returns the last lines of the server's log, for the messages of failed tests.
     #[must_use]
     pub fn log_tail(&self) -> String {
         let log = fs::read(self.path("log")).unwrap_or_default();

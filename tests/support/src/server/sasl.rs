@@ -10,7 +10,7 @@ pub(crate) const LINES: &str = "\
     authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n\
     fips-mode=false\n";
 
-/// Their names and passwords.
+/// The names and passwords of the users.
 #[derive(Clone)]
 pub(crate) struct Users(Vec<(String, String)>);
 
@@ -33,7 +33,7 @@ impl Users {
     }
 }
 
-/// Without the passwords.
+/// Prints without the passwords.
 impl fmt::Debug for Users {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()

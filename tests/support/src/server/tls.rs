@@ -37,7 +37,7 @@ impl Tls {
         roots.map_or(Ok(()), |roots| fs::write(folder.join(CLIENT_ROOTS_FILE), roots))
     }
 
-    /// Its lines in `zoo.cfg`.
+    /// Returns the lines for `zoo.cfg`.
     pub(crate) fn write_lines(&self, text: &mut String, folder: &Path, address: SocketAddr) {
         let identity = folder.join(IDENTITY_FILE);
         let _ = write!(
@@ -64,7 +64,7 @@ impl Tls {
     }
 }
 
-/// Without the key.
+/// Prints without the key.
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let clients = self.client_roots.is_some();

@@ -41,7 +41,7 @@ impl Raw {
         self.write(&[&header, path.as_bytes(), &[watch.into()]].concat());
     }
 
-    /// The id in the next frame; -1 is a watch event.
+    /// Returns the id in the next frame; -1 is a watch event.
     pub(crate) fn read_id(&mut self) -> i32 {
         i32::from_be_bytes(self.read()[..4].try_into().unwrap())
     }

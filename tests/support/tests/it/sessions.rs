@@ -18,7 +18,7 @@ fn expire_ends_a_session_and_its_ephemerals_at_once() {
     make_ephemeral(&stage.client, &path);
     assert_eq!(stage.proxy.expire_sessions().unwrap(), 1);
     assert!(!stage.made("held"));
-    // The server closes what it takes for an old connection of the same client.
+    // The server closes the client's connection, because it takes the newer one for the client's.
     let error = stage.client.ping().unwrap_err();
     println!("the client: {error}");
     wait_until("the connection is closed", SOON, || stage.proxy.open_connections() == 0);

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fs;
 
-/// The local and the remote end of each open IPv4 connection of a process, as hexadecimal.
+/// Returns the local and the remote end of each open IPv4 connection of a process, in hexadecimal.
 pub(crate) fn connections(process: u32) -> Vec<(String, String)> {
     let own = inodes(process);
     let table = fs::read_to_string(format!("/proc/{process}/net/tcp")).unwrap();

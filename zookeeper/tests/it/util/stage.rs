@@ -51,12 +51,12 @@ impl Stage {
         format!("{}/{name}", self.root)
     }
 
-    /// A look past the proxy.
+    /// Returns a probe that connects past the proxy.
     pub(crate) fn probe(&self) -> Probe {
         Probe::connect(self.server).unwrap()
     }
 
-    /// Ends the connection, and returns when the client knows and cannot connect again before
+    /// Ends the connection. Returns when the client knows; it cannot connect again before
     /// [`FaultProxy::restore`].
     pub(crate) fn suspend(&self) {
         self.proxy.cut_off();

@@ -22,7 +22,7 @@ impl Told {
         Told { _listener: listener, events, heard: RefCell::default() }
     }
 
-    /// The next event.
+    /// Returns the next event.
     #[track_caller]
     pub(crate) fn next(&self) -> SessionEvent {
         let Ok(event) = self.events.recv_deadline(Instant::now() + SOON) else {
