@@ -129,7 +129,7 @@ fn position_without_an_interval_is_refused() {
 }
 
 #[test]
-fn unrequested_position_costs_no_request_before_a_deadline() {
+fn one_position_report_costs_one_read_before_a_deadline() {
     let (client, path) = (client(), fresh_path("place-deadline"));
     let held = lock_of(&client, &path).acquire().unwrap();
     let lists = |client: &Client, proxy: &zoolock_test_support::FaultProxy, options| {

@@ -36,7 +36,7 @@ fn fate(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn program_does_not_start_before_its_guard_is_ready() {
+fn program_without_a_ready_guard_never_starts() {
     let folder = tempfile::tempdir().expect("a folder");
     let library = fate(folder.path());
     for (fate, said) in [("ends", "it was ended"), ("hangs", "it is not ready after 5s")] {

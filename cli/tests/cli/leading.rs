@@ -164,7 +164,7 @@ fn outage_ends_a_term_and_the_next_begins_after_it() {
 }
 
 #[test]
-fn unusable_command_says_why_it_cannot_lead() {
+fn lead_refuses_bad_arguments_and_unreachable_servers() {
     let path = fresh_path("lead-wrong");
     for (arguments, code) in [
         (&["lead", &path][..], 64),

@@ -258,7 +258,7 @@ fn program_with_an_irreplaceable_guard_is_ended() {
 }
 
 #[test]
-fn failed_search_for_a_program_counts_as_running() {
+fn failed_search_for_the_program_keeps_the_lock() {
     let path = fresh_path("no-look");
     // The shell ends and leaves a process in another group.
     let script = "exec 3<&0; timeout 1000 sh -c 'echo inside $$; exec cat <&3 > /dev/null' & \

@@ -81,7 +81,7 @@ fn run_notifies_its_position_readiness_and_end() {
 }
 
 #[test]
-fn waiter_that_ends_was_never_ready() {
+fn waiter_that_ends_never_reports_readiness() {
     let (manager, path) = (Manager::with_file(), fresh_path("notify-waits"));
     let _lock = lock_of(&client(), &path).acquire().expect("locked");
     let mut waiting = manager.start(run(&[], &path, "true"));

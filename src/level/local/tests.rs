@@ -226,7 +226,7 @@ fn dropped_or_unwound_turn_frees_the_first_level() {
 }
 
 #[test]
-fn end_of_the_object_takes_its_hold_out() {
+fn end_of_the_object_returns_its_hold() {
     let mut fixture = Fixture::new(Owner::Thread);
     assert_eq!(fixture.local.abandon(), None);
     elsewhere(|| fixture.first().keep(7));

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_of_one_server_alone_certify_nothing() {
+    fn reads_alone_certify_nothing() {
         let mut story = Story::new();
         for sent in (0..7800).step_by(100).map(ms) {
             story.read(sent, sent + ms(10));

@@ -424,7 +424,7 @@ fn expired_or_future_certificate_is_refused() {
 }
 
 #[test]
-fn plain_port_is_recognized() {
+fn tls_client_names_a_plain_port() {
     let [secured, _] = each_version();
     // ZooKeeper's own sockets, and Netty's.
     for plain in [shared_server().address(), secured.server.address()] {
@@ -434,7 +434,7 @@ fn plain_port_is_recognized() {
 }
 
 #[test]
-fn plain_text_answer_is_recognized() {
+fn tls_client_names_a_plain_text_answer() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {

@@ -220,7 +220,7 @@ fn late_handshake_answer_opens_no_session() {
 }
 
 #[test]
-fn idle_client_keeps_the_shortest_and_shortened_sessions() {
+fn idle_client_keeps_short_and_shortened_sessions() {
     let builder = Server::builder().tick(Duration::from_millis(200));
     let limits = builder.property("minSessionTimeout", "400").property("maxSessionTimeout", "2000");
     let server = limits.start().unwrap();

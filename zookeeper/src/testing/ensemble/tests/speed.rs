@@ -4,7 +4,7 @@ use super::*;
 
 /// As locks do: create, list, look, delete, by eight clients on three servers.
 #[test]
-fn thousand_turns_run() {
+fn ensemble_runs_a_thousand_turns() {
     let mut world = World::new(3, 1);
     let clients: Vec<_> = (0..8).map(|number| world.client(number % 3)).collect();
     world.ensemble.create("/locks", b"", world.now).unwrap();
