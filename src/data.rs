@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn answer_to_a_revocation_is_none_and_keeps_the_identity() {
+    fn answer_to_a_revocation_asks_nothing_and_keeps_the_identity() {
         for identity in ["host/1/main", "", "__REVOKE__ a", "é"] {
             let answer = answer(identity);
             assert!(!asks(&answer, None), "{identity:?}");
