@@ -91,7 +91,7 @@ use crate::wait::Wait;
 ///         }
 ///         locked.release()?;
 ///     }
-///     None => println!("somebody else is at one of them"),
+///     None => println!("another client has one of them"),
 /// }
 /// # Ok(())
 /// # }

@@ -223,7 +223,7 @@ impl Holds {
         }
     }
 
-    // ---- what nobody holds
+    // ---- nodes without a hold
 
     /// Gives back nodes without a hold. Does nothing if there is a hold of them.
     pub(crate) fn end_unwanted(&self, nodes: &Nodes) {

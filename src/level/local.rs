@@ -290,7 +290,7 @@ impl<H: Clone, L> Local<H, L> {
         }
     }
 
-    /// Takes out the hold, whoever owns it, at the end of the object.
+    /// Takes out the hold, whatever its owner, at the end of the object.
     pub(crate) fn abandon(&mut self) -> Option<H> {
         let state = self.state.get_mut();
         if let Some(handed) = state.handed.take() {

@@ -1,5 +1,5 @@
-//! Every page of the repository is read in two ways: as a file, on a forge, and the guide's also by rustdoc.
-//! Their links have to lead somewhere in both.
+//! Every page of the repository is read as a file on a forge, and the guide's pages also in
+//! rustdoc. Their links have to work in both.
 
 use std::collections::BTreeSet;
 use std::fs;

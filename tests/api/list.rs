@@ -1,4 +1,4 @@
-//! From the modules of the crate to the lines of the list.
+//! Turns the modules of the crate into the lines of the list.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! A follower without its leader, which answers its clients as if nothing had happened: the
-//! leader ends their sessions meanwhile.
+//! A follower that is cut off from its leader answers its clients as before, while the leader ends
+//! their sessions.
 
 use std::time::{Duration, Instant};
 

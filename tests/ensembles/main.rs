@@ -1,4 +1,4 @@
-//! Three servers: what their faults do to locks that are held and waited for.
+//! Faults of ensembles of three servers, while locks are held and waited for.
 
 mod cut_off;
 mod outages;

@@ -1,5 +1,5 @@
-//! Sessions that outlive their connections, put to the test: a whole ensemble that is down for long, servers that
-//! take a session back and must not be believed, and creates that come late.
+//! Sessions that outlive their connections: a whole ensemble that is down for long, servers that
+//! resume a session and must not be believed, and creates that come late.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Members are killed, stopped, paused and restarted, and no lock and no place is lost.
+//! Members are killed, stopped, paused and restarted, and no lock and no queue position is lost.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Runs a check and prints what it took.
+//! Runs a check, and prints its number of states and its time.
 
 use std::fmt::Debug;
 use std::hash::Hash;

@@ -1,4 +1,4 @@
-//! With all its rules the protocol is sound.
+//! With all its rules, the protocol is sound.
 
 use std::env;
 

@@ -1,4 +1,4 @@
-//! Contended runs over the end, with a witness that does not trust the lock.
+//! Contended runs over the end of the numbers, with a witness that does not trust the lock.
 
 use std::thread;
 use std::time::Duration;

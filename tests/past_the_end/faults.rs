@@ -1,5 +1,5 @@
-//! A server that is lost past the end. Lost answers and cuts there belong to the simulation, some of whose
-//! directories have been used up to their last numbers.
+//! A server that is lost after the end of the numbers. Lost answers and cuts there belong to the
+//! simulation, in which some directories have used up their numbers.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! Past the end of ZooKeeper's sequence numbers, on a server that has really got there. The number
-//! of the last normal node is 2147483646; then a server from 3.6 on gives 2147483647 for ever, or
-//! negative ones to creates that are under way together.
+//! Locks after the end of ZooKeeper's sequence numbers, on a server that has reached it. The number
+//! of the last normal node is 2147483646. After that, a server from 3.6 on assigns 2147483647
+//! forever, and negative numbers to concurrent creates.
 
 mod crowds;
 mod faults;

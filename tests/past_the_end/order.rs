@@ -1,5 +1,5 @@
-//! Who waits is served in the order of arrival, whatever the numbers say, and whatever vanishes while
-//! somebody finds out who was there first.
+//! Waiters are granted in the order of arrival, whatever their numbers are, and whatever nodes
+//! vanish while a client finds out that order.
 
 use zoolock::{DistributedLock, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore};
 use zoolock::{Kind, Lock};

@@ -1,4 +1,5 @@
-//! The examples, run as a reader of them would: each must do what it says, say so, and end.
+//! Runs the examples as a reader would. Each must do what its documentation says, print that, and
+//! end.
 
 use std::collections::BTreeMap;
 use std::env;

@@ -1,5 +1,5 @@
-//! Locks of a client that comes by SASL and TLS, with settings of the environment and of a file; and what
-//! may never be seen of them.
+//! Locks of a client with SASL and TLS, and settings from the environment and a file. Their secrets
+//! must never appear anywhere.
 
 mod locks;
 mod secrets;

@@ -1,4 +1,4 @@
-//! Clients that come, are cut, and go: nothing of them is left.
+//! Clients that connect, are cut, and close, without leaving anything.
 
 use std::env;
 use std::fs;

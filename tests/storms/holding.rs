@@ -1,4 +1,4 @@
-//! Clients that hold all that a client may.
+//! Clients that hold as much as their quota allows.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;

@@ -1,4 +1,4 @@
-//! Leaders that come and go, quickly.
+//! Leaders that change quickly.
 
 use std::time::{Duration, Instant};
 

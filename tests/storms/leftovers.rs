@@ -1,5 +1,5 @@
-//! What calls leave at a server that does not let them delete, does not answer, or is cut off from them: bounded in
-//! nodes and in requests, whatever the calls do meanwhile.
+//! The nodes and requests of calls at a server that refuses deletions, does not answer, or is cut
+//! off. Both stay bounded, whatever the calls do meanwhile.
 
 use std::array;
 use std::sync::Mutex;

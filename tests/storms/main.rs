@@ -1,4 +1,4 @@
-//! Many at once, and for long.
+//! Many contenders at once, and for long.
 
 mod contenders;
 mod cycles;

@@ -174,13 +174,13 @@ impl ZooKeeper {
         self.ask("look for", path, |batch| batch.exists(path, None))
     }
 
-    /// Like [`exists`](Self::exists), with a watch: `watcher` is told once when the node is
-    /// created, deleted, or its data set, whether the node exists now or not. Nothing is watched if
-    /// this fails, or once the watcher is dropped.
+    /// Like [`exists`](Self::exists), with a watch: `watcher` receives one event when the node is
+    /// created or deleted, or its data are set, whether or not the node exists now. Nothing is
+    /// watched if this fails, or once the watcher is dropped.
     ///
     /// Since the fix of CVE-2024-23944 (ZooKeeper 3.8.4 and 3.9.2, Debian's 3.8.0), servers check
-    /// the ACL **when the event happens**. A client that may not read the node by then is told
-    /// nothing, and its watch there is over. This also applies to [`get_data_w`](Self::get_data_w)
+    /// the ACL **when the event happens**. A client that may not read the node by then receives no
+    /// event, and its watch there is over. This also applies to [`get_data_w`](Self::get_data_w)
     /// and [`get_children_w`](Self::get_children_w). If others may set the ACL, look again from
     /// time to time.
     pub fn exists_w(&self, path: &str, watcher: &Watcher) -> Result<Option<Stat>> {
@@ -192,8 +192,8 @@ impl ZooKeeper {
         self.ask("read", path, |batch| batch.get_data(path, None))
     }
 
-    /// Like [`get_data`](Self::get_data), with a watch: `watcher` is told once when the data is set
-    /// or the node deleted. Nothing is watched if this fails.
+    /// Like [`get_data`](Self::get_data), with a watch: `watcher` receives one event when the data
+    /// are set or the node is deleted. Nothing is watched if this fails.
     pub fn get_data_w(&self, path: &str, watcher: &Watcher) -> Result<(Vec<u8>, Stat)> {
         self.ask("read", path, |batch| batch.get_data(path, Some(watcher)))
     }
@@ -210,8 +210,9 @@ impl ZooKeeper {
         self.ask("list", path, |batch| batch.get_children(path, None))
     }
 
-    /// Like [`get_children`](Self::get_children), with a watch: `watcher` is told once when a child
-    /// is created or deleted, or the node deleted. Nothing is watched if this fails.
+    /// Like [`get_children`](Self::get_children), with a watch: `watcher` receives one event when a
+    /// child is created or deleted, or the node itself is deleted. Nothing is watched if this
+    /// fails.
     pub fn get_children_w(&self, path: &str, watcher: &Watcher) -> Result<(Names, Stat)> {
         self.ask("list", path, |batch| batch.get_children(path, Some(watcher)))
     }

@@ -1,4 +1,4 @@
-//! How long the two judges take: for long histories of each lock, and for many short ones.
+//! Measures how long the two judges take, for long histories of each lock and for many short ones.
 //!
 //! `cargo bench -p zoolock-judge [-- OPERATIONS]`
 

@@ -1,11 +1,10 @@
 //! Histories as EDN, the format of Jepsen, for Knossos.
 //!
-//! Each operation is a map such as
-//! `{:index 0, :process 3, :type :invoke, :f :acquire, :value nil, :time 123, :key "/a", :hold "p0.0/t1#7"}`,
-//! a line each, in the order of time. `:type` is `:ok` where the answer is known, and `:info` where it is not.
-//! A process is in one operation at a time, and in none behind an `:info`; `:hold` tells whose it was. What a
-//! call has certainly not done is not
-//! there. Take the lines with one `:key` for one model.
+//! Each operation is a map such as `{:index 0, :process 3, :type :invoke, :f :acquire, :value nil,
+//! :time 123, :key "/a", :hold "p0.0/t1#7"}`, a line each, in the order of time. `:type` is `:ok`
+//! where the answer is known, and `:info` where it is not. A process is in one operation at a time,
+//! and in none after an `:info`. `:hold` names the hold. Operations that certainly had no effect
+//! are left out. Take the lines with one `:key` for one model.
 //!
 //! | `:f` | `:value` |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What a history is made of: calls, grants, losses, writes and faults.
+//! The events of a history: calls, grants, losses, writes and faults.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The history of a run or of a phase of it: what was reported and seen, without a judgement.
+//! The history of a run or of a phase: reports and observations, without a judgement.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};

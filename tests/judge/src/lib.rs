@@ -1,6 +1,6 @@
-//! Judges histories of locks: what was promised, and what happened. Two users share it: the torture run, with
-//! real servers, processes and wall clocks; and the simulator, in memory and exact. It depends on nothing of
-//! zoolock, so a bug there is no bug here.
+//! Judges histories of locks: compares promises with events. Two users share it: the torture run,
+//! with real servers, processes and wall clocks; and the simulator, in memory and exact. It depends
+//! on nothing of zoolock, so a bug there is no bug here.
 //!
 //! There are two judges. The first, [`Judge`], looks at times, tokens and names: exclusion, order of arrival,
 //! tokens, losses, writes, deadlines, leaders. The second, [`Linear`], gives the same history to stateright's
@@ -74,9 +74,9 @@
 //!
 //! # Times
 //!
-//! Take the time of a grant when the call has returned, and that of an unlock before it is called: what lies
-//! between was promised. Whatever happens at one instant may have happened in any order, so give events that
-//! are ordered different instants where the clock allows it.
+//! Take the time of a grant after the call has returned, and that of an unlock before the call: the
+//! lock promises the time between. Events at one instant may have happened in any order, so give
+//! ordered events different instants if the clock allows it.
 
 // As the integration tests and the bench name it, which share `made_up`.
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The locks that a history is about: the name of each, and how much fits in at a time.
+//! The locks of a history: the name of each, and how many holds it allows at a time.
 
 use std::fmt;
 use std::str::FromStr;

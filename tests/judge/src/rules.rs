@@ -1,4 +1,4 @@
-//! What a history may be excused: by the faults in it, and by the clock that it was taken with.
+//! What a history is excused for, by its faults and by its clock.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What histories that are made by hand are made of.
+//! Parts of hand-written histories.
 
 use crate::event::{Grant, HoldId, WorkerId};
 use crate::lock::{Kind, Lock, LockIndex, Mode, Use};

@@ -1,4 +1,4 @@
-//! What must be true in every state, and what must be seen in some.
+//! The properties that must hold in every state, and those that must occur in some.
 
 use stateright::Property;
 

@@ -1,5 +1,5 @@
-//! What becomes of nodes and sessions: creates and deletes are applied, watches fire, connections
-//! break, sessions are resumed or expire.
+//! The steps of the server: it applies creates and deletes and fires watches; connections break,
+//! and sessions are resumed or expire.
 
 use super::world::{Link, Name, Phase, Session, Step, World};
 use super::{Broken, Queue};

@@ -1,4 +1,4 @@
-//! What a waiter does: it enters, looks where it stands, waits, is granted, and leaves.
+//! The steps of a waiter: it enters, looks at its position, waits, is granted, and leaves.
 
 use std::mem;
 

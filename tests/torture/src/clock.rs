@@ -1,4 +1,4 @@
-//! The time that all processes of the run agree on.
+//! The clock that all processes of the run share.
 
 use rustix::time::{ClockId, clock_gettime};
 

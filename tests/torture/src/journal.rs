@@ -1,6 +1,7 @@
-//! What guarded writes leave in ZooKeeper. Each commit makes a node below a directory of its lock, and
-//! deletes the one that the commit before had made, but the first of a hold: so the first and the last of
-//! each hold are there in the end, with the numbers of the transactions that made them.
+//! The nodes that guarded writes leave in ZooKeeper. Each commit creates a node below a directory
+//! of its lock, and deletes the node of the commit before, unless that was the first of a hold. So
+//! the first and the last node of each hold exist in the end, with the ids of the transactions that
+//! created them.
 
 use std::io;
 

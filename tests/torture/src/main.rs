@@ -1,4 +1,5 @@
-//! The long run of all locks at once, under faults. How to run it and read its report: README.md.
+//! The long run of all locks at once, under faults. README.md says how to run it and how to read
+//! its report.
 //!
 //! ```text
 //! coordinator --starts--> servers, with a proxy before each for every client process
@@ -13,9 +14,10 @@
 //!                   the judge judges the history; the report has a line
 //! ```
 //!
-//! The [judge](zoolock_judge) knows nothing of how the locks work. It has the times of grants, losses and
-//! unlocks, the [`witness`](client::witness) of each hold, what the register took, what ZooKeeper has
-//! of guarded writes (journal), and the names of nodes. The exit code is not zero if anything is wrong.
+//! The [judge](zoolock_judge) knows nothing of how the locks work. It has the times of grants,
+//! losses and unlocks, the [`witness`](client::witness) of each hold, what the register took, what
+//! ZooKeeper has of guarded writes (journal), and the names of nodes. The exit code is not zero if
+//! there is a violation.
 
 mod client;
 mod clock;

@@ -204,7 +204,7 @@ mod tests {
         Duration::from_millis(milliseconds)
     }
 
-    /// A lease and the instant before its connect. All times below are counted from there.
+    /// A lease, and the instant before its connect, from which all times below are counted.
     struct Story {
         start: Moment,
         lease: Lease,
@@ -235,7 +235,7 @@ mod tests {
             self.answer(self.at(sent), self.at(answered), Proof::Leader);
         }
 
-        /// When the lease ends, seen from `now`.
+        /// Returns when the lease ends, seen from `now`.
         fn end(&self, now: Duration) -> Duration {
             now + self.lease.remaining(self.at(now))
         }
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_write_at_the_due_instant_certifies_and_a_microsecond_earlier_does_not() {
-        // Sent, answered, write: what has happened before the heartbeat.
+        // The times before the heartbeat: sent, answered, write.
         let histories: [&[(u64, u64, bool)]; 5] = [
             &[],
             &[(2500, 2510, false)],

@@ -160,7 +160,7 @@ mod tests {
         Duration::from_millis(milliseconds)
     }
 
-    /// A connection and the instant before its connect. All times below are counted from there.
+    /// A connection, and the instant before its connect, from which all times below are counted.
     struct Story {
         start: Moment,
         vitals: Vitals,

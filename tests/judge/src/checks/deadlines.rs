@@ -1,4 +1,4 @@
-//! Did the calls come back in time?
+//! Checks that calls returned in time.
 
 use super::{Case, Findings};
 use crate::time::{difference, millis, nanos};

@@ -1,5 +1,5 @@
-//! Were guarded writes carried out that came too late? By what ZooKeeper has of them, with the numbers of its
-//! transactions: no register had a say in it.
+//! Checks that no guarded write was carried out too late. The evidence is what ZooKeeper has of
+//! them, with its transaction ids; there is no register.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,5 +1,5 @@
-//! Did two lead at a time, by the deadlines that they had when they acted? Was there a leader again soon behind
-//! each fault?
+//! Checks that no two led at the same time, by the deadlines that they had when they acted, and
+//! that a leader followed soon after each fault.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Holds that were lost: how long before the next grant, whether their owners were told, and
-//! whether that phase excuses it.
+//! Checks lost holds: the time before the next grant, the report to the owner, and whether the
+//! phase excuses the loss.
 
 use super::timeline::{Entry, Timeline};
 use super::{Case, Findings};

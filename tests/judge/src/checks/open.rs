@@ -1,4 +1,5 @@
-//! Calls that have not returned when the history is over: are they late, and did nobody let them in?
+//! Checks calls that have not returned at the end of the history: whether they are late, and
+//! whether they should have been granted.
 
 use super::timeline::Timeline;
 use super::{Case, Findings};

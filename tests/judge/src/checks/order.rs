@@ -1,13 +1,13 @@
-//! Did anybody pass another in the queue?
+//! Checks that no contender overtook another in the queue.
 //!
-//! Where the number in a node's name is the place in the queue, a later number must not be granted
-//! before an earlier one if one of the two has to wait for the other: a reader or writer that
-//! passed an earlier writer, and a writer that passed an earlier reader. Readers among themselves
-//! are in no order.
+//! Where the number in a node's name is the queue position, a later number must not be granted
+//! before an earlier one if one of the two has to wait for the other. A reader or writer must not
+//! overtake an earlier writer, and a writer must not overtake an earlier reader. Readers have no
+//! order among themselves.
 //!
-//! Permits do not show the place that they were waited for in. There, nobody may come back with
-//! permits while somebody still waits who was in the queue before the call was made. A single node
-//! has no queue, and `try_acquire` of permits has no place in it.
+//! Permits do not show the queue position of their call. There, no call may return with permits
+//! while a call that was in the queue before it began still waits. A single node has no queue, and
+//! `try_acquire` of permits has no position in it.
 
 use super::timeline::Timeline;
 use super::{Case, Findings};

@@ -1,4 +1,4 @@
-//! Were there more holds at a path than fit in?
+//! Checks that there were never more holds at a path than it allows.
 
 use super::timeline::{Entry, Timeline};
 use super::{Case, Findings};

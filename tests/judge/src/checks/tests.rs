@@ -1,5 +1,5 @@
-//! For each property a wrong history that is refused, by both judges where both look at it, and beside it
-//! right ones that are like it.
+//! For each property: a wrong history, which the judges that look at the property reject, and
+//! similar right histories.
 
 use super::{Findings, Judge};
 use crate::event::{

@@ -1,4 +1,5 @@
-//! The holds at one lock in the order of their grants, and which went on beside each.
+//! The holds of one lock in the order of their grants, each with those that existed at the same
+//! time.
 
 use super::Case;
 use crate::event::HoldId;

@@ -1,8 +1,8 @@
-//! Do fencing tokens rise?
+//! Checks that fencing tokens rise.
 //!
-//! Each hold that excludes the one before has a higher token. Only a thread that leaves its node to
-//! another one of its client leaves the token, too. A reader may have a lower token than another
-//! reader, but not than a writer before it.
+//! Each hold that excludes the one before has a higher token. Only a thread that hands its node to
+//! another thread of its client hands over the token, too. A reader may have a lower token than
+//! another reader, but not a lower one than a writer before it.
 
 use super::timeline::Timeline;
 use super::{Case, Findings};

@@ -1,4 +1,5 @@
-//! Did the register accept a write that came too late, or refuse one in time?
+//! Checks that the register accepted no write that came too late, and refused none that came in
+//! time.
 
 use super::{Case, Findings};
 use crate::event::{HoldId, Write};

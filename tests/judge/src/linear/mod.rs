@@ -16,10 +16,10 @@
 //! is lower; then that hold was over before the other one began, and so before its own call came back,
 //! which makes it an acquire that stays open (see [`operations`]), without a token.
 //!
-//! Operations that stay open are in the piece that they begin in. Behind that, an acquire whose answer was
-//! lost can be left out, since it stands in everybody's way and nobody needs it; and a hold that may have
-//! ended has ended, unless a release or a write needs it later. A test compares all of this with histories
-//! that are not cut.
+//! Operations that stay open are in the piece in which they begin. After that, an acquire whose
+//! answer was lost can be left out, since it only blocks others and no later operation needs it. A
+//! hold that may have ended has ended, unless a release or a write needs it later. A test compares
+//! all of this with histories that are not cut.
 
 mod objects;
 mod piece;

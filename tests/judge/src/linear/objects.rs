@@ -1,5 +1,4 @@
-//! What locks are, one operation after the other: the sequential specifications that histories are
-//! compared with.
+//! The sequential specifications of locks, with which histories are compared.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Cuts the operations of a lock into pieces, and has the tester look at each.
+//! Cuts the operations of a lock into pieces, and passes each piece to the tester.
 
 use std::cell::Cell;
 use std::collections::HashMap;

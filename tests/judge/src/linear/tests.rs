@@ -1,4 +1,4 @@
-//! Histories that are made up: right ones, wrong ones, and random ones with and without cuts.
+//! Invented histories: right ones, wrong ones, and random ones with and without cuts.
 
 use fastrand::Rng;
 

@@ -1,5 +1,5 @@
-//! Histories of a lock that is right: threads queue for it, are let in one after the other, and now and then
-//! give up, lose it, lose an answer, or die.
+//! Histories of a correct lock: threads queue for it, are granted it one after another, and
+//! sometimes give up, lose it, lose an answer, or die.
 
 #![allow(unreachable_pub)]
 

@@ -1,4 +1,4 @@
-//! What a call of the library has granted, whatever the kind, and how it is given back.
+//! The grant of a call, of any kind of lock, and its release.
 
 use std::convert::Infallible;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a worker does with locks that it holds in order to guard writes.
+//! The work of a worker with locks that guard writes.
 
 use std::time::Duration;
 

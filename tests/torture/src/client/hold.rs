@@ -1,4 +1,4 @@
-//! What a worker does with a lock that was granted, until it has given it back.
+//! The work of a worker with a lock, from the grant to the release.
 
 use std::process;
 use std::slice;

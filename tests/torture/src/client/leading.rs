@@ -1,5 +1,5 @@
-//! What a worker does in the phase of leaders: it stands for some time, as one of several candidates of its
-//! process, and tells when it leads.
+//! The work of a worker in the phase of leaders: it is a candidate for some time, one of several in
+//! its process, and reports when it leads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,4 +1,4 @@
-//! The operations: a table for each kind of lock, with how often a worker does what.
+//! The operations: a table for each kind of lock, with the frequency of each operation.
 
 use zoolock::{Lock, MultiLock, Permits};
 

@@ -1,5 +1,5 @@
 //! A client process: one client, some workers, a heartbeat to the coordinator, and a thread that
-//! only sleeps, to show what the machine adds to every deadline.
+//! only sleeps, which shows the delays of the machine.
 
 mod granted;
 mod guarding;

@@ -1,4 +1,4 @@
-//! How a worker picks an operation from a [`mix`](crate::client::mix), and what it calls it with.
+//! Picks an operation from a [`mix`](crate::client::mix) for a worker, with its arguments.
 
 use std::time::Duration;
 

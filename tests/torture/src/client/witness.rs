@@ -1,17 +1,16 @@
-//! The witness of a hold: advisory locks of the operating system on files, which know nothing of
-//! ZooKeeper and are taken back by themselves from a process that is killed.
+//! The witness of a hold: advisory file locks of the operating system, which know nothing of
+//! ZooKeeper. The system releases those of a killed process.
 //!
-//! Each look opens the files anew: these locks exclude open files, so that threads of one process
+//! Each look opens the files again. These locks exclude open files, so threads of one process
 //! conflict like processes.
 //!
-//! - One who must be alone takes all files of the path, of which a lock has one.
-//! - A read-write lock has two. Readers share the first and do not look at the second. A writer that
-//!   goes on as a reader lets go of the first and keeps the second: readers come in, writers do
-//!   not, and there is no instant in between. Turning an exclusive file lock into a shared one
-//!   would make one, in which the file is free.
-//! - A semaphore has a file per permit, and each permit takes the first one that is free. If no more
-//!   are out than there are files, there is one, however their takers meet: whoever passes a file
-//!   leaves its holder behind, so fewer are ahead than there are files left.
+//! - An exclusive holder takes all files of the path. A plain lock has one file.
+//! - A read-write lock has two. Readers share the first and ignore the second. A writer that
+//!   becomes a reader releases the first and keeps the second: readers come in, and writers do not.
+//!   Turning an exclusive file lock into a shared one would leave the file free for an instant.
+//! - A semaphore has a file for each permit, and each permit takes the first free file. If no more
+//!   permits are in use than there are files, a free one is found in any schedule: a thread that
+//!   passes a taken file leaves its holder behind, so fewer holders than files remain ahead.
 
 use std::fs::{File, TryLockError};
 use std::io;

@@ -1,5 +1,5 @@
-//! A thread of a client process: makes one call after the other, and reports each. What it does
-//! with a lock that was granted is in [`hold`](crate::client::hold).
+//! A thread of a client process, which makes one call after another and reports each.
+//! [`hold`](crate::client::hold) has its work with a lock.
 
 use std::io::{self, BufReader};
 use std::os::unix::net::UnixStream;

@@ -1,5 +1,5 @@
-//! Clients of another library that go through the same run in the place of zoolock's, for
-//! comparison: who they are, what they take part in, and how they are started.
+//! Clients of another library in the same run, in place of zoolock's, for comparison: their kinds,
+//! their phases, and their start.
 
 use std::env;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! Did calls not come back long after their deadline? By the heartbeats of their process.
+//! Checks, by the heartbeats of a process, that no call is missing long after its deadline.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The coordinator: starts everything, walks through the phases, has each judged, and reports.
+//! The coordinator: starts all processes, runs the phases, passes each to the judge, and reports.
 
 pub(crate) mod curator;
 mod hung;

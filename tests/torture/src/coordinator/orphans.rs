@@ -1,4 +1,4 @@
-//! The directories of the locks, and what is left in them when all clients have ended.
+//! Looks for nodes that are left in the locks' directories when all clients have ended.
 
 use std::io;
 use std::thread;

@@ -1,5 +1,5 @@
-//! The client processes: copies of this program, or another library's clients, that are started
-//! again when they die.
+//! The client processes: copies of this program, or another library's clients. They are restarted
+//! when they die.
 
 use std::ffi::OsString;
 use std::io;

@@ -1,6 +1,5 @@
-//! Takes snapshots of the queues of those who wait for permits. The permits themselves tell
-//! nothing of the order in which they were asked for, so this is what shows whether anybody passed
-//! another.
+//! Takes snapshots of the queues of calls that wait for permits. The permits themselves do not show
+//! the order of the calls, so only this shows whether a call overtook another.
 
 use std::sync::Arc;
 use std::thread;

@@ -1,5 +1,5 @@
-//! Records what the client processes report, and answers the workers: a thread for each of their
-//! sockets, and one state behind a mutex.
+//! Records the reports of the client processes, and answers the workers. It has a thread for each
+//! of their sockets, and one state behind a mutex.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, BufRead, BufReader, ErrorKind};

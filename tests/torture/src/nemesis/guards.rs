@@ -1,5 +1,4 @@
-//! Faults of those who hold locks in order to guard writes: they are stopped, and go on when others have
-//! written.
+//! Faults of holders that guard writes: they are stopped, and continue when others have written.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};

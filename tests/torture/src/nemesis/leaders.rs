@@ -1,5 +1,5 @@
-//! Faults of leaders: theirs, those of their networks and of the servers. Each is noted, with when there has
-//! to be a leader again.
+//! Faults of leaders, of their networks and of the servers. Each is recorded, with the time at
+//! which there has to be a leader again.
 
 use std::io;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The nemesis: the phases of the run, a table of what it breaks in each and what that excuses; and
-//! what it can lay hands on. Each fault leaves everything as it found it.
+//! The nemesis: the phases of the run, a table of the faults in each and of what they excuse, and
+//! the objects that it can break. Each fault restores everything at its end.
 
 mod clients;
 mod guards;
