@@ -164,8 +164,8 @@ impl<K, O> LockHandle<K, O> {
         self.raw.release_once(None)
     }
 
-    /// Acquires the lock until the returned guard is dropped. Waits like [`lock`](Self::lock). Where
-    /// a thread owns the hold, the guard is a [`ReentrantGuard`](crate::ReentrantGuard).
+    /// Acquires the lock until the returned guard is dropped. Waits like [`lock`](Self::lock).
+    /// Where a thread owns the hold, the guard is a [`ReentrantGuard`](crate::ReentrantGuard).
     ///
     /// # Errors
     /// As [`lock`](Self::lock).

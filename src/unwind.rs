@@ -1,5 +1,5 @@
-//! All handles may cross `catch_unwind`: a panic leaves nothing half done, since nothing that may panic runs under a
-//! mutex (rule 10 of CONTRIBUTING.md). A hold whose guard unwinds is given back.
+//! All handles may cross `catch_unwind`: a panic leaves nothing half done, since nothing that may
+//! panic runs under a mutex (rule 10 of CONTRIBUTING.md). A hold whose guard unwinds is given back.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 

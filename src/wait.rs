@@ -1,4 +1,5 @@
-//! How long a call for a lock may wait: what `lock`, `try_lock` and all their variants come down to.
+//! How long a call for a lock may wait: what `lock`, `try_lock` and all their variants come down
+//! to.
 
 use std::time::{Duration, Instant};
 

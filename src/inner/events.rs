@@ -40,14 +40,14 @@ pub enum ConnectionEvent {
     /// The client has its next connection, with the same session if that still lives, otherwise
     /// with a new one.
     Reconnected,
-    /// No connection came for a session timeout, or the servers have ended the session: nothing is held
-    /// any more.
+    /// No connection came for a session timeout, or the servers have ended the session: nothing is
+    /// held any more.
     Lost,
 }
 
-/// A channel of the connection's changes, from [`Client::subscribe`](crate::Client::subscribe). It derefs to the
-/// receiver, for `select!` and for waits with a timeout; as an iterator it waits for each event, until the client
-/// is closed.
+/// A channel of the connection's changes, from [`Client::subscribe`](crate::Client::subscribe). It
+/// derefs to the receiver, for `select!` and for waits with a timeout; as an iterator it waits for
+/// each event, until the client is closed.
 ///
 /// Clones are the same channel, and each event goes to one of them. The channel ends when the last
 /// clone is dropped, even if clones of the receiver alone remain.
@@ -99,8 +99,8 @@ pub struct Stats {
     pub resumed: u64,
     /// Holds lost.
     pub holds_lost: u64,
-    /// Gauge: holds, and locks that are kept for the next thread. Permits that were taken together count
-    /// once.
+    /// Gauge: holds, and locks that are kept for the next thread. Permits that were taken together
+    /// count once.
     pub held: usize,
     /// Gauge: calls that wait at the servers for a lock, or are about to acquire it. Threads that
     /// wait for another thread of this process do not count.

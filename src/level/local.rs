@@ -115,8 +115,8 @@ impl<H, L> Turn<'_, H, L> {
         self.local.state.lock().times = 0;
     }
 
-    /// Returns whether a thread waits and the hold may be handed over to it. `times` limits how often
-    /// that may happen in a row.
+    /// Returns whether a thread waits and the hold may be handed over to it. `times` limits how
+    /// often that may happen in a row.
     pub(crate) fn may_hand_over(&self, times: u32) -> bool {
         let state = self.local.state.lock();
         state.times < times && !state.waiting.is_empty()
@@ -226,8 +226,8 @@ impl<H: Clone, L> Local<H, L> {
         Turn { local: self, kept: false }
     }
 
-    /// Stops waiting. The next owner is set before its thread is woken. So a thread that is no longer
-    /// in the queue has become the owner, and passes the turn on.
+    /// Stops waiting. The next owner is set before its thread is woken. So a thread that is no
+    /// longer in the queue has become the owner, and passes the turn on.
     fn leave_queue(&self, number: u64) {
         let mut state = self.state.lock();
         let position = state.waiting.iter().position(|w| w.number == number);

@@ -171,7 +171,8 @@ impl<'a> SingleNode<'a> {
         Ok(Sight::Ours)
     }
 
-    /// Takes the node, which is ours. An earlier one of this path that could not be deleted is gone.
+    /// Takes the node, which is ours. An earlier one of this path that could not be deleted is
+    /// gone.
     fn is_there(&mut self, charge: Charge, stat: &Stat) {
         self.attempt.want.inner.deletions.is_gone(self.attempt.path());
         let token = stat.czxid.unsigned_abs();

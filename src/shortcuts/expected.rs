@@ -1,9 +1,9 @@
 //! The event that grants: the end of the only node ahead needs no list.
 //!
-//! When a list has shown one node before ours, and no node can come before ours any more, the end of
-//! that node makes ours the first. It proves that only while ours exists. So our own node is watched
-//! as well: if it had been deleted first, that event would have come first. The server sends events
-//! in its order, but does not send what happened without a connection.
+//! When a list has shown one node before ours, and no node can come before ours any more, the end
+//! of that node makes ours the first. It proves that only while ours exists. So our own node is
+//! watched as well: if it had been deleted first, that event would have come first. The server
+//! sends events in its order, but does not send what happened without a connection.
 //!
 //! What the conclusion rests on, and who could break it:
 //! - *No node comes before one that a list has shown first*: numbers rise, and all contenders let

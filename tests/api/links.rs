@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use pulldown_cmark::{BrokenLink, Event, LinkType, Options, Parser, Tag, TagEnd};
 
-/// What `src/guide.rs` puts before each page of the guide. Of two definitions of a link the first counts.
+/// What `src/guide.rs` puts before each page of the guide. Of two definitions of a link the first
+/// counts.
 const FOR_RUSTDOC: &str = "src/guide/links.txt";
 
 /// What is on a page.

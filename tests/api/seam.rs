@@ -14,8 +14,8 @@ use syn::{ImplItem, Item, ItemImpl};
 
 use crate::source::{is_built, sources};
 
-/// A path that contains the first is only allowed to go on with one of the second; the third is what to use
-/// instead.
+/// A path that contains the first is only allowed to go on with one of the second; the third is
+/// what to use instead.
 const PATHS: [(&str, &[&str], &str); 14] = [
     ("Instant::now", &[], "sys::now"),
     ("SystemTime::now", &[], "sys::system_time"),

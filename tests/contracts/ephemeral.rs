@@ -93,8 +93,8 @@ fn what_becomes_of_its_place_while_a_waiter_makes_its_node_is_seen() {
     }
 }
 
-/// Who hears that the node is gone is woken, and asks for nothing else; that its data change lets nobody
-/// in, and only has it look again.
+/// Who hears that the node is gone is woken, and asks for nothing else; that its data change lets
+/// nobody in, and only has it look again.
 #[test]
 fn a_waiter_is_woken_by_the_end_of_the_node_and_by_nothing_else() {
     let (holders, path) = (client(), fresh_path("woken"));

@@ -235,8 +235,8 @@ fn a_node_that_is_handed_on_for_longer_than_the_session_timeout_stays_alive() {
     const TIMEOUT: Duration = Duration::from_secs(4);
     let (client, path) = (client_of(&connect_string(), TIMEOUT), fresh_path("long"));
     let lock = lock_with(&client, &path, u32::MAX);
-    // By token: since when, and until when. On a slow machine nobody may wait for once, and the node
-    // changes.
+    // By token: since when, and until when. On a slow machine nobody may wait for once, and the
+    // node changes.
     let runs = Arc::new(Mutex::new(BTreeMap::new()));
     let seen = Arc::clone(&runs);
     let passers = Passers::start(&lock, 4, move |hold| {

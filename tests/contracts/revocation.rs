@@ -334,7 +334,8 @@ fn revoke_of_a_single_node_that_is_gone_leaves_the_next_holder_alone() {
     is_asked(&asked, "the next holder");
 }
 
-/// The lock changes hands between the look at the node and the write. The two nodes have the same version.
+/// The lock changes hands between the look at the node and the write. The two nodes have the same
+/// version.
 #[test]
 fn revoke_that_races_with_a_change_of_hands_asks_nobody() {
     let (path, proxies) = (fresh_path("race"), [shared_proxy(), shared_proxy()]);

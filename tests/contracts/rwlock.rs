@@ -51,8 +51,8 @@ fn readers_are_in_together_and_those_that_come_behind_a_writer_after_it() {
     stage.is_empty();
 }
 
-/// Readers that came one after the other are in together, and in no order; a plain lock on the path is
-/// a writer, and a reader waits for none that came later.
+/// Readers that came one after the other are in together, and in no order; a plain lock on the path
+/// is a writer, and a reader waits for none that came later.
 #[test]
 fn readers_between_two_writers_come_in_together_before_the_later_one() {
     let stage = Stage::new("order", 2);

@@ -91,7 +91,8 @@ fn of_several_permits_only_the_one_that_is_meant_is_asked_for() {
     is_free(&own, &clients.each_ref());
 }
 
-/// Of one permit it is in `every`. Of each: its node, and its end; the turn's node, and its end; a list.
+/// Of one permit it is in `every`. Of each: its node, and its end; the turn's node, and its end; a
+/// list.
 #[test]
 #[cfg_attr(zoolock_without_shortcuts, ignore = "without shortcuts there are more requests")]
 fn each_permit_more_costs_two_requests_and_a_refusal_and_a_look_one_and_no_write() {
@@ -111,8 +112,8 @@ fn each_permit_more_costs_two_requests_and_a_refusal_and_a_look_one_and_no_write
     assert_eq!(before, last_transaction(&server));
 }
 
-/// One of them hears that a permit is back, the next that the turn is, and the one behind that it is next;
-/// each hears of its own node's end.
+/// One of them hears that a permit is back, the next that the turn is, and the one behind that it
+/// is next; each hears of its own node's end.
 #[test]
 fn a_release_wakes_only_whoever_has_the_turn() {
     const WAITERS: usize = 20;
@@ -141,7 +142,8 @@ fn a_release_wakes_only_whoever_has_the_turn() {
         wait_until("the next one waits", SOON, || {
             (there(LOCKS), there(LEASES)) == (WAITERS - number - 1, 4)
         });
-        // The server has sent every event by the time it answers this, and the proxy passes them on.
+        // The server has sent every event by the time it answers this, and the proxy passes them
+        // on.
         let watches = watches();
         wait_until("its events have come", SOON, || proxy.events() - before >= 3);
         let events = proxy.events() - before;

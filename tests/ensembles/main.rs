@@ -14,8 +14,8 @@ use zoolock_test_support::{Ensemble, EnsembleBuilder, FaultProxy, Probe, wait_un
 
 use common::{SOON, client_of};
 
-/// How many ensembles there are at once, of three JVMs each: the start of one needs all of the processors,
-/// and the sessions of the others are not to end for want of any.
+/// How many ensembles there are at once, of three JVMs each: the start of one needs all of the
+/// processors, and the sessions of the others are not to end for want of any.
 const AT_ONCE: usize = 3;
 
 static RUNNING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());

@@ -60,8 +60,8 @@ fn an_ensemble_that_is_down_for_three_timeouts_ends_holds_in_time_and_keeps_the_
     }
 }
 
-/// Holds a lock by another member, then has only a way to this one, which the others do not hear. Either
-/// its hold goes on, and nobody comes in, or it is lost before somebody does.
+/// Holds a lock by another member, then has only a way to this one, which the others do not hear.
+/// Either its hold goes on, and nobody comes in, or it is lost before somebody does.
 #[test]
 fn a_hold_resumed_at_a_member_that_is_cut_off_is_lost_before_the_next_is_let_in() {
     for of_leader in [false, true] {
@@ -106,8 +106,8 @@ fn lost_name(proxy: &FaultProxy, path: &str) -> String {
     names.map(str::to_owned).next().unwrap_or_else(|| panic!("no create in {log:#?}"))
 }
 
-/// Somebody else makes the node that the lost create would have made: to the client it looks like a create
-/// that was carried out late.
+/// Somebody else makes the node that the lost create would have made: to the client it looks like a
+/// create that was carried out late.
 fn make_late(probe: &Probe, path: &str, name: &str) -> String {
     let made = probe.create(&format!("{path}/{name}"), b"late", true, true);
     made.unwrap().rsplit('/').next().unwrap().to_owned()

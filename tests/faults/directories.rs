@@ -33,8 +33,8 @@ fn every_directory_that_a_lock_makes_is_a_container_and_made_again_when_it_is_go
     );
 }
 
-/// Containers that are empty between two turns go at any moment, most of all between the create of a
-/// directory and that of the first node in it.
+/// Containers that are empty between two turns go at any moment, most of all between the create of
+/// a directory and that of the first node in it.
 #[test]
 fn directories_that_the_server_removes_again_and_again_are_in_nobodys_way() {
     let server = Server::builder()

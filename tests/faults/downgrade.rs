@@ -56,8 +56,8 @@ impl Writing {
         })
     }
 
-    /// Both are held in one place, one node each, also over a cut, and nobody comes in until both are
-    /// unlocked.
+    /// Both are held in one place, one node each, also over a cut, and nobody comes in until both
+    /// are unlocked.
     #[track_caller]
     fn ends_well(mut self, what: &str) {
         let is_in = || self.rival.as_ref().is_some_and(Visitor::is_in);

@@ -37,7 +37,8 @@ fn another_path(frame: &Frame<'_>) -> Fate {
     Fate::Instead([header, b"\0\0\0\x0e/somebody/else", stat].concat())
 }
 
-/// Damages the first answer to such a request once it is told to, then that to the next one, then no more.
+/// Damages the first answer to such a request once it is told to, then that to the next one, then
+/// no more.
 fn damaging(ops: Vec<i32>, damage: fn(&Frame<'_>) -> Fate) -> (Relay, Arc<AtomicBool>) {
     let armed = Arc::new(AtomicBool::new(false));
     let (arm, turn) = (Arc::clone(&armed), AtomicUsize::new(0));

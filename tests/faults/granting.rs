@@ -62,8 +62,8 @@ fn end_of_an_old_predecessor_grants_nothing_in_a_new_session() {
     println!("{:#?}, {:?}", proxy.log(), own.stats());
 }
 
-/// An event carries no transaction id. The server that a session is resumed on may be behind the event that grants
-/// the lock, and show what the holder before has written over.
+/// An event carries no transaction id. The server that a session is resumed on may be behind the
+/// event that grants the lock, and show what the holder before has written over.
 #[test]
 fn first_read_after_a_resume_follows_a_write() {
     let (others, data) = (client(), fresh_path("data"));

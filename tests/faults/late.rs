@@ -86,8 +86,9 @@ fn waiters_do_not_all_look_at_once_after_an_outage() {
     assert!(looks < WAITING as u64 / 2, "{looks} of {WAITING} look at once");
 }
 
-/// How many of those who wait look in the session timeout behind an outage in which each had its time to look. Those
-/// whose next time comes then are a quarter of them. `None` if the machine was too late to see that.
+/// How many of those who wait look in the session timeout behind an outage in which each had its
+/// time to look. Those whose next time comes then are a quarter of them. `None` if the machine was
+/// too late to see that.
 fn looks_behind_an_outage(waiting: usize) -> Option<u64> {
     let server = Server::start().unwrap();
     let (proxy, own) = behind_a_proxy_of(&server, SHORT);
@@ -98,10 +99,12 @@ fn looks_behind_an_outage(waiting: usize) -> Option<u64> {
         (lock.clone(), Task::spawn(move || lock.lock()))
     };
     let calls: Vec<_> = (0..waiting).map(wait).collect();
-    // A look ends with reads: of the own node and of the two ahead. The first one has only one ahead.
+    // A look ends with reads: of the own node and of the two ahead. The first one has only one
+    // ahead.
     let reads = 3 * waiting as u64 - 1;
     wait_until("all have sent their first look", SOON, || proxy.requests(Op::GetData) == reads);
-    // Answered behind those: whoever still waits for an answer in the outage has to ask again behind it.
+    // Answered behind those: whoever still waits for an answer in the outage has to ask again
+    // behind it.
     own.contenders("/other").unwrap();
     proxy.refuse(true);
     server.stop().unwrap();

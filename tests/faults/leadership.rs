@@ -173,8 +173,8 @@ fn a_leadership_with_a_minimum_hold_leads_once_in_that_time() {
     await_nothing_left(&own);
 }
 
-/// As by a server that takes no request of that length, or not without other credentials: the call is never
-/// answered, and never fails.
+/// As by a server that takes no request of that length, or not without other credentials: the call
+/// is never answered, and never fails.
 #[test]
 fn its_health_is_bad_where_the_connection_ends_with_each_of_its_requests() {
     let (path, cuts) = (fresh_path("cut-each-time"), Arc::new(AtomicBool::new(true)));

@@ -245,7 +245,8 @@ fn a_limit_that_was_lowered_counts_for_a_look_that_is_under_way() {
     call.result("the call").unwrap().release().unwrap();
 }
 
-/// The turn of a call is deleted shortly before its deadline: it begins again, with next to no time.
+/// The turn of a call is deleted shortly before its deadline: it begins again, with next to no
+/// time.
 #[test]
 fn a_call_that_loses_its_turn_at_its_deadline_is_out_of_time_and_not_disconnected() {
     const CALLS: u64 = 40;

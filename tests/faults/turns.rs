@@ -95,7 +95,8 @@ impl Turns {
         Place { number: place(&hold.node()).parse().unwrap(), token }
     }
 
-    /// It comes in with a node that is the only one in the end, and newer than that of the one before.
+    /// It comes in with a node that is the only one in the end, and newer than that of the one
+    /// before.
     #[track_caller]
     fn comes_in_alone(&self, next: &Visitor, before: Place) -> Place {
         let hold = next.hold();
@@ -207,15 +208,16 @@ fn replacement_without_an_answer_is_found_after_the_resume() {
     is_taken_in_spite_of_a_cut(Op::Multi, true);
 }
 
-/// Unlocks while the transaction is held up, and goes on when the next thread is in the middle of it.
+/// Unlocks while the transaction is held up, and goes on when the next thread is in the middle of
+/// it.
 fn leaves_into(turns: &Turns, first: Visitor, held: &support::Hold) -> Task<zoolock::Result<()>> {
     let leaving = Task::spawn(move || first.leaves_saying());
     turns.is_held_up(held);
     leaving
 }
 
-/// The second one has given up; a third one gets in behind what it has left under way, and the unlock waits for
-/// an answer as ever.
+/// The second one has given up; a third one gets in behind what it has left under way, and the
+/// unlock waits for an answer as ever.
 fn lets_a_third_in(
     turns: &Turns,
     before: Place,

@@ -64,7 +64,8 @@ fn look(xid: &[u8]) -> Vec<u8> {
     [xid, &GET_DATA.to_be_bytes(), &(path.len() as i32).to_be_bytes(), path, &[0]].concat()
 }
 
-/// The way to a server, which there is trouble on from some time on, and the handshakes that came by it.
+/// The way to a server, which there is trouble on from some time on, and the handshakes that came
+/// by it.
 struct Way {
     relay: Relay,
     trouble: Arc<AtomicU8>,

@@ -25,7 +25,8 @@ fn a_release_wakes_exactly_one_of_50_waiters() {
     let [events, lists] = seen().map(|count| count as i64);
     let [events, lists] = [events - before[0] as i64, lists - before[1] as i64];
     println!("{WAITERS} releases: {events} events, {lists} lists");
-    // One for each watch; and its client lists once for each that has come closer, but not for a grant.
+    // One for each watch; and its client lists once for each that has come closer, but not for a
+    // grant.
     assert_eq!(events, 3 * WAITERS as i64 - 1, "events");
     assert_eq!(lists, WAITERS as i64 - 1, "lists");
     let asked = [Op::Create, Op::GetChildren, Op::GetData, Op::Delete].map(|op| proxy.requests(op));

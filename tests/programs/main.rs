@@ -31,7 +31,7 @@ fn built(example: &str) -> PathBuf {
     profile.join("examples").join(example)
 }
 
-/// An example that runs, below a path of its own; killed when dropped.
+/// A running example, below its own path. Dropping this kills it.
 struct Running {
     example: &'static str,
     process: Child,
@@ -49,7 +49,8 @@ impl Running {
         Running { example, process }
     }
 
-    /// What it said, which is less than a pipe holds. Its exit code must be zero.
+    /// Waits for its end, and returns its output, which fits into a pipe. Asserts that its exit
+    /// code is zero.
     fn said(mut self) -> String {
         let mut status = None;
         wait_until(&format!("{} has ended", self.example), SOON, || {
@@ -174,7 +175,7 @@ fn react_to_loss_stops_before_the_next_one_begins() {
 fn prometheus_serves_as_many_turns_as_there_were() {
     let said = run("prometheus");
     let turns = r#"{lock="exclusive",name="invoices",outcome="acquired"} 60"#;
-    assert_lines(&said, &["serving http://127.0.0.1:", "60 turns, and as many were told"]);
+    assert_lines(&said, &["serving http://127.0.0.1:", "60 turns, all of them reported"]);
     assert_lines(&said, &[&format!("zoolock_acquisitions_total{turns}")]);
     let of_each = r#"_count{lock="exclusive",name="invoices"} 60"#;
     for what in ["wait_seconds", "queue_length", "hold_seconds"] {

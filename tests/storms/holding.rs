@@ -53,7 +53,8 @@ fn ten_thousand_locks_are_held_by_a_client_over_a_cut_and_no_end_of_its_session_
         assert!(locks.len() >= 10_000);
         wait_until("all are held", SOON, || are_held(locks));
     }
-    // A quarter of the session timeout after the last grant all nodes are watched: so they are behind a cut.
+    // A quarter of the session timeout after the last grant all nodes are watched: so they are
+    // behind a cut.
     let all = locks.iter().map(Vec::len).sum::<usize>();
     let watches = || server.metric("zk_watch_count").unwrap();
     wait_until("all are watched", SOON, || watches() >= all as u64);

@@ -124,7 +124,8 @@ fn patience(client: &Client) -> Duration {
     Duration::from_millis(50).max(4 * turns.into_iter().max().unwrap_or_default())
 }
 
-/// Has a hundred threads try for a moment, again and again, while `breaks` has broken something until `mends`.
+/// Has a hundred threads try for a moment, again and again, while `breaks` has broken something
+/// until `mends`.
 fn load_over(
     (client, path, length): (&Client, &str, Duration),
     breaks: impl FnOnce(),

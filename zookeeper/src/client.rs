@@ -31,9 +31,9 @@ use crate::types::{Counts, CreateMode, SessionEvent, Stat, State};
 /// # What each call does
 ///
 /// A call sends one request and waits for its answer, until its deadline at most. The deadline
-/// comes from the request timeout of the [`Builder`](crate::Builder) or of [`with_timeout`](Self::with_timeout).
-/// While there is no connection, the call waits for one. Beside the errors of each operation, a
-/// call may fail with
+/// comes from the request timeout of the [`Builder`](crate::Builder) or of
+/// [`with_timeout`](Self::with_timeout). While there is no connection, the call waits for one.
+/// Beside the errors of each operation, a call may fail with
 ///
 /// - [`ConnectionLoss`](ErrorKind::ConnectionLoss), at once when the connection of the request
 ///   breaks, and [`Timeout`](ErrorKind::Timeout): the request may or may not be carried out, now or
@@ -398,7 +398,8 @@ impl ZooKeeper {
     }
 
     /// Tells `listener` what happens to the session from now on, until the listener is dropped:
-    /// keep it, or it receives nothing. A listener of [`Builder::subscribe`](crate::Builder::subscribe) misses nothing.
+    /// keep it, or it receives nothing. A listener of
+    /// [`Builder::subscribe`](crate::Builder::subscribe) misses nothing.
     pub fn subscribe(&self, listener: &Listener<SessionEvent>) {
         self.handle.shared.subscribe(listener);
     }

@@ -54,7 +54,8 @@ fn a_program_whose_guard_is_not_ready_is_not_started() {
     }
 }
 
-/// Kills the guard, and waits until another one is ready. Returns without one if the lock is lost meanwhile.
+/// Kills the guard, and waits until another one is ready. Returns without one if the lock is lost
+/// meanwhile.
 #[track_caller]
 fn replace_guard(zoolock: u32) -> Option<u32> {
     let before = guards_of(zoolock).pop()?;

@@ -10,8 +10,8 @@ use super::What::{Busy, Failed, Released, TimedOut};
 use super::{Notes, What, kind_of, observed_by};
 use common::{Ask, Object, SOON, Subject, Task, every_subject, stat};
 
-/// How many children were ever made in a directory, by the server's own count: its number of changes has the
-/// deletions in it, too.
+/// How many children were ever made in a directory, by the server's own count: its number of
+/// changes has the deletions in it, too.
 fn made_in(directory: &str) -> usize {
     let stat = stat(directory);
     usize::try_from((stat.cversion + stat.num_children) / 2).unwrap()
@@ -26,9 +26,10 @@ struct Seen {
     killed: usize,
 }
 
-/// Threads of several clients take so many turns each, two of them at one object. Who is in writes to a node,
-/// so that the server counts it; of plain locks, every so often an operator deletes the node of who is in. (Not a
-/// single node: the unlock that hears of it may have deleted the next one's.)
+/// Threads of several clients take so many turns each, two of them at one object. Who is in writes
+/// to a node, so that the server counts it; of plain locks, every so often an operator deletes the
+/// node of who is in. (Not a single node: the unlock that hears of it may have deleted the next
+/// one's.)
 fn hammer(subject: Subject, clients: &[Client], path: &str, asks: &'static [Ask]) -> Seen {
     const CALLS: usize = 24;
     let marks = format!("{path}-marks");

@@ -10,8 +10,8 @@ use common::{Ask, Object, SOON, Subject, Task, answered, every_subject, every_su
 
 const TIMEOUT: Duration = Duration::from_millis(250);
 
-/// A call fails as busy, and not before its time. One that the machine leaves no time for the answers
-/// it needs says that it does not know, and is made again.
+/// A call fails as busy, and not before its time. One that the machine leaves no time for the
+/// answers it needs says that it does not know, and is made again.
 fn fails_in_its_time(name: &str, timeout: Duration, call: impl Fn() -> Result<bool>) {
     let seen = answered(|| {
         let begun = Instant::now();

@@ -37,7 +37,8 @@ fn waits(object: &Object) -> [Task<Result<()>>; 3] {
     ]
 }
 
-/// Again and again: a thread may sleep before it can be cancelled, where it waits for another one's memory.
+/// Again and again: a thread may sleep before it can be cancelled, where it waits for another one's
+/// memory.
 fn cancel(object: &Object, waits: &[Task<Result<()>>]) {
     wait_until("all are cancelled", SOON, || {
         object.cancel_waiters();
@@ -129,8 +130,8 @@ impl Waiting {
         Waiting { subject, path, ours, others, ahead }
     }
 
-    /// How many requests a visit sends until it sleeps: the fewest of three, since a directory that is known to
-    /// be vacant is not listed.
+    /// How many requests a visit sends until it sleeps: the fewest of three, since a directory that
+    /// is known to be vacant is not listed.
     fn steps(&self) -> u64 {
         let object = self.subject.at(&self.ours, &self.path);
         let steps = (0..3).map(|_| {

@@ -15,7 +15,8 @@ use common::{
 use crate::contenders::{client_called, is_as_the_server_says, look, znode};
 use crate::revocation::{REVOKE, contender_of, ends, is_asked, is_not_asked};
 
-/// Comes in, and leaves; returns when it is in the queue, as the one of this number, or at least waits.
+/// Comes in, and leaves; returns when it is in the queue, as the one of this number, or at least
+/// waits.
 fn queued(
     subject: Subject,
     client: &Client,

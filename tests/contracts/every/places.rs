@@ -69,7 +69,8 @@ fn missing_directories_are_made_also_by_two_at_once() {
                 });
             }
         });
-        // While something is in there: servers remove a directory that is empty, after a minute or so.
+        // While something is in there: servers remove a directory that is empty, after a minute or
+        // so.
         let object = subject.at(&clients[0], &paths[0]);
         object.lock().unwrap();
         let above = paths[0].rsplit_once('/').unwrap().0;
@@ -248,8 +249,8 @@ fn paths_that_merely_look_odd_are_fine() {
     });
 }
 
-/// Each part of a path becomes a node, and a lock at the path above it would wait for one that is named as a
-/// contender.
+/// Each part of a path becomes a node, and a lock at the path above it would wait for one that is
+/// named as a contender.
 #[test]
 fn path_that_would_stand_in_the_queue_of_another_lock_is_invalid() {
     for part in [
@@ -425,7 +426,8 @@ fn a_list_of_more_than_a_megabyte_is_no_obstacle() {
 
 #[test]
 fn too_many_bytes_of_paths_are_a_limit_not_a_broken_server() {
-    // It reads no more than 1,049,599 bytes at once: as few as it can be told to, but for `jute.maxbuffer`.
+    // It reads no more than 1,049,599 bytes at once: as few as it can be told to, but for
+    // `jute.maxbuffer`.
     let flag = "-Dzookeeper.jute.maxbuffer.extrasize=1024";
     let server = Server::builder().jvm_flag(flag).start().unwrap();
     let client = client_of(&server.connect_string(), SESSION);

@@ -58,7 +58,8 @@ fn cycle_try_and_refusal_cost_known_requests() {
         // Somebody else has made the directories.
         cycle(&subject.rival(&super::client(), &path));
         if !subject.goes_with_its_unlock() {
-            // It looks for others behind its first unlock; a request behind that one has overtaken nothing.
+            // It looks for others behind its first unlock; a request behind that one has overtaken
+            // nothing.
             await_kept(&*object, &client);
             client.contenders(&path).unwrap();
             counted.cost("a kept lock", [0; 4], || cycle(&object));

@@ -10,8 +10,8 @@ use common::{
     hold_of, in_use, shared_address,
 };
 
-/// A way to the shared server on which every node is made with these digits. No test can wait for two
-/// thousand million creates until sequences do not tell a place.
+/// A way to the shared server on which every node is made with these digits. No test can wait for
+/// two thousand million creates until sequences do not tell a place.
 fn numbering(digits: &'static str) -> Relay {
     Relay::start(shared_address(), move |frame| {
         let create = frame.create();

@@ -323,8 +323,8 @@ fn brief(seen: &[Contender]) -> Vec<(Kind, bool)> {
     seen.iter().map(|one| (one.kind, one.holds)).collect()
 }
 
-/// What is seen from outside has to be what the holder says of itself, also of a token that nobody has
-/// asked for yet.
+/// What is seen from outside has to be what the holder says of itself, also of a token that nobody
+/// has asked for yet.
 #[test]
 fn the_reads_node_says_to_others_what_the_hold_says() {
     let ((proxy, ours), others) = (behind_a_proxy(SESSION), client());

@@ -39,8 +39,8 @@ fn says_lost(subject: Subject, unlocked: Result<()>, why: LossReason) {
     fails(subject, unlocked, |error| matches!(error, Error::Lost { reason, .. } if *reason == why));
 }
 
-/// Its holds were lost, for this reason; that was counted once for each, and has another one let in. The
-/// unlock says it once, and then the object can be used again.
+/// Its holds were lost, for this reason; that was counted once for each, and has another one let
+/// in. The unlock says it once, and then the object can be used again.
 #[track_caller]
 fn is_over(subject: Subject, (client, own): (&Client, &Object), next: Visitor, why: LossReason) {
     let (name, holds, path) = (subject.name, own.holds(), own.base().to_owned());
@@ -78,8 +78,8 @@ fn is_over(subject: Subject, (client, own): (&Client, &Object), next: Visitor, w
     }
 }
 
-/// Somebody who waits for what is held, and what was seen of that when the one was let in: not held, and
-/// told so.
+/// Somebody who waits for what is held, and what was seen of that when the one was let in: not
+/// held, and told so.
 fn next_one(
     subject: Subject,
     client: &Client,
@@ -170,7 +170,8 @@ fn silent_network_tells_the_holder_before_the_next_grant() {
     }
 }
 
-/// Holds it until it is lost, and looks all the time: the first look behind a stop has to see the loss.
+/// Holds it until it is lost, and looks all the time: the first look behind a stop has to see the
+/// loss.
 fn hold_and_look(subject: Subject, path: &str) {
     let client = client_of(&connect_string(), SESSION);
     let own = subject.at(&client, path);
@@ -199,7 +200,8 @@ fn hold_and_look(subject: Subject, path: &str) {
     let left: Vec<_> = own.holds().iter().map(Hold::valid_for).collect();
     let requests = client.stats().requests;
     println!("again: {}, for {left:?}, after {requests} requests", subject.name);
-    // What it was heard of before the stop is no lease to hold in, and another one is not to be had at once.
+    // What it was heard of before the stop is no lease to hold in, and another one is not to be had
+    // at once.
     assert!(left.iter().all(|left| *left > SESSION / 5), "{}: {left:?}", subject.name);
     assert!(requests < 50, "{}: {requests}", subject.name);
     own.unlock().unwrap();

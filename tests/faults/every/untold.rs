@@ -12,7 +12,8 @@ use common::{await_lost, every_subject, every_subject_that, in_time};
 /// The shortest that a busy machine does not end.
 const T: Duration = Duration::from_secs(4);
 
-/// So long is a look away at most, and a client looks after its holds each quarter of a session timeout.
+/// So long is a look away at most, and a client looks after its holds each quarter of a session
+/// timeout.
 const LOOK: Duration = T.saturating_mul(4).saturating_add(Duration::from_secs(1));
 
 /// Somebody who may change what others may do.

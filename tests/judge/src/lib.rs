@@ -2,14 +2,14 @@
 //! with real servers, processes and wall clocks; and the simulator, in memory and exact. It depends
 //! on nothing of zoolock, so a bug there is no bug here.
 //!
-//! There are two judges. The first, [`Judge`], looks at times, tokens and names: exclusion, order of arrival,
-//! tokens, losses, writes, deadlines, leaders. The second, [`Linear`], gives the same history to stateright's
-//! `LinearizabilityTester`. [`Edn`] writes it down for Knossos.
+//! There are two judges. The first, [`Judge`], looks at times, tokens and names: exclusion, order
+//! of arrival, tokens, losses, writes, deadlines, leaders. The second, [`Linear`], gives the same
+//! history to stateright's `LinearizabilityTester`. [`Edn`] writes it down for Knossos.
 //!
 //! # How to use it
 //!
-//! List the locks. An event names a lock by its index. Feed a [`History`] as things happen, in any order across
-//! threads; each event has its own times. Ask both judges at the end.
+//! List the locks. An event names a lock by its index. Feed a [`History`] as things happen, in any
+//! order across threads; each event has its own times. Ask both judges at the end.
 //!
 //! ```
 //! use zoolock_judge::*;

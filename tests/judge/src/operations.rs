@@ -1,5 +1,5 @@
-//! The history of one lock as operations that begin, and end or stay open. The second judge and the EDN
-//! are made from these.
+//! The history of one lock as operations that begin, and end or stay open. The second judge and the
+//! EDN are made from these.
 //!
 //! | in the history | operations |
 //! |---|---|
@@ -16,7 +16,8 @@ use crate::history::{History, Record};
 use crate::lock::Mode;
 use crate::time::Nanos;
 
-/// The index of a hold among those of its history. Acquires that stay open have numbers behind those.
+/// The index of a hold among those of its history. Acquires that stay open have numbers behind
+/// those.
 pub(crate) type HoldIndex = u32;
 
 /// What is done to a lock.

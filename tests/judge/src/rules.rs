@@ -5,8 +5,8 @@ use std::time::Duration;
 /// What the faults of a history excuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// Two may believe that they hold a lock, anywhere and at any time, and the register has to tell
-    /// them apart. Where it is known whose holds are meant, report a [`Doubt`](crate::Doubt).
+    /// Two may believe that they hold a lock, anywhere and at any time, and the register has to
+    /// tell them apart. Where it is known whose holds are meant, report a [`Doubt`](crate::Doubt).
     pub overlaps_expected: bool,
     /// Calls come back in time.
     pub punctual: bool,

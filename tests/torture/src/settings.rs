@@ -20,7 +20,8 @@ pub(crate) const MARGINS: Margins = Margins {
     machine_late: Duration::from_nanos(TIMEOUT.as_nanos() as u64 / 25),
     // Calls that have not returned are known by heartbeats and at the end of the phase.
     let_in: Duration::MAX,
-    // The servers end sessions with a tick's delay, and another one is for all that comes behind that.
+    // The servers end sessions with a tick's delay, and another one is for all that comes behind
+    // that.
     leader_again: TIMEOUT.saturating_add(TICK.saturating_mul(2)),
     rest: Duration::from_nanos(TIMEOUT.as_nanos() as u64 * 3 / 2),
     silence: Duration::from_nanos(TIMEOUT.as_nanos() as u64 / 2),

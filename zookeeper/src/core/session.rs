@@ -489,8 +489,8 @@ impl<S, W: Listen> Core<S, W> {
             return self.doom(&refused(code));
         }
         self.vitals.answered(sign, now, Some(Proof::Server));
-        // A server that refuses a request again and again is of no use to it, although it answers pings. This
-        // holds while the request waits and while it is in flight.
+        // A server that refuses a request again and again is of no use to it, although it answers
+        // pings. This holds while the request waits and while it is in flight.
         let is_repeating = self.connection.as_ref().is_some_and(Connection::is_repeating);
         if self.queue.waiting.is_empty() && !is_repeating {
             self.used(now);
@@ -542,8 +542,8 @@ impl<S, W: Listen> Core<S, W> {
             }
             self.keeping.end = LeaseEnd::NotYet;
         }
-        // Setting watches again proves nothing about watches that were refused or are still to be set. The
-        // next try must start from the same transaction.
+        // Setting watches again proves nothing about watches that were refused or are still to be
+        // set. The next try must start from the same transaction.
         if call.code != OpCode::SetWatches {
             self.session.zxid = self.session.zxid.max(zxid);
         }
@@ -565,7 +565,8 @@ impl<S, W: Listen> Core<S, W> {
             _ => {}
         }
         match (call.code, code) {
-            // The session is over, has moved, or has lost watches. The next handshake will show which.
+            // The session is over, has moved, or has lost watches. The next handshake will show
+            // which.
             (_, code::SESSION_EXPIRED | code::SESSION_MOVED) | (OpCode::SetWatches, ..=-1) => {
                 sys::reached_if(
                     || code == code::SESSION_EXPIRED,
@@ -600,8 +601,8 @@ impl<S, W: Listen> Core<S, W> {
         }
     }
 
-    /// Ends the connection, or notes that there was none to get. Requests in flight fail or wait for
-    /// the next connection. Returns the best known reason.
+    /// Ends the connection, or notes that there was none to get. Requests in flight fail or wait
+    /// for the next connection. Returns the best known reason.
     pub(crate) fn broke(&mut self, reason: &str, now: Moment) -> Arc<str> {
         let Some(connection) = self.connection.take() else {
             let reason: Arc<str> = reason.into();
@@ -710,7 +711,8 @@ impl<S, W: Listen> Core<S, W> {
         self.outbox.outputs.extend(slot.map(|slot| Output::Answer(slot, result)));
     }
 
-    /// Fails a waiting request. It is certainly not carried out, unless an earlier connection sent it.
+    /// Fails a waiting request. It is certainly not carried out, unless an earlier connection sent
+    /// it.
     fn give_up(&mut self, call: Call<S, W>, kind: ErrorKind) {
         sys::reached_if(|| call.was_sent, "a request that was sent is given up");
         let lost = || Error::because(ErrorKind::ConnectionLoss, kind.to_string());
@@ -774,8 +776,8 @@ impl<S, W: Listen> Core<S, W> {
         }
     }
 
-    /// Ends the session. With a slot, the answer comes when the servers have ended the session or at
-    /// the deadline. Without one, it ends on this connection or not at all.
+    /// Ends the session. With a slot, the answer comes when the servers have ended the session or
+    /// at the deadline. Without one, it ends on this connection or not at all.
     pub(crate) fn close(&mut self, slot: Option<S>, deadline: Instant, now: Moment) {
         if self.state() == State::Closed {
             return self.outbox.outputs.extend(slot.map(|slot| Output::Answer(slot, Ok(()))));

@@ -1,11 +1,12 @@
-//! The server of `testing` beside a real one: the same random operations by the same clients must have the same
-//! answers and the same events on both. Names, data, errors, versions, transactions, ACLs and owners are compared;
-//! clocks are not, nor the order of children.
+//! The server of `testing` beside a real one: the same random operations by the same clients must
+//! have the same answers and the same events on both. Names, data, errors, versions, transactions,
+//! ACLs and owners are compared; clocks are not, nor the order of children.
 //!
-//! Releases differ in what they tell a client that may not read a node. The real server is asked for its rules
-//! first, and the other one follows the same.
+//! Releases differ in what they tell a client that may not read a node. The real server is asked
+//! for its rules first, and the other one follows the same.
 //!
-//! `ZOOLOCK_SEED` runs one schedule, which a failure names. A schedule depends on nothing but its seed.
+//! `ZOOLOCK_SEED` runs one schedule, which a failure names. A schedule depends on nothing but its
+//! seed.
 
 mod side;
 mod step;
@@ -167,8 +168,8 @@ fn whoever_may_not_read_is_told_as_by_a_real_server() {
         set_acl(private()),
         Step::Write(OWNER, delete(path)),
     ];
-    // A client that comes back is told what it has missed, and what was hidden from it, whether it may read that or
-    // not: two nodes have changed.
+    // A client that comes back is told what it has missed, and what was hidden from it, whether it
+    // may read that or not: two nodes have changed.
     let missed = [
         create(path, Acl::open()),
         data(),

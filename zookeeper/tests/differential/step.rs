@@ -99,7 +99,8 @@ fn changes(rng: &mut Rng, root: &str, known: &[String]) -> Vec<Change> {
     (0..rng.usize(1..5)).map(|_| Change::random(rng, root, known)).collect()
 }
 
-/// The name of all containers. They get no children: one that has lost them is swept, sooner or later.
+/// The name of all containers. They get no children: one that has lost them is swept, sooner or
+/// later.
 const CONTAINER: &str = "container";
 
 /// One that was created, one below it, or one that may be there.

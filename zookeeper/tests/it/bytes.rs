@@ -1,7 +1,7 @@
 //! What this client sends is what Java's own client sends, byte for byte.
 //!
-//! Both do the same script, `tests/peers/SayEverything.java` and `bytes/script.rs`, each at a new server
-//! and through a relay that keeps the frames.
+//! Both do the same script, `tests/peers/SayEverything.java` and `bytes/script.rs`, each at a new
+//! server and through a relay that keeps the frames.
 
 mod diff;
 mod java;

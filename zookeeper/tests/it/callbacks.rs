@@ -196,8 +196,8 @@ fn what_is_called_aside_behind_one_that_blocks_takes_no_memory_without_end() {
     });
 }
 
-/// The timer tells the end of the lease to one who takes time over it, and the reader has the next event
-/// meanwhile.
+/// The timer tells the end of the lease to one who takes time over it, and the reader has the next
+/// event meanwhile.
 #[test]
 fn events_are_told_in_their_order_also_behind_a_listener_that_takes_its_time() {
     let stage = Stage::new("order", SHORT);

@@ -15,8 +15,8 @@ pub struct Guarded {
     pub stops: usize,
     /// Commits that were carried out.
     pub commits: usize,
-    /// Commits that were answered when somebody else had the lock and had committed. Refused by the look
-    /// at the lease, without a request.
+    /// Commits that were answered when somebody else had the lock and had committed. Refused by the
+    /// look at the lease, without a request.
     pub refused_by_lease: usize,
     /// Likewise, refused by the servers.
     pub refused_by_servers: usize,

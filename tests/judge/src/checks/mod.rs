@@ -1,5 +1,5 @@
-//! The first judge: looks at times, fencing tokens, names of nodes, and how many fit in at a lock. It
-//! knows nothing of how the locks work.
+//! The first judge: looks at times, fencing tokens, names of nodes, and how many fit in at a lock.
+//! It knows nothing of how the locks work.
 
 mod deadlines;
 mod guarded;

@@ -28,8 +28,8 @@ pub(super) fn check_late(found: &mut Findings, case: Case<'_>) {
     }
 }
 
-/// Waiters that would all fit in beside those that hold the lock. As long as one of them does not, it
-/// may be the first in the queue.
+/// Waiters that would all fit in beside those that hold the lock. As long as one of them does not,
+/// it may be the first in the queue.
 pub(super) fn check_waiting(found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_>) {
     let Some(over) = case.history.over else {
         return;

@@ -1,20 +1,22 @@
-//! The second judge: the operations of each lock go through the `LinearizabilityTester` of stateright,
-//! which knows nothing of locks, with the [sequential objects](objects) that locks have to look like.
+//! The second judge: the operations of each lock go through the `LinearizabilityTester` of
+//! stateright, which knows nothing of locks, with the [sequential objects](objects) that locks have
+//! to look like.
 //!
-//! The tester tries the orders in which the operations may have taken effect, copies all that is left at
-//! each step, and remembers no state that it has seen. So it gets pieces of some ten operations, with the
-//! state of the lock before them. There are two kinds of cuts:
+//! The tester tries the orders in which the operations may have taken effect, copies all that is
+//! left at each step, and remembers no state that it has seen. So it gets pieces of some ten
+//! operations, with the state of the lock before them. There are two kinds of cuts:
 //!
 //! - where no operation is going on whose answer is known: everything before has taken effect;
-//! - where there are too many operations without such a point. Then a grant takes effect behind the cut
-//!   that its call was open at, a release or a write before it.
+//! - where there are too many operations without such a point. Then a grant takes effect behind the
+//!   cut that its call was open at, a release or a write before it.
 //!
-//! The second kind accepts and rejects the same histories as no cut at all. Let a history have a right
-//! order. Move each acquire behind all that comes before its return, and each release and write before
-//! all that comes after its invocation. Less is held at each time than before, so whatever was right
-//! stays right. What would be in the way is an acquire that must come before another one because its token
-//! is lower; then that hold was over before the other one began, and so before its own call came back,
-//! which makes it an acquire that stays open (see [`operations`]), without a token.
+//! The second kind accepts and rejects the same histories as no cut at all. Let a history have a
+//! right order. Move each acquire behind all that comes before its return, and each release and
+//! write before all that comes after its invocation. Less is held at each time than before, so
+//! whatever was right stays right. What would be in the way is an acquire that must come before
+//! another one because its token is lower; then that hold was over before the other one began, and
+//! so before its own call came back, which makes it an acquire that stays open (see
+//! [`operations`]), without a token.
 //!
 //! Operations that stay open are in the piece in which they begin. After that, an acquire whose
 //! answer was lost can be left out, since it only blocks others and no later operation needs it. A
@@ -51,8 +53,8 @@ struct Sizes {
 /// Larger ones take ten times as long, since the tester copies what is left at each step.
 const SIZES: Sizes = Sizes { quiet: 6, most: 12, open: 3, steps: 300 };
 
-/// The second judge of histories. It keeps the fencing tokens of those before; all holds of those are
-/// over.
+/// The second judge of histories. It keeps the fencing tokens of those before; all holds of those
+/// are over.
 #[derive(Debug)]
 pub struct Linear {
     locks: Vec<(Lock, Object)>,

@@ -22,8 +22,8 @@ pub(super) trait Object: Clone {
     fn holders(&self) -> Vec<HoldIndex>;
 }
 
-/// The highest fencing token that was given, and to whom. A thread that leaves its node to another one
-/// of its client leaves the token, too.
+/// The highest fencing token that was given, and to whom. A thread that leaves its node to another
+/// one of its client leaves the token, too.
 #[derive(Debug, Clone, Copy, Default)]
 struct Fence(Option<(u64, Incarnation)>);
 
@@ -76,8 +76,8 @@ impl Object for FencedMutex {
     }
 }
 
-/// Any number of readers, or one writer, who may take a read as well and keep that. A writer's token is
-/// higher than all before, a reader's is higher than those of all writers before.
+/// Any number of readers, or one writer, who may take a read as well and keep that. A writer's
+/// token is higher than all before, a reader's is higher than those of all writers before.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FencedRwLock {
     writer: Option<HoldIndex>,

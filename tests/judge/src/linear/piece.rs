@@ -262,8 +262,8 @@ impl<'o, O: Object> Pieces<'o, O> {
     }
 }
 
-/// The tester. Each operation is a thread of its own, since it tries threads in their order, and copies
-/// everything for each that it tries: so the likeliest is the first.
+/// The tester. Each operation is a thread of its own, since it tries threads in their order, and
+/// copies everything for each that it tries: so the likeliest is the first.
 struct Tester<O: Object> {
     tester: LinearizabilityTester<usize, Limited<O>>,
     /// The operations that are going on, and their threads.

@@ -19,9 +19,9 @@ const LONGEST_HOLD: u64 = 400;
 const LONGEST_PAUSE: u64 = 10;
 
 impl Worker<'_> {
-    /// Commits one write after the other for some time. It ends behind one that was carried out, so that
-    /// whoever is stopped in the middle of this has one to commit when it goes on; or behind one that was
-    /// refused.
+    /// Commits one write after the other for some time. It ends behind one that was carried out, so
+    /// that whoever is stopped in the middle of this has one to commit when it goes on; or behind
+    /// one that was refused.
     pub(super) fn commit_for_some_time(&self, on: &[Holding], drained: &Drained, rng: &mut Rng) {
         let holds: Vec<HoldId> = on.iter().map(|holding| holding.id).collect();
         let enough = after(now(), Duration::from_millis(rng.u64(0..=LONGEST_HOLD)));

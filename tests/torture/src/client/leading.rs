@@ -81,8 +81,8 @@ impl Leader {
             _ => after(begun, Duration::from_millis(self.rng.u64(0..=LONGEST_TERM))),
         };
         loop {
-            // In this order, so that neither a stop of the process nor the time that this takes makes the
-            // deadline later.
+            // In this order, so that neither a stop of the process nor the time that this takes
+            // makes the deadline later.
             let (at, instant) = (now(), Instant::now());
             let until = after(at, led.deadline().saturating_duration_since(instant));
             if !led.is_over() {

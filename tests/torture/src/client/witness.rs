@@ -102,8 +102,8 @@ impl LossWatcher {
             if part.holds.is_empty() {
                 return;
             }
-            // `lost()` may be up to 100 ms late, `is_held()` is not. So this wakes at the end of the
-            // lease as well.
+            // `lost()` may be up to 100 ms late, `is_held()` is not. So this wakes at the end of
+            // the lease as well.
             while part.is_held() {
                 let Err(RecvTimeoutError::Timeout) = part.lost().recv_timeout(part.valid_for())
                 else {

@@ -56,8 +56,8 @@ fn stop_some(nemesis: &mut Nemesis) -> Outcome<Vec<HoldId>> {
     processes.truncate(nemesis.rng.usize(1..=AT_ONCE));
     // Mostly with requests on the way, which arrive when others have the locks.
     let on_the_way = nemesis.rng.u8(0..3) > 0;
-    // Those would arrive nowhere once the servers have ended the session, which closes the connection: an
-    // operator deletes the nodes. Otherwise it is mostly the session that ends.
+    // Those would arrive nowhere once the servers have ended the session, which closes the
+    // connection: an operator deletes the nodes. Otherwise it is mostly the session that ends.
     let deleted = nemesis.rng.u8(0..10) < if on_the_way { 9 } else { 1 };
     let held = if on_the_way { hold_requests(nemesis, &processes)? } else { Vec::new() };
     nemesis.pass(0, 40);
@@ -103,7 +103,8 @@ fn holds_of(nemesis: &Nemesis, processes: &[usize]) -> Vec<HoldId> {
     open.filter(|hold| processes.contains(&hold.by.process)).collect()
 }
 
-/// Those of these holds, and those that wait in the same sessions, which would keep everybody else out.
+/// Those of these holds, and those that wait in the same sessions, which would keep everybody else
+/// out.
 fn delete_nodes(nemesis: &Nemesis, holds: &[HoldId]) -> Outcome<()> {
     let probe = nemesis.probe()?;
     let state = nemesis.recorder.state();

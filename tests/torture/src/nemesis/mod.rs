@@ -31,8 +31,8 @@ use crate::settings::TIMEOUT;
 use network::Network;
 use servers::Servers;
 
-/// How long others may need to get in where somebody stands still. The servers end the session after its
-/// timeout and a tick.
+/// How long others may need to get in where somebody stands still. The servers end the session
+/// after its timeout and a tick.
 const RIVAL_WITHIN: Duration = TIMEOUT.saturating_mul(4);
 
 /// One phase.
@@ -192,8 +192,8 @@ impl Nemesis {
         chosen.unwrap_or_else(|| self.some_process())
     }
 
-    /// Nodes of this process vanished since then. It hears of that within a session timeout, and threads
-    /// of it may leave each other until then what is not there any more.
+    /// Nodes of this process vanished since then. It hears of that within a session timeout, and
+    /// threads of it may leave each other until then what is not there any more.
     pub(crate) fn doubt(&self, process: usize, path: Option<usize>, begun: Nanos) {
         let over = after(now(), TIMEOUT);
         let doubt = Doubt { process, path, begun, over };

@@ -20,8 +20,8 @@ const LONGER_TTL: Duration = Duration::from_millis(3_600_001);
 const CREDENTIALS: &[u8] = b"user:secret";
 const DATA: &[u8] = b"some data";
 
-/// Does the whole script at this server. A failure ends it, as the last step: that the server did not
-/// like what it got is what the frames are to explain.
+/// Does the whole script at this server. A failure ends it, as the last step: that the server did
+/// not like what it got is what the frames are to explain.
 pub(crate) fn run(server: SocketAddr, root: &str) -> (Vec<Step>, thread::Result<()>) {
     let mut recorder = Recorder::new(Relay::start(server).expect("a relay"));
     let script = AssertUnwindSafe(|| {

@@ -253,7 +253,8 @@ fn an_answer_that_makes_no_sense_is_named_and_the_session_goes_on() {
     }
 }
 
-/// Whoever hears of the bad answer first asks again on the reader's own thread: nothing is as early.
+/// Whoever hears of the bad answer first asks again on the reader's own thread: nothing is as
+/// early.
 #[test]
 fn what_is_asked_when_a_bad_answer_is_told_goes_to_the_next_connection() {
     for (name, manner) in [

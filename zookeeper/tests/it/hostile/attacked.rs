@@ -1,4 +1,5 @@
-//! What an attack on the client has found: servers, callbacks and moments that it was not ready for.
+//! What an attack on the client has found: servers, callbacks and moments that it was not ready
+//! for.
 
 use std::io;
 use std::net::SocketAddr;
@@ -112,8 +113,8 @@ impl Gate {
     }
 }
 
-/// Holds up the timer, by a request that its server must not answer until then. Nobody else looks at
-/// deadlines.
+/// Holds up the timer, by a request that its server must not answer until then. Nobody else looks
+/// at deadlines.
 #[track_caller]
 fn hold_timer(client: &ZooKeeper) -> Gate {
     let (gate, hold) = Gate::new();

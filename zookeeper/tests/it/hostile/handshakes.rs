@@ -147,8 +147,8 @@ fn belongings() -> (Vec<String>, usize) {
     (threads(), files())
 }
 
-/// The client is refused there, says why, leaves nothing behind, and is served where the server is good,
-/// be it the same or another.
+/// The client is refused there, says why, leaves nothing behind, and is served where the server is
+/// good, be it the same or another.
 fn check(greeting: &Greeting, timeout: Duration) {
     let server = shared_server_address();
     let before = belongings();

@@ -74,7 +74,8 @@ fn a_client_at_a_server_that_never_reads_is_closed_and_dropped_in_time() {
     }
 }
 
-/// Whoever is given a millisecond must not give the next server a third of that: no network is as fast.
+/// Whoever is given a millisecond must not give the next server a third of that: no network is as
+/// fast.
 #[test]
 fn a_session_timeout_of_next_to_nothing_keeps_nobody_from_the_next_server() {
     const LATE: Duration = Duration::from_millis(200);
