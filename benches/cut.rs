@@ -1,5 +1,5 @@
-//! Cuts a busy client's connection again and again, and measures until every held lock is held again,
-//! on the resumed session, and until the watches of all that wait are set again.
+//! Cuts a busy client's connection again and again, and measures until every held lock is held
+//! again, on the resumed session, and until the watches of all that wait are set again.
 
 use std::error::Error;
 use std::net::SocketAddr;

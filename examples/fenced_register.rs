@@ -1,5 +1,5 @@
-//! A counter that loses no update, although a holder of its lock is stopped between its read and its write, and
-//! continues after the next holder has read.
+//! A counter that loses no update, although a holder of its lock is stopped between its read and
+//! its write, and continues after the next holder has read.
 //!
 //! ```text
 //! cargo run --example fenced_register
@@ -12,10 +12,11 @@
 //! 3. It reads.
 //! 4. It writes. The counter checks that the claim is still the one of this token.
 //!
-//! The first process is stopped after its step 3, for longer than its session lives. The second process acquires
-//! the lock, claims and reads. Then the first one continues. The counter refuses its write, because the second has
-//! claimed. A counter that only compared the tokens of writes would accept the write: the second has written nothing
-//! yet, and its own write would then undo the first one's.
+//! The first process is stopped after its step 3, for longer than its session lives. The second
+//! process acquires the lock, claims and reads. Then the first one continues. The counter refuses
+//! its write, because the second has claimed. A counter that only compared the tokens of writes
+//! would accept the write: the second has written nothing yet, and its own write would then undo
+//! the first one's.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
@@ -75,7 +76,8 @@ impl Register {
     /// `UPDATE fence SET token = :token WHERE lock = :lock AND token = :token` and
     /// `UPDATE counter SET value = :value`
     ///
-    /// Returns false, and writes nothing, if the first update matches no row: a later holder has claimed.
+    /// Returns false, and writes nothing, if the first update matches no row: a later holder has
+    /// claimed.
     fn write(&self, token: u64, value: u64) -> io::Result<bool> {
         self.step(|row| {
             let has_claimed = row.fence == token;
@@ -163,7 +165,8 @@ impl Slow {
         }
     }
 
-    /// Waits for the next line of the process, and prints it. Returns false if the process has ended.
+    /// Waits for the next line of the process, and prints it. Returns false if the process has
+    /// ended.
     fn says(&mut self) -> io::Result<bool> {
         let mut line = String::new();
         let is_open = self.said.read_line(&mut line)? > 0;

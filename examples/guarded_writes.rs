@@ -1,5 +1,5 @@
-//! Writes in ZooKeeper that the servers carry out only while the lock is held. Two clients write to a node, and
-//! one of them loses its lock just before its write.
+//! Writes in ZooKeeper that the servers carry out only while the lock is held. Two clients write to
+//! a node, and one of them loses its lock just before its write.
 //!
 //! ```text
 //! cargo run --example guarded_writes
@@ -39,8 +39,8 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     guard.transaction().set(CONFIG, "colour=green", version).commit()?;
     println!("slow  has written colour=green");
 
-    // The session of the first client ends just before its next write, as after a long pause or a cut network.
-    // To save time, the program closes the client instead.
+    // The session of the first client ends just before its next write, as after a long pause or a
+    // cut network. To save time, the program closes the client instead.
     let late = guard.transaction().set(CONFIG, "colour=red", None);
     slow.close()?;
     let next = DistributedLock::new(&quick, LOCK)?.acquire()?;

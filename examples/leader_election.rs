@@ -4,11 +4,11 @@
 //! cargo run --example leader_election
 //! ```
 //!
-//! There are three candidates, each with its own client, as if on separate machines. The first leader steps down,
-//! the second is asked to release, and the third is shut down. The first two contend again after their terms.
-//! The fencing token numbers the terms. A leader announces its term before anything else. The receivers of its orders
-//! then refuse orders of an earlier term. The program checks that there was never a second leader, and that the terms
-//! rose.
+//! There are three candidates, each with its own client, as if on separate machines. The first
+//! leader steps down, the second is asked to release, and the third is shut down. The first two
+//! contend again after their terms. The fencing token numbers the terms. A leader announces its
+//! term before anything else. The receivers of its orders then refuse orders of an earlier term.
+//! The program checks that there was never a second leader, and that the terms rose.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
@@ -29,8 +29,8 @@ enum News {
     Ends(&'static str),
 }
 
-/// Runs as the leader. Real work would be in a loop, `while !term.wait(..) { .. }`, with each step shorter than
-/// the time until `term.deadline()`.
+/// Runs as the leader. Real work would be in a loop, `while !term.wait(..) { .. }`, with each step
+/// shorter than the time until `term.deadline()`.
 fn lead(name: &'static str, term: &Term, tell: &Sender<News>) {
     let _ = tell.send(News::Leads(name, term.fencing_token()));
     let is_over = term.wait(LONGEST);

@@ -4,11 +4,12 @@
 //! cargo run --example react_to_loss
 //! ```
 //!
-//! [`work`] is the part to copy. The rest is a worker and a successor, each with its own client. The
-//! worker's client is behind a proxy. First the proxy cuts the connection: the client resumes its session on
-//! another connection, and the hold continues. Then the network falls silent: the lease runs out, and the worker stops.
-//! Only then does the server grant the lock to the successor, which works until a client asks for the lock.
-//! The program checks that the two never worked at the same time.
+//! [`work`] is the part to copy. The rest is a worker and a successor, each with its own client.
+//! The worker's client is behind a proxy. First the proxy cuts the connection: the client resumes
+//! its session on another connection, and the hold continues. Then the network falls silent: the
+//! lease runs out, and the worker stops. Only then does the server grant the lock to the successor,
+//! which works until a client asks for the lock. The program checks that the two never worked at
+//! the same time.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
@@ -154,7 +155,8 @@ mod tests {
 
     use super::*;
 
-    /// A worker in a thread: it gets jobs, reports finished ones, and finally the reason for its end.
+    /// A worker in a thread: it gets jobs, reports finished ones, and finally the reason for its
+    /// end.
     struct Working {
         jobs: Option<Sender<Instant>>,
         done: Receiver<()>,

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! There are three licences. Eight workers, each with its own client, solve four problems each.
-//! Some problems need one licence, some two, which a worker gets together or not at all. While too few
-//! are free, workers wait in turn, until their deadline. The program checks that no more than
+//! Some problems need one licence, some two, which a worker gets together or not at all. While too
+//! few are free, workers wait in turn, until their deadline. The program checks that no more than
 //! three licences were ever in use.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.

@@ -34,8 +34,8 @@ struct Account {
     fence: u64,
 }
 
-/// The accounts, like those of a database. Each method is a transaction. Between two methods, the locks
-/// keep others from writing, and the fences refuse late writes.
+/// The accounts, like those of a database. Each method is a transaction. Between two methods, the
+/// locks keep others from writing, and the fences refuse late writes.
 struct Bank(Mutex<[Account; ACCOUNTS]>);
 
 impl Bank {

@@ -33,8 +33,8 @@ use crate::level::{Site, TwoLevel};
 /// directories are created as containers.
 ///
 /// # Guarantees
-/// Those of [`DistributedLock`](crate::DistributedLock#guarantees), unless somebody deletes the
-/// node by hand, as described above. Here, too, a later hold has a higher fencing token.
+/// Those of [`DistributedLock`](crate::DistributedLock#guarantees), unless the node is deleted by
+/// hand, as described above. Here, too, a later hold has a higher fencing token.
 ///
 /// # Fairness
 /// None among clients. First come, first served among the threads that share the object.
@@ -46,7 +46,7 @@ use crate::level::{Site, TwoLevel};
 /// # Errors
 /// Those of [`DistributedLock`](crate::DistributedLock#errors).
 /// [`InvalidPath`](crate::Error::InvalidPath) also if there is a persistent node at the path, such
-/// as the directory of another lock, since nobody would ever release it.
+/// as the directory of another lock, since it would never be released.
 ///
 /// # Example
 /// ```no_run

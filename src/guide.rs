@@ -1,18 +1,21 @@
 //! Pages for operators, and for users of other libraries. They contain documentation only. The
 //! [crate's page](crate) has everything that a program needs to know.
 //!
-//! - [Operating](operating): settings of the servers, ways to look at locks, what to watch, log lines, holds in
-//!   outages, limits, stuck locks.
-//! - [Guarded writes](guarded_writes): how to stop the late write of a holder that has lost its lock.
+//! - [Operating](operating): settings of the servers, ways to look at locks, what to watch, log
+//!   lines, holds in outages, limits, stuck locks.
+//! - [Guarded writes](guarded_writes): how to stop the late write of a holder that has lost its
+//!   lock.
 //! - [Names in ZooKeeper](names): the nodes of a lock, their data and their directories.
 //! - [With other clients](other_clients): programs in other languages that can share a lock.
-//! - [Curator](from_curator), for Java: its names and ours; both use the same nodes and can share a lock.
+//! - [Curator](from_curator), for Java: its names and ours; both use the same nodes and can share a
+//!   lock.
 //! - [kazoo](from_kazoo), for Python: its names and ours, and how to share a lock.
-//! - [parking_lot](from_parking_lot), for threads of one process: how distributed locks differ, and what a second lock
-//!   by the same thread does.
+//! - [parking_lot](from_parking_lot), for threads of one process: how distributed locks differ, and
+//!   what a second lock by the same thread does.
 
-// Each link of a page has two definitions, of which the first counts. rustdoc sees those of `links.txt` first, which
-// lead to items. A forge sees those at the end of the page, which lead to files. `tests/api` checks both.
+// Each link of a page has two definitions, of which the first counts. rustdoc sees those of
+// `links.txt` first, which lead to items. A forge sees those at the end of the page, which lead to
+// files. `tests/api` checks both.
 
 #[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("guide/operating.md")]

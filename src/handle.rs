@@ -119,9 +119,9 @@ impl<K, O> LockHandle<K, O> {
         Lock::lock(self)
     }
 
-    /// Acquires the lock if nobody else holds it, in this process or another. Waits for the
-    /// servers' answers only, for at most a third of the session timeout. Returns false if another
-    /// contender is ahead.
+    /// Acquires the lock if it is free, in this process and all others. Waits for the servers'
+    /// answers only, for at most a third of the session timeout. Returns false if another contender
+    /// is ahead.
     ///
     /// # Errors
     /// As [`lock`](Self::lock), and [`Disconnected`](crate::Error::Disconnected) if the client
@@ -164,8 +164,8 @@ impl<K, O> LockHandle<K, O> {
         self.raw.release_once(None)
     }
 
-    /// Acquires the lock until the returned guard is dropped. Waits like [`lock`](Self::lock). Where
-    /// a thread owns the hold, the guard is a [`ReentrantGuard`](crate::ReentrantGuard).
+    /// Acquires the lock until the returned guard is dropped. Waits like [`lock`](Self::lock).
+    /// Where a thread owns the hold, the guard is a [`ReentrantGuard`](crate::ReentrantGuard).
     ///
     /// # Errors
     /// As [`lock`](Self::lock).

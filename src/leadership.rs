@@ -302,8 +302,8 @@ fn is_ended(signal: &Ended) -> bool {
 
 /// One term of a [`Leadership`]. It derefs to its [`Hold`]. That has the [fencing
 /// token](Hold::fencing_token), the number of the term, which rises from one leader to the next: a
-/// leader claims a resource with it before reading. It also has [`lost`](Hold::lost), and [guarded writes](Hold::transaction).
-/// Other threads can have a clone of the hold, `Hold::clone(term)`.
+/// leader claims a resource with it before reading. It also has [`lost`](Hold::lost), and [guarded
+/// writes](Hold::transaction). Other threads can have a clone of the hold, `Hold::clone(term)`.
 #[derive(Debug)]
 pub struct Term {
     hold: Hold,

@@ -135,8 +135,8 @@
 //! }
 //! ```
 //!
-//! [`Lock`] is the trait of all locks except the semaphore, for code that takes any of them. The lock
-//! types with one hold have their methods from [`LockHandle`], of which they are aliases.
+//! [`Lock`] is the trait of all locks except the semaphore, for code that takes any of them. The
+//! lock types with one hold have their methods from [`LockHandle`], of which they are aliases.
 //!
 //! # Deadlines
 //!

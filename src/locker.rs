@@ -58,8 +58,8 @@ pub trait Lock: Debug + Send + Sync {
         surely(locked.then_some(()), self.path())
     }
 
-    /// Acquires the lock if nobody else holds it. Waits for the servers' answers only, for at most a
-    /// third of the session timeout. With several locks, that is a third for each member.
+    /// Acquires the lock if it is free. Waits for the servers' answers only, for at most a third of
+    /// the session timeout. With several locks, that is a third for each member.
     ///
     /// # Errors
     /// As [`lock_within`](Lock::lock_within).

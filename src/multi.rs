@@ -49,8 +49,8 @@ use crate::wait::Wait;
 /// the session timeout if the network has just fallen silent.
 ///
 /// # Guarantees
-/// - While [`is_held`](Lock::is_held) is true, all members are held, each with the guarantees of its
-///   type. Each has a separate fencing token; see [`holds`](Locker::holds).
+/// - While [`is_held`](Lock::is_held) is true, all members are held, each with the guarantees of
+///   its type. Each has a separate fencing token; see [`holds`](Locker::holds).
 /// - A call that fails to take all members has released those that it took, or reports those that
 ///   it could not release. An unlock also visits every member.
 ///
@@ -91,7 +91,7 @@ use crate::wait::Wait;
 ///         }
 ///         locked.release()?;
 ///     }
-///     None => println!("somebody else is at one of them"),
+///     None => println!("another client has one of them"),
 /// }
 /// # Ok(())
 /// # }

@@ -26,8 +26,8 @@ const LEAST_PAUSE: Duration = Duration::from_millis(10);
 ///
 /// The other options inform people: [`identity`](LockOptions::identity) says who contends, and
 /// [`name`](LockOptions::name) groups locks for an observer, both at no cost.
-/// [`on_queue_position`](LockOptions::on_queue_position) tells the queue position, for a list and a read
-/// each time.
+/// [`on_queue_position`](LockOptions::on_queue_position) tells the queue position, for a list and a
+/// read each time.
 ///
 /// ```no_run
 /// # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
@@ -184,7 +184,8 @@ impl LockOptions {
         LockOptions { local_handoffs: 0, keep_idle: None, ..self }
     }
 
-    /// Returns the options for a lock without a queue: it is not kept or handed on, and has no position.
+    /// Returns the options for a lock without a queue: it is not kept or handed on, and has no
+    /// position.
     pub(crate) fn without_queue(self) -> LockOptions {
         LockOptions { local_handoffs: 0, keep_idle: None, on_position: None, ..self }
     }

@@ -135,7 +135,7 @@ pub(crate) fn check_parts(path: &str) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    /// What is refused, and why; where it is not, the path as it is kept.
+    /// Returns why a path is refused, or the checked path.
     fn parsed(path: &str) -> std::result::Result<String, String> {
         match LockPath::parse(path) {
             Ok(lock) => Ok(lock.as_str().to_owned()),
@@ -147,7 +147,7 @@ mod tests {
         }
     }
 
-    /// The rules themselves are tested where they are.
+    /// The tests of the rules themselves are beside the rules.
     #[test]
     fn path_is_refused_for_the_reason_that_zookeeper_gives() {
         for path in [

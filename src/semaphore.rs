@@ -121,7 +121,8 @@ impl DistributedSemaphore {
     ///
     /// # Errors
     /// As [`new`](Self::new), and [`Error::InvalidArgument`] for an identity that is too long or
-    /// would be read as a revocation request, and for an interval of `on_queue_position` below 10 ms.
+    /// would be read as a revocation request, and for an interval of `on_queue_position` below 10
+    /// ms.
     pub fn with_options(
         client: &Client,
         path: impl Into<String>,

@@ -296,7 +296,7 @@ fn file(path: &Value) -> Result<BTreeMap<&'static str, Value>> {
 mod tests {
     use super::*;
 
-    /// The builder, as it prints, of these variables, or what is wrong.
+    /// Returns the printed builder of these variables, or the error.
     fn made(variables: &[(&str, &str)]) -> Result<ClientBuilder, String> {
         let builder = ClientBuilder::from_vars(|name| {
             let found = variables.iter().find(|variable| variable.0 == name);
@@ -377,7 +377,7 @@ mod tests {
 
         use super::*;
 
-        /// A file with this text, for its owner alone.
+        /// Creates a file with this text, which only its owner can read.
         fn file(text: &str) -> tempfile::NamedTempFile {
             let file = tempfile::NamedTempFile::new().expect("a file");
             fs::write(&file, text).expect("written");

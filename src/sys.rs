@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 pub(crate) use zookeeper::sys::*;
 
-/// Nobody else's, ever.
+/// Returns an id that is never used again.
 #[cfg(not(zoolock_simulation))]
 pub(crate) fn new_uuid() -> Uuid {
     Uuid::new_v4()

@@ -112,7 +112,7 @@
 //! for holder in theirs.contenders("/leader")? {
 //!     theirs.revoke(&holder)?;
 //! }
-//! asked.recv()?; // it is up to the holder to let go
+//! asked.recv()?; // the holder decides whether to release
 //! guard.release()?;
 //!
 //! let guard = lock.acquire()?;

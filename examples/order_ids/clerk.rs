@@ -63,7 +63,7 @@ pub(crate) fn run(job: &Job) -> Outcome<()> {
 
 /// Returns a channel that tells when to begin: at the first line from the office. At the end of the
 /// input, the office is gone, for whatever reason. Then this cleans up and ends the process,
-/// because nobody else would.
+/// because no other process would.
 fn listen_to_the_office(folder: &Path) -> Receiver<()> {
     let (sender, begin) = mpsc::channel();
     let folder = folder.to_owned();

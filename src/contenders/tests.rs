@@ -7,7 +7,7 @@ fn path() -> LockPath {
     LockPath::parse("/locks/a").expect("a path")
 }
 
-/// A node that was made in the transaction `token`.
+/// Returns a node that was created by the transaction `token`.
 fn made(name: &str, token: i64, session: i64, data: &str) -> Znode {
     let stat = Stat {
         czxid: token,
@@ -21,7 +21,7 @@ fn made(name: &str, token: i64, session: i64, data: &str) -> Znode {
     Znode { name: name.to_owned(), data: data.as_bytes().to_vec(), stat }
 }
 
-/// In the order of their making.
+/// The nodes, in the order of their creation.
 fn nodes(names: &[String]) -> Vec<Znode> {
     let numbered = names.iter().zip(1..);
     numbered.map(|(name, token)| made(name, token, 7, "who")).collect()
@@ -128,12 +128,13 @@ fn bare_marker_and_empty_directory_are_valid() {
     assert!(seen.iter().all(|c| c.sequence.is_none() && !c.holds));
 }
 
-/// Whoever is shown to hold is who the queue would let in, in any directory.
+/// In any directory, the contenders shown as holders are those that the queue would grant.
 #[test]
 fn queue_decides_the_holders() {
     const ROUNDS: usize = 3_000;
     let markers = ["lock-", "__READ__", "__WRIT__", "__lock__", "__rlock__"];
-    // Those that can meet: at the end of the numbers, and where old servers come round to 0.
+    // Sequences that can exist together: at the end of the numbers, and where old servers return to
+    // 0.
     let sequences = [
         [
             "0000000001",
@@ -245,15 +246,15 @@ fn turn_holder_waits_for_the_permits_named_after_its_turn() {
     };
     let leases = vec![
         lease(Some(mine), 50, 1, "who"),
-        // Somebody wants them back, or writes over them whatever they please.
+        // A client has asked for them, or has overwritten their data.
         lease(Some(mine), 51, 1, "__REVOKE__"),
         lease(Some(mine), 52, 1, ""),
         lease(Some(other), 53, 1, "who"),
         lease(Some(other), 54, 1, "__REVOKE__"),
-        // Taken without a turn, by a try.
+        // Permits that a try has taken without a turn.
         lease(None, 55, 1, "who"),
         lease(Some(other), 30, 1, "who"),
-        // Nobody's who has the turn, whatever it is called.
+        // Not a permit of the call with the turn, whatever its name is.
         lease(Some(mine), 56, 2, "who"),
     ];
     let seen = semaphore(&path(), vec![made(mine, 40, 1, "who")], leases);

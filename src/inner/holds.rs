@@ -213,7 +213,7 @@ impl Holds {
         }
     }
 
-    // ---- what nobody holds
+    // ---- nodes without a hold
 
     /// Ends and deletes nodes that nobody holds. Does nothing if somebody does.
     pub(crate) fn end_unwanted(&self, nodes: &Nodes) {

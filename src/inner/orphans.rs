@@ -3,8 +3,8 @@
 //! cannot appear any more.
 //!
 //! One look is a read for all orphans of a session in one place: in a lock's directory, or at a
-//! single node. Each place has one look at a time, however many orphans there are and whoever asks
-//! for one. The last look for an orphan follows a `sync`, so that it shows what the leader has.
+//! single node. Each place has one look at a time, however many orphans and requests for a look
+//! there are. The last look for an orphan follows a `sync`, so that it shows what the leader has.
 //!
 //! A server answers the requests of a connection in order. So a look that is answered on the
 //! connection of the create shows its node, or the node does not exist and never will. This does

@@ -164,7 +164,7 @@ mod tests {
     use crate::path::LockPath;
     use crate::wait::Until;
 
-    /// Gives one client a session, and says nothing else.
+    /// Runs a server that gives one client a session, and sends nothing else.
     fn server() -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -220,7 +220,7 @@ mod tests {
         let servers = server().to_string();
         let zk = zookeeper::ZooKeeper::connect(&servers, Duration::from_secs(10)).unwrap();
         let inner = Inner::new(zk, Vec::new());
-        // The first one stands still here.
+        // The first thread stands still here.
         let ending = inner.holds.registry.stand_still();
         let (tell, closed) = crossbeam_channel::unbounded();
         let close = || {

@@ -17,7 +17,7 @@ fn behind(name: &str) -> Standing {
     Standing::Behind(Ahead { nearest: name.into(), next: Next::List })
 }
 
-/// Whom it is behind, and nothing else of who is ahead.
+/// Returns the predecessor alone, without the other facts about the nodes ahead.
 fn decide(mode: Mode, children: &[Child], own: &str) -> Standing {
     match super::decide(mode, children, own) {
         Standing::Behind(ahead) => behind(&ahead.nearest),

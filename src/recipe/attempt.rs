@@ -139,8 +139,8 @@ impl<'a> Attempt<'a> {
         self.want.claim.lock.as_str()
     }
 
-    /// Finds a connection at the start of a pass. Returns true if its session is a new one, in which
-    /// the call has nothing.
+    /// Finds a connection at the start of a pass. Returns true if its session is a new one, in
+    /// which the call has nothing.
     pub(super) fn find_session(&mut self) -> Result<bool, Stop> {
         match self.want.waits {
             true => self.requests().await_connection(self.path(), self.want.until)?,

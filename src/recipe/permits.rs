@@ -1,9 +1,9 @@
 //! Permits of a semaphore. They are granted when at most as many nodes as the limit exist that were
 //! created before them or with them, by any client.
 //!
-//! That alone keeps the limit: of the permits that are granted at any time, the last one created saw
-//! all others. The turn, which is a lock, makes the order fair, and lets one of two calls that want
-//! many permits have all of them.
+//! That alone keeps the limit: of the permits that are granted at any time, the last one created
+//! saw all others. The turn, which is a lock, makes the order fair, and lets one of two calls that
+//! want many permits have all of them.
 //!
 //! The numbers in the names, which the server gives, tell which nodes were created before. A node
 //! that was created by hand counts as its name says. It is no call's permit, so it can only take

@@ -169,8 +169,8 @@ impl Waiter<'_> {
 
     // ---- own nodes that cannot be deleted
 
-    /// Returns the names of own nodes in the directory that cannot be deleted. Where there are some,
-    /// a call creates nodes only after a look: otherwise each call would leave one more.
+    /// Returns the names of own nodes in the directory that cannot be deleted. Where there are
+    /// some, a call creates nodes only after a look: otherwise each call would leave one more.
     fn stuck(&self) -> Vec<String> {
         let Want { inner, claim, .. } = self.attempt.want;
         inner.deletions.stuck_in(&claim.directory)
@@ -234,7 +234,8 @@ impl Waiter<'_> {
     }
 
     /// Watches the nodes ahead and our own nodes, as far as they are not watched. Returns false if
-    /// one is gone. Reads their data, because `exists` would leave a watch behind on a missing node.
+    /// one is gone. Reads their data, because `exists` would leave a watch behind on a missing
+    /// node.
     fn watch(&mut self, ahead: &Ahead) -> Result<bool, Stop> {
         let Want { claim, until, .. } = self.attempt.want;
         let requests = self.attempt.requests();

@@ -1,9 +1,9 @@
 //! The event that grants: the end of the only node ahead needs no list.
 //!
-//! When a list has shown one node before ours, and no node can come before ours any more, the end of
-//! that node makes ours the first. It proves that only while ours exists. So our own node is watched
-//! as well: if it had been deleted first, that event would have come first. The server sends events
-//! in its order, but does not send what happened without a connection.
+//! When a list has shown one node before ours, and no node can come before ours any more, the end
+//! of that node makes ours the first. It proves that only while ours exists. So our own node is
+//! watched as well: if it had been deleted first, that event would have come first. The server
+//! sends events in its order, but does not send what happened without a connection.
 //!
 //! What the conclusion rests on, and who could break it:
 //! - *No node comes before one that a list has shown first*: numbers rise, and all contenders let
@@ -177,7 +177,7 @@ mod tests {
         event(heard, EventType::NodeDeleted, name, 1)
     }
 
-    /// Returns whether the waiter is told of a list of these names.
+    /// Returns whether the waiter receives a list of these names.
     fn is_told(heard: &mut Heard, names: &[&str]) -> bool {
         heard.list(Some(names.iter().collect())).is_some()
     }
@@ -210,7 +210,7 @@ mod tests {
     fn expectation_ends_with_a_resume_or_an_unreceived_event() {
         let mut heard = expecting(Next::Grant);
         assert_eq!(event(&mut heard, EventType::NodeDeleted, NEAREST, 2), None);
-        // What was missed has ended a watch, and the waiter is to set it again.
+        // A missed event has ended a watch, and the waiter has to set it again.
         for event_type in [EventType::NodeDataChanged, EventType::NodeDeleted] {
             for next in [Next::Grant, second()] {
                 let mut heard = expecting(next);

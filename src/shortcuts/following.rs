@@ -1,9 +1,10 @@
 //! Directories that are known to be empty, unless a node was created since. The next number shows
 //! that.
 //!
-//! A directory gives each created node the next number, whatever is created; deletions do not count.
-//! When a node of ours was alone and has been deleted, every other node has come since. If our next
-//! node has the very next number, no other node has come. So it is alone, and needs no list.
+//! A directory gives each created node the next number, whatever is created; deletions do not
+//! count. When a node of ours was alone and has been deleted, every other node has come since. If
+//! our next node has the very next number, no other node has come. So it is alone, and needs no
+//! list.
 //!
 //! A directory that was removed and created again counts from zero, and may have reached the same
 //! number with other nodes in it. So it is watched. The client delivers events and answers in the
@@ -11,8 +12,8 @@
 //! request. So a removal is known before the answer to any later create. The end of a session ends
 //! its watches and is delivered like an event. The watch is set while our node keeps the directory
 //! from being removed. If that node existed when we deleted it afterwards, the watched directory is
-//! the one that counts. What was noted before the watch does not count, and neither does a note that
-//! comes too late.
+//! the one that counts. What was noted before the watch does not count, and neither does a note
+//! that comes too late.
 //!
 //! What the conclusion rests on, and who could break it:
 //! - *The directory had no node beside ours*: a list behind its create, or its number. No client
@@ -128,8 +129,8 @@ impl Following {
         known.is_some_and(|known| known.follows && known.is_watched)
     }
 
-    /// Returns whether the number of a node, whose create has been answered, proves that the node is
-    /// alone.
+    /// Returns whether the number of a node, whose create has been answered, proves that the node
+    /// is alone.
     pub(crate) fn proves_alone(&self, directory: &LockPath, number: Number) -> bool {
         let mut table = self.0.lock();
         let known = table.get(directory).filter(|known| known.is_watched);

@@ -1,5 +1,5 @@
-//! Macros of the crate that make items, as far as there are such: one rule, its arguments divided by
-//! commas, either each with a name of its own or any number of one kind.
+//! Expands macros of the crate that define items. They have one rule, with arguments between
+//! commas: either named ones, or any number of one kind.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::ToTokens;

@@ -1,8 +1,8 @@
-//! Checks the layers that `CONTRIBUTING.md` lists: files use files of their own row and of rows further down, and
-//! no files use each other in a circle.
+//! Checks the layers that `CONTRIBUTING.md` lists: files use files of their own row and of rows
+//! further down, and no files use each other in a circle.
 //!
-//! It reads paths, not types: it does not see a call of a method of a value that was handed over. That is how calls
-//! upwards are made.
+//! It reads paths, not types: it does not see a call of a method of a value that was handed over.
+//! That is how calls upwards are made.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -57,8 +57,8 @@ struct Row {
 }
 
 impl Layers {
-    /// Reads the table with the column "files in `src`". In a cell, a name that ends in a slash is the folder of the
-    /// names behind it.
+    /// Reads the table with the column "files in `src`". In a cell, a name that ends in a slash is
+    /// the folder of the names behind it.
     fn read(text: &str, src: &str) -> Layers {
         let head = format!("| files in `{src}` |");
         let lines = text.lines().skip_while(|line| !line.contains(&head)).skip(2);
@@ -107,8 +107,8 @@ fn parent(file: &str) -> Option<&str> {
     file.rsplit_once('/').map(|(above, _)| above)
 }
 
-/// Which files a file uses, each with the first line that does. The name of a file is its path below `src`, without
-/// `.rs` or `/mod.rs`.
+/// Which files a file uses, each with the first line that does. The name of a file is its path
+/// below `src`, without `.rs` or `/mod.rs`.
 type Uses = BTreeMap<String, BTreeMap<String, usize>>;
 
 /// The root of a crate declares all files, so it is in no layer.
@@ -246,8 +246,8 @@ fn problems(layers: &Layers, uses: &Uses) -> Vec<String> {
     problems
 }
 
-/// Returns a circle of each set of files that all use each other. A module beneath a file may use that file, with which
-/// it is one module.
+/// Returns a circle of each set of files that all use each other. A module beneath a file may use
+/// that file, with which it is one module.
 fn circles(uses: &Uses) -> Vec<String> {
     let is_beneath = |file: &str, above: &str| {
         file.strip_prefix(above).is_some_and(|rest| rest.starts_with('/'))

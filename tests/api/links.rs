@@ -1,5 +1,5 @@
-//! Every page of the repository is read in two ways: as a file, on a forge, and the guide's also by rustdoc.
-//! Their links have to lead somewhere in both.
+//! Every page of the repository is read as a file on a forge, and the guide's pages also in
+//! rustdoc. Their links have to work in both.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use pulldown_cmark::{BrokenLink, Event, LinkType, Options, Parser, Tag, TagEnd};
 
-/// What `src/guide.rs` puts before each page of the guide. Of two definitions of a link the first counts.
+/// What `src/guide.rs` puts before each page of the guide. Of two definitions of a link the first
+/// counts.
 const FOR_RUSTDOC: &str = "src/guide/links.txt";
 
 /// What is on a page.

@@ -1,4 +1,4 @@
-//! From the modules of the crate to the lines of the list.
+//! Turns the modules of the crate into the lines of the list.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -37,7 +37,8 @@ struct Api<'m> {
 }
 
 impl Api<'_> {
-    /// What a public module shows. What is hidden may still be shown by a `pub use` of its own elsewhere.
+    /// What a public module shows. What is hidden may still be shown by a `pub use` of its own
+    /// elsewhere.
     fn enter(&mut self, place: &Place) {
         for item in self.modules[place].iter().filter(|item| !is_hidden(attributes(item))) {
             match item {

@@ -1,4 +1,4 @@
-//! What the locks and their client write to the log is explained in the guide.
+//! Checks that the guide explains every log line of the locks and their client.
 
 use std::fs;
 use std::path::{Path, PathBuf};

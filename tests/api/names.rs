@@ -1,4 +1,4 @@
-//! Which item a path means, as far as it is one of the crate.
+//! Finds the item of a path, if it is an item of the crate.
 
 use syn::{Item, UseTree};
 

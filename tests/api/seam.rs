@@ -1,7 +1,8 @@
-//! That the locks and the client ask nobody but the seam (`zookeeper/src/sys.rs`) for what is not a function of its
-//! inputs: a simulation takes the seam's place, and what went past it would not be decided by the seed.
+//! Checks that the locks and the client get everything that is not a function of its inputs from
+//! the seam (`zookeeper/src/sys.rs`). A simulation replaces the seam, and its seed would not decide
+//! what goes past it.
 //!
-//! It knows names, not types: a loop over a channel, which waits as well, it does not see.
+//! It knows names, not types. So it does not see a loop over a channel, which also waits.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,8 +14,8 @@ use syn::{ImplItem, Item, ItemImpl};
 
 use crate::source::{is_built, sources};
 
-/// A path that contains the first is only allowed to go on with one of the second; the third is what to use
-/// instead.
+/// A path that contains the first is only allowed to go on with one of the second; the third is
+/// what to use instead.
 const PATHS: [(&str, &[&str], &str); 14] = [
     ("Instant::now", &[], "sys::now"),
     ("SystemTime::now", &[], "sys::system_time"),

@@ -1,4 +1,4 @@
-//! What the documentation of every lock type has to tell, and in which order.
+//! Checks the sections of every lock type's documentation, and their order.
 
 use std::path::Path;
 

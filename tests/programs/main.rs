@@ -172,7 +172,7 @@ fn react_to_loss_stops_before_the_next_holder_begins() {
 fn prometheus_counts_every_turn() {
     let said = run("prometheus");
     let turns = r#"{lock="exclusive",name="invoices",outcome="acquired"} 60"#;
-    assert_lines(&said, &["serving http://127.0.0.1:", "60 turns, and as many were told"]);
+    assert_lines(&said, &["serving http://127.0.0.1:", "60 turns, all of them reported"]);
     assert_lines(&said, &[&format!("zoolock_acquisitions_total{turns}")]);
     let of_each = r#"_count{lock="exclusive",name="invoices"} 60"#;
     for what in ["wait_seconds", "queue_length", "hold_seconds"] {

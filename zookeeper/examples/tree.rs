@@ -1,5 +1,5 @@
-//! Prints the nodes of a ZooKeeper server as a tree: `tree [SERVERS[/ROOT]] [--watch]`. With `--watch`
-//! it prints the tree again whenever a node comes, goes or changes.
+//! Prints the nodes of a ZooKeeper server as a tree: `tree [SERVERS[/ROOT]] [--watch]`. With
+//! `--watch` it prints the tree again whenever a node comes, goes or changes.
 
 use std::time::Duration;
 

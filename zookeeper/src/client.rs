@@ -31,9 +31,9 @@ use crate::types::{Counts, CreateMode, SessionEvent, Stat, State};
 /// # What each call does
 ///
 /// A call sends one request and waits for its answer, until its deadline at most. The deadline
-/// comes from the request timeout of the [`Builder`](crate::Builder) or of [`with_timeout`](Self::with_timeout).
-/// While there is no connection, the call waits for one. Beside the errors of each operation, a
-/// call may fail with
+/// comes from the request timeout of the [`Builder`](crate::Builder) or of
+/// [`with_timeout`](Self::with_timeout). While there is no connection, the call waits for one.
+/// Beside the errors of each operation, a call may fail with
 ///
 /// - [`ConnectionLoss`](ErrorKind::ConnectionLoss), at once when the connection of the request
 ///   breaks, and [`Timeout`](ErrorKind::Timeout): the request may or may not be carried out, now or
@@ -174,13 +174,13 @@ impl ZooKeeper {
         self.ask("look for", path, |batch| batch.exists(path, None))
     }
 
-    /// Like [`exists`](Self::exists), with a watch: `watcher` is told once when the node is
-    /// created, deleted, or its data set, whether the node exists now or not. Nothing is watched if
-    /// this fails, or once the watcher is dropped.
+    /// Like [`exists`](Self::exists), with a watch: `watcher` receives one event when the node is
+    /// created or deleted, or its data are set, whether or not the node exists now. Nothing is
+    /// watched if this fails, or once the watcher is dropped.
     ///
     /// Since the fix of CVE-2024-23944 (ZooKeeper 3.8.4 and 3.9.2, Debian's 3.8.0), servers check
-    /// the ACL **when the event happens**. A client that may not read the node by then is told
-    /// nothing, and its watch there is over. This also applies to [`get_data_w`](Self::get_data_w)
+    /// the ACL **when the event happens**. A client that may not read the node by then receives no
+    /// event, and its watch there is over. This also applies to [`get_data_w`](Self::get_data_w)
     /// and [`get_children_w`](Self::get_children_w). If others may set the ACL, look again from
     /// time to time.
     pub fn exists_w(&self, path: &str, watcher: &Watcher) -> Result<Option<Stat>> {
@@ -192,8 +192,8 @@ impl ZooKeeper {
         self.ask("read", path, |batch| batch.get_data(path, None))
     }
 
-    /// Like [`get_data`](Self::get_data), with a watch: `watcher` is told once when the data is set
-    /// or the node deleted. Nothing is watched if this fails.
+    /// Like [`get_data`](Self::get_data), with a watch: `watcher` receives one event when the data
+    /// are set or the node is deleted. Nothing is watched if this fails.
     pub fn get_data_w(&self, path: &str, watcher: &Watcher) -> Result<(Vec<u8>, Stat)> {
         self.ask("read", path, |batch| batch.get_data(path, Some(watcher)))
     }
@@ -210,8 +210,9 @@ impl ZooKeeper {
         self.ask("list", path, |batch| batch.get_children(path, None))
     }
 
-    /// Like [`get_children`](Self::get_children), with a watch: `watcher` is told once when a child
-    /// is created or deleted, or the node deleted. Nothing is watched if this fails.
+    /// Like [`get_children`](Self::get_children), with a watch: `watcher` receives one event when a
+    /// child is created or deleted, or the node itself is deleted. Nothing is watched if this
+    /// fails.
     pub fn get_children_w(&self, path: &str, watcher: &Watcher) -> Result<(Names, Stat)> {
         self.ask("list", path, |batch| batch.get_children(path, Some(watcher)))
     }
@@ -395,7 +396,8 @@ impl ZooKeeper {
     }
 
     /// Tells `listener` what happens to the session from now on, until the listener is dropped:
-    /// keep it, or it receives nothing. A listener of [`Builder::subscribe`](crate::Builder::subscribe) misses nothing.
+    /// keep it, or it receives nothing. A listener of
+    /// [`Builder::subscribe`](crate::Builder::subscribe) misses nothing.
     pub fn subscribe(&self, listener: &Listener<SessionEvent>) {
         self.handle.shared.subscribe(listener);
     }

@@ -116,8 +116,8 @@
 //!
 //! Log lines have the target `zookeeper`. Connections and sessions that come and go are `info`;
 //! reasons why no server can be used are `warn`. Lines never contain data or credentials. A
-//! short-lived thread writes them, so that a logger that blocks delays nobody. Lines that it cannot
-//! write in time are dropped.
+//! short-lived thread writes them, so that a logger that blocks delays no call. Lines that it
+//! cannot write in time are dropped.
 //!
 //! # After a fork
 //!

@@ -61,7 +61,7 @@ impl<E> fmt::Debug for Listener<E> {
     }
 }
 
-/// A [`Listener`] for changes of nodes, which is told once for each watch that it sets.
+/// A [`Listener`] for changes of nodes, which receives one event for each watch that it sets.
 pub type Watcher = Listener<WatchedEvent>;
 
 /// A listener as the client knows it.

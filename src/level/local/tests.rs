@@ -10,17 +10,17 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::signal::Signal;
 
-/// Longer than anything here takes.
+/// A time that is longer than any of these tests.
 const LONG: Duration = Duration::from_secs(20);
 
-/// Who owns a hold.
+/// The owner of a hold.
 #[derive(PartialEq)]
 enum Owner {
     Thread,
     Object,
 }
 
-/// A lock and its client's end.
+/// A lock, and the signal of its client's end.
 struct Fixture {
     local: Local<u32, u32>,
     closed: Signal,
@@ -45,7 +45,7 @@ impl Fixture {
         self.local.enter(&self.until(limit), self.closed.ended())
     }
 
-    /// Enters as the only one.
+    /// Enters without other threads.
     fn first(&self) -> Turn<'_, u32, u32> {
         first(self.enter(LONG))
     }
@@ -57,7 +57,7 @@ impl Fixture {
         }
     }
 
-    /// How many have ever waited.
+    /// Returns how many threads have ever waited.
     fn queued(&self) -> u64 {
         self.local.state.lock().next
     }
@@ -70,7 +70,7 @@ impl Fixture {
         }
     }
 
-    /// A thread that enters and leaves, and says how that went. It waits when this returns.
+    /// Starts a thread that enters, leaves, and reports the result. Returns when it waits.
     fn waiter<'s>(
         &'s self,
         scope: &'s Scope<'s, '_>,
@@ -82,7 +82,7 @@ impl Fixture {
         waiter
     }
 
-    /// Nobody is in and nobody waits.
+    /// Asserts that no thread is in, and none waits.
     fn assert_free(&self) {
         let state = self.local.state.lock();
         let (owner, hold, depth) = (state.owner, state.hold, state.depth);
@@ -353,7 +353,7 @@ fn cancel_of_an_idle_lock_does_not_affect_the_next_call() {
     let fixture = Fixture::new(Owner::Thread);
     fixture.local.cancel_waiters();
     let turn = fixture.first();
-    // Only who has to wait listens.
+    // Only a thread that has to wait listens.
     let limit = Duration::from_millis(30);
     let stopped = elsewhere(|| fixture.enter(limit).err());
     assert_eq!(stopped, Some(Stopped::Deadline));

@@ -1,4 +1,4 @@
-//! Which names contend, and as what.
+//! Tables of names: which contend, and as what.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn names_of_all_clients_are_parsed() {
         ("__READ__0000000013", Some((Read, 13))),
         ("__WRIT__0000000014", Some((Write, 14))),
         ("\u{e9}\u{1f512}-lock-0000000015", Some((Exclusive, 15))),
-        // the dash belongs to the marker, a second one to the number
+        // the first dash belongs to the marker, a second one to the number
         ("lock-0000000001", Some((Exclusive, 1))),
         ("lock--000000001", Some((Exclusive, -1))),
         ("lock--999999999", Some((Exclusive, -999_999_999))),
@@ -44,7 +44,7 @@ fn names_of_all_clients_are_parsed() {
         ("lock-00000-0001", None),
         ("__WRIT__000000001", None),
         ("__WRIT__00000000001", None),
-        // no contenders
+        // names that do not contend
         ("", None),
         ("-", None),
         ("hello", None),

@@ -1,4 +1,4 @@
-//! Whom a node is behind.
+//! The order of nodes: which node is behind which.
 
 use super::*;
 
@@ -37,13 +37,13 @@ fn end_of_the_only_predecessor_grants_unless_it_may_downgrade() {
         (&[one, four][..], four, one, Next::Grant),
         (&[one, five], five, one, Next::Grant),
         (&[three, four], four, three, Next::Grant),
-        // Whoever writes may take a read in the same place, which another read does not wait for.
+        // A writer may take a read at the same position, for which another read does not wait.
         (&[two, four], four, two, Next::List),
         (&[two, five], five, two, Next::Grant),
         (&[two, under, five], five, two, Next::Grant),
         (&[two, under, four], four, under, second(two)),
         (&[two, one, four], four, two, Next::List),
-        // What does not count is not before it.
+        // Nodes that do not count are not before it.
         (&[three, two, five, "hello"], five, two, Next::Grant),
         (&[one, two, three, four], two, one, Next::Grant),
         (&[four, one, three, two], four, three, second(two)),
@@ -51,7 +51,7 @@ fn end_of_the_only_predecessor_grants_unless_it_may_downgrade() {
         // Reads hold together, and wait together.
         (&[three, "__READ__0000000001", four], four, three, Next::List),
         (&[one, two, three, four], three, two, Next::List),
-        // Numbers that tell nothing.
+        // Numbers that do not tell the position.
         (&[one, last], last, one, Next::List),
         (&[two, one, last], last, two, Next::List),
     ] {
@@ -208,7 +208,7 @@ fn order_asks_only_for_the_czxids_it_needs() {
     }
 }
 
-/// Whatever their numbers are, of two who want to be alone one waits for the other.
+/// Whatever their numbers are, one of two exclusive contenders waits for the other.
 #[test]
 fn exactly_one_of_any_two_is_granted() {
     let numbers = [0, 1, 5, 1 << 30, i32::MAX - 1, i32::MAX, i32::MIN, -(1 << 30), -2, -1];
@@ -220,7 +220,7 @@ fn exactly_one_of_any_two_is_granted() {
             let granted = names
                 .each_ref()
                 .map(|name| decide(Mode::Exclusive, &nodes, name) == Standing::Granted);
-            // Equal normal numbers are one place, of a write and the read under it.
+            // Equal normal numbers are one position, of a write and the read under it.
             let equal = one == other && is_normal(one);
             assert_eq!(granted[0] ^ granted[1], !equal, "{names:?}: {granted:?}");
         }
@@ -251,7 +251,7 @@ fn ten_thousand_children_take_one_pass() {
     assert_eq!(decide(Mode::Exclusive, &nodes, &names[9_999]), Standing::Granted);
 }
 
-/// Every arrangement of `items`.
+/// Returns every permutation of `items`.
 fn permutations<T: Clone>(items: &[T]) -> Vec<Vec<T>> {
     let Some((first, rest)) = items.split_first() else {
         return vec![Vec::new()];
@@ -263,8 +263,8 @@ fn permutations<T: Clone>(items: &[T]) -> Vec<Vec<T>> {
     permutations(rest).into_iter().flat_map(insert).collect()
 }
 
-/// Follows the links of one contender to somebody who is granted, within as many steps as there
-/// are contenders.
+/// Follows the predecessors of a contender to a granted one, within as many steps as there are
+/// contenders.
 fn reaches_a_granted_one(nodes: &[Child<'_>], start: &str) -> bool {
     let mut at = start.to_owned();
     for _ in 0..nodes.len() {
@@ -329,7 +329,7 @@ fn predecessors_of_all_modes_are_listed_in_sequence_order() {
     for (own, expected) in [
         ("a-__READ__0000000003", &all[..0]),
         ("lock-0000000009", &all[..3]),
-        // Which of these two is before the other the numbers do not say.
+        // The numbers do not tell the order of these two.
         ("c-lock-2147483647", &all),
         ("d-lock--000000005", &all),
         ("hello", &[]),

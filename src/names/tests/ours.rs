@@ -1,8 +1,9 @@
-//! Names of ours that say more: reads under a write, and permits that are asked for in a turn.
+//! Names of this library with more meaning: reads under a write, and permits that are requested in
+//! a turn.
 
 use super::*;
 
-/// The name of a write or another contender of ours.
+/// Returns the name of a write, or of another contender of ours.
 fn ours(id: &str, mode: Mode, digits: &str) -> String {
     new_name_prefix(id, mode) + digits
 }
@@ -43,26 +44,26 @@ fn only_a_read_with_a_version_8_uuid_carries_a_token() {
     let with = |id: &str, marker: &str| format!("_c_{id}-{marker}0000000007");
     assert_eq!(token_under(&with(&id, "__READ__")), Some(5));
     for name in [
-        // The same id, but no read.
+        // The id is the same, but it is no read.
         with(&id, "lock-"),
         with(&id, "__WRIT__"),
         with(&id, "__lock__"),
         with(&id, "lease-"),
         with(&id, "hello"),
-        // Ids that are like any other.
+        // Ids without a special meaning.
         with(LOW, "__READ__"),
         with(HIGH, "__READ__"),
         with(&new_id(), "__READ__"),
         with("00000000-0000-1000-8000-000000000005", "__READ__"),
         with("00000000-0000-7000-8000-000000000005", "__READ__"),
-        // No ids.
+        // These are no ids.
         with(&"8".repeat(35), "__READ__"),
         with(&"8".repeat(36), "__READ__"),
         with(&"-".repeat(36), "__READ__"),
         with(&"\u{e9}".repeat(18), "__READ__"),
         with(&id.replace('-', ""), "__READ__"),
         with("", "__READ__"),
-        // Not where it would be in ours, or without a sequence.
+        // At another position than in our names, or without a sequence.
         read[1..].to_owned(),
         format!("x{read}"),
         format!("{read}x"),
@@ -103,7 +104,8 @@ fn downgraded_read_is_granted_and_outlives_its_write() {
     assert_eq!(at(&after, reader), Standing::Granted);
     assert_eq!(at(&after, writer), behind(reader));
     assert_eq!(at(&[writer, &read], writer), behind(&read));
-    // An older reader is no rival of it, only of the write that was never granted then.
+    // An older reader is no rival of the read, only of the write, which was never granted in that
+    // case.
     assert_eq!(at(&[before, &read], &read), Standing::Granted);
     assert_eq!(at(&[before, &write], &write), behind(before));
 }
@@ -173,12 +175,12 @@ fn number_is_the_suffix_that_the_server_appended() {
     for (asked, made, number, next) in [
         ("lock-", "lock-0000000000", Some(0), Some(1)),
         ("lock-", "lock-2147483646", Some(i32::MAX - 1), None),
-        // These do not tell their places.
+        // These do not tell their positions.
         ("lock-", "lock-2147483647", None, None),
         ("lock-", "lock--000000001", None, None),
         // A single node, and a read under a write.
         ("order-0000000001", "order-0000000001", None, None),
-        // An answer to something else.
+        // The answer to another request.
         ("lock-", "read-0000000001", None, None),
         ("lock-", "lock-", None, None),
         ("lock-", "lock-x000000001", None, None),

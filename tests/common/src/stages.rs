@@ -38,8 +38,8 @@ impl Stage {
     }
 }
 
-/// An object of a client [behind a proxy](behind_a_proxy), and a rival of another client. All directories exist, so
-/// that the first create is that of a contender.
+/// An object of a client [behind a proxy](behind_a_proxy), and a rival of another client. All
+/// directories exist, so that the first create is that of a contender.
 pub struct Scene {
     pub subject: Subject,
     pub proxy: FaultProxy,

@@ -1,5 +1,6 @@
-//! The table of subjects: every kind of lock, and every option that changes what happens to its nodes.
-//! A contract is a function of one [`Subject`] and runs over the table. A new kind or option is one more row.
+//! The table of subjects: every kind of lock, and every option that changes what happens to its
+//! nodes. A contract is a function of one [`Subject`] and runs over the table. A new kind or option
+//! is one more row.
 
 use std::env;
 use std::sync::Arc;
@@ -89,8 +90,8 @@ const SUBJECTS: [Subject; 22] = {
     ]
 };
 
-/// Runs a contract over all subjects at once, or over the one that `ZOOLOCK_SUBJECT` names. The thread that
-/// panics has the name of its subject.
+/// Runs a contract over all subjects at once, or over the one that `ZOOLOCK_SUBJECT` names. The
+/// thread that panics has the name of its subject.
 pub fn every_subject(contract: impl Fn(Subject) + Sync) {
     every_subject_that(|_| true, contract);
 }
@@ -252,7 +253,8 @@ impl Subject {
         self.option == Choice::Plain
     }
 
-    /// Returns the full paths of the nodes that hold, sorted. A semaphore has other nodes for waiters.
+    /// Returns the full paths of the nodes that hold, sorted. A semaphore has other nodes for
+    /// waiters.
     pub fn holding(self, path: &str) -> Vec<String> {
         match self.kind {
             Kind::Permit => below(&format!("{path}/leases")),
@@ -290,8 +292,8 @@ impl Subject {
         if self.kind == Kind::Several { 2 } else { 1 }
     }
 
-    /// Returns the number of nodes of one holder and this many waiters. The first waiter for a permit also has
-    /// the node of that permit.
+    /// Returns the number of nodes of one holder and this many waiters. The first waiter for a
+    /// permit also has the node of that permit.
     pub fn nodes_with_waiters(self, waiters: usize) -> usize {
         let shown = usize::from(self.kind == Kind::Permit && waiters > 0);
         self.nodes_of_one() + if self.queues() { waiters + shown } else { 0 }
@@ -344,8 +346,8 @@ impl Subject {
         !matches!(self.kind, Kind::Read | Kind::Several)
     }
 
-    /// Returns the creates, deletions, lists and reads of a lock and unlock without rivals. A semaphore's turn
-    /// is a second node, and each of several locks is taken and released alone.
+    /// Returns the creates, deletions, lists and reads of a lock and unlock without rivals. A
+    /// semaphore's turn is a second node, and each of several locks is taken and released alone.
     pub fn cost_of_a_cycle(self) -> [u64; 4] {
         match self.kind {
             Kind::Permit | Kind::Several => [2, 2, 0, 0],

@@ -2,14 +2,14 @@
 //! processes and wall clocks, and the simulator in memory with exact times. It does not depend on zoolock, so
 //! it shares none of its bugs.
 //!
-//! There are two judges. The first, [`Judge`], looks at times, tokens and names: exclusion, order of arrival,
-//! tokens, losses, writes, deadlines, leaders. The second, [`Linear`], gives the same history to stateright's
-//! `LinearizabilityTester`. [`Edn`] writes it down for Knossos.
+//! There are two judges. The first, [`Judge`], looks at times, tokens and names: exclusion, order
+//! of arrival, tokens, losses, writes, deadlines, leaders. The second, [`Linear`], gives the same
+//! history to stateright's `LinearizabilityTester`. [`Edn`] writes it down for Knossos.
 //!
 //! # How to use it
 //!
-//! List the locks. An event names a lock by its index. Feed a [`History`] as things happen, in any order across
-//! threads; each event has its own times. Ask both judges at the end.
+//! List the locks. An event names a lock by its index. Feed a [`History`] as things happen, in any
+//! order across threads; each event has its own times. Ask both judges at the end.
 //!
 //! ```
 //! use zoolock_judge::*;
@@ -74,9 +74,9 @@
 //!
 //! # Times
 //!
-//! Take the time of a grant when the call has returned, and that of an unlock before it is called: what lies
-//! between was promised. Whatever happens at one instant may have happened in any order, so give events that
-//! are ordered different instants where the clock allows it.
+//! Take the time of a grant after the call has returned, and that of an unlock before the call: the
+//! lock promises the time between. Events at one instant may have happened in any order, so give
+//! ordered events different instants if the clock allows it.
 
 // The integration tests and the bench use this name, and share `made_up`.
 #[cfg(test)]

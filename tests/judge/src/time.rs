@@ -1,4 +1,4 @@
-//! Instants and spans, in nanoseconds of whatever clock the history was taken by.
+//! Instants and durations, in nanoseconds of the history's clock.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! How fast requests are by this client, beside others: one server, and rounds in which all take turns.
+//! How fast requests are by this client, beside others: one server, and rounds in which all take
+//! turns.
 //!
 //! `cargo bench -p zoolock-interop --features classic --bench client -- [--only cycle,read]
 //! [--client NAME,NAME] [--threads 1,8,64] [--rounds N] [--seconds S | --cycles N]
@@ -49,19 +50,19 @@ struct Options {
     /// How long each client's turn is, after a quarter of it that is not counted.
     #[arg(long, default_value = "0.5", value_parser = seconds)]
     seconds: f64,
-    /// So many operations by each thread in a turn instead, and nothing before they are counted, for
-    /// those who count what an operation takes.
+    /// So many operations by each thread in a turn instead, and nothing before they are counted,
+    /// for those who count what an operation takes.
     #[arg(long, conflicts_with = "seconds", value_parser = at_least_one)]
     cycles: Option<usize>,
-    /// How long each client runs before the first round, in seconds: the server's compiler needs it.
-    /// 3 by default; with `--cycles` it does not run.
+    /// How long each client runs before the first round, in seconds: the server's compiler needs
+    /// it. 3 by default; with `--cycles` it does not run.
     #[arg(long, default_value = "3", value_parser = seconds)]
     warm_up: f64,
     /// A server that runs already, instead of one of its own with `forceSync=yes`.
     #[arg(long)]
     server: Option<String>,
-    /// Writes a line of JSON for each turn to this file; a relative one is below tests/interop, where
-    /// cargo runs this.
+    /// Writes a line of JSON for each turn to this file; a relative one is below tests/interop,
+    /// where cargo runs this.
     #[arg(long)]
     json: Option<PathBuf>,
     /// What `cargo bench` passes.

@@ -22,7 +22,8 @@ impl Case {
         self.rates[place].1.push(rate);
     }
 
-    /// The median of the rounds' ratios to the classic crate, which was measured in the same rounds.
+    /// The median of the rounds' ratios to the classic crate, which was measured in the same
+    /// rounds.
     fn ratio(&self, rates: &[f64]) -> String {
         let mut all = self.rates.iter();
         let Some((_, classic)) = all.find(|(contestant, _)| *contestant == Contestant::Classic)

@@ -1,11 +1,14 @@
-//! A server that says anything: seeded nonsense through frames, core and decoders, by the hundred thousand.
+//! A server that says anything: seeded nonsense through frames, core and decoders, by the hundred
+//! thousand.
 //!
-//! Whatever comes, nobody panics, nothing is kept that is larger than what came, everybody is answered
-//! once, and the connection ends with a reason. Knows the wire and the core, no sockets and no threads.
+//! Whatever comes, nobody panics, nothing is kept that is larger than what came, everybody is
+//! answered once, and the connection ends with a reason. Knows the wire and the core, no sockets
+//! and no threads.
 //!
-//! `ZOOLOCK_FUZZ_INPUTS` (200000, of a debug build 50000) or `ZOOLOCK_FUZZ_SECONDS` say for how long,
-//! `ZOOLOCK_FUZZ_SEED` (1) where to begin: each input has a seed of its own, one more than that of the
-//! input before. A failure prints its seed; with that and `ZOOLOCK_FUZZ_INPUTS=1` it comes again.
+//! `ZOOLOCK_FUZZ_INPUTS` (200000, of a debug build 50000) or `ZOOLOCK_FUZZ_SECONDS` say for how
+//! long, `ZOOLOCK_FUZZ_SEED` (1) where to begin: each input has a seed of its own, one more than
+//! that of the input before. A failure prints its seed; with that and `ZOOLOCK_FUZZ_INPUTS=1` it
+//! comes again.
 
 mod corpus;
 mod mutate;

@@ -204,7 +204,7 @@ mod tests {
         Duration::from_millis(milliseconds)
     }
 
-    /// A lease and the instant before its connect. All times below are counted from there.
+    /// A lease, and the instant before its connect, from which all times below are counted.
     struct Story {
         start: Moment,
         lease: Lease,
@@ -235,7 +235,7 @@ mod tests {
             self.answer(self.at(sent), self.at(answered), Proof::Leader);
         }
 
-        /// When the lease ends, seen from `now`.
+        /// Returns when the lease ends, seen from `now`.
         fn end(&self, now: Duration) -> Duration {
             now + self.lease.remaining(self.at(now))
         }

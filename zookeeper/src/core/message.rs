@@ -351,7 +351,7 @@ mod tests {
     use super::super::fuzz::frame;
     use super::*;
 
-    /// The body of a recorded answer, behind a header that says that all is well.
+    /// Returns the body of a recorded answer, after a header without an error.
     fn body(name: &str) -> Reader<'static> {
         let mut reader = Reader(frame(name));
         let header = header(&mut reader).expect("a header");
@@ -535,7 +535,7 @@ mod tests {
         }
         let whole = frame("connect");
         for length in 0..whole.len() {
-            // That of a server before 3.4 is the only one that is whole.
+            // Only the shorter answer of servers before 3.4 is complete.
             let is_whole = connected(&whole[..length]).is_ok();
             assert_eq!(is_whole, length == whole.len() - 1, "{length} bytes");
         }

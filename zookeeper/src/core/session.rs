@@ -380,8 +380,8 @@ impl<S, W: Listen> Core<S, W> {
         }
     }
 
-    /// Ends the connection, or notes that there was none to get. Requests in flight fail or wait for
-    /// the next connection. Returns the best known reason.
+    /// Ends the connection, or notes that there was none to get. Requests in flight fail or wait
+    /// for the next connection. Returns the best known reason.
     pub(crate) fn broke(&mut self, reason: &str, now: Moment) -> Arc<str> {
         let Some(connection) = self.connection.take() else {
             let reason: Arc<str> = reason.into();
@@ -555,8 +555,8 @@ impl<S, W: Listen> Core<S, W> {
         }
     }
 
-    /// Ends the session. With a slot, the answer comes when the servers have ended the session or at
-    /// the deadline. Without one, it ends on this connection or not at all.
+    /// Ends the session. With a slot, the answer comes when the servers have ended the session or
+    /// at the deadline. Without one, it ends on this connection or not at all.
     pub(crate) fn close(&mut self, slot: Option<S>, deadline: Instant, now: Moment) {
         if self.state() == State::Closed {
             return self.outbox.outputs.extend(slot.map(|slot| Output::Answer(slot, Ok(()))));

@@ -110,7 +110,7 @@ mod tests {
         Duration::from_millis(milliseconds)
     }
 
-    /// Tries that begin at an instant; all times below are counted from there.
+    /// Tries that begin at an instant, from which all times below are counted.
     struct Story {
         start: Instant,
         tries: Tries,
@@ -139,7 +139,8 @@ mod tests {
             self.tries.touched(self.start + now);
         }
 
-        /// Sends handshakes as soon as that is allowed. Each is answered, and all else fails in 10 ms. Returns when.
+        /// Sends handshakes as soon as they are allowed. Each is answered, and everything else
+        /// fails within 10 ms. Returns their times.
         fn greet_until(&mut self, end: Duration) -> Vec<Duration> {
             let (mut now, mut greeted) = (Duration::ZERO, Vec::new());
             while now < end {

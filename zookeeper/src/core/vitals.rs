@@ -112,13 +112,13 @@ impl Vitals {
 
     /// Returns whether the connection may go on.
     ///
-    /// Normally a request may wait until two thirds of the session timeout after the last answer, and
-    /// for a third at least. A slow disk must not make every client reconnect at once, and a third is
-    /// needed to resume the session elsewhere.
+    /// Normally a request may wait until two thirds of the session timeout after the last answer,
+    /// and for a third at least. A slow disk must not make every client reconnect at once, and a
+    /// third is needed to resume the session elsewhere.
     ///
     /// While something is held, a request may wait for a third. It may wait for a quarter once the
-    /// lease has been due for that long. It may wait for a fifth once the lease has no more than that
-    /// left, because reconnecting needs as much.
+    /// lease has been due for that long. It may wait for a fifth once the lease has no more than
+    /// that left, because reconnecting needs as much.
     pub(crate) fn verdict(&self, now: Instant, held: bool) -> Verdict {
         let timeout = self.lease.timeout();
         let third = timeout / 3;
@@ -160,7 +160,7 @@ mod tests {
         Duration::from_millis(milliseconds)
     }
 
-    /// A connection and the instant before its connect. All times below are counted from there.
+    /// A connection, and the instant before its connect, from which all times below are counted.
     struct Story {
         start: Moment,
         vitals: Vitals,

@@ -105,7 +105,8 @@ impl<W: Listen> Watches<W> {
         Watches { by_path: BTreeMap::new(), count: 0, sweep_at: SWEEP }
     }
 
-    /// Adds a watch that the server set. A listener that already has the same watch is told once.
+    /// Adds a watch that the server set. A listener that already has the same watch receives one
+    /// event.
     pub(crate) fn add(&mut self, kind: WatchKind, path: String, listener: W) {
         if self.count >= self.sweep_at {
             self.sweep();
@@ -185,11 +186,11 @@ mod tests {
     use super::*;
 
     thread_local! {
-        /// How often listeners were told apart.
+        /// How often listeners were compared.
         static LOOKS: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// Somebody with a number, who may stop listening.
+    /// A listener with a number, which may stop listening.
     #[derive(Debug, Clone)]
     struct Ear(u32, Rc<Cell<bool>>);
 
@@ -238,7 +239,7 @@ mod tests {
                 let heard = numbers(&watches.take(event, "/a"));
                 println!("{kind:?}, {event:?}: {heard:?}");
                 assert_eq!(!heard.is_empty(), hears, "{kind:?}, {event:?}");
-                // It was for once, and for nobody else.
+                // The watch was for one event, and for this listener only.
                 assert_eq!(watches.take(event, "/a").len(), 0);
                 assert_eq!(watches.count, if hears { 1 } else { 2 });
                 assert_eq!(watches.by_path.contains_key("/a"), !hears);
@@ -251,7 +252,7 @@ mod tests {
         let mut watches = Watches::new();
         let ears: Vec<Ear> = (0..5).map(Ear::new).collect();
         for ear in &ears {
-            // The same again counts once, other kinds count for themselves.
+            // The same watch counts once; other kinds count separately.
             for kind in [WatchKind::Data, WatchKind::Data, WatchKind::Exist, WatchKind::Child] {
                 watches.add(kind, "/a".into(), ear.clone());
             }
@@ -327,7 +328,7 @@ mod tests {
                 let name = number.to_string();
                 let path =
                     format!("/{name}{}", "x".repeat(length - 1 - name.len().min(length - 1)));
-                // Two ears at each of the three kinds.
+                // Two listeners for each of the three kinds.
                 for (kind, ear) in KINDS.iter().flat_map(|kind| [(kind, 1), (kind, 2)]) {
                     watches.add(*kind, path.clone(), Ear::new(ear));
                 }

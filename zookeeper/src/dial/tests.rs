@@ -1,4 +1,5 @@
-//! Clients of names, with a resolver that hangs, fails or changes its mind, at ensembles that are made up.
+//! Clients of names, with a resolver that hangs, fails or changes its mind, at ensembles that are
+//! made up.
 
 mod ensemble;
 mod names;

@@ -1,8 +1,8 @@
-//! What a thread hands over to the next one.
+//! What a thread hands over to the next thread.
 
 use super::*;
 
-/// A lock that keeps what was left to nobody.
+/// A lock that keeps what was handed over without a next thread.
 struct Leaving {
     fixture: Fixture,
     nobodys: Arc<Mutex<Vec<u32>>>,
@@ -48,7 +48,7 @@ fn hold_handed_to_a_thread_that_gave_up_goes_to_the_next() {
     fixture.first().hand_over(7);
     assert_eq!(*leaving.nobodys.lock(), [7], "nobody waits any more");
     leaving.assert_free();
-    // A turn that is not used goes to the one behind with what was left.
+    // An unused turn goes to the next thread, with what was handed over.
     thread::scope(|scope| {
         let turn = fixture.first();
         let unused = fixture.waiter(scope, LONG);

@@ -4,7 +4,8 @@ use std::fmt;
 
 use crate::error::ErrorKind;
 
-/// Parts of all texts that may end a connection; the first that fits counts. Each has to be reached.
+/// Parts of all texts that may end a connection; the first that fits counts. Each has to be
+/// reached.
 const TEXTS: &[&str] = &[
     // wire.rs
     "a number of ",

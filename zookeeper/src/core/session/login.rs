@@ -1,7 +1,7 @@
 //! SASL on a connection, between the handshake and all other requests.
 //!
-//! The client asks for a challenge, answers it, and checks the server's proof. It sends nothing else
-//! before that, because a server that requires SASL accepts nothing else.
+//! The client asks for a challenge, answers it, and checks the server's proof. It sends nothing
+//! else before that, because a server that requires SASL accepts nothing else.
 
 use super::{Core, after};
 use crate::core::clock::Moment;

@@ -33,8 +33,8 @@ impl Ensemble {
         *self.0.lock() = Some(HashSet::new());
     }
 
-    /// Returns the session that is given to a client that asks for this one: another if that is 0, and 0 if
-    /// that is over.
+    /// Returns the session that is given to a client that asks for this one: another if that is 0,
+    /// and 0 if that is over.
     fn session(&self, asked: i64) -> io::Result<i64> {
         static NEXT: AtomicI64 = AtomicI64::new(1);
         let mut sessions = self.0.lock();
@@ -103,7 +103,8 @@ impl Server {
         self.state.is_shut.store(false, Ordering::SeqCst);
     }
 
-    /// Belongs to another ensemble from now on, as when its address was given away. Forgets what it was asked.
+    /// Belongs to another ensemble from now on, as when its address was given away. Forgets what it
+    /// was asked.
     pub(super) fn turn_to(&self, ensemble: &Ensemble) {
         *self.state.ensemble.lock() = ensemble.clone();
         self.state.asked.lock().clear();

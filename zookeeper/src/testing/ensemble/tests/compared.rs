@@ -1,5 +1,5 @@
-//! Random schedules: what is committed is what was answered, all servers have it in the end, and a single server
-//! makes the same of it.
+//! Random schedules: what is committed is what was answered, all servers have it in the end, and a
+//! single server makes the same of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,8 @@ const PARENTS: [&str; 3] = ["/p", "/q", "/p/r"];
 
 /// A request that may be refused, at random.
 ///
-/// The number of one whose answer without an error says that it is done, in a transaction of its own.
+/// The number of one whose answer without an error says that it is done, in a transaction of its
+/// own.
 fn ask(world: &mut World, chance: &mut Chance, connection: u64) -> Option<i32> {
     let parent = PARENTS[chance.below(3) as usize];
     let path = format!("{parent}/{}", chance.below(4));

@@ -105,7 +105,8 @@ fn lagging_server_refuses_a_client_that_has_seen_more() {
     assert_eq!(world.wait(late), Some(Seen::End));
 }
 
-/// Whatever a follower has heard, only what its leader was told counts, and that is told with pings.
+/// Whatever a follower has heard, only what its leader was told counts, and that is told with
+/// pings.
 #[test]
 fn only_the_leader_ends_sessions_and_never_early() {
     for seed in 0..50 {
