@@ -52,7 +52,7 @@ impl Deletions {
     /// Deletes the nodes of a hold in the background.
     pub(super) fn delete_all(&self, nodes: &Nodes) {
         for node in &nodes.list {
-            self.delete(&nodes.claim, nodes.session_id(), node);
+            self.delete(&nodes.claim, nodes.term.session_id(), node);
         }
     }
 

@@ -55,7 +55,7 @@ impl Holds {
         let checks = guards.iter().map(|path| Op::Check(path, None));
         let ops: Vec<_> = checks.chain(writes.iter().map(|write| write.op(acl))).collect();
         let first = &holds[0].grant;
-        let session = first.nodes().session_id();
+        let session = first.nodes().term.session_id();
         let until = Until::within(self.requests.patience());
         let committed = self.requests.ask_one(Some(session), &until, |batch| batch.multi(&ops));
         if committed.as_ref().is_err_and(Failure::is_outcome_unknown) {

@@ -204,7 +204,10 @@ impl Holds {
     }
 
     pub(super) fn count_losses(&self, nodes: &Nodes, grants: usize, reason: LossReason) {
-        if grants > 0 && !nodes.claim.is_turn() && nodes.mark_loss_counted() {
+        if grants > 0
+            && !nodes.claim.is_turn()
+            && !nodes.is_loss_counted.swap(true, Ordering::Relaxed)
+        {
             self.lost.fetch_add(grants as u64, Ordering::Relaxed);
             let path = nodes.claim.lock.clone();
             self.requests.zk.note("zoolock", Level::Error, move || {

@@ -5,7 +5,7 @@ mod grant;
 
 use std::collections::HashMap;
 use std::mem;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,6 @@ use super::claim::{Claim, Node};
 use super::requests::Requests;
 use crate::error::{Error, LossReason, Result};
 use crate::names::Number;
-use crate::path::LockPath;
 use crate::shortcuts;
 use crate::sys::thread::ThreadId;
 use crate::sys::{self, Mutex};
@@ -29,7 +28,7 @@ const FAR: Duration = Duration::from_secs(u32::MAX as u64);
 /// Nodes that were granted together and end together: one, or a semaphore's permits.
 #[derive(Debug)]
 pub(crate) struct Nodes {
-    number: u64,
+    pub(super) number: u64,
     pub(super) claim: Claim,
     /// Never empty.
     pub(super) list: Vec<Node>,
@@ -39,7 +38,7 @@ pub(crate) struct Nodes {
     pub(super) granted: Instant,
     state: Mutex<State>,
     /// Their loss is counted once, though several answers may tell of it.
-    is_loss_counted: AtomicBool,
+    pub(super) is_loss_counted: AtomicBool,
 }
 
 /// The term of the lease at the grant. All holds of the nodes end with it.
@@ -110,6 +109,11 @@ fn after(begin: Instant, time: Duration) -> Instant {
 }
 
 impl Term {
+    /// Returns the session of the nodes, to which all requests about them belong.
+    pub(super) fn session_id(&self) -> i64 {
+        self.lease.session_id
+    }
+
     /// Returns what is left of the lease.
     pub(super) fn left(&self) -> Duration {
         let requests = self.requests.upgrade();
@@ -161,26 +165,6 @@ impl Nodes {
         });
         let grant = nodes.add_grant(&mut nodes.state.lock(), owner);
         (nodes, grant)
-    }
-
-    /// Returns the session of the nodes, to which all requests about them belong.
-    pub(super) fn session_id(&self) -> i64 {
-        self.term.lease.session_id
-    }
-
-    /// Returns the path of the node with this index.
-    pub(super) fn path(&self, index: usize) -> String {
-        self.claim.path_of(&self.list[index])
-    }
-
-    /// Returns their key in the registry.
-    pub(super) fn key(&self) -> (LockPath, u64) {
-        (self.claim.directory.clone(), self.number)
-    }
-
-    /// Marks their loss as counted. Returns whether it was not before.
-    pub(super) fn mark_loss_counted(&self) -> bool {
-        !self.is_loss_counted.swap(true, Ordering::Relaxed)
     }
 
     /// Returns the number of the only node, if the directory had no other node at the grant. Nodes

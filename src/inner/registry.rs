@@ -40,6 +40,10 @@ struct Entries {
     keeper: Option<LeaseKeeper>,
 }
 
+fn key(nodes: &Nodes) -> (LockPath, u64) {
+    (nodes.claim.directory.clone(), nodes.number)
+}
+
 impl Registry {
     /// Adds the nodes that `make` returns for a new number, under the mutex: at no instant are they
     /// granted and not registered.
@@ -55,7 +59,7 @@ impl Registry {
         }
         entries.next += 1;
         let (nodes, grant) = make(entries.next);
-        entries.nodes.insert(nodes.key(), nodes);
+        entries.nodes.insert(key(&nodes), nodes);
         if entries.keeper.is_none() {
             entries.keeper = Some(keep_lease());
         }
@@ -63,7 +67,7 @@ impl Registry {
     }
 
     pub(super) fn remove(&self, nodes: &Nodes) {
-        self.0.lock().nodes.remove(&nodes.key());
+        self.0.lock().nodes.remove(&key(nodes));
     }
 
     /// Removes everything, and takes nothing any more.

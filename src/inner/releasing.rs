@@ -100,8 +100,8 @@ impl Deletion<'_> {
         if self.nodes.claim.background || !self.holds.requests.is_connected() {
             return None;
         }
-        let path = self.nodes.path(0);
-        Replacement::of(self.nodes.session_id(), path, number)
+        let path = self.nodes.claim.path_of(&self.nodes.list[0]);
+        Replacement::of(self.nodes.term.session_id(), path, number)
     }
 
     /// Notes that the nodes are about to be deleted, if there is only one, which is alone.
@@ -154,7 +154,7 @@ impl Deletion<'_> {
             holds.deletions.delete_all(nodes);
             return Ok(());
         }
-        let zk = holds.requests.zk.in_session(nodes.session_id()).with_timeout(patience);
+        let zk = holds.requests.zk.in_session(nodes.term.session_id()).with_timeout(patience);
         let departing = self.departing().filter(|_| !is_again);
         let meant = move |deleted: zookeeper::Result<()>| match deleted {
             Err(error) if is_again && error.kind() == ErrorKind::NoNode => Ok(()),
@@ -240,7 +240,7 @@ fn judge(
         }
         _ => {
             sys::reached("an unlock has no answer");
-            holds.deletions.delete(&nodes.claim, nodes.session_id(), node);
+            holds.deletions.delete(&nodes.claim, nodes.term.session_id(), node);
             let lock = lock.to_owned();
             holds.requests.zk.note("zoolock::session", Level::Warn, move || {
                 warn!(

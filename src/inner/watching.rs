@@ -47,7 +47,7 @@ impl Holds {
         let Some(watcher) = nodes.start_look(self.requests.next_look()) else {
             return false;
         };
-        let zk = self.requests.zk.in_session(nodes.session_id());
+        let zk = self.requests.zk.in_session(nodes.term.session_id());
         let reads = zk.submit(|batch| {
             let read = |node| batch.get_data(&nodes.claim.path_of(node), Some(&watcher));
             nodes.list.iter().map(read).collect::<Vec<_>>()
@@ -95,8 +95,9 @@ impl Holds {
     /// Writes the owner's identity into the node's data again, with the fact that the lock was
     /// requested.
     fn answer_request(&self, nodes: &Nodes, index: usize, version: i32) {
-        let zk = self.requests.zk.in_session(nodes.session_id());
-        let (path, data) = (nodes.path(index), data::answer(&nodes.claim.identity));
+        let zk = self.requests.zk.in_session(nodes.term.session_id());
+        let (path, data) =
+            (nodes.claim.path_of(&nodes.list[index]), data::answer(&nodes.claim.identity));
         // The data are for people, who can do without.
         drop(zk.submit(|batch| batch.set_data(&path, &data, Some(version))));
     }
@@ -138,7 +139,7 @@ impl Holds {
         let Some(watcher) = nodes.kept_watcher() else {
             return;
         };
-        let zk = self.requests.zk.in_session(nodes.session_id());
+        let zk = self.requests.zk.in_session(nodes.term.session_id());
         let directory = nodes.claim.directory.as_str();
         let listed = zk.submit(|batch| batch.get_children(directory, Some(&watcher)));
         let (me, nodes) = (Weak::clone(&self.me), Arc::clone(nodes));

@@ -87,7 +87,7 @@ impl Grant {
 
     /// Returns the path of the node with this index.
     pub(crate) fn znode(&self, index: usize) -> String {
-        self.nodes.path(index)
+        self.nodes.claim.path_of(&self.nodes.list[index])
     }
 
     pub(crate) fn ended(&self) -> &Ended {
