@@ -179,7 +179,7 @@ fn whoever_stays_suspended_has_lost_it_when_the_lease_ends_and_others_are_let_in
 fn whoever_has_expired_has_lost_it_at_once() {
     every_subject(|subject| {
         let (server, client, object) = held(subject, SOON);
-        // Whoever has the node watched hears of the session's end all the same, not of the node's.
+        // A client that watches the node still hears of the session's end, but not of the node's.
         let asked: Vec<_> = object.holds().iter().map(|hold| hold.revocation().unwrap()).collect();
         server.expire(&client);
         drop(asked);

@@ -210,7 +210,7 @@ impl Drop for Bomb {
     }
 }
 
-/// Of a panic that has a consequence: another panic as its payload is dropped, or as it is logged.
+/// Panics with a consequence: another panic when the payload is dropped, or when it is logged.
 #[test]
 fn contest_goes_on_whatever_a_panic_of_the_function_leads_to() {
     warnings("");

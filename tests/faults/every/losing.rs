@@ -200,8 +200,8 @@ fn hold_and_look(subject: Subject, path: &str) {
     let left: Vec<_> = own.holds().iter().map(Hold::valid_for).collect();
     let requests = client.stats().requests;
     println!("again: {}, for {left:?}, after {requests} requests", subject.name);
-    // What it was heard of before the stop is no lease to hold in, and another one is not to be had
-    // at once.
+    // The last certified sign of life is from before the stop, so its lease is over, and a new one
+    // takes time.
     assert!(left.iter().all(|left| *left > SESSION / 5), "{}: {left:?}", subject.name);
     assert!(requests < 50, "{}: {requests}", subject.name);
     own.unlock().unwrap();

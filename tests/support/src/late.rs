@@ -10,8 +10,7 @@ const NAP: Duration = Duration::from_millis(10);
 /// A thread that only sleeps, and adds up how late it wakes ([`in_all`](Self::in_all)), until this
 /// is dropped. A call that takes longer by this time was delayed by the machine.
 ///
-/// It adds up delays, in place of the longest one, because several threads of a call may be late
-/// one after another.
+/// It adds up all delays, because another thread may have met all of them at once.
 #[derive(Debug)]
 pub struct Late {
     over: Arc<AtomicBool>,
