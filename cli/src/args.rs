@@ -93,9 +93,9 @@ Messages of -v never delay the lock, the program or a signal: zoolock drops line
 
 For a job that is due on many machines at the same time, -n alone is not enough. A machine whose clock
 is late finds the lock free if the job has ended by then, and runs the job again. With
---hold-at-least, zoolock keeps the lock until this long after its grant. It runs for as long itself,
-then ends with the program's exit code. Give more than the clocks differ by, and less than the time
-until the job is due again. INT, TERM, HUP, QUIT, USR1 and USR2 end the wait early.
+--hold-at-least, zoolock keeps the lock until this long after its grant, whatever the program's exit
+code. It runs for as long itself, then ends with that code. Give more than the clocks differ by, and
+less than the time until the job is due again. INT, TERM, HUP, QUIT, USR1 and USR2 end the wait early.
 
 With -w, zoolock also waits for servers if none answers at the start. Without -w, or with -n, it ends
 with 69 then, so that a wrong address is noticed. It waits through later outages in any case.

@@ -1,9 +1,9 @@
 //! A server that says anything: seeded nonsense through frames, core and decoders, by the hundred
 //! thousand.
 //!
-//! Whatever comes, nobody panics, nothing is kept that is larger than what came, everybody is
-//! answered once, and the connection ends with a reason. Knows the wire and the core, no sockets
-//! and no threads.
+//! Feeds mutated bytes to the core. Whatever comes, the core does not panic, keeps nothing larger
+//! than the bytes that came, answers every request once, and ends the connection with a reason.
+//! This module knows the wire and the core, but no sockets and no threads.
 //!
 //! `ZOOLOCK_FUZZ_INPUTS` (200000, of a debug build 50000) or `ZOOLOCK_FUZZ_SECONDS` say for how
 //! long, `ZOOLOCK_FUZZ_SEED` (1) where to begin: each input has a seed of its own, one more than
