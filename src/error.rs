@@ -259,11 +259,11 @@ impl fmt::Display for LossReason {
 impl fmt::Display for ConflictReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            ConflictReason::BadVersion => "it has another version",
-            ConflictReason::NoNode => "it is not there",
-            ConflictReason::NodeExists => "it is there already",
-            ConflictReason::NoParent => "there is no node above it",
-            ConflictReason::NotEmpty => "it has children",
+            ConflictReason::BadVersion => "the node has another version",
+            ConflictReason::NoNode => "there is no such node",
+            ConflictReason::NodeExists => "the node exists already",
+            ConflictReason::NoParent => "the node above it does not exist",
+            ConflictReason::NotEmpty => "the node has children",
         })
     }
 }
@@ -283,7 +283,7 @@ impl fmt::Display for Error {
             }
             Error::Lost { path, reason } => write!(f, "lock {path:?} was lost: {reason}"),
             Error::Conflict { path, reason } => {
-                write!(f, "nothing was written, because of {path:?}: {reason}")
+                write!(f, "nothing was written: at {path:?}, {reason}")
             }
             Error::NotHeld { path } => write!(f, "lock {path:?} is not held"),
             Error::NotOwner { path, owner } => {
@@ -291,7 +291,7 @@ impl fmt::Display for Error {
             }
             Error::WouldDeadlock { path } => write!(
                 f,
-                "this thread holds lock {path:?} already, in another way, and would wait for itself"
+                "this thread holds lock {path:?} through another object or mode, and would wait for itself"
             ),
             Error::Cancelled { path } => write!(f, "waiting for lock {path:?} was cancelled"),
             Error::Closed => f.write_str("the client is closed"),

@@ -14,7 +14,7 @@ use crate::sys;
 use crate::types::SessionEventKind;
 
 /// Why a connection ends whose server may be that of another ensemble.
-const UNCONFIRMED: &str = "it does not know the session, but may not be the server it was: its name could not be resolved";
+const UNCONFIRMED: &str = "it does not know the session, but may be another ensemble's server now: its name could not be resolved";
 
 impl<S, W: Listen> Core<S, W> {
     /// Takes a frame from the server. An error means that the connection must end.
