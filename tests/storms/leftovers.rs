@@ -80,7 +80,7 @@ fn leadership_without_delete_permission_leaves_one_node() {
     warnings(path);
     let client = client_of(&server.connect_string(), LONG);
     let leadership = Leadership::new(&client, path, LockOptions::new(), |_| {}).unwrap();
-    let refused = || warnings(path).iter().filter(|line| line.contains("once more")).count();
+    let refused = || warnings(path).iter().filter(|line| line.contains("retrying in")).count();
     wait_until("it has tried again and again", SOON, || refused() > 5);
     assert_eq!(children(&probe, path), 1);
     leadership.shutdown();
