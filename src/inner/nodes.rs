@@ -270,8 +270,9 @@ impl Nodes {
     /// stands at the same queue position, a write guarded by this hold has no answer yet, or the
     /// hold has to last longer.
     pub(crate) fn hand_over(&self, grant: &Arc<Grant>) -> bool {
-        let is_sound = self.term.is_sound();
         let mut state = self.state.lock();
+        // Asked under the mutex: the end of the connection ends what is kept by then, or is seen.
+        let is_sound = self.term.is_sound();
         let is_alone = matches!(&state.phase, Phase::Held(grants) if grants.len() == 1);
         let stays = grant.reserved_until().is_some();
         let is_requested = !state.requested.is_empty();

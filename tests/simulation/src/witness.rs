@@ -361,8 +361,11 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
         // A semaphore may have fewer permits for a while, and a leader takes and ends terms by itself.
         let is_well = witness.is_well
             && !matches!(held.kind, Kind::Semaphore | Kind::Several | Kind::Leadership);
-        let soon = if witness.is_calm || is_well {
+        let soon = if is_well {
             Some(witness.soon())
+        } else if witness.is_calm {
+            // After a long outage a second lies between two handshakes.
+            Some(witness.soon() + Duration::from_secs(1))
         } else {
             // After a cut the next connection has to be made first. The second place of a multi-lock is kept for as
             // long as its options say.

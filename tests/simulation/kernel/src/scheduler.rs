@@ -469,6 +469,24 @@ pub(crate) fn has_unlocked(address: usize) {
     });
 }
 
+/// Returns where the running thread took this mutex.
+pub(crate) fn taken_at(address: usize) -> Option<&'static Location<'static>> {
+    with(|kernel| {
+        let held = &kernel.tasks[kernel.current?].held;
+        held.iter().find(|(other, _)| *other == address).map(|(_, place)| *place)
+    })
+}
+
+/// Notes where the running thread took this mutex before a wait.
+pub(crate) fn is_taken_at(address: usize, place: &'static Location<'static>) {
+    with(|kernel| {
+        if let Some(task) = kernel.current {
+            let mut held = kernel.tasks[task].held.iter_mut();
+            held.find(|(other, _)| *other == address).into_iter().for_each(|held| held.1 = place);
+        }
+    });
+}
+
 /// Returns which mutexes were taken, and which waits began, while a mutex was held.
 pub fn nestings() -> Vec<Nesting> {
     with(|kernel| kernel.nestings.iter().cloned().collect())

@@ -259,9 +259,11 @@ impl Shared {
                 }
                 return thread::sleep(end.saturating_sub(kernel::elapsed()));
             }
+            // Another thread may be just about to announce it.
             if left >= valid
                 && own.valid_for().is_zero()
                 && !board(|board| board.has_jumped(process, begun))
+                && kernel::recv_timeout(own.lost(), SLACK) == Err(TIMEOUT)
             {
                 violation(format!("{} was not told of the end of its hold", self.name));
             }
@@ -397,19 +399,26 @@ impl Shared {
         };
         let wait = Duration::from_secs(1);
         let mut some = self.told("nested lock", semaphore.try_acquire_for(30, wait)).flatten();
-        let (sessions, mut is_full) = (self.client.stats().sessions, false);
-        let begun = kernel::elapsed();
+        let (sessions, mut stuck) = (self.client.stats().sessions, Vec::new());
+        let path_of = |own: &Hold| format!("{leases}/{}", own.node());
         if are_stuck && some.is_some() {
             kernel::count("call: locks at long paths that stay");
-            restrict(&self.hosts, leases, Permissions::DELETE, wait * 4, false);
+            restrict(&self.hosts, leases.clone(), Permissions::DELETE, wait * 4, false);
             thread::sleep(wait);
-            let given_back = some.take().map(|permits| permits.release());
-            is_full = matches!(given_back, Some(Err(Error::Denied { .. })));
+            let permits = some.take().map_or_else(Vec::new, |permits| {
+                let nodes = permits.holds();
+                match permits.release() {
+                    Err(Error::Denied { .. }) => nodes,
+                    _ => Vec::new(),
+                }
+            });
+            stuck = permits.iter().map(|own| (path_of(own), own.fencing_token())).collect();
         }
         let more = self.told("nested lock", semaphore.try_acquire_for(MANY, wait)).flatten();
-        // The operator deletes the stuck nodes after this time.
-        is_full &= kernel::elapsed() - begun < wait * 4;
-        is_full |= some.as_ref().is_some_and(|permits| permits.is_held());
+        // An operator deletes the stuck nodes later: this one, or that of another client.
+        let is_stuck = |(path, token): &(String, u64)| witness::is_there(path, *token);
+        let is_full = (!stuck.is_empty() && stuck.iter().all(is_stuck))
+            || some.as_ref().is_some_and(|permits| permits.is_held());
         if more.is_some() && is_full && self.client.stats().sessions == sessions {
             violation(format!("{} has more paths than fit", self.name));
         }
