@@ -51,6 +51,8 @@ pub(super) struct Term {
 #[derive(Debug)]
 struct State {
     phase: Phase,
+    /// More holds of the same nodes: a read may share the node of its thread's write.
+    sharing: Vec<Arc<Grant>>,
     /// A read was taken under the write, at its queue position, and may outlive it.
     read_under: bool,
     /// Guarded writes whose outcome is not known.
@@ -63,8 +65,8 @@ struct State {
 
 #[derive(Debug)]
 enum Phase {
-    /// Held; never empty. A read may share the node of its thread's write.
-    Held(Vec<Arc<Grant>>),
+    /// Held by this, and by those that share the nodes.
+    Held(Arc<Grant>),
     /// No thread holds them. They are kept for the next thread.
     Kept,
     /// No thread holds them, and none gets them before this instant.
@@ -155,6 +157,7 @@ impl Nodes {
             granted: sys::now(),
             state: Mutex::new(State {
                 phase: Phase::Kept,
+                sharing: Vec::new(),
                 read_under: false,
                 writes: 0,
                 requested: HashMap::new(),
@@ -178,8 +181,8 @@ impl Nodes {
         let grant = Grant::new(self, owner);
         let added = Arc::clone(&grant);
         match &mut state.phase {
-            Phase::Held(grants) => grants.push(added),
-            phase => *phase = Phase::Held(vec![added]),
+            Phase::Held(_) => state.sharing.push(added),
+            phase => *phase = Phase::Held(added),
         }
         grant
     }
@@ -190,10 +193,10 @@ impl Nodes {
         let mut state = self.state.lock();
         let phase = mem::replace(&mut state.phase, Phase::Over);
         let was_over = matches!(phase, Phase::Over);
-        let grants = match phase {
-            Phase::Held(grants) => grants,
-            Phase::Kept | Phase::Reserved(_) | Phase::Over => Vec::new(),
-        };
+        let mut grants = mem::take(&mut state.sharing);
+        if let Phase::Held(grant) = phase {
+            grants.push(grant);
+        }
         let watchers = state.take_watchers();
         // All at once: an unlock that comes meanwhile reports the same.
         grants.iter().for_each(|grant| grant.end(end));
@@ -237,12 +240,19 @@ impl Nodes {
             let reason = LossReason::LeaseExpired;
             return AfterRelease::Lost(reason, self.end(End::Lost(reason)));
         }
-        let is_last = match &mut state.phase {
-            Phase::Held(grants) => {
-                grants.retain(|other| !Arc::ptr_eq(other, grant));
-                grants.is_empty()
+        let State { phase, sharing, .. } = &mut *state;
+        let is_last = match phase {
+            Phase::Held(first) if Arc::ptr_eq(first, grant) => match sharing.pop() {
+                Some(next) => {
+                    *first = next;
+                    false
+                }
+                None => true,
+            },
+            _ => {
+                sharing.retain(|other| !Arc::ptr_eq(other, grant));
+                false
             }
-            Phase::Kept | Phase::Reserved(_) | Phase::Over => false,
         };
         let (released, watchers) = match grant.reserved_until() {
             _ if !is_last => (AfterRelease::Shared, None),
@@ -273,7 +283,7 @@ impl Nodes {
         let mut state = self.state.lock();
         // Asked under the mutex: the end of the connection ends what is kept by then, or is seen.
         let is_sound = self.term.is_sound();
-        let is_alone = matches!(&state.phase, Phase::Held(grants) if grants.len() == 1);
+        let is_alone = matches!(state.phase, Phase::Held(_)) && state.sharing.is_empty();
         let stays = grant.reserved_until().is_some();
         let is_requested = !state.requested.is_empty();
         sys::reached_if(|| state.read_under, "a read under it keeps a hold from the next thread");
@@ -374,7 +384,7 @@ impl Nodes {
     pub(super) fn start_write(&self, grant: &Arc<Grant>) -> Result<()> {
         grant.check()?;
         let mut state = self.state.lock();
-        if state.grants().iter().any(|other| Arc::ptr_eq(other, grant)) {
+        if state.grants().any(|other| Arc::ptr_eq(other, grant)) {
             state.writes += 1;
             return Ok(());
         }
@@ -428,7 +438,7 @@ impl Nodes {
         let mut state = self.state.lock();
         // When it is read again, it is the same request.
         if state.requested.insert(index, mzxid) != Some(mzxid) {
-            let grants = state.grants().to_vec();
+            let grants: Vec<_> = state.grants().cloned().collect();
             drop(state);
             grants.iter().for_each(|grant| grant.tell_request(index));
         }
@@ -440,7 +450,7 @@ impl Nodes {
     }
 
     pub(super) fn is_owned_by(&self, owner: Option<ThreadId>) -> bool {
-        self.state.lock().grants().iter().any(|grant| grant.owner == owner)
+        self.state.lock().grants().any(|grant| grant.owner == owner)
     }
 }
 
@@ -449,11 +459,12 @@ impl State {
         matches!(self.phase, Phase::Over)
     }
 
-    fn grants(&self) -> &[Arc<Grant>] {
-        match &self.phase {
-            Phase::Held(grants) => grants,
-            Phase::Kept | Phase::Reserved(_) | Phase::Over => &[],
-        }
+    fn grants(&self) -> impl Iterator<Item = &Arc<Grant>> {
+        let first = match &self.phase {
+            Phase::Held(first) => Some(first),
+            Phase::Kept | Phase::Reserved(_) | Phase::Over => None,
+        };
+        first.into_iter().chain(&self.sharing)
     }
 
     /// Returns what has to be dropped without the mutex.
