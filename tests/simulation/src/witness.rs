@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use kernel::Process;
 use zookeeper::testing::ensemble::Committed;
-use zoolock::{Error, Hold, Result};
+use zoolock::{Error, Hold, HoldState, Result};
 use zoolock_judge::Unlocked;
 
 use crate::client::board;
@@ -608,12 +608,15 @@ pub(crate) fn limit(place: Place) -> u32 {
     place.0 as u32 % 3 + 1
 }
 
-/// Checks a hold whose node was deleted at `begun`. By now its owner has looked or its lease is over.
+/// Checks a hold whose node was deleted at `begun`. By now its owner has looked, has no connection to
+/// look on, or its lease is over.
 fn goes_on(hold: usize, begun: Duration) {
     let problem = witness(|witness| {
         let held = witness.held.get(&hold).filter(|held| !held.has_left)?;
         let is_well = !witness.dead.contains(&held.process) && !has_stalled(held.process, begun);
-        (is_well && is_held(held) == Some(true)).then(|| {
+        let is_held = |hold: &Hold| hold.state() == HoldState::Held;
+        let goes_on = kernel::peek(held.process, || held.holds.iter().all(is_held));
+        (is_well && goes_on == Some(true)).then(|| {
             format!("{} has {} since its node was deleted at {begun:?}", held.who, held.place)
         })
     });
