@@ -93,7 +93,7 @@ pub(crate) fn said<T: Debug>(result: Result<T>) -> (ErrorKind, String) {
 }
 
 /// Returns the paths of the nodes that a `multi` created.
-pub fn created(results: &[OpResult]) -> Vec<&str> {
+pub(crate) fn created(results: &[OpResult]) -> Vec<&str> {
     let created = results.iter().filter_map(|result| match result {
         OpResult::Created { path, .. } => Some(&**path),
         _ => None,
