@@ -44,6 +44,13 @@ fn key(nodes: &Nodes) -> (LockPath, u64) {
     (nodes.claim.directory.clone(), nodes.number)
 }
 
+impl Entries {
+    fn in_directory(&self, directory: &LockPath) -> impl Iterator<Item = &Arc<Nodes>> {
+        let here = (directory.clone(), 0)..=(directory.clone(), u64::MAX);
+        self.nodes.range(here).map(|(_, nodes)| nodes)
+    }
+}
+
 impl Registry {
     /// Adds the nodes that `make` returns for a new number, under the mutex: at no instant are they
     /// granted and not registered.
@@ -84,12 +91,6 @@ impl Registry {
         self.0.lock().nodes.values().cloned().collect()
     }
 
-    /// Returns the nodes in one directory.
-    pub(super) fn in_directory(&self, directory: &LockPath) -> Vec<Arc<Nodes>> {
-        let here = (directory.clone(), 0)..=(directory.clone(), u64::MAX);
-        self.0.lock().nodes.range(here).map(|(_, nodes)| Arc::clone(nodes)).collect()
-    }
-
     /// Returns how many are held or kept, without the turns of semaphores.
     pub(super) fn held(&self) -> usize {
         self.0.lock().nodes.values().filter(|nodes| !nodes.claim.is_turn()).count()
@@ -103,7 +104,8 @@ impl Registry {
                 && nodes.is_owned_by(claim.owner)
                 && !nodes.term.left().is_zero()
         };
-        claim.owner.is_some() && self.in_directory(&claim.directory).iter().any(would_wait)
+        let here = || -> Vec<_> { self.0.lock().in_directory(&claim.directory).cloned().collect() };
+        claim.owner.is_some() && here().iter().any(would_wait)
     }
 
     /// Notes that a call is about to make the single node at `path`. Returns the call's number.
@@ -143,8 +145,8 @@ impl Registry {
     pub(super) fn owner_of_single(&self, path: &LockPath, czxid: i64, number: u64) -> SingleOwner {
         let entries = self.0.lock();
         let (directory, _) = path.split();
-        let mut here = entries.nodes.range((directory.clone(), 0)..=(directory, u64::MAX));
-        if here.any(|(_, nodes)| nodes.list.iter().any(|node| node.czxid == czxid)) {
+        let mut here = entries.in_directory(&directory);
+        if here.any(|nodes| nodes.list.iter().any(|node| node.czxid == czxid)) {
             return SingleOwner::Hold;
         }
         match entries.making.get(path) {

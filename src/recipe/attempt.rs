@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 use log::debug;
-use zookeeper::Names;
+use zookeeper::{Names, Stat};
 
 use super::rule::New;
 use crate::error::Error;
@@ -167,10 +167,41 @@ impl<'a> Attempt<'a> {
         count: usize,
         node: impl Fn() -> New,
     ) -> Result<impl Iterator<Item = Create>, Stop> {
+        let (charge, sent_on) = self.prepare(count)?;
+        Ok(charge.split(count).map(move |charge| Create { new: node(), charge, sent_on }))
+    }
+
+    /// Prepares one create, like [`creates`](Attempt::creates).
+    pub(super) fn create(&self, new: New) -> Result<Create, Stop> {
+        let (charge, sent_on) = self.prepare(1)?;
+        Ok(Create { new, charge, sent_on })
+    }
+
+    fn prepare(&self, count: usize) -> Result<(Charge, u64), Stop> {
         self.want.inner.orphans.await_given_up(self.want.until)?;
         let charge = self.requests().charge(self.want.claim, count)?;
-        let sent_on = self.requests().resumed();
-        Ok(charge.split(count).map(move |charge| Create { new: node(), charge, sent_on }))
+        Ok((charge, self.requests().resumed()))
+    }
+
+    /// Sends one create and waits for its answer. If the call ends before, the create is
+    /// unanswered.
+    pub(super) fn ask_create(
+        &mut self,
+        create: Create,
+        data: &[u8],
+    ) -> Result<(Create, zookeeper::Result<(String, Stat)>), Stop> {
+        let (Want { claim, until, .. }, requests) = (&self.want, self.requests());
+        let (path, mode) = (claim.directory.child(&create.new.name), create.new.mode);
+        let asked = requests.ask(Some(self.session_id), until, |batch| {
+            ((), batch.create(&path, data, requests.acl(), mode))
+        });
+        match asked {
+            Ok(((), created)) => Ok((create, created)),
+            Err(failure) => {
+                self.add_unanswered(create);
+                Err(failure.into())
+            }
+        }
     }
 
     /// Takes a create that has no answer. Every later look looks for its node.

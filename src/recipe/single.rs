@@ -87,40 +87,27 @@ impl<'a> SingleCall<'a> {
     /// Creates the node. If it exists already, looks at it.
     fn create(&mut self) -> Result<Sight, Stop> {
         let Want { inner, claim, until, .. } = self.attempt.want;
-        let (name, path) = (self.name(), self.attempt.path());
-        let (requests, orphans): (_, &'a Orphans) = (self.attempt.requests(), &inner.orphans);
+        let orphans: &'a Orphans = &inner.orphans;
         self.may_create = false;
-        let node =
-            || New { id: names::new_id(), name: name.to_owned(), mode: CreateMode::Ephemeral };
         loop {
-            let creates: Vec<_> = self.attempt.creates(1, node)?.collect();
+            let (id, mode) = (names::new_id(), CreateMode::Ephemeral);
+            let create = self.attempt.create(New { id, name: self.name().to_owned(), mode })?;
             self.making.get_or_insert_with(|| orphans.making(&claim.lock));
-            for create in creates {
-                let data = data::encode_single(&create.new.id, &claim.identity);
-                let asked = requests.ask(Some(self.attempt.session_id), until, |batch| {
-                    ((), batch.create(path, &data, requests.acl(), create.new.mode))
-                });
-                let made = match asked {
-                    Ok(((), made)) => made,
-                    Err(failure) => {
-                        self.attempt.add_unanswered(create);
-                        return Err(failure.into());
-                    }
-                };
-                match made {
-                    Ok((_, stat)) => {
-                        self.add_own(create.charge, &stat);
-                        return Ok(Sight::Ours);
-                    }
-                    Err(error) if error.kind() == ErrorKind::NodeExists => {
-                        sys::reached("a single node is there already");
-                        return self.look();
-                    }
-                    Err(error) if error.kind() == ErrorKind::NoNode => {
-                        make_directories(requests, &claim.directory, until)?;
-                    }
-                    Err(error) => return Err(self.attempt.take_error(create, error).into()),
+            let data = data::encode_single(&create.new.id, &claim.identity);
+            let (create, created) = self.attempt.ask_create(create, &data)?;
+            match created {
+                Ok((_, stat)) => {
+                    self.add_own(create.charge, &stat);
+                    return Ok(Sight::Ours);
                 }
+                Err(error) if error.kind() == ErrorKind::NodeExists => {
+                    sys::reached("a single node is there already");
+                    return self.look();
+                }
+                Err(error) if error.kind() == ErrorKind::NoNode => {
+                    make_directories(self.attempt.requests(), &claim.directory, until)?;
+                }
+                Err(error) => return Err(self.attempt.take_error(create, error).into()),
             }
         }
     }

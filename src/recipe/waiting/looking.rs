@@ -25,10 +25,12 @@ impl Waiter<'_> {
         }
         loop {
             let missing = self.recipe.count() - self.attempt.own.len();
-            let creates: Vec<_> = self.attempt.creates(missing, || self.recipe.node())?.collect();
-            let (failure, list) = match self.may_be_alone(&creates) {
-                true => self.create_alone(creates)?,
-                false => self.create_and_list(creates)?,
+            let mut creates: Vec<_> =
+                self.attempt.creates(missing, || self.recipe.node())?.collect();
+            let alone = creates.pop_if(|create| missing == 1 && self.may_be_alone(create));
+            let (failure, list) = match alone {
+                Some(create) => self.create_alone(create)?,
+                None => self.create_and_list(creates)?,
             };
             match failure {
                 None => return self.sort_out(list),
@@ -52,8 +54,7 @@ impl Waiter<'_> {
             sys::reached("what a thread has left is of another session");
             return Ok(None);
         }
-        let create = self.attempt.creates(1, || self.recipe.node())?.next();
-        let Some(create) = create else { return Ok(None) };
+        let create = self.attempt.create(self.recipe.node())?;
         let Want { claim, until, .. } = self.attempt.want;
         let (new, requests) = (&create.new, self.attempt.requests());
         let (path, data) = (claim.directory.child(&new.name), claim.identity.as_bytes());
@@ -107,10 +108,9 @@ impl Waiter<'_> {
 
     /// Returns whether creating this node can prove that the directory holds nothing else, so that
     /// no list is needed.
-    fn may_be_alone(&self, creates: &[Create]) -> bool {
+    fn may_be_alone(&self, create: &Create) -> bool {
         let Want { inner, claim, .. } = self.attempt.want;
-        let is_numbered =
-            matches!(creates, [one] if one.new.mode == CreateMode::EphemeralSequential);
+        let is_numbered = create.new.mode == CreateMode::EphemeralSequential;
         let is_likely = || inner.holds.following.is_likely(&claim.directory);
         is_numbered && self.attempt.unanswered.is_empty() && is_likely()
     }
@@ -145,21 +145,12 @@ impl Waiter<'_> {
 
     /// Creates a node without a list, which follows only if the number does not prove that the node
     /// is alone.
-    fn create_alone(&mut self, creates: Vec<Create>) -> Result<(Option<Failure>, Names), Stop> {
-        let Want { inner, claim, until, .. } = self.attempt.want;
-        let (session, requests) = (Some(self.attempt.session_id), self.attempt.requests());
-        for create in creates {
-            let asked = requests.ask(session, until, |batch| ((), self.create(batch, &create.new)));
-            let failure = match asked {
-                Ok(((), created)) => self.created(create, created),
-                Err(failure) => {
-                    self.add_unanswered(create);
-                    return Err(failure.into());
-                }
-            };
-            if failure.is_some() {
-                return Ok((failure, Names::default()));
-            }
+    fn create_alone(&mut self, create: Create) -> Result<(Option<Failure>, Names), Stop> {
+        let Want { inner, claim, .. } = self.attempt.want;
+        let (create, created) = self.attempt.ask_create(create, claim.identity.as_bytes())?;
+        let failure = self.created(create, created);
+        if failure.is_some() {
+            return Ok((failure, Names::default()));
         }
         let is_alone = |node: &Node| {
             let proves = |number| inner.holds.following.proves_alone(&claim.directory, number);
