@@ -14,12 +14,14 @@
 //! | `queue` | lets these threads begin: each locks and unlocks once | |
 //! | `release` | unlocks the lock of `hold`, and waits for the threads | times, from one grant to the next |
 //!
-//! WHAT is `own`: each thread locks and unlocks at its own path below P; `one`: the same at P
-//! itself, with one lock object for each session; `try`: a `try_lock` that must fail; or
+//! WHAT is `own`: each thread locks and unlocks at its own path below P; `new`: the same, at a path
+//! below P that was never used; `one`: the same at P itself, with one lock object for each session;
+//! `object`: the same at P, with a lock object for each turn; `try`: a `try_lock` that must fail; or
 //! `read-write`: nine reads and a write. Times are in nanoseconds: the time of all operations, then
 //! of each.
 
-use std::sync::{Arc, Barrier};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, LazyLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -29,6 +31,9 @@ use crate::session::{Exclusive, Outcome, Session, Side};
 
 /// The stack of a thread: enough for a call, and little enough for a thousand threads.
 const STACK: usize = 256 * 1024;
+/// How many paths were used so far that were never used before. Another process begins elsewhere.
+static PATHS: LazyLock<AtomicU64> =
+    LazyLock::new(|| AtomicU64::new(u64::from(std::process::id()) << 32));
 /// One in so many operations on a read-write lock is a write.
 const WRITE_EACH: usize = 10;
 
@@ -99,7 +104,7 @@ impl Program {
     }
 
     fn bench(&self, what: &str, threads: usize, time: Duration, path: &str) -> Outcome<String> {
-        let mut steps: Vec<Step> = Vec::new();
+        let mut steps: Vec<Step<'_>> = Vec::new();
         for (number, session) in self.sessions.iter().enumerate() {
             steps.extend(self.steps(session.as_ref(), number, what, threads, path)?);
         }
@@ -124,25 +129,31 @@ impl Program {
     }
 
     /// Runs the work of one session's threads.
-    fn steps(
+    fn steps<'s>(
         &self,
-        session: &dyn Session,
+        session: &'s dyn Session,
         number: usize,
         what: &str,
         threads: usize,
-        path: &str,
-    ) -> Outcome<Vec<Step>> {
+        path: &'s str,
+    ) -> Outcome<Vec<Step<'s>>> {
         let shared: Option<Arc<dyn Exclusive>> = match what {
             "one" | "try" => Some(session.lock(path, Side::Mutex)?.into()),
             _ => None,
         };
-        let step = |thread: usize| -> Outcome<Step> {
+        let turn = |lock: &dyn Exclusive| lock.lock().and_then(|()| lock.unlock());
+        let step = |thread: usize| -> Outcome<Step<'s>> {
             Ok(match (what, shared.clone()) {
                 ("own", _) => {
                     let lock = session.lock(&format!("{path}/{number}-{thread}"), Side::Mutex)?;
-                    Box::new(move |_| lock.lock().and_then(|()| lock.unlock()))
+                    Box::new(move |_| turn(&*lock))
                 }
-                ("one", Some(lock)) => Box::new(move |_| lock.lock().and_then(|()| lock.unlock())),
+                ("new", _) => Box::new(move |_| {
+                    let number = PATHS.fetch_add(1, Ordering::Relaxed);
+                    turn(&*session.lock(&format!("{path}/{number}"), Side::Mutex)?)
+                }),
+                ("object", _) => Box::new(move |_| turn(&*session.lock(path, Side::Mutex)?)),
+                ("one", Some(lock)) => Box::new(move |_| turn(&*lock)),
                 ("try", Some(lock)) => Box::new(move |_| match lock.try_lock()? {
                     false => Ok(()),
                     true => Err("it was granted a lock that is held".into()),
@@ -152,10 +163,9 @@ impl Program {
                     let write = session.lock(path, Side::Write)?;
                     // The threads do not all write at the same time.
                     let first = number * 7 + thread * 3;
-                    Box::new(move |turn| {
-                        let writes = (first + turn).is_multiple_of(WRITE_EACH);
-                        let lock = if writes { &write } else { &read };
-                        lock.lock().and_then(|()| lock.unlock())
+                    Box::new(move |done| {
+                        let writes = (first + done).is_multiple_of(WRITE_EACH);
+                        turn(if writes { &*write } else { &*read })
                     })
                 }
                 _ => return Err(format!("there is no work called {what}").into()),
@@ -200,7 +210,7 @@ impl Program {
 }
 
 /// One operation. Its argument is the number of operations that the thread has done.
-type Step = Box<dyn FnMut(usize) -> Outcome<()> + Send>;
+type Step<'s> = Box<dyn FnMut(usize) -> Outcome<()> + Send + 's>;
 
 struct Run {
     begun: Instant,
@@ -208,7 +218,7 @@ struct Run {
     times: Vec<Duration>,
 }
 
-fn run(mut step: Step, time: Duration) -> Outcome<Run> {
+fn run(mut step: Step<'_>, time: Duration) -> Outcome<Run> {
     let begun = Instant::now();
     let (mut ended, mut times) = (begun, Vec::new());
     while ended - begun < time {

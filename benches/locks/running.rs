@@ -69,7 +69,9 @@ impl<'a> Running<'a> {
         let (sessions, what, threads) = match case.workload {
             Workload::Uncontended => (1, "one", 1),
             Workload::Many => (1, "own", size),
+            Workload::Fresh => (1, "new", size),
             Workload::Local => (1, "one", size),
+            Workload::Object => (1, "object", size),
             Workload::Handoff => (size, "one", 1),
             Workload::TryBusy => (1, "try", 1),
             Workload::Rw => (size, "read-write", 1),

@@ -12,8 +12,12 @@ pub(crate) enum Workload {
     Uncontended,
     /// Threads of one client, a path each.
     Many,
+    /// Threads of one client, at each turn a path that was never used.
+    Fresh,
     /// Threads of one client, one lock object.
     Local,
+    /// Threads of one client, one path, a lock object for each turn.
+    Object,
     /// Clients with a thread each, one path.
     Handoff,
     /// A holder, and waiting threads of one client, let in one after another.
@@ -36,10 +40,12 @@ pub(crate) struct Case {
 }
 
 impl Workload {
-    pub(crate) const ALL: [Workload; 9] = [
+    pub(crate) const ALL: [Workload; 11] = [
         Workload::Uncontended,
         Workload::Many,
+        Workload::Fresh,
         Workload::Local,
+        Workload::Object,
         Workload::Handoff,
         Workload::Queue,
         Workload::TryBusy,
@@ -52,7 +58,9 @@ impl Workload {
         match self {
             Workload::Uncontended => "uncontended",
             Workload::Many => "many",
+            Workload::Fresh => "fresh",
             Workload::Local => "local",
+            Workload::Object => "object",
             Workload::Handoff => "handoff",
             Workload::Queue => "queue",
             Workload::TryBusy => "try_busy",
@@ -68,7 +76,12 @@ impl Workload {
             Workload::Uncontended => "one thread locks and unlocks at one path".to_owned(),
             Workload::Many if size == 1 => "one thread, at its own path".to_owned(),
             Workload::Many => format!("{size} threads of one client, a path each"),
+            Workload::Fresh if size == 1 => "one thread, a new path for each turn".to_owned(),
+            Workload::Fresh => format!("{size} threads of one client, a new path for each turn"),
             Workload::Local => format!("{size} threads of one client share one lock object"),
+            Workload::Object => {
+                format!("{size} threads of one client, one path, a new lock object for each turn")
+            }
             Workload::Handoff => {
                 format!("{size} clients with one thread each take turns at one path")
             }
@@ -92,7 +105,9 @@ impl Workload {
         let (full, few): (&[usize], &[usize]) = match self {
             Workload::Uncontended | Workload::TryBusy => (&[1], &[1]),
             Workload::Many => (&[1, 8, 64], &[1, 8]),
+            Workload::Fresh => (&[1, 64], &[1, 8]),
             Workload::Local => (&[2, 16, 32], &[8]),
+            Workload::Object => (&[8], &[8]),
             Workload::Handoff => (&[2, 8, 100], &[2, 8]),
             Workload::Queue => (&[10, 100, 1000], &[10, 100]),
             Workload::Rw => (&[8], &[8]),

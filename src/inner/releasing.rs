@@ -164,7 +164,7 @@ impl Deletion<'_> {
             if let Some(departing) = departing.as_ref().filter(|departing| departing.watches) {
                 watch_directory(holds, departing, batch);
             }
-            let delete = |node| batch.delete(&nodes.claim.path_of(node), None);
+            let delete = |node| batch.shared_delete(&nodes.claim.path_of(node));
             nodes.list.iter().map(delete).collect::<Vec<_>>()
         });
         let mut outcome = Ok(());

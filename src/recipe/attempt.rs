@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 use log::debug;
-use zookeeper::{Names, Stat};
+use zookeeper::{Batch, Names, Pending};
 
 use super::rule::New;
 use crate::error::Error;
@@ -183,18 +183,16 @@ impl<'a> Attempt<'a> {
         Ok((charge, self.requests().resumed()))
     }
 
-    /// Sends one create and waits for its answer. If the call ends before, the create is
+    /// Sends one create by `make` and waits for its answer. If the call ends before, the create is
     /// unanswered.
-    pub(super) fn ask_create(
+    pub(super) fn ask_create<T: Send + 'static>(
         &mut self,
         create: Create,
-        data: &[u8],
-    ) -> Result<(Create, zookeeper::Result<(String, Stat)>), Stop> {
-        let (Want { claim, until, .. }, requests) = (&self.want, self.requests());
-        let (path, mode) = (claim.directory.child(&create.new.name), create.new.mode);
-        let asked = requests.ask(Some(self.session_id), until, |batch| {
-            ((), batch.create(&path, data, requests.acl(), mode))
-        });
+        make: impl FnOnce(&mut Batch<'_>, &New) -> Pending<T>,
+    ) -> Result<(Create, zookeeper::Result<T>), Stop> {
+        let (until, requests) = (self.want.until, self.requests());
+        let asked =
+            requests.ask(Some(self.session_id), until, |batch| ((), make(batch, &create.new)));
         match asked {
             Ok(((), created)) => Ok((create, created)),
             Err(failure) => {

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, unbounded};
-use zookeeper::{CreateMode, ErrorKind, Stat, WatchedEvent, Watcher};
+use zookeeper::{Batch, CreateMode, ErrorKind, Stat, WatchedEvent, Watcher};
 
 use super::attempt::{Attempt, Pass, Stop, Want, run};
 use super::rule::New;
@@ -94,7 +94,9 @@ impl<'a> SingleCall<'a> {
             let create = self.attempt.create(New { id, name: self.name().to_owned(), mode })?;
             self.making.get_or_insert_with(|| orphans.making(&claim.lock));
             let data = data::encode_single(&create.new.id, &claim.identity);
-            let (create, created) = self.attempt.ask_create(create, &data)?;
+            let (path, acl) = (self.attempt.path(), self.attempt.requests().acl());
+            let make = |batch: &mut Batch<'_>, new: &New| batch.create(path, &data, acl, new.mode);
+            let (create, created) = self.attempt.ask_create(create, make)?;
             match created {
                 Ok((_, stat)) => {
                     self.add_own(create.charge, &stat);

@@ -7,6 +7,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
@@ -17,6 +18,8 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
 public final class CuratorBench {
     private static final int SESSION_MILLIS = 30_000;
     private static final int WRITE_EACH = 10;
+    /** How many paths were used so far that were never used before. */
+    private static final AtomicLong PATHS = new AtomicLong(ProcessHandle.current().pid() << 32);
 
     /** One operation; it is told how many the thread has done. */
     private interface Step {
@@ -140,6 +143,19 @@ public final class CuratorBench {
                 return turn -> {
                     own.acquire();
                     own.release();
+                };
+            case "new":
+                return turn -> {
+                    InterProcessMutex fresh =
+                            new InterProcessMutex(session, path + "/" + PATHS.getAndIncrement());
+                    fresh.acquire();
+                    fresh.release();
+                };
+            case "object":
+                return turn -> {
+                    InterProcessMutex object = new InterProcessMutex(session, path);
+                    object.acquire();
+                    object.release();
                 };
             case "one":
                 return turn -> {

@@ -117,6 +117,50 @@ impl Batch<'_> {
         })
     }
 
+    /// Creates a node like [`create`](Self::create), and returns its path and its czxid. While two
+    /// other writes of this client are in flight, it waits for one of them. It then shares a
+    /// transaction with the other shared creates and deletes that wait. That is one request and one
+    /// sync of the servers for all of them.
+    ///
+    /// The servers carry out such a transaction as a whole or not at all. If they refuse one part,
+    /// the client sends all parts again, each alone. So use this for writes that you expect to
+    /// succeed. No two creates in one directory share a transaction, so no two nodes there have the
+    /// same czxid.
+    ///
+    /// Reads that are submitted later show the node. Writes that are submitted later, before the
+    /// answer, may be carried out first. Behind other requests of its batch, this is an ordinary
+    /// create.
+    pub fn shared_create(
+        &mut self,
+        path: &str,
+        data: &[u8],
+        acl: &[Acl],
+        mode: CreateMode,
+    ) -> Pending<(String, i64)> {
+        let read: Read<_> = |reader, asked| {
+            let path = below(reader.string()?, asked.root);
+            // In a transaction the answer has no `Stat`, but the zxid of its header is its own.
+            let is_whole = reader.0.is_empty();
+            let czxid = if is_whole { asked.zxid } else { message::stat(reader)?.czxid };
+            Ok((path, czxid))
+        };
+        let (before, checked) = (self.calls.len(), check_create(path, mode));
+        let pending = self.add(OpCode::of_create(mode), checked, read, |out, root| {
+            message::create(out, (root, path), data, acl, mode);
+        });
+        self.share(before);
+        pending
+    }
+
+    /// Deletes a node of any version, like [`delete`](Self::delete). It may share a transaction as
+    /// [`shared_create`](Self::shared_create) may.
+    pub fn shared_delete(&mut self, path: &str) -> Pending<()> {
+        let before = self.calls.len();
+        let pending = self.delete(path, None);
+        self.share(before);
+        pending
+    }
+
     /// See [`ZooKeeper::delete`](crate::ZooKeeper::delete).
     pub fn delete(&mut self, path: &str, version: Option<i32>) -> Pending<()> {
         self.add(OpCode::Delete, check(path), NOTHING, |out, root| {
@@ -233,6 +277,14 @@ impl Batch<'_> {
         pending
     }
 
+    /// Lets the request at this index share a transaction, if all before it do.
+    fn share(&mut self, index: usize) {
+        if let Some((call, before)) = self.calls.get_mut(..=index).and_then(<[_]>::split_last_mut) {
+            call.shares = matches!(call.code, OpCode::Create2 | OpCode::Delete)
+                && before.iter().all(|before| before.shares);
+        }
+    }
+
     /// Adds a request. A request that cannot be sent is answered at once.
     fn add<T: Send + 'static>(
         &mut self,
@@ -258,6 +310,8 @@ impl Batch<'_> {
                 repeat: false,
                 was_sent: false,
                 session: self.session,
+                shares: false,
+                parts: Vec::new(),
             }),
             Err(error) => slot.settle(Err(error)),
         }
@@ -281,7 +335,7 @@ fn encode_op(op: &Op<'_>, out: &mut Vec<u8>, root: &str) {
     let mut begin = |code: i32| message::multi_header(out, Some(code));
     match *op {
         Op::Create(path, data, acl, mode) => {
-            begin(message::multi_create_code(mode));
+            begin(message::multi_code(OpCode::of_create(mode)));
             message::create(out, (root, path), data, acl, mode);
         }
         Op::Delete(path, version) => {

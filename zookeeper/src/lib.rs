@@ -33,6 +33,13 @@
 //! [`delete_eventually`](ZooKeeper::delete_eventually) is sent again. Calls made while there is no
 //! connection wait for the next one.
 //!
+//! # Shared transactions
+//!
+//! Each write costs the servers an entry in the log and a sync. Where many threads of a program
+//! write at the same time, [`shared_create`](Batch::shared_create) and
+//! [`shared_delete`](Batch::shared_delete) let these writes share transactions. Nothing waits while
+//! fewer than two writes of the client are in flight, so a single thread pays nothing.
+//!
 //! # Watches
 //!
 //! A [`Watcher`] is a channel or a callback. A read that takes one (`get_data_w`, ...) sets a

@@ -10,7 +10,6 @@ use log::{Level, log, log_enabled, warn};
 use crate::alarm::Alarm;
 use crate::core::clock::Moment;
 use crate::core::hosts::HostList;
-use crate::core::message::HEADER;
 use crate::core::path::below;
 use crate::core::session::{Answer, Core, Output};
 use crate::core::watches::Listen;
@@ -245,8 +244,8 @@ impl Shared {
     pub(crate) fn receive(&self, frame: &[u8]) -> Result<bool, Malformed> {
         let mut inner = self.lock_told();
         let was_open = inner.core.is_open();
-        let answer = inner.core.receive(frame, Moment::now())?;
-        let is_doomed = inner.core.is_doomed();
+        let answers = inner.core.receive(frame, Moment::now())?;
+        let mut is_doomed = inner.core.is_doomed();
         if was_open != inner.core.is_open() {
             // The next due instant has changed.
             self.alarm.set(sys::now());
@@ -256,15 +255,14 @@ impl Shared {
         } else {
             self.deliver(inner);
         }
-        let Some(Answer { slot, code, zxid }) = answer else {
-            return Ok(is_doomed);
-        };
-        if let Err(malformed) = slot.answer(code, zxid, &frame[HEADER..]) {
-            // Before any output is delivered, so that nothing more is sent on this connection.
-            let reason = format!("bad answer: {malformed}");
-            self.look(|core| core.doom(&reason));
-            slot.settle(Err(Error::because(ErrorKind::ConnectionLoss, reason)));
-            return Ok(true);
+        for Answer { slot, code, zxid, body } in answers {
+            if let Err(malformed) = slot.answer(code, zxid, &frame[body]) {
+                // Before any output is delivered, so that nothing more is sent on this connection.
+                let reason = format!("bad answer: {malformed}");
+                self.look(|core| core.doom(&reason));
+                slot.settle(Err(Error::because(ErrorKind::ConnectionLoss, reason)));
+                is_doomed = true;
+            }
         }
         Ok(is_doomed)
     }

@@ -3,10 +3,12 @@
 
 use std::iter;
 
-use zookeeper::{Batch, CreateMode, ErrorKind, Names, Op, OpResult, Pending, Stat};
+use zookeeper::{Acl, Batch, CreateMode, ErrorKind, Names, Op, OpResult, Pending, Stat};
 
 use super::Waiter;
-use crate::inner::{Charge, Failure, Node, Replaceable, is_outcome_unknown, make_directories};
+use crate::inner::{
+    Charge, Claim, Failure, Node, Replaceable, is_outcome_unknown, make_directories,
+};
 use crate::names::{self, Number, Standing};
 use crate::recipe::attempt::{Create, Stop, Unanswered, Want};
 use crate::recipe::rule::New;
@@ -120,8 +122,8 @@ impl Waiter<'_> {
         let (session, requests) = (Some(self.attempt.session_id), self.attempt.requests());
         let watcher = self.recipe.watches_list().then_some(&self.watcher);
         let asked = requests.ask(session, until, |batch| {
-            let created: Vec<_> =
-                creates.iter().map(|create| self.create(batch, &create.new)).collect();
+            let send = |create: &Create| send_create(claim, requests.acl(), batch, &create.new);
+            let created: Vec<_> = creates.iter().map(send).collect();
             (created, batch.get_children(claim.directory.as_str(), watcher))
         });
         let (created, listed) = match asked {
@@ -147,7 +149,9 @@ impl Waiter<'_> {
     /// is alone.
     fn create_alone(&mut self, create: Create) -> Result<(Option<Failure>, Names), Stop> {
         let Want { inner, claim, .. } = self.attempt.want;
-        let (create, created) = self.attempt.ask_create(create, claim.identity.as_bytes())?;
+        let acl = self.attempt.requests().acl();
+        let make = |batch: &mut Batch<'_>, new: &New| send_create(claim, acl, batch, new);
+        let (create, created) = self.attempt.ask_create(create, make)?;
         let failure = self.created(create, created);
         if failure.is_some() {
             return Ok((failure, Names::default()));
@@ -162,24 +166,18 @@ impl Waiter<'_> {
         }
     }
 
-    fn create(&self, batch: &mut Batch<'_>, new: &New) -> Pending<(String, Stat)> {
-        let (claim, acl) = (self.attempt.want.claim, self.attempt.requests().acl());
-        let path = claim.directory.child(&new.name);
-        batch.create(&path, claim.identity.as_bytes(), acl, new.mode)
-    }
-
     /// Takes the answer to a create. Returns a failure if no node is known from it.
     fn created(
         &mut self,
         create: Create,
-        created: zookeeper::Result<(String, Stat)>,
+        created: zookeeper::Result<(String, i64)>,
     ) -> Option<Failure> {
         match created {
-            Ok((path, stat)) => {
+            Ok((path, czxid)) => {
                 let name = path.rsplit('/').next().unwrap_or_default();
                 if names::carries(name, &create.new.id) {
                     let number = Number::given(&create.new.name, name);
-                    self.add_own(name, create.charge, stat.czxid, number);
+                    self.add_own(name, create.charge, czxid, number);
                     return None;
                 }
                 // The answer names another node. Only a list can tell.
@@ -286,4 +284,15 @@ impl Waiter<'_> {
             }
         }
     }
+}
+
+/// Creates a node of the claim in its directory, which is likely to exist.
+fn send_create(
+    claim: &Claim,
+    acl: &[Acl],
+    batch: &mut Batch<'_>,
+    new: &New,
+) -> Pending<(String, i64)> {
+    let path = claim.directory.child(&new.name);
+    batch.shared_create(&path, claim.identity.as_bytes(), acl, new.mode)
 }

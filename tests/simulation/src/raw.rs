@@ -103,8 +103,10 @@ pub(crate) enum RawCall {
         node: Node,
         is_ephemeral: bool,
         is_sequential: bool,
+        is_shared: bool,
     },
-    Delete(Node),
+    /// Deletes a node. With `true`, it may share a transaction.
+    Delete(Node, bool),
     DeleteEventually(Node),
     Set(Node),
     Get(Node, bool),
@@ -352,6 +354,7 @@ impl RawStep {
             node: Node::Shared(index),
             is_ephemeral: false,
             is_sequential: false,
+            is_shared: false,
         });
         let (how, limit) = (How::Wait, timeout);
         let what = RawWhat::Calls { calls: calls.collect(), how, limit, session: None };
@@ -409,10 +412,15 @@ impl RawCall {
         let node = Node::draw(random);
         let is_watched = random.u8(..5) < 3;
         match random.u8(..21) {
-            0..3 => RawCall::Create { node, is_ephemeral: random.bool(), is_sequential: false },
+            0..3 => RawCall::Create {
+                node,
+                is_ephemeral: random.bool(),
+                is_sequential: false,
+                is_shared: random.bool(),
+            },
             3..5 | 19 => RawCall::child(random),
-            5 => RawCall::Delete(node),
-            6 => RawCall::Delete(Node::Made),
+            5 => RawCall::Delete(node, random.bool()),
+            6 => RawCall::Delete(Node::Made, random.bool()),
             7 | 20 => RawCall::DeleteEventually(Node::Made),
             8 | 9 => RawCall::Set(node),
             10..12 => RawCall::Exists(node, is_watched),
@@ -423,7 +431,7 @@ impl RawCall {
             _ => {
                 let several = |random: &mut Rng| match random.u8(..4) {
                     0 => RawCall::Set(Node::draw(random)),
-                    1 => RawCall::Delete(Node::Made),
+                    1 => RawCall::Delete(Node::Made, false),
                     _ => RawCall::child(random),
                 };
                 RawCall::Several((0..random.usize(1..4)).map(|_| several(random)).collect())
@@ -436,6 +444,7 @@ impl RawCall {
             node: Node::Child(random.usize(..SHARED)),
             is_ephemeral: random.bool(),
             is_sequential: random.u8(..3) == 0,
+            is_shared: random.bool(),
         }
     }
 }

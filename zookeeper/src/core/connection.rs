@@ -28,6 +28,10 @@ pub(crate) struct Call<S, W> {
     pub(crate) was_sent: bool,
     /// The session it is meant for; `None` for any session.
     pub(crate) session: Option<i64>,
+    /// Whether it may share a transaction with others; see `gathering`.
+    pub(crate) shares: bool,
+    /// The requests that this one carries out in one transaction.
+    pub(crate) parts: Vec<Call<S, W>>,
 }
 
 /// What a successful answer changes in the client.
@@ -115,6 +119,9 @@ pub(super) struct Connection<S, W> {
     /// Why it must end, once that is known.
     pub(super) doomed: Option<String>,
     in_flight: VecDeque<Flight<S, W>>,
+    /// How many of these are writes, and how many are shared transactions.
+    writes: usize,
+    shared: usize,
     auths: VecDeque<Flight<S, W>>,
     pings: VecDeque<u64>,
 }
@@ -131,7 +138,28 @@ impl<S, W> Call<S, W> {
             repeat: false,
             was_sent: false,
             session: None,
+            shares: false,
+            parts: Vec::new(),
         }
+    }
+
+    /// Creates a transaction of these requests.
+    pub(super) fn shared(mut parts: Vec<Call<S, W>>) -> Call<S, W> {
+        parts.iter_mut().for_each(|part| part.was_sent = true);
+        let frame = message::multi_of(parts.iter().map(|part| (part.code, &*part.frame)));
+        Call { frame, parts, ..Call::nobodys(OpCode::Multi, |_| {}) }
+    }
+
+    /// Returns the requests of a shared transaction, or this request itself.
+    pub(super) fn into_parts(mut self) -> impl Iterator<Item = Call<S, W>> {
+        let parts = std::mem::take(&mut self.parts);
+        let itself = parts.is_empty().then_some(self);
+        parts.into_iter().chain(itself)
+    }
+
+    /// Returns whether it changes nothing and a caller waits for it.
+    fn is_read(&self) -> bool {
+        self.slot.is_some() && !self.code.is_write() && self.code != OpCode::CloseSession
     }
 }
 
@@ -144,6 +172,8 @@ impl<S, W> Connection<S, W> {
             is_of_use: false,
             doomed: None,
             in_flight: VecDeque::new(),
+            writes: 0,
+            shared: 0,
             auths: VecDeque::new(),
             pings: VecDeque::new(),
         }
@@ -168,10 +198,29 @@ impl<S, W> Connection<S, W> {
         message::number(&mut call.frame, xid);
         out.extend_from_slice(&call.frame);
         call.was_sent = true;
-        if !call.repeat {
+        let may_be_repeated = call.repeat || self.shared > 0 && call.is_read();
+        if !may_be_repeated {
             call.frame = Vec::new();
         }
+        self.writes += usize::from(call.code.is_write());
+        self.shared += usize::from(!call.parts.is_empty());
         queue.push_back(Flight { xid, sign, call });
+    }
+
+    /// Returns how many writes are in flight.
+    pub(super) fn writes(&self) -> usize {
+        self.writes
+    }
+
+    /// Returns copies of all reads in flight, to be sent again. The first answers to them, which are
+    /// still to come, go to nobody.
+    pub(super) fn repeat_reads(&mut self) -> Vec<Call<S, W>> {
+        let reads = self.in_flight.iter_mut().map(|flight| &mut flight.call);
+        let again = |read: &mut Call<S, W>| {
+            let code = read.code;
+            std::mem::replace(read, Call::nobodys(code, |_| {}))
+        };
+        reads.filter(|call| call.is_read()).map(again).collect()
     }
 
     pub(super) fn ping(&mut self, sign: u64, out: &mut Vec<u8>) {
@@ -182,7 +231,11 @@ impl<S, W> Connection<S, W> {
     /// Returns the request that an answer with this number belongs to.
     pub(super) fn answered(&mut self, xid: i32) -> Result<Flight<S, W>, Malformed> {
         match self.in_flight.pop_front() {
-            Some(flight) if flight.xid == xid => Ok(flight),
+            Some(flight) if flight.xid == xid => {
+                self.writes -= usize::from(flight.call.code.is_write());
+                self.shared -= usize::from(!flight.call.parts.is_empty());
+                Ok(flight)
+            }
             due => {
                 sys::reached("an answer out of order is refused");
                 let text = due
@@ -212,12 +265,17 @@ impl<S, W> Connection<S, W> {
         self.in_flight.iter().any(|flight| flight.call.repeat)
     }
 
+    /// Returns the requests in flight. Those of a shared transaction are returned in its place.
     pub(super) fn calls_mut(&mut self) -> impl Iterator<Item = &mut Call<S, W>> {
-        self.auths.iter_mut().chain(&mut self.in_flight).map(|flight| &mut flight.call)
+        let calls = self.auths.iter_mut().chain(&mut self.in_flight).map(|flight| &mut flight.call);
+        calls.flat_map(|call| match call.parts.is_empty() {
+            true => std::slice::from_mut(call),
+            false => &mut *call.parts,
+        })
     }
 
-    /// Returns the requests in flight when the connection ends.
+    /// Returns the requests in flight when the connection ends, as [`calls_mut`](Self::calls_mut).
     pub(super) fn into_calls(self) -> impl Iterator<Item = Call<S, W>> {
-        self.auths.into_iter().chain(self.in_flight).map(|flight| flight.call)
+        self.auths.into_iter().chain(self.in_flight).flat_map(|flight| flight.call.into_parts())
     }
 }

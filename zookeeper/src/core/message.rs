@@ -1,5 +1,7 @@
 //! The messages of the protocol, one function each. Pure, and without state.
 
+use std::ops::Range;
+
 use super::wire::{Malformed, Put, Reader};
 use crate::acl::{Acl, Permissions};
 use crate::names::Names;
@@ -30,7 +32,9 @@ pub(crate) enum OpCode {
     CloseSession = -11,
 }
 
-/// The number of `create` in a `multi`, where its answer has no [`Stat`].
+/// The number of `create` in a `multi`, where its answer has no [`Stat`]. A `create2` is never sent
+/// there: followers before 3.7.2 and 3.8.2 do not know it in a transaction, and 3.6.3 skips such a
+/// transaction, so that its tree differs from the leader's (ZOOKEEPER-4026).
 pub(crate) const CREATE: i32 = 1;
 
 impl OpCode {
@@ -69,10 +73,31 @@ pub(crate) fn request(code: OpCode, body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> 
     finish(out)
 }
 
+/// What stands before the body of a request: its length, number and operation.
+const PREFIX: usize = 12;
+
 fn finish(mut frame: Vec<u8>) -> Vec<u8> {
     let length = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);
     frame[..4].copy_from_slice(&length.to_be_bytes());
     frame
+}
+
+/// Returns the directory of the node of this create: its path up to the last slash.
+pub(crate) fn directory_of(create: &[u8]) -> &[u8] {
+    let path = Reader(create.get(PREFIX..).unwrap_or_default()).buffer().unwrap_or_default();
+    let end = path.iter().rposition(|byte| *byte == b'/');
+    end.map_or(path, |end| &path[..end])
+}
+
+/// Returns the frame of a `multi` of these requests, which are creates and deletes.
+pub(crate) fn multi_of<'a>(requests: impl Iterator<Item = (OpCode, &'a [u8])>) -> Vec<u8> {
+    request(OpCode::Multi, |out| {
+        for (code, frame) in requests {
+            multi_header(out, Some(multi_code(code)));
+            out.extend_from_slice(frame.get(PREFIX..).unwrap_or_default());
+        }
+        multi_header(out, None);
+    })
 }
 
 /// Sets the number of a request.
@@ -174,8 +199,9 @@ pub(crate) fn multi_header(out: &mut Vec<u8>, code: Option<i32>) {
     out.put_int(-1);
 }
 
-pub(crate) fn multi_create_code(mode: CreateMode) -> i32 {
-    match OpCode::of_create(mode) {
+/// Returns the number of this operation in a `multi`.
+pub(crate) fn multi_code(code: OpCode) -> i32 {
+    match code {
         OpCode::Create2 => CREATE,
         other => other as i32,
     }
@@ -236,6 +262,8 @@ pub(crate) fn connected(frame: &[u8]) -> Result<Connected<'_>, Malformed> {
 
 /// The length of the header of every other frame, in bytes.
 pub(crate) const HEADER: usize = 16;
+/// The length of the header of a result in the answer to a `multi`.
+const MULTI_HEADER: usize = 9;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Header {
@@ -312,6 +340,29 @@ pub(crate) enum MultiResult<'a> {
     Set(Stat),
     Checked,
     Failed(i32),
+}
+
+/// Returns where the results of `count` operations are in the answer to their `multi`, or `None` if
+/// it was refused.
+pub(crate) fn multi_results(
+    frame: &[u8],
+    count: usize,
+) -> Result<Option<Vec<Range<usize>>>, Malformed> {
+    let mut reader = Reader(frame.get(HEADER..).unwrap_or_default());
+    let mut results = Vec::with_capacity(count);
+    loop {
+        let begin = frame.len() - reader.0.len() + MULTI_HEADER;
+        match multi_result(&mut reader)? {
+            Some(MultiResult::Failed(_)) => return Ok(None),
+            Some(_) => results.push(begin..frame.len() - reader.0.len()),
+            None => break,
+        }
+    }
+    reader.end()?;
+    match results.len() == count {
+        true => Ok(Some(results)),
+        false => Err(Malformed(format!("{} results of {count} operations", results.len()))),
+    }
 }
 
 /// Decodes the next result of a `multi`. Returns `None` after the last.

@@ -7,6 +7,7 @@ pub(crate) mod connection;
 pub(crate) mod frames;
 #[cfg(test)]
 mod fuzz;
+mod gathering;
 pub(crate) mod hosts;
 mod lease;
 pub(crate) mod message;

@@ -12,11 +12,13 @@ mod tests;
 mod time;
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::clock::Moment;
 use super::connection::{Call, Connection, Credential, Granted, Greeting};
+use super::gathering::{ENOUGH, Gathering, Group};
 use super::lease::Lease;
 use super::message::{self, OpCode};
 #[cfg(feature = "sasl")]
@@ -44,13 +46,15 @@ pub(crate) enum Output<S, W> {
     Session(SessionEvent),
 }
 
-/// An answer of a server. Its body is in the frame behind the header.
+/// An answer of a server.
 #[derive(Debug)]
 pub(crate) struct Answer<S> {
     pub(crate) slot: S,
     pub(crate) code: i32,
     /// The last transaction that the server had applied: for a write, its own.
     pub(crate) zxid: i64,
+    /// Where its body is in the frame.
+    pub(crate) body: Range<usize>,
 }
 
 /// How a server recognizes the session. All fields are empty while there is no session.
@@ -95,6 +99,7 @@ pub(crate) struct Core<S, W> {
     keeping: Keeping,
     watches: Watches<W>,
     queue: Queue<S, W>,
+    gathering: Gathering<S, W>,
     looks: Looks,
     outbox: Outbox<S, W>,
 }
@@ -177,6 +182,7 @@ impl<S, W: Listen> Core<S, W> {
             keeping: Keeping { keepers: 0, end: LeaseEnd::NotYet },
             watches: Watches::new(),
             queue: Queue { waiting: VecDeque::new(), retry_at: now, next_deadline: None },
+            gathering: Gathering::new(),
             looks: Looks { planned: now, excused: now },
             outbox: Outbox {
                 xid: 0,
@@ -416,6 +422,11 @@ impl<S, W: Listen> Core<S, W> {
                 ),
             }
         }
+        sys::reached_if(
+            || !self.gathering.is_empty(),
+            "requests that wait for a transaction outlive their connection",
+        );
+        again.extend(self.gathering.take_all());
         again.append(&mut self.queue.waiting);
         self.queue.waiting = again;
         if was_open {
@@ -482,7 +493,8 @@ impl<S, W: Listen> Core<S, W> {
                 Error::because(ErrorKind::ConnectionLoss, "the client was closed"),
             );
         }
-        for call in std::mem::take(&mut self.queue.waiting) {
+        let waiting = std::mem::take(&mut self.queue.waiting);
+        for call in self.gathering.take_all().chain(waiting) {
             self.give_up(call, ErrorKind::Closed);
         }
         self.tell(SessionEventKind::Closed);
@@ -525,9 +537,32 @@ impl<S, W: Listen> Core<S, W> {
         self.queue.next_deadline = earlier(self.queue.next_deadline, call.deadline);
         self.looks.planned =
             call.deadline.map_or(self.looks.planned, |deadline| deadline.min(self.looks.planned));
+        let writes = self.connection.as_ref().map_or(0, Connection::writes);
         match self.is_open() && !self.is_doomed() {
+            true if call.shares && writes >= ENOUGH || !self.gathering.is_empty() => {
+                self.gathering.add(call);
+            }
             true => self.send(call, now),
             false => self.queue.waiting.push_back(call),
+        }
+    }
+
+    /// Sends requests that wait for a transaction, as long as few writes are in flight.
+    fn send_gathered(&mut self, now: Moment) {
+        let is_idle = |connection: &Connection<S, W>| {
+            connection.doomed.is_none() && connection.writes() < ENOUGH
+        };
+        while self.connection.as_ref().is_some_and(is_idle)
+            && let Some(Group { mut parts, others }) = self.gathering.next()
+        {
+            match parts.len() {
+                0 | 1 => parts.pop().into_iter().for_each(|alone| self.send(alone, now)),
+                _ => {
+                    sys::reached("writes share a transaction");
+                    self.send(Call::shared(parts), now);
+                }
+            }
+            others.into_iter().for_each(|other| self.send(other, now));
         }
     }
 

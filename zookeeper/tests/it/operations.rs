@@ -5,6 +5,7 @@ mod credentials;
 mod modes;
 mod multi;
 mod roots;
+mod sharing;
 mod submitted;
 
 use std::time::{Duration, Instant};

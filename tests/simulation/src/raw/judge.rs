@@ -59,6 +59,8 @@ pub(super) enum Asked {
 pub(super) enum Said {
     Done,
     Created(String, Stat),
+    /// The answer to a create that may share a transaction.
+    CreatedBy(String, i64),
     Set(Stat),
     Data(Vec<u8>, Stat),
     Found(Option<Stat>),
@@ -84,6 +86,8 @@ pub(super) struct Made {
     pub(super) wanted: Option<i64>,
     /// Nobody waits for the answer.
     pub(super) is_unheard: bool,
+    /// It may share a transaction with others.
+    pub(super) is_shared: bool,
     pub(super) listener: Option<usize>,
 }
 
@@ -543,16 +547,26 @@ impl Judge {
             .then(|| format!("call {number} has no answer by {limit:?}, at {passed:?}"))
     }
 
+    /// Returns whether a write may be answered before the other call, which shares a transaction.
+    pub(super) fn may_overtake(&self, write: usize, other: usize) -> bool {
+        let is_read = matches!(
+            self.calls[write].asked,
+            Asked::Get(_) | Asked::Exists(_) | Asked::Children(_) | Asked::Sync
+        );
+        self.calls[other].made.is_shared && !is_read
+    }
+
     /// Checks that calls of a batch are answered in their order, except for calls past their deadline.
     fn check_order(&self, number: usize) -> Option<String> {
         let batch = self.calls[number].made.batch;
         let earlier = self.calls[..number].iter().enumerate().rev();
         let mut own = earlier.take_while(|(_, call)| call.made.batch == batch);
-        let left = own.find(|(_, call)| {
+        let left = own.find(|(other, call)| {
             let is_repeated = matches!(call.asked, Asked::Delete { is_repeated: true, .. });
             let passed = kernel::now().saturating_duration_since(call.clock);
             let is_late = call.made.limit.is_some_and(|limit| passed >= limit);
-            call.outcome.is_none() && !call.is_part && !is_repeated && !is_late
+            let may_wait = is_repeated || is_late || self.may_overtake(number, *other);
+            call.outcome.is_none() && !call.is_part && !may_wait
         });
         left.map(|(left, _)| format!("call {number} is answered before {left}"))
     }
@@ -564,9 +578,15 @@ impl Judge {
         (now != 0 && now == call.session).then_some(now)
     }
 
-    /// Returns the newest transaction that the session had seen at the call.
+    /// Returns the newest transaction that the session had seen at the call, with the writes before
+    /// it in its batch.
     fn seen(&self, number: usize) -> i64 {
-        self.session_of(number).map_or(0, |_| self.calls[number].seen)
+        let call = &self.calls[number];
+        let before = self.calls[..number].iter().enumerate().rev();
+        let before = before.take_while(|(_, other)| other.made.batch == call.made.batch);
+        let done = before.filter(|(_, other)| other.outcome == Some(Outcome::Done));
+        let done = done.filter_map(|(other, _)| Some(self.history.done.get(&other)?.last()?.zxid));
+        self.session_of(number).map_or(0, |_| done.fold(call.seen, i64::max))
     }
 
     /// Records a transaction that the session has seen.
@@ -592,6 +612,10 @@ impl Judge {
                 });
                 let fits = is_its && is_done(stat.czxid) && history.fits(made, 0, stat, None);
                 (!fits).then(|| format!("no such node was made: {made}, {stat:?}, {done:?}"))
+            }
+            (Asked::Create { path, .. }, Said::CreatedBy(made, czxid)) => {
+                let fits = made.starts_with(path.as_str()) && is_done(*czxid);
+                (!fits).then(|| format!("no such node was made: {made}, {czxid:#x}, {done:?}"))
             }
             (Asked::Set(path), Said::Set(stat)) => {
                 let fits = is_done(stat.mzxid) && history.fits(path, 0, stat, None);
@@ -942,6 +966,7 @@ fn is_answer(kind: ErrorKind) -> bool {
 fn shown(said: &Said) -> Option<i64> {
     match said {
         Said::Created(_, stat) => Some(stat.czxid),
+        Said::CreatedBy(_, czxid) => Some(*czxid),
         Said::Set(stat) | Said::Data(_, stat) | Said::Found(Some(stat)) | Said::Names(_, stat) => {
             Some(stat.czxid.max(stat.mzxid).max(stat.pzxid))
         }

@@ -55,6 +55,12 @@ impl From<(String, Stat)> for Said {
     }
 }
 
+impl From<(String, i64)> for Said {
+    fn from((path, czxid): (String, i64)) -> Said {
+        Said::CreatedBy(path, czxid)
+    }
+}
+
 impl From<Stat> for Said {
     fn from(stat: Stat) -> Said {
         Said::Set(stat)
@@ -298,7 +304,8 @@ impl Shared {
         wanted: Option<i64>,
         listener: Option<usize>,
     ) -> Made {
-        Made { process: self.process, batch, limit, wanted, is_unheard: false, listener }
+        let (process, is_unheard, is_shared) = (self.process, false, false);
+        Made { process, batch, limit, wanted, is_unheard, is_shared, listener }
     }
 
     fn call(&self, calls: &[RawCall], how: How, limit: Duration, session: Option<Whose>) {
@@ -333,7 +340,10 @@ impl Shared {
         let (repeated, mut once): (Vec<_>, Vec<_>) = pending.into_iter().partition(is_repeated);
         if let Some((number, last)) = once.pop() {
             let kind = answered(number, last.wait(), false);
-            let left = once.iter().find(|(_, answer)| kind.is_none() && !answer.is_done());
+            let left = once.iter().find(|(other, answer)| {
+                let may_wait = || judge(|judge| judge.may_overtake(number, *other));
+                kind.is_none() && !answer.is_done() && !may_wait()
+            });
             if let Some((left, _)) = left {
                 self.fail(format!("call {number} is answered, and {left} is not"));
             }
@@ -385,18 +395,32 @@ impl Shared {
             false => (made, None),
         };
         match call {
-            RawCall::Create { node, is_ephemeral, is_sequential } => {
+            RawCall::Create { node, is_ephemeral, is_sequential, is_shared } => {
                 let path = self.path(*node);
                 let asked = Asked::Create { path: path.clone(), is_sequential: *is_sequential };
-                let number = begin(made, asked);
+                let number = begin(Made { is_shared: *is_shared, ..made }, asked);
                 self.made_perhaps(&path, *node, *is_sequential);
                 let mode = mode(*is_ephemeral, *is_sequential);
-                (number, Box::new(batch.create(&path, &mark(number), &Acl::open(), mode)))
+                let (acl, data) = (Acl::open(), mark(number));
+                (
+                    number,
+                    match is_shared {
+                        true => Box::new(batch.shared_create(&path, &data, &acl, mode)),
+                        false => Box::new(batch.create(&path, &data, &acl, mode)),
+                    },
+                )
             }
-            RawCall::Delete(node) => {
+            RawCall::Delete(node, is_shared) => {
                 let path = self.path(*node);
                 let asked = Asked::Delete { path: path.clone(), is_repeated: false };
-                (begin(made, asked), Box::new(batch.delete(&path, None)))
+                let number = begin(Made { is_shared: *is_shared, ..made }, asked);
+                (
+                    number,
+                    match is_shared {
+                        true => Box::new(batch.shared_delete(&path)),
+                        false => Box::new(batch.delete(&path, None)),
+                    },
+                )
             }
             RawCall::DeleteEventually(node) => {
                 let path = self.path(*node);
@@ -452,16 +476,16 @@ impl Shared {
         });
         let parts = calls.iter().map(|call| {
             let (node, is_ephemeral, is_sequential) = match call {
-                RawCall::Create { node, is_ephemeral, is_sequential } => {
+                RawCall::Create { node, is_ephemeral, is_sequential, .. } => {
                     (*node, *is_ephemeral, *is_sequential)
                 }
-                RawCall::Set(node) | RawCall::Delete(node) => (*node, false, false),
+                RawCall::Set(node) | RawCall::Delete(node, _) => (*node, false, false),
                 _ => (Node::Own(0), false, false),
             };
             let path = self.path(node);
             let asked = match call {
                 RawCall::Create { .. } => Asked::Create { path: path.clone(), is_sequential },
-                RawCall::Delete(_) => Asked::Delete { path: path.clone(), is_repeated: false },
+                RawCall::Delete(..) => Asked::Delete { path: path.clone(), is_repeated: false },
                 _ => Asked::Set(path.clone()),
             };
             if let RawCall::Create { .. } = call {
@@ -495,11 +519,11 @@ impl Shared {
         let node = Node::Own(9);
         for call in [
             RawCall::Sync,
-            RawCall::Create { node, is_ephemeral: true, is_sequential: false },
+            RawCall::Create { node, is_ephemeral: true, is_sequential: false, is_shared: true },
             RawCall::Get(node, true),
             RawCall::Set(node),
             RawCall::Children(Node::Shared(0), false),
-            RawCall::Delete(node),
+            RawCall::Delete(node, true),
         ] {
             self.call(&[call], How::Wait, timeout, None);
         }

@@ -6,7 +6,7 @@ use super::{Answer, Core, LeaseEnd, Output};
 use crate::core::clock::Moment;
 use crate::core::connection::{Call, Connection, Effect, Flight, Granted, Greeting};
 use crate::core::lease::Proof;
-use crate::core::message::{self, Connected, Header, OpCode};
+use crate::core::message::{self, Connected, HEADER, Header, OpCode};
 use crate::core::watches::{Listen, WatchKind};
 use crate::core::wire::{Malformed, Reader};
 use crate::error::{Error, ErrorKind, code};
@@ -22,22 +22,22 @@ impl<S, W: Listen> Core<S, W> {
         &mut self,
         frame: &[u8],
         now: Moment,
-    ) -> Result<Option<Answer<S>>, Malformed> {
+    ) -> Result<Vec<Answer<S>>, Malformed> {
         let Some(connection) = &mut self.connection else {
-            return Ok(None);
+            return Ok(Vec::new());
         };
         if let Some(greeting) = connection.greeting {
             // The handshake was given up before its answer came.
             if connection.doomed.is_some() {
                 sys::reached("the answer to a handshake comes too late");
-                return Ok(None);
+                return Ok(Vec::new());
             }
             #[cfg(feature = "sasl")]
             if let Some(login) = connection.login.take() {
-                return self.go_on_logging_in(login, frame, now).map(|()| None);
+                return self.go_on_logging_in(login, frame, now).map(|()| Vec::new());
             }
             let connected = message::connected(frame)?;
-            return self.connected(&connected, greeting, now).map(|()| None);
+            return self.connected(&connected, greeting, now).map(|()| Vec::new());
         }
         let mut reader = Reader(frame);
         let header = message::header(&mut reader)?;
@@ -56,10 +56,15 @@ impl<S, W: Listen> Core<S, W> {
                     reader.end()?;
                 }
                 let flight = connection.answered(xid)?;
-                return Ok(self.answered(flight, header, now));
+                let answers = match self.answered(flight, header, now) {
+                    Some(call) => self.distribute(call, header, frame, now)?,
+                    None => Vec::new(),
+                };
+                self.send_gathered(now);
+                return Ok(answers);
             }
         }
-        Ok(None)
+        Ok(Vec::new())
     }
 
     fn connected(
@@ -153,7 +158,13 @@ impl<S, W: Listen> Core<S, W> {
         self.outbox.outputs.extend(slot.map(|slot| Output::Answer(slot, result)));
     }
 
-    fn answered(&mut self, flight: Flight<S, W>, header: Header, now: Moment) -> Option<Answer<S>> {
+    /// Takes what an answer proves. Returns the request, unless it goes on or its end was reported.
+    fn answered(
+        &mut self,
+        flight: Flight<S, W>,
+        header: Header,
+        now: Moment,
+    ) -> Option<Call<S, W>> {
         let (Header { zxid, code, .. }, Flight { sign, mut call, .. }) = (header, flight);
         let is_accepted =
             matches!(code, code::OK | code::NO_NODE | code::BAD_VERSION | code::NODE_EXISTS);
@@ -219,7 +230,7 @@ impl<S, W: Listen> Core<S, W> {
                 self.doom(&text);
                 match call.repeat {
                     true => self.queue.waiting.push_back(call),
-                    false => self.fail(call.slot, Error::because(ErrorKind::ConnectionLoss, text)),
+                    false => self.fail_all(call, &Error::because(ErrorKind::ConnectionLoss, text)),
                 }
             }
             (OpCode::CloseSession, _) if !is_busy => self.finish(call.slot, Ok(())),
@@ -228,9 +239,65 @@ impl<S, W: Listen> Core<S, W> {
                 self.queue.retry_at = now.monotonic + self.lease().step() / 8;
                 self.queue.waiting.push_back(call);
             }
-            _ => return call.slot.map(|slot| Answer { slot, code, zxid }),
+            _ => return Some(call),
         }
         None
+    }
+
+    /// Returns the answers for the callers of a request. Sends the parts of a refused transaction
+    /// again, each alone, so that only those fail that have to.
+    fn distribute(
+        &mut self,
+        call: Call<S, W>,
+        header: Header,
+        frame: &[u8],
+        now: Moment,
+    ) -> Result<Vec<Answer<S>>, Malformed> {
+        let Header { zxid, code, .. } = header;
+        let bodies = match call.parts.len() {
+            0 => Ok(Some(vec![HEADER..frame.len()])),
+            // A code refuses all of them, and has no body.
+            count if code != code::OK => Ok(Some(vec![HEADER..HEADER; count])),
+            count => message::multi_results(frame, count),
+        };
+        match bodies {
+            Ok(Some(bodies)) => {
+                let answers = call.into_parts().zip(bodies);
+                let answer = |(call, body): (Call<S, W>, _)| {
+                    call.slot.map(|slot| Answer { slot, code, zxid, body })
+                };
+                Ok(answers.filter_map(answer).collect())
+            }
+            Ok(None) => {
+                self.send_alone(call, now);
+                Ok(Vec::new())
+            }
+            Err(malformed) => {
+                let reason = format!("bad answer: {malformed}");
+                self.fail_all(call, &Error::because(ErrorKind::ConnectionLoss, reason));
+                Err(malformed)
+            }
+        }
+    }
+
+    /// Sends the parts of a refused transaction, each alone, and then all reads that were sent behind
+    /// it: a read shows the writes that were submitted before it.
+    fn send_alone(&mut self, refused: Call<S, W>, now: Moment) {
+        sys::reached("a shared transaction is refused");
+        let reads =
+            self.connection.iter_mut().flat_map(Connection::repeat_reads).collect::<Vec<_>>();
+        sys::reached_if(|| !reads.is_empty(), "reads are repeated behind a refused transaction");
+        let is_doomed = self.is_doomed();
+        for call in refused.into_parts().chain(reads) {
+            match is_doomed {
+                true => self.queue.waiting.push_back(call),
+                false => self.send(call, now),
+            }
+        }
+    }
+
+    fn fail_all(&mut self, call: Call<S, W>, error: &Error) {
+        call.into_parts().for_each(|call| self.fail(call.slot, error.clone()));
     }
 }
 

@@ -45,7 +45,7 @@ fn request_numbers_wrap_around_and_skip_reserved_ones() {
         let mut answer = xid.to_be_bytes().to_vec();
         answer.extend([0; 12]);
         let answer = core.receive(&answer, now).expect("it belongs to this request");
-        assert_eq!(answer.map(|answer| answer.slot), Some(slot));
+        assert_eq!(answer.into_iter().map(|answer| answer.slot).collect::<Vec<_>>(), [slot]);
     }
 }
 

@@ -166,6 +166,7 @@ impl<S, W: Listen> Core<S, W> {
         for call in self.connection.iter_mut().flat_map(Connection::calls_mut) {
             expire(call);
         }
+        self.gathering.retain_mut(|call| !expire(call));
         self.queue.waiting.retain_mut(|call| !expire(call));
         self.queue.next_deadline = next;
         if is_closed {
