@@ -142,8 +142,8 @@ pub(crate) struct Witness {
     heard: BTreeSet<(String, u64)>,
     /// Nodes with a guarded write that got no answer.
     unanswered: BTreeSet<(String, u64)>,
-    /// Number of turns with each node, by token.
-    turns: BTreeMap<(Place, bool, u64), u32>,
+    /// Number of turns with each node, by its queue and token.
+    turns: BTreeMap<((Place, u8), u64), u32>,
     pub kept: BTreeMap<(String, u64), Kept>,
     /// When the owner of each node's last turn began to give it back.
     given: BTreeMap<(String, u64), Duration>,
@@ -433,7 +433,7 @@ pub(crate) fn turn(
     let path = path_of(kind, hold);
     let now = kernel::elapsed();
     let (count, problem) = witness(|witness| {
-        let key = (place, kind == Kind::Single, token);
+        let key = (queue(kind, place), token);
         let count = witness.turns.entry(key).or_default();
         *count += 1;
         let count = *count;
@@ -471,7 +471,7 @@ pub(crate) fn wrote(kind: Kind, hold: &Hold, written: &Result<()>) {
 
 /// Returns the number of turns with the node of this token.
 pub(crate) fn turns(place: Place, kind: Kind, token: u64) -> u32 {
-    let key = (place, kind == Kind::Single, token);
+    let key = (queue(kind, place), token);
     witness(|witness| witness.turns.get(&key).copied().unwrap_or_default())
 }
 

@@ -119,9 +119,8 @@ pub(super) struct Connection<S, W> {
     /// Why it must end, once that is known.
     pub(super) doomed: Option<String>,
     in_flight: VecDeque<Flight<S, W>>,
-    /// How many of these are writes, and how many are shared transactions.
+    /// How many of these are writes.
     writes: usize,
-    shared: usize,
     auths: VecDeque<Flight<S, W>>,
     pings: VecDeque<u64>,
 }
@@ -156,11 +155,6 @@ impl<S, W> Call<S, W> {
         let itself = parts.is_empty().then_some(self);
         parts.into_iter().chain(itself)
     }
-
-    /// Returns whether it changes nothing and a caller waits for it.
-    fn is_read(&self) -> bool {
-        self.slot.is_some() && !self.code.is_write() && self.code != OpCode::CloseSession
-    }
 }
 
 impl<S, W> Connection<S, W> {
@@ -173,7 +167,6 @@ impl<S, W> Connection<S, W> {
             doomed: None,
             in_flight: VecDeque::new(),
             writes: 0,
-            shared: 0,
             auths: VecDeque::new(),
             pings: VecDeque::new(),
         }
@@ -198,29 +191,16 @@ impl<S, W> Connection<S, W> {
         message::number(&mut call.frame, xid);
         out.extend_from_slice(&call.frame);
         call.was_sent = true;
-        let may_be_repeated = call.repeat || self.shared > 0 && call.is_read();
-        if !may_be_repeated {
+        if !call.repeat {
             call.frame = Vec::new();
         }
         self.writes += usize::from(call.code.is_write());
-        self.shared += usize::from(!call.parts.is_empty());
         queue.push_back(Flight { xid, sign, call });
     }
 
     /// Returns how many writes are in flight.
     pub(super) fn writes(&self) -> usize {
         self.writes
-    }
-
-    /// Returns copies of all reads in flight, to be sent again. The first answers to them, which are
-    /// still to come, go to nobody.
-    pub(super) fn repeat_reads(&mut self) -> Vec<Call<S, W>> {
-        let reads = self.in_flight.iter_mut().map(|flight| &mut flight.call);
-        let again = |read: &mut Call<S, W>| {
-            let code = read.code;
-            std::mem::replace(read, Call::nobodys(code, |_| {}))
-        };
-        reads.filter(|call| call.is_read()).map(again).collect()
     }
 
     pub(super) fn ping(&mut self, sign: u64, out: &mut Vec<u8>) {
@@ -233,7 +213,6 @@ impl<S, W> Connection<S, W> {
         match self.in_flight.pop_front() {
             Some(flight) if flight.xid == xid => {
                 self.writes -= usize::from(flight.call.code.is_write());
-                self.shared -= usize::from(!flight.call.parts.is_empty());
                 Ok(flight)
             }
             due => {

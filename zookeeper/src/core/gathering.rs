@@ -4,9 +4,10 @@
 //! nothing.
 //!
 //! Servers answer the requests of a connection in their order, and callers rely on that: a list
-//! behind a create shows its node. So nothing overtakes a request that waits here, with one
-//! exception: a write that joins a transaction goes ahead of reads that wait behind it, and of
-//! creates that could not join it. Their callers wait for answers, so they assume no order.
+//! behind a create shows its node. So all requests behind a transaction wait for its answer,
+//! because its parts are sent again if it is refused. Only a write that shares a transaction may
+//! overtake them. Its caller waits for the answer, so it assumes no order. A write that shares none
+//! may be one that nobody waits for, and is never overtaken by another write.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -24,57 +25,81 @@ const MOST_BYTES: usize = 64 * 1024;
 
 /// Requests that wait, in the order in which they are sent.
 #[derive(Debug)]
-pub(super) struct Gathering<S, W>(VecDeque<Group<S, W>>);
+pub(super) struct Gathering<S, W> {
+    /// The requests behind each transaction in flight.
+    behind: VecDeque<Vec<Call<S, W>>>,
+    groups: VecDeque<Group<S, W>>,
+}
 
 /// The writes of one transaction, and the requests behind it.
 #[derive(Debug)]
 pub(super) struct Group<S, W> {
     pub(super) parts: Vec<Call<S, W>>,
-    pub(super) others: Vec<Call<S, W>>,
+    others: Vec<Call<S, W>>,
 }
 
 impl<S, W> Gathering<S, W> {
     pub(super) fn new() -> Gathering<S, W> {
-        Gathering(VecDeque::new())
+        Gathering { behind: VecDeque::new(), groups: VecDeque::new() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.behind.is_empty() && self.groups.is_empty()
     }
 
     /// Adds a request. A write joins the last transaction if it may.
     pub(super) fn add(&mut self, call: Call<S, W>) {
-        match self.0.back_mut() {
-            Some(group) if !call.shares => {
+        match (self.groups.back_mut(), self.behind.back_mut()) {
+            (None, Some(last)) if !call.shares => {
+                sys::reached("a request waits for the answer to a transaction");
+                last.push(call);
+            }
+            (Some(group), _) if !call.shares => {
                 sys::reached("a request waits behind a transaction");
                 group.others.push(call);
             }
-            Some(group) if group.creates_beside(&call) => {
+            (Some(group), _) if group.creates_beside(&call) => {
                 sys::reached("a create follows another one in its directory");
                 group.others.push(call);
             }
-            Some(group) if group.has_room(&call) => group.parts.push(call),
-            _ => self.0.push_back(Group { parts: vec![call], others: Vec::new() }),
+            (Some(group), _) if group.has_room(&call) => group.parts.push(call),
+            _ => self.groups.push_back(Group { parts: vec![call], others: Vec::new() }),
         }
     }
 
-    /// Takes out the first group.
-    pub(super) fn next(&mut self) -> Option<Group<S, W>> {
-        self.0.pop_front()
+    /// Takes out the writes that are to be sent next. They are a transaction unless there is only
+    /// one. The requests behind a transaction wait until its answer has [come](Gathering::answered);
+    /// those behind a single write are returned with it.
+    pub(super) fn next(&mut self) -> Option<(Vec<Call<S, W>>, Vec<Call<S, W>>)> {
+        if self.behind.iter().flatten().any(Call::is_never_overtaken) {
+            sys::reached("a transaction waits behind a write that shares none");
+            return None;
+        }
+        let Group { parts, mut others } = self.groups.pop_front()?;
+        match self.behind.back_mut() {
+            _ if parts.len() > 1 => self.behind.push_back(mem::take(&mut others)),
+            Some(last) => last.append(&mut others),
+            None => {}
+        }
+        Some((parts, others))
+    }
+
+    /// Returns the requests behind the oldest transaction in flight, which has been answered.
+    pub(super) fn answered(&mut self) -> Vec<Call<S, W>> {
+        self.behind.pop_front().unwrap_or_default()
     }
 
     /// Takes out all requests.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = Call<S, W>> + use<S, W> {
-        let groups = mem::take(&mut self.0);
-        groups.into_iter().flat_map(|Group { parts, others }| parts.into_iter().chain(others))
+        let (behind, groups) = (mem::take(&mut self.behind), mem::take(&mut self.groups));
+        let groups = groups.into_iter().flat_map(|group| [group.parts, group.others]);
+        behind.into_iter().chain(groups).flatten()
     }
 
     /// Keeps the requests that `stays` accepts.
     pub(super) fn retain_mut(&mut self, mut stays: impl FnMut(&mut Call<S, W>) -> bool) {
-        for Group { parts, others } in &mut self.0 {
-            parts.retain_mut(&mut stays);
-            others.retain_mut(&mut stays);
-        }
+        let groups = self.groups.iter_mut().flat_map(|group| [&mut group.parts, &mut group.others]);
+        self.behind.iter_mut().chain(groups).for_each(|calls| calls.retain_mut(&mut stays));
     }
 }
 
@@ -89,10 +114,15 @@ impl<S, W> Group<S, W> {
     /// Returns whether this write may join the transaction.
     fn has_room(&self, call: &Call<S, W>) -> bool {
         let bytes: usize = self.parts.iter().map(|part| part.frame.len()).sum();
-        // A write that nobody waits for stays before later ones.
-        let is_behind = self.others.iter().any(|other| other.code.is_write() && !other.shares);
+        let is_behind = self.others.iter().any(Call::is_never_overtaken);
         sys::reached_if(|| is_behind, "a write waits behind one that shares no transaction");
         self.parts.len() < MOST && bytes + call.frame.len() <= MOST_BYTES && !is_behind
+    }
+}
+
+impl<S, W> Call<S, W> {
+    fn is_never_overtaken(&self) -> bool {
+        self.code.is_write() && !self.shares
     }
 }
 

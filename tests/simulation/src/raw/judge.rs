@@ -547,13 +547,9 @@ impl Judge {
             .then(|| format!("call {number} has no answer by {limit:?}, at {passed:?}"))
     }
 
-    /// Returns whether a write may be answered before the other call, which shares a transaction.
-    pub(super) fn may_overtake(&self, write: usize, other: usize) -> bool {
-        let is_read = matches!(
-            self.calls[write].asked,
-            Asked::Get(_) | Asked::Exists(_) | Asked::Children(_) | Asked::Sync
-        );
-        self.calls[other].made.is_shared && !is_read
+    /// Returns whether both calls may share transactions, and so be answered in any order.
+    pub(super) fn are_shared(&self, calls: [usize; 2]) -> bool {
+        calls.iter().all(|call| self.calls[*call].made.is_shared)
     }
 
     /// Checks that calls of a batch are answered in their order, except for calls past their deadline.
@@ -565,7 +561,7 @@ impl Judge {
             let is_repeated = matches!(call.asked, Asked::Delete { is_repeated: true, .. });
             let passed = kernel::now().saturating_duration_since(call.clock);
             let is_late = call.made.limit.is_some_and(|limit| passed >= limit);
-            let may_wait = is_repeated || is_late || self.may_overtake(number, *other);
+            let may_wait = is_repeated || is_late || self.are_shared([number, *other]);
             call.outcome.is_none() && !call.is_part && !may_wait
         });
         left.map(|(left, _)| format!("call {number} is answered before {left}"))

@@ -341,7 +341,7 @@ impl Shared {
         if let Some((number, last)) = once.pop() {
             let kind = answered(number, last.wait(), false);
             let left = once.iter().find(|(other, answer)| {
-                let may_wait = || judge(|judge| judge.may_overtake(number, *other));
+                let may_wait = || judge(|judge| judge.are_shared([number, *other]));
                 kind.is_none() && !answer.is_done() && !may_wait()
             });
             if let Some((left, _)) = left {

@@ -244,8 +244,9 @@ impl<S, W: Listen> Core<S, W> {
         None
     }
 
-    /// Returns the answers for the callers of a request. Sends the parts of a refused transaction
-    /// again, each alone, so that only those fail that have to.
+    /// Returns the answers for the callers of a request. Behind a shared transaction, sends the
+    /// requests that have waited for its answer. The parts of a refused one are sent again before
+    /// these, each alone, so that only those fail that have to.
     fn distribute(
         &mut self,
         call: Call<S, W>,
@@ -254,46 +255,34 @@ impl<S, W: Listen> Core<S, W> {
         now: Moment,
     ) -> Result<Vec<Answer<S>>, Malformed> {
         let Header { zxid, code, .. } = header;
+        let answer =
+            |(call, body): (Call<S, W>, _)| call.slot.map(|slot| Answer { slot, code, zxid, body });
         let bodies = match call.parts.len() {
-            0 => Ok(Some(vec![HEADER..frame.len()])),
+            0 => return Ok(answer((call, HEADER..frame.len())).into_iter().collect()),
             // A code refuses all of them, and has no body.
             count if code != code::OK => Ok(Some(vec![HEADER..HEADER; count])),
             count => message::multi_results(frame, count),
         };
-        match bodies {
-            Ok(Some(bodies)) => {
-                let answers = call.into_parts().zip(bodies);
-                let answer = |(call, body): (Call<S, W>, _)| {
-                    call.slot.map(|slot| Answer { slot, code, zxid, body })
-                };
-                Ok(answers.filter_map(answer).collect())
-            }
+        let (answers, refused) = match bodies {
+            Ok(Some(bodies)) => (call.into_parts().zip(bodies).filter_map(answer).collect(), None),
             Ok(None) => {
-                self.send_alone(call, now);
-                Ok(Vec::new())
+                sys::reached("a shared transaction is refused");
+                (Vec::new(), Some(call))
             }
             Err(malformed) => {
                 let reason = format!("bad answer: {malformed}");
                 self.fail_all(call, &Error::because(ErrorKind::ConnectionLoss, reason));
-                Err(malformed)
+                return Err(malformed);
             }
-        }
-    }
-
-    /// Sends the parts of a refused transaction, each alone, and then all reads that were sent behind
-    /// it: a read shows the writes that were submitted before it.
-    fn send_alone(&mut self, refused: Call<S, W>, now: Moment) {
-        sys::reached("a shared transaction is refused");
-        let reads =
-            self.connection.iter_mut().flat_map(Connection::repeat_reads).collect::<Vec<_>>();
-        sys::reached_if(|| !reads.is_empty(), "reads are repeated behind a refused transaction");
-        let is_doomed = self.is_doomed();
-        for call in refused.into_parts().chain(reads) {
+        };
+        let (alone, is_doomed) = (refused.into_iter().flat_map(Call::into_parts), self.is_doomed());
+        for call in alone.chain(self.gathering.answered()) {
             match is_doomed {
                 true => self.queue.waiting.push_back(call),
                 false => self.send(call, now),
             }
         }
+        Ok(answers)
     }
 
     fn fail_all(&mut self, call: Call<S, W>, error: &Error) {
