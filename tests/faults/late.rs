@@ -41,31 +41,36 @@ fn lost_create_of_an_old_session_delays_no_later_call() {
 fn quota_regains_lost_creates_of_waiting_calls() {
     const WAITING: usize = 100;
     let (proxy, own) = behind_a_proxy(SHORT);
-    let deep = |name| format!("{}{}", fresh_path(name), format!("/{}", "a".repeat(200)).repeat(19));
-    let (path, beside) = (deep("charged"), deep("beside"));
+    // All paths have the same length, so all nodes take the same share of the quota.
+    let deep = |name| {
+        let path = format!("{}{}", fresh_path(name), format!("/{}", "a".repeat(200)).repeat(18));
+        format!("{path}/{:a<1$}", "", 3900 - path.len())
+    };
+    let (path, beside) = (format!("{}/path", deep("charged")), deep("beside"));
+    let locks = |count| (0..count).map(|number| lock_of(&own, &format!("{beside}/{number:04}")));
+    let is_limit = |seen: &Result<bool, Error>| matches!(seen, Err(Error::Limit { .. }));
+    let filled: Vec<_> = locks(1000).take_while(|lock| !is_limit(&lock.try_lock())).collect();
+    filled.iter().for_each(|lock| lock.unlock().unwrap());
     let rival = client();
     let held = lock_of(&rival, &path);
     held.lock().unwrap();
-    let before = own.stats().requests;
     proxy.black_hole(Direction::ToServer);
     let wait = |_| {
         let lock = lock_of(&own, &path);
         Task::spawn(move || lock.lock().and_then(|()| lock.unlock()))
     };
     let calls: Vec<_> = (0..WAITING).map(wait).collect();
-    // A create and a list each.
-    wait_until("all are sent", SOON, || own.stats().requests >= before + 2 * WAITING as u64);
+    // Two creates are sent and lost. The others wait for a transaction.
+    wait_until("all have asked", SOON, || own.stats().waiting == WAITING);
     proxy.restore();
     proxy.cut();
     wait_until("all wait with another node", SOON, || children(&path).len() == WAITING + 1);
-    // The quota covers 225 nodes at such paths.
-    let more: Vec<_> =
-        (0..100).map(|number| lock_of(&own, &format!("{beside}/{number}"))).collect();
-    let is_limit = |seen: &Result<bool, Error>| matches!(seen, Err(Error::Limit { .. }));
+    let more: Vec<_> = locks(filled.len() - WAITING - 1).collect();
     let all = || more.iter().map(|lock| lock.try_lock()).collect::<Vec<_>>();
     let first = all();
-    println!("{} of 100 more are refused", first.iter().filter(|seen| is_limit(seen)).count());
-    assert!(first.iter().any(is_limit), "this is no test");
+    let refused = first.iter().filter(|seen| is_limit(seen)).count();
+    println!("{refused} of {} more are refused, {} fit at all", more.len(), filled.len());
+    assert!(refused > 0, "this is no test");
     more.iter().for_each(|lock| drop(lock.unlock()));
     wait_until("all have room", SOON, || {
         let is_room = all().iter().all(|seen| matches!(seen, Ok(true)));

@@ -127,8 +127,9 @@ impl Batch<'_> {
     /// succeed. No two creates in one directory share a transaction, so no two nodes there have the
     /// same czxid.
     ///
-    /// Reads that are submitted later show the node. Shared creates and deletes may be carried out in
-    /// any order. Behind another kind of request of its batch, this is an ordinary create.
+    /// Reads that are submitted later show the node. But shared creates and deletes may be carried
+    /// out in any order, and before earlier requests of other batches. Behind another kind of request
+    /// of its own batch, this is an ordinary create.
     pub fn shared_create(
         &mut self,
         path: &str,

@@ -6,8 +6,7 @@
 //! Servers answer the requests of a connection in their order, and callers rely on that: a list
 //! behind a create shows its node. So all requests behind a transaction wait for its answer,
 //! because its parts are sent again if it is refused. Only a write that shares a transaction may
-//! overtake them. Its caller waits for the answer, so it assumes no order. A write that shares none
-//! may be one that nobody waits for, and is never overtaken by another write.
+//! overtake them.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -71,10 +70,6 @@ impl<S, W> Gathering<S, W> {
     /// one. The requests behind a transaction wait until its answer has [come](Gathering::answered);
     /// those behind a single write are returned with it.
     pub(super) fn next(&mut self) -> Option<(Vec<Call<S, W>>, Vec<Call<S, W>>)> {
-        if self.behind.iter().flatten().any(Call::is_never_overtaken) {
-            sys::reached("a transaction waits behind a write that shares none");
-            return None;
-        }
         let Group { parts, mut others } = self.groups.pop_front()?;
         match self.behind.back_mut() {
             _ if parts.len() > 1 => self.behind.push_back(mem::take(&mut others)),
@@ -114,15 +109,7 @@ impl<S, W> Group<S, W> {
     /// Returns whether this write may join the transaction.
     fn has_room(&self, call: &Call<S, W>) -> bool {
         let bytes: usize = self.parts.iter().map(|part| part.frame.len()).sum();
-        let is_behind = self.others.iter().any(Call::is_never_overtaken);
-        sys::reached_if(|| is_behind, "a write waits behind one that shares no transaction");
-        self.parts.len() < MOST && bytes + call.frame.len() <= MOST_BYTES && !is_behind
-    }
-}
-
-impl<S, W> Call<S, W> {
-    fn is_never_overtaken(&self) -> bool {
-        self.code.is_write() && !self.shares
+        self.parts.len() < MOST && bytes + call.frame.len() <= MOST_BYTES
     }
 }
 
