@@ -140,10 +140,11 @@ fn rolling_restart_costs_no_lock_and_no_position() {
     queues.are_kept();
 }
 
-/// A replacement's answer has no stat. The token comes from the header of the answer.
+/// Threads that share an object replace each other's node, and threads with a path each share
+/// transactions. These answers have no stat. The tokens come from their headers.
 #[test]
-fn token_of_a_replacement_is_its_czxid_through_a_follower() {
-    const TURNS: usize = 200;
+fn tokens_of_transactions_are_czxids_through_a_follower() {
+    const TURNS: usize = 100;
     let ensemble = three();
     let follower = ensemble.server(ensemble.followers().unwrap()[0]);
     let probe = Probe::connect(follower.address()).unwrap();
@@ -157,16 +158,24 @@ fn token_of_a_replacement_is_its_czxid_through_a_follower() {
                 other.acquire().unwrap().release().unwrap();
             }
         });
-        let lock = lock_of(&client_of(&follower.connect_string(), T), "/replaced");
-        let take_turns = || {
+        let client = client_of(&follower.connect_string(), T);
+        let take_turns = |path: String, lock: DistributedLock| {
             for _ in 0..TURNS {
                 let guard = lock.acquire().unwrap();
-                let path = format!("/replaced/{}", guard.node());
+                let path = format!("{path}/{}", guard.node());
                 let czxid = probe.stat(&path).unwrap().expect("the node is held").czxid;
                 assert_eq!(guard.fencing_token(), czxid.unsigned_abs(), "{path}");
             }
         };
-        thread::scope(|turns| (0..4).for_each(|_| drop(turns.spawn(take_turns))));
+        thread::scope(|turns| {
+            let shared = lock_of(&client, "/shared");
+            for thread in 0..4 {
+                let (own, shared) = (format!("/own/{thread}"), shared.clone());
+                let lock = lock_of(&client, &own);
+                turns.spawn(|| take_turns("/shared".to_owned(), shared));
+                turns.spawn(|| take_turns(own, lock));
+            }
+        });
         is_over.store(true, Ordering::Relaxed);
     });
 }
