@@ -124,8 +124,8 @@ impl Batch<'_> {
     ///
     /// The servers carry out such a transaction as a whole or not at all. If they refuse one part,
     /// the client sends all parts again, each alone. So use this for writes that you expect to
-    /// succeed. No two creates in one directory share a transaction, so no two nodes there have the
-    /// same czxid.
+    /// succeed. Creates in one directory, or in directories of which one is below the other, never
+    /// share a transaction. So their nodes have different czxids.
     ///
     /// Reads that are submitted later show the node. But shared creates and deletes may be carried
     /// out in any order, and before earlier requests of other batches. Behind another kind of request

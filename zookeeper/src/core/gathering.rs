@@ -99,11 +99,17 @@ impl<S, W> Gathering<S, W> {
 }
 
 impl<S, W> Group<S, W> {
-    /// Returns whether the transaction creates a node in the directory of this create. Two nodes of
-    /// one transaction would have the same czxid, and so the same fencing token.
+    /// Returns whether the transaction creates a node in the directory of this create, or in one
+    /// above or below it. Both nodes would have the same czxid, and so the same fencing token, though
+    /// they may belong to one lock.
     fn creates_beside(&self, call: &Call<S, W>) -> bool {
-        let directory = created_in(call);
-        directory.is_some() && self.parts.iter().any(|part| created_in(part) == directory)
+        let is_beside = |one: &[u8], other: &[u8]| {
+            one.strip_prefix(other).is_some_and(|rest| matches!(rest.first(), None | Some(b'/')))
+        };
+        let created = self.parts.iter().filter_map(created_in);
+        created_in(call).is_some_and(|own| {
+            created.into_iter().any(|part| is_beside(part, own) || is_beside(own, part))
+        })
     }
 
     /// Returns whether this write may join the transaction.
