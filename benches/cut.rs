@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock::{Client, DistributedLock, Hold, HoldState, Lock};
+use zoolock::{Client, DistributedLock, DistributedRwLock, Hold, HoldState, Lock, ReadLock};
 use zoolock_test_support::{FaultProxy, Probe, fresh_path, wait_until};
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -109,7 +109,8 @@ fn look_until(what: &str, mut condition: impl FnMut() -> bool) {
 struct Queue {
     ahead: DistributedLock,
     waiting: Vec<thread::JoinHandle<zoolock::Result<()>>>,
-    locks: Vec<DistributedLock>,
+    /// Each read has a node. Other calls of one client for a path wait in the process.
+    locks: Vec<ReadLock>,
 }
 
 impl Queue {
@@ -120,7 +121,7 @@ impl Queue {
         let probe = Probe::connect(server)?;
         let (mut waiting, mut locks) = (Vec::new(), Vec::new());
         for _ in 0..count {
-            let lock = DistributedLock::new(client, &path)?;
+            let lock = DistributedRwLock::new(client, &path)?.read_lock();
             locks.push(lock.clone());
             let builder = thread::Builder::new().stack_size(256 * 1024);
             waiting.push(builder.spawn(move || lock.lock())?);
@@ -132,7 +133,7 @@ impl Queue {
     }
 
     fn end(self) -> Result<()> {
-        self.locks.iter().for_each(DistributedLock::cancel_waiters);
+        self.locks.iter().for_each(ReadLock::cancel_waiters);
         for waiter in self.waiting {
             let ended = waiter.join().map_err(|_| "a waiter panicked")?;
             if !ended.is_err_and(|error| error.is_cancelled()) {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use clap::Parser;
 use dhat::{HeapStats, Profiler};
 use serde_json::json;
-use zoolock::{Client, DistributedLock, Error as LockError};
+use zoolock::{Client, DistributedLock, DistributedRwLock, Error as LockError};
 use zoolock_test_support::{Server, fresh_path, wait_until};
 
 #[global_allocator]
@@ -130,6 +130,7 @@ impl Crowd {
 fn wait(client: &Client, stage: &Barrier, path: &str) -> LockError {
     stage.wait(); // all are there
     stage.wait(); // all go
-    let waited = DistributedLock::new(client, path).and_then(|lock| lock.lock());
+    // Each read has a node. Other calls of one client for a path wait in the process.
+    let waited = DistributedRwLock::new(client, path).and_then(|lock| lock.read_lock().lock());
     waited.expect_err("somebody else has the lock")
 }

@@ -26,8 +26,8 @@ use crate::level::{Site, TwoLevel};
 ///   reads whose node is there, and only then deletes it again.
 ///
 /// A lock object has at most one hold, which belongs to the object, as with [`DistributedLock`].
-/// Any thread may unlock it, and threads that share the object take turns in the order of their
-/// calls.
+/// Any thread may unlock it, and threads of one client take turns in the order of their calls,
+/// whichever [objects at the path](crate::DistributedLock#several-objects-at-one-path) they use.
 ///
 /// The node's data are an id, new for every hold, and the identity of the client. Missing parent
 /// directories are created as containers.
@@ -37,7 +37,7 @@ use crate::level::{Site, TwoLevel};
 /// hand, as described above. Here, too, a later hold has a higher fencing token.
 ///
 /// # Fairness
-/// None among clients. First come, first served among the threads that share the object.
+/// None among clients. First come, first served among the threads of one client.
 ///
 /// # When the session dies
 /// As for [`DistributedLock`](crate::DistributedLock#when-the-session-dies), without a queue

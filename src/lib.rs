@@ -87,11 +87,14 @@
 //! The hold of a [`DistributedReentrantLock`] belongs to a thread. That thread may lock again
 //! without a request, and must unlock as often.
 //!
-//! Both this lock and the plain one have two levels. The threads that share a lock object queue
-//! inside the process, first come, first served. Only the thread at the front queues in ZooKeeper,
-//! so a turn costs two requests however many threads wait. Release works in the reverse order. A
-//! clone of a lock is the same object. Two objects at one path exclude each other like two
-//! processes.
+//! Both this lock and the plain one have two levels. The threads that use a path through one client
+//! queue inside the process, first come, first served, whichever lock objects they use. Only the
+//! thread at the front queues in ZooKeeper, so a turn costs no more than two requests however many
+//! threads wait. Release works in the reverse order.
+//!
+//! A clone of a lock is the same object. Two objects at one path exclude each other: each has its
+//! own hold, which the other neither sees nor unlocks. So a request handler may create a lock for
+//! each request, at the price of a shared one.
 //!
 //! ```text
 //!  threads of a process         ZooKeeper, one node per process at a time

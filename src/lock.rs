@@ -9,7 +9,21 @@ use crate::level::{Site, TwoLevel};
 /// A lock object has at most one hold, which belongs to the object and not to a thread. A thread
 /// that locks an object in use waits in this process, first come, first served. The thread that
 /// locked the object also waits, forever unless another thread unlocks it. A clone is the same
-/// object. Two objects at one path exclude each other like two processes.
+/// object.
+///
+/// # Several objects at one path
+/// Objects of one client at one path share a queue of threads in the process, so an object for each
+/// call costs no more requests than a shared object. They share nothing else:
+/// - Each object has its own hold. Another object does not see it, and its `unlock` returns
+///   [`NotHeld`](crate::Error::NotHeld). A call through another object waits, and a call that only
+///   tries finds the lock taken. This is true for the same thread, too.
+/// - [`cancel_waiters`](DistributedLock::cancel_waiters) ends only the calls of its own object.
+/// - A lost hold keeps only its own object in use. Other objects may lock as soon as the client
+///   knows of the loss.
+/// - The drop of the last handle of an object releases its hold, and lets the next thread in.
+///
+/// [`LockOptions`](crate::LockOptions#several-objects-at-one-path) says which options count where
+/// they differ.
 ///
 /// The lock holds no data and is never poisoned: a panicking thread releases its guards as usual.
 /// The guide [compares it](crate::guide::from_parking_lot) with `parking_lot::Mutex`.
@@ -34,8 +48,8 @@ use crate::level::{Site, TwoLevel};
 /// First come, first served among all clients, in the order in which the servers received their
 /// requests. A release wakes the next contender. It also informs the client after that one, so that
 /// the next release can let that client in without a list of the queue. No other client is woken.
-/// The threads that share this object have one queue position among the clients, and the object
-/// queues anew for each of them.
+/// The threads of one client that use a path have one queue position among the clients, whichever
+/// objects they use. The client queues anew for each of them, in the order of their calls.
 ///
 /// # When the session dies
 /// A hold outlives its connection while its certified lease runs, because the client resumes its

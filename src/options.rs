@@ -29,6 +29,14 @@ const LEAST_PAUSE: Duration = Duration::from_millis(10);
 /// [`on_queue_position`](LockOptions::on_queue_position) tells the queue position, for a list and a
 /// read each time.
 ///
+/// # Several objects at one path
+/// Objects of one client at one path may have different options:
+/// - A thread takes over the node of another object, handed on or kept, only if both objects have
+///   the same `identity`, `background_release` and `hold_at_least`. Otherwise that node is deleted,
+///   and the thread queues with one of its own.
+/// - `local_handoffs` and `keep_idle` are those of the object that unlocks.
+/// - `name`, `on_queue_position` and the identity in a new node are those of the object that locks.
+///
 /// ```no_run
 /// # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
 /// use zoolock::{DistributedLock, LockOptions};
@@ -72,9 +80,9 @@ impl LockOptions {
         self
     }
 
-    /// Lets an unlock hand the lock to the next waiting thread of this object, without a request,
-    /// up to this many times in a row. After that the lock is released, and the object queues
-    /// again. Other processes wait for that many more turns. Default: 0.
+    /// Lets an unlock hand the lock to the next waiting thread of the client, without a request, up
+    /// to this many times in a row. After that the lock is released, and the next thread queues.
+    /// The thread may wait on another object of the path. Other processes wait for that many more turns. Default: 0.
     ///
     /// Threads that take over in this way share one fencing token, and their node names the thread
     /// that created it. No hand-off takes place without a connection, with less than a third of the
@@ -87,8 +95,12 @@ impl LockOptions {
     }
 
     /// Keeps the lock when it is unlocked, until another contender queues for it, and for at most
-    /// `time` after its grant. The next thread of this process that locks the same object gets it
-    /// without a request. Default: the lock is not kept.
+    /// `time` after its grant. The next thread of this client that locks the path gets it without a
+    /// request, also through another object. Default: the lock is not kept.
+    ///
+    /// A kept lock outlives its objects, so that a program may create an object for each call. With
+    /// many paths, choose a short time: each kept lock has a node until it ends. The drop of an
+    /// object that holds the lock does not keep it.
     ///
     /// A kept lock is not held: `is_held()` is false, and nothing announces its end. Heartbeats
     /// keep it alive. Other contenders find it busy, including reads of the same read-write lock. A
@@ -167,7 +179,7 @@ impl LockOptions {
     /// Each look costs a list of the queue and a read of its first node. The answer is for people
     /// and may be out of date when it arrives. While `tell` blocks, its thread does not take the
     /// lock. If it panics, the call ends, and its node is deleted. For threads that wait in the
-    /// process for another thread of the same object, `tell` is not called. No effect on
+    /// process for another thread of the same client, `tell` is not called. No effect on
     /// [`EphemeralLock`](crate::EphemeralLock), which has no queue.
     pub fn on_queue_position(
         mut self,

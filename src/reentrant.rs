@@ -7,9 +7,10 @@ use crate::level::{Site, TwoLevel};
 
 /// A fair exclusive lock that belongs to a thread, which may lock it again.
 ///
-/// The lock has two levels: first a queue of the threads that share the object, second the node in
+/// The lock has two levels: first a queue of the client's threads at this path, second the node in
 /// ZooKeeper. They are released in reverse order, so the threads of one process do not each pay for
-/// the network. Re-entry costs no request, and the node is deleted at the outermost unlock. A clone
+/// the network. [Objects at one path](crate::DistributedLock#several-objects-at-one-path) share the
+/// queue, and each has its own holds: re-entry is for the thread and the object that locked. Re-entry costs no request, and the node is deleted at the outermost unlock. A clone
 /// is the same object. A thread that ends while it holds the lock keeps it until the client is
 /// closed or the last clone of the object is dropped.
 ///
@@ -20,9 +21,9 @@ use crate::level::{Site, TwoLevel};
 /// token.
 ///
 /// # Fairness
-/// First come, first served, both among the clients and among the threads that share this object. A
-/// process has one queue position per object, however many threads wait on it, and queues anew for
-/// each of them. The owner locks again ahead of all waiters.
+/// First come, first served, both among the clients and among the threads of one client. A client
+/// has one queue position at a path, however many threads and objects wait there, and queues anew
+/// for each thread. The owner locks again ahead of all waiters.
 ///
 /// # When the session dies
 /// As for [`DistributedLock`](crate::DistributedLock#when-the-session-dies). After a loss at depth

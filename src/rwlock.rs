@@ -19,7 +19,9 @@ use crate::options::LockOptions;
 /// # Who owns a hold
 /// On both sides, a thread. It may lock again without a request, and must unlock as often. Readers
 /// of one process do not share a node: each thread has its own queue position. Writers of one
-/// object queue in the process first, and only the first of them queues in ZooKeeper.
+/// client at one path queue in the process first, and only the first of them queues in ZooKeeper.
+/// [Objects at one path](crate::DistributedLock#several-objects-at-one-path) share that queue, and
+/// each has its own holds.
 ///
 /// # Write, then read
 /// A thread that holds the write may take the read as well. It gets the read at once, at the same
@@ -174,7 +176,7 @@ pub type ReadLock = LockHandle<Read, ThisThread>;
 /// [`DistributedRwLock`](DistributedRwLock#guarantees).
 ///
 /// # Fairness
-/// A writer waits for all earlier contenders. The writers of one object queue in the process first.
+/// A writer waits for all earlier contenders. The writers of one client queue in the process first.
 ///
 /// # When the session dies
 /// As for [`DistributedReentrantLock`](crate::DistributedReentrantLock#when-the-session-dies).

@@ -27,7 +27,9 @@ use crate::wait::{Until, Wait, surely};
 /// A fair counting semaphore: all clients together hold at most a limit of permits.
 ///
 /// A call takes any number of permits at once, all or none, as [`Permits`], which any thread may
-/// release. Clones are the same object.
+/// release. Clones are the same object. Calls of one client at one path take turns in the process,
+/// whichever objects they use, and each object has its own limit and its own
+/// [`cancel_waiters`](DistributedSemaphore::cancel_waiters).
 ///
 /// # The limit
 /// The limit belongs to the object and is not stored in ZooKeeper, so all users of a path should

@@ -21,6 +21,8 @@ pub(crate) struct Claim {
     pub(crate) owner: Option<ThreadId>,
     /// The identity in the node.
     pub(crate) identity: Arc<str>,
+    /// The lock's options chose the identity. Otherwise it is the client's, and may name the thread.
+    pub(crate) is_chosen: bool,
     /// A release does not wait for its answer.
     pub(crate) background: bool,
     /// How long the lock stays busy after the grant, however early it is released.
@@ -32,6 +34,15 @@ impl Claim {
     /// nothing yet.
     pub(crate) fn is_turn(&self) -> bool {
         self.kind == LockKind::Exclusive && self.directory != self.lock
+    }
+
+    /// Returns whether nodes of one claim serve the other one: they say the same of their owner, apart
+    /// from its thread, and end in the same way.
+    pub(crate) fn is_like(&self, other: &Claim) -> bool {
+        let chosen = |claim: &Claim| claim.is_chosen.then(|| Arc::clone(&claim.identity));
+        chosen(self) == chosen(other)
+            && self.background == other.background
+            && self.at_least == other.at_least
     }
 
     pub(crate) fn path_of(&self, node: &Node) -> String {

@@ -40,7 +40,13 @@ pub(crate) struct Holds {
     pub(super) orphans: Arc<Orphans>,
     pub(crate) following: Following,
     pub(super) lost: AtomicU64,
+    losses: Arc<dyn Losses>,
     timer: Timer,
+}
+
+/// Hears of lost holds at once, on the thread that notices the loss.
+pub(super) trait Losses: Send + Sync {
+    fn lost(&self, nodes: &Nodes, grants: &[Arc<Grant>]);
 }
 
 impl Holds {
@@ -48,6 +54,7 @@ impl Holds {
         registry: Arc<Registry>,
         deletions: Arc<Deletions>,
         orphans: Arc<Orphans>,
+        losses: Arc<dyn Losses>,
     ) -> Arc<Holds> {
         Arc::new_cyclic(|me| Holds {
             me: Weak::clone(me),
@@ -57,6 +64,7 @@ impl Holds {
             orphans,
             following: Following::default(),
             lost: AtomicU64::new(0),
+            losses,
             timer: Timer::default(),
         })
     }
@@ -190,6 +198,7 @@ impl Holds {
     /// Deletes nodes of lost holds. Their session may live on, and the nodes with it.
     pub(super) fn after_loss(&self, nodes: &Nodes, grants: &[Arc<Grant>], reason: LossReason) {
         self.registry.remove(nodes);
+        self.losses.lost(nodes, grants);
         self.tell_losses(nodes, grants, reason);
         self.deletions.delete_all(nodes);
     }

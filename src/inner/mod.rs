@@ -1,6 +1,6 @@
-//! What all users of one client share: requests, holds, deletions, and the client's state. It knows
-//! nodes by their names and directories, leases and grants. Of queues it knows whether a directory
-//! has other nodes, not who waits for whom.
+//! What all users of one client share: requests, holds, deletions, the first levels of locks, and
+//! the client's state. It knows nodes by their names and directories, leases and grants. Of queues on
+//! the servers it knows whether a directory has other nodes, not who waits for whom.
 
 mod claim;
 mod deletions;
@@ -9,6 +9,8 @@ mod events;
 mod failure;
 mod guarded;
 mod holds;
+mod levels;
+mod local;
 mod nodes;
 mod orphans;
 mod quota;
@@ -25,8 +27,10 @@ pub use events::{ClientState, ConnectionEvent, Stats, Subscription};
 pub(crate) use failure::{Failure, is_outcome_unknown};
 pub(crate) use guarded::{Guarding, What, Write};
 pub(crate) use holds::Holds;
+pub(crate) use levels::{Handed, Key, Level};
+pub(crate) use local::{Entry, Exit, Refused, Stopped, Turn};
+pub(crate) use nodes::Grant;
 pub use nodes::HoldState;
-pub(crate) use nodes::{Grant, Nodes};
 pub(crate) use orphans::{Making, Orphan, Orphans};
 pub(crate) use quota::Charge;
 pub(crate) use releasing::Replaceable;

@@ -3,6 +3,7 @@
 
 mod grant;
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::mem;
 use std::sync::atomic::AtomicBool;
@@ -21,6 +22,9 @@ use crate::sys::{self, Mutex};
 pub(super) use grant::End;
 pub(crate) use grant::Grant;
 pub use grant::HoldState;
+
+/// The first level of the nodes' lock.
+pub(super) type FirstLevel = Arc<dyn Any + Send + Sync>;
 
 /// A time farther ahead than any look.
 const FAR: Duration = Duration::from_secs(u32::MAX as u64);
@@ -89,6 +93,8 @@ struct Keep {
     until: Option<Instant>,
     /// Watches the directory for other contenders.
     watcher: Option<Watcher>,
+    /// Lasts as long as the nodes, so that an object that is created later finds them there.
+    level: Option<FirstLevel>,
     /// Another contender has come, or may have.
     is_wanted: bool,
 }
@@ -305,15 +311,19 @@ impl Nodes {
         true
     }
 
-    /// Returns a hold of nodes that another thread handed over, or `None` if they are over, the
-    /// lease is too short by now, or another thread has them.
-    pub(crate) fn take_over(self: &Arc<Self>, owner: Option<ThreadId>) -> Option<Arc<Grant>> {
+    /// Returns a hold of nodes that another thread handed over, or `None` if they do not serve the
+    /// claim, they are over, the lease is too short by now, or another thread has them.
+    pub(crate) fn take_over(self: &Arc<Self>, claim: &Claim) -> Option<Arc<Grant>> {
+        if !self.claim.is_like(claim) {
+            sys::reached("what was left to a thread has other options");
+            return None;
+        }
         let is_sound = self.term.is_sound();
         let mut state = self.state.lock();
         let is_free = is_sound && matches!(state.phase, Phase::Kept);
         sys::reached_if(|| is_free, "a thread takes over what another has left");
         sys::reached_if(|| !is_free, "what was left to a thread is over by now");
-        is_free.then(|| self.add_grant(&mut state, owner))
+        is_free.then(|| self.add_grant(&mut state, claim.owner))
     }
 
     /// Returns until when they may be kept, if that is for `time` after the grant. `None` if that
@@ -329,7 +339,7 @@ impl Nodes {
     /// already.
     pub(crate) fn stay(&self) -> bool {
         let state = self.state.lock();
-        let Keep { until, watcher, is_wanted } = &state.keep;
+        let Keep { until, watcher, is_wanted, .. } = &state.keep;
         let is_in_time = until.is_some_and(|until| until > sys::now());
         !state.is_over() && is_in_time && watcher.is_some() && !is_wanted
     }
@@ -344,12 +354,14 @@ impl Nodes {
         }
     }
 
-    /// Sets the watcher of their directory, if there is none. Returns whether it did.
-    pub(super) fn watch_directory(&self, watcher: &Watcher) -> bool {
+    /// Sets the watcher of their directory, if there is none, and keeps the first level for a later
+    /// thread. Returns whether it did.
+    pub(super) fn watch_directory(&self, watcher: &Watcher, level: FirstLevel) -> bool {
         let mut state = self.state.lock();
         let is_first = !state.is_over() && state.keep.watcher.is_none();
         if is_first {
             state.keep.watcher = Some(watcher.clone());
+            state.keep.level = Some(level);
         }
         is_first
     }
@@ -468,7 +480,7 @@ impl State {
     }
 
     /// Returns what has to be dropped without the mutex.
-    fn take_watchers(&mut self) -> (Option<Watcher>, Option<Watcher>) {
-        (self.watch.watcher.take(), self.keep.watcher.take())
+    fn take_watchers(&mut self) -> (Option<Watcher>, Option<Watcher>, Option<FirstLevel>) {
+        (self.watch.watcher.take(), self.keep.watcher.take(), self.keep.level.take())
     }
 }

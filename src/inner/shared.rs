@@ -9,7 +9,8 @@ use zookeeper::{Listener, SessionEvent, SessionEventKind, State, ZooKeeper};
 
 use super::deletions::Deletions;
 use super::events::{ClientState, Stats, Subscribers, Subscription};
-use super::holds::Holds;
+use super::holds::{Holds, Losses};
+use super::levels::Levels;
 use super::orphans::Orphans;
 use super::registry::Registry;
 use super::requests::Requests;
@@ -21,6 +22,7 @@ pub(crate) struct Inner {
     pub(crate) deletions: Arc<Deletions>,
     pub(crate) orphans: Arc<Orphans>,
     pub(crate) holds: Arc<Holds>,
+    pub(crate) levels: Arc<Levels>,
     subscribers: Subscribers,
     listener: Listener<SessionEvent>,
     sessions: AtomicU64,
@@ -46,7 +48,9 @@ impl Inner {
         let registry = Arc::<Registry>::default();
         let deletions = Deletions::new(Arc::clone(&requests));
         let orphans = Orphans::new(Arc::clone(&deletions), Arc::clone(&registry));
-        let holds = Holds::new(registry, Arc::clone(&deletions), Arc::clone(&orphans));
+        let levels = Arc::<Levels>::default();
+        let losses = Arc::clone(&levels) as Arc<dyn Losses>;
+        let holds = Holds::new(registry, Arc::clone(&deletions), Arc::clone(&orphans), losses);
         let inner = Arc::new_cyclic(|me: &Weak<Inner>| {
             let me = Weak::clone(me);
             let listener = Listener::new(move |event: &SessionEvent| {
@@ -56,7 +60,7 @@ impl Inner {
             });
             let subscribers = Subscribers::default();
             let sessions = AtomicU64::new(1);
-            Inner { requests, deletions, orphans, holds, subscribers, listener, sessions }
+            Inner { requests, deletions, orphans, holds, levels, subscribers, listener, sessions }
         });
         inner.requests.zk.subscribe(&inner.listener);
         inner
@@ -200,6 +204,7 @@ mod tests {
             kind: LockKind::Ephemeral,
             owner: None,
             identity: "".into(),
+            is_chosen: false,
             background: false,
             at_least: Duration::ZERO,
         };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use zookeeper::{ErrorKind, EventType, Stat, WatchedEvent, Watcher};
 
 use super::holds::Holds;
-use super::nodes::{Grant, Nodes};
+use super::nodes::{FirstLevel, Grant, Nodes};
 use crate::data;
 use crate::names;
 use crate::sys;
@@ -105,8 +105,9 @@ impl Holds {
     // ---- the directory of what is kept
 
     /// Keeps the nodes of a hold for the next thread, until another contender comes and for at most
-    /// `time` after the grant. Returns false if the nodes have to be deleted or to stay.
-    pub(crate) fn keep(&self, grant: &Arc<Grant>, time: Duration) -> bool {
+    /// `time` after the grant. The first level lasts as long. Returns false if the nodes have to be
+    /// deleted or to stay.
+    pub(crate) fn keep(&self, grant: &Arc<Grant>, time: Duration, level: FirstLevel) -> bool {
         let nodes = grant.nodes();
         let Some(until) = nodes.may_keep(time) else {
             sys::reached("a hold is not kept as its time is over or somebody has come");
@@ -116,20 +117,20 @@ impl Holds {
             return false;
         }
         sys::reached("a hold is kept for whoever comes");
-        self.watch_directory(nodes);
+        self.watch_directory(nodes, level);
         self.attend_at(until);
         true
     }
 
     /// Watches the directory from now on, and lists the contenders that are there already.
-    fn watch_directory(&self, nodes: &Arc<Nodes>) {
+    fn watch_directory(&self, nodes: &Arc<Nodes>, level: FirstLevel) {
         let (watched, me) = (Arc::downgrade(nodes), Weak::clone(&self.me));
         let watcher = Watcher::new(move |_: &WatchedEvent| {
             if let (Some(holds), Some(nodes)) = (me.upgrade(), watched.upgrade()) {
                 holds.on_contender(&nodes);
             }
         });
-        if nodes.watch_directory(&watcher) {
+        if nodes.watch_directory(&watcher, level) {
             self.look_around(nodes);
         }
     }

@@ -1,7 +1,6 @@
 //! A lock object: the threads of this process first, the nodes on the servers second, released in
-//! reverse order.
+//! reverse order. The first level is that of all objects of the client at this path.
 
-mod local;
 mod raw;
 mod readers;
 mod site;

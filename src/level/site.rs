@@ -39,13 +39,14 @@ impl Site {
     /// Returns the calling thread's claim to nodes in `directory`, which is the lock's path, below
     /// it, or above it.
     pub(crate) fn claim(&self, directory: &LockPath, kind: LockKind) -> Claim {
-        let identity = self.options.identity.clone();
+        let chosen = self.options.identity.clone();
         Claim {
             lock: self.path.clone(),
             directory: directory.clone(),
             kind,
             owner: kind.owner(thread::current().id()),
-            identity: identity.unwrap_or_else(|| self.client.identity()),
+            is_chosen: chosen.is_some(),
+            identity: chosen.unwrap_or_else(|| self.client.identity()),
             background: self.options.background_release,
             at_least: self.options.hold_at_least,
         }

@@ -3,35 +3,32 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use log::warn;
 
-use super::local::{Entry, Exit, Local, Refused, Stopped, Turn, Unclaimed};
 use super::raw::RawLock;
 use super::site::Site;
 use crate::error::{Error, Result};
 use crate::guard::Releases;
 use crate::hold::Hold;
-use crate::inner::{Claim, Grant, Inner, Nodes, Replaceable};
+use crate::inner::{
+    Claim, Entry, Exit, Grant, Handed, Inner, Key, Level, Refused, Replaceable, Stopped, Turn,
+};
 use crate::kind::LockKind;
 use crate::observer::Call;
 use crate::path::LockPath;
 use crate::recipe::Queue;
-use crate::signal::Ended;
+use crate::signal::{Broadcast, Ended};
 use crate::sys;
 use crate::wait::{Until, Wait};
 
-/// What a thread hands over to the next one.
-enum Handed {
-    /// Its nodes, to be held again.
-    Nodes(Arc<Nodes>),
-    /// Its released node, to be replaced.
-    Replaceable(Replaceable),
-}
-
 /// One lock object.
 pub(crate) struct TwoLevel {
-    local: Local<Arc<Grant>, Handed>,
+    /// The first level of the path, and the number of this object there.
+    level: Arc<Level>,
+    number: u64,
+    cancel: Broadcast,
     site: Site,
     /// The directory of its nodes.
     directory: LockPath,
@@ -42,17 +39,11 @@ impl TwoLevel {
     /// Creates a lock whose nodes are in `directory`, and whose threads pass it on as its options
     /// say.
     pub(crate) fn new(site: Site, directory: LockPath, kind: LockKind) -> Arc<TwoLevel> {
-        let inner = Arc::clone(site.inner());
-        let unclaimed = Unclaimed {
-            stays: |handed: &Handed| matches!(handed, Handed::Nodes(nodes) if nodes.stay()),
-            discard: Box::new(move |handed| {
-                if let Handed::Nodes(nodes) = handed {
-                    inner.holds.end_unwanted(&nodes);
-                }
-            }),
-        };
-        let local = Local::new(kind.is_of_a_thread(), unclaimed);
-        Arc::new(TwoLevel { local, site, directory, kind })
+        let inner = site.inner();
+        let key = Key { lock: site.path.clone(), directory: directory.clone(), kind };
+        let (level, number) = inner.levels.join(key, Arc::downgrade(&inner.holds));
+        let cancel = Broadcast::new();
+        Arc::new(TwoLevel { level, number, cancel, site, directory, kind })
     }
 
     /// Creates a lock whose directory is its path.
@@ -70,14 +61,15 @@ impl TwoLevel {
     /// Like [`acquire_until`](Self::acquire_until), as part of an observed call.
     pub(crate) fn enter(&self, until: &Until, call: Option<&Call>) -> Result<Option<Arc<Grant>>> {
         let path = || self.path().to_owned();
-        let entry = match self.local.try_enter() {
+        let local = &self.level.local;
+        let entry = match local.try_enter(self.number) {
             Some(entry) => Ok(entry),
             // The thread ahead waits for this thread, or will wait for it.
             None if self.inner().holds.registry.holds_here(&self.claim()) => {
                 sys::reached("a thread would wait for one that waits for it");
                 return Err(Error::WouldDeadlock { path: path() });
             }
-            None => self.local.enter(until, self.site.requests().closed()),
+            None => local.enter(self.number, until, self.site.requests().closed()),
         };
         match entry {
             Ok(entry) => self.second_level(entry, Some(until), call),
@@ -91,7 +83,7 @@ impl TwoLevel {
     /// the lock and there is no connection, the state is unknown, which is an error.
     fn busy(&self) -> Result<Option<Arc<Grant>>> {
         match self.site.requests().require_connection(self.path()) {
-            Err(Error::Disconnected { .. }) if self.local.is_held() => {
+            Err(Error::Disconnected { .. }) if self.level.local.is_held() => {
                 sys::reached("a lock is busy here without a connection");
                 Ok(None)
             }
@@ -109,7 +101,7 @@ impl TwoLevel {
             Entry::Again(grant) => {
                 call.inspect(|call| call.mark_reentry());
                 grant.check()?;
-                self.local.deepen();
+                self.level.local.deepen(self.number);
                 return Ok(Some(grant));
             }
             // A failure drops the turn, so the next thread gets the first level.
@@ -118,8 +110,8 @@ impl TwoLevel {
         let claim = self.claim();
         let replaceable = match turn.take_handed() {
             Some(Handed::Nodes(nodes)) => {
-                if let Some(grant) = nodes.take_over(claim.owner) {
-                    turn.keep(Arc::clone(&grant));
+                if let Some(grant) = nodes.take_over(&claim) {
+                    self.keep(turn, &grant);
                     return Ok(Some(grant));
                 }
                 self.inner().holds.end_unwanted(&nodes);
@@ -137,16 +129,40 @@ impl TwoLevel {
             }
         };
         if let Some(grant) = &grant {
-            turn.keep(Arc::clone(grant));
+            self.keep(turn, grant);
         }
         Ok(grant)
     }
 
-    fn release_last(&self, grant: &Arc<Grant>, turn: Turn<'_, Arc<Grant>, Handed>) -> Result<()> {
-        let options = &self.site.options;
-        let is_handed = match options.keep_idle {
-            _ if turn.may_hand_over(options.local_handoffs) => grant.nodes().hand_over(grant),
-            Some(time) => self.inner().holds.keep(grant, time),
+    fn keep(&self, turn: Turn<'_, Arc<Grant>, Handed>, grant: &Arc<Grant>) {
+        turn.keep(Arc::clone(grant));
+        if grant.is_over() {
+            sys::reached("a hold is lost before the first level knows it");
+            self.level.lost(grant);
+        }
+    }
+
+    fn leave(&self, exit: Exit<'_, Arc<Grant>, Handed>, keep_idle: Option<Duration>) -> Result<()> {
+        match exit {
+            Exit::Inner(grant) => grant.check(),
+            // The turn is dropped before the observer is told.
+            Exit::Last(grant, turn) => {
+                grant.release_by(|| self.release_last(&grant, turn, keep_idle))
+            }
+            Exit::Lost(grant) => self.inner().holds.release(&grant),
+        }
+    }
+
+    fn release_last(
+        &self,
+        grant: &Arc<Grant>,
+        turn: Turn<'_, Arc<Grant>, Handed>,
+        keep_idle: Option<Duration>,
+    ) -> Result<()> {
+        let times = self.site.options.local_handoffs;
+        let is_handed = match keep_idle {
+            _ if turn.may_hand_over(times) => grant.nodes().hand_over(grant),
+            Some(time) => self.inner().holds.keep(grant, time, Arc::clone(&self.level) as _),
             None => false,
         };
         if is_handed {
@@ -166,7 +182,7 @@ impl TwoLevel {
 
     /// Returns a signal that is ready at the next [`TwoLevel::cancel_waiters`].
     pub(crate) fn cancelled(&self) -> Ended {
-        self.local.cancelled()
+        self.cancel.listen()
     }
 
     fn claim(&self) -> Claim {
@@ -185,7 +201,7 @@ impl RawLock for TwoLevel {
 
     fn acquire(&self, wait: Wait) -> Result<Option<Arc<Grant>>> {
         self.site.observe(self.kind, wait, |wait, call| match wait {
-            Wait::Try => match self.local.try_enter() {
+            Wait::Try => match self.level.local.try_enter(self.number) {
                 Some(entry) => self.second_level(entry, None, call),
                 None => self.busy(),
             },
@@ -197,10 +213,8 @@ impl RawLock for TwoLevel {
 
     fn release_once(&self, only: Option<&Arc<Grant>>) -> Result<()> {
         let is_it = |grant: &Arc<Grant>| only.is_none_or(|only| Arc::ptr_eq(only, grant));
-        match self.local.exit(Some(&is_it)) {
-            Ok(Exit::Inner(grant)) => grant.check(),
-            // The turn is dropped before the observer is told.
-            Ok(Exit::Last(grant, turn)) => grant.release_by(|| self.release_last(&grant, turn)),
+        match self.level.local.exit(self.number, Some(&is_it)) {
+            Ok(exit) => self.leave(exit, self.site.options.keep_idle),
             Err(Refused::NotHeld) => Err(self.site.refusal()),
             Err(Refused::NotOwner(owner)) => {
                 Err(Error::NotOwner { path: self.path().to_owned(), owner })
@@ -209,15 +223,15 @@ impl RawLock for TwoLevel {
     }
 
     fn grant(&self) -> Option<Arc<Grant>> {
-        self.local.hold()
+        self.level.local.hold(self.number)
     }
 
     fn depth(&self) -> u32 {
-        self.local.depth()
+        self.level.local.depth(self.number)
     }
 
     fn cancel_waiters(&self) {
-        self.local.cancel_waiters();
+        self.cancel.send();
     }
 }
 
@@ -229,14 +243,14 @@ impl Releases for TwoLevel {
 
 impl fmt::Debug for TwoLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (path, is_held) = (self.path(), self.local.is_held());
+        let (path, is_held) = (self.path(), self.level.local.is_held_by(self.number));
         f.debug_struct("TwoLevel").field("path", &path).field("is_held", &is_held).finish()
     }
 }
 
 impl Drop for TwoLevel {
     fn drop(&mut self) {
-        let Some(grant) = self.local.take_hold() else {
+        let Some(exit) = self.level.local.end(self.number) else {
             return;
         };
         sys::reached("the last handle of a held lock is dropped");
@@ -244,7 +258,8 @@ impl Drop for TwoLevel {
             target: "zoolock",
             "the last handle of lock {} was dropped while it was held: releasing it", self.path()
         );
-        if let Err(error) = self.inner().holds.release(&grant) {
+        // The program has not unlocked it, so it may have no use for it.
+        if let Err(error) = self.leave(exit, None) {
             warn!(target: "zoolock", "dropped a lock: {error}");
         }
     }

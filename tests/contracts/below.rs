@@ -36,7 +36,7 @@ fn locks_below_finds_every_kind_of_lock_in_tree_order() {
     let (client, root, probe) = (client(), fresh_path("below"), shared_probe().unwrap());
     let at = |name: &str| format!("{root}/{name}");
     let _held = lock_of(&client, &at("a")).acquire().unwrap();
-    let waiting = lock_of(&client, &at("a"));
+    let waiting = lock_of(&common::client(), &at("a"));
     let waiting = Task::spawn(move || waiting.acquire());
     await_nodes(&at("a"), 2);
     let _below_a_lock = lock_of(&client, &at("a/b")).acquire().unwrap();

@@ -316,9 +316,9 @@ fn observer_hears_how_many_were_ahead_of_a_waiter() {
     let (path, others) = (fresh_path("queue-told"), client());
     let holder = DistributedLock::new(&others, &path).unwrap().acquire().unwrap();
     let notes = Notes::default();
-    let observed = observed_by(notes.clone());
     let waiters: Vec<_> = (1..=4)
         .map(|number| {
+            let observed = observed_by(notes.clone());
             let options = LockOptions::new().name(number.to_string());
             let lock = DistributedLock::with_options(&observed, &path, options).unwrap();
             let waiter = Task::spawn_blocked(move || lock.acquire()?.release());

@@ -11,6 +11,7 @@ mod outside;
 mod owning;
 mod places;
 mod requests;
+mod sharing;
 
 use common::{SOON, client_of};
 use zoolock::Client;

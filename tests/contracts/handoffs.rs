@@ -95,9 +95,9 @@ impl Passers {
 /// For each visit of another client, the number of turns that the crowd took first. The whole crowd wants one
 /// lock object.
 fn turns_before_each_visit(times: u32) -> Vec<u32> {
-    let ([ours, rivals], path) = ([client(), client()], fresh_path("rival"));
+    let ([ours, rival, other], path) = ([(); 3].map(|()| client()), fresh_path("rival"));
     let lock = lock_with(&ours, &path, times);
-    let theirs = [lock_of(&rivals, &path), lock_of(&rivals, &path)];
+    let theirs = [lock_of(&rival, &path), lock_of(&other, &path)];
     let (witness, turns) = (Arc::new(Witness::default()), Arc::new(AtomicU32::new(0)));
     let (seen, count) = (Arc::clone(&witness), Arc::clone(&turns));
     let crowd = Passers::start(&lock, 16, move |_| {

@@ -55,8 +55,8 @@ fn readers_share_the_lock_and_later_ones_wait_behind_a_writer() {
 /// waits for later ones.
 #[test]
 fn readers_between_two_writers_enter_together() {
-    let stage = Stage::new("order", 2);
-    let holder = stage.lock(0).write_lock();
+    let stage = Stage::new("order", 3);
+    let holder = stage.lock(2).write_lock();
     holder.lock().unwrap();
     let mut arrivals = Arrivals::new();
     for (number, kind) in "RRWRLWRRR".chars().enumerate() {
@@ -267,8 +267,7 @@ fn write_under_the_same_threads_read_is_an_error() {
         // it.
         let first = Visitor::start(lock.write_lock());
         await_nodes(&path, 2);
-        let writers = [first, Visitor::start(other.write_lock())];
-        await_nodes(&path, 3);
+        let writers = [first, Visitor::start_asleep(other.write_lock())];
         no_write_gets_in(&write, "the same object, others queued");
         no_write_gets_in(&other.write_lock(), "another object, others queued");
         assert!(read.try_lock().unwrap(), "entering again past writers");

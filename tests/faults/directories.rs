@@ -69,7 +69,8 @@ fn foreign_node_at_the_locks_path_is_never_changed() {
     let client = client_of(&server.connect_string(), SESSION);
     probe.create("/kept", b"a user's", false, false).unwrap();
     let before = probe.get("/kept").unwrap().unwrap();
-    let [held, waits] = [(); 2].map(|()| lock_of(&client, "/kept"));
+    let others = client_of(&server.connect_string(), SESSION);
+    let (held, waits) = (lock_of(&client, "/kept"), lock_of(&others, "/kept"));
     held.lock().unwrap();
     let waiter = Task::spawn(move || waits.acquire()?.release());
     wait_until("it is queued", SOON, || probe.children("/kept").unwrap().len() == 2);

@@ -9,13 +9,14 @@ use common::{SOON, client, client_of, lock_of, shared_proxy};
 
 #[test]
 fn release_wakes_exactly_one_waiter() {
-    const WAITERS: u64 = 50;
+    const WAITERS: u64 = 20;
     let (path, others, proxy) = (fresh_path("herd"), client(), shared_proxy());
     let held = lock_of(&others, &path);
     held.lock().unwrap();
-    let own = [(); 4].map(|()| client_of(&proxy.connect_string(), Duration::from_secs(60)));
+    let own = [(); WAITERS as usize]
+        .map(|()| client_of(&proxy.connect_string(), Duration::from_secs(60)));
     let mut line = Line::at(&path);
-    (0..WAITERS as usize).for_each(|number| drop(line.join(&own[number % 4])));
+    own.iter().for_each(|own| drop(line.join(own)));
     // Each watches its own node and the two ahead, of which the first waiter has only one.
     wait_until("each watches", SOON, || proxy.requests(Op::GetData) == 3 * WAITERS - 1);
     let seen = || [proxy.events(), proxy.requests(Op::GetChildren)];

@@ -94,6 +94,11 @@ impl Grant {
         self.ended.ended()
     }
 
+    /// Returns whether it has ended, as far as anybody has noticed.
+    pub(crate) fn is_over(&self) -> bool {
+        self.known_end().is_some()
+    }
+
     /// Returns how it has ended, as far as anybody has noticed.
     pub(super) fn known_end(&self) -> Option<End> {
         *self.end.lock()

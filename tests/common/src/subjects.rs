@@ -14,7 +14,7 @@ use zoolock::{
 use zoolock_test_support::wait_until;
 
 use crate::object::{Object, OnePermit};
-use crate::{SOON, children, exists};
+use crate::{SOON, children, client, exists};
 
 /// A time that is longer than any test.
 const KEPT: Duration = Duration::from_secs(300);
@@ -285,6 +285,18 @@ impl Subject {
             nodes.len() == count
         });
         nodes
+    }
+
+    /// Waits until nothing is left of objects that are gone. Kept nodes outlive them, so another
+    /// client asks for those.
+    #[track_caller]
+    pub fn await_gone(self, path: &str) {
+        if self.option == Choice::Kept {
+            let rival = self.rival(&client(), path);
+            rival.lock().unwrap();
+            rival.unlock().unwrap();
+        }
+        self.await_nodes(path, 0);
     }
 
     /// Returns the number of nodes of one holder.

@@ -204,7 +204,7 @@ fn cancel_ends_only_the_waits_of_its_object() {
         bystander.result("the bystander").unwrap();
         later.result("who came later").unwrap();
         drop((object, other));
-        subject.await_nodes(&path, 0);
+        subject.await_gone(&path);
         [ours, others].iter().for_each(await_nothing_left);
     });
 }

@@ -118,8 +118,11 @@ fn keep_idle_keeps_the_node_until_another_client_queues() {
         object.unlock().unwrap();
         next.hold();
         next.leaves();
-        turn(&object);
+        let last = turn(&object);
         drop(object);
+        let options = LockOptions::new().keep_idle(10 * SOON);
+        assert_eq!(turn(&subject.with(&ours, &path, options)), last, "{}", subject.name);
+        turn(&rival);
         subject.await_nodes(&path, 0);
         await_nothing_left(&ours);
         assert_eq!(ours.stats().holds_lost, 0, "{}", subject.name);

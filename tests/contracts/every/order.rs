@@ -9,15 +9,14 @@ use common::{Arrivals, SOON, Subject, every_subject_that};
 #[test]
 fn clients_enter_in_order_of_arrival() {
     every_subject_that(Subject::queues, |subject| {
-        let clients = [client(), client()];
+        let clients = [(); 6].map(|()| client());
         let path = fresh_path("arrival");
-        let holder = subject.rival(&clients[0], &path);
+        let holder = subject.rival(&client(), &path);
         holder.lock().unwrap();
         // The turn for permits is deleted after the grant.
         subject.await_nodes(&path, subject.nodes_of_one());
         let mut arrivals = Arrivals::new();
-        for number in 0..6 {
-            let client = &clients[number % 2];
+        for (number, client) in clients.iter().enumerate() {
             let object = match number % 2 {
                 0 => subject.at(client, &path),
                 _ => subject.rival(client, &path),

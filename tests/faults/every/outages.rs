@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// A lock that is held and waited for, on its own server.
 struct Queue {
-    client: Client,
+    clients: Vec<Client>,
     path: String,
     holder: Visitor,
     hold: Hold,
@@ -41,24 +41,26 @@ fn holding(own: &Object) -> (Visitor, Hold) {
 
 impl Queue {
     fn start(subject: Subject, server: &Server) -> Queue {
-        let client = client_of(&server.connect_string(), LONG);
+        let mut clients = vec![client_of(&server.connect_string(), LONG)];
         let probe = Probe::connect(server.address()).unwrap();
         let path = subject.path_in("/queues");
-        let own = subject.at(&client, &path);
+        let own = subject.at(&clients[0], &path);
         let (holder, hold) = holding(&own);
         let count = || tree(&probe, &path).iter().filter(|(node, _)| is_of_one(node)).count();
         let waiters = (0..if subject.queues() { 3 } else { 1 })
             .map(|number| {
+                let client = client_of(&server.connect_string(), LONG);
                 let waiter = Visitor::start(subject.rival(&client, &path));
                 let expected = subject.nodes_with_waiters(number + 1);
                 wait_until("it is queued", SOON, || {
-                    client.stats().waiting == number + 1 && count() == expected
+                    client.stats().waiting == 1 && count() == expected
                 });
+                clients.push(client);
                 waiter
             })
             .collect();
         let before = (hold.node(), hold.fencing_token(), tree(&probe, &path));
-        Queue { client, path, holder, hold, waiters, before }
+        Queue { clients, path, holder, hold, waiters, before }
     }
 
     fn goes_on(self, server: &Server) {
@@ -78,8 +80,9 @@ impl Queue {
             assert!(!waiters.peek().is_some_and(Visitor::is_in), "{path}: two are in");
             waiter.leaves();
         }
-        let stats = self.client.stats();
-        assert_eq!((stats.sessions, stats.holds_lost), (1, 0), "{path}: {stats:?}");
+        for stats in self.clients.iter().map(Client::stats) {
+            assert_eq!((stats.sessions, stats.holds_lost), (1, 0), "{path}: {stats:?}");
+        }
     }
 }
 
@@ -98,7 +101,7 @@ fn costs_no_lock_and_no_place(what: &str, outage: impl FnOnce(&Server, &dyn Fn()
     });
     let begun = Instant::now();
     let clients: Vec<_> =
-        queues.lock().unwrap().values().map(|queue| queue.client.clone()).collect();
+        queues.lock().unwrap().values().flat_map(|queue| queue.clients.clone()).collect();
     outage(&server, &|| {
         wait_until("all have left the server", SOON, || {
             let left = |client: &Client| client.state() != zoolock::ClientState::Connected;

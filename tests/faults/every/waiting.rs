@@ -3,7 +3,7 @@
 use zoolock_test_support::Direction;
 
 use super::*;
-use common::{await_resumed, every_subject_that, place};
+use common::{await_resumed, client, every_subject_that, place};
 
 /// The nodes created since `before`, oldest first.
 fn since(subject: Subject, path: &str, before: &[String]) -> Vec<String> {
@@ -33,7 +33,8 @@ fn waiter_queues_again_when_its_directory_is_deleted() {
             }
             let old = since(subject, &scene.path, &held);
             delete_all(&scene.path);
-            let other = subject.rival(&scene.others, &scene.path);
+            // A client that does not hold the lock. Its holder learns of the deletion later.
+            let other = subject.rival(&client(), &scene.path);
             if cut_off {
                 // Another client has taken the waiter's position in the new directory.
                 other.lock().unwrap();

@@ -8,41 +8,51 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::signal::Signal;
+use crate::signal::{Broadcast, Signal};
 
 /// A time that is longer than any of these tests.
 const LONG: Duration = Duration::from_secs(20);
 
 /// The owner of a hold.
 #[derive(PartialEq)]
-enum Owner {
+enum OwnedBy {
     Thread,
     Object,
 }
 
-/// A lock, and the signal of its client's end.
+/// The number of the object of most tests, and of another one.
+const ONE: u64 = 1;
+const OTHER: u64 = 2;
+
+/// A lock with one object, and the signal of its client's end.
 struct Fixture {
     local: Local<u32, u32>,
+    cancel: Broadcast,
     closed: Signal,
 }
 
 impl Fixture {
-    fn new(owner: Owner) -> Fixture {
+    fn new(owner: OwnedBy) -> Fixture {
         Fixture {
             local: Local::new(
-                owner == Owner::Thread,
+                owner == OwnedBy::Thread,
                 Unclaimed { stays: |_| false, discard: Box::new(|_| panic!("nothing was left")) },
             ),
+            cancel: Broadcast::new(),
             closed: Signal::new(),
         }
     }
 
     fn until(&self, limit: Duration) -> Until {
-        Until { deadline: Some(Instant::now() + limit), cancelled: self.local.cancelled() }
+        Until { deadline: Some(Instant::now() + limit), cancelled: self.cancel.listen() }
     }
 
     fn enter(&self, limit: Duration) -> Result<Entry<'_, u32, u32>, Stopped> {
-        self.local.enter(&self.until(limit), self.closed.ended())
+        self.enter_as(ONE, limit)
+    }
+
+    fn enter_as(&self, object: u64, limit: Duration) -> Result<Entry<'_, u32, u32>, Stopped> {
+        self.local.enter(object, &self.until(limit), self.closed.ended())
     }
 
     /// Enters without other threads.
@@ -51,7 +61,7 @@ impl Fixture {
     }
 
     fn last(&self) -> (u32, Turn<'_, u32, u32>) {
-        match self.local.exit(None) {
+        match self.local.exit(ONE, None) {
             Ok(Exit::Last(hold, turn)) => (hold, turn),
             _ => panic!("not the last exit"),
         }
@@ -85,9 +95,8 @@ impl Fixture {
     /// Asserts that no thread is in, and none waits.
     fn assert_free(&self) {
         let state = self.local.state.lock();
-        let (owner, hold, depth) = (state.owner, state.hold, state.depth);
-        let waiting = state.waiting.len();
-        assert_eq!((owner, hold, depth, waiting), (None, None, 0, 0));
+        let (owner, holds, waiting) = (state.owner, state.holds.len(), state.waiting.len());
+        assert_eq!((owner, holds, waiting), (None, 0, 0));
     }
 }
 
@@ -106,9 +115,9 @@ fn elsewhere<R: Send>(body: impl FnOnce() -> R + Send) -> R {
 
 #[test]
 fn smoke() {
-    let fixture = Fixture::new(Owner::Thread);
+    let fixture = Fixture::new(OwnedBy::Thread);
     fixture.first().keep(7);
-    assert_eq!((fixture.local.hold(), fixture.local.depth()), (Some(7), 1));
+    assert_eq!((fixture.local.hold(ONE), fixture.local.depth(ONE)), (Some(7), 1));
     let (hold, turn) = fixture.last();
     assert_eq!(hold, 7);
     drop(turn);
@@ -117,8 +126,8 @@ fn smoke() {
 
 #[test]
 fn try_enter_is_refused_while_a_thread_is_inside_or_entering() {
-    let fixture = Fixture::new(Owner::Object);
-    let refused = || elsewhere(|| fixture.local.try_enter().is_none());
+    let fixture = Fixture::new(OwnedBy::Object);
+    let refused = || elsewhere(|| fixture.local.try_enter(ONE).is_none());
     let turn = fixture.first();
     assert!(refused(), "on the way in");
     turn.keep(1);
@@ -126,27 +135,27 @@ fn try_enter_is_refused_while_a_thread_is_inside_or_entering() {
     let (_, turn) = fixture.last();
     assert!(refused(), "on the way out");
     drop(turn);
-    let entered = elsewhere(|| matches!(fixture.local.try_enter(), Some(Entry::First(_))));
+    let entered = elsewhere(|| matches!(fixture.local.try_enter(ONE), Some(Entry::First(_))));
     assert!(entered, "free");
     fixture.assert_free();
 }
 
 #[test]
 fn owner_leaves_as_often_as_it_entered() {
-    let fixture = Fixture::new(Owner::Thread);
+    let fixture = Fixture::new(OwnedBy::Thread);
     fixture.first().keep(7);
     for depth in 2..=3 {
         match fixture.enter(LONG) {
-            Ok(Entry::Again(7)) => fixture.local.deepen(),
+            Ok(Entry::Again(7)) => fixture.local.deepen(ONE),
             _ => panic!("not in again"),
         }
-        assert_eq!(fixture.local.depth(), depth);
+        assert_eq!(fixture.local.depth(ONE), depth);
     }
-    assert!(matches!(fixture.local.try_enter(), Some(Entry::Again(7))));
+    assert!(matches!(fixture.local.try_enter(ONE), Some(Entry::Again(7))));
     for depth in [2, 1] {
-        let exit = fixture.local.exit(None);
+        let exit = fixture.local.exit(ONE, None);
         assert!(matches!(exit, Ok(Exit::Inner(7))));
-        assert_eq!(fixture.local.depth(), depth);
+        assert_eq!(fixture.local.depth(ONE), depth);
     }
     drop(fixture.last());
     fixture.assert_free();
@@ -154,52 +163,52 @@ fn owner_leaves_as_often_as_it_entered() {
 
 #[test]
 fn hold_of_the_object_is_not_entered_twice() {
-    let fixture = Fixture::new(Owner::Object);
+    let fixture = Fixture::new(OwnedBy::Object);
     fixture.first().keep(7);
-    assert!(fixture.local.try_enter().is_none());
+    assert!(fixture.local.try_enter(ONE).is_none());
     let entered = fixture.enter(Duration::from_millis(1));
     assert_eq!(entered.err(), Some(Stopped::Deadline));
 }
 
 #[test]
 fn only_the_owner_sees_and_ends_a_hold_of_a_thread() {
-    let fixture = Fixture::new(Owner::Thread);
+    let fixture = Fixture::new(OwnedBy::Thread);
     fixture.first().keep(7);
     let owner = thread::current().id();
     elsewhere(|| {
-        let exit = fixture.local.exit(None).err();
+        let exit = fixture.local.exit(ONE, None).err();
         assert_eq!(exit, Some(Refused::NotOwner(owner)));
-        assert_eq!((fixture.local.hold(), fixture.local.depth()), (None, 0));
+        assert_eq!((fixture.local.hold(ONE), fixture.local.depth(ONE)), (None, 0));
     });
-    assert_eq!((fixture.local.hold(), fixture.local.depth()), (Some(7), 1));
+    assert_eq!((fixture.local.hold(ONE), fixture.local.depth(ONE)), (Some(7), 1));
 }
 
 #[test]
 fn any_thread_sees_and_ends_a_hold_of_the_object() {
-    let fixture = Fixture::new(Owner::Object);
+    let fixture = Fixture::new(OwnedBy::Object);
     elsewhere(|| fixture.first().keep(7));
-    assert_eq!(fixture.local.hold(), Some(7));
+    assert_eq!(fixture.local.hold(ONE), Some(7));
     drop(fixture.last());
     fixture.assert_free();
 }
 
 #[test]
 fn thread_that_ended_with_a_hold_lets_nobody_in() {
-    let fixture = Fixture::new(Owner::Thread);
+    let fixture = Fixture::new(OwnedBy::Thread);
     elsewhere(|| fixture.first().keep(7));
     for _ in 0..20 {
-        assert!(elsewhere(|| fixture.local.try_enter().is_none()));
+        assert!(elsewhere(|| fixture.local.try_enter(ONE).is_none()));
     }
 }
 
 #[test]
 fn stale_guard_ends_nothing() {
-    let fixture = Fixture::new(Owner::Object);
-    assert_eq!(fixture.local.exit(None).err(), Some(Refused::NotHeld));
+    let fixture = Fixture::new(OwnedBy::Object);
+    assert_eq!(fixture.local.exit(ONE, None).err(), Some(Refused::NotHeld));
     fixture.first().keep(7);
-    let exit = |only: u32| fixture.local.exit(Some(&move |hold| *hold == only));
+    let exit = |only: u32| fixture.local.exit(ONE, Some(&move |hold| *hold == only));
     assert_eq!(exit(6).err(), Some(Refused::NotHeld));
-    assert_eq!(fixture.local.hold(), Some(7));
+    assert_eq!(fixture.local.hold(ONE), Some(7));
     let Ok(Exit::Last(7, turn)) = exit(7) else {
         panic!("its own guard ends it");
     };
@@ -211,7 +220,7 @@ fn stale_guard_ends_nothing() {
 
 #[test]
 fn dropped_or_unwound_turn_frees_the_first_level() {
-    let fixture = Fixture::new(Owner::Thread);
+    let fixture = Fixture::new(OwnedBy::Thread);
     drop(fixture.first());
     fixture.assert_free();
     let unwound = thread::scope(|scope| {
@@ -227,11 +236,68 @@ fn dropped_or_unwound_turn_frees_the_first_level() {
 
 #[test]
 fn end_of_the_object_returns_its_hold() {
-    let mut fixture = Fixture::new(Owner::Thread);
-    assert_eq!(fixture.local.take_hold(), None);
-    elsewhere(|| fixture.first().keep(7));
-    assert_eq!(fixture.local.take_hold(), Some(7));
-    assert_eq!(fixture.local.take_hold(), None);
+    let fixture = Fixture::new(OwnedBy::Thread);
+    assert!(fixture.local.end(ONE).is_none());
+    elsewhere(|| {
+        fixture.first().keep(7);
+        fixture.local.deepen(ONE);
+    });
+    assert!(fixture.local.end(OTHER).is_none());
+    assert!(matches!(fixture.local.end(ONE), Some(Exit::Last(7, _))));
+    assert!(fixture.local.end(ONE).is_none());
+    fixture.assert_free();
+}
+
+// ---- several objects
+
+#[test]
+fn objects_have_separate_holds() {
+    for owner in [OwnedBy::Thread, OwnedBy::Object] {
+        let fixture = Fixture::new(owner);
+        fixture.first().keep(7);
+        assert!(fixture.local.try_enter(OTHER).is_none(), "not even its own thread");
+        assert_eq!((fixture.local.hold(OTHER), fixture.local.depth(OTHER)), (None, 0));
+        assert_eq!(fixture.local.exit(OTHER, None).err(), Some(Refused::NotHeld));
+        assert_eq!(fixture.local.hold(ONE), Some(7));
+        drop(fixture.last());
+        assert!(matches!(fixture.local.try_enter(OTHER), Some(Entry::First(_))));
+        fixture.assert_free();
+    }
+}
+
+#[test]
+fn lost_hold_keeps_its_own_object_in_use_and_no_other() {
+    let fixture = Fixture::new(OwnedBy::Object);
+    thread::scope(|scope| {
+        fixture.first().keep(7);
+        let its = fixture.waiter(scope, LONG);
+        let others = scope.spawn(|| first(fixture.enter_as(OTHER, LONG)).keep(8));
+        fixture.await_queued(2);
+        fixture.local.lose(|hold| *hold == 6);
+        assert!(!others.is_finished(), "another hold was lost");
+        fixture.local.lose(|hold| *hold == 7);
+        others.join().expect("it is in");
+        fixture.local.lose(|hold| *hold == 7);
+        assert_eq!((fixture.local.hold(ONE), fixture.local.hold(OTHER)), (Some(7), Some(8)));
+        assert!(matches!(fixture.local.exit(ONE, None), Ok(Exit::Lost(7))));
+        assert!(!its.is_finished(), "the other object is held");
+        drop(fixture.local.end(OTHER));
+        assert_eq!(its.join().expect("it is in"), Ok(()));
+    });
+    fixture.assert_free();
+}
+
+#[test]
+fn unlock_of_a_lost_hold_lets_a_thread_of_its_object_in() {
+    let fixture = Fixture::new(OwnedBy::Object);
+    thread::scope(|scope| {
+        fixture.first().keep(7);
+        let its = fixture.waiter(scope, LONG);
+        fixture.local.lose(|hold| *hold == 7);
+        assert!(matches!(fixture.local.exit(ONE, None), Ok(Exit::Lost(7))));
+        assert_eq!(its.join().expect("it is in"), Ok(()));
+    });
+    fixture.assert_free();
 }
 
 // ---- waiting
@@ -239,7 +305,7 @@ fn end_of_the_object_returns_its_hold() {
 #[test]
 fn fifo() {
     const WAITERS: u64 = 20;
-    let fixture = Fixture::new(Owner::Thread);
+    let fixture = Fixture::new(OwnedBy::Thread);
     let order = Mutex::new(Vec::new());
     thread::scope(|scope| {
         let turn = fixture.first();
@@ -261,7 +327,7 @@ fn fifo() {
 
 #[test]
 fn handed_over_turn_lets_no_other_thread_in() {
-    let fixture = Fixture::new(Owner::Thread);
+    let fixture = Fixture::new(OwnedBy::Thread);
     let (entered, leave) = (Barrier::new(2), Barrier::new(2));
     thread::scope(|scope| {
         let turn = fixture.first();
@@ -273,9 +339,9 @@ fn handed_over_turn_lets_no_other_thread_in() {
         });
         fixture.await_queued(1);
         drop(turn);
-        let handed_over = fixture.local.try_enter().is_none();
+        let handed_over = fixture.local.try_enter(ONE).is_none();
         entered.wait();
-        let inside = fixture.local.try_enter().is_none();
+        let inside = fixture.local.try_enter(ONE).is_none();
         leave.wait();
         next.join().expect("it leaves");
         assert!(handed_over, "entered before it was awake");
@@ -286,7 +352,7 @@ fn handed_over_turn_lets_no_other_thread_in() {
 
 #[test]
 fn times_out() {
-    let fixture = Fixture::new(Owner::Thread);
+    let fixture = Fixture::new(OwnedBy::Thread);
     let turn = fixture.first();
     let limit = Duration::from_millis(30);
     let (stopped, took) = elsewhere(|| {
@@ -302,7 +368,7 @@ fn times_out() {
 
 #[test]
 fn waiter_that_gives_up_keeps_the_others_in_order() {
-    let fixture = Fixture::new(Owner::Thread);
+    let fixture = Fixture::new(OwnedBy::Thread);
     let order = Mutex::new(Vec::new());
     thread::scope(|scope| {
         let turn = fixture.first();
@@ -329,17 +395,17 @@ fn waiter_that_gives_up_keeps_the_others_in_order() {
 
 #[test]
 fn cancel_ends_earlier_waits_and_no_later_one() {
-    let fixture = Fixture::new(Owner::Thread);
+    let fixture = Fixture::new(OwnedBy::Thread);
     let before = fixture.until(LONG);
     thread::scope(|scope| {
         let turn = fixture.first();
         let waiters: Vec<_> = (0..5).map(|_| fixture.waiter(scope, LONG)).collect();
-        fixture.local.cancel_waiters();
+        fixture.cancel.send();
         for waiter in waiters {
             let stopped = waiter.join().expect("it returns");
             assert_eq!(stopped, Err(Stopped::Cancelled));
         }
-        let late = elsewhere(|| fixture.local.enter(&before, fixture.closed.ended()).err());
+        let late = elsewhere(|| fixture.local.enter(ONE, &before, fixture.closed.ended()).err());
         assert_eq!(late, Some(Stopped::Cancelled), "a call begun before it");
         let later = fixture.waiter(scope, LONG);
         drop(turn);
@@ -350,8 +416,8 @@ fn cancel_ends_earlier_waits_and_no_later_one() {
 
 #[test]
 fn cancel_of_an_idle_lock_does_not_affect_the_next_call() {
-    let fixture = Fixture::new(Owner::Thread);
-    fixture.local.cancel_waiters();
+    let fixture = Fixture::new(OwnedBy::Thread);
+    fixture.cancel.send();
     let turn = fixture.first();
     // Only a thread that has to wait listens.
     let limit = Duration::from_millis(30);
@@ -363,7 +429,7 @@ fn cancel_of_an_idle_lock_does_not_affect_the_next_call() {
 
 #[test]
 fn close_ends_every_wait_for_good() {
-    let fixture = Fixture::new(Owner::Thread);
+    let fixture = Fixture::new(OwnedBy::Thread);
     thread::scope(|scope| {
         let turn = fixture.first();
         let waiters: Vec<_> = (0..5).map(|_| fixture.waiter(scope, LONG)).collect();
@@ -383,7 +449,7 @@ fn close_ends_every_wait_for_good() {
 
 #[test]
 fn lock_is_free_after_a_storm_of_deadlines_and_cancels() {
-    let fixture = Fixture::new(Owner::Thread);
+    let fixture = Fixture::new(OwnedBy::Thread);
     let (inside, entered) = (AtomicBool::new(false), AtomicUsize::new(0));
     let (fixture, inside, entered) = (&fixture, &inside, &entered);
     thread::scope(|scope| {
@@ -399,7 +465,7 @@ fn lock_is_free_after_a_storm_of_deadlines_and_cancels() {
                         drop(entry);
                     }
                     if round % 50 == number {
-                        fixture.local.cancel_waiters();
+                        fixture.cancel.send();
                     }
                 }
             });

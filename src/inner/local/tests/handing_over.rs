@@ -15,8 +15,8 @@ impl Leaving {
         let unclaimed =
             Unclaimed { stays: |_| false, discard: Box::new(move |hold| keep.lock().push(hold)) };
         let local = Local::new(true, unclaimed);
-        let closed = Signal::new();
-        Leaving { fixture: Fixture { local, closed }, nobodys }
+        let (cancel, closed) = (Broadcast::new(), Signal::new());
+        Leaving { fixture: Fixture { local, cancel, closed }, nobodys }
     }
 
     fn assert_free(&self) {

@@ -1,0 +1,172 @@
+//! The first levels of a client's locks, one for each path and kind. All objects of a path share
+//! its level, however many there are and however short they live. It does not know queues.
+
+use std::collections::HashMap;
+use std::ptr;
+use std::sync::{Arc, Weak};
+
+use super::claim::Claim;
+use super::holds::{Holds, Losses};
+use super::local::{Local, Unclaimed};
+use super::nodes::{Grant, Nodes};
+use super::releasing::Replaceable;
+use crate::kind::LockKind;
+use crate::path::LockPath;
+use crate::sys::Mutex;
+
+/// What a thread hands over to the next one.
+pub(crate) enum Handed {
+    /// Its nodes, to be held again.
+    Nodes(Arc<Nodes>),
+    /// Its released node, to be replaced.
+    Replaceable(Replaceable),
+}
+
+/// The first level of one path. It lasts while an object of the path or [kept
+/// nodes](Holds::keep) have it.
+pub(crate) struct Level {
+    pub(crate) local: Local<Arc<Grant>, Handed>,
+    key: Key,
+    levels: Weak<Levels>,
+}
+
+/// What locks have in common that share a first level.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub(crate) lock: LockPath,
+    /// The directory of the nodes.
+    pub(crate) directory: LockPath,
+    pub(crate) kind: LockKind,
+}
+
+/// The first levels of one client.
+#[derive(Default)]
+pub(crate) struct Levels(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    levels: HashMap<Key, Weak<Level>>,
+    /// How many objects have ever joined.
+    objects: u64,
+}
+
+impl Levels {
+    /// Returns the first level for a new object, and the object's number.
+    pub(crate) fn join(self: &Arc<Self>, key: Key, holds: Weak<Holds>) -> (Arc<Level>, u64) {
+        let mut table = self.0.lock();
+        table.objects += 1;
+        let number = table.objects;
+        if let Some(level) = table.levels.get(&key).and_then(Weak::upgrade) {
+            return (level, number);
+        }
+        let levels = Arc::downgrade(self);
+        let level = Arc::new(Level { local: local(key.kind, holds), key: key.clone(), levels });
+        table.levels.insert(key, Arc::downgrade(&level));
+        (level, number)
+    }
+
+    /// Removes a level that has ended, unless its path has another one by now.
+    fn remove(&self, ended: &Level) {
+        let mut table = self.0.lock();
+        if table.levels.get(&ended.key).is_some_and(|level| ptr::eq(level.as_ptr(), ended)) {
+            table.levels.remove(&ended.key);
+        }
+    }
+
+    /// Returns how many paths have a level.
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.0.lock().levels.len()
+    }
+}
+
+fn local(kind: LockKind, holds: Weak<Holds>) -> Local<Arc<Grant>, Handed> {
+    let unclaimed = Unclaimed {
+        stays: |handed: &Handed| matches!(handed, Handed::Nodes(nodes) if nodes.stay()),
+        discard: Box::new(move |handed| {
+            if let (Handed::Nodes(nodes), Some(holds)) = (handed, holds.upgrade()) {
+                holds.end_unwanted(&nodes);
+            }
+        }),
+    };
+    Local::new(kind.is_of_a_thread(), unclaimed)
+}
+
+impl Losses for Levels {
+    fn lost(&self, nodes: &Nodes, grants: &[Arc<Grant>]) {
+        let Claim { lock, directory, kind, .. } = nodes.claim.clone();
+        let key = Key { lock, directory, kind };
+        let level = self.0.lock().levels.get(&key).and_then(Weak::upgrade);
+        level.into_iter().for_each(|level| grants.iter().for_each(|grant| level.lost(grant)));
+    }
+}
+
+impl Level {
+    /// Lets other objects in, because this hold was lost.
+    pub(crate) fn lost(&self, grant: &Arc<Grant>) {
+        self.local.lose(|hold| Arc::ptr_eq(hold, grant));
+    }
+}
+
+impl Drop for Level {
+    fn drop(&mut self) {
+        self.levels.upgrade().inspect(|levels| levels.remove(self));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(path: &str, kind: LockKind) -> Key {
+        let path = LockPath::parse(path).unwrap();
+        Key { lock: path.clone(), directory: path, kind }
+    }
+
+    #[test]
+    fn level_is_shared_by_path_and_kind_alone() {
+        let levels = Arc::new(Levels::default());
+        let join = |path: &str, kind| levels.join(key(path, kind), Weak::new());
+        let (level, one) = join("/a", LockKind::Exclusive);
+        let (same, two) = join("/a", LockKind::Exclusive);
+        assert!(Arc::ptr_eq(&level, &same) && one != two);
+        let turn = Key { directory: LockPath::parse("/a/locks").unwrap(), ..level.key.clone() };
+        let others = [
+            join("/b", LockKind::Exclusive),
+            join("/a", LockKind::Reentrant),
+            levels.join(turn, Weak::new()),
+        ];
+        assert!(others.iter().all(|(other, _)| !Arc::ptr_eq(&level, other)));
+        assert_eq!(levels.count(), 4);
+    }
+
+    #[test]
+    fn table_has_no_level_without_an_object() {
+        const PATHS: usize = 100_000;
+        let levels = Arc::new(Levels::default());
+        let join = |path: usize| {
+            let key = key(&format!("/orders/{path}"), LockKind::Exclusive);
+            levels.join(key, Weak::new()).0
+        };
+        for path in 0..PATHS {
+            let both = [join(path), join(path)];
+            assert_eq!(levels.count(), 1, "{}", both.len());
+        }
+        let all: Vec<_> = (0..PATHS).map(join).collect();
+        assert_eq!(levels.count(), PATHS);
+        drop(all);
+        assert_eq!(levels.count(), 0);
+    }
+
+    #[test]
+    fn end_of_a_level_does_not_remove_the_next_one() {
+        let levels = Arc::new(Levels::default());
+        let key = key("/a", LockKind::Exclusive);
+        let (ended, _) = levels.join(key.clone(), Weak::new());
+        // The entry of the next one, which an object has made between the last use and the drop.
+        levels.0.lock().levels.clear();
+        let (next, _) = levels.join(key.clone(), Weak::new());
+        drop(ended);
+        assert!(Arc::ptr_eq(&next, &levels.join(key, Weak::new()).0));
+    }
+}
