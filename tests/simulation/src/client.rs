@@ -130,6 +130,14 @@ fn said(answer: Option<()>) -> Unlocked {
     answer.map_or(Unlocked::Silent, |()| Unlocked::Fine)
 }
 
+/// A lock object, and its number in the plan. Another object of that number may be fresh, made for one call.
+#[derive(Clone, Copy)]
+struct Target<'a> {
+    number: usize,
+    is_fresh: bool,
+    object: &'a Object,
+}
+
 /// State that the threads of a client share.
 struct Shared {
     client: Client,
@@ -141,8 +149,8 @@ struct Shared {
     is_closed: RefCell<bool>,
     /// When the waiters of each object were last cancelled.
     cancelled: Vec<Cell<Option<Duration>>>,
-    /// Number of calls for each object that have begun, and that have returned.
-    calls: Vec<Cell<(u64, u64)>>,
+    /// Number of calls at each place that have begun, and that have returned.
+    calls: [Cell<(u64, u64)>; Place::ALL.len()],
     told: Option<Arc<Told>>,
     is_gentle: bool,
 }
@@ -167,7 +175,7 @@ pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
         objects,
         is_closed: RefCell::new(false),
         cancelled: plan.objects.iter().map(|_| Cell::new(None)).collect(),
-        calls: plan.objects.iter().map(|_| Cell::default()).collect(),
+        calls: Default::default(),
         told,
         is_gentle: witness(|witness| witness.is_gentle),
     });
@@ -242,6 +250,9 @@ fn options(plan: &Options) -> LockOptions {
     }
     if let Some(time) = plan.hold_at_least {
         options = options.hold_at_least(time);
+    }
+    if let Some(number) = plan.identity {
+        options = options.identity(witness::identity(number));
     }
     if plan.observes_queue {
         options = options.on_queue_position(Duration::from_secs(1), |_| {
@@ -326,6 +337,7 @@ fn lead(shared: &Rc<Shared>, plan: &ObjectPlan, is_shut: &Arc<AtomicBool>) -> Op
         }
         kernel::count("call: a term");
         let holds = vec![Hold::clone(term)];
+        holds.iter().for_each(|own| witness::unchecked_turn(place, Kind::Leadership, own));
         let held = Held::new(who.clone(), Kind::Leadership, place, Mode::Alone, holds);
         let hold = witness::granted(held, now, None);
         let time = kernel::with_random(|random| random.u64(1..4_000));
@@ -399,13 +411,68 @@ fn lock_of(object: &Object) -> Option<&dyn Lock> {
     }
 }
 
+fn take(object: &Object, wait: Wait, permits: u32, is_guard: bool) -> Result<Option<Taken<'_>>> {
+    match object {
+        Object::Semaphore(semaphore) => {
+            let taken = match wait {
+                Wait::Forever => semaphore.acquire(permits).map(Some),
+                Wait::Try => semaphore.try_acquire(permits),
+                Wait::For(time) => semaphore.try_acquire_for(permits, time),
+            };
+            taken.map(|taken| taken.map(Taken::Permits))
+        }
+        Object::Leadership => Ok(None),
+        Object::Exclusive(lock) if is_guard => guard!(lock, wait, Taken::Guard),
+        Object::Single(lock) if is_guard => guard!(lock, wait, Taken::Guard),
+        Object::Reentrant(lock) if is_guard => guard!(lock, wait, Taken::Own),
+        Object::Read(lock) if is_guard => guard!(lock, wait, Taken::Own),
+        Object::Write(lock, _) if is_guard => guard!(lock, wait, Taken::Own),
+        Object::Several(lock) if is_guard => guard!(lock, wait, Taken::Several),
+        _ => {
+            let Some(lock) = lock_of(object) else {
+                return Ok(None);
+            };
+            let has = match wait {
+                Wait::Forever => lock.lock().map(|()| true),
+                Wait::Try => lock.try_lock(),
+                Wait::For(time) => lock.try_lock_for(time),
+            };
+            has.map(|has| has.then_some(Taken::Lock))
+        }
+    }
+}
+
+fn holds_of(object: &Object, taken: &Taken<'_>) -> Vec<Hold> {
+    match taken {
+        Taken::Permits(permits) => permits.holds(),
+        _ => lock_of(object).map_or_else(Vec::new, Lock::holds),
+    }
+}
+
 /// Returns the data of a guarded write: node, token and hold.
 fn data(kind: Kind, own: &Hold, hold: usize) -> String {
     let token = own.fencing_token();
     format!("{} {token} {hold}", witness::path_of(kind, own))
 }
 
+impl Target<'_> {
+    /// Returns the number of an object that other calls use, too.
+    fn shared(self) -> Option<usize> {
+        (!self.is_fresh).then_some(self.number)
+    }
+}
+
 impl Shared {
+    /// Returns the object of this number that all calls share.
+    fn target(&self, number: usize) -> Target<'_> {
+        Target { number, is_fresh: false, object: &self.objects[number] }
+    }
+
+    fn leads_at(&self, place: Place) -> bool {
+        let leads = |object: &ObjectPlan| object.kind == Kind::Leadership && object.place == place;
+        self.plan.objects.iter().any(leads)
+    }
+
     fn thread(&self, name: &str, plan: &ThreadPlan) {
         thread::sleep(plan.begins);
         for step in &plan.steps {
@@ -418,8 +485,12 @@ impl Shared {
 
     fn step(&self, name: &str, step: &Step) {
         match &step.what {
-            What::Lock { object, wait, permits, while_held, end } => {
-                self.use_lock(name, *object, *wait, *permits, while_held, *end);
+            What::Lock { object, is_fresh, wait, permits, while_held, end } => {
+                let number = *object;
+                let fresh = is_fresh.then(|| make(&self.client, &self.plan.objects[number]));
+                let object = fresh.as_ref().unwrap_or(&self.objects[number]);
+                let target = Target { number, is_fresh: *is_fresh, object };
+                self.use_lock(name, target, *wait, *permits, while_held, *end);
             }
             What::Contenders(place) => {
                 kernel::count("call: contenders");
@@ -549,14 +620,17 @@ impl Shared {
     fn use_lock(
         &self,
         name: &str,
-        object: usize,
+        object: Target<'_>,
         wait: Wait,
         permits: u32,
         deeds: &[Deed],
         end: End,
     ) {
-        let plan = &self.plan.objects[object];
+        let plan = &self.plan.objects[object.number];
         let who = format!("{}, {name}", self.name);
+        if object.is_fresh {
+            kernel::count("call: an object for one call");
+        }
         let permits = permits.min(limit(plan.place));
         kernel::note(|| format!("wants {} ({:?}, {wait:?})", plan.place, plan.kind));
         witness(|witness| witness.calls += 1);
@@ -590,7 +664,7 @@ impl Shared {
         let stays = if writes_late { None } else { self.is_to_stay(plan, &own) };
         self.give_back(object, taken, end, Some((hold, own.clone())));
         stays.into_iter().for_each(|stays| self.judge_stay(plan, &own, stays));
-        if let (Some(read), Object::Write(_, lock)) = (read, &self.objects[object]) {
+        if let (Some(read), Object::Write(_, lock)) = (read, object.object) {
             kernel::count("deed: goes on as a read");
             thread::sleep(Duration::from_millis(30));
             read.into_iter().for_each(witness::left);
@@ -603,22 +677,22 @@ impl Shared {
     }
 
     /// Calls for a lock. Returns what it got, and the hold's number at the witness unless the hold has already ended.
-    fn get(
+    fn get<'a>(
         &self,
         call: &str,
         who: &str,
-        object: usize,
+        object: Target<'a>,
         wait: Wait,
         permits: u32,
         is_guard: bool,
-    ) -> Option<(Taken<'_>, Option<(usize, Hold)>)> {
-        let ObjectPlan { kind, place, .. } = self.plan.objects[object];
+    ) -> Option<(Taken<'a>, Option<(usize, Hold)>)> {
+        let ObjectPlan { kind, place, .. } = self.plan.objects[object.number];
         let (begun, mode) = (kernel::elapsed(), mode(kind, permits));
         let connections = self.client.stats().connections;
         let waits = !matches!(wait, Wait::Try);
-        let waiting = waits.then(|| witness::waits(object, kind, place, mode));
+        let waiting = waits.then(|| witness::waits(object.shared(), kind, place, mode));
         let taken = histories::call(kind, place, mode, || {
-            let limit = self.limit_of(object, wait);
+            let limit = self.limit_of(kind, wait);
             self.timed(call, limit, || self.take(object, wait, permits, is_guard))
         });
         if let (Some(number), Ok(Some(_))) = (waiting, &taken) {
@@ -627,7 +701,7 @@ impl Shared {
         waiting.into_iter().for_each(witness::waits_no_more);
         self.was_cancelled(object, begun, taken.as_ref().err());
         let taken = self.told(call, taken)??;
-        let mut holds = self.holds(object, &taken);
+        let mut holds = holds_of(object.object, &taken);
         if kind == Kind::Several {
             // Only the first member is at a place that others lock, too.
             holds.truncate(1);
@@ -635,76 +709,40 @@ impl Shared {
         let hold = holds.first().cloned().map(|own| {
             let held = Held::new(who.to_owned(), kind, place, mode, holds);
             let hold = witness::granted(held, begun, None);
-            self.judge_turn(object, &own, (begun, connections));
+            self.judge_turn(object.number, &own, (begun, connections));
             (hold, own)
         });
         Some((taken, hold))
     }
 
-    fn take(
+    fn take<'a>(
         &self,
-        object: usize,
+        object: Target<'a>,
         wait: Wait,
         permits: u32,
         is_guard: bool,
-    ) -> Result<Option<Taken<'_>>> {
-        let calls = &self.calls[object];
+    ) -> Result<Option<Taken<'a>>> {
+        let place = self.plan.objects[object.number].place;
+        self.call_at(place, || take(object.object, wait, permits, is_guard))
+    }
+
+    /// Counts a call for a lock at this place.
+    fn call_at<T>(&self, place: Place, call: impl FnOnce() -> T) -> T {
+        let calls = &self.calls[place.0];
         calls.update(|(begun, returned)| (begun + 1, returned));
-        let taken = self.take_now(object, wait, permits, is_guard);
+        let called = call();
         calls.update(|(begun, returned)| (begun, returned + 1));
-        taken
+        called
     }
 
-    fn take_now(
+    fn give_back(
         &self,
-        object: usize,
-        wait: Wait,
-        permits: u32,
-        is_guard: bool,
-    ) -> Result<Option<Taken<'_>>> {
-        match &self.objects[object] {
-            Object::Semaphore(semaphore) => {
-                let taken = match wait {
-                    Wait::Forever => semaphore.acquire(permits).map(Some),
-                    Wait::Try => semaphore.try_acquire(permits),
-                    Wait::For(time) => semaphore.try_acquire_for(permits, time),
-                };
-                taken.map(|taken| taken.map(Taken::Permits))
-            }
-            Object::Leadership => Ok(None),
-            Object::Exclusive(lock) if is_guard => guard!(lock, wait, Taken::Guard),
-            Object::Single(lock) if is_guard => guard!(lock, wait, Taken::Guard),
-            Object::Reentrant(lock) if is_guard => guard!(lock, wait, Taken::Own),
-            Object::Read(lock) if is_guard => guard!(lock, wait, Taken::Own),
-            Object::Write(lock, _) if is_guard => guard!(lock, wait, Taken::Own),
-            Object::Several(lock) if is_guard => guard!(lock, wait, Taken::Several),
-            _ => {
-                let Some(lock) = self.lock_of(object) else {
-                    return Ok(None);
-                };
-                let has = match wait {
-                    Wait::Forever => lock.lock().map(|()| true),
-                    Wait::Try => lock.try_lock(),
-                    Wait::For(time) => lock.try_lock_for(time),
-                };
-                has.map(|has| has.then_some(Taken::Lock))
-            }
-        }
-    }
-
-    fn lock_of(&self, object: usize) -> Option<&dyn Lock> {
-        lock_of(&self.objects[object])
-    }
-
-    fn holds(&self, object: usize, taken: &Taken<'_>) -> Vec<Hold> {
-        match taken {
-            Taken::Permits(permits) => permits.holds(),
-            _ => self.lock_of(object).map_or_else(Vec::new, Lock::holds),
-        }
-    }
-
-    fn give_back(&self, object: usize, taken: Taken<'_>, end: End, hold: Option<(usize, Hold)>) {
-        let plan = &self.plan.objects[object];
+        object: Target<'_>,
+        taken: Taken<'_>,
+        end: End,
+        hold: Option<(usize, Hold)>,
+    ) {
+        let plan = &self.plan.objects[object.number];
         let number = hold.as_ref().map(|(number, _)| *number);
         number.into_iter().for_each(witness::left);
         kernel::note(|| format!("gives {} back ({end:?})", plan.place));
@@ -714,12 +752,12 @@ impl Shared {
         let was_lost = own.is_some_and(|own| matches!(own.state(), HoldState::Lost(_)));
         let was_there = node.as_ref().is_none_or(|(path, token)| witness::is_there(path, *token));
         let connections = self.client.stats().connections;
-        let others = self.calls[object].get();
+        let others = self.calls[plan.place.0].get();
         let turns = node.as_ref().map_or(0, |node| witness::turns(plan.place, plan.kind, node.1));
         let (begun, was_connected) =
             (kernel::elapsed(), self.client.state() == ClientState::Connected);
         let released = self.timed("unlock", Some(limit), || match (taken, end) {
-            (Taken::Lock, _) => self.lock_of(object).map_or(Ok(()), Lock::unlock),
+            (Taken::Lock, _) => lock_of(object.object).map_or(Ok(()), Lock::unlock),
             (taken, End::Drop) => {
                 drop(taken);
                 Ok(())
@@ -747,7 +785,9 @@ impl Shared {
             && kernel::elapsed() - begun < limit / 2
             // The request of a thread that gives up may include the deletion.
             && others.0 == others.1
-            && self.calls[object].get() == others;
+            && self.calls[plan.place.0].get() == others
+            // The calls of leaders are not counted.
+            && !self.leads_at(plan.place);
         let may_go = self.client.stats().connections == connections
             && plan.options.hold_at_least.is_none()
             // A multi-lock may take one member over locally while it waits for the next.
@@ -799,7 +839,8 @@ impl Shared {
                     let rest = kernel::with_random(|random| random.u64(..100));
                     thread::sleep(Duration::from_millis(rest));
                     let deed = Deed::Work(Duration::from_millis(5));
-                    shared.use_lock(&name, object, Wait::Forever, 1, &[deed], End::Unlock);
+                    let target = shared.target(object);
+                    shared.use_lock(&name, target, Wait::Forever, 1, &[deed], End::Unlock);
                 }
             })
         }));

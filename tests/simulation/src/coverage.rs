@@ -34,6 +34,10 @@ const SELDOM: &[(&str, &str)] = &[
         "a late write of a turn whose node the next thread has taken over",
     ),
     (
+        "a hold is lost before the first level knows it",
+        "the event of a node's end right behind the answer that grants",
+    ),
+    (
         "a lease runs out while a hold is granted",
         "a stop for a session timeout at the very answer that grants",
     ),
@@ -76,12 +80,16 @@ const MAY: &[&str] = &["verify"];
 pub(crate) fn count_options(plan: &Plan) {
     for object in plan.clients.iter().flat_map(|client| &client.objects) {
         let Options {
+            identity,
             local_handoffs,
             keep_idle,
             background_release,
             hold_at_least,
             observes_queue,
         } = &object.options;
+        if identity.is_some() {
+            kernel::count("option: identity");
+        }
         if *local_handoffs > 0 {
             kernel::count("option: local_handoffs");
         }

@@ -115,8 +115,10 @@ pub(crate) enum Kind {
 }
 
 /// Values for `LockOptions`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Options {
+    /// The number of the identity, which several objects may have.
+    pub identity: Option<u8>,
     pub local_handoffs: u32,
     pub keep_idle: Option<Duration>,
     pub background_release: bool,
@@ -136,6 +138,8 @@ pub(crate) enum What {
     /// Takes a lock, carries out the deeds, and gives the lock back.
     Lock {
         object: usize,
+        /// The call has an object for itself, like the one of this number.
+        is_fresh: bool,
         wait: Wait,
         permits: u32,
         while_held: Vec<Deed>,

@@ -5,6 +5,7 @@ mod tree;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 use std::time::Duration;
 
 use kernel::Process;
@@ -33,6 +34,9 @@ const FRAMES: u32 = 10;
 const LATE: Duration = Duration::from_millis(50);
 /// Number of session timeouts after which a client has looked at nodes whose events it missed.
 const UNTOLD: u32 = 5;
+
+/// Start of the identities of lock objects. Those of threads start otherwise.
+const NAMED: &str = "object ";
 
 /// How a hold excludes others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,8 +88,8 @@ impl Node {
 /// A call that may wait.
 struct Waiting {
     process: Process,
-    /// Index of the object that the call is for.
-    object: usize,
+    /// Index of the object that the call is for, unless it has an object for itself.
+    object: Option<usize>,
     kind: Kind,
     place: Place,
     mode: Mode,
@@ -133,6 +137,8 @@ pub(crate) struct Witness {
     former: Vec<(String, String, u64)>,
     /// When each place was last given back.
     ended_at: BTreeMap<Place, Duration>,
+    /// When each process last gave a lost hold of this kind back.
+    lost_at: BTreeMap<(Process, Kind, Place), Duration>,
     /// Sessions that an operator has ended.
     pub(crate) expired: BTreeSet<i64>,
     pub dead: BTreeSet<Process>,
@@ -142,8 +148,8 @@ pub(crate) struct Witness {
     heard: BTreeSet<(String, u64)>,
     /// Nodes with a guarded write that got no answer.
     unanswered: BTreeSet<(String, u64)>,
-    /// Number of turns with each node, by its queue and token.
-    turns: BTreeMap<((Place, u8), u64), u32>,
+    /// Number of turns with each node, by its queue and token, and how many turns the last owner allows.
+    turns: BTreeMap<((Place, u8), u64), (u32, Option<u32>)>,
     pub kept: BTreeMap<(String, u64), Kept>,
     /// When the owner of each node's last turn began to give it back.
     given: BTreeMap<(String, u64), Duration>,
@@ -372,12 +378,17 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
             let is_gentle = witness.is_gentle && held.kind != Kind::Several;
             is_gentle.then_some(witness.timeout * 3 / 4)
         };
-        if let Some(soon) = soon {
+        // Threads of one process wait until their client knows that a hold is lost.
+        let key = (held.process, held.kind, held.place);
+        let is_robbed = |one: &Held| (one.process, one.kind, one.place) == key && one.is_doubtful;
+        let was_lost = witness.lost_at.get(&key).is_some_and(|at| *at >= begun)
+            || witness.held.values().any(is_robbed);
+        if let Some(soon) = soon.filter(|_| !was_lost) {
             // A call cannot have waited for nodes that it created itself.
-            let own = held.nodes.first().and_then(|path| witness.nodes.get(path));
-            let is_own = |maker: &Maker, made: Duration| {
-                let is_maker = own.is_some_and(|own| own.maker() == *maker);
-                is_maker && made >= begun
+            let thread = format!("/{}", kernel::whoami().1);
+            let is_own = |(session, said): &Maker, made: Duration| {
+                let is_here = witness.sessions.get(session) == Some(&held.process);
+                is_here && said.ends_with(&thread) && made >= begun
             };
             // Every multi-lock has the second place, too.
             let directories = held.nodes.iter().map(|path| parent(path)).chain([SECOND]);
@@ -434,12 +445,12 @@ pub(crate) fn turn(
     let now = kernel::elapsed();
     let (count, problem) = witness(|witness| {
         let key = (queue(kind, place), token);
-        let count = witness.turns.entry(key).or_default();
+        let (count, allowed) = witness.turns.entry(key).or_default();
         *count += 1;
-        let count = *count;
+        let (count, allowed) = (*count, mem::replace(allowed, in_a_row));
         let is_again = count > 1 && !matches!(kind, Kind::Read | Kind::Semaphore);
         let reserved = witness.reserved.get(&path).copied().filter(|until| *until > now);
-        let problem = if in_a_row.is_some_and(|most| count > most) {
+        let problem = if is_again && allowed.is_some_and(|most| count > most) {
             Some(format!("{place} goes to the {count}th of one process with {path}"))
         } else if is_again && witness.heard.contains(&(path.clone(), token)) {
             Some(format!("{path} was asked for, and goes to the next of its process"))
@@ -472,7 +483,35 @@ pub(crate) fn wrote(kind: Kind, hold: &Hold, written: &Result<()>) {
 /// Returns the number of turns with the node of this token.
 pub(crate) fn turns(place: Place, kind: Kind, token: u64) -> u32 {
     let key = (queue(kind, place), token);
-    witness(|witness| witness.turns.get(&key).copied().unwrap_or_default())
+    witness(|witness| witness.turns.get(&key).map_or(0, |(count, _)| *count))
+}
+
+/// Returns the text of an identity.
+pub(crate) fn identity(number: u8) -> String {
+    format!("{NAMED}{number}")
+}
+
+/// Checks that the node of a hold has the identity of its lock object, or that of its client.
+pub(crate) fn says(kind: Kind, hold: &Hold, number: Option<u8>) {
+    let (path, token) = (path_of(kind, hold), hold.fencing_token());
+    let said = witness(|witness| witness.node(&path, token).map(|node| node.maker().1));
+    let is_its = |said: &String| match number {
+        Some(number) => *said == identity(number),
+        None => !said.starts_with(NAMED),
+    };
+    if let Some(said) = said.filter(|said| !is_its(said)) {
+        violation(format!("{path} says {said:?}, and its owner is {number:?}"));
+    }
+}
+
+/// Begins a turn that is not checked, and that any number of others may follow.
+pub(crate) fn unchecked_turn(place: Place, kind: Kind, hold: &Hold) {
+    let token = hold.fencing_token();
+    witness(|witness| {
+        witness.kept.remove(&(path_of(kind, hold), token));
+        let turns = witness.turns.entry((queue(kind, place), token)).or_default();
+        *turns = (turns.0 + 1, None);
+    });
 }
 
 /// Records that somebody is about to ask for a node.
@@ -560,8 +599,12 @@ pub(crate) fn owner(path: &str) -> Option<i64> {
 pub(crate) fn left(hold: usize) {
     witness(|witness| {
         if let Some(held) = witness.held.get_mut(&hold) {
-            if is_held(held) == Some(false) {
+            let (is_held, key) = (is_held(held), (held.process, held.kind, held.place));
+            if is_held == Some(false) {
                 histories::lost(hold);
+            }
+            if is_held != Some(true) {
+                witness.lost_at.insert(key, kernel::elapsed());
             }
             held.has_left = true;
             let nodes =
@@ -629,7 +672,7 @@ fn parent(path: &str) -> &str {
 }
 
 /// Records the begin of a call that may wait.
-pub(crate) fn waits(object: usize, kind: Kind, place: Place, mode: Mode) -> usize {
+pub(crate) fn waits(object: Option<usize>, kind: Kind, place: Place, mode: Mode) -> usize {
     let ((process, _), begun) = (kernel::whoami(), kernel::elapsed());
     witness(|witness| {
         witness.last += 1;
@@ -665,7 +708,8 @@ pub(crate) fn has_session(process: Process, session: i64) {
     witness(|witness| witness.sessions.insert(session, process));
 }
 
-/// Checks that threads of one object are granted in the order of their calls. `who` made call `number`.
+/// Checks that threads of one process are granted in the order of their calls, whichever objects they use. `who` made
+/// call `number`.
 pub(crate) fn in_order(number: usize, who: &str) {
     let problem = witness(|witness| {
         let own = &witness.waiting[&number];
@@ -677,13 +721,20 @@ pub(crate) fn in_order(number: usize, who: &str) {
             |held: &Held| held.who == who && queue(held.kind, held.place) == its && !held.has_left;
         // A thread may be delayed between its call and the queue.
         let is_earlier = |other: &&Waiting| {
-            (other.process, other.object) == (own.process, own.object)
+            (other.process, other.kind, other.place) == (own.process, own.kind, own.place)
                 && other.begun + LATE < own.begun
                 && !other.is_cancelled
                 && !has_stalled(own.process, other.begun)
         };
         let other = witness.waiting.values().find(is_earlier)?;
-        (!witness.held.values().any(is_again)).then(|| {
+        // A lost hold keeps its own object in use until it is unlocked. Others pass its threads.
+        let key = (own.process, own.kind, own.place);
+        let is_lost = |held: &Held| {
+            (held.process, held.kind, held.place) == key && is_held(held) != Some(true)
+        };
+        let was_lost = witness.lost_at.get(&key).is_some_and(|at| *at >= other.begun);
+        let mut held = witness.held.values();
+        (!was_lost && !held.any(|held| is_again(held) || is_lost(held))).then(|| {
             let (one, begun) = (own.begun, other.begun);
             format!("{who}, who came at {one:?}, has {} before one of {begun:?}", own.place)
         })
@@ -696,7 +747,7 @@ pub(crate) fn cancels(object: usize) {
     let (process, _) = kernel::whoami();
     witness(|witness| {
         let mut waiting = witness.waiting.values_mut();
-        let is_its = |call: &&mut Waiting| (call.process, call.object) == (process, object);
+        let is_its = |call: &&mut Waiting| (call.process, call.object) == (process, Some(object));
         waiting.by_ref().filter(is_its).for_each(|call| call.is_cancelled = true);
     });
 }
@@ -784,7 +835,7 @@ pub(crate) fn committed(_: &World, one: &Committed) {
     let (problems, deleted, turnless, timeout) = witness(|witness| {
         let problems = witness.committed(one);
         let (deleted, turnless) =
-            (std::mem::take(&mut witness.deleted), std::mem::take(&mut witness.turnless));
+            (mem::take(&mut witness.deleted), mem::take(&mut witness.turnless));
         (problems, deleted, turnless, witness.timeout)
     });
     problems.into_iter().for_each(violation);

@@ -8,10 +8,10 @@ use zookeeper::Permissions;
 use zoolock::{Client, DistributedLock, DistributedSemaphore, Error, Hold, HoldState, Lock};
 use zoolock_judge::Unlocked;
 
-use super::{Object, SLACK, Shared, TIMEOUT, board, data, lock_of, make, mode, said};
+use super::{Object, SLACK, Shared, TIMEOUT, Target, board, data, lock_of, make, mode, said};
 use crate::histories;
 use crate::network::Net;
-use crate::plan::{Deed, End, Kind, ObjectPlan, Odd, Options, Wait};
+use crate::plan::{Deed, End, Kind, ObjectPlan, Odd, Options, Place, Wait};
 use crate::witness::{self, DATA, Held, Mode, violation, witness};
 use crate::world::restrict;
 
@@ -19,8 +19,15 @@ use crate::world::restrict;
 const MANY: u32 = 200;
 
 impl Shared {
-    pub(super) fn do_deed(&self, who: &str, object: usize, hold: usize, own: &Hold, deed: &Deed) {
-        let kind = self.plan.objects[object].kind;
+    pub(super) fn do_deed(
+        &self,
+        who: &str,
+        object: Target<'_>,
+        hold: usize,
+        own: &Hold,
+        deed: &Deed,
+    ) {
+        let ObjectPlan { kind, place, .. } = self.plan.objects[object.number];
         match deed {
             Deed::Work(time) => self.work(own, *time),
             Deed::UntilAsked(time) => {
@@ -36,7 +43,7 @@ impl Shared {
                 if !matches!(kind, Kind::Reentrant | Kind::Read | Kind::Write) {
                     return;
                 }
-                let Some(lock) = self.lock_of(object) else {
+                let Some(lock) = lock_of(object.object) else {
                     return;
                 };
                 kernel::count("deed: entered again");
@@ -61,7 +68,7 @@ impl Shared {
                     return;
                 };
                 seen.into_iter().for_each(witness::left);
-                if let Object::Write(_, read) = &self.objects[object] {
+                if let Object::Write(_, read) = object.object {
                     let said = said(self.told("unlock", read.unlock()));
                     seen.into_iter().for_each(|seen| witness::ended(seen, said));
                 }
@@ -80,7 +87,7 @@ impl Shared {
                     kernel::count("deed: was written");
                 }
             }
-            Deed::ReadAndWrite(rest) => self.read_and_write(kind, object, hold, own, *rest),
+            Deed::ReadAndWrite(rest) => self.read_and_write(kind, place, hold, own, *rest),
             Deed::CreateAgain => {
                 kernel::count("deed: creates what is there");
                 let write = own.transaction().create(DATA, data(kind, own, hold));
@@ -91,7 +98,10 @@ impl Shared {
                 }
             }
             Deed::WriteLate(rest) => self.write_late(kind, hold, own, *rest),
-            Deed::Second { is_behind } => self.take_a_second(kind, object, hold, own, *is_behind),
+            Deed::Second { is_behind } => {
+                self.use_a_second(kind, place);
+                self.take_a_second(kind, place, hold, own, *is_behind);
+            }
             Deed::Expire(time) => {
                 let Some(session) = witness::owner(&witness::path_of(kind, own)) else {
                     return;
@@ -111,13 +121,12 @@ impl Shared {
     pub(super) fn read_and_write(
         &self,
         kind: Kind,
-        object: usize,
+        place: Place,
         hold: usize,
         own: &Hold,
         rest: Duration,
     ) {
         kernel::count("deed: reads and writes");
-        let place = self.plan.objects[object].place;
         let (_, left) = witness::version(kind, place);
         let read = match self.told("read", self.client.read(DATA)) {
             Some(Some((_, version))) => version,
@@ -157,22 +166,41 @@ impl Shared {
         });
     }
 
-    /// Checks that a second object of the held lock does not grant it again.
+    /// Checks that a second object of the held lock does not have the hold, and does not release it.
+    fn use_a_second(&self, kind: Kind, place: Place) {
+        let plan = ObjectPlan { kind, place, options: Options::default() };
+        let second = make(&self.client, &plan);
+        let Some(lock) = lock_of(&second).filter(|_| kind != Kind::Several) else {
+            return;
+        };
+        kernel::count("deed: unlocks through a second object");
+        if lock.is_held() || !lock.holds().is_empty() {
+            violation(format!("{}: another object has {place}", self.name));
+        }
+        let unlocked = lock.unlock();
+        if !matches!(unlocked, Err(Error::NotHeld { .. } | Error::Closed)) {
+            violation(format!("{}: another object unlocks {place}: {unlocked:?}", self.name));
+        }
+    }
+
+    /// Checks that a second object of the held lock does not grant it again. Takes it if the hold is lost, which lets
+    /// other objects in.
     pub(super) fn take_a_second(
         &self,
         kind: Kind,
-        object: usize,
+        place: Place,
         hold: usize,
         own: &Hold,
         is_behind: bool,
     ) {
+        let was_lost = matches!(own.state(), HoldState::Lost(_));
         let kind = match kind {
             Kind::Reentrant => Kind::Reentrant,
             Kind::Read | Kind::Write => Kind::Write,
+            Kind::Exclusive | Kind::Single if was_lost => kind,
             _ => return,
         };
         kernel::count("deed: a second object of what is held");
-        let place = self.plan.objects[object].place;
         let plan = ObjectPlan { kind, place, options: Options::default() };
         let second = Rc::new(make(&self.client, &plan));
         let (process, _) = kernel::whoami();
@@ -192,7 +220,10 @@ impl Shared {
             other
         });
         if let Some(lock) = lock_of(&second) {
-            let took = lock.try_lock_for(Duration::from_secs(1));
+            let took = match was_lost {
+                true => lock.lock().map(|()| true),
+                false => lock.try_lock_for(Duration::from_secs(1)),
+            };
             if matches!(took, Ok(true)) {
                 if own.is_held() && witness::is_sure(hold) {
                     violation(format!("{name} has {place} twice"));
@@ -208,17 +239,17 @@ impl Shared {
     pub(super) fn read_below(
         &self,
         who: &str,
-        object: usize,
+        object: Target<'_>,
         hold: usize,
     ) -> Option<Option<usize>> {
-        let Object::Write(_, read) = &self.objects[object] else {
+        let Object::Write(_, read) = object.object else {
             return None;
         };
         kernel::count("deed: read below the write");
         let begun = kernel::elapsed();
         self.told("read below", read.lock())?;
         let holds = Lock::holds(read);
-        let place = self.plan.objects[object].place;
+        let place = self.plan.objects[object.number].place;
         Some((!holds.is_empty()).then(|| {
             let held = Held::new(who.to_owned(), Kind::Read, place, Mode::Shared, holds);
             witness::granted(held, begun, Some(hold))
@@ -226,13 +257,14 @@ impl Shared {
     }
 
     /// Takes another object while one is held.
-    pub(super) fn also(&self, who: &str, object: usize, also: usize, wait: Duration) {
+    pub(super) fn also(&self, who: &str, object: Target<'_>, also: usize, wait: Duration) {
         let plan = &self.plan.objects[also];
         // The same object would be the same hold.
-        if also == object || plan.kind == Kind::Leadership {
+        if object.shared() == Some(also) || plan.kind == Kind::Leadership {
             return;
         }
         kernel::count("deed: another lock beside");
+        let also = self.target(also);
         let got = self.get("nested lock", who, also, Wait::For(wait), 1, true);
         let Some((taken, hold)) = got else {
             return;
@@ -272,7 +304,7 @@ impl Shared {
 
     /// Takes turns without rivals, and checks the number of requests.
     pub(super) fn take_turns(&self, object: usize, count: u32) {
-        let Some(lock) = self.lock_of(object) else {
+        let Some(lock) = lock_of(&self.objects[object]) else {
             return;
         };
         kernel::count("call: turns in a row");
@@ -325,7 +357,7 @@ impl Shared {
                     return;
                 }
                 kernel::count("call: unlock of nothing");
-                if let Some(lock) = self.lock_of(object)
+                if let Some(lock) = lock_of(&self.objects[object])
                     && self.told("unlock of nothing", lock.unlock()).is_some()
                 {
                     violation(format!("{}, {name} has given back what it has not", self.name));
@@ -371,13 +403,14 @@ impl Shared {
         };
         let (begun, mode) = (kernel::elapsed(), mode(plan.kind, 1));
         let taken = histories::call(plan.kind, plan.place, mode, || {
-            let has = lock.try_lock_for(Duration::from_secs(2))?;
+            let has = self.call_at(plan.place, || lock.try_lock_for(Duration::from_secs(2)))?;
             Ok(has.then_some(()))
         });
         if self.told("nested lock", taken).flatten().is_none() {
             return;
         }
         let holds = Lock::holds(lock);
+        holds.iter().for_each(|own| witness::unchecked_turn(plan.place, plan.kind, own));
         let who = format!("{}, {name}", self.name);
         let hold = (!holds.is_empty()).then(|| {
             let held = Held::new(who, plan.kind, plan.place, mode, holds);

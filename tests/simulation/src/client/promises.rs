@@ -6,9 +6,9 @@ use std::time::Duration;
 use kernel::thread;
 use zoolock::{ClientState, Error, Hold, HoldState, Result};
 
-use super::{SLACK, Shared, board};
+use super::{SLACK, Shared, Target, board};
 use crate::network::Net;
-use crate::plan::{Kind, ObjectPlan, Wait};
+use crate::plan::{Kind, ObjectPlan, Place, Wait};
 use crate::witness::{self, Witness, violation, witness};
 
 impl Shared {
@@ -93,8 +93,8 @@ impl Shared {
     }
 
     /// Checks that a cancelled call was cancelled by somebody.
-    pub(super) fn was_cancelled(&self, object: usize, begun: Duration, error: Option<&Error>) {
-        let last = self.cancelled[object].get();
+    pub(super) fn was_cancelled(&self, object: Target<'_>, begun: Duration, error: Option<&Error>) {
+        let last = object.shared().and_then(|object| self.cancelled[object].get());
         if error.is_some_and(Error::is_cancelled) && last.is_none_or(|last| last < begun) {
             violation(format!("{}: a call was cancelled, and nobody has done that", self.name));
         }
@@ -106,6 +106,7 @@ impl Shared {
         let made = witness::is_only(&witness::path_of(plan.kind, own), token)?;
         let is_kept = matches!(plan.kind, Kind::Exclusive | Kind::Reentrant)
             && plan.options.hold_at_least.is_none()
+            && self.has_one_option_at(plan.place)
             && made + time > kernel::elapsed() + SLACK
             && own.state() == HoldState::Held
             && own.valid_for() > self.client.session_timeout() / 2
@@ -113,6 +114,13 @@ impl Shared {
             && witness::turns(plan.place, plan.kind, token) == 1
             && witness(|witness| witness.is_gentle || witness.is_well);
         is_kept.then(|| self.client.stats().connections)
+    }
+
+    /// Returns whether all objects at a place would keep a node in the same way.
+    fn has_one_option_at(&self, place: Place) -> bool {
+        let mut here = self.plan.objects.iter().filter(|object| object.place == place);
+        let first = here.next().map(|object| &object.options);
+        here.all(|object| Some(&object.options) == first)
     }
 
     /// Checks that the node exists after the unlock if nobody else has come.
@@ -143,6 +151,8 @@ impl Shared {
         // A multi-lock has held its first member for longer.
         let at_least = options.hold_at_least.filter(|_| *kind != Kind::Several);
         let is_first = witness::turn(*place, *kind, own, in_a_row, at_least);
+        // Both members of a multi-lock have its options.
+        witness::says(*kind, own, options.identity);
         // A kept node does not outlast a broken connection.
         let key = (witness::path_of(*kind, own), own.fencing_token());
         if let Some(before) = witness(|witness| witness.kept.remove(&key))
@@ -217,8 +227,8 @@ impl Shared {
         }
     }
 
-    pub(super) fn limit_of(&self, object: usize, wait: Wait) -> Option<Duration> {
-        let members = self.plan.objects[object].kind.members();
+    pub(super) fn limit_of(&self, kind: Kind, wait: Wait) -> Option<Duration> {
+        let members = kind.members();
         match wait {
             Wait::Forever => None,
             // Afterwards a multi-lock gives back the members that it has, one by one.

@@ -135,6 +135,7 @@ impl Plan {
             raw::add(&mut plan);
         }
         plan.leave_a_clock();
+        plan.add_objects();
         plan.always_lists = random.u8(..8) == 0;
         plan
     }
@@ -178,6 +179,42 @@ impl Plan {
             }
         }
         true
+    }
+
+    /// Lets objects differ in their options, and calls have objects for themselves, in some plans.
+    fn add_objects(&mut self) {
+        let random = &mut Rng::with_seed(self.seed ^ 0x0bec7);
+        let is_of_its_own =
+            matches!(self.theme, Theme::Herd | Theme::Numbers | Theme::Visitors | Theme::Behind);
+        if is_of_its_own || random.bool() {
+            return;
+        }
+        let drops = self.theme != Theme::Gentle && random.u8(..4) == 0;
+        for client in &mut self.clients {
+            for object in &mut client.objects {
+                match random.u8(..8) {
+                    0 | 1 => object.options.identity = Some(random.u8(1..=2)),
+                    2 => object.options = Options::draw(random),
+                    _ => {}
+                }
+            }
+            let objects = client.objects.len();
+            for step in client.threads.iter_mut().flat_map(|thread| &mut thread.steps) {
+                match &mut step.what {
+                    What::Lock { is_fresh, while_held, .. } => {
+                        *is_fresh = random.bool();
+                        if random.u8(..6) == 0 {
+                            while_held.push(Deed::Second { is_behind: random.bool() });
+                        }
+                    }
+                    what if drops && random.bool() => {
+                        let (object, time) = (random.usize(..objects), ms(random, 1, 1_000));
+                        *what = What::Odd { object, odd: Odd::DropHeld, time };
+                    }
+                    _ => {}
+                }
+            }
+        }
     }
 
     fn add_deed(&mut self, random: &mut Rng, client: usize) {
@@ -383,7 +420,8 @@ impl ClientPlan {
                 let time = if stays { ms(random, 500, 4_000) } else { ms(random, 1, 5) };
                 let (while_held, end) = (vec![Deed::Work(time)], End::Unlock);
                 let rest = if random.bool() { Duration::ZERO } else { ms(random, 1, 100) };
-                let what = What::Lock { object, wait, permits: 1, while_held, end };
+                let (permits, is_fresh) = (1, false);
+                let what = What::Lock { object, is_fresh, wait, permits, while_held, end };
                 Step { rest, what }
             };
             thread.steps = (0..if stays { 3 } else { 2 * STEPS }).map(step).collect();
@@ -411,6 +449,7 @@ impl ClientPlan {
 impl Options {
     fn draw(random: &mut Rng) -> Options {
         Options {
+            identity: None,
             local_handoffs: if random.u8(..3) == 0 { random.u32(1..4) } else { 0 },
             keep_idle: (random.u8(..3) == 0).then(|| ms(random, 10, 20_000)),
             background_release: random.u8(..3) == 0,
@@ -496,7 +535,8 @@ impl Step {
             _ => Deed::draw(random, theme, objects),
         });
         let while_held = deeds.collect();
-        What::Lock { object, wait, permits: random.u32(1..=3), while_held, end }
+        let (permits, is_fresh) = (random.u32(1..=3), false);
+        What::Lock { object, is_fresh, wait, permits, while_held, end }
     }
 }
 

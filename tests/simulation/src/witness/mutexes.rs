@@ -5,7 +5,7 @@ use kernel::{Inner, Nesting};
 /// Files whose mutexes may be taken under one of an earlier file.
 const ORDER: &[&str] = &[
     "/src/leadership.rs",
-    "/src/level/local.rs",
+    "/src/inner/local.rs",
     "/src/inner/registry.rs",
     "/src/inner/nodes.rs",
     "/src/inner/nodes/grant.rs",
