@@ -185,3 +185,60 @@ fn test_server_denies_reads_like_a_real_one() {
     println!("{rules:?}\n{}", log.join("\n"));
     assert_eq!(told, if rules == ReadRules::Open { (5, 1) } else { (0, 2) });
 }
+
+/// A container that is created with its first node in one transaction, and deleted with its last one.
+#[test]
+fn test_server_creates_and_deletes_containers_in_a_multi_like_a_real_one() {
+    let real = Server::start().expect("a server");
+    let ours = testing::Server::start_with(rules_of(real.address())).expect("a server");
+    let root = "/orders/tree";
+    let mut sides = [real.address(), ours.address()].map(|address| Side::new(address, root));
+    let container = |path: &str| {
+        Change::Create(path.to_owned(), Vec::new(), Acl::open(), CreateMode::Container)
+    };
+    let node = |path: &str| {
+        let path = format!("{path}/lock-");
+        Change::Create(path, vec![1], Acl::open(), CreateMode::EphemeralSequential)
+    };
+    let delete = |path: &str, version| Change::Delete(path.to_owned(), version);
+    let path = "/orders/tree/1";
+    let (first, second) =
+        (&*format!("{path}/lock-0000000000"), &*format!("{path}/lock-0000000001"));
+    let make = |path: &str| Step::Multi(OWNER, vec![container(path), node(path)]);
+    let remove = |node| Step::Multi(OWNER, vec![delete(node, None), delete(path, Some(0))]);
+    let look = || {
+        [
+            Step::Exists(OWNER, path.to_owned(), false),
+            Step::GetChildren(OWNER, root.to_owned(), true),
+        ]
+    };
+    let steps = [
+        vec![make(path), make(path), make("/orders/tree/missing/1")],
+        vec![
+            Step::GetChildren(NOBODY, path.to_owned(), true),
+            Step::Exists(NOBODY, path.to_owned(), true),
+        ],
+        // Somebody has come.
+        vec![
+            Step::Write(NOBODY, node(path)),
+            remove(first),
+            Step::Write(NOBODY, delete(second, None)),
+        ],
+        // The node is another's, or gone.
+        vec![remove(second), remove(first), remove(first), make(path)],
+        // Somebody has written into the container.
+        vec![set_data(path), remove(first), Step::Write(OWNER, delete(first, None))],
+        vec![make(path), Step::Write(OWNER, delete(path, Some(1))), make(path)],
+        // The container may not be deleted.
+        vec![Step::SetAcl(OWNER, path.to_owned(), private(), None)],
+        vec![Step::Multi(NOBODY, vec![delete(first, None), delete(path, Some(0))]), remove(first)],
+    ];
+    let mut log = Vec::new();
+    for step in steps.into_iter().flatten().flat_map(|step| [vec![step], look().into()].concat()) {
+        take(&mut sides, &step, &mut log, "containers");
+    }
+    println!("{}", log.join("\n"));
+    let refused = |why: &str| log.iter().filter(|line| line.contains(why)).count();
+    let reasons = ["NodeExists", "NotEmpty", "BadVersion", "NoNode", "NoAuth"];
+    assert!(reasons.iter().all(|why| refused(why) > 0), "it is no test");
+}
