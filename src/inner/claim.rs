@@ -61,6 +61,9 @@ pub(crate) struct Node {
     pub(crate) czxid: i64,
     /// The fencing token: the czxid, or that of the write for a read under a write.
     pub(crate) token: u64,
+    /// The directory was made for this node alone, in the same transaction. It is deleted with the
+    /// node, as far as nobody else has used it.
+    pub(crate) takes_directory: bool,
     /// The node's part of the quota.
     pub(crate) charge: Charge,
 }

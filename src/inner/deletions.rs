@@ -10,6 +10,8 @@ use log::{Level, warn};
 use zookeeper::ErrorKind;
 
 use super::claim::{Claim, Node};
+use super::directories::delete_with_node;
+use super::failure::is_session_over;
 use super::nodes::Nodes;
 use super::quota::Charge;
 use super::requests::Requests;
@@ -61,8 +63,41 @@ impl Deletions {
         let (path, charge) = (claim.path_of(node), node.charge.take());
         match claim.kind.is_single_node() {
             true => self.delete_single(session, path, node.czxid, charge),
+            false if node.takes_directory => {
+                self.delete_with_directory(session, &claim.directory, path, charge);
+            }
             false => self.delete_eventually(session, path, charge),
         }
+    }
+
+    /// Deletes a node and its directory; the node alone if that fails. Only the deletion of the node
+    /// is sent again.
+    fn delete_with_directory(
+        &self,
+        session: i64,
+        directory: &LockPath,
+        path: String,
+        charge: Charge,
+    ) {
+        let zk = self.requests.zk.in_session(session).with_timeout(Duration::MAX);
+        let deletion = zk.submit(|batch| delete_with_node(batch, directory, &path));
+        let me = self.start();
+        deletion.on_done(move |deleted| {
+            let Some(deletions) = me.upgrade() else {
+                return;
+            };
+            match deleted {
+                Err(error) if !is_session_over(&error) => {
+                    sys::reached("a node is deleted in the background without its directory");
+                    deletions.delete_eventually(session, path, charge);
+                    deletions.under_way.fetch_sub(1, Ordering::Relaxed);
+                }
+                deleted => {
+                    sys::reached("a node is deleted in the background with its directory");
+                    deletions.finish(path, charge, deleted.map(drop));
+                }
+            }
+        });
     }
 
     /// Deletes a node of this session, which has a name that no other client can have used.
@@ -94,7 +129,7 @@ impl Deletions {
         if let Err(error) = deleted {
             match error.kind() {
                 ErrorKind::NoNode => sys::reached("a deletion in the background finds nothing"),
-                ErrorKind::SessionExpired | ErrorKind::Closed => {}
+                _ if is_session_over(&error) => {}
                 // The session of the node was over before the answer came.
                 _ if error.is_maybe_done() => {}
                 _ => self.add_stuck(path, charge, &error),

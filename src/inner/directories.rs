@@ -1,11 +1,15 @@
-//! The directories of locks: containers, which the server removes some time after they are empty.
+//! The directories of locks: containers, which the server removes some time after they are empty. A
+//! directory that was made with its node goes with that node.
 
-use zookeeper::{CreateMode, ErrorKind};
+use zookeeper::{Batch, CreateMode, ErrorKind, Op, OpResult, Pending};
 
 use super::failure::Failure;
 use super::requests::Requests;
 use crate::path::LockPath;
 use crate::wait::Until;
+
+/// The version of data that nobody has set since the node was created.
+const NEW: i32 = 0;
 
 /// Creates a directory and the missing nodes above it, including the chroot. Other clients may
 /// create and delete the same nodes meanwhile, so the directory may still be missing afterwards.
@@ -39,6 +43,10 @@ fn make(requests: &Requests, path: &str, until: &Until) -> Result<bool, Failure>
         requests.ask_one(None, until, |batch| batch.create(path, b"", acl, mode)).map(drop)
     };
     let made = match make(CreateMode::Container) {
+        Ok(()) => {
+            requests.note_containers();
+            Ok(())
+        }
         // Servers before 3.5.3 have no containers.
         Err(failure) if failure.is(ErrorKind::Unimplemented) => make(CreateMode::Persistent),
         made => made,
@@ -48,4 +56,28 @@ fn make(requests: &Requests, path: &str, until: &Until) -> Result<bool, Failure>
         Err(failure) if failure.is(ErrorKind::NodeExists) => Ok(true),
         made => made.map(|()| true),
     }
+}
+
+/// Creates a directory and a node in it, in one transaction.
+pub(crate) fn create_with_node(
+    requests: &Requests,
+    batch: &mut Batch<'_>,
+    directory: &LockPath,
+    (node, data, mode): (&str, &[u8], CreateMode),
+) -> Pending<Vec<OpResult>> {
+    let acl = requests.acl();
+    batch.multi(&[
+        Op::Create(directory.as_str(), b"", acl, CreateMode::Container),
+        Op::Create(node, data, acl, mode),
+    ])
+}
+
+/// Deletes a node and the directory that was made with it, in one transaction. The servers refuse it
+/// if the directory has other nodes, or if somebody has set its data.
+pub(super) fn delete_with_node(
+    batch: &mut Batch<'_>,
+    directory: &LockPath,
+    node: &str,
+) -> Pending<Vec<OpResult>> {
+    batch.multi(&[Op::Delete(node, None), Op::Delete(directory.as_str(), Some(NEW))])
 }

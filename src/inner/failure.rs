@@ -32,7 +32,7 @@ impl From<zookeeper::Error> for Failure {
 
 impl Failure {
     /// Returns whether the servers may have carried it out, or may do so later. False is certain.
-    pub(super) fn is_outcome_unknown(&self) -> bool {
+    pub(crate) fn is_outcome_unknown(&self) -> bool {
         match self {
             Failure::SessionOver => false,
             Failure::Refused(error) => is_outcome_unknown(error),
@@ -49,4 +49,9 @@ impl Failure {
 /// A code that no client knows does not tell what the server has done.
 pub(crate) fn is_outcome_unknown(error: &zookeeper::Error) -> bool {
     error.is_maybe_done() || matches!(error.kind(), ErrorKind::Server(_))
+}
+
+/// Returns whether the session of a request is over, and so are its nodes.
+pub(super) fn is_session_over(error: &zookeeper::Error) -> bool {
+    matches!(error.kind(), ErrorKind::SessionExpired | ErrorKind::Closed)
 }

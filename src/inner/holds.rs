@@ -27,7 +27,7 @@ use super::requests::Requests;
 use super::timer::Timer;
 use crate::error::LossReason;
 use crate::names::Number;
-use crate::shortcuts::Following;
+use crate::shortcuts::{Following, Fresh};
 use crate::sys;
 use crate::wait::Until;
 
@@ -39,6 +39,7 @@ pub(crate) struct Holds {
     pub(super) deletions: Arc<Deletions>,
     pub(super) orphans: Arc<Orphans>,
     pub(crate) following: Following,
+    pub(crate) fresh: Fresh,
     pub(super) lost: AtomicU64,
     losses: Arc<dyn Losses>,
     timer: Timer,
@@ -63,6 +64,7 @@ impl Holds {
             deletions,
             orphans,
             following: Following::default(),
+            fresh: Fresh::default(),
             lost: AtomicU64::new(0),
             losses,
             timer: Timer::default(),

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use log::{Level, warn};
-use zookeeper::{Batch, ErrorKind, WatchedEvent, Watcher};
+use zookeeper::{Batch, ErrorKind, OpResult, WatchedEvent, Watcher};
 
-use super::failure::{Failure, is_outcome_unknown};
+use super::claim::Node;
+use super::directories::delete_with_node;
+use super::failure::{Failure, is_outcome_unknown, is_session_over};
 use super::holds::Holds;
 use super::nodes::{AfterRelease, Grant, Nodes};
 use crate::error::{Error, LossReason, Result};
@@ -154,6 +156,44 @@ impl Deletion<'_> {
             holds.deletions.delete_all(nodes);
             return Ok(());
         }
+        match &nodes.list[..] {
+            [node] if node.takes_directory && !is_again => self.run_with_directory(node, patience),
+            _ => self.run_without_directory(patience, is_again),
+        }
+    }
+
+    /// Deletes the only node and its directory; the node alone if the servers refuse that.
+    fn run_with_directory(&self, node: &Node, patience: Duration) -> Result<()> {
+        let Deletion { holds, nodes } = self;
+        let end = sys::now() + patience;
+        let zk = holds.requests.zk.in_session(nodes.term.session_id()).with_timeout(patience);
+        let (directory, path) = (&nodes.claim.directory, nodes.claim.path_of(node));
+        let deletion = zk.submit(|batch| delete_with_node(batch, directory, &path));
+        let follow = move |deletion: &Deletion<'_>, deleted: zookeeper::Result<Vec<OpResult>>| {
+            let left = end.saturating_duration_since(sys::now());
+            match deleted {
+                Err(error) if !is_outcome_unknown(&error) && !is_session_over(&error) => {
+                    sys::reached("a directory that was made for one node stays");
+                    deletion.run_without_directory(left, false)
+                }
+                deleted => {
+                    sys::reached_if(|| deleted.is_ok(), "a directory goes with its only node");
+                    judge(deletion.holds, deletion.nodes, 0, None, deleted.map(drop))
+                }
+            }
+        };
+        if !nodes.claim.background {
+            return follow(self, deletion.wait());
+        }
+        let (me, nodes) = (Weak::clone(&holds.me), Arc::clone(nodes));
+        deletion.on_done(move |deleted| {
+            me.upgrade().map(|holds| follow(&Deletion { holds: &holds, nodes: &nodes }, deleted));
+        });
+        Ok(())
+    }
+
+    fn run_without_directory(&self, patience: Duration, is_again: bool) -> Result<()> {
+        let Deletion { holds, nodes } = self;
         let zk = holds.requests.zk.in_session(nodes.term.session_id()).with_timeout(patience);
         let departing = self.departing().filter(|_| !is_again);
         let meant = move |deleted: zookeeper::Result<()>| match deleted {

@@ -39,6 +39,8 @@ pub(crate) struct Requests {
     /// How often the session had been resumed when a [read](Requests::read) was last known to be
     /// up to date.
     caught_up: AtomicU64,
+    /// The servers have created a container.
+    has_containers: AtomicBool,
     pub(super) waiting: AtomicUsize,
 }
 
@@ -69,6 +71,7 @@ impl Requests {
             connected: Broadcast::new(),
             resumed: AtomicU64::new(0),
             caught_up: AtomicU64::new(0),
+            has_containers: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
         }
     }
@@ -147,6 +150,17 @@ impl Requests {
 
     pub(crate) fn acl(&self) -> &[zookeeper::Acl] {
         &self.acl
+    }
+
+    /// Returns whether the servers are known to have containers, so that a transaction may create
+    /// one. Servers before 3.5.3 cannot read such a transaction.
+    pub(crate) fn has_containers(&self) -> bool {
+        self.has_containers.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the servers have created a container.
+    pub(super) fn note_containers(&self) {
+        self.has_containers.store(true, Ordering::Relaxed);
     }
 
     /// Returns an error without a connection, for calls that do not wait for one.

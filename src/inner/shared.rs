@@ -214,7 +214,8 @@ mod tests {
         {
             let charge = inner.requests.charge(&claim, 1).unwrap();
             let name = "node".to_owned();
-            let node = Node { name, number: None, czxid: 1, token: 1, charge };
+            let takes_directory = false;
+            let node = Node { name, number: None, czxid: 1, token: 1, takes_directory, charge };
             let granted = inner.holds.grant(&claim, &mut vec![node], None, id, &until);
             assert_eq!(matches!(granted, Ok(Some(_))), is_held, "in session {id:x}");
         }

@@ -2,6 +2,7 @@
 //! decides which nodes are granted, and which to wait for.
 
 mod looking;
+mod making;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | Does the number of my new node prove that the directory holds nothing else? | [`following`] |
 //! | Is this event my grant? | [`expected`] |
+//! | Is my node alone because its directory is as new as the node? | [`fresh`] |
 //! | Is my node alone after it replaced the node of the thread before? | [`replacing`] |
 //!
 //! Each file states what its conclusion rests on, and who could break it. Without shortcuts, every
@@ -12,10 +13,12 @@
 
 mod expected;
 mod following;
+mod fresh;
 mod replacing;
 
 pub(crate) use expected::{Expected, Heard, News, Reaction};
 pub(crate) use following::{Departing, Following};
+pub(crate) use fresh::{Fresh, Known};
 pub(crate) use replacing::Replacement;
 
 use crate::sys;

@@ -7,6 +7,7 @@ mod counting;
 mod curator;
 mod ephemeral;
 mod every;
+mod fresh;
 mod guarding;
 mod handoffs;
 mod in_process;

@@ -26,6 +26,11 @@ impl Waiter<'_> {
             return self.sort_out(list);
         }
         loop {
+            if self.may_be_new()
+                && let Some(list) = self.create_new()?
+            {
+                return self.sort_out(list);
+            }
             let missing = self.recipe.count() - self.attempt.own.len();
             let mut creates: Vec<_> =
                 self.attempt.creates(missing, || self.recipe.node())?.collect();
@@ -41,8 +46,12 @@ impl Waiter<'_> {
                         sys::reached("a read under a write finds no directory");
                         return Err(error.into());
                     }
-                    let Want { claim, until, .. } = self.attempt.want;
-                    make_directories(self.attempt.requests(), &claim.directory, until)?;
+                    let Want { inner, claim, until, .. } = self.attempt.want;
+                    let is_news = inner.holds.fresh.note_missing(&claim.directory);
+                    if !(is_news && self.may_be_new()) {
+                        make_directories(self.attempt.requests(), &claim.directory, until)?;
+                        self.note_exists();
+                    }
                 }
                 Some(failure) => return Err(failure.into()),
             }
@@ -87,21 +96,12 @@ impl Waiter<'_> {
         };
         let next = replaceable.node.next();
         replaceable.settle(Ok(()));
-        let created = results.last().and_then(|result| match result {
-            OpResult::Created { path, czxid } => Some((path.rsplit('/').next()?, *czxid)),
-            _ => None,
-        });
-        let Some((name, czxid)) = created.filter(|(name, _)| names::carries(name, &create.new.id))
-        else {
-            // The answer names another node. Only a list can tell.
-            self.add_unanswered(create);
+        let Some(node) = self.take_created(create, &results) else {
             return Ok(Some(self.list()?));
         };
-        let number = Number::given(&create.new.name, name);
-        self.add_own(name, create.charge, czxid, number);
-        if number == Some(next) {
+        if node.number == Some(next) {
             sys::reached("a node takes the place of another in one transaction");
-            return Ok(Some(iter::once(name).collect()));
+            return Ok(Some(iter::once(&node.name).collect()));
         }
         // Another node has come in between. Only a list can tell.
         sys::reached("somebody has come while a node was replaced");
@@ -140,7 +140,10 @@ impl Waiter<'_> {
             failure = self.created(create, created.wait()).or(failure);
         }
         match listed {
-            Ok((names, _)) => Ok((failure, names)),
+            Ok((names, _)) => {
+                self.note_exists();
+                Ok((failure, names))
+            }
             Err(error) => Ok((failure.or(Some(error.into())), Names::default())),
         }
     }
@@ -167,7 +170,7 @@ impl Waiter<'_> {
     }
 
     /// Takes the answer to a create. Returns a failure if no node is known from it.
-    fn created(
+    pub(super) fn created(
         &mut self,
         create: Create,
         created: zookeeper::Result<(String, i64)>,
@@ -192,14 +195,36 @@ impl Waiter<'_> {
         }
     }
 
+    /// Takes the node that the last operation of a transaction has created. Returns `None` if the
+    /// answer names another node. Then only a list can tell.
+    pub(super) fn take_created(
+        &mut self,
+        create: Create,
+        results: &[OpResult],
+    ) -> Option<&mut Node> {
+        let created = results.last().and_then(|result| match result {
+            OpResult::Created { path, czxid } => Some((path.rsplit('/').next()?, *czxid)),
+            _ => None,
+        });
+        let Some((name, czxid)) = created.filter(|(name, _)| names::carries(name, &create.new.id))
+        else {
+            self.add_unanswered(create);
+            return None;
+        };
+        let number = Number::given(&create.new.name, name);
+        self.add_own(name, create.charge, czxid, number);
+        self.attempt.own.last_mut()
+    }
+
     /// Takes a node that the answer to its create, or a look, has shown.
     fn add_own(&mut self, name: &str, charge: Charge, czxid: i64, number: Option<Number>) {
         let (name, token) = (name.to_owned(), self.recipe.token(czxid));
         self.czxids.insert(name.clone(), czxid);
-        self.attempt.own.push(Node { name, number, czxid, token, charge });
+        let takes_directory = false;
+        self.attempt.own.push(Node { name, number, czxid, token, takes_directory, charge });
     }
 
-    fn add_unanswered(&mut self, create: Create) {
+    pub(super) fn add_unanswered(&mut self, create: Create) {
         self.attempt.add_unanswered(create);
         self.may_create = false;
     }
@@ -215,7 +240,7 @@ impl Waiter<'_> {
         self.sort_out(list)
     }
 
-    fn list(&self) -> Result<Names, Stop> {
+    pub(super) fn list(&self) -> Result<Names, Stop> {
         let Want { claim, until, .. } = self.attempt.want;
         let watcher = self.recipe.watches_list().then_some(&self.watcher);
         let (session, directory) = (Some(self.attempt.session_id), claim.directory.as_str());
@@ -224,10 +249,21 @@ impl Waiter<'_> {
             .requests()
             .ask_one(session, until, |batch| batch.get_children(directory, watcher));
         match listed {
-            Ok((names, _)) => Ok(names),
-            Err(failure) if failure.is(ErrorKind::NoNode) => Ok(Names::default()),
+            Ok((names, _)) => {
+                self.note_exists();
+                Ok(names)
+            }
+            Err(failure) if failure.is(ErrorKind::NoNode) => {
+                self.attempt.want.inner.holds.fresh.note_missing(&claim.directory);
+                Ok(Names::default())
+            }
             Err(failure) => Err(failure.into()),
         }
+    }
+
+    fn note_exists(&self) {
+        let Want { inner, claim, .. } = self.attempt.want;
+        inner.holds.fresh.note_exists(&claim.directory);
     }
 
     /// Compares our nodes with a list. Nodes that are missing were deleted by somebody. Nodes of

@@ -92,14 +92,17 @@ fn counts_agree_with_the_server() {
         let lost = || count(What::Lost(LossReason::NodeDeleted));
 
         let path = subject.path_in(&fresh_path("counted"));
-        let seen = hammer(subject, &clients, &path, WAITING);
-        await_ends();
         let directories = match kind_of(subject) {
             LockKind::Semaphore => vec![format!("{path}/leases")],
             LockKind::Ephemeral => vec![path.rsplit_once('/').unwrap().0.to_owned()],
             _ if !subject.is_one_lock() => vec![format!("{path}/a"), format!("{path}/b")],
             _ => vec![path.clone()],
         };
+        // They count the nodes that were made in them, so they have to stay.
+        let probe = shared_probe().unwrap();
+        directories.iter().for_each(|directory| probe.create_all(directory).unwrap());
+        let seen = hammer(subject, &clients, &path, WAITING);
+        await_ends();
         let made: usize = directories.iter().map(|directory| made_in(directory)).sum();
         // The directory of a single node also contains the counted node.
         let made = made - usize::from(kind_of(subject) == LockKind::Ephemeral);
