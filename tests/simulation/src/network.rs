@@ -12,7 +12,7 @@ use kernel::Process;
 use kernel::net::{self, Network};
 use zookeeper::testing::ensemble::{Committed, Ensemble, Outgoing};
 
-use crate::plan::{FrameFault, Meddling, Of};
+use crate::plan::{FrameFault, Meddling, Of, Place};
 use crate::raw;
 use crate::story;
 use crate::witness;
@@ -312,7 +312,9 @@ impl World {
             Some(FrameFault::Delay(time) | FrameFault::Meets(_, time)) => {
                 match fault {
                     Some(FrameFault::Meets(what, _)) => {
-                        let path = story::text(&bytes, 12);
+                        // A transaction begins with the path of its first operation.
+                        let begins = if of == Of::Transaction { 21 } else { 12 };
+                        let path = story::text(&bytes, begins);
                         self.at(net, arrives, move |world, _| world.meddle(&path, what));
                     }
                     _ => kernel::count("fault: a late frame"),
@@ -338,9 +340,26 @@ impl World {
         self.at(net, arrives, move |world, _| world.arrive(socket, way, &bytes));
     }
 
-    /// Meddles with a node of a session.
+    /// Meddles with a node of a session, or with the directory of one.
     fn meddle(&mut self, path: &str, what: Meddling) {
         let now = kernel::instant();
+        let directory = path.split("/_c_").next().unwrap_or_default();
+        let is_place = Place::ALL.contains(&directory);
+        let meddled = match what {
+            _ if !is_place => Ok(()),
+            Meddling::Furnishes => self.ensemble.set_data(directory, b"furnished", now),
+            Meddling::Makes => self.ensemble.create(directory, b"", now),
+            Meddling::Joins => {
+                witness::witness(|witness| witness.has_strangers = true);
+                self.ensemble.create(&format!("{directory}/note"), b"", now)
+            }
+            Meddling::Asks | Meddling::Deletes => Ok(()),
+        };
+        if matches!(what, Meddling::Furnishes | Meddling::Makes | Meddling::Joins) {
+            kernel::note(|| format!("== somebody {what:?} {directory}: {meddled:?}"));
+            kernel::count("fault: somebody is faster with a directory");
+            return;
+        }
         let owner = self.ensemble.node(path).map_or(0, |(stat, _)| stat.ephemeral_owner);
         if owner == 0 || path.starts_with(raw::ROOT) {
             return;
@@ -349,7 +368,7 @@ impl World {
         kernel::count("fault: somebody is faster with a node");
         let _ = match what {
             Meddling::Asks => self.ensemble.set_data(path, b"__REVOKE__", now),
-            Meddling::Deletes => self.ensemble.delete(path, now),
+            _ => self.ensemble.delete(path, now),
         };
     }
 

@@ -70,6 +70,8 @@ pub(crate) enum Theme {
     Stuck,
     /// Several locks at once, for long.
     Groups,
+    /// Nearly every turn has a new path.
+    Orders,
 }
 
 /// A client on its own machine.
@@ -293,6 +295,12 @@ pub(crate) enum FrameFault {
 pub(crate) enum Meddling {
     Asks,
     Deletes,
+    /// Writes into the node's directory.
+    Furnishes,
+    /// Creates a node in the directory.
+    Joins,
+    /// Creates the directory.
+    Makes,
 }
 
 #[derive(Debug, Clone)]
@@ -440,8 +448,11 @@ pub(crate) enum Plant {
 }
 
 impl Place {
+    /// Number of the places that many turns share. The others are for few turns each.
+    pub(crate) const SHARED: usize = 9;
+
     /// Paths of all places.
-    pub(crate) const ALL: [&'static str; 9] = [
+    pub(crate) const ALL: [&'static str; 21] = [
         "/a",
         "/a/b",
         "/a/single",
@@ -451,6 +462,18 @@ impl Place {
         "/q/n0000000001",
         "/q/n0000000002",
         "/q/n0000000003",
+        "/o/0",
+        "/o/1",
+        "/o/2",
+        "/o/3",
+        "/o/4",
+        "/o/5",
+        "/o/6",
+        "/o/7",
+        "/o/8",
+        "/o/9",
+        "/o/10",
+        "/o/11",
     ];
 
     pub(crate) fn path(self) -> &'static str {

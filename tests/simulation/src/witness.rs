@@ -75,6 +75,12 @@ struct Node {
     made: Duration,
     /// The node's first data.
     said: String,
+    /// The session that created it, or 0.
+    by: i64,
+    /// Somebody has set its data.
+    is_written: bool,
+    /// No earlier node had its path.
+    is_first: bool,
 }
 
 impl Node {
@@ -131,6 +137,8 @@ pub(crate) struct Witness {
     last_change: BTreeMap<String, i64>,
     /// Number of nodes that each session has created.
     made: BTreeMap<i64, u64>,
+    /// Paths of all nodes that are or were there.
+    paths: BTreeSet<String>,
     /// Nodes that an operator is about to delete.
     pub(crate) broken: BTreeSet<String>,
     /// Locks, nodes and tokens of holds that have ended. Reads and writes are left out because they may share a node.

@@ -24,7 +24,7 @@ const QUEUE: usize = 2;
 const LAST: i32 = i32::MAX;
 
 /// Weights of the themes. Themes with rare findings have more weight.
-const THEMES: [(Theme, usize); 18] = [
+const THEMES: [(Theme, usize); 19] = [
     (Theme::Mixed, 8),
     (Theme::Frames, 4),
     (Theme::Gentle, 8),
@@ -43,6 +43,7 @@ const THEMES: [(Theme, usize); 18] = [
     (Theme::Impatient, 2),
     (Theme::Stuck, 4),
     (Theme::Groups, 2),
+    (Theme::Orders, 4),
 ];
 
 pub(crate) fn ms(random: &mut Rng, from: u64, to: u64) -> Duration {
@@ -70,9 +71,12 @@ impl Plan {
             .map(|_| {
                 let (objects, threads) = theme.size(random);
                 let objects: Vec<ObjectPlan> = (0..objects)
-                    .map(|_| {
+                    .map(|number| {
                         let kind = kinds[random.usize(..kinds.len())];
-                        let place = random.usize(..places.len());
+                        let place = match theme {
+                            Theme::Orders => number,
+                            _ => random.usize(..places.len()),
+                        };
                         let kind = match theme {
                             Theme::Numbers if place == 0 => Kind::Exclusive,
                             Theme::Numbers => Kind::Single,
@@ -285,14 +289,15 @@ impl Theme {
     /// Draws the places of the locks. They are few, so that clients meet.
     fn places(self, random: &mut Rng) -> Vec<Place> {
         match self {
-            Theme::Numbers => (5..Place::ALL.len()).map(Place).collect(),
+            Theme::Numbers => (5..Place::SHARED).map(Place).collect(),
+            Theme::Orders => (Place::SHARED..Place::ALL.len()).map(Place).collect(),
             _ if self.has_one_place() || matches!(self, Theme::Asked | Theme::Impatient) => {
-                vec![Place(random.usize(..Place::ALL.len()))]
+                vec![Place(random.usize(..Place::SHARED))]
             }
             Theme::Groups => vec![Place(0), Place(5)],
             _ => {
                 let count = random.usize(1..=if self == Theme::Gentle { 2 } else { 3 });
-                (0..count).map(|_| Place(random.usize(..Place::ALL.len()))).collect()
+                (0..count).map(|_| Place(random.usize(..Place::SHARED))).collect()
             }
         }
     }
@@ -307,7 +312,7 @@ impl Theme {
                 vec![first, Kind::Write, Kind::Read, Kind::Read]
             }
             Theme::Kept | Theme::Behind => vec![Kind::Exclusive, Kind::Reentrant],
-            Theme::Weeding | Theme::Outages | Theme::Hidden => {
+            Theme::Weeding | Theme::Outages | Theme::Hidden | Theme::Orders => {
                 let kinds = [Kind::Exclusive, Kind::Reentrant, Kind::Write, Kind::Read];
                 (0..2).map(|_| kinds[random.usize(..kinds.len())]).collect()
             }
@@ -343,7 +348,9 @@ impl Theme {
             Theme::Crowd if random.bool() => {
                 Options { local_handoffs: random.u32(1..4), ..Options::default() }
             }
-            Theme::Asked | Theme::Impatient | Theme::Stuck | Theme::Groups if random.bool() => {
+            Theme::Asked | Theme::Impatient | Theme::Stuck | Theme::Groups | Theme::Orders
+                if random.bool() =>
+            {
                 Options::default()
             }
             Theme::Short if random.bool() => Options { observes_queue: true, ..Options::default() },
@@ -361,6 +368,7 @@ impl Theme {
             Theme::Weeding | Theme::Outages => (random.usize(1..=3), random.usize(2..=5)),
             Theme::Visitors => (4, random.usize(1..=2)),
             Theme::Kept | Theme::Behind => (1, random.usize(1..=2)),
+            Theme::Orders => (Place::ALL.len() - Place::SHARED, random.usize(1..=2)),
             _ => (random.usize(1..=OBJECTS), random.usize(1..=THREADS)),
         }
     }
@@ -389,7 +397,7 @@ impl ClientPlan {
         if is_numbers {
             // The single nodes in the order of their names, and the queue in their directory.
             let first = random.usize(6..8);
-            let places = if stays { 5..6 } else { first..Place::ALL.len() };
+            let places = if stays { 5..6 } else { first..Place::SHARED };
             let object = |place: usize| ObjectPlan {
                 kind: if place == 5 { Kind::Exclusive } else { Kind::Single },
                 place: Place(place),
@@ -469,9 +477,17 @@ impl ThreadPlan {
         let begins = match theme {
             Theme::Crowd | Theme::Herd | Theme::Weeding | Theme::Hidden => 50,
             Theme::Asked | Theme::Impatient | Theme::Stuck | Theme::Groups => 300,
+            Theme::Orders => 20,
             _ => 2_000,
         };
         let begins = ms(random, 1, begins);
+        if theme == Theme::Orders {
+            let steps = (0..objects.len()).flat_map(|object| {
+                let turns = [0, 1, 1, 1, 1, 1, 2, 3][random.usize(..8)];
+                (0..turns).map(|_| Step::order(random, objects, object)).collect::<Vec<_>>()
+            });
+            return ThreadPlan { begins, steps: steps.collect() };
+        }
         // Under these themes calls seldom get the lock, so a thread may make more of them.
         let most = if matches!(theme, Theme::Impatient | Theme::Stuck) { STEPS * 2 } else { STEPS };
         let steps = (0..random.usize(1..=most)).map(|_| Step::draw(random, theme, objects, places));
@@ -506,6 +522,19 @@ impl Step {
         Step { rest, what }
     }
 
+    /// Draws a turn of this object.
+    fn order(random: &mut Rng, objects: &[ObjectPlan], object: usize) -> Step {
+        let rest = if random.bool() { Duration::ZERO } else { ms(random, 1, 100) };
+        if random.u8(..12) == 0 {
+            return Step { rest, what: What::CancelWaiters { object } };
+        }
+        let mut what = Step::lock(random, Theme::Orders, objects);
+        if let What::Lock { object: its, .. } = &mut what {
+            *its = object;
+        }
+        Step { rest, what }
+    }
+
     fn lock(random: &mut Rng, theme: Theme, objects: &[ObjectPlan]) -> What {
         let object = random.usize(..objects.len());
         let wait = match random.u8(..4) {
@@ -526,6 +555,7 @@ impl Step {
         let count = if theme == Theme::Behind { 1 } else { random.usize(..4) };
         let deeds = (0..count).map(|_| match theme {
             Theme::Herd | Theme::Impatient => Deed::Work(ms(random, 1, 100)),
+            Theme::Orders if random.u8(..4) > 0 => Deed::Work(ms(random, 1, 100)),
             Theme::Stuck => Deed::Work(ms(random, 1, 1_000)),
             Theme::Groups if random.bool() => Deed::Work(ms(random, 100, 2_000)),
             Theme::Behind => Deed::ReadAndWrite(ms(random, 10, 400)),
@@ -632,6 +662,36 @@ impl Fault {
         faults
     }
 
+    /// Draws strangers in new directories, and lost answers.
+    fn draw_strangers(random: &mut Rng, clients: usize, timeout: Duration) -> Vec<Fault> {
+        let longest = timeout.as_millis() as u64 / 2;
+        let count = random.usize(1..12);
+        let fault = |_| {
+            let (client, nth) = (random.usize(..clients), random.u32(1..16));
+            let time = ms(random, 1, 50);
+            let of = match random.u8(..6) {
+                0 => Of::Create,
+                1 => Of::Delete,
+                _ => Of::Transaction,
+            };
+            let meddling = match random.u8(..6) {
+                0 | 1 => Meddling::Furnishes,
+                2 | 3 => Meddling::Joins,
+                4 => Meddling::Makes,
+                _ => Meddling::Deletes,
+            };
+            let (is_up, what) = match random.u8(..8) {
+                0 => (false, FrameFault::CutBefore),
+                1 => (true, FrameFault::CutBehind),
+                2 => (false, FrameFault::Away(ms(random, 5, longest))),
+                3 => (true, FrameFault::Delay(ms(random, 5, longest))),
+                _ => (true, FrameFault::Meets(meddling, time)),
+            };
+            Fault::Frame { client, is_up, of, nth, what }
+        };
+        (0..count).map(fault).collect()
+    }
+
     /// Draws moves of servers whose names cannot always be resolved.
     pub(crate) fn draw_moves(random: &mut Rng, servers: usize) -> Vec<Fault> {
         let mut faults = Vec::new();
@@ -702,6 +762,9 @@ impl Fault {
             Theme::Stuck => return Fault::draw_bans(random, places[0], timeout),
             Theme::Impatient => return Fault::draw_stalls(random, clients, servers),
             Theme::Groups if random.bool() => return Vec::new(),
+            Theme::Orders if random.bool() => {
+                return Fault::draw_strangers(random, clients, timeout);
+            }
             _ => {}
         }
         // Acts of operators hide other problems, so most plans have few of them.

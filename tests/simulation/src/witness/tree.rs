@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kernel::Process;
-use zookeeper::testing::ensemble::{ChangeKind, Committed};
+use zookeeper::testing::ensemble::{Change, ChangeKind, Committed};
 
 use super::{
     DATA, FRAMES, Gone, Mode, Node, SOON, UNTOLD, Waiting, Witness, has_stalled, is_held, limit,
@@ -83,13 +83,22 @@ impl Witness {
     }
 
     pub(super) fn committed(&mut self, one: &Committed) -> Vec<String> {
-        let mut problems = Vec::new();
+        let mut problems = self.judge_directories(one);
         for change in &one.changes {
             match &change.kind {
                 ChangeKind::Created { owner, data } => {
                     let said = String::from_utf8_lossy(data).into_owned();
                     let made = kernel::elapsed();
-                    let node = Node { owner: *owner, czxid: one.zxid, made, said };
+                    let is_first = self.paths.insert(change.path.to_string());
+                    let node = Node {
+                        owner: *owner,
+                        czxid: one.zxid,
+                        made,
+                        said,
+                        by: one.session,
+                        is_written: false,
+                        is_first,
+                    };
                     self.last_change.insert(parent(&change.path).to_owned(), one.zxid);
                     *self.made.entry(one.session).or_default() += 1;
                     self.nodes.insert(change.path.to_string(), node);
@@ -102,6 +111,9 @@ impl Witness {
                     self.written(&change.path, data, &mut problems);
                 }
                 ChangeKind::DataSet(data) => {
+                    if let Some(node) = self.nodes.get_mut(&*change.path) {
+                        node.is_written = true;
+                    }
                     // Data that names the holder of a single node is not a request.
                     let is_whole = &data[..] == b"__REVOKE__";
                     if let (true, Some(node)) = (is_whole, self.nodes.get(&*change.path)) {
@@ -109,6 +121,61 @@ impl Witness {
                     }
                 }
                 ChangeKind::AclSet => {}
+            }
+        }
+        problems
+    }
+
+    /// Checks that a client deletes a directory only with the node for which it has made the directory, and that a
+    /// directory goes with its only node. Looks at the tree before this transaction.
+    fn judge_directories(&self, one: &Committed) -> Vec<String> {
+        let mut problems = Vec::new();
+        if one.is_close || one.session == 0 {
+            return problems;
+        }
+        let is_deleted = |path: &str| {
+            let is_it =
+                |change: &Change| change.kind == ChangeKind::Deleted && *change.path == *path;
+            one.changes.iter().any(is_it)
+        };
+        let deleted =
+            one.changes.iter().map(|change| &*change.path).filter(|path| is_deleted(path));
+        for path in deleted.filter(|path| !path.starts_with(DATA) && !path.starts_with(raw::ROOT)) {
+            let Some(node) = self.nodes.get(path) else {
+                continue;
+            };
+            if node.owner == 0 && !self.broken.contains(path) {
+                let mut children = self.children(path);
+                let has_its_node = children.any(|(name, child)| {
+                    child.czxid == node.czxid && is_deleted(&format!("{path}/{name}"))
+                });
+                if node.by != one.session || node.is_written || !has_its_node {
+                    problems.push(format!("a client deletes {path}, which is not its own"));
+                }
+                continue;
+            }
+            let directory = parent(path);
+            // The node of a call that has failed goes alone.
+            let was_held = self.turns.keys().any(|(_, _, token)| *token == node.czxid as u64);
+            let is_only = |made: &Node| {
+                made.is_first
+                    && !made.is_written
+                    && made.czxid == node.czxid
+                    && self.last_change.get(directory) == Some(&node.czxid)
+            };
+            let is_replaced = one
+                .changes
+                .iter()
+                .any(|change| parent(&change.path) == directory && !is_deleted(&change.path));
+            if self.is_undisturbed
+                && node.owner == one.session
+                && was_held
+                && !self.broken.contains(path)
+                && self.nodes.get(directory).is_some_and(is_only)
+                && !is_replaced
+                && !is_deleted(directory)
+            {
+                problems.push(format!("{directory} stays behind its only node"));
             }
         }
         problems
