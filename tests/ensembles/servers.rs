@@ -29,16 +29,16 @@ struct Queues {
 }
 
 impl Queues {
-    /// One client holds each lock, and all clients wait in turn.
-    fn of(clients: &[Client], mut looker: Looker, locks: usize, waiters: usize) -> Queues {
+    /// One client holds each lock, and all others wait for it.
+    fn of(clients: &[Client], mut looker: Looker, locks: usize) -> Queues {
         let mut queues = Vec::new();
         for number in 0..locks {
             let lock = lock_of(&clients[number % clients.len()], &format!("/locks/{number}"));
             lock.lock().unwrap();
             looker.await_children(lock.path(), 1);
             let mut line = Line::at(lock.path());
-            for waiter in 0..waiters {
-                let client = &clients[waiter % clients.len()];
+            for waiter in 1..clients.len() {
+                let client = &clients[(number + waiter) % clients.len()];
                 line.join_seen_by(client, || looker.children(lock.path()).len());
             }
             let hold = lock.hold().unwrap();
@@ -90,7 +90,7 @@ fn killed_leader_costs_no_lock_and_no_position() {
         lock.unlock().unwrap();
     };
     turn(&clients[0]);
-    let queues = Queues::of(&clients, Looker::at(ensemble.addresses()), 4, 6);
+    let queues = Queues::of(&clients, Looker::at(ensemble.addresses()), 4);
     let first = ensemble.kill_leader().unwrap();
     assert_ne!(first, ensemble.leader().unwrap());
     // The other members close their clients' connections to look for a leader.
@@ -113,10 +113,10 @@ fn long_paused_member_costs_no_lock_and_no_position() {
         let leader = ensemble.leader().unwrap();
         let follower = ensemble.followers().unwrap()[0];
         let ways = Ways::to(&ensemble);
-        let clients = [follower, leader].map(|member| ways.client_on(member, T));
+        let clients = [follower, leader, leader, follower].map(|member| ways.client_on(member, T));
         let (paused, other) = if of_leader { (leader, follower) } else { (follower, leader) };
         let looker = Looker::at(vec![ensemble.server(other).address()]);
-        let queues = Queues::of(&clients, looker, 2, 4);
+        let queues = Queues::of(&clients, looker, 2);
         let begun = Instant::now();
         ensemble.server(paused).pause().unwrap();
         // The client of the leader is unaffected by a follower.
@@ -133,8 +133,8 @@ fn long_paused_member_costs_no_lock_and_no_position() {
 #[test]
 fn rolling_restart_costs_no_lock_and_no_position() {
     let ensemble = three();
-    let clients = [(); 4].map(|()| client_of(&ensemble.connect_string(), LONG));
-    let queues = Queues::of(&clients, Looker::at(ensemble.addresses()), 8, 8);
+    let clients = [(); 8].map(|()| client_of(&ensemble.connect_string(), LONG));
+    let queues = Queues::of(&clients, Looker::at(ensemble.addresses()), 8);
     ensemble.rolling_restart().unwrap();
     await_all_resumed(&clients);
     queues.are_kept();

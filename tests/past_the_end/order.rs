@@ -12,14 +12,14 @@ const NAMES: [&str; 6] = ["holder", "a", "b", "c", "d", "e"];
 
 /// One visitor holds and five queue. The counter is set before each that has a number.
 fn queue_and_serve(stage: &Stage, set: [Option<i32>; 6]) {
-    let clients = stage.clients();
+    let clients = NAMES.map(|_| stage.client());
     let (list, path) = (Granted::default(), stage.path.as_str());
     let mut queue = Vec::new();
     for (at, name) in NAMES.into_iter().enumerate() {
         if let Some(number) = set[at] {
             stage.set(number);
         }
-        let client = &clients[at % 2];
+        let client = &clients[at];
         let lock: Box<dyn Lock> = match at {
             0..3 => DistributedLock::new(client, path).unwrap().into(),
             3 => DistributedReentrantLock::new(client, path).unwrap().into(),
@@ -147,7 +147,7 @@ fn vanish(stage: &Stage, meanwhile: Meanwhile, op: Op, nth: u64) {
     let list = Granted::default();
     let holder = stage.queues(&Granted::default(), "holder", stage.lock(&direct));
     holder.comes_in();
-    let waits = stage.lock(&direct);
+    let waits = stage.lock(&stage.client());
     let waiter = stage.queues(&list, "waiter", waits.clone());
     let look = proxy.on(op).path_contains(&stage.path).nth(nth).hold_request();
     let newcomer = stage.queues(&list, "newcomer", stage.lock(&slow));
@@ -202,13 +202,13 @@ fn waiter_that_gives_up_delays_no_other() {
         let Some(stage) = Stage::new("gives-up", number) else {
             return;
         };
-        let [one, other, _] = stage.clients();
+        let [one, other, third] = stage.clients();
         let list = Granted::default();
         let holder = stage.queues(&list, "holder", stage.lock(&one));
         let first = stage.queues(&list, "first", stage.lock(&other));
-        let quits = stage.lock(&one);
+        let quits = stage.lock(&third);
         let quitter = stage.queues(&list, "quitter", quits.clone());
-        let last = stage.queues(&list, "last", stage.lock(&other));
+        let last = stage.queues(&list, "last", stage.lock(&stage.client()));
         quits.cancel_waiters();
         assert!(quitter.result().is_err());
         stage.await_nodes(3);
