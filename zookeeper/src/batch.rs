@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::acl::Acl;
 use crate::core::clock::FOREVER;
 use crate::core::connection::Effect;
-use crate::core::message::{self, MultiResult, OpCode};
+use crate::core::message::{self, MultiResult, OpCode, WatchedPaths};
 use crate::core::path::{self, below};
 use crate::core::watches::WatchKind;
 use crate::core::wire::{Malformed, Reader};
@@ -192,6 +192,28 @@ impl Batch<'_> {
     pub fn get_data(&mut self, path: &str, watcher: Option<&Watcher>) -> Pending<(Vec<u8>, Stat)> {
         let read: Read<_> = |reader, _| Ok((reader.buffer()?.to_vec(), message::stat(reader)?));
         self.watch(OpCode::GetData, path, WatchKind::Data, watcher, read)
+    }
+
+    /// See [`ZooKeeper::set_watches`](crate::ZooKeeper::set_watches).
+    pub fn set_watches(
+        &mut self,
+        relative_zxid: i64,
+        paths: &[impl AsRef<str>],
+        watcher: &Watcher,
+    ) -> Pending<()> {
+        let mut each = paths.iter().map(AsRef::as_ref);
+        let data = each.clone().map(|path| message::full((self.root, path)).collect()).collect();
+        let checked =
+            each.try_for_each(|path| check(path).map_err(|error| error.of("watch", path)));
+        let watched = WatchedPaths { data, ..WatchedPaths::default() };
+        let before = self.calls.len();
+        let pending = self.add(OpCode::SetWatches, checked, NOTHING, |out, _| {
+            message::set_watches(out, relative_zxid, &watched);
+        });
+        if let Some(call) = self.calls.get_mut(before) {
+            call.effect = Effect::WatchEach(watched.data, watcher.downgrade());
+        }
+        pending
     }
 
     /// See [`ZooKeeper::set_data`](crate::ZooKeeper::set_data).

@@ -198,6 +198,25 @@ impl ZooKeeper {
         self.ask("read", path, |batch| batch.get_data(path, Some(watcher)))
     }
 
+    /// Watches the data of all these nodes with one request, which reads nothing. `watcher` receives
+    /// one event for each node: when the data are set or the node is deleted, and at once if that
+    /// has happened since this transaction or the node is missing. The transaction is the
+    /// [`Stat::mzxid`] of the last read, the czxid of a create, or [`i64::MAX`] to be told at once
+    /// of missing nodes alone. What is told at once is told to all watchers of the node, because
+    /// events do not say whose they are.
+    ///
+    /// An event may come before this returns, even if it fails then. Otherwise nothing is watched
+    /// if this fails. It does not fail with [`NoAuth`](ErrorKind::NoAuth): the server sends no later
+    /// event of a node that this client [may not read](Self::exists_w), and a read shows that.
+    pub fn set_watches(
+        &self,
+        relative_zxid: i64,
+        paths: &[impl AsRef<str>],
+        watcher: &Watcher,
+    ) -> Result<()> {
+        self.ask("watch", "several nodes", |batch| batch.set_watches(relative_zxid, paths, watcher))
+    }
+
     /// Sets the data of a node, with this version if one is given. Fails with
     /// [`NoNode`](ErrorKind::NoNode), [`BadVersion`](ErrorKind::BadVersion).
     pub fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Result<Stat> {

@@ -43,11 +43,12 @@
 //! # Watches
 //!
 //! A [`Watcher`] is a channel or a callback. A read that takes one (`get_data_w`, ...) sets a
-//! watch, which reports the next change once. It also reports a change that happened before a
-//! resume, if it still shows by then. The report comes before any answer that shows the change. The
-//! same watcher, path and kind of watch (of the node or of its children) is one watch, however
-//! often it is set. When the session ends, the watcher gets [`WatchEnded`](EventType::WatchEnded).
-//! The client does not keep watchers alive: keep the watcher, or it receives nothing.
+//! watch, which reports the next change once. [`set_watches`](ZooKeeper::set_watches) watches
+//! several nodes by one request. A watch also reports a change that happened before a resume, if it
+//! still shows by then. The report comes before any answer that shows the change. The same watcher,
+//! path and kind of watch (of the node or of its children) is one watch, however often it is set.
+//! When the session ends, the watcher gets [`WatchEnded`](EventType::WatchEnded). The client does
+//! not keep watchers alive: keep the watcher, or it receives nothing.
 //!
 //! # Sessions
 //!

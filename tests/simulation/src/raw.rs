@@ -97,6 +97,17 @@ pub(crate) enum Node {
     Made,
 }
 
+/// The transaction from which on watches report changes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Since {
+    /// The first one of all.
+    Ever,
+    /// The newest that the session has seen, and this many before.
+    Before(i64),
+    /// Nothing is reported at once but missing nodes.
+    Future,
+}
+
 #[derive(Debug, Clone)]
 pub(crate) enum RawCall {
     Create {
@@ -112,6 +123,8 @@ pub(crate) enum RawCall {
     Get(Node, bool),
     Exists(Node, bool),
     Children(Node, bool),
+    /// Watches several nodes in one request.
+    Watch(Vec<Node>, Since),
     Sync,
     Renew,
     /// A transaction.
@@ -411,7 +424,7 @@ impl RawCall {
     fn draw(random: &mut Rng) -> RawCall {
         let node = Node::draw(random);
         let is_watched = random.u8(..5) < 3;
-        match random.u8(..21) {
+        match random.u8(..23) {
             0..3 => RawCall::Create {
                 node,
                 is_ephemeral: random.bool(),
@@ -428,6 +441,16 @@ impl RawCall {
             14..16 => RawCall::Children(node, is_watched),
             16 => RawCall::Sync,
             17 => RawCall::Renew,
+            21 | 22 => {
+                let since = match random.u8(..4) {
+                    0 => Since::Ever,
+                    1 | 2 => Since::Before(random.i64(..20)),
+                    _ => Since::Future,
+                };
+                let mut nodes = vec![node];
+                nodes.extend((0..random.usize(..3)).map(|_| Node::draw(random)));
+                RawCall::Watch(nodes, since)
+            }
             _ => {
                 let several = |random: &mut Rng| match random.u8(..4) {
                     0 => RawCall::Set(Node::draw(random)),

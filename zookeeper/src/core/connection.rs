@@ -40,6 +40,10 @@ pub(crate) enum Effect<W> {
     None,
     /// The server set a watch.
     Watch(WatchKind, String, W),
+    /// The server set watches of the data of these nodes.
+    WatchEach(Vec<String>, W),
+    /// The server set the watches of earlier connections again.
+    WatchAgain,
     /// The server accepted credentials, which later connections need too.
     Remember(Credential),
     /// The server renewed the lease.
@@ -121,6 +125,8 @@ pub(super) struct Connection<S, W> {
     in_flight: VecDeque<Flight<S, W>>,
     /// How many of these are writes.
     writes: usize,
+    /// How many of these set watches.
+    watching: usize,
     auths: VecDeque<Flight<S, W>>,
     pings: VecDeque<u64>,
 }
@@ -167,6 +173,7 @@ impl<S, W> Connection<S, W> {
             doomed: None,
             in_flight: VecDeque::new(),
             writes: 0,
+            watching: 0,
             auths: VecDeque::new(),
             pings: VecDeque::new(),
         }
@@ -195,6 +202,7 @@ impl<S, W> Connection<S, W> {
             call.frame = Vec::new();
         }
         self.writes += usize::from(call.code.is_write());
+        self.watching += usize::from(call.code == OpCode::SetWatches);
         queue.push_back(Flight { xid, sign, call });
     }
 
@@ -213,6 +221,7 @@ impl<S, W> Connection<S, W> {
         match self.in_flight.pop_front() {
             Some(flight) if flight.xid == xid => {
                 self.writes -= usize::from(flight.call.code.is_write());
+                self.watching -= usize::from(flight.call.code == OpCode::SetWatches);
                 Ok(flight)
             }
             due => {
@@ -224,6 +233,25 @@ impl<S, W> Connection<S, W> {
                 due.into_iter().for_each(|due| self.in_flight.push_front(due));
                 Err(Malformed(format!("an answer to request {xid}, where {text}")))
             }
+        }
+    }
+
+    /// Ends the watches of this node that requests in flight set, and returns their listeners.
+    pub(super) fn take_early(&mut self, path: &str) -> Vec<W>
+    where
+        W: Clone,
+    {
+        let take = |flight: &mut Flight<S, W>| match &mut flight.call.effect {
+            Effect::WatchEach(paths, listener) => {
+                let before = paths.len();
+                paths.retain(|watched| watched != path);
+                (paths.len() < before).then(|| listener.clone())
+            }
+            _ => None,
+        };
+        match self.watching {
+            0 => Vec::new(),
+            _ => self.in_flight.iter_mut().filter_map(take).collect(),
         }
     }
 

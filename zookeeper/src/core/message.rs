@@ -219,7 +219,7 @@ pub(crate) fn ping() -> Vec<u8> {
     frame
 }
 
-/// The paths of the watches to set again, by kind.
+/// The paths of watches to set, by kind.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct WatchedPaths {
     pub(crate) data: Vec<String>,

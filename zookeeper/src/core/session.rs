@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::clock::Moment;
-use super::connection::{Call, Connection, Credential, Granted, Greeting};
+use super::connection::{Call, Connection, Credential, Effect, Granted, Greeting};
 use super::gathering::{ENOUGH, Gathering};
 use super::lease::Lease;
 use super::message::{self, OpCode};
@@ -373,7 +373,8 @@ impl<S, W: Listen> Core<S, W> {
             sys::reached("watches are set again");
             let zxid = self.session.zxid;
             let set = |out: &mut Vec<u8>| message::set_watches(out, zxid, &paths);
-            self.send(Call::nobodys(OpCode::SetWatches, set), now);
+            let call = Call::nobodys(OpCode::SetWatches, set);
+            self.send(Call { effect: Effect::WatchAgain, ..call }, now);
         }
         self.pulse(now);
         self.send_waiting(now);

@@ -140,6 +140,7 @@ fn test_server_denies_reads_like_a_real_one() {
     let exists = |path: &str| Step::Exists(NOBODY, path.to_owned(), true);
     let data = || Step::GetData(NOBODY, path.to_owned(), true);
     let children = || Step::GetChildren(NOBODY, path.to_owned(), true);
+    let watches = |since| Step::SetWatches(NOBODY, since, vec![path.to_owned()]);
     let delete = |path: &str| Change::Delete(path.to_owned(), None);
     let hidden = [
         create(path, Acl::open()),
@@ -160,6 +161,11 @@ fn test_server_denies_reads_like_a_real_one() {
         exists(path),
         create(later, private()),
         exists(later),
+        // Watches that are set unread.
+        set_acl(Acl::open()),
+        watches(None),
+        set_acl(private()),
+        set_data(path),
         // Both kinds of watches, and one event.
         set_acl(Acl::open()),
         data(),
@@ -176,6 +182,10 @@ fn test_server_denies_reads_like_a_real_one() {
         Step::Away(NOBODY, OWNER, vec![Change::SetData(path.to_owned(), vec![8], None)]),
         set_acl(Acl::open()),
         set_data(path),
+        // What has changed since is reported at once, too.
+        set_acl(private()),
+        watches(Some(0)),
+        set_acl(Acl::open()),
     ];
     let mut log = Vec::new();
     let mut events = |steps: &[Step]| -> usize {
@@ -183,7 +193,7 @@ fn test_server_denies_reads_like_a_real_one() {
     };
     let told = (events(&hidden), events(&missed));
     println!("{rules:?}\n{}", log.join("\n"));
-    assert_eq!(told, if rules == ReadRules::Open { (5, 1) } else { (0, 2) });
+    assert_eq!(told, if rules == ReadRules::Open { (6, 2) } else { (0, 3) });
 }
 
 /// A container that is created with its first node in one transaction, and deleted with its last one.

@@ -98,6 +98,11 @@ impl Side {
                     format!("{names:?} {}", self.stat(stat))
                 })
             }
+            Step::SetWatches(who, since, paths) => {
+                let Client { zk, watcher, .. } = &self.clients[*who];
+                let since = since.map_or(i64::MAX, |since| self.base + since);
+                self.text(zk.set_watches(since, paths, watcher), |()| String::new())
+            }
             Step::GetAcl(who, path) => {
                 self.text(self.clients[*who].zk.get_acl(path), |(acl, stat)| {
                     // `auth` stands for all identities of a connection, in any order.

@@ -14,6 +14,8 @@ pub(crate) enum Step {
     Exists(usize, String, bool),
     GetData(usize, String, bool),
     GetChildren(usize, String, bool),
+    /// Watches since this transaction, counted from the root's, or `None` for all of the future.
+    SetWatches(usize, Option<i64>, Vec<String>),
     GetAcl(usize, String),
     SetAcl(usize, String, Vec<Acl>, Option<i32>),
     AddAuth(usize, &'static str, &'static str),
@@ -45,7 +47,12 @@ impl Step {
             44..54 => Step::Exists(who, path, watches),
             54..63 => Step::GetData(who, path, watches),
             63..73 => Step::GetChildren(who, path, watches),
-            73..78 => Step::GetAcl(who, path),
+            73..75 => Step::GetAcl(who, path),
+            75..78 => {
+                let since = rng.bool().then(|| rng.i64(0..250));
+                let more = (0..rng.usize(..4)).map(|_| self::path(rng, root, known));
+                Step::SetWatches(who, since, more.chain([path]).collect())
+            }
             // The root stays open for everybody.
             78..90 if path != root => Step::SetAcl(who, path, acl(rng), version(rng)),
             78..92 => Step::Sync(who, path),
@@ -64,6 +71,7 @@ impl Step {
             Step::Exists(..) => "exists",
             Step::GetData(..) => "get data",
             Step::GetChildren(..) => "get children",
+            Step::SetWatches(..) => "set watches",
             Step::GetAcl(..) => "get ACL",
             Step::SetAcl(..) => "set ACL",
             Step::AddAuth(..) => "add credentials",

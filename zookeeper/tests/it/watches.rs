@@ -2,6 +2,7 @@
 
 mod costs;
 mod over_cuts;
+mod together;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -44,6 +44,11 @@ pub(super) enum Asked {
     Get(String),
     Exists(String),
     Children(String),
+    /// Watches of several nodes, which report changes after this transaction.
+    Watch {
+        paths: Vec<String>,
+        since: i64,
+    },
     /// A transaction of the calls with these numbers.
     Several(Vec<usize>),
     Secret {
@@ -511,6 +516,7 @@ impl Judge {
                 problems
                     .extend(problem.map(|problem| format!("call {number}, {asked:?}: {problem}")));
                 self.watch(number, &asked, said);
+                problems.extend(self.watch_each(number, &asked));
                 if let Some(zxid) = shown(said) {
                     problems.extend(self.check_watches(process, number, zxid));
                     self.see(number, zxid);
@@ -637,7 +643,10 @@ impl Judge {
             (Asked::Several(parts), Said::Several(results)) => {
                 (parts.len() != results.len()).then(|| format!("{results:?}"))
             }
-            (Asked::Delete { .. } | Asked::Sync | Asked::Other, Said::Done) => None,
+            (
+                Asked::Delete { .. } | Asked::Watch { .. } | Asked::Sync | Asked::Other,
+                Said::Done,
+            ) => None,
             (Asked::Secret { .. }, Said::Created(..) | Said::Data(..)) => None,
             _ => Some(format!("the answer of another call: {said:?}")),
         }
@@ -732,6 +741,39 @@ impl Judge {
             WatchKind::Child => "raw: a watch of children",
         });
         self.watches.push(Watch { process, listener, kind, path, session, since, from, begun });
+    }
+
+    /// Takes the answer to a call that watches several nodes. Returns those that are missing and were not reported.
+    fn watch_each(&mut self, number: usize, asked: &Asked) -> Vec<String> {
+        let (Asked::Watch { paths, since }, Some(session), Some(listener)) =
+            (asked, self.session_of(number), self.calls[number].made.listener)
+        else {
+            return Vec::new();
+        };
+        let Call { made: Made { process, .. }, begun, seen, .. } = self.calls[number];
+        let mut problems = Vec::new();
+        for path in paths {
+            kernel::count("raw: a watch beside others");
+            // The server has set it by now.
+            let (kind, from) = (WatchKind::Data, (*since).min(self.history.zxid));
+            let (since, path) = (from.min(seen), path.clone());
+            let watch = Watch { process, listener, kind, path, session, since, from, begun };
+            let was_there = self.history.may_be(&watch.path, seen, |_| true);
+            if !was_there {
+                kernel::count("raw: a watch of a missing node beside others");
+            }
+            if !was_there && !self.ears[listener].is_dropped && !self.has_told(&watch) {
+                problems.push(format!("call {number} is answered, and told nothing: {watch:?}"));
+            }
+            self.watches.push(watch);
+        }
+        problems
+    }
+
+    /// Returns the newest transaction that the session of a program has seen.
+    pub(super) fn newest(&self, process: Process) -> i64 {
+        let program = &self.programs[&process];
+        program.seen.get(&program.story.session).copied().unwrap_or_default()
     }
 
     /// Returns the transaction that a watch has to report, if there was one.
@@ -886,17 +928,35 @@ impl Judge {
         problems
     }
 
+    /// Returns whether a call that watches several nodes may have caused an event, which goes to all listeners.
+    fn is_told_to_all(&self, process: Process, event: EventType, path: &str, at: Duration) -> bool {
+        self.calls.iter().any(|call| match &call.asked {
+            Asked::Watch { paths, since } if paths.iter().any(|own| own == path) => {
+                let since = (*since).min(call.seen);
+                let is_true = match event {
+                    EventType::NodeDeleted => self.history.may_be_absent(path, since).is_some(),
+                    _ => self.history.changed(path, since).is_some(),
+                };
+                call.made.process == process && call.begun <= at && is_true
+            }
+            _ => false,
+        })
+    }
+
     /// Checks that each watch reports once.
     fn check_listener(&self, listener: usize, ear: &Ear) -> Vec<(Process, String)> {
         let may_watch = |call: &&Call| {
+            // An event may come before the answer that is lost.
+            let may_be_early = matches!(call.asked, Asked::Watch { .. });
             call.made.listener == Some(listener)
-                && (call.outcome == Some(Outcome::Done) || call.made.is_unheard)
+                && (call.outcome == Some(Outcome::Done) || call.made.is_unheard || may_be_early)
         };
         let watching: Vec<&Call> = self.calls.iter().filter(may_watch).collect();
         let mut problems = Vec::new();
         for (event, path, at) in &ear.told {
             let is_its = |call: &&&Call| match &call.asked {
                 Asked::Get(own) | Asked::Exists(own) | Asked::Children(own) => own == path,
+                Asked::Watch { paths, .. } => paths.contains(path),
                 _ => false,
             };
             let told = ear.told.iter().filter(|(_, other, _)| other == path).count();
@@ -916,15 +976,14 @@ impl Judge {
             let is_known = own.clone().count() == calls;
             let is_true = own.clone().any(|watch| match event {
                 EventType::NodeCreated => self.history.was_created_behind(path, watch.since),
-                EventType::NodeDeleted | EventType::NodeDataChanged => {
-                    self.history.changed(path, watch.since).is_some()
-                }
+                EventType::NodeDeleted => self.history.may_be_absent(path, watch.since).is_some(),
+                EventType::NodeDataChanged => self.history.changed(path, watch.since).is_some(),
                 EventType::NodeChildrenChanged => {
                     self.history.children_changed(path, watch.since).is_some()
                 }
                 _ => true,
             });
-            if is_known && !is_true {
+            if is_known && !is_true && !self.is_told_to_all(process, *event, path, *at) {
                 let text =
                     format!("listener {listener} is told {event:?} of {path}, which was not");
                 problems.push((process, text));

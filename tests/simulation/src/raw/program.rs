@@ -15,7 +15,7 @@ use super::history::mark;
 use super::judge::{
     Asked, Made, Said, answered, judge, report, session, sessions_are_over, stalled, told,
 };
-use super::{How, Node, ROOT, RawCall, RawPlan, RawStep, RawThread, RawWhat, Whose};
+use super::{How, Node, ROOT, RawCall, RawPlan, RawStep, RawThread, RawWhat, Since, Whose};
 use crate::client::{SLACK, await_calm, board, run_all};
 
 const SECRET: &[u8] = b"somebody:secret";
@@ -447,6 +447,20 @@ impl Shared {
                 let (path, (made, ear)) = (self.path(*node), watched(*is_watched));
                 let number = begin(made, Asked::Children(path.clone()));
                 (number, Box::new(batch.get_children(&path, ear.as_ref())))
+            }
+            RawCall::Watch(nodes, since) => {
+                let (listener, ear) = self.ear();
+                let mut paths: Vec<String> = nodes.iter().map(|node| self.path(*node)).collect();
+                paths.sort_unstable();
+                paths.dedup();
+                let since = match since {
+                    Since::Ever => 0,
+                    Since::Before(count) => judge(|judge| judge.newest(self.process)) - count,
+                    Since::Future => i64::MAX,
+                };
+                let asked = Asked::Watch { paths: paths.clone(), since };
+                let number = begin(Made { listener: Some(listener), ..made }, asked);
+                (number, Box::new(batch.set_watches(since, &paths, &ear)))
             }
             RawCall::Sync => (begin(made, Asked::Sync), Box::new(batch.sync(ROOT))),
             RawCall::Renew => (begin(made, Asked::Other), Box::new(batch.renew_lease())),

@@ -33,6 +33,7 @@ const SPACE: usize = 128 * 1024;
 
 /// As many as most answers of the corpus are about.
 const OPS: &[Op<'_>] = &[Op::Check("/m", None); 4];
+const WATCHED: &[&str] = &["/persistent", "/missing"];
 
 /// What is asked for, and how its answer is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +46,7 @@ enum Kind {
     Exists,
     GetData,
     GetChildren,
+    SetWatches,
     SetData,
     GetAcl,
     SetAcl,
@@ -64,6 +66,7 @@ impl Kind {
         Kind::Exists,
         Kind::GetData,
         Kind::GetChildren,
+        Kind::SetWatches,
         Kind::SetData,
         Kind::GetAcl,
         Kind::SetAcl,
@@ -95,6 +98,7 @@ impl Asked {
                 Kind::Exists => drop(batch.exists("/missing", watcher)),
                 Kind::GetData => drop(batch.get_data("/persistent", watcher)),
                 Kind::GetChildren => drop(batch.get_children("/", watcher)),
+                Kind::SetWatches => drop(batch.set_watches(0, WATCHED, &Watcher::new(|_| {}))),
                 Kind::SetData => drop(batch.set_data("/persistent", b"", None)),
                 Kind::GetAcl => drop(batch.get_acl("/persistent")),
                 Kind::SetAcl => drop(batch.set_acl("/persistent", &acl, None)),
@@ -286,13 +290,21 @@ impl World<'_> {
                 Kind::Exists => Effect::Watch(WatchKind::Data, format!("{ROOT}/missing"), ear),
                 Kind::GetData => Effect::Watch(WatchKind::Data, format!("{ROOT}/persistent"), ear),
                 Kind::GetChildren => Effect::Watch(WatchKind::Child, ROOT.into(), ear),
+                Kind::SetWatches => {
+                    let full = |path: &&str| format!("{ROOT}{path}");
+                    Effect::WatchEach(WATCHED.iter().map(full).collect(), ear)
+                }
                 Kind::Auth => Effect::Remember(Credential {
                     scheme: "digest".into(),
                     secret: b"user:secret".to_vec(),
                 }),
                 _ => Effect::None,
             };
-            self.watches += usize::from(matches!(effect, Effect::Watch(..)));
+            self.watches += match &effect {
+                Effect::Watch(..) => 1,
+                Effect::WatchEach(paths, _) => paths.len(),
+                _ => 0,
+            };
             let repeat = kind == Kind::DeleteEventually;
             let limit = Duration::from_millis(1 + self.rng.below(20_000) as u64);
             let has_deadline = !repeat && self.rng.one_in(2);
@@ -561,6 +573,10 @@ impl World<'_> {
                     bytes + 4 * count + 4
                 };
                 answer.decode(|batch| batch.get_children("/", None), size)
+            }
+            Kind::SetWatches => {
+                let watcher = Watcher::new(|_| {});
+                answer.decode(|batch| batch.set_watches(0, WATCHED, &watcher), |()| 0)
             }
             Kind::SetData => answer.decode(|batch| batch.set_data("/persistent", b"", None), stat),
             Kind::GetAcl => {

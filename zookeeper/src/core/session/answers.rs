@@ -11,7 +11,7 @@ use crate::core::watches::{Listen, WatchKind};
 use crate::core::wire::{Malformed, Reader};
 use crate::error::{Error, ErrorKind, code};
 use crate::sys;
-use crate::types::SessionEventKind;
+use crate::types::{EventType, SessionEventKind};
 
 /// Why a connection ends whose server may be that of another ensemble.
 const UNCONFIRMED: &str = "it does not know the session, but may be another ensemble's server now: its name could not be resolved";
@@ -122,6 +122,15 @@ impl<S, W: Listen> Core<S, W> {
     fn event(&mut self, body: &mut Reader<'_>) -> Result<(), Malformed> {
         if let Some((event_type, path)) = message::event(body)? {
             self.outbox.counts.events += 1;
+            if event_type != EventType::NodeChildrenChanged {
+                // A server that sets watches reports what has happened to the nodes before it answers.
+                let early = self.connection.iter_mut().flat_map(|known| known.take_early(path));
+                let early =
+                    early.inspect(|_| sys::reached("an event comes before its watch is set"));
+                for listener in early {
+                    self.watches.add(WatchKind::Data, path.to_owned(), listener);
+                }
+            }
             let listeners = self.watches.take(event_type, path);
             if !listeners.is_empty() {
                 self.outbox.outputs.push(Output::Watched(listeners, event_type, path.to_owned()));
@@ -196,7 +205,8 @@ impl<S, W: Listen> Core<S, W> {
         }
         // Setting watches again proves nothing about watches that were refused or are still to be
         // set. The next try must start from the same transaction.
-        if call.code != OpCode::SetWatches {
+        let watches_again = matches!(call.effect, Effect::WatchAgain);
+        if !watches_again {
             self.session.zxid = self.session.zxid.max(zxid);
         }
         match (std::mem::replace(&mut call.effect, Effect::None), code, call.code) {
@@ -210,14 +220,19 @@ impl<S, W: Listen> Core<S, W> {
             (Effect::Watch(kind, path, listener), code::OK, _) => {
                 self.watches.add(kind, path, listener)
             }
+            (Effect::WatchEach(paths, listener), code::OK, _) => {
+                for path in paths {
+                    self.watches.add(WatchKind::Data, path, listener.clone());
+                }
+            }
             (Effect::Watch(_, path, listener), code::NO_NODE, OpCode::Exists) => {
                 self.watches.add(WatchKind::Exist, path, listener);
             }
             _ => {}
         }
-        match (call.code, code) {
+        match (call.code, code, watches_again) {
             // The session is over, has moved, or has lost watches. The next handshake shows which.
-            (_, code::SESSION_EXPIRED | code::SESSION_MOVED) | (OpCode::SetWatches, ..=-1) => {
+            (_, code::SESSION_EXPIRED | code::SESSION_MOVED, _) | (_, ..=-1, true) => {
                 sys::reached_if(
                     || code == code::SESSION_EXPIRED,
                     "a request finds the session over",
@@ -233,7 +248,7 @@ impl<S, W: Listen> Core<S, W> {
                     false => self.fail_all(call, &Error::because(ErrorKind::ConnectionLoss, text)),
                 }
             }
-            (OpCode::CloseSession, _) if !is_busy => self.finish(call.slot, Ok(())),
+            (OpCode::CloseSession, ..) if !is_busy => self.finish(call.slot, Ok(())),
             _ if is_busy && call.repeat => {
                 sys::reached("a busy server is asked again");
                 self.queue.retry_at = now.monotonic + self.lease().step() / 8;

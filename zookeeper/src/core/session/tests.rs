@@ -127,3 +127,20 @@ fn pings_alone_keep_no_session_alive() {
         assert!(core.is_doomed() && now < Duration::from_secs(60), "{latency} ms: {now:?}");
     }
 }
+
+/// A refusal of the client's own request ends the connection, because watches are lost.
+#[test]
+fn refused_watches_of_a_caller_fail_alone() {
+    let now = Moment::now();
+    let mut core: Core<i32, Nobody> = Core::new(Duration::from_secs(30), now);
+    core.dialed(true, now);
+    core.receive(super::super::fuzz::frame(CONNECTED), now).unwrap();
+    let mut call = Call::nobodys(OpCode::SetWatches, |_| {});
+    (call.slot, call.effect) = (Some(7), Effect::WatchEach(vec!["/a".into()], Nobody));
+    core.submit(call, now);
+    let answer = [&core.outbox.xid.to_be_bytes()[..], &[0; 8], &code::THROTTLED.to_be_bytes()];
+    let answers = core.receive(&answer.concat(), now).unwrap();
+    let told: Vec<_> = answers.iter().map(|answer| (answer.slot, answer.code)).collect();
+    assert_eq!((told, core.is_doomed()), (vec![(7, code::THROTTLED)], false));
+    assert!(core.watches.take(EventType::NodeDeleted, "/a").is_empty());
+}
