@@ -14,6 +14,7 @@ use super::levels::Levels;
 use super::orphans::Orphans;
 use super::registry::Registry;
 use super::requests::Requests;
+use crate::shortcuts::Readable;
 use crate::sys;
 
 /// What all users of one client share. Its drop closes the client.
@@ -23,6 +24,7 @@ pub(crate) struct Inner {
     pub(crate) orphans: Arc<Orphans>,
     pub(crate) holds: Arc<Holds>,
     pub(crate) levels: Arc<Levels>,
+    pub(crate) readable: Readable,
     subscribers: Subscribers,
     listener: Listener<SessionEvent>,
     sessions: AtomicU64,
@@ -60,7 +62,18 @@ impl Inner {
             });
             let subscribers = Subscribers::default();
             let sessions = AtomicU64::new(1);
-            Inner { requests, deletions, orphans, holds, levels, subscribers, listener, sessions }
+            let readable = Readable::default();
+            Inner {
+                requests,
+                deletions,
+                orphans,
+                holds,
+                levels,
+                readable,
+                subscribers,
+                listener,
+                sessions,
+            }
         });
         inner.requests.zk.subscribe(&inner.listener);
         inner

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crossbeam_channel::{Receiver, unbounded};
-use zookeeper::{Batch, ErrorKind, Names, WatchedEvent, Watcher};
+use zookeeper::{ErrorKind, Names, Pending, WatchedEvent, Watcher};
 
 use super::attempt::{Attempt, Pass, Stop, Want, run};
 use super::position::OnPosition;
@@ -215,9 +215,7 @@ impl Waiter<'_> {
                 sys::reached("the node ahead is ours and cannot be deleted");
                 return Err(Error::Denied { path }.into());
             }
-            if !self.watch(&ahead)? {
-                return Ok(Pass::Again);
-            }
+            self.watch(&ahead)?;
             self.expect(ahead);
         } else if self.recipe.watches_list() {
             self.check_room(&list)?;
@@ -234,13 +232,9 @@ impl Waiter<'_> {
         self.await_change(next)
     }
 
-    /// Watches the nodes ahead and our own nodes, as far as they are not watched. Returns false if
-    /// one is gone. Reads their data, because `exists` would leave a watch behind on a missing
-    /// node.
-    fn watch(&mut self, ahead: &Ahead) -> Result<bool, Stop> {
-        let Want { claim, until, .. } = self.attempt.want;
-        let requests = self.attempt.requests();
-        let resumed = requests.resumed();
+    /// Watches the nodes ahead and our own nodes, as far as they are not watched.
+    fn watch(&mut self, ahead: &Ahead) -> Result<(), Stop> {
+        let (claim, resumed) = (self.attempt.want.claim, self.attempt.requests().resumed());
         if resumed != self.watched.resumed {
             // They are still watched, but events may come in any order now.
             sys::reached_if(
@@ -250,32 +244,47 @@ impl Waiter<'_> {
             self.watched = Watched { paths: HashSet::new(), resumed };
         }
         let path = |name: &String| claim.directory.child(name);
+        let nearest = path(&ahead.nearest);
         let second = match &ahead.next {
             Next::Second(second) => Some(path(second)),
             Next::List | Next::Grant => None,
         };
+        // If several are gone, their events come in this order.
         let own = self.attempt.own.iter().map(|node| path(&node.name));
-        let mut paths: Vec<_> = own.chain(second.clone()).chain([path(&ahead.nearest)]).collect();
+        let mut paths: Vec<_> = own.chain(second).chain([nearest.clone()]).collect();
         paths.retain(|path| !self.watched.paths.contains(path));
-        let (id, watcher) = (Some(self.attempt.session_id), Some(&self.watcher));
-        let read = |batch: &mut Batch<'_>, path: &str| batch.get_data(path, watcher);
-        let reads = requests.ask_each(id, until, &paths, read)?;
-        let mut exist = true;
-        for (path, read) in paths.iter().zip(reads) {
-            match read {
-                Ok(_) => drop(self.watched.paths.insert(path.clone())),
-                Err(error) if error.kind() == ErrorKind::NoNode => {
-                    sys::reached("a node is gone before it is watched");
-                    exist = false;
-                }
-                // The second node may be unreadable. The call does not wait for it.
-                Err(error) if second.as_ref() == Some(path) && !error.is_maybe_done() => {
-                    sys::reached("the second ahead may not be read");
-                }
-                Err(error) => return Err(error.into()),
-            }
+        match paths.is_empty() {
+            true => Ok(()),
+            false => self.set_watches(paths, &nearest),
         }
-        Ok(exist)
+    }
+
+    /// Watches these nodes. If one is gone, its event comes before the answer. Earlier changes of
+    /// their data do not matter: a hold reads its own.
+    ///
+    /// Servers send no event of a node that this client may not read, but set its watch all the
+    /// same. So the nearest node is read, too, unless another one of its directory was.
+    fn set_watches(&mut self, paths: Vec<String>, nearest: &str) -> Result<(), Stop> {
+        let Want { inner, claim, until, .. } = self.attempt.want;
+        let reads =
+            paths.iter().any(|path| path == nearest) && !inner.readable.has(&claim.directory);
+        let asked = self.attempt.requests().ask(Some(self.attempt.session_id), until, |batch| {
+            let read = reads.then(|| batch.get_data(nearest, None));
+            (read, batch.set_watches(i64::MAX, &paths, &self.watcher))
+        });
+        let (read, set) = asked?;
+        set?;
+        self.watched.paths.extend(paths);
+        // It was answered before.
+        match read.map(Pending::wait) {
+            Some(Ok(_)) => inner.readable.add(&claim.directory),
+            Some(Err(error)) if error.kind() != ErrorKind::NoNode => {
+                sys::reached("a node ahead may not be read");
+                return Err(error.into());
+            }
+            Some(Err(_)) | None => {}
+        }
+        Ok(())
     }
 
     /// Expects the grant, now that all is watched: it may come without another look.
@@ -290,6 +299,7 @@ impl Waiter<'_> {
 
     /// Waits for the grant, or for a reason to look again.
     fn await_change(&mut self, next: Option<Instant>) -> Result<Pass, Stop> {
+        let Want { inner, claim, until, .. } = self.attempt.want;
         if let Some(news) = self.attempt.wait(&self.news, self.recipe.changes(), next)? {
             self.may_create = self.attempt.unanswered.is_empty() && self.stuck().is_empty();
             if self.receive(&news) {
@@ -297,6 +307,9 @@ impl Waiter<'_> {
                 return self.grant(false);
             }
             self.listed = news.names;
+        } else if !until.is_over() {
+            // Perhaps no event came because the node ahead may not be read. The next call asks.
+            inner.readable.remove(&claim.directory);
         }
         self.attempt.look_again()
     }

@@ -144,6 +144,8 @@ fn one_position_report_costs_one_read_before_a_deadline() {
         after.iter().sum::<u64>() - before.iter().sum::<u64>()
     };
     let (proxy, asking) = behind_a_proxy(SESSION);
+    // The first wait reads whether it may read.
+    lists(&asking, &proxy, LockOptions::new());
     let without = lists(&asking, &proxy, LockOptions::new());
     let (options, told) = telling(NEVER);
     let once = lists(&asking, &proxy, options);

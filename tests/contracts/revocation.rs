@@ -14,8 +14,8 @@ use zoolock_test_support::{
 
 use crate::contenders::look;
 use common::{
-    SESSION, SOON, Task, assert_lost, await_resumed, behind_a_proxy, client, client_of, connected,
-    delete_node, hold_of, lock_of, quiet_server, shared_proxy, single,
+    SESSION, SOON, Task, Visitor, assert_lost, await_resumed, behind_a_proxy, client, client_of,
+    connected, delete_node, hold_of, lock_of, quiet_server, shared_proxy, single,
 };
 
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
@@ -360,4 +360,29 @@ fn revoke_during_a_change_of_holders_asks_nobody() {
     is_not_asked(&asked, "the next holder");
     own.revoke(&contender_of(&own, &next)).unwrap();
     is_asked(&asked, "the next holder");
+}
+
+/// The data of the holder's node change when it is asked and when it answers. A waiter watches the node again
+/// behind each change, and a server reports no change twice.
+#[test]
+fn waiter_behind_an_asked_holder_rests() {
+    let (path, others) = (fresh_path("asked-ahead"), client());
+    let (proxy, own) = behind_a_proxy(SESSION * 6);
+    let held = lock_of(&others, &path).acquire().unwrap();
+    let asked = held.revocation().unwrap();
+    let waiting = lock_of(&own, &path);
+    let waiter = Visitor::start(waiting.clone());
+    wait_until("it watches", SOON, || proxy.requests(Op::SetWatches) == 1);
+    let round = |count: usize| (0..count).for_each(|_| drop(own.contenders("/nothing").unwrap()));
+    round(1);
+    others.revoke(&others.contenders(&path).unwrap()[0]).unwrap();
+    asked.recv_timeout(SOON).unwrap();
+    wait_until("it watches again", SOON, || proxy.requests(Op::SetWatches) > 1);
+    round(50);
+    let watched = proxy.requests(Op::SetWatches);
+    println!("{watched} requests for watches");
+    assert!(watched <= 3, "{watched} requests for watches");
+    held.release().unwrap();
+    waiter.comes_in();
+    waiter.leaves();
 }

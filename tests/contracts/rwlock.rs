@@ -91,7 +91,7 @@ fn timed_out_writer_lets_in_the_readers_behind_it() {
         let impatient = stage.lock(1).write_lock();
         let writer = stage.queues(impatient.clone());
         let last = stage.queues(stage.lock(2).read_lock());
-        let watches = stage.proxy.requests(Op::GetData);
+        let watches = stage.proxy.requests(Op::SetWatches);
         impatient.cancel_waiters();
         assert_cancelled(&writer.result(), &stage.path);
         if let Some(staying) = staying {

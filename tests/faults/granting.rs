@@ -15,10 +15,10 @@ use common::{
 /// Neither the session nor half of its timeout ends during a test.
 const LONG: Duration = Duration::from_secs(30);
 
-/// Waits until the server has confirmed this many watches.
+/// Waits until the server has confirmed this many requests for watches.
 fn are_watched(proxy: &FaultProxy, times: usize) {
-    let answers = || proxy.log().iter().filter(|line| line.contains("< GetData")).count();
-    wait_until(&format!("{times} nodes are watched"), SOON, || answers() == times);
+    let answers = || proxy.log().iter().filter(|line| line.contains("< SetWatches")).count();
+    wait_until(&format!("it has watched {times} times"), SOON, || answers() == times);
 }
 
 /// Queues one more waiter, and returns it with its node.
@@ -40,12 +40,12 @@ fn end_of_an_old_predecessor_grants_nothing_in_a_new_session() {
     let own = client_of(&proxy.connect_string(), LONG);
     let ahead = lock_of(&others, &path);
     ahead.lock().unwrap();
-    // The observer makes it read the first contender, after the reads that set the watches.
+    // The observer makes it read the first contender, after the read that shows that it may.
     let options = LockOptions::new().on_queue_position(Duration::MAX, |_| {});
-    let read = proxy.on(Op::GetData).nth(3).hold_request();
+    let read = proxy.on(Op::GetData).nth(2).hold_request();
     let (waiter, node) = joins(DistributedLock::with_options(&own, &path, options).unwrap(), &path);
     assert!(read.wait(SOON), "{:#?}", proxy.log());
-    are_watched(&proxy, 2);
+    are_watched(&proxy, 1);
     let (rival, _) = queues(&client(), &path);
     ahead.unlock().unwrap();
     wait_until("it is told, and cannot hear", SOON, || own.stats().events >= 1);
@@ -53,7 +53,7 @@ fn end_of_an_old_predecessor_grants_nothing_in_a_new_session() {
     proxy.expire_sessions().unwrap();
     rival.comes_in();
     wait_until("it has queued again", SOON, || children(&path).len() == 2);
-    wait_until("it watches", SOON, || proxy.requests(Op::GetData) >= 6);
+    are_watched(&proxy, 2);
     thread::sleep(BRIEFLY);
     assert!(!waiter.is_in(), "beside the rival");
     rival.leaves();

@@ -105,9 +105,9 @@ fn looks_behind_an_outage(waiting: usize) -> Option<u64> {
         (lock.clone(), Task::spawn(move || lock.lock()))
     };
     let calls: Vec<_> = (0..waiting).map(wait).collect();
-    // A look ends with reads of the own node and of the writer ahead.
-    let reads = 2 * waiting as u64;
-    wait_until("all have sent their first look", SOON, || proxy.requests(Op::GetData) == reads);
+    // A look ends with a request for watches.
+    let all = waiting as u64;
+    wait_until("all have sent their first look", SOON, || proxy.requests(Op::SetWatches) == all);
     // This answer comes after those. A waiter without an answer in the outage asks again later.
     own.contenders("/other").unwrap();
     proxy.refuse(true);

@@ -186,7 +186,7 @@ fn vanish(stage: &Stage, meanwhile: Meanwhile, op: Op, nth: u64) {
 fn order_survives_nodes_that_vanish_between_two_looks() {
     for meanwhile in [Meanwhile::HolderLeaves, Meanwhile::WaiterQuits, Meanwhile::OwnNodeIsDeleted]
     {
-        // The two nodes ahead, in any order, and then the watch.
+        // The two nodes ahead, in any order, and then the read before the watch.
         for (op, nth) in [(Op::Exists, 1), (Op::Exists, 2), (Op::GetData, 1)] {
             let Some(stage) = Stage::new("vanishing", END) else {
                 return;

@@ -61,7 +61,7 @@ impl Stage {
     /// A visitor that has to wait; returns when it watches the node ahead.
     #[track_caller]
     pub fn queues(&self, lock: impl Into<Box<dyn Lock>>) -> Visitor {
-        let (nodes, watches) = (self.nodes(), self.proxy.requests(Op::GetData));
+        let (nodes, watches) = (self.nodes(), self.proxy.requests(Op::SetWatches));
         let visitor = Visitor::start(lock);
         wait_until("it is queued", SOON, || self.nodes() > nodes);
         self.watches_after(watches);
@@ -71,7 +71,9 @@ impl Stage {
 
     /// Waits until a client has set more than this many watches.
     pub fn watches_after(&self, watches: u64) {
-        wait_until("it watches the one ahead", SOON, || self.proxy.requests(Op::GetData) > watches);
+        wait_until("it watches the one ahead", SOON, || {
+            self.proxy.requests(Op::SetWatches) > watches
+        });
     }
 
     #[track_caller]

@@ -23,7 +23,7 @@ fn downgrade_lets_no_queued_writer_in() {
     let writer = stage.queues(stage.lock(1).write_lock());
     read.lock().unwrap();
     let token = hold_of(&write).fencing_token();
-    let watches = stage.proxy.requests(Op::GetData);
+    let watches = stage.proxy.requests(Op::SetWatches);
     write.unlock().unwrap();
     // The rival was woken, looked, and now waits for the read.
     stage.watches_after(watches);

@@ -3,10 +3,13 @@
 
 use zookeeper::{Acl, Permissions, ZooKeeper};
 use zoolock::{HoldState, Kind, LossReason};
-use zoolock_test_support::connect_string;
+use zoolock_test_support::{connect_string, fresh_path};
 
 use super::*;
-use common::{await_lost, every_subject, every_subject_that, in_time};
+use common::{
+    BRIEFLY, Task, await_lost, behind_a_proxy, children, client, every_subject, every_subject_that,
+    in_time, lock_of,
+};
 
 /// The shortest timeout that survives on a busy machine.
 const T: Duration = Duration::from_secs(4);
@@ -125,4 +128,40 @@ fn waiter_without_read_permission_polls_or_is_denied() {
         waiter.leaves();
         scene.leaves_nothing("a node ahead that may not be read");
     });
+}
+
+/// A request for watches does not show that a node may not be read. So the first wait reads, and so does the
+/// next after one that had to look.
+#[test]
+fn waiter_is_denied_at_a_node_that_could_never_be_read() {
+    let (path, operator, others) = (fresh_path("unreadable"), Operator::connect(), client());
+    let (proxy, own) = behind_a_proxy(T);
+    let (own, rival) = (lock_of(&own, &path), lock_of(&others, &path));
+    let hides = || {
+        rival.lock().unwrap();
+        operator.hide(&format!("{path}/{}", children(&path)[0]));
+    };
+    let is_denied = |what: &str| {
+        let refused = own.try_lock_for(T);
+        println!("{what}: {refused:?}");
+        assert!(matches!(refused, Err(Error::Denied { .. })), "{what}: {refused:?}");
+    };
+    hides();
+    is_denied("at first");
+    rival.unlock().unwrap();
+    rival.lock().unwrap();
+    assert!(!own.try_lock_for(BRIEFLY).unwrap(), "a node that may be read");
+    rival.unlock().unwrap();
+    hides();
+    let waiting = own.clone();
+    let sent = |op| proxy.requests(op);
+    let watches = sent(Op::SetWatches);
+    let waiting = Task::spawn(move || waiting.lock());
+    wait_until("it watches", SOON, || sent(Op::SetWatches) > watches);
+    let lists = sent(Op::GetChildren);
+    in_time("a look", LOOK, || wait_until("it looks", SOON, || sent(Op::GetChildren) > lists));
+    own.cancel_waiters();
+    assert!(waiting.result("a waiter").is_err());
+    is_denied("after a look");
+    rival.unlock().unwrap();
 }

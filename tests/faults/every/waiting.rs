@@ -22,7 +22,9 @@ fn waiter_queues_again_when_its_directory_is_deleted() {
             scene.rival.lock().unwrap();
             let held = scene.nodes();
             let waiter = Visitor::start(scene.own.clone());
-            wait_until("it watches the one ahead", SOON, || scene.proxy.requests(Op::GetData) > 0);
+            let watches =
+                || [Op::SetWatches, Op::GetData].map(|op| scene.proxy.requests(op)) > [0; 2];
+            wait_until("it watches the one ahead", SOON, watches);
             subject.await_nodes(&scene.path, subject.nodes_with_waiters(1));
             // All nodes go before the waiter can look.
             match cut_off {
