@@ -71,6 +71,10 @@ const SELDOM: &[(&str, &str)] = &[
         "the answer to a create is of another node",
         "a server that answers with the path of a node of somebody else",
     ),
+    (
+        "what is done aside waits for a thread",
+        "a system without threads at the very instant of a callback",
+    ),
 ];
 
 /// Classes of counts that are worth knowing but need not occur.
