@@ -55,6 +55,14 @@ fn quota_regains_lost_creates_of_waiting_calls() {
     let rival = client();
     let held = lock_of(&rival, &path);
     held.lock().unwrap();
+    // The client knows the directory from now on, and creates one node for each call.
+    let read = rw_of(&own, &path).read_lock();
+    let first = Task::spawn(move || read.lock().and_then(|()| read.unlock()));
+    wait_until("one waits", SOON, || children(&path).len() == 2);
+    held.unlock().unwrap();
+    first.result("a call").unwrap();
+    held.lock().unwrap();
+    let before = own.stats().requests;
     proxy.black_hole(Direction::ToServer);
     // Each read has a node, and threads do not wait for each other.
     let wait = |_| {
@@ -63,9 +71,12 @@ fn quota_regains_lost_creates_of_waiting_calls() {
     };
     let calls: Vec<_> = (0..WAITING).map(wait).collect();
     // Two creates are sent and lost. The others wait for a transaction.
-    wait_until("all have asked", SOON, || own.stats().waiting == WAITING);
-    proxy.restore();
+    wait_until("all have asked", SOON, || {
+        let stats = own.stats();
+        stats.waiting == WAITING && stats.requests >= before + 2
+    });
     proxy.cut();
+    proxy.restore();
     wait_until("all wait with another node", SOON, || children(&path).len() == WAITING + 1);
     let more: Vec<_> = locks(filled.len() - WAITING - 1).collect();
     let all = || more.iter().map(|lock| lock.try_lock()).collect::<Vec<_>>();
