@@ -215,8 +215,7 @@ impl Waiter<'_> {
                 sys::reached("the node ahead is ours and cannot be deleted");
                 return Err(Error::Denied { path }.into());
             }
-            self.watch(&ahead)?;
-            self.expect(ahead);
+            self.watch(ahead)?;
         } else if self.recipe.watches_list() {
             self.check_room(&list)?;
         }
@@ -232,8 +231,10 @@ impl Waiter<'_> {
         self.await_change(next)
     }
 
-    /// Watches the nodes ahead and our own nodes, as far as they are not watched.
-    fn watch(&mut self, ahead: &Ahead) -> Result<(), Stop> {
+    /// Watches the nodes ahead and our own nodes, as far as they are not watched, and expects the
+    /// grant. If the nearest node has gone meanwhile, its event comes before the answer. The waiter
+    /// receives it behind the answer, with the event of our own node if that is gone, too.
+    fn watch(&mut self, ahead: Ahead) -> Result<(), Stop> {
         let (claim, resumed) = (self.attempt.want.claim, self.attempt.requests().resumed());
         if resumed != self.watched.resumed {
             // They are still watched, but events may come in any order now.
@@ -253,6 +254,7 @@ impl Waiter<'_> {
         let own = self.attempt.own.iter().map(|node| path(&node.name));
         let mut paths: Vec<_> = own.chain(second).chain([nearest.clone()]).collect();
         paths.retain(|path| !self.watched.paths.contains(path));
+        self.expect(ahead);
         match paths.is_empty() {
             true => Ok(()),
             false => self.set_watches(paths, &nearest),
@@ -287,7 +289,7 @@ impl Waiter<'_> {
         Ok(())
     }
 
-    /// Expects the grant, now that all is watched: it may come without another look.
+    /// Expects the grant: it may come without another look.
     fn expect(&mut self, ahead: Ahead) {
         self.expected += 1;
         if let ([node], true) = (&self.attempt.own[..], self.attempt.unanswered.is_empty()) {

@@ -44,8 +44,8 @@ pub(crate) struct Heard {
     expected: Option<Expected>,
 }
 
-/// An expected grant. It comes with the end of the nearest node ahead, which is watched, and so are
-/// our own node and the second one ahead.
+/// An expected grant. It comes with the end of the nearest node ahead, when that is watched, and so
+/// are our own node and the second one ahead. The waiter believes it when it knows that they are.
 #[derive(Debug)]
 pub(crate) struct Expected {
     /// Differs for each expectation.
@@ -53,7 +53,7 @@ pub(crate) struct Expected {
     pub(crate) mode: Mode,
     pub(crate) own: String,
     pub(crate) ahead: Ahead,
-    /// How often the session had been resumed when all of them were watched.
+    /// How often the session had been resumed before they were watched.
     pub(crate) resumed: u64,
 }
 
