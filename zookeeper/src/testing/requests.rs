@@ -5,25 +5,48 @@ use std::sync::Arc;
 use super::access;
 use super::tree::TreeOp;
 use crate::acl::Acl;
-use crate::core::message::{self, CREATE, OpCode};
+use crate::core::message::{self, CREATE, GET_CHILDREN, OpCode};
 use crate::core::wire::{Malformed, Reader};
 use crate::types::CreateMode;
-
-/// The first form of `getChildren`. Like `create` without a [`Stat`](crate::Stat) in its answer,
-/// other clients still send it.
-const GET_CHILDREN: i32 = 8;
 
 #[derive(Debug)]
 pub(super) enum Request<'a> {
     Ping,
-    Auth { scheme: &'a str, secret: &'a [u8] },
-    SetWatches { zxid: i64, data: Vec<&'a str>, exist: Vec<&'a str>, child: Vec<&'a str> },
-    Exists { path: &'a str, watch: bool },
-    GetData { path: &'a str, watch: bool },
-    GetChildren { path: &'a str, watch: bool, with_stat: bool },
-    GetAcl { path: &'a str },
-    Sync { path: &'a str },
-    Write { op: TreeOp<'a>, with_stat: bool },
+    Auth {
+        scheme: &'a str,
+        secret: &'a [u8],
+    },
+    SetWatches {
+        zxid: i64,
+        data: Vec<&'a str>,
+        exist: Vec<&'a str>,
+        child: Vec<&'a str>,
+    },
+    Exists {
+        path: &'a str,
+        watch: bool,
+    },
+    GetData {
+        path: &'a str,
+        watch: bool,
+    },
+    GetChildren {
+        path: &'a str,
+        watch: bool,
+        with_stat: bool,
+    },
+    /// The directories of a `multiRead`, which this client asks for nothing but lists.
+    Lists(Vec<&'a str>),
+    GetAcl {
+        path: &'a str,
+    },
+    Sync {
+        path: &'a str,
+    },
+    Write {
+        op: TreeOp<'a>,
+        with_stat: bool,
+    },
     Multi(Vec<TreeOp<'a>>),
     CloseSession,
     Unknown,
@@ -39,6 +62,7 @@ pub(super) fn request(frame: &[u8]) -> Result<(i32, Request<'_>), Malformed> {
     const GET_CHILDREN_2: i32 = OpCode::GetChildren2 as i32;
     const GET_ACL: i32 = OpCode::GetAcl as i32;
     const SYNC: i32 = OpCode::Sync as i32;
+    const MULTI_READ: i32 = OpCode::MultiRead as i32;
     const MULTI: i32 = OpCode::Multi as i32;
     const CLOSE: i32 = OpCode::CloseSession as i32;
     let mut reader = Reader(frame);
@@ -65,14 +89,22 @@ pub(super) fn request(frame: &[u8]) -> Result<(i32, Request<'_>), Malformed> {
         SYNC => Request::Sync { path: reader.string()? },
         MULTI => {
             let mut ops = Vec::new();
-            loop {
-                let (code, is_end, _error) = (reader.int()?, reader.bool()?, reader.int()?);
-                if is_end {
-                    break Request::Multi(ops);
-                }
+            while let Some(code) = multi_header(&mut reader)? {
                 let unknown = || Malformed(format!("an operation {code} in a multi"));
                 ops.push(op(code, &mut reader)?.ok_or_else(unknown)?);
             }
+            Request::Multi(ops)
+        }
+        MULTI_READ => {
+            let mut paths = Vec::new();
+            while let Some(code) = multi_header(&mut reader)? {
+                if code != GET_CHILDREN {
+                    return Err(Malformed(format!("an operation {code} in a multiRead")));
+                }
+                let (path, _watch) = (reader.string()?, reader.bool()?);
+                paths.push(path);
+            }
+            Request::Lists(paths)
         }
         other => match op(other, &mut reader)? {
             Some(op) => Request::Write { op, with_stat: code != CREATE },
@@ -81,6 +113,12 @@ pub(super) fn request(frame: &[u8]) -> Result<(i32, Request<'_>), Malformed> {
         },
     };
     reader.end().map(|()| (xid, request))
+}
+
+/// Returns the number of the next operation of a `multi` or a `multiRead`, or `None` at the end.
+fn multi_header(reader: &mut Reader<'_>) -> Result<Option<i32>, Malformed> {
+    let (code, is_end, _error) = (reader.int()?, reader.bool()?, reader.int()?);
+    Ok((!is_end).then_some(code))
 }
 
 /// Returns an ACL. The open one is not copied.

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod credentials;
+mod lists;
 mod modes;
 mod multi;
 mod roots;

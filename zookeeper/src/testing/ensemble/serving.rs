@@ -492,6 +492,19 @@ impl Reading<'_> {
                     server_codec::stat(out, &node.stat());
                 }
             }
+            Request::Lists(paths) => {
+                for path in paths {
+                    let start = out.len();
+                    message::multi_header(out, Some(message::GET_CHILDREN));
+                    let list = Request::GetChildren { path, watch: false, with_stat: false };
+                    if let Err(kind) = self.read(list, out) {
+                        out.truncate(start);
+                        message::multi_header(out, Some(-1));
+                        out.put_int(kind.code());
+                    }
+                }
+                message::multi_header(out, None);
+            }
             Request::GetAcl { path } => {
                 let any_of = Permissions::READ | Permissions::ADMIN;
                 let node = tree.permitted(path, ids, any_of, zxid)?;
