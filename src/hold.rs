@@ -102,7 +102,9 @@ impl Hold {
     /// not claim with those. Servers that were set up anew, or from a backup, start with low tokens
     /// again.
     ///
-    /// The token is the `czxid` of the hold's node: the id of the transaction that created it.
+    /// The token is the `czxid` of the hold's node: the id of the transaction that created it. One
+    /// transaction may create nodes of several locks, so holds of different locks may have equal
+    /// tokens.
     ///
     /// The token is known from the grant on, and stays known when the hold is over.
     #[must_use]

@@ -244,7 +244,7 @@ impl Call {
         &self.observed
     }
 
-    pub(crate) fn end(self, got: Result<bool, &Error>) {
+    pub(crate) fn end(&self, got: Result<bool, &Error>) {
         let Observed { observer, lock, name } = &self.observed;
         let (lock, name, waited, queue) =
             (*lock, &**name, sys::now() - self.begun, self.queue.get());

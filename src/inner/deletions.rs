@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use log::{Level, warn};
-use zookeeper::ErrorKind;
+use zookeeper::{ErrorKind, Op};
 
 use super::claim::{Claim, Node};
 use super::directories::delete_with_node;
@@ -107,6 +107,33 @@ impl Deletions {
         deletion.on_done(move |deleted| {
             me.upgrade().inspect(|deletions| deletions.finish(path, charge, deleted));
         });
+    }
+
+    /// Deletes nodes of several claims in the background, with one transaction for those of one
+    /// session.
+    pub(crate) fn delete_together(&self, nodes: Vec<(&Claim, i64, Node)>) {
+        for sessions in nodes.chunk_by(|(_, one, _), (_, other, _)| one == other) {
+            let session = sessions[0].1;
+            let zk = self.requests.zk.in_session(session);
+            let paths: Vec<_> =
+                sessions.iter().map(|(claim, _, node)| claim.path_of(node)).collect();
+            let ops: Vec<_> = paths.iter().map(|path| Op::Delete(path, None)).collect();
+            let charges: Vec<_> = sessions.iter().map(|(_, _, node)| node.charge.take()).collect();
+            let me = self.start();
+            zk.submit(|batch| batch.multi(&ops)).on_done(move |deleted| {
+                let Some(deletions) = me.upgrade() else {
+                    return;
+                };
+                deletions.under_way.fetch_sub(1, Ordering::Relaxed);
+                if deleted.is_err() {
+                    sys::reached("nodes that were given up together are deleted one by one");
+                    let each = paths.into_iter().zip(charges);
+                    each.for_each(|(path, charge)| {
+                        deletions.delete_eventually(session, path, charge);
+                    });
+                }
+            });
+        }
     }
 
     /// Deletes the single node at `path` if transaction `czxid` created it. All contenders use this

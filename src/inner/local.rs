@@ -121,6 +121,10 @@ impl<H, L> Turn<'_, H, L> {
         self.is_kept = true;
     }
 
+    pub(crate) fn has_handed(&self) -> bool {
+        self.local.state.lock().handed.is_some()
+    }
+
     /// Takes what the previous thread handed over.
     pub(crate) fn take_handed(&self) -> Option<L> {
         self.local.state.lock().handed.take()

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use log::{Level, warn};
-use zookeeper::{Batch, ErrorKind, OpResult, WatchedEvent, Watcher};
+use zookeeper::{Batch, ErrorKind, Op, OpResult, Pending, WatchedEvent, Watcher};
 
 use super::claim::Node;
 use super::directories::delete_with_node;
@@ -55,13 +55,34 @@ impl Holds {
         grant: &Arc<Grant>,
         next: Option<&mut dyn FnMut(Replaceable)>,
     ) -> Result<()> {
+        if !self.is_last_release(grant)? {
+            return Ok(());
+        }
+        let nodes = grant.nodes();
+        let claim = &nodes.claim;
+        let is_single = claim.kind.is_single_node();
+        let _deleting = is_single.then(|| self.orphans.deleting(&claim.lock));
+        self.registry.remove(nodes);
+        let deletion = Deletion { holds: self, nodes };
+        let result = match next.zip(deletion.replacement()) {
+            Some((next, node)) => deletion.await_replacement(node, next),
+            None => deletion.run(self.requests.patience(), false),
+        };
+        self.orphans.look_for_those_of(claim);
+        result
+    }
+
+    /// Ends a hold. Returns whether its nodes have to be deleted, and an error if it was lost
+    /// before.
+    fn is_last_release(&self, grant: &Arc<Grant>) -> Result<bool> {
         let nodes = grant.nodes();
         match nodes.release(grant) {
-            AfterRelease::Shared => Ok(()),
+            AfterRelease::Last => Ok(true),
+            AfterRelease::Shared => Ok(false),
             AfterRelease::Reserved(until) => {
                 sys::reached("a released hold is reserved");
                 self.attend_at(until);
-                Ok(())
+                Ok(false)
             }
             AfterRelease::Lost(reason, grants) => {
                 sys::reached_if(|| grants.is_none(), "an unlock comes behind a loss");
@@ -71,20 +92,65 @@ impl Holds {
                 }
                 Err(Error::Lost { path: grant.path().to_owned(), reason })
             }
-            AfterRelease::Last => {
-                let claim = &nodes.claim;
-                let is_single = claim.kind.is_single_node();
-                let _deleting = is_single.then(|| self.orphans.deleting(&claim.lock));
-                self.registry.remove(nodes);
-                let deletion = Deletion { holds: self, nodes };
-                let result = match next.zip(deletion.replacement()) {
-                    Some((next, node)) => deletion.await_replacement(node, next),
-                    None => deletion.run(self.requests.patience(), false),
-                };
-                self.orphans.look_for_those_of(claim);
-                result
-            }
         }
+    }
+
+    /// Releases several holds like [`release`](Holds::release), with one transaction. Calls `after`
+    /// before it reports to the observer.
+    pub(crate) fn release_together(
+        &self,
+        grants: &[Arc<Grant>],
+        after: impl FnOnce(),
+    ) -> Vec<Result<()>> {
+        let held: Vec<_> = grants.iter().map(|grant| grant.held()).collect();
+        let ended: Vec<_> = grants.iter().map(|grant| self.is_last_release(grant)).collect();
+        let last = grants.iter().zip(&ended).filter(|(_, ended)| matches!(ended, Ok(true)));
+        let last: Vec<_> = last.map(|(grant, _)| grant.nodes()).collect();
+        last.iter().for_each(|nodes| self.registry.remove(nodes));
+        let mut deleted = self.delete_together(&last).into_iter();
+        last.iter().for_each(|nodes| self.orphans.look_for_those_of(&nodes.claim));
+        let result = |ended: Result<bool>| match ended? {
+            true => deleted.next().unwrap_or(Ok(())),
+            false => Ok(()),
+        };
+        let released: Vec<_> = ended.into_iter().map(result).collect();
+        after();
+        for ((grant, held), released) in grants.iter().zip(held).zip(&released) {
+            grant.report_release(held, released);
+        }
+        released
+    }
+
+    /// Deletes the single node of each of these, in one transaction if that can be. Where that is
+    /// refused, each is deleted alone, so that each has its own result.
+    fn delete_together(&self, all: &[&Arc<Nodes>]) -> Vec<Result<()>> {
+        let session = all.first().map_or(0, |nodes| nodes.term.session_id());
+        let may_share = |nodes: &&Arc<Nodes>| {
+            let is_alone = nodes.claim.background || nodes.list[0].takes_directory;
+            nodes.term.session_id() == session && !is_alone
+        };
+        let patience = self.requests.patience();
+        if all.len() < 2 || !self.requests.is_connected() || !all.iter().all(may_share) {
+            let run = |nodes: &&Arc<Nodes>| Deletion { holds: self, nodes }.run(patience, false);
+            return all.iter().map(run).collect();
+        }
+        let end = sys::now() + patience;
+        let zk = self.requests.zk.in_session(session);
+        let left = || zk.with_timeout(end.saturating_duration_since(sys::now()));
+        let paths: Vec<_> = all.iter().map(|nodes| nodes.claim.path_of(&nodes.list[0])).collect();
+        let ops: Vec<_> = paths.iter().map(|path| Op::Delete(path, None)).collect();
+        let deleted: Vec<_> = match left().submit(|batch| batch.multi(&ops)).wait() {
+            Err(error) if error.failed_op().is_some() => {
+                sys::reached("a transaction that releases several locks is refused");
+                let deletions = left().submit(|batch| -> Vec<_> {
+                    paths.iter().map(|path| batch.delete(path, None)).collect()
+                });
+                deletions.into_iter().map(Pending::wait).collect()
+            }
+            deleted => vec![deleted.map(drop); all.len()],
+        };
+        let judge = |(nodes, deleted): (&&Arc<Nodes>, _)| judge(self, nodes, 0, None, deleted);
+        all.iter().zip(deleted).map(judge).collect()
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use log::warn;
 
+use super::begun::{Begun, Keep, Unlocked};
 use super::raw::RawLock;
 use super::site::Site;
 use super::two_level::TwoLevel;
@@ -86,6 +87,29 @@ impl Readers {
     }
 }
 
+impl Readers {
+    /// Leaves once. Returns the grant of the thread if it has left for good.
+    fn leave(&self, only: Option<&Arc<Grant>>) -> Result<Option<Arc<Grant>>> {
+        let me = thread::current().id();
+        let mut reads = self.reads.lock();
+        let read = reads
+            .get_mut(&me)
+            .filter(|read| only.is_none_or(|only| Arc::ptr_eq(only, &read.grant)));
+        let Some(read) = read else {
+            drop(reads);
+            return Err(self.site().refusal());
+        };
+        let grant = Arc::clone(&read.grant);
+        read.depth -= 1;
+        if read.depth > 0 {
+            drop(reads);
+            return grant.check().map(|()| None);
+        }
+        reads.remove(&me);
+        Ok(Some(grant))
+    }
+}
+
 impl RawLock for Readers {
     fn site(&self) -> &Site {
         self.write.site()
@@ -113,25 +137,29 @@ impl RawLock for Readers {
         })
     }
 
-    fn release_once(&self, only: Option<&Arc<Grant>>) -> Result<()> {
-        let me = thread::current().id();
-        let mut reads = self.reads.lock();
-        let read = reads
-            .get_mut(&me)
-            .filter(|read| only.is_none_or(|only| Arc::ptr_eq(only, &read.grant)));
-        let Some(read) = read else {
-            drop(reads);
-            return Err(self.site().refusal());
-        };
-        let grant = Arc::clone(&read.grant);
-        read.depth -= 1;
-        if read.depth > 0 {
-            drop(reads);
-            return grant.check();
+    fn begin(&self, wait: Wait) -> Option<(Begun<'_>, Keep<'_>)> {
+        if self.grant().is_some() || self.write.grant().is_some() {
+            return None;
         }
-        reads.remove(&me);
-        drop(reads);
-        self.site().inner().holds.release(&grant)
+        let claim = self.site().claim(&self.site().path, LockKind::Read);
+        let begun = Begun::new(self.site(), claim, wait, self.cancel.listen());
+        let me = thread::current().id();
+        let keep = move |grant| drop(self.reads.lock().insert(me, Read { grant, depth: 1 }));
+        Some((begun, Box::new(keep)))
+    }
+
+    fn begin_release(&self) -> Unlocked<'_> {
+        match self.leave(None) {
+            Ok(Some(grant)) => Unlocked::Last(grant, Box::new(|_| {})),
+            inner => Unlocked::Done(inner.map(drop)),
+        }
+    }
+
+    fn release_once(&self, only: Option<&Arc<Grant>>) -> Result<()> {
+        match self.leave(only)? {
+            Some(grant) => self.site().inner().holds.release(&grant),
+            None => Ok(()),
+        }
     }
 
     fn grant(&self) -> Option<Arc<Grant>> {

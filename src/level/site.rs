@@ -60,21 +60,30 @@ impl Site {
         acquire: impl FnOnce(Wait, Option<&Call>) -> Result<Option<Arc<Grant>>>,
     ) -> Result<Option<Arc<Grant>>> {
         let wait = wait.or_try();
-        let Some(observer) = self.client.observer().cloned() else {
+        let Some(call) = self.begin_call(kind, wait) else {
             return acquire(wait, None);
         };
-        let name = Arc::clone(&self.options.name);
-        let observed = Observed { observer, lock: kind, name };
-        let call = Call::begin(observed, matches!(wait, Wait::Until(_)));
         let got = acquire(wait, Some(&call));
-        if !call.is_reentry() {
-            let grant = got.as_ref().ok().and_then(Option::as_ref);
-            // Registered before the call is reported, so that no end is missed.
-            let is_over = grant.and_then(|grant| grant.observe(call.observed()));
-            call.end(got.as_ref().map(Option::is_some));
-            is_over.into_iter().for_each(|tell| tell());
-        }
+        Site::end_call(&call, &got);
         got
+    }
+
+    /// Begins a call, if there is an observer.
+    pub(super) fn begin_call(&self, lock: LockKind, wait: Wait) -> Option<Call> {
+        let (observer, name) = (self.client.observer().cloned()?, Arc::clone(&self.options.name));
+        Some(Call::begin(Observed { observer, lock, name }, matches!(wait, Wait::Until(_))))
+    }
+
+    /// Reports the outcome of a call to its observer.
+    pub(super) fn end_call(call: &Call, got: &Result<Option<Arc<Grant>>>) {
+        if call.is_reentry() {
+            return;
+        }
+        let grant = got.as_ref().ok().and_then(Option::as_ref);
+        // Registered before the call is reported, so that no end is missed.
+        let is_over = grant.and_then(|grant| grant.observe(call.observed()));
+        call.end(got.as_ref().map(Option::is_some));
+        is_over.into_iter().for_each(|tell| tell());
     }
 
     /// Takes the nodes of the recipe, on the servers. With `until`, waits for them.

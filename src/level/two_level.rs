@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use log::warn;
 
+use super::begun::{Begun, Keep, Unlocked};
 use super::raw::RawLock;
 use super::site::Site;
 use crate::error::{Error, Result};
@@ -153,22 +154,35 @@ impl TwoLevel {
         }
     }
 
-    fn release_last(
+    /// Leaves the nodes to the next thread, if they may stay. Otherwise returns the turn.
+    fn hand_on<'t>(
         &self,
         grant: &Arc<Grant>,
-        turn: Turn<'_, Arc<Grant>, Handed>,
+        turn: Turn<'t, Arc<Grant>, Handed>,
         keep_idle: Option<Duration>,
-    ) -> Result<()> {
+    ) -> Option<Turn<'t, Arc<Grant>, Handed>> {
         let times = self.site.options.local_handoffs;
         let is_handed = match keep_idle {
             _ if turn.may_hand_over(times) => grant.nodes().hand_over(grant),
             Some(time) => self.inner().holds.keep(grant, time, Arc::clone(&self.level) as _),
             None => false,
         };
-        if is_handed {
-            turn.hand_over(Handed::Nodes(Arc::clone(grant.nodes())));
-            return Ok(());
+        if !is_handed {
+            return Some(turn);
         }
+        turn.hand_over(Handed::Nodes(Arc::clone(grant.nodes())));
+        None
+    }
+
+    fn release_last(
+        &self,
+        grant: &Arc<Grant>,
+        turn: Turn<'_, Arc<Grant>, Handed>,
+        keep_idle: Option<Duration>,
+    ) -> Result<()> {
+        let Some(turn) = self.hand_on(grant, turn, keep_idle) else {
+            return Ok(());
+        };
         let may_replace = turn.may_hand_over(u32::MAX);
         let mut turn = Some(turn);
         let mut next = |replaceable| {
@@ -178,6 +192,13 @@ impl TwoLevel {
         };
         let next: &mut dyn FnMut(Replaceable) = &mut next;
         self.inner().holds.release_to(grant, may_replace.then_some(next))
+    }
+
+    fn refuse(&self, refused: Refused) -> Error {
+        match refused {
+            Refused::NotHeld => self.site.refusal(),
+            Refused::NotOwner(owner) => Error::NotOwner { path: self.path().to_owned(), owner },
+        }
     }
 
     /// Returns a signal that is ready at the next [`TwoLevel::cancel_waiters`].
@@ -211,14 +232,48 @@ impl RawLock for TwoLevel {
         })
     }
 
+    fn begin(&self, wait: Wait) -> Option<(Begun<'_>, Keep<'_>)> {
+        if self.kind.is_single_node() {
+            return None;
+        }
+        let turn = match self.level.local.try_enter(self.number)? {
+            Entry::First(turn) if !turn.has_handed() => turn,
+            _ => {
+                sys::reached("one of several locks needs no new node");
+                return None;
+            }
+        };
+        turn.start_over();
+        let begun = Begun::new(&self.site, self.claim(), wait, self.cancelled());
+        Some((begun, Box::new(|grant| self.keep(turn, &grant))))
+    }
+
+    fn begin_release(&self) -> Unlocked<'_> {
+        if self.kind.is_single_node() {
+            return Unlocked::Done(self.release_once(None));
+        }
+        let keep_idle = self.site.options.keep_idle;
+        let (grant, turn) = match self.level.local.exit(self.number, None) {
+            Ok(Exit::Last(grant, turn)) => (grant, turn),
+            Ok(exit) => return Unlocked::Done(self.leave(exit, keep_idle)),
+            Err(refused) => return Unlocked::Done(Err(self.refuse(refused))),
+        };
+        let mut left = None;
+        let handed_on = grant.release_by(|| {
+            left = self.hand_on(&grant, turn, keep_idle);
+            Ok(())
+        });
+        match left {
+            Some(turn) => Unlocked::Last(grant, Box::new(|grant| self.keep(turn, &grant))),
+            None => Unlocked::Done(handed_on),
+        }
+    }
+
     fn release_once(&self, only: Option<&Arc<Grant>>) -> Result<()> {
         let is_it = |grant: &Arc<Grant>| only.is_none_or(|only| Arc::ptr_eq(only, grant));
         match self.level.local.exit(self.number, Some(&is_it)) {
             Ok(exit) => self.leave(exit, self.site.options.keep_idle),
-            Err(Refused::NotHeld) => Err(self.site.refusal()),
-            Err(Refused::NotOwner(owner)) => {
-                Err(Error::NotOwner { path: self.path().to_owned(), owner })
-            }
+            Err(refused) => Err(self.refuse(refused)),
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod looking;
 mod making;
+mod together;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,6 +21,8 @@ use crate::names::{self, Ahead, Next, Standing};
 use crate::shortcuts::{Expected, Heard, News, Reaction};
 use crate::sys::{self, Mutex};
 
+pub(crate) use together::{MOST, Together};
+
 /// Takes what the recipe says. The call replaces the node `replaceable`, which the previous thread
 /// has released, and calls `on_position` with the queue position.
 pub(crate) fn acquire(
@@ -28,23 +31,7 @@ pub(crate) fn acquire(
     replaceable: Option<Replaceable>,
     on_position: Option<&OnPosition>,
 ) -> Result<Option<Arc<Grant>>> {
-    let heard = Arc::<Mutex<Heard>>::default();
-    let (watcher, news) = listen(&want, recipe, &heard);
-    let waiter = Waiter {
-        attempt: Attempt::new(want),
-        recipe,
-        replaceable,
-        on_position,
-        may_create: false,
-        watcher,
-        news,
-        heard,
-        listed: None,
-        watched: Watched::default(),
-        expected: 0,
-        czxids: HashMap::new(),
-    };
-    run(waiter, Waiter::pass)
+    run(Waiter::new(want, recipe, replaceable, on_position), Waiter::pass)
 }
 
 /// A call that queues.
@@ -111,6 +98,32 @@ fn listen(
     (watcher, news)
 }
 
+impl<'a> Waiter<'a> {
+    fn new(
+        want: Want<'a>,
+        recipe: &'a dyn Recipe,
+        replaceable: Option<Replaceable>,
+        on_position: Option<&'a OnPosition>,
+    ) -> Waiter<'a> {
+        let heard = Arc::<Mutex<Heard>>::default();
+        let (watcher, news) = listen(&want, recipe, &heard);
+        Waiter {
+            attempt: Attempt::new(want),
+            recipe,
+            replaceable,
+            on_position,
+            may_create: false,
+            watcher,
+            news,
+            heard,
+            listed: None,
+            watched: Watched::default(),
+            expected: 0,
+            czxids: HashMap::new(),
+        }
+    }
+}
+
 impl Waiter<'_> {
     fn pass(&mut self) -> Result<Pass, Stop> {
         if self.attempt.find_session()? {
@@ -139,9 +152,7 @@ impl Waiter<'_> {
             if self.attempt.want.waits || self.recipe.is_free(&list) {
                 return Ok(Pass::Again);
             }
-            let is_rival = |name: &&str| names::mode_of(name).is_some();
-            self.attempt.record_ahead(|| list.iter().filter(is_rival).count());
-            return Ok(Pass::Busy);
+            return Ok(self.busy(&list));
         }
         self.attempt.give_up_old();
         self.attempt.record_ahead(|| self.recipe.ahead(&list, &self.attempt.own).len());
@@ -154,6 +165,28 @@ impl Waiter<'_> {
                 Ok(Pass::Again)
             }
         }
+    }
+
+    /// Ends a call that does not wait and would be behind others.
+    fn busy(&self, list: &Names) -> Pass {
+        let is_rival = |name: &&str| names::mode_of(name).is_some();
+        self.attempt.record_ahead(|| list.iter().filter(is_rival).count());
+        Pass::Busy
+    }
+
+    /// Grants our nodes if the list that was delivered shows that they are first. Otherwise changes
+    /// nothing.
+    fn grant_listed(&mut self) -> Option<Result<Pass, Stop>> {
+        let list = self.listed.as_ref()?;
+        if self.is_missing() || !self.attempt.own_are_in(list) {
+            return None;
+        }
+        let standing = self.recipe.standing(&names::children(list), &self.attempt.own);
+        let is_alone = self.attempt.own.len() == list.len();
+        matches!(standing, Ok(Standing::Granted)).then(|| {
+            self.attempt.record_ahead(|| 0);
+            self.grant(is_alone)
+        })
     }
 
     fn is_missing(&self) -> bool {

@@ -104,6 +104,7 @@ fn member_lost_during_the_wait_fails_the_call() {
         let waiting = multi.clone();
         let waiter = Task::spawn(move || waiting.lock());
         await_nodes(rival.path(), 2);
+        wait_until("the others are held", SOON, || [&a, &b, &c].iter().all(|lock| lock.is_held()));
         for victim in &victims {
             delete_node(&hold_of(*victim));
             wait_until("the loss is noticed", SOON, || !victim.is_held());
@@ -119,6 +120,105 @@ fn member_lost_during_the_wait_fails_the_call() {
     }
     multi.lock().expect("it can be used again");
     multi.unlock().unwrap();
+}
+
+#[test]
+fn ten_free_locks_take_three_requests_and_two_transactions() {
+    let (client, root) = (client(), fresh_path("multi-free"));
+    let probe = shared_probe().unwrap();
+    let members = members(&client, &root, ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"]);
+    let multi = multi_of(&members);
+    for round in 0..3 {
+        let before = client.stats().requests;
+        let locked = multi.acquire().unwrap();
+        let tokens: Vec<_> = locked.holds().iter().map(Hold::fencing_token).collect();
+        locked.release().unwrap();
+        let requests = client.stats().requests - before;
+        let deleted: Vec<_> =
+            members.iter().map(|lock| probe.stat(lock.path()).unwrap().unwrap().pzxid).collect();
+        println!("round {round}: {requests} requests, tokens {tokens:x?}, deleted {deleted:x?}");
+        // The first round creates the directories.
+        if round > 0 {
+            assert_eq!(requests, 3);
+            assert!(tokens.iter().all(|token| *token == tokens[0]), "several transactions");
+        }
+        assert!(deleted.iter().all(|zxid| *zxid == deleted[0]), "several transactions");
+    }
+}
+
+/// The nodes of a semaphore are below its path, and `verify_token` looks at both.
+#[test]
+fn lock_and_one_below_it_have_different_tokens() {
+    let (client, root) = (client(), fresh_path("multi-below"));
+    let multi = multi_of(&members(&client, &root, ["a", "a-b", "a/leases"]));
+    for _ in 0..2 {
+        multi.lock().unwrap();
+        let tokens: Vec<_> = multi.holds().iter().map(Hold::fencing_token).collect();
+        println!("{tokens:x?}");
+        assert_ne!(tokens[0], tokens[2]);
+        multi.unlock().unwrap();
+    }
+}
+
+#[test]
+fn tries_of_a_busy_multi_lock_create_nothing() {
+    let (client, rivals, root) = (client(), self::client(), fresh_path("multi-tries"));
+    let members = members(&client, &root, ["a", "b", "c"]);
+    let multi = multi_of(&members);
+    multi.lock().unwrap();
+    multi.unlock().unwrap();
+    let rival = lock_of(&rivals, members[1].path());
+    rival.lock().unwrap();
+    let created =
+        || members.each_ref().map(|lock| shared_probe().unwrap().stat(lock.path()).unwrap());
+    let before = (client.stats().requests, created());
+    assert!(!multi.try_lock().unwrap());
+    assert_eq!(client.stats().requests, before.0 + 1);
+    assert_eq!(created(), before.1);
+    rival.unlock().unwrap();
+    assert!(multi.try_lock().unwrap());
+    multi.unlock().unwrap();
+}
+
+/// Nobody who waits holds or requests a lock that comes later.
+#[test]
+fn waiting_multi_lock_stands_in_one_queue_at_a_time() {
+    let (client, rivals, root) = (client(), self::client(), fresh_path("multi-waits"));
+    let members = members(&client, &root, ["a", "b", "c", "d"]);
+    let multi = multi_of(&members);
+    multi.lock().unwrap();
+    multi.unlock().unwrap();
+    let [b, d] = [1, 3].map(|index: usize| lock_of(&rivals, members[index].path()));
+    [&b, &d].iter().for_each(|lock| lock.lock().unwrap());
+    let waiting = multi.clone();
+    let waiter = Task::spawn(move || waiting.lock());
+    let is_at = |nodes: [usize; 4]| move || self::nodes(&multi_of(&members)) == nodes;
+    wait_until("it waits for b", SOON, is_at.clone()([1, 2, 0, 1]));
+    b.unlock().unwrap();
+    wait_until("it waits for d", SOON, is_at([1, 1, 1, 2]));
+    d.unlock().unwrap();
+    waiter.result("it has all").unwrap();
+    multi.unlock().unwrap();
+}
+
+/// A thread that has an earlier lock by another object gets the later ones.
+#[test]
+fn waiting_multi_lock_leaves_later_locks_to_other_threads() {
+    let (client, root) = (client(), fresh_path("multi-threads"));
+    let members = members(&client, &root, ["a", "b"]);
+    let multi = multi_of(&members);
+    let other = DistributedRwLock::new(&client, members[0].path()).unwrap().write_lock();
+    for round in 0..2 {
+        other.lock().unwrap();
+        let waiting = multi.clone();
+        let waiter = Task::spawn(move || waiting.lock());
+        await_nodes(members[0].path(), 2);
+        assert!(members[1].try_lock_for(SOON).unwrap(), "round {round}: a circle");
+        members[1].unlock().unwrap();
+        other.unlock().unwrap();
+        waiter.result("it has all").unwrap();
+        multi.unlock().unwrap();
+    }
 }
 
 #[test]

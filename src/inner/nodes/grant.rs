@@ -159,17 +159,27 @@ impl Grant {
         Some(move || observed.ended(held, end.loss()))
     }
 
-    /// Releases it by `release`, and then tells the observer how it ended. A loss that was noticed
-    /// before is reported where it was noticed.
+    /// Releases it by `release`, and then reports that to the observer.
     pub(crate) fn release_by(&self, release: impl FnOnce() -> Result<()>) -> Result<()> {
-        let held = sys::now() - self.since;
+        let held = self.held();
         let released = release();
+        self.report_release(held, &released);
+        released
+    }
+
+    /// Returns how long it has been held.
+    pub(in crate::inner) fn held(&self) -> Duration {
+        sys::now() - self.since
+    }
+
+    /// Reports a release after this time to the observer. A loss that was noticed before is
+    /// reported where it was noticed.
+    pub(in crate::inner) fn report_release(&self, held: Duration, released: &Result<()>) {
         let is_released = self.known_end() == Some(End::Released);
         let observed = is_released.then(|| self.observed.lock().take()).flatten();
         if let Some(observed) = observed {
             observed.ended(held, released.as_ref().err().and_then(Error::loss));
         }
-        released
     }
 
     /// Returns a channel with a message for each revocation request of one of the nodes. It is

@@ -261,7 +261,7 @@ impl Waiter<'_> {
         }
     }
 
-    fn note_exists(&self) {
+    pub(super) fn note_exists(&self) {
         let Want { inner, claim, .. } = self.attempt.want;
         inner.holds.fresh.note_exists(&claim.directory);
     }
@@ -323,7 +323,7 @@ impl Waiter<'_> {
 }
 
 /// Creates a node of the claim in its directory, which is likely to exist.
-fn send_create(
+pub(super) fn send_create(
     claim: &Claim,
     acl: &[Acl],
     batch: &mut Batch<'_>,

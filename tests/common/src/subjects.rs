@@ -358,40 +358,46 @@ impl Subject {
         !matches!(self.kind, Kind::Read | Kind::Several)
     }
 
-    /// Returns the creates, deletions, lists and reads of a lock and unlock without rivals. A
-    /// semaphore's turn is a second node, and each of several locks is taken and released alone.
-    pub fn cost_of_a_cycle(self) -> [u64; 4] {
+    /// Returns the creates, deletions, lists, reads and transactions of a lock and unlock without
+    /// rivals. A semaphore's turn is a second node.
+    pub fn cost_of_a_cycle(self) -> [u64; 5] {
         match self.kind {
-            Kind::Permit | Kind::Several => [2, 2, 0, 0],
-            _ => [1, 1, 0, 0],
+            Kind::Permit => [2, 2, 0, 0, 0],
+            // One transaction creates all nodes, and one deletes them.
+            Kind::Several => [0, 0, 1, 0, 2],
+            _ => [1, 1, 0, 0, 0],
         }
     }
 
     /// Returns the same counts for the first two cycles, whose numbers do not yet show that the
     /// directory is empty. The second cycle watches the directory.
-    pub fn cost_of_the_first_cycles(self) -> [[u64; 4]; 2] {
+    pub fn cost_of_the_first_cycles(self) -> [[u64; 5]; 2] {
         let [creates, deletions, ..] = self.cost_of_a_cycle();
         let lists = if self.kind == Kind::Single { 0 } else { creates };
-        [[creates, deletions, lists, 0], [creates, deletions, lists, lists]]
+        match self.kind {
+            Kind::Several => [self.cost_of_a_cycle(); 2],
+            _ => [[creates, deletions, lists, 0, 0], [creates, deletions, lists, lists, 0]],
+        }
     }
 
     /// Returns the same counts for a try, which lists before it creates a node. For a single node,
     /// the create itself shows the state.
-    pub fn cost_of_a_try(self) -> [u64; 4] {
-        let [creates, deletions, lists, reads] = self.cost_of_a_cycle();
+    pub fn cost_of_a_try(self) -> [u64; 5] {
+        let [creates, deletions, lists, reads, transactions] = self.cost_of_a_cycle();
         match self.kind {
-            Kind::Single => [creates, deletions, lists, reads],
+            Kind::Single => self.cost_of_a_cycle(),
             // A try does not wait for its turn.
-            Kind::Permit => [1, 1, 1, 0],
-            _ => [creates, deletions, creates, reads],
+            Kind::Permit => [1, 1, 1, 0, 0],
+            Kind::Several => [0, 0, lists + 1, 0, transactions],
+            _ => [creates, deletions, creates, reads, 0],
         }
     }
 
     /// Returns the same counts for a refused try: a list, or for a single node a create and a look.
-    pub fn cost_of_a_refusal(self) -> [u64; 4] {
+    pub fn cost_of_a_refusal(self) -> [u64; 5] {
         match self.kind {
-            Kind::Single => [1, 0, 0, 1],
-            _ => [0, 0, 1, 0],
+            Kind::Single => [1, 0, 0, 1, 0],
+            _ => [0, 0, 1, 0, 0],
         }
     }
 

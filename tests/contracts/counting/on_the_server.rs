@@ -109,7 +109,8 @@ fn counts_agree_with_the_server() {
         let came = notes.count(|told| told.what == What::Acquired && told.queue.is_some());
         let (acquired, released, lost_then) = (count(What::Acquired), count(Released), lost());
         println!("{}: {acquired} acquired, {made} nodes for {came} of them", subject.name);
-        assert_eq!(made, came);
+        // A multi-lock has given up nodes behind a member that it waited for.
+        assert!(made == came || made > came && !subject.is_one_lock(), "{made} nodes for {came}");
         assert_eq!(acquired, seen.got * subject.nodes_of_one());
         assert_eq!(lost_then, if subject.releases_in_the_background() { 0 } else { seen.killed });
         assert_eq!(released + lost_then, acquired);

@@ -15,7 +15,7 @@ use zoolock::crossbeam_channel::RecvTimeoutError;
 use zoolock::observer::{Acquired, Ended, Observer};
 use zoolock::{
     Client, ClientState, Contender, DistributedLock, DistributedReentrantLock, DistributedRwLock,
-    DistributedSemaphore, EphemeralLock, Error, Guard, Hold, HoldState, Leadership, Lock,
+    DistributedSemaphore, EphemeralLock, Error, Guard, Hold, HoldState, Leadership, Lock, LockId,
     LockOptions, Locker, MultiLock, Permits, ReadLock, ReentrantGuard, Result, Term, WriteLock,
 };
 use zoolock_judge::Unlocked;
@@ -286,15 +286,51 @@ fn make(client: &Client, plan: &ObjectPlan) -> Object {
     made.unwrap_or_else(|error| panic!("{plan:?}: {error}"))
 }
 
-/// Returns a multi-lock of the lock at the place and of one that all multi-locks share, in either order.
+/// Returns a multi-lock of the lock at the place, of one that all multi-locks share, and of a read that all share.
+/// They are in any order. Some multi-locks take them one by one, as earlier releases did.
 fn several(client: &Client, path: &str, options: LockOptions) -> Result<MultiLock> {
     let own = DistributedLock::with_options(client, path, options.clone())?;
-    let other = DistributedLock::with_options(client, witness::SECOND, options)?;
-    let mut both: [Box<dyn Lock>; 2] = [own.into(), other.into()];
-    if kernel::with_random(|random| random.bool()) {
-        both.reverse();
+    let other = DistributedLock::with_options(client, witness::SECOND, options.clone())?;
+    let read = DistributedRwLock::with_options(client, witness::READ, options)?.read_lock();
+    let mut all: [Box<dyn Lock>; 3] = [own.into(), other.into(), read.into()];
+    let is_one_by_one = kernel::with_random(|random| {
+        random.shuffle(&mut all);
+        random.u8(..3) == 0
+    });
+    MultiLock::new(all.map(|lock| match is_one_by_one {
+        true => Box::new(Outside(lock)),
+        false => lock,
+    }))
+}
+
+/// A lock type of the program's own around one of the library.
+#[derive(Debug)]
+struct Outside(Box<dyn Lock>);
+
+impl Lock for Outside {
+    fn path(&self) -> &str {
+        self.0.path()
     }
-    MultiLock::new(both)
+
+    fn id(&self) -> LockId {
+        self.0.id()
+    }
+
+    fn lock_within(&self, wait: zoolock::Wait) -> Result<bool> {
+        self.0.lock_within(wait)
+    }
+
+    fn unlock(&self) -> Result<()> {
+        self.0.unlock()
+    }
+
+    fn is_held(&self) -> bool {
+        self.0.is_held()
+    }
+
+    fn holds(&self) -> Vec<Hold> {
+        self.0.holds()
+    }
 }
 
 /// Returns the full path of a contender's node.
@@ -782,7 +818,8 @@ impl Shared {
             && is_connected
             // Counted later: the client may connect again in between.
             && self.client.stats().connections == connections
-            && kernel::elapsed() - begun < limit / 2
+            // One request releases several locks.
+            && kernel::elapsed() - begun < self.client.session_timeout() / 6
             // The request of a thread that gives up may include the deletion.
             && others.0 == others.1
             && self.calls[plan.place.0].get() == others

@@ -494,7 +494,7 @@ fn kind(frame: &[u8]) -> Of {
         4 => Of::Read,
         // Writes below `/zookeeper` only ask for an answer.
         5 if !story::text(frame, 12).starts_with("/zookeeper/") => Of::Write,
-        8 | 12 => Of::List,
+        8 | 12 | 22 => Of::List,
         14 => Of::Transaction,
         _ => Of::Any,
     }

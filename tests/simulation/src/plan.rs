@@ -495,7 +495,7 @@ impl Kind {
 
     /// Returns the number of locks in this kind.
     pub(crate) fn members(self) -> u32 {
-        if self == Kind::Several { 2 } else { 1 }
+        if self == Kind::Several { 3 } else { 1 }
     }
 }
 

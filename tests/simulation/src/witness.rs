@@ -22,6 +22,8 @@ use crate::plan::{Kind, Place};
 pub(crate) const DATA: &str = "/data";
 /// Second member of every multi-lock.
 pub(crate) const SECOND: &str = "/several";
+/// Path that every multi-lock reads.
+pub(crate) const READ: &str = "/several-read";
 /// Node that is named like a part of a semaphore but is not one.
 pub(crate) const FOLDER: &str = "/folder";
 /// Start of paths that are longer than those of most locks.
@@ -391,7 +393,12 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
         let is_robbed = |one: &Held| (one.process, one.kind, one.place) == key && one.is_doubtful;
         let was_lost = witness.lost_at.get(&key).is_some_and(|at| *at >= begun)
             || witness.held.values().any(is_robbed);
-        if let Some(soon) = soon.filter(|_| !was_lost) {
+        // A multi-lock of the process may have the first level, and gives the lock back before it returns.
+        let is_behind_several = witness.waiting.values().any(|other| {
+            let key = (other.process, other.place);
+            other.kind == Kind::Several && key == (held.process, held.place)
+        });
+        if let Some(soon) = soon.filter(|_| !was_lost && !is_behind_several) {
             // A call cannot have waited for nodes that it created itself.
             let thread = format!("/{}", kernel::whoami().1);
             let is_own = |(session, said): &Maker, made: Duration| {

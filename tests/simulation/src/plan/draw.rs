@@ -320,6 +320,7 @@ impl Theme {
             Theme::Asked if random.u8(..3) == 0 => vec![Kind::Semaphore],
             Theme::Asked => vec![Kind::Single],
             Theme::Groups => vec![Kind::Several, Kind::Exclusive],
+            Theme::Stuck if random.u8(..6) == 0 => vec![Kind::Several],
             Theme::Impatient | Theme::Stuck => {
                 let kinds = [Kind::Exclusive, Kind::Write, Kind::Single, Kind::Semaphore];
                 // The semaphore has double weight, because its calls wait for the most.

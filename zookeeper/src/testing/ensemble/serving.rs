@@ -396,6 +396,9 @@ impl Ensemble {
 
 impl Ensemble {
     fn read(&mut self, connection: u64, xid: i32, request: Request<'_>) {
+        if matches!(request, Request::Lists(_)) && !self.settings.multi_read {
+            return self.reply(connection, xid, |_, _| Err(ErrorKind::Unimplemented));
+        }
         if let Request::SetWatches { zxid, data, exist, child } = request {
             self.set_watches(connection, zxid, [data, exist, child]);
             return self.reply(connection, xid, |_, _| Ok(()));
