@@ -783,7 +783,9 @@ pub(crate) fn asks_for_nodes(process: Process, count: usize) {
 /// Records that a client may not delete a node of its own. Checks later that none of its threads waits for that node.
 pub(crate) fn may_not_delete(process: Process, path: &str) {
     let known = witness(|witness| {
-        let node = witness.nodes.get(path).filter(|_| witness.is_steady)?;
+        // A node that has to stay is only deleted by `break_lock`.
+        let is_known = witness.is_steady && !witness.reserved.contains_key(path);
+        let node = witness.nodes.get(path).filter(|_| is_known)?;
         Some((node.czxid, witness.timeout))
     });
     let Some((czxid, time)) = known else {
