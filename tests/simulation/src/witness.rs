@@ -93,6 +93,9 @@ impl Node {
     }
 }
 
+/// The queue of a lock: its place, and a number for each kind of queue there.
+type QueueOf = (Place, u8);
+
 /// A call that may wait.
 struct Waiting {
     process: Process,
@@ -159,7 +162,7 @@ pub(crate) struct Witness {
     /// Nodes with a guarded write that got no answer.
     unanswered: BTreeSet<(String, u64)>,
     /// Number of turns with each node, by its queue and token, and how many turns the last owner allows.
-    turns: BTreeMap<((Place, u8), u64), (u32, Option<u32>)>,
+    turns: BTreeMap<(QueueOf, u64), (u32, Option<u32>)>,
     pub kept: BTreeMap<(String, u64), Kept>,
     /// When the owner of each node's last turn began to give it back.
     given: BTreeMap<(String, u64), Duration>,
@@ -243,7 +246,7 @@ fn conflict(one: Mode, other: Mode) -> bool {
 }
 
 /// Returns the queue of a lock. Locks of one queue exclude each other.
-fn queue(kind: Kind, place: Place) -> (Place, u8) {
+fn queue(kind: Kind, place: Place) -> QueueOf {
     match kind {
         Kind::Single => (place, 1),
         Kind::Semaphore => (place, 2),

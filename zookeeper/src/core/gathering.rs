@@ -34,7 +34,7 @@ pub(super) struct Gathering<S, W> {
 #[derive(Debug)]
 pub(super) struct Group<S, W> {
     pub(super) parts: Vec<Call<S, W>>,
-    others: Vec<Call<S, W>>,
+    pub(super) others: Vec<Call<S, W>>,
 }
 
 impl<S, W> Gathering<S, W> {
@@ -69,14 +69,14 @@ impl<S, W> Gathering<S, W> {
     /// Takes out the writes that are to be sent next. They are a transaction unless there is only
     /// one. The requests behind a transaction wait until its answer has [come](Gathering::answered);
     /// those behind a single write are returned with it.
-    pub(super) fn next(&mut self) -> Option<(Vec<Call<S, W>>, Vec<Call<S, W>>)> {
-        let Group { parts, mut others } = self.groups.pop_front()?;
+    pub(super) fn next(&mut self) -> Option<Group<S, W>> {
+        let mut group = self.groups.pop_front()?;
         match self.behind.back_mut() {
-            _ if parts.len() > 1 => self.behind.push_back(mem::take(&mut others)),
-            Some(last) => last.append(&mut others),
+            _ if group.parts.len() > 1 => self.behind.push_back(mem::take(&mut group.others)),
+            Some(last) => last.append(&mut group.others),
             None => {}
         }
-        Some((parts, others))
+        Some(group)
     }
 
     /// Returns the requests behind the oldest transaction in flight, which has been answered.

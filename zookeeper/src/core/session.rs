@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use super::clock::Moment;
 use super::connection::{Call, Connection, Credential, Effect, Granted, Greeting};
-use super::gathering::{ENOUGH, Gathering};
+use super::gathering::{ENOUGH, Gathering, Group};
 use super::lease::Lease;
 use super::message::{self, OpCode};
 #[cfg(feature = "sasl")]
@@ -555,7 +555,7 @@ impl<S, W: Listen> Core<S, W> {
             connection.doomed.is_none() && connection.writes() < ENOUGH
         };
         while self.connection.as_ref().is_some_and(is_idle)
-            && let Some((mut parts, others)) = self.gathering.next()
+            && let Some(Group { mut parts, others }) = self.gathering.next()
         {
             match parts.len() {
                 0 | 1 => parts.pop().into_iter().for_each(|alone| self.send(alone, now)),
