@@ -1,10 +1,11 @@
-//! Measures large numbers: a queue in which thousands wait for one lock, and a client that holds
+//! Measures large numbers: thousands of threads that wait for one lock, and a client that holds
 //! thousands of locks.
 //!
 //! `cargo bench --bench large -- [--waiting 10,100,1000,10000] [--held 10,100,1000,10000]`
 //!
-//! The waiters are threads of ten clients, each with its own lock object. 0 leaves out a part. The
-//! output has a line of JSON for each size, and the tables at the end.
+//! The waiters are threads of ten clients, each with its own lock object. The threads of a client
+//! queue in the process, and each client has one node on the server. 0 leaves out a part. The output
+//! has a line of JSON for each size, and the tables at the end.
 
 use std::error::Error;
 use std::fs;
@@ -162,19 +163,14 @@ fn queue(number: usize) -> Result<Row> {
     let requests = || clients.iter().map(|client| client.stats().requests).sum::<u64>();
 
     let mut queue = Queue::new(&clients, &path, number)?;
-    let before = requests();
     let (memory, threads, begun) = (status("VmRSS")?, status("Threads")?, Instant::now());
     queue.stage.wait();
-    await_count("all are in", number + 1);
+    await_count("all clients are in", CLIENTS.min(number) + 1);
+    wait_until("all wait", PATIENCE, || sleepers().is_ok_and(|sleepers| sleepers >= number));
     let entered = begun.elapsed().as_secs_f64();
-    // Each waiter sends a create, a list, and three reads that set watches. The first waiter has
-    // only one node ahead, and sends a read less.
-    wait_until("all wait", PATIENCE, || requests() - before >= 5 * number as u64 - 1);
     let memory = (status("VmRSS")? - memory) / number as f64;
     let threads = (status("Threads")? - threads) / number as f64;
 
-    let list = || timed(|| raw.get_children(&path).map(drop).map_err(Into::into));
-    let list = middle(&mut (0..TIMES).map(|_| list()).collect::<Result<Vec<_>>>()?);
     let tries = || {
         timed(|| DistributedLock::new(&clients[0], &path)?.try_lock().map(drop).map_err(Into::into))
     };
@@ -209,7 +205,6 @@ fn queue(number: usize) -> Result<Row> {
     Ok(vec![
         ("waiting", number as f64),
         ("until all are in s", round(entered)),
-        ("a list ms", round(list)),
         ("hand over ms", round(hand_over)),
         ("p99 ms", round(slow)),
         ("requests", round(sent)),
@@ -220,6 +215,15 @@ fn queue(number: usize) -> Result<Row> {
         ("KiB each", round(memory)),
         ("threads each", round(threads)),
     ])
+}
+
+/// Returns how many threads of this process are asleep.
+fn sleepers() -> Result<usize> {
+    let states = fs::read_dir("/proc/self/task")?.map(|task| {
+        let stat = fs::read_to_string(task?.path().join("stat"))?;
+        Ok(stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S')))
+    });
+    Ok(states.collect::<Result<Vec<_>>>()?.into_iter().filter(|is_asleep| *is_asleep).count())
 }
 
 // ---- one who holds

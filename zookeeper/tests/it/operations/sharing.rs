@@ -97,7 +97,8 @@ fn refused_part_fails_alone_and_reads_show_the_others() {
             let mode = CreateMode::Ephemeral;
             let path = format!("{directory}/node");
             let created = batch.shared_create(&path, b"", &acl, mode);
-            let none = (index % 10 == 0).then(|| batch.shared_delete(&format!("{root}/nothing")));
+            let none =
+                index.is_multiple_of(10).then(|| batch.shared_delete(&format!("{root}/nothing")));
             (created, none, batch.get_children(&directory, None))
         };
         client.submit(submit)
@@ -110,7 +111,7 @@ fn refused_part_fails_alone_and_reads_show_the_others() {
         if let Some(none) = none {
             assert_eq!(kind(none.wait()), ErrorKind::NoNode, "{index}");
         }
-        if index % 9 == 0 {
+        if index.is_multiple_of(9) {
             assert_eq!(kind(created.wait()), ErrorKind::NoNode, "{index}");
             assert_eq!(kind(listed), ErrorKind::NoNode, "{index}");
             continue;
