@@ -46,6 +46,11 @@ pub(crate) fn all() -> Vec<Contestant> {
 }
 
 impl Contestant {
+    /// Returns whether the threads of a client queue in the process, and not on the server.
+    pub(crate) fn queues_in_the_process(&self) -> bool {
+        VARIANTS.iter().any(|variant| variant.0 == self.name)
+    }
+
     /// Returns why the contestant does not take part in a case.
     pub(crate) fn lacks(&self, case: Case) -> Option<&'static str> {
         match (self.name, case.workload) {

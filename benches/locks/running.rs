@@ -108,12 +108,19 @@ impl<'a> Running<'a> {
         let before = self.counters()?;
         self.ask("queue")?;
         let mut there = Ok(0);
+        // The count includes the holder. The threads of a client of this library queue in the process.
+        let nodes = if self.contestant.queues_in_the_process() { 1 } else { count };
         wait_until(&format!("{count} wait at {path}"), LONGEST, || {
             there = look();
-            // The count includes the holder.
-            there.as_ref().map_or(true, |there| *there > count)
+            there.as_ref().map_or(true, |there| *there > nodes)
         });
         there?;
+        let mut asleep = Ok(0);
+        wait_until(&format!("{count} threads sleep"), LONGEST, || {
+            asleep = sleepers(&self.peer);
+            asleep.as_ref().map_or(true, |asleep| *asleep >= count)
+        });
+        asleep?;
         let waiting = status(&self.peer, "VmRSS:")?;
         let threads = status(&self.peer, "Threads:")? - self.threads_at_first - count as f64;
         let answer = self.ask("release")?;
@@ -164,4 +171,14 @@ fn status(peer: &Peer, name: &str) -> Outcome<f64> {
     let value = status.lines().find_map(|line| line.strip_prefix(name));
     let value = value.and_then(|value| value.split_whitespace().next());
     Ok(value.ok_or_else(|| format!("no {name} of the process"))?.parse()?)
+}
+
+/// Returns how many threads of the process are asleep.
+fn sleepers(peer: &Peer) -> Outcome<usize> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", peer.process_id()))?;
+    let states = tasks.map(|task| {
+        let stat = fs::read_to_string(task?.path().join("stat"))?;
+        Ok(stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S')))
+    });
+    Ok(states.collect::<Outcome<Vec<_>>>()?.into_iter().filter(|is_asleep| *is_asleep).count())
 }
