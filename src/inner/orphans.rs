@@ -9,9 +9,9 @@
 //! A server answers the requests of a connection in order. So a look that is answered on the
 //! connection of the create shows its node, or the node does not exist and never will. This does
 //! not hold after a cut: if the session returns to the server of the create, that server may carry
-//! it out late. That takes a session timeout at most, because that server was without a leader for
-//! longer than leaders wait. (The leader refuses what comes through a server that the session has
-//! left.)
+//! it out late. That takes a session timeout at most from the first answer on another connection: by
+//! then a server that stood still goes on, and one without a leader was so for longer than leaders
+//! wait. (The leader refuses what comes through a server that the session has left.)
 //!
 //! The data of a single node name its creator, but a revocation request that came late or names no
 //! hold may overwrite them. Then the node is identified by exclusion: it belongs to our session, no
@@ -144,6 +144,7 @@ impl Search {
         found: Option<&'f HashMap<&str, Found<'f>>>,
         is_answered: bool,
         connection: u64,
+        timeout: Duration,
     ) -> Option<Vec<(Option<&'f Found<'f>>, Orphan)>> {
         let look = self.look.take()?;
         let covered: Vec<_> = self.orphans.drain(..look.covers).collect();
@@ -155,7 +156,7 @@ impl Search {
                     sys::reached("an orphan is found");
                     ended.push((Some(node), orphan));
                 }
-                Some(None) if is_same || look.begun >= orphan.until => {
+                Some(None) if is_same || orphan.sent_on.is_none() && look.begun >= orphan.until => {
                     sys::reached_if(
                         || is_same,
                         "an orphan is not there on the connection of its create",
@@ -165,7 +166,10 @@ impl Search {
                 }
                 _ => {
                     sys::reached("an orphan may appear yet");
-                    orphan.sent_on = orphan.sent_on.filter(|_| !is_answered);
+                    // The server of the create may have stood still until now.
+                    if is_answered && orphan.sent_on.take().is_some() {
+                        orphan.until = orphan.until.max(sys::now() + timeout);
+                    }
                     self.orphans.push(orphan);
                 }
             }
@@ -384,12 +388,12 @@ impl Orphans {
                 }
             },
         };
-        let connection = self.requests().resumed();
+        let (connection, timeout) = (self.requests().resumed(), self.requests().timeout());
         let mut searches = self.searches.lock();
         let Some(search) = searches.get_mut(&place) else {
             return;
         };
-        let Some(ended) = search.end(found.as_ref(), is_answered, connection) else {
+        let Some(ended) = search.end(found.as_ref(), is_answered, connection, timeout) else {
             return;
         };
         let is_over = search.orphans.is_empty();

@@ -116,7 +116,8 @@ fn long_paused_member_costs_no_lock_and_no_position() {
         let clients = [follower, leader, leader, follower].map(|member| ways.client_on(member, T));
         let (paused, other) = if of_leader { (leader, follower) } else { (follower, leader) };
         let looker = Looker::at(vec![ensemble.server(other).address()]);
-        let queues = Queues::of(&clients, looker, 2);
+        // Each client holds a lock. One that only waits would be slower to leave a silent server.
+        let queues = Queues::of(&clients, looker, 4);
         let begun = Instant::now();
         ensemble.server(paused).pause().unwrap();
         // The client of the leader is unaffected by a follower.

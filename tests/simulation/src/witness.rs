@@ -771,7 +771,14 @@ pub(crate) fn cancels(object: usize) {
 }
 
 pub(crate) fn waits_no_more(number: usize) {
-    witness(|witness| witness.waiting.remove(&number));
+    witness(|witness| {
+        // A multi-lock may have had this lock until now.
+        if let Some(call) =
+            witness.waiting.remove(&number).filter(|call| call.kind == Kind::Several)
+        {
+            witness.ended_at.insert(call.place, kernel::elapsed());
+        }
+    });
 }
 
 /// Checks the number of a client's unanswered creates.

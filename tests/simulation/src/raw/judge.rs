@@ -581,12 +581,13 @@ impl Judge {
     }
 
     /// Returns the newest transaction that the session had seen at the call, with the writes before
-    /// it in its batch.
+    /// it in its batch. Writes that share transactions come in any order.
     fn seen(&self, number: usize) -> i64 {
         let call = &self.calls[number];
         let before = self.calls[..number].iter().enumerate().rev();
         let before = before.take_while(|(_, other)| other.made.batch == call.made.batch);
         let done = before.filter(|(_, other)| other.outcome == Some(Outcome::Done));
+        let done = done.filter(|(_, other)| !(other.made.is_shared && call.made.is_shared));
         let done = done.filter_map(|(other, _)| Some(self.history.done.get(&other)?.last()?.zxid));
         self.session_of(number).map_or(0, |_| done.fold(call.seen, i64::max))
     }

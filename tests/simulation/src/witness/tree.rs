@@ -320,13 +320,20 @@ impl Witness {
         let rivals = self.contenders(directory);
         let rivals = rivals.filter(|(_, other, one)| *other > number && one.owner != node.owner);
         let since = rivals.map(|(_, _, one)| one.made).min()?.max(kept.since);
+        // A multi-lock may take it, and give it back with the others.
+        let several = self.waiting.values().find(|call| {
+            let is_its = call.kind == Kind::Several && call.process == kept.process;
+            is_its && call.place.to_string() == directory
+        });
+        let ended = self.ended_at.iter().find(|(place, _)| place.to_string() == directory);
+        let since = ended.map_or(since, |(_, ended)| since.max(*ended));
         let now = kernel::elapsed();
         // Clients look at nodes without events from time to time.
         let limit =
             if self.is_well && !self.has_hidden { self.soon() } else { self.timeout * UNTOLD };
         let is_late = now - since > limit && !has_stalled(kept.process, since);
         let is_reserved = self.reserved.contains_key(path);
-        (is_late && !is_reserved).then(|| {
+        (is_late && !is_reserved && several.is_none()).then(|| {
             format!("{path} is kept for nobody since {:?}, with others behind it", kept.since)
         })
     }
