@@ -221,9 +221,11 @@ fn requests_of_turns(threads: usize, is_cut: bool) -> u64 {
             });
         }
         if is_cut {
-            // Each thread has sent a create and a list.
-            let sent = || client.stats().requests - before;
-            wait_until("all are sent", SOON, || sent() >= 2 * threads as u64);
+            // Some creates are sent and lost. The others wait for a transaction.
+            wait_until("all have asked", SOON, || {
+                let stats = client.stats();
+                stats.waiting == threads && stats.requests - before >= 2
+            });
             proxy.restore();
             proxy.cut();
         }

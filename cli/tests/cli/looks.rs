@@ -137,12 +137,12 @@ fn recursive_list_fits_the_terminal() {
 
 #[test]
 fn watch_draws_on_a_terminal_and_writes_lines_elsewhere() {
-    let (client, path) = (client(), fresh_path("watch"));
+    let (clients, path) = ([client(), client()], fresh_path("watch"));
     let watch = ["watch", "--interval", "0.1", &path];
     let mut drawn = in_terminal(zoolock(&watch));
     drawn.exp_string("\x1b[H\x1b[J").expect("it draws");
     let lines = Beside::start(zoolock(&watch));
-    let (one, other) = (lock_of(&client, &path), lock_of(&client, &path));
+    let [one, other] = clients.each_ref().map(|client| lock_of(client, &path));
     let token = {
         let guard = one.acquire().expect("locked");
         drawn.exp_string("holds  exclusive").expect("the holder");

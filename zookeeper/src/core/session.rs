@@ -427,7 +427,12 @@ impl<S, W: Listen> Core<S, W> {
             || !self.gathering.is_empty(),
             "requests that wait for a transaction outlive their connection",
         );
-        again.extend(self.gathering.take_all());
+        // A shared write fails as if it had been sent.
+        let (shared, others): (Vec<_>, Vec<_>) =
+            self.gathering.take_all().partition(|call| call.shares);
+        let lost = Error::because(ErrorKind::ConnectionLoss, Arc::clone(&reason));
+        shared.into_iter().for_each(|call| self.fail(call.slot, lost.clone()));
+        again.extend(others);
         again.append(&mut self.queue.waiting);
         self.queue.waiting = again;
         if was_open {
