@@ -7,8 +7,11 @@
 //! queue in the process, and each client has one node on the server. 0 leaves out a part. The output
 //! has a line of JSON for each size, and the tables at the end.
 
+mod sleepers;
+
 use std::error::Error;
 use std::fs;
+use std::process;
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -18,6 +21,8 @@ use serde_json::Value;
 use zookeeper::ZooKeeper;
 use zoolock::{Client, DistributedLock, Hold, Lock};
 use zoolock_test_support::{FaultProxy, Server, fresh_path, wait_until};
+
+use sleepers::sleepers;
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -166,7 +171,9 @@ fn queue(number: usize) -> Result<Row> {
     let (memory, threads, begun) = (status("VmRSS")?, status("Threads")?, Instant::now());
     queue.stage.wait();
     await_count("all clients are in", CLIENTS.min(number) + 1);
-    wait_until("all wait", PATIENCE, || sleepers().is_ok_and(|sleepers| sleepers >= number));
+    wait_until("all wait", PATIENCE, || {
+        sleepers(process::id()).is_ok_and(|asleep| asleep >= number)
+    });
     let entered = begun.elapsed().as_secs_f64();
     let memory = (status("VmRSS")? - memory) / number as f64;
     let threads = (status("Threads")? - threads) / number as f64;
@@ -215,15 +222,6 @@ fn queue(number: usize) -> Result<Row> {
         ("KiB each", round(memory)),
         ("threads each", round(threads)),
     ])
-}
-
-/// Returns how many threads of this process are asleep.
-fn sleepers() -> Result<usize> {
-    let states = fs::read_dir("/proc/self/task")?.map(|task| {
-        let stat = fs::read_to_string(task?.path().join("stat"))?;
-        Ok(stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S')))
-    });
-    Ok(states.collect::<Result<Vec<_>>>()?.into_iter().filter(|is_asleep| *is_asleep).count())
 }
 
 // ---- one who holds

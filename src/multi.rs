@@ -224,9 +224,7 @@ impl MultiLock {
         let first = first.unwrap_or_else(|| Error::NotHeld { path: path() });
         Err(failure(first, losses.collect()))
     }
-}
 
-impl MultiLock {
     /// Takes the next members: those that are free at once, and the first that is not. Returns false
     /// if that one is busy.
     fn take_more<'m>(

@@ -26,6 +26,8 @@ mod report;
 mod running;
 mod servers;
 mod session;
+#[path = "../sleepers.rs"]
+mod sleepers;
 mod table;
 mod workload;
 mod zookeeper_client;

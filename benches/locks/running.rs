@@ -10,6 +10,7 @@ use crate::contestant::Contestant;
 use crate::figures::{EVENTS, Figures, KIB_PER_WAITER, OWN_REQUESTS, REQUESTS, THREADS};
 use crate::servers::{Counters, Servers};
 use crate::session::Outcome;
+use crate::sleepers::sleepers;
 use crate::workload::{Case, Workload};
 
 /// The longest wait: enough for a thousand waiters of the slowest contestant, on a busy machine.
@@ -117,7 +118,7 @@ impl<'a> Running<'a> {
         there?;
         let mut asleep = Ok(0);
         wait_until(&format!("{count} threads sleep"), LONGEST, || {
-            asleep = sleepers(&self.peer);
+            asleep = sleepers(self.peer.process_id());
             asleep.as_ref().map_or(true, |asleep| *asleep >= count)
         });
         asleep?;
@@ -171,14 +172,4 @@ fn status(peer: &Peer, name: &str) -> Outcome<f64> {
     let value = status.lines().find_map(|line| line.strip_prefix(name));
     let value = value.and_then(|value| value.split_whitespace().next());
     Ok(value.ok_or_else(|| format!("no {name} of the process"))?.parse()?)
-}
-
-/// Returns how many threads of the process are asleep.
-fn sleepers(peer: &Peer) -> Outcome<usize> {
-    let tasks = fs::read_dir(format!("/proc/{}/task", peer.process_id()))?;
-    let states = tasks.map(|task| {
-        let stat = fs::read_to_string(task?.path().join("stat"))?;
-        Ok(stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S')))
-    });
-    Ok(states.collect::<Outcome<Vec<_>>>()?.into_iter().filter(|is_asleep| *is_asleep).count())
 }

@@ -39,13 +39,18 @@ fn clients_enter_in_order_of_arrival() {
 
 #[test]
 fn threads_of_one_object_enter_in_call_order_and_wait_locally() {
+    threads_enter_in_call_order_and_wait_locally(true);
+}
+
+/// The threads have one object, or an object each.
+pub(super) fn threads_enter_in_call_order_and_wait_locally(is_shared: bool) {
     every_subject_that(Subject::has_a_first_level, |subject| {
         let (client, path) = (client(), fresh_path("threads"));
         let object = subject.at(&client, &path);
         object.lock().unwrap();
         let mut arrivals = Arrivals::new();
         for _ in 0..4 {
-            let object = object.clone();
+            let object = if is_shared { object.clone() } else { subject.at(&client, &path) };
             arrivals.join_asleep(move |inside| {
                 object.lock().unwrap();
                 inside();

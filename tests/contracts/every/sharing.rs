@@ -6,8 +6,9 @@ use zoolock::{Client, LockOptions};
 use zoolock_test_support::{fresh_path, shared_probe};
 
 use super::client;
+use super::order::threads_enter_in_call_order_and_wait_locally;
 use common::{
-    Arrivals, Object, SOON, Subject, Task, await_lost, await_nothing_left, behind_a_proxy,
+    Object, SOON, Subject, Task, await_lost, await_nothing_left, behind_a_proxy,
     every_subject_that, warnings,
 };
 
@@ -18,27 +19,7 @@ fn is_a_lock(subject: Subject) -> bool {
 
 #[test]
 fn threads_of_many_objects_enter_in_call_order_and_wait_locally() {
-    every_subject_that(Subject::has_a_first_level, |subject| {
-        let (client, path) = (client(), fresh_path("objects"));
-        let object = subject.at(&client, &path);
-        object.lock().unwrap();
-        let mut arrivals = Arrivals::new();
-        for _ in 0..4 {
-            let object = subject.at(&client, &path);
-            arrivals.join_asleep(move |inside| {
-                object.lock().unwrap();
-                inside();
-                object.unlock().unwrap();
-            });
-        }
-        assert!(arrivals.is_empty(), "in beside the holder");
-        // The threads of a semaphore take turns locally. The thread with the turn waits for the servers.
-        let nodes = subject.nodes(&path);
-        println!("{}: {nodes:?}", subject.name);
-        assert!(nodes.len() <= if subject.guards_the_object() { 1 } else { 3 }, "{nodes:?}");
-        object.unlock().unwrap();
-        assert_eq!(arrivals.order(), [0, 1, 2, 3], "{}", subject.name);
-    });
+    threads_enter_in_call_order_and_wait_locally(false);
 }
 
 /// Requests of threads that take turns, each with an object of its own for each turn or all with one.

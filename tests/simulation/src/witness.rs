@@ -396,12 +396,8 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
         let is_robbed = |one: &Held| (one.process, one.kind, one.place) == key && one.is_doubtful;
         let was_lost = witness.lost_at.get(&key).is_some_and(|at| *at >= begun)
             || witness.held.values().any(is_robbed);
-        // A multi-lock of the process may have the first level, and gives the lock back before it returns.
-        let is_behind_several = witness.waiting.values().any(|other| {
-            let key = (other.process, other.place);
-            other.kind == Kind::Several && key == (held.process, held.place)
-        });
-        if let Some(soon) = soon.filter(|_| !was_lost && !is_behind_several) {
+        let may_be_taken = witness.several_may_have(held.process, held.place.path());
+        if let Some(soon) = soon.filter(|_| !was_lost && !may_be_taken) {
             // A call cannot have waited for nodes that it created itself.
             let thread = format!("/{}", kernel::whoami().1);
             let is_own = |(session, said): &Maker, made: Duration| {

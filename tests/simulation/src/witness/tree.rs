@@ -312,6 +312,15 @@ impl Witness {
         })
     }
 
+    /// Returns whether a call of the process for several locks may have the one at this path. It gives that back
+    /// before it returns, unless it takes the others.
+    pub(super) fn several_may_have(&self, process: Process, path: &str) -> bool {
+        self.waiting.values().any(|call| {
+            let is_its = call.kind == Kind::Several && call.process == process;
+            is_its && call.place.path() == path
+        })
+    }
+
     /// Checks that a node kept for the next thread of its process is not kept long after another session queues.
     fn was_kept(&mut self, path: &str, node: &Node) -> Option<String> {
         let kept = self.kept.remove(&(path.to_owned(), node.czxid as u64))?;
@@ -320,12 +329,8 @@ impl Witness {
         let rivals = self.contenders(directory);
         let rivals = rivals.filter(|(_, other, one)| *other > number && one.owner != node.owner);
         let since = rivals.map(|(_, _, one)| one.made).min()?.max(kept.since);
-        // A multi-lock may take it, and give it back with the others.
-        let several = self.waiting.values().find(|call| {
-            let is_its = call.kind == Kind::Several && call.process == kept.process;
-            is_its && call.place.to_string() == directory
-        });
-        let ended = self.ended_at.iter().find(|(place, _)| place.to_string() == directory);
+        let may_be_taken = self.several_may_have(kept.process, directory);
+        let ended = self.ended_at.iter().find(|(place, _)| place.path() == directory);
         let since = ended.map_or(since, |(_, ended)| since.max(*ended));
         let now = kernel::elapsed();
         // Clients look at nodes without events from time to time.
@@ -333,7 +338,7 @@ impl Witness {
             if self.is_well && !self.has_hidden { self.soon() } else { self.timeout * UNTOLD };
         let is_late = now - since > limit && !has_stalled(kept.process, since);
         let is_reserved = self.reserved.contains_key(path);
-        (is_late && !is_reserved && several.is_none()).then(|| {
+        (is_late && !is_reserved && !may_be_taken).then(|| {
             format!("{path} is kept for nobody since {:?}, with others behind it", kept.since)
         })
     }
