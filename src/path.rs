@@ -73,11 +73,6 @@ impl LockPath {
         (LockPath(parent.into()), name)
     }
 
-    /// Returns whether it is below the other one.
-    pub(crate) fn is_below(&self, other: &LockPath) -> bool {
-        self.0.strip_prefix(other.as_str()).is_some_and(|rest| rest.starts_with('/'))
-    }
-
     /// Returns a directory of the lock below its path; `name` is one legal part.
     pub(crate) fn below(&self, name: &str) -> LockPath {
         LockPath(self.child(name).into())

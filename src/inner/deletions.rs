@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use log::{Level, warn};
-use zookeeper::{ErrorKind, Op};
+use zookeeper::{ErrorKind, Pending};
 
 use super::claim::{Claim, Node};
 use super::directories::delete_with_node;
@@ -80,7 +80,34 @@ impl Deletions {
         charge: Charge,
     ) {
         let zk = self.requests.zk.in_session(session).with_timeout(Duration::MAX);
-        let deletion = zk.submit(|batch| delete_with_node(batch, directory, &path));
+        let deletion = zk.submit(|batch| delete_with_node(batch, directory, &path, false));
+        let again = "a node is deleted in the background without its directory";
+        self.follow(deletion, (session, path, charge), again);
+    }
+
+    /// Deletes nodes of several claims in the background, with one transaction for those of one
+    /// session.
+    pub(crate) fn delete_together(&self, nodes: Vec<(&Claim, i64, Node)>) {
+        for nodes in nodes.chunk_by(|(_, one, _), (_, other, _)| one == other) {
+            let session = nodes[0].1;
+            let paths: Vec<_> = nodes.iter().map(|(claim, _, node)| claim.path_of(node)).collect();
+            let deletions = self.requests.zk.in_session(session).submit(|batch| -> Vec<_> {
+                paths.iter().map(|path| batch.shared_delete(path)).collect()
+            });
+            let again = "a node that was given up with others is deleted again";
+            for (((_, _, node), path), deletion) in nodes.iter().zip(paths).zip(deletions) {
+                self.follow(deletion, (session, path, node.charge.take()), again);
+            }
+        }
+    }
+
+    /// Follows a deletion that is sent once. If it fails, the node is deleted eventually.
+    fn follow<T: Send + 'static>(
+        &self,
+        deletion: Pending<T>,
+        (session, path, charge): (i64, String, Charge),
+        again: &'static str,
+    ) {
         let me = self.start();
         deletion.on_done(move |deleted| {
             let Some(deletions) = me.upgrade() else {
@@ -88,14 +115,11 @@ impl Deletions {
             };
             match deleted {
                 Err(error) if !is_session_over(&error) => {
-                    sys::reached("a node is deleted in the background without its directory");
+                    sys::reached(again);
                     deletions.delete_eventually(session, path, charge);
                     deletions.under_way.fetch_sub(1, Ordering::Relaxed);
                 }
-                deleted => {
-                    sys::reached("a node is deleted in the background with its directory");
-                    deletions.finish(path, charge, deleted.map(drop));
-                }
+                deleted => deletions.finish(path, charge, deleted.map(drop)),
             }
         });
     }
@@ -107,33 +131,6 @@ impl Deletions {
         deletion.on_done(move |deleted| {
             me.upgrade().inspect(|deletions| deletions.finish(path, charge, deleted));
         });
-    }
-
-    /// Deletes nodes of several claims in the background, with one transaction for those of one
-    /// session.
-    pub(crate) fn delete_together(&self, nodes: Vec<(&Claim, i64, Node)>) {
-        for sessions in nodes.chunk_by(|(_, one, _), (_, other, _)| one == other) {
-            let session = sessions[0].1;
-            let zk = self.requests.zk.in_session(session);
-            let paths: Vec<_> =
-                sessions.iter().map(|(claim, _, node)| claim.path_of(node)).collect();
-            let ops: Vec<_> = paths.iter().map(|path| Op::Delete(path, None)).collect();
-            let charges: Vec<_> = sessions.iter().map(|(_, _, node)| node.charge.take()).collect();
-            let me = self.start();
-            zk.submit(|batch| batch.multi(&ops)).on_done(move |deleted| {
-                let Some(deletions) = me.upgrade() else {
-                    return;
-                };
-                deletions.under_way.fetch_sub(1, Ordering::Relaxed);
-                if deleted.is_err() {
-                    sys::reached("nodes that were given up together are deleted one by one");
-                    let each = paths.into_iter().zip(charges);
-                    each.for_each(|(path, charge)| {
-                        deletions.delete_eventually(session, path, charge);
-                    });
-                }
-            });
-        }
     }
 
     /// Deletes the single node at `path` if transaction `czxid` created it. All contenders use this

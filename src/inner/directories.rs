@@ -58,7 +58,8 @@ fn make(requests: &Requests, path: &str, until: &Until) -> Result<bool, Failure>
     }
 }
 
-/// Creates a directory and a node in it, in one transaction.
+/// Creates a directory and a node in it, in one transaction. That may share a transaction with other
+/// writes, if nothing but such writes is before it in its batch.
 pub(crate) fn create_with_node(
     requests: &Requests,
     batch: &mut Batch<'_>,
@@ -66,18 +67,21 @@ pub(crate) fn create_with_node(
     (node, data, mode): (&str, &[u8], CreateMode),
 ) -> Pending<Vec<OpResult>> {
     let acl = requests.acl();
-    batch.multi(&[
+    batch.shared_multi(&[
         Op::Create(directory.as_str(), b"", acl, CreateMode::Container),
         Op::Create(node, data, acl, mode),
     ])
 }
 
 /// Deletes a node and the directory that was made with it, in one transaction. The servers refuse it
-/// if the directory has other nodes, or if somebody has set its data.
+/// if the directory has other nodes, or if somebody has set its data. Where that is unlikely, it
+/// `shares` a transaction with other writes.
 pub(super) fn delete_with_node(
     batch: &mut Batch<'_>,
     directory: &LockPath,
     node: &str,
+    shares: bool,
 ) -> Pending<Vec<OpResult>> {
-    batch.multi(&[Op::Delete(node, None), Op::Delete(directory.as_str(), Some(NEW))])
+    let ops = [Op::Delete(node, None), Op::Delete(directory.as_str(), Some(NEW))];
+    if shares { batch.shared_multi(&ops) } else { batch.multi(&ops) }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use log::{Level, warn};
-use zookeeper::{Batch, ErrorKind, Op, OpResult, Pending, WatchedEvent, Watcher};
+use zookeeper::{Batch, ErrorKind, OpResult, Pending, WatchedEvent, Watcher};
 
 use super::claim::Node;
 use super::directories::delete_with_node;
@@ -121,8 +121,7 @@ impl Holds {
         released
     }
 
-    /// Deletes the single node of each of these, in one transaction if that can be. Where that is
-    /// refused, each is deleted alone, so that each has its own result.
+    /// Deletes the single node of each of these, in one transaction if that can be.
     fn delete_together(&self, all: &[&Arc<Nodes>]) -> Vec<Result<()>> {
         let session = all.first().map_or(0, |nodes| nodes.term.session_id());
         let may_share = |nodes: &&Arc<Nodes>| {
@@ -134,21 +133,12 @@ impl Holds {
             let run = |nodes: &&Arc<Nodes>| Deletion { holds: self, nodes }.run(patience, false);
             return all.iter().map(run).collect();
         }
-        let end = sys::now() + patience;
-        let zk = self.requests.zk.in_session(session);
-        let left = || zk.with_timeout(end.saturating_duration_since(sys::now()));
-        let paths: Vec<_> = all.iter().map(|nodes| nodes.claim.path_of(&nodes.list[0])).collect();
-        let ops: Vec<_> = paths.iter().map(|path| Op::Delete(path, None)).collect();
-        let deleted: Vec<_> = match left().submit(|batch| batch.multi(&ops)).wait() {
-            Err(error) if error.failed_op().is_some() => {
-                sys::reached("a transaction that releases several locks is refused");
-                let deletions = left().submit(|batch| -> Vec<_> {
-                    paths.iter().map(|path| batch.delete(path, None)).collect()
-                });
-                deletions.into_iter().map(Pending::wait).collect()
-            }
-            deleted => vec![deleted.map(drop); all.len()],
-        };
+        let zk = self.requests.zk.in_session(session).with_timeout(patience);
+        let deletions = zk.submit(|batch| -> Vec<_> {
+            let path = |nodes: &&Arc<Nodes>| nodes.claim.path_of(&nodes.list[0]);
+            all.iter().map(|nodes| batch.shared_delete(&path(nodes))).collect()
+        });
+        let deleted = deletions.into_iter().map(Pending::wait);
         let judge = |(nodes, deleted): (&&Arc<Nodes>, _)| judge(self, nodes, 0, None, deleted);
         all.iter().zip(deleted).map(judge).collect()
     }
@@ -234,9 +224,11 @@ impl Deletion<'_> {
         let end = sys::now() + patience;
         let zk = holds.requests.zk.in_session(nodes.term.session_id()).with_timeout(patience);
         let (directory, path) = (&nodes.claim.directory, nodes.claim.path_of(node));
-        let deletion = zk.submit(|batch| delete_with_node(batch, directory, &path));
+        let shares = holds.fresh.is_likely_to_go();
+        let deletion = zk.submit(|batch| delete_with_node(batch, directory, &path, shares));
         let follow = move |deletion: &Deletion<'_>, deleted: zookeeper::Result<Vec<OpResult>>| {
             let left = end.saturating_duration_since(sys::now());
+            deletion.holds.fresh.note_went(deleted.is_ok());
             match deleted {
                 Err(error) if !is_outcome_unknown(&error) && !is_session_over(&error) => {
                     sys::reached("a directory that was made for one node stays");

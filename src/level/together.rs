@@ -67,23 +67,16 @@ pub(crate) fn acquire_first<'a>(
     Some(end(next, keep, together.wait_for_next()))
 }
 
-/// Enters the first levels of the locks of one client that are free here and need a node. Leaves out
-/// a lock below another one: both nodes would have the same fencing token, and the lock above may be
-/// a semaphore as well, whose nodes are below its path.
+/// Enters the first levels of the locks of one client that are free here and need a node.
 fn begin<'a>(
     locks: impl Iterator<Item = &'a dyn RawLock>,
     wait: Wait,
 ) -> (Vec<Begun<'a>>, Vec<Keep<'a>>) {
-    let mut sites: Vec<&Site> = Vec::new();
+    let mut client = None;
     let begun = locks.map_while(|lock| {
-        let site = lock.site();
-        let may_join = |other: &&Site| {
-            let is_same = Arc::ptr_eq(other.inner(), site.inner());
-            is_same && !site.path.is_below(&other.path)
-        };
-        let begun = sites.iter().all(may_join).then(|| lock.begin(wait)).flatten()?;
-        sites.push(site);
-        Some(begun)
+        let inner = lock.site().inner();
+        let is_same = Arc::ptr_eq(client.get_or_insert(inner), inner);
+        is_same.then(|| lock.begin(wait)).flatten()
     });
     begun.unzip()
 }

@@ -196,20 +196,19 @@ impl<'a> Attempt<'a> {
         Ok((charge, self.requests().resumed()))
     }
 
-    /// Sends one create by `make` and waits for its answer. If the call ends before, the create is
-    /// unanswered.
-    pub(super) fn ask_create<T: Send + 'static>(
+    /// Sends creates by `make` and waits for the answer to its last request. If the call ends before,
+    /// they are unanswered.
+    pub(super) fn ask_creates<C: IntoIterator<Item = Create>, R, T: Send + 'static>(
         &mut self,
-        create: Create,
-        make: impl FnOnce(&mut Batch<'_>, &New) -> Pending<T>,
-    ) -> Result<(Create, zookeeper::Result<T>), Stop> {
+        creates: C,
+        make: impl FnOnce(&mut Batch<'_>, &C) -> (R, Pending<T>),
+    ) -> Result<(C, R, zookeeper::Result<T>), Stop> {
         let (until, requests) = (self.want.until, self.requests());
-        let asked =
-            requests.ask(Some(self.session_id), until, |batch| ((), make(batch, &create.new)));
-        match asked {
-            Ok(((), created)) => Ok((create, created)),
+        match requests.ask(Some(self.session_id), until, |batch| make(batch, &creates)) {
+            Ok((others, last)) => Ok((creates, others, last)),
             Err(failure) => {
-                self.add_unanswered(create);
+                sys::reached("a call is ended while it creates");
+                creates.into_iter().for_each(|create| self.add_unanswered(create));
                 Err(failure.into())
             }
         }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, unbounded};
 use zookeeper::{Batch, CreateMode, ErrorKind, Stat, WatchedEvent, Watcher};
 
-use super::attempt::{Attempt, Pass, Stop, Want, run};
+use super::attempt::{Attempt, Create, Pass, Stop, Want, run};
 use super::rule::New;
 use crate::data;
 use crate::error::{Error, Result};
@@ -95,8 +95,9 @@ impl<'a> SingleCall<'a> {
             self.making.get_or_insert_with(|| orphans.making(&claim.lock));
             let data = data::encode_single(&create.new.id, &claim.identity);
             let (path, acl) = (self.attempt.path(), self.attempt.requests().acl());
-            let make = |batch: &mut Batch<'_>, new: &New| batch.create(path, &data, acl, new.mode);
-            let (create, created) = self.attempt.ask_create(create, make)?;
+            let make =
+                |batch: &mut Batch<'_>, _: &[Create; 1]| ((), batch.create(path, &data, acl, mode));
+            let ([create], (), created) = self.attempt.ask_creates([create], make)?;
             match created {
                 Ok((_, stat)) => {
                     self.add_own(create.charge, &stat);

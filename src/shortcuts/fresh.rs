@@ -3,6 +3,9 @@
 //! Some clients use each path once, for example with a lock for each order. Where a client knows
 //! nothing of a directory, it sends two requests together: a create of a node in the directory, and
 //! a transaction that creates the directory and a node in it. At most one of them is carried out.
+//! After a directory that was new, the next one probably is new too. Then the client sends the
+//! transaction alone, and that may share a transaction with other writes. It sends both if this is
+//! refused.
 //!
 //! What the conclusion rests on: a transaction that creates the directory and a node in it is carried
 //! out only if the directory does not exist. A directory that does not exist has no nodes. Nobody can
@@ -10,7 +13,8 @@
 //!
 //! Such a directory is deleted with its node, in one transaction. While the node exists, the directory
 //! is the one that was made with it. The transaction is refused if the directory has other nodes, or if
-//! its data were set. So nothing of anybody else's is ever deleted.
+//! its data were set. So nothing of anybody else's is ever deleted. After one that was not refused,
+//! the next one may share a transaction with other writes.
 //!
 //! A client that comes back to a path keeps the directory from then on, because it gets there with
 //! fewer requests. So the table remembers which directories the client has used. It holds hashes of
@@ -19,6 +23,7 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::are_on;
 use crate::path::LockPath;
@@ -40,7 +45,13 @@ pub(crate) enum Known {
 
 /// The directories that a client has used.
 #[derive(Debug, Default)]
-pub(crate) struct Fresh(Mutex<Table>);
+pub(crate) struct Fresh {
+    table: Mutex<Table>,
+    /// Whether the last directory of which nothing was known was new.
+    was_new: AtomicBool,
+    /// Whether the last directory that was to go with its node went.
+    went: AtomicBool,
+}
 
 /// When the young half is full, it takes the place of the old half. So a directory that is used again
 /// and again stays, and no entry has to be searched for.
@@ -73,20 +84,21 @@ impl Table {
 impl Fresh {
     pub(crate) fn known(&self, directory: &LockPath) -> Known {
         match are_on() {
-            true => self.0.lock().get(key(directory)),
+            true => self.table.lock().get(key(directory)),
             false => Known::Exists,
         }
     }
 
     /// Notes that an answer has shown the directory.
     pub(crate) fn note_exists(&self, directory: &LockPath) {
-        self.0.lock().set(key(directory), Known::Exists);
+        self.table.lock().set(key(directory), Known::Exists);
     }
 
     /// Notes that a directory was made, with a node that takes it along unless the path was used
     /// before.
     pub(crate) fn note_made(&self, directory: &LockPath) {
-        let (key, mut table) = (key(directory), self.0.lock());
+        self.note_new(true);
+        let (key, mut table) = (key(directory), self.table.lock());
         let goes = table.get(key) == Known::Nothing;
         table.set(key, if goes { Known::Missing } else { Known::Exists });
     }
@@ -94,12 +106,32 @@ impl Fresh {
     /// Notes that an answer says that the directory is missing. Returns whether it was thought to
     /// exist.
     pub(crate) fn note_missing(&self, directory: &LockPath) -> bool {
-        let (key, mut table) = (key(directory), self.0.lock());
+        let (key, mut table) = (key(directory), self.table.lock());
         let is_news = table.get(key) == Known::Exists;
         if is_news {
             table.set(key, Known::Missing);
         }
         is_news
+    }
+
+    /// Returns whether a directory of which nothing is known is likely to be new.
+    pub(crate) fn is_likely_new(&self) -> bool {
+        self.was_new.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether a directory of which nothing was known was new.
+    pub(crate) fn note_new(&self, was_new: bool) {
+        self.was_new.store(was_new, Ordering::Relaxed);
+    }
+
+    /// Returns whether a directory is likely to go with its node.
+    pub(crate) fn is_likely_to_go(&self) -> bool {
+        self.went.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether a directory that was to go with its node went.
+    pub(crate) fn note_went(&self, went: bool) {
+        self.went.store(went, Ordering::Relaxed);
     }
 }
 
@@ -134,11 +166,11 @@ mod tests {
         for number in 1..5 * MOST {
             fresh.note_exists(&path(0));
             fresh.note_made(&path(number));
-            let table = fresh.0.lock();
+            let table = fresh.table.lock();
             assert_eq!(table.get(key(&path(0))), Known::Exists, "after {number}");
             assert!(table.young.len() <= MOST && table.old.len() <= MOST);
         }
-        let table = fresh.0.lock();
+        let table = fresh.table.lock();
         assert_eq!(table.get(key(&path(1))), Known::Nothing);
         assert_eq!(table.get(key(&path(4 * MOST + 1))), Known::Missing);
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::acl::Acl;
 use crate::core::clock::FOREVER;
-use crate::core::connection::Effect;
+use crate::core::connection::{Effect, Share};
 use crate::core::message::{self, MultiResult, OpCode, WatchedPaths};
 use crate::core::path::{self, below};
 use crate::core::watches::WatchKind;
@@ -117,10 +117,10 @@ impl Batch<'_> {
         })
     }
 
-    /// Creates a node like [`create`](Self::create), and returns its path and its czxid. While two
-    /// other writes of this client are in flight, it waits for one of them. It then shares a
-    /// transaction with the other shared creates and deletes that wait. That is one request and one
-    /// sync of the servers for all of them.
+    /// Creates a node like [`create`](Self::create), and returns its path and its czxid. It shares a
+    /// transaction with the other shared creates and deletes of its batch: one request and one sync
+    /// of the servers for all of them. While two other writes of this client are in flight, it waits
+    /// for one of them, and shares a transaction with all that wait.
     ///
     /// The servers carry out such a transaction as a whole or not at all. If they refuse one part,
     /// the client sends all parts again, each alone. So use this for writes that you expect to
@@ -148,7 +148,7 @@ impl Batch<'_> {
         let pending = self.add(OpCode::of_create(mode), checked, read, |out, root| {
             message::create(out, (root, path), data, acl, mode);
         });
-        self.share(before);
+        self.share(before, 1, Some(message::PREFIX));
         pending
     }
 
@@ -157,7 +157,18 @@ impl Batch<'_> {
     pub fn shared_delete(&mut self, path: &str) -> Pending<()> {
         let before = self.calls.len();
         let pending = self.delete(path, None);
-        self.share(before);
+        self.share(before, 1, None);
+        pending
+    }
+
+    /// Carries out operations like [`multi`](Self::multi). They may share a transaction as
+    /// [`shared_create`](Self::shared_create) may. Only the node that the last one creates has a
+    /// czxid of its own in its directory.
+    pub fn shared_multi(&mut self, ops: &[Op<'_>]) -> Pending<Vec<OpResult>> {
+        let (before, mut last) = (self.calls.len(), 0);
+        let pending = self.add_multi(ops, |begin| last = begin);
+        let creates = matches!(ops.last(), Some(Op::Create(..)));
+        self.share(before, ops.len(), creates.then_some(last));
         pending
     }
 
@@ -272,6 +283,15 @@ impl Batch<'_> {
 
     /// See [`ZooKeeper::multi`](crate::ZooKeeper::multi).
     pub fn multi(&mut self, ops: &[Op<'_>]) -> Pending<Vec<OpResult>> {
+        self.add_multi(ops, |_| {})
+    }
+
+    /// Adds a `multi`. Calls `begins` with where each operation begins in the frame.
+    fn add_multi(
+        &mut self,
+        ops: &[Op<'_>],
+        mut begins: impl FnMut(usize),
+    ) -> Pending<Vec<OpResult>> {
         let check = |op: &Op<'_>| match *op {
             Op::Create(path, _, _, mode) => check_create(path, mode),
             Op::Delete(path, _) | Op::SetData(path, ..) | Op::Check(path, _) => check(path),
@@ -281,6 +301,7 @@ impl Batch<'_> {
         let decode = Decode { read: results, no_node: || None, ops: ops.len() };
         self.add(OpCode::Multi, checked, decode, |out, root| {
             for op in ops {
+                begins(out.len() + message::MULTI_HEADER);
                 encode_op(op, out, root);
             }
             message::multi_header(out, None);
@@ -317,11 +338,15 @@ impl Batch<'_> {
         pending
     }
 
-    /// Lets the request at this index share a transaction, if all before it do.
-    fn share(&mut self, index: usize) {
-        if let Some((call, before)) = self.calls.get_mut(..=index).and_then(<[_]>::split_last_mut) {
-            call.shares = matches!(call.code, OpCode::Create2 | OpCode::Delete)
-                && before.iter().all(|before| before.shares);
+    /// Lets the request at this index share a transaction, if all before it do. It has `ops`
+    /// operations, and creates a node by the one at `create` in its frame.
+    fn share(&mut self, index: usize, ops: usize, create: Option<usize>) {
+        if let Some((call, before)) = self.calls.get_mut(..=index).and_then(<[_]>::split_last_mut)
+            && matches!(call.code, OpCode::Create2 | OpCode::Delete | OpCode::Multi)
+            && before.iter().all(|before| before.share.is_some())
+        {
+            let created_in = create.map(|begin| message::directory_at(&call.frame, begin));
+            call.share = Some(Share { ops, created_in });
         }
     }
 
@@ -350,7 +375,7 @@ impl Batch<'_> {
                 repeat: false,
                 was_sent: false,
                 session: self.session,
-                shares: false,
+                share: None,
                 parts: Vec::new(),
             }),
             Err(error) => slot.settle(Err(error)),
@@ -395,7 +420,11 @@ fn encode_op(op: &Op<'_>, out: &mut Vec<u8>, root: &str) {
 
 fn results(reader: &mut Reader<'_>, asked: Expected) -> Result<Vec<OpResult>, Unread> {
     let (mut results, mut refused, mut failed) = (Vec::new(), None, false);
-    while let Some(result) = message::multi_result(reader)? {
+    // The results of a part of a shared transaction have no end of their own.
+    let has_more = |reader: &Reader<'_>, count| count < asked.ops || !reader.0.is_empty();
+    while has_more(reader, results.len())
+        && let Some(result) = message::multi_result(reader)?
+    {
         let index = results.len();
         if index == asked.ops {
             return Err(Malformed(format!("more than {index} results")).into());

@@ -193,10 +193,10 @@ impl Shared {
     pub(crate) fn submit(&self, calls: impl IntoIterator<Item = UserCall>) {
         let mut inner = self.state.lock();
         let (now, mut next) = (Moment::now(), inner.planned);
-        for call in calls {
+        let calls = calls.into_iter().inspect(|call| {
             next = call.deadline.map_or(next, |deadline| deadline.min(next));
-            inner.core.submit(call, now);
-        }
+        });
+        inner.core.submit(calls, now);
         if inner.core.has_outputs() {
             next = now.monotonic;
         }

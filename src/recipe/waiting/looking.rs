@@ -66,32 +66,29 @@ impl Waiter<'_> {
             return Ok(None);
         }
         let create = self.attempt.create(self.recipe.node())?;
-        let Want { claim, until, .. } = self.attempt.want;
-        let (new, requests) = (&create.new, self.attempt.requests());
-        let (path, data) = (claim.directory.child(&new.name), claim.identity.as_bytes());
+        let claim = self.attempt.want.claim;
+        let (path, data) = (claim.directory.child(&create.new.name), claim.identity.as_bytes());
         let ops = [
             Op::Delete(&replaceable.node.path, None),
-            Op::Create(&path, data, requests.acl(), new.mode),
+            Op::Create(&path, data, self.attempt.requests().acl(), create.new.mode),
         ];
-        let session = Some(self.attempt.session_id);
-        let asked = requests.ask(session, until, |batch| ((), batch.multi(&ops)));
-        let results = match asked {
-            Ok(((), Ok(results))) => results,
-            Ok(((), Err(error))) if is_outcome_unknown(&error) => {
+        let replace = |batch: &mut Batch<'_>, _: &[Create; 1]| ((), batch.shared_multi(&ops));
+        let ([create], results) = match self.attempt.ask_creates([create], replace) {
+            Ok((create, (), Ok(results))) => (create, results),
+            Ok(([create], (), Err(error))) if is_outcome_unknown(&error) => {
                 sys::reached("a transaction that replaces a node has no answer");
                 self.add_unanswered(create);
                 replaceable.settle(Err(error.clone()));
                 return Err(error.into());
             }
-            Ok(((), Err(_))) => {
+            Ok((_, (), Err(_))) => {
                 sys::reached("a transaction that replaces a node is refused");
                 return Ok(None);
             }
-            Err(failure) => {
+            Err(stop) => {
                 sys::reached("a call is ended while it replaces a node");
-                self.add_unanswered(create);
                 replaceable.settle(Err(ErrorKind::ConnectionLoss.into()));
-                return Err(failure.into());
+                return Err(stop);
             }
         };
         let next = replaceable.node.next();
@@ -118,22 +115,15 @@ impl Waiter<'_> {
     }
 
     fn create_and_list(&mut self, creates: Vec<Create>) -> Result<(Option<Failure>, Names), Stop> {
-        let Want { claim, until, .. } = self.attempt.want;
-        let (session, requests) = (Some(self.attempt.session_id), self.attempt.requests());
+        let Want { inner, claim, .. } = self.attempt.want;
+        let acl = inner.requests.acl();
         let watcher = self.recipe.watches_list().then_some(&self.watcher);
-        let asked = requests.ask(session, until, |batch| {
-            let send = |create: &Create| send_create(claim, requests.acl(), batch, &create.new);
+        let ask = |batch: &mut Batch<'_>, creates: &Vec<Create>| {
+            let send = |create: &Create| send_create(claim, acl, batch, &create.new);
             let created: Vec<_> = creates.iter().map(send).collect();
             (created, batch.get_children(claim.directory.as_str(), watcher))
-        });
-        let (created, listed) = match asked {
-            Ok(asked) => asked,
-            Err(failure) => {
-                sys::reached("a call is ended while it creates");
-                creates.into_iter().for_each(|create| self.add_unanswered(create));
-                return Err(failure.into());
-            }
         };
+        let (creates, created, listed) = self.attempt.ask_creates(creates, ask)?;
         let mut failure = None;
         for (create, created) in creates.into_iter().zip(created) {
             // They were answered before the list.
@@ -152,9 +142,11 @@ impl Waiter<'_> {
     /// is alone.
     fn create_alone(&mut self, create: Create) -> Result<(Option<Failure>, Names), Stop> {
         let Want { inner, claim, .. } = self.attempt.want;
-        let acl = self.attempt.requests().acl();
-        let make = |batch: &mut Batch<'_>, new: &New| send_create(claim, acl, batch, new);
-        let (create, created) = self.attempt.ask_create(create, make)?;
+        let acl = inner.requests.acl();
+        let make = |batch: &mut Batch<'_>, [create]: &[Create; 1]| {
+            ((), send_create(claim, acl, batch, &create.new))
+        };
+        let ([create], (), created) = self.attempt.ask_creates([create], make)?;
         let failure = self.created(create, created);
         if failure.is_some() {
             return Ok((failure, Names::default()));

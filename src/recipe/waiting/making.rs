@@ -3,11 +3,11 @@
 
 use std::iter;
 
-use zookeeper::{ErrorKind, Names, OpResult};
+use zookeeper::{Batch, ErrorKind, Names, OpResult, Pending};
 
 use super::Waiter;
 use crate::error::Error;
-use crate::inner::{create_with_node, make_directories};
+use crate::inner::{Claim, Requests, create_with_node, make_directories};
 use crate::recipe::attempt::{Create, Stop, Want};
 use crate::shortcuts::Known;
 use crate::sys;
@@ -32,8 +32,13 @@ impl Waiter<'_> {
     /// can succeed. Returns a list that shows the node, or `None` if neither succeeds although the
     /// node above the directory exists.
     pub(super) fn create_new(&mut self) -> Result<Option<Names>, Stop> {
-        let Want { claim, until, .. } = self.attempt.want;
+        let Want { inner, claim, until, .. } = self.attempt.want;
         loop {
+            if inner.holds.fresh.is_likely_new()
+                && let Some(list) = self.make_directory()?
+            {
+                return Ok(Some(list));
+            }
             let inside = self.attempt.create(self.recipe.node())?;
             let with = match self.attempt.create(self.recipe.node()) {
                 // One node may still be within the quota.
@@ -49,6 +54,7 @@ impl Waiter<'_> {
             match failure {
                 None => {
                     sys::reached("a directory that may be new exists");
+                    inner.holds.fresh.note_new(false);
                     return self.list().map(Some);
                 }
                 Some(failure) if !failure.is(ErrorKind::NoNode) => return Err(failure.into()),
@@ -66,30 +72,41 @@ impl Waiter<'_> {
         }
     }
 
+    /// Creates the directory with a node in it. Returns `None` if the servers refuse that.
+    fn make_directory(&mut self) -> Result<Option<Names>, Stop> {
+        let Want { inner, claim, .. } = self.attempt.want;
+        let with = self.attempt.create(self.recipe.node())?;
+        let ask = |batch: &mut Batch<'_>, [with]: &[Create; 1]| {
+            ((), send_create_with_directory(&inner.requests, claim, batch, with))
+        };
+        let ([with], (), made) = self.attempt.ask_creates([with], ask)?;
+        let error = match made {
+            Ok(results) => return self.take_made(with, &results).map(Some),
+            Err(error) => error,
+        };
+        inner.holds.fresh.note_new(false);
+        let refused = self.attempt.take_error(with, error);
+        if refused.is_outcome_unknown() {
+            return Err(refused.into());
+        }
+        sys::reached("a directory that was likely to be new is not");
+        Ok(None)
+    }
+
     /// Sends both creates, whose nodes have different ids: each is looked for if it has no answer.
     fn ask_both(&mut self, inside: Create, with: Create) -> Result<Answers, Stop> {
-        let Want { claim, until, .. } = self.attempt.want;
-        let requests = self.attempt.requests();
-        let (path, data) = (claim.directory.child(&with.new.name), claim.identity.as_bytes());
-        let asked = requests.ask(Some(self.attempt.session_id), until, |batch| {
+        let Want { inner, claim, .. } = self.attempt.want;
+        let requests = &inner.requests;
+        let ask = |batch: &mut Batch<'_>, [inside, with]: &[Create; 2]| {
             // It may be refused, so it shares no transaction.
-            let inside_path = claim.directory.child(&inside.new.name);
-            let created = batch.create(&inside_path, data, requests.acl(), inside.new.mode);
-            let node = (&*path, data, with.new.mode);
-            (created, create_with_node(requests, batch, &claim.directory, node))
-        });
-        match asked {
-            // The first was answered before the last.
-            Ok((created, made)) => {
-                let created = created.wait().map(|(path, stat)| (path, stat.czxid));
-                Ok((inside, created, with, made))
-            }
-            Err(failure) => {
-                sys::reached("a call is ended while it makes a directory");
-                [inside, with].into_iter().for_each(|create| self.add_unanswered(create));
-                Err(failure.into())
-            }
-        }
+            let (path, data) = (claim.directory.child(&inside.new.name), claim.identity.as_bytes());
+            let created = batch.create(&path, data, requests.acl(), inside.new.mode);
+            (created, send_create_with_directory(requests, claim, batch, with))
+        };
+        let ([inside, with], created, made) = self.attempt.ask_creates([inside, with], ask)?;
+        // It was answered before the last one.
+        let created = created.wait().map(|(path, stat)| (path, stat.czxid));
+        Ok((inside, created, with, made))
     }
 
     /// Takes the node that was created with its directory. It is alone: a node that was created
@@ -107,4 +124,16 @@ impl Waiter<'_> {
         node.takes_directory = takes_directory;
         Ok(iter::once(&node.name).collect())
     }
+}
+
+/// Creates a node of the claim together with its directory.
+fn send_create_with_directory(
+    requests: &Requests,
+    claim: &Claim,
+    batch: &mut Batch<'_>,
+    create: &Create,
+) -> Pending<Vec<OpResult>> {
+    let path = claim.directory.child(&create.new.name);
+    let node = (&*path, claim.identity.as_bytes(), create.new.mode);
+    create_with_node(requests, batch, &claim.directory, node)
 }

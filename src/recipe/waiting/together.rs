@@ -9,12 +9,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use zookeeper::{Batch, ErrorKind, Names, Op, OpResult, Pending};
+use zookeeper::{Batch, ErrorKind, Names};
 
 use super::Waiter;
 use super::looking::send_create;
 use crate::error::Error;
-use crate::inner::{Failure, Grant, is_outcome_unknown, make_directories};
+use crate::inner::{Failure, Grant, make_directories};
 use crate::recipe::attempt::{Attempt, Create, Pass, Stop, Want, run_from};
 use crate::recipe::position::OnPosition;
 use crate::recipe::rule::Recipe;
@@ -148,8 +148,8 @@ impl<'a> Together<'a> {
     }
 }
 
-/// Creates a node of each call in one transaction, or each alone if that is refused. Then lists the
-/// directories. Returns the calls whose directory is missing.
+/// Creates a node of each call, in one transaction if that can be. Then lists the directories.
+/// Returns the calls whose directory is missing.
 fn create_all<'c, 'a>(mut calls: Vec<&'c mut Waiter<'a>>) -> Result<Vec<&'c mut Waiter<'a>>, Stop> {
     let mut creates = Vec::new();
     for call in &calls {
@@ -161,60 +161,6 @@ fn create_all<'c, 'a>(mut calls: Vec<&'c mut Waiter<'a>>) -> Result<Vec<&'c mut 
         }
     }
     calls.truncate(creates.len());
-    let (created, listed) = match ask(&calls, |batch| create_in(batch, &calls, &creates)) {
-        // It was answered before the lists.
-        Ok((created, listed)) => (created.wait(), listed),
-        Err(failure) => {
-            add_unanswered(calls, creates);
-            return Err(failure.into());
-        }
-    };
-    match created {
-        Ok(results) => {
-            for ((call, create), result) in calls.iter_mut().zip(creates).zip(results) {
-                // Another result is that of no node of ours.
-                let node = match result {
-                    OpResult::Created { path, czxid } => (path, czxid),
-                    _ => (String::new(), 0),
-                };
-                call.created(create, Ok(node));
-            }
-            take_lists(&mut calls, listed)?;
-            Ok(Vec::new())
-        }
-        Err(error) if is_outcome_unknown(&error) => {
-            add_unanswered(calls, creates);
-            Err(error.into())
-        }
-        Err(_) => {
-            sys::reached("a transaction of several creates is refused");
-            create_each(calls, creates)
-        }
-    }
-}
-
-/// Adds the transaction that creates these nodes.
-fn create_in(
-    batch: &mut Batch<'_>,
-    calls: &[&mut Waiter<'_>],
-    creates: &[Create],
-) -> Pending<Vec<OpResult>> {
-    let path = |(call, create): (&&mut Waiter<'_>, &Create)| {
-        call.attempt.want.claim.directory.child(&create.new.name)
-    };
-    let paths: Vec<_> = calls.iter().zip(creates).map(path).collect();
-    let ops = calls.iter().zip(creates).zip(&paths).map(|((call, create), path)| {
-        let (data, acl) = (&call.attempt.want.claim.identity, call.attempt.requests().acl());
-        Op::Create(path, data.as_bytes(), acl, create.new.mode)
-    });
-    batch.multi(&ops.collect::<Vec<_>>())
-}
-
-/// Creates a node of each call, in one write. Returns the calls whose directory is missing.
-fn create_each<'c, 'a>(
-    mut calls: Vec<&'c mut Waiter<'a>>,
-    creates: Vec<Create>,
-) -> Result<Vec<&'c mut Waiter<'a>>, Stop> {
     let asked = ask(&calls, |batch| {
         let send = |(call, create): (&&mut Waiter<'_>, &Create)| {
             send_create(call.attempt.want.claim, call.attempt.requests().acl(), batch, &create.new)
@@ -224,7 +170,8 @@ fn create_each<'c, 'a>(
     let (created, listed) = match asked {
         Ok(asked) => asked,
         Err(failure) => {
-            add_unanswered(calls, creates);
+            sys::reached("creates of several locks have no answer");
+            calls.into_iter().zip(creates).for_each(|(call, create)| call.add_unanswered(create));
             return Err(failure.into());
         }
     };
@@ -237,11 +184,6 @@ fn create_each<'c, 'a>(
     take_lists(&mut calls, listed)?;
     let missing = calls.into_iter().zip(are_missing).filter(|(_, is_missing)| *is_missing);
     Ok(missing.map(|(call, _)| call).collect())
-}
-
-fn add_unanswered(calls: Vec<&mut Waiter<'_>>, creates: Vec<Create>) {
-    sys::reached("creates of several locks have no answer");
-    calls.into_iter().zip(creates).for_each(|(call, create)| call.add_unanswered(create));
 }
 
 // ---- looking

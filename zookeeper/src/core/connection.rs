@@ -4,6 +4,7 @@
 //! and credentials have fixed numbers, and their answers may overtake others.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use super::clock::Moment;
@@ -28,10 +29,19 @@ pub(crate) struct Call<S, W> {
     pub(crate) was_sent: bool,
     /// The session it is meant for; `None` for any session.
     pub(crate) session: Option<i64>,
-    /// Whether it may share a transaction with others; see `gathering`.
-    pub(crate) shares: bool,
+    /// What it is in a transaction that it shares with others; `None` if it shares none.
+    pub(crate) share: Option<Share>,
     /// The requests that this one carries out in one transaction.
     pub(crate) parts: Vec<Call<S, W>>,
+}
+
+/// What a write is in a shared transaction; see `gathering`.
+#[derive(Debug, Clone)]
+pub(crate) struct Share {
+    /// How many operations it has.
+    pub(crate) ops: usize,
+    /// Where the directory of the node that it creates is in its frame.
+    pub(crate) created_in: Option<Range<usize>>,
 }
 
 /// What a successful answer changes in the client.
@@ -143,7 +153,7 @@ impl<S, W> Call<S, W> {
             repeat: false,
             was_sent: false,
             session: None,
-            shares: false,
+            share: None,
             parts: Vec::new(),
         }
     }
@@ -153,6 +163,11 @@ impl<S, W> Call<S, W> {
         parts.iter_mut().for_each(|part| part.was_sent = true);
         let frame = message::multi_of(parts.iter().map(|part| (part.code, &*part.frame)));
         Call { frame, parts, ..Call::nobodys(OpCode::Multi, |_| {}) }
+    }
+
+    /// Returns how many operations it has in a shared transaction.
+    pub(super) fn ops(&self) -> usize {
+        self.share.as_ref().map_or(1, |share| share.ops)
     }
 
     /// Returns the requests of a shared transaction, or this request itself.

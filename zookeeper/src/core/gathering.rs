@@ -1,7 +1,7 @@
 //! Requests that wait for a shared transaction. While writes of the client are in flight, creates
-//! and deletes that are likely to succeed gather here. They then go to the servers in one `multi`:
-//! one request, one entry in the log, one sync. Pure. It decides what goes together, and sends
-//! nothing.
+//! and deletes that are likely to succeed gather here, and so do those of one batch. They then go to
+//! the servers in one `multi`: one request, one entry in the log, one sync. Pure. It decides what
+//! goes together, and sends nothing.
 //!
 //! Servers answer the requests of a connection in their order, and callers rely on that: a list
 //! behind a create shows its node. So all requests behind a transaction wait for its answer,
@@ -12,7 +12,6 @@ use std::collections::VecDeque;
 use std::mem;
 
 use super::connection::Call;
-use super::message::{self, OpCode};
 use crate::sys;
 
 /// With this many writes in flight, further ones gather.
@@ -25,9 +24,16 @@ const MOST_BYTES: usize = 64 * 1024;
 /// Requests that wait, in the order in which they are sent.
 #[derive(Debug)]
 pub(super) struct Gathering<S, W> {
-    /// The requests behind each transaction in flight.
-    behind: VecDeque<Vec<Call<S, W>>>,
+    in_flight: VecDeque<InFlight<S, W>>,
     groups: VecDeque<Group<S, W>>,
+}
+
+/// A transaction in flight.
+#[derive(Debug)]
+struct InFlight<S, W> {
+    /// How many writes share it.
+    parts: usize,
+    behind: Vec<Call<S, W>>,
 }
 
 /// The writes of one transaction, and the requests behind it.
@@ -39,21 +45,21 @@ pub(super) struct Group<S, W> {
 
 impl<S, W> Gathering<S, W> {
     pub(super) fn new() -> Gathering<S, W> {
-        Gathering { behind: VecDeque::new(), groups: VecDeque::new() }
+        Gathering { in_flight: VecDeque::new(), groups: VecDeque::new() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.behind.is_empty() && self.groups.is_empty()
+        self.in_flight.is_empty() && self.groups.is_empty()
     }
 
     /// Adds a request. A write joins the last transaction if it may.
     pub(super) fn add(&mut self, call: Call<S, W>) {
-        match (self.groups.back_mut(), self.behind.back_mut()) {
-            (None, Some(last)) if !call.shares => {
+        match (self.groups.back_mut(), self.in_flight.back_mut()) {
+            (None, Some(last)) if call.share.is_none() => {
                 sys::reached("a request waits for the answer to a transaction");
-                last.push(call);
+                last.behind.push(call);
             }
-            (Some(group), _) if !call.shares => {
+            (Some(group), _) if call.share.is_none() => {
                 sys::reached("a request waits behind a transaction");
                 group.others.push(call);
             }
@@ -66,35 +72,51 @@ impl<S, W> Gathering<S, W> {
         }
     }
 
-    /// Takes out the writes that are to be sent next. They are a transaction unless there is only
-    /// one. The requests behind a transaction wait until its answer has [come](Gathering::answered);
-    /// those behind a single write are returned with it.
-    pub(super) fn next(&mut self) -> Option<Group<S, W>> {
+    /// Takes out the writes that are to be sent next, if any may be sent beside this number of writes
+    /// in flight. They are a transaction unless there is only one. The requests behind a transaction
+    /// wait until its answer has [come](Gathering::answered); those behind a single write are returned
+    /// with it.
+    pub(super) fn next(&mut self, writes: usize) -> Option<Group<S, W>> {
+        if writes >= ENOUGH || (writes > 0 && self.may_grow()) {
+            return None;
+        }
         let mut group = self.groups.pop_front()?;
-        match self.behind.back_mut() {
-            _ if group.parts.len() > 1 => self.behind.push_back(mem::take(&mut group.others)),
-            Some(last) => last.append(&mut group.others),
+        let parts = group.parts.len();
+        match self.in_flight.back_mut() {
+            _ if parts > 1 => {
+                let behind = mem::take(&mut group.others);
+                self.in_flight.push_back(InFlight { parts, behind });
+            }
+            Some(last) => last.behind.append(&mut group.others),
             None => {}
         }
         Some(group)
     }
 
+    /// Returns whether the next transaction is smaller than one in flight. Then it had better wait for
+    /// further writes: those of the callers who have just been answered.
+    fn may_grow(&self) -> bool {
+        let most = self.in_flight.iter().map(|one| one.parts).max().unwrap_or(0);
+        self.groups.len() == 1 && self.groups[0].parts.len() < most
+    }
+
     /// Returns the requests behind the oldest transaction in flight, which has been answered.
     pub(super) fn answered(&mut self) -> Vec<Call<S, W>> {
-        self.behind.pop_front().unwrap_or_default()
+        self.in_flight.pop_front().map(|one| one.behind).unwrap_or_default()
     }
 
     /// Takes out all requests.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = Call<S, W>> + use<S, W> {
-        let (behind, groups) = (mem::take(&mut self.behind), mem::take(&mut self.groups));
+        let (in_flight, groups) = (mem::take(&mut self.in_flight), mem::take(&mut self.groups));
         let groups = groups.into_iter().flat_map(|group| [group.parts, group.others]);
-        behind.into_iter().chain(groups).flatten()
+        in_flight.into_iter().map(|one| one.behind).chain(groups).flatten()
     }
 
     /// Keeps the requests that `stays` accepts.
     pub(super) fn retain_mut(&mut self, mut stays: impl FnMut(&mut Call<S, W>) -> bool) {
         let groups = self.groups.iter_mut().flat_map(|group| [&mut group.parts, &mut group.others]);
-        self.behind.iter_mut().chain(groups).for_each(|calls| calls.retain_mut(&mut stays));
+        let behind = self.in_flight.iter_mut().map(|one| &mut one.behind);
+        behind.chain(groups).for_each(|calls| calls.retain_mut(&mut stays));
     }
 }
 
@@ -119,8 +141,7 @@ impl<S, W> Group<S, W> {
     }
 }
 
-/// Returns the directory in which this request creates a node, if it is a create.
+/// Returns the directory in which this write creates the node of a lock, if it creates one.
 fn created_in<S, W>(call: &Call<S, W>) -> Option<&[u8]> {
-    let is_create = call.code == OpCode::Create2;
-    is_create.then(|| message::directory_of(&call.frame))
+    call.frame.get(call.share.as_ref()?.created_in.clone()?)
 }

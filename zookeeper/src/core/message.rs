@@ -78,7 +78,7 @@ pub(crate) fn request(code: OpCode, body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> 
 }
 
 /// What stands before the body of a request: its length, number and operation.
-const PREFIX: usize = 12;
+pub(crate) const PREFIX: usize = 12;
 
 fn finish(mut frame: Vec<u8>) -> Vec<u8> {
     let length = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);
@@ -86,19 +86,26 @@ fn finish(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// Returns the directory of the node of this create: its path up to the last slash.
-pub(crate) fn directory_of(create: &[u8]) -> &[u8] {
-    let path = Reader(create.get(PREFIX..).unwrap_or_default()).buffer().unwrap_or_default();
-    let end = path.iter().rposition(|byte| *byte == b'/');
-    end.map_or(path, |end| &path[..end])
+/// Returns where the directory of a create is in its frame: the path up to the last slash. The
+/// operation begins at `begin`.
+pub(crate) fn directory_at(frame: &[u8], begin: usize) -> Range<usize> {
+    let path = Reader(frame.get(begin..).unwrap_or_default()).buffer().unwrap_or_default();
+    let length = path.iter().rposition(|byte| *byte == b'/').unwrap_or(path.len());
+    begin + 4..begin + 4 + length
 }
 
-/// Returns the frame of a `multi` of these requests, which are creates and deletes.
+/// Returns the frame of a `multi` of these requests, which are creates, deletes and `multi`s.
 pub(crate) fn multi_of<'a>(requests: impl Iterator<Item = (OpCode, &'a [u8])>) -> Vec<u8> {
     request(OpCode::Multi, |out| {
         for (code, frame) in requests {
-            multi_header(out, Some(multi_code(code)));
-            out.extend_from_slice(frame.get(PREFIX..).unwrap_or_default());
+            let body = frame.get(PREFIX..).unwrap_or_default();
+            match code {
+                OpCode::Multi => out.extend_from_slice(&body[..body.len() - MULTI_HEADER]),
+                code => {
+                    multi_header(out, Some(multi_code(code)));
+                    out.extend_from_slice(body);
+                }
+            }
         }
         multi_header(out, None);
     })
@@ -267,7 +274,7 @@ pub(crate) fn connected(frame: &[u8]) -> Result<Connected<'_>, Malformed> {
 /// The length of the header of every other frame, in bytes.
 pub(crate) const HEADER: usize = 16;
 /// The length of the header of a result in the answer to a `multi`.
-const MULTI_HEADER: usize = 9;
+pub(crate) const MULTI_HEADER: usize = 9;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Header {
@@ -346,26 +353,29 @@ pub(crate) enum MultiResult<'a> {
     Failed(i32),
 }
 
-/// Returns where the results of `count` operations are in the answer to their `multi`, or `None` if
-/// it was refused.
+/// Returns where the results of each part are in the answer to a `multi`, or `None` if it was
+/// refused. `parts` are their numbers of operations.
 pub(crate) fn multi_results(
     frame: &[u8],
-    count: usize,
+    parts: impl Iterator<Item = usize>,
 ) -> Result<Option<Vec<Range<usize>>>, Malformed> {
     let mut reader = Reader(frame.get(HEADER..).unwrap_or_default());
-    let mut results = Vec::with_capacity(count);
-    loop {
-        let begin = frame.len() - reader.0.len() + MULTI_HEADER;
-        match multi_result(&mut reader)? {
-            Some(MultiResult::Failed(_)) => return Ok(None),
-            Some(_) => results.push(begin..frame.len() - reader.0.len()),
-            None => break,
+    let mut results = Vec::new();
+    let wrong = |relation| Malformed(format!("{relation} results of the parts of a transaction"));
+    for part in parts {
+        let begin = frame.len() - reader.0.len();
+        for _ in 0..part {
+            match multi_result(&mut reader)? {
+                Some(MultiResult::Failed(_)) => return Ok(None),
+                Some(_) => {}
+                None => return Err(wrong("too few")),
+            }
         }
+        results.push(begin..frame.len() - reader.0.len());
     }
-    reader.end()?;
-    match results.len() == count {
-        true => Ok(Some(results)),
-        false => Err(Malformed(format!("{} results of {count} operations", results.len()))),
+    match multi_result(&mut reader)? {
+        None => reader.end().map(|()| Some(results)),
+        Some(_) => Err(wrong("too many")),
     }
 }
 

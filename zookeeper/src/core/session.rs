@@ -429,7 +429,7 @@ impl<S, W: Listen> Core<S, W> {
         );
         // A shared write fails as if it had been sent.
         let (shared, others): (Vec<_>, Vec<_>) =
-            self.gathering.take_all().partition(|call| call.shares);
+            self.gathering.take_all().partition(|call| call.share.is_some());
         let lost = Error::because(ErrorKind::ConnectionLoss, Arc::clone(&reason));
         shared.into_iter().for_each(|call| self.fail(call.slot, lost.clone()));
         again.extend(others);
@@ -527,28 +527,34 @@ impl<S, W: Listen> Core<S, W> {
 
     // ---- requests
 
-    /// Sends a request, now or when there is a connection.
-    pub(crate) fn submit(&mut self, call: Call<S, W>, now: Moment) {
-        if self.state() == State::Closed {
-            return self.fail(call.slot, Error::new(ErrorKind::Closed));
+    /// Sends requests, now or when there is a connection. Shared writes among them go together.
+    pub(crate) fn submit(&mut self, calls: impl IntoIterator<Item = Call<S, W>>, now: Moment) {
+        let mut calls = calls.into_iter().peekable();
+        while let Some(call) = calls.next() {
+            if self.state() == State::Closed {
+                self.fail(call.slot, Error::new(ErrorKind::Closed));
+                continue;
+            }
+            if call.session.is_some_and(|session| session == 0 || session != self.session.id) {
+                sys::reached("a request is for a session that is over");
+                self.fail(call.slot, Error::new(ErrorKind::SessionExpired));
+                continue;
+            }
+            self.enter(call, calls.peek().is_some_and(|next| next.share.is_some()), now);
         }
-        if call.session.is_some_and(|session| session == 0 || session != self.session.id) {
-            sys::reached("a request is for a session that is over");
-            return self.fail(call.slot, Error::new(ErrorKind::SessionExpired));
-        }
-        self.enter(call, now);
+        self.send_gathered(now);
     }
 
-    fn enter(&mut self, call: Call<S, W>, now: Moment) {
+    /// Sends a request, or adds it to those that are gathered. `is_first` says that a shared write
+    /// comes next.
+    fn enter(&mut self, call: Call<S, W>, is_first: bool, now: Moment) {
         self.queue.next_deadline = earlier(self.queue.next_deadline, call.deadline);
         self.looks.planned =
             call.deadline.map_or(self.looks.planned, |deadline| deadline.min(self.looks.planned));
         let writes = self.connection.as_ref().map_or(0, Connection::writes);
+        let gathers = call.share.is_some() && (is_first || writes >= ENOUGH);
         match self.is_open() && !self.is_doomed() {
-            true if call.shares && writes >= ENOUGH || !self.gathering.is_empty() => {
-                self.gathering.add(call);
-                self.send_gathered(now);
-            }
+            true if gathers || !self.gathering.is_empty() => self.gathering.add(call),
             true => self.send(call, now),
             false => self.queue.waiting.push_back(call),
         }
@@ -556,11 +562,9 @@ impl<S, W: Listen> Core<S, W> {
 
     /// Sends requests that wait for a transaction, as long as few writes are in flight.
     fn send_gathered(&mut self, now: Moment) {
-        let is_idle = |connection: &Connection<S, W>| {
-            connection.doomed.is_none() && connection.writes() < ENOUGH
-        };
-        while self.connection.as_ref().is_some_and(is_idle)
-            && let Some(Group { mut parts, others }) = self.gathering.next()
+        while let Some(connection) = &self.connection
+            && connection.doomed.is_none()
+            && let Some(Group { mut parts, others }) = self.gathering.next(connection.writes())
         {
             match parts.len() {
                 0 | 1 => parts.pop().into_iter().for_each(|alone| self.send(alone, now)),
@@ -609,7 +613,7 @@ impl<S, W: Listen> Core<S, W> {
         self.closing = if slot.is_some() { Closing::Patient } else { Closing::Hasty };
         let mut call = Call::nobodys(OpCode::CloseSession, |_| {});
         (call.slot, call.deadline, call.repeat) = (slot, Some(deadline), true);
-        self.enter(call, now);
+        self.enter(call, false, now);
         self.limit_close();
     }
 

@@ -36,6 +36,12 @@ impl Witness {
         self.robbed.iter().any(|(session, robbed)| robbed == path && is_its(session))
     }
 
+    /// Returns whether somebody else has deleted this session's node at this path. The owner of a deleted single node
+    /// may not know of it, and may delete what another has made at the path since.
+    fn is_late(&self, session: i64, path: &str) -> bool {
+        self.robbed.contains(&(session, path.to_owned()))
+    }
+
     /// Returns whether somebody has deleted a node in this directory.
     pub(crate) fn is_any_robbed(&self, directory: &str) -> bool {
         self.robbed.iter().any(|(_, path)| parent(path) == directory)
@@ -149,7 +155,8 @@ impl Witness {
                 let has_its_node = children.any(|(name, child)| {
                     child.czxid == node.czxid && is_deleted(&format!("{path}/{name}"))
                 });
-                if node.by != one.session || node.is_written || !has_its_node {
+                let is_its = node.by == one.session && !node.is_written && has_its_node;
+                if !is_its && !self.is_late(one.session, path) {
                     problems.push(format!("a client deletes {path}, which is not its own"));
                 }
                 continue;
@@ -221,8 +228,7 @@ impl Witness {
         }
         let left = self.left_at.entry(parent(path).to_owned()).or_default();
         left.insert(node.maker(), (node.made, kernel::elapsed()));
-        // The owner of a deleted single node may not know of the loss, and may delete the next owner's node.
-        let is_late = self.robbed.contains(&(one.session, path.to_owned()));
+        let is_late = self.is_late(one.session, path);
         let is_own = one.is_close || one.session == 0 || one.session == node.owner;
         if !is_own && !is_late && is_of_locks(&node, path) && !self.broken.contains(path) {
             problems.push(format!("{path}, of session {:#x}, is deleted by another", node.owner));

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::super::clock::Moment;
-use super::super::connection::{Call, Credential, Effect};
+use super::super::connection::{Call, Credential, Effect, Share};
 use super::super::frames::Frames;
 use super::super::message::OpCode;
 #[cfg(feature = "sasl")]
@@ -83,22 +83,25 @@ impl Kind {
 
 /// The requests as they are sent, made once.
 pub(super) struct Asked {
-    frames: Vec<(OpCode, Vec<u8>)>,
+    frames: Vec<(OpCode, Vec<u8>, Option<Share>)>,
 }
 
 impl Asked {
     pub(super) fn new() -> Asked {
         let (watcher, acl) = (Watcher::new(|_| {}), Acl::open());
         let watcher = Some(&watcher);
-        let mut batch = batch();
-        for kind in Kind::ALL {
+        let ask = |kind: &Kind| {
+            let mut batch = batch();
             let create =
                 |batch: &mut Batch<'_>, mode| drop(batch.create("/new", b"data", &acl, mode));
             match kind {
-                Kind::Create => create(&mut batch, CreateMode::Persistent),
+                Kind::Create => {
+                    let mode = CreateMode::Persistent;
+                    drop(batch.shared_create("/new", b"data", &acl, mode));
+                }
                 Kind::CreateContainer => create(&mut batch, CreateMode::Container),
                 Kind::CreateTtl => create(&mut batch, CreateMode::PersistentWithTtl(TIMEOUT)),
-                Kind::Delete => drop(batch.delete("/below", None)),
+                Kind::Delete => drop(batch.shared_delete("/below")),
                 Kind::DeleteEventually => drop(batch.delete_eventually("/below")),
                 Kind::Exists => drop(batch.exists("/missing", watcher)),
                 Kind::GetData => drop(batch.get_data("/persistent", watcher)),
@@ -109,17 +112,13 @@ impl Asked {
                 Kind::GetAcl => drop(batch.get_acl("/persistent")),
                 Kind::SetAcl => drop(batch.set_acl("/persistent", &acl, None)),
                 Kind::Sync => drop(batch.sync("/")),
-                Kind::Multi => drop(batch.multi(OPS)),
+                Kind::Multi => drop(batch.shared_multi(OPS)),
                 Kind::Auth | Kind::Close => drop(batch.auth("digest", b"user:secret")),
             }
-        }
-        let frames: Vec<(OpCode, Vec<u8>)> = std::mem::take(&mut batch.calls)
-            .into_iter()
-            .map(|call| (call.code, call.frame))
-            .collect();
-        drop(batch);
-        assert_eq!(frames.len(), Kind::ALL.len(), "a request was refused");
-        Asked { frames }
+            let call = batch.calls.pop().expect("a request");
+            (call.code, call.frame, call.share)
+        };
+        Asked { frames: Kind::ALL.iter().map(ask).collect() }
     }
 }
 
@@ -286,11 +285,12 @@ impl World<'_> {
             1 => self.core.release_lease(),
             _ => {}
         }
+        let mut calls = Vec::new();
         for _ in 0..self.rng.below(10) {
             let slot = self.told.len();
             let kind = self.rng.pick(Kind::ALL);
             self.told.push((kind, 0));
-            let (code, frame) = self.asked.frames[kind as usize].clone();
+            let (code, frame, share) = self.asked.frames[kind as usize].clone();
             let ear = Ear(self.rng.below(4) as u8);
             let effect = match kind {
                 Kind::Exists => Effect::Watch(WatchKind::Data, format!("{ROOT}/missing"), ear),
@@ -324,11 +324,15 @@ impl World<'_> {
                 repeat,
                 was_sent: false,
                 session,
-                shares: [Kind::Create, Kind::Delete].contains(&kind),
+                share,
                 parts: Vec::new(),
             };
-            self.core.submit(call, self.now);
+            calls.push(call);
+            if self.rng.one_in(2) {
+                self.core.submit(calls.drain(..), self.now);
+            }
         }
+        self.core.submit(calls, self.now);
         if self.rng.one_in(20) {
             let slot = self.rng.one_in(2).then_some(self.told.len());
             self.told.extend(slot.map(|_| (Kind::Close, 0)));
@@ -486,7 +490,7 @@ impl World<'_> {
         assert!(self.heard <= self.watches, "{} events for {} watches", self.heard, self.watches);
         let slot = self.told.len();
         self.told.push((Kind::Delete, 0));
-        let (code, frame) = self.asked.frames[Kind::Delete as usize].clone();
+        let (code, frame, _) = self.asked.frames[Kind::Delete as usize].clone();
         let call = Call {
             frame,
             code,
@@ -496,10 +500,10 @@ impl World<'_> {
             repeat: false,
             was_sent: false,
             session: None,
-            shares: false,
+            share: None,
             parts: Vec::new(),
         };
-        self.core.submit(call, self.now);
+        self.core.submit([call], self.now);
         self.tell();
         assert_eq!(self.told[slot].1, 1, "a call after the end");
     }
@@ -604,7 +608,8 @@ impl World<'_> {
             Kind::SetAcl => answer.decode(|batch| batch.set_acl("/persistent", &acl, None), stat),
             Kind::Sync => answer.decode(|batch| batch.sync("/"), |()| 4),
             Kind::Multi => {
-                let size = |results: &Vec<OpResult>| 9 * (results.len() + 1);
+                // In a shared transaction without an end of its own.
+                let size = |results: &Vec<OpResult>| 9 * results.len();
                 answer.decode(|batch| batch.multi(OPS), size)
             }
             Kind::Auth | Kind::Close => panic!("the answer to {:?} has no body", told.0),

@@ -31,7 +31,7 @@ fn request_numbers_wrap_around_and_skip_reserved_ones() {
     for slot in 0..4 {
         let mut call = Call::nobodys(OpCode::Sync, |_| {});
         call.slot = Some(slot);
-        core.submit(call, now);
+        core.submit([call], now);
     }
     let sent: Vec<i32> = core
         .outbox
@@ -100,7 +100,7 @@ fn pings_alone_keep_no_session_alive() {
         core.outbox.bytes.clear();
         let mut call = Call::nobodys(OpCode::Delete, |_| {});
         call.repeat = true;
-        core.submit(call, start);
+        core.submit([call], start);
         let mut way: VecDeque<(Duration, Vec<u8>)> = VecDeque::new();
         let mut now = Duration::ZERO;
         while now < Duration::from_secs(600) && !core.is_doomed() {
@@ -137,7 +137,7 @@ fn refused_watches_of_a_caller_fail_alone() {
     core.receive(super::super::fuzz::frame(CONNECTED), now).unwrap();
     let mut call = Call::nobodys(OpCode::SetWatches, |_| {});
     (call.slot, call.effect) = (Some(7), Effect::WatchEach(vec!["/a".into()], Nobody));
-    core.submit(call, now);
+    core.submit([call], now);
     let answer = [&core.outbox.xid.to_be_bytes()[..], &[0; 8], &code::THROTTLED.to_be_bytes()];
     let answers = core.receive(&answer.concat(), now).unwrap();
     let told: Vec<_> = answers.iter().map(|answer| (answer.slot, answer.code)).collect();
