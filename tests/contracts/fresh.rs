@@ -32,12 +32,23 @@ fn of_kind(kind: &str, client: &Client, path: &str) -> Box<dyn Lock> {
     }
 }
 
-/// A client that has seen the servers create a container, and the directory of its new paths.
+/// A client that has seen the servers create a container and a new directory, and the directory of
+/// its new paths.
 fn seasoned() -> (FaultProxy, Client, String) {
     let (proxy, client) = behind_a_proxy(Duration::from_secs(60));
     let above = fresh_path("orders");
-    lock_of(&client, &format!("{above}/first")).acquire().unwrap().release().unwrap();
+    for name in ["first", "second"] {
+        lock_of(&client, &format!("{above}/{name}")).acquire().unwrap().release().unwrap();
+    }
     (proxy, client, above)
+}
+
+fn requests(proxy: &FaultProxy) -> [u64; OPS.len()] {
+    OPS.map(|op| proxy.requests(op))
+}
+
+fn requests_since(proxy: &FaultProxy, before: [u64; OPS.len()]) -> Vec<u64> {
+    requests(proxy).iter().zip(before).map(|(after, before)| after - before).collect()
 }
 
 fn cycle(lock: &dyn Lock) -> Hold {
@@ -56,11 +67,11 @@ fn settle(client: &Client, path: &str) {
 
 #[test]
 #[cfg_attr(zoolock_without_shortcuts, ignore = "without shortcuts there are more requests")]
-fn new_path_costs_three_requests_and_leaves_nothing() {
+fn new_path_costs_two_requests_and_leaves_nothing() {
     const PATHS: u64 = 20;
     let (proxy, client, above) = seasoned();
     for kind in KINDS {
-        let before = OPS.map(|op| proxy.requests(op));
+        let before = requests(&proxy);
         let mut last = 0;
         for number in 0..PATHS {
             let path = format!("{above}/{kind}-{number}");
@@ -69,12 +80,29 @@ fn new_path_costs_three_requests_and_leaves_nothing() {
             last = hold.fencing_token();
             settle(&client, &path);
         }
-        let cost = OPS.map(|op| proxy.requests(op));
-        let cost: Vec<_> = cost.iter().zip(before).map(|(after, before)| after - before).collect();
+        let cost = requests_since(&proxy, before);
         println!("{kind}: {PATHS} paths, [create, multi, delete, list, ..] = {cost:?}");
-        assert_eq!(cost, [PATHS, 2 * PATHS, 0, PATHS, PATHS, 0, 0], "{kind}");
+        assert_eq!(cost, [0, 2 * PATHS, 0, PATHS, PATHS, 0, 0], "{kind}");
         assert_eq!(children(&above), ["first"], "{kind}");
     }
+}
+
+/// Only the first of them is taken for a new one.
+#[test]
+#[cfg_attr(zoolock_without_shortcuts, ignore = "without shortcuts there are fewer requests")]
+fn first_use_of_a_directory_that_exists_costs_one_request_more() {
+    const PATHS: u64 = 20;
+    let (proxy, client, above) = seasoned();
+    let probe = shared_probe().unwrap();
+    let before = requests(&proxy);
+    for number in 0..PATHS {
+        let path = format!("{above}/{number}");
+        probe.create(&path, b"", false, false).unwrap();
+        cycle(&lock_of(&client, &path));
+    }
+    let cost = requests_since(&proxy, before);
+    println!("{PATHS} paths, [create, multi, delete, list, ..] = {cost:?}");
+    assert_eq!(cost, [PATHS, PATHS + 1, PATHS, PATHS, 0, 0, 0]);
 }
 
 /// Their paths are longer than those of all nodes that a client may have at a time.
@@ -113,10 +141,9 @@ fn path_that_is_used_again_costs_two_requests_a_turn() {
         turn();
         assert!(exists(&path), "{kind}: it is used again");
         (0..3).for_each(|_| turn());
-        let before = OPS.map(|op| proxy.requests(op));
+        let before = requests(&proxy);
         (0..TURNS).for_each(|_| turn());
-        let cost = OPS.map(|op| proxy.requests(op));
-        let cost: Vec<_> = cost.iter().zip(before).map(|(after, before)| after - before).collect();
+        let cost = requests_since(&proxy, before);
         println!("{kind}: {TURNS} turns, [create, multi, delete, list, ..] = {cost:?}");
         assert_eq!(cost, [TURNS, 0, TURNS, TURNS, TURNS, 0, 0], "{kind}");
     }
