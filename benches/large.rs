@@ -8,6 +8,7 @@
 //! has a line of JSON for each size, and the tables at the end.
 
 mod sleepers;
+mod status;
 
 use std::error::Error;
 use std::fs;
@@ -23,6 +24,7 @@ use zoolock::{Client, DistributedLock, Hold, Lock};
 use zoolock_test_support::{FaultProxy, Server, fresh_path, wait_until};
 
 use sleepers::sleepers;
+use status::status;
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -168,6 +170,7 @@ fn queue(number: usize) -> Result<Row> {
     let requests = || clients.iter().map(|client| client.stats().requests).sum::<u64>();
 
     let mut queue = Queue::new(&clients, &path, number)?;
+    let status = |name| status(process::id(), name);
     let (memory, threads, begun) = (status("VmRSS")?, status("Threads")?, Instant::now());
     queue.stage.wait();
     await_count("all clients are in", CLIENTS.min(number) + 1);
@@ -346,14 +349,6 @@ fn middle(samples: &mut [f64]) -> f64 {
 /// Rounds to three decimal places.
 fn round(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
-}
-
-/// Returns a figure that the system keeps about this process.
-fn status(name: &str) -> Result<f64> {
-    let status = fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    let figure = line.and_then(|line| line.split_whitespace().next()).ok_or("no such figure")?;
-    Ok(figure.parse()?)
 }
 
 /// Returns the processor time of this process, in milliseconds.

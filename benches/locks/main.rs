@@ -28,6 +28,8 @@ mod servers;
 mod session;
 #[path = "../sleepers.rs"]
 mod sleepers;
+#[path = "../status.rs"]
+mod status;
 mod table;
 mod workload;
 mod zookeeper_client;

@@ -1,6 +1,5 @@
 //! The process of a contestant, and the measurement of a case on it.
 
-use std::fs;
 use std::time::Duration;
 
 use zoolock_interop::Peer;
@@ -11,6 +10,7 @@ use crate::figures::{EVENTS, Figures, KIB_PER_WAITER, OWN_REQUESTS, REQUESTS, TH
 use crate::servers::{Counters, Servers};
 use crate::session::Outcome;
 use crate::sleepers::sleepers;
+use crate::status::status;
 use crate::workload::{Case, Workload};
 
 /// The longest wait: enough for a thousand waiters of the slowest contestant, on a busy machine.
@@ -41,7 +41,7 @@ impl<'a> Running<'a> {
         };
         let mut peer = Peer::spawn(name.to_owned(), command);
         peer.result_within(LONGEST)?;
-        let threads_at_first = status(&peer, "Threads:")?;
+        let threads_at_first = status(peer.process_id(), "Threads")?;
         Ok(Some(Running { contestant, servers, peer, threads_at_first }))
     }
 
@@ -87,7 +87,7 @@ impl<'a> Running<'a> {
         }
         let bench = |seconds: f64| format!("bench {what} {threads} {seconds} {path}");
         self.ask(&bench(seconds * WARM_UP))?;
-        let threads = status(&self.peer, "Threads:")? - self.threads_at_first;
+        let threads = status(self.peer.process_id(), "Threads")? - self.threads_at_first;
         let before = self.counters()?;
         let answer = self.ask(&bench(seconds))?;
         let after = self.counters()?;
@@ -105,7 +105,8 @@ impl<'a> Running<'a> {
         self.ask(&format!("hold {path}"))?;
         self.ask(&format!("waiters {count} {path}"))?;
         let mut look = self.servers.queue_at(self.contestant.server, path)?;
-        let parked = status(&self.peer, "VmRSS:")?;
+        let process = self.peer.process_id();
+        let parked = status(process, "VmRSS")?;
         let before = self.counters()?;
         self.ask("queue")?;
         let mut there = Ok(0);
@@ -118,12 +119,12 @@ impl<'a> Running<'a> {
         there?;
         let mut asleep = Ok(0);
         wait_until(&format!("{count} threads sleep"), LONGEST, || {
-            asleep = sleepers(self.peer.process_id());
+            asleep = sleepers(process);
             asleep.as_ref().map_or(true, |asleep| *asleep >= count)
         });
         asleep?;
-        let waiting = status(&self.peer, "VmRSS:")?;
-        let threads = status(&self.peer, "Threads:")? - self.threads_at_first - count as f64;
+        let waiting = status(process, "VmRSS")?;
+        let threads = status(process, "Threads")? - self.threads_at_first - count as f64;
         let answer = self.ask("release")?;
         let after = self.counters()?;
         let (mut figures, operations) = Figures::of_times(&answer)?;
@@ -164,12 +165,4 @@ impl<'a> Running<'a> {
         Ok(answer
             .map_err(|reason| format!("{}, asked to `{line}`: {reason}", self.contestant.name))?)
     }
-}
-
-/// Returns a figure that the kernel keeps about the process, in the kernel's unit.
-fn status(peer: &Peer, name: &str) -> Outcome<f64> {
-    let status = fs::read_to_string(format!("/proc/{}/status", peer.process_id()))?;
-    let value = status.lines().find_map(|line| line.strip_prefix(name));
-    let value = value.and_then(|value| value.split_whitespace().next());
-    Ok(value.ok_or_else(|| format!("no {name} of the process"))?.parse()?)
 }
