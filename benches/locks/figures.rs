@@ -13,6 +13,10 @@ pub(crate) const P99: &str = "p99_us";
 pub(crate) const REQUESTS: &str = "requests";
 /// Watch events per operation, by the server's count.
 pub(crate) const EVENTS: &str = "events";
+/// Transactions per operation, by the server's count.
+pub(crate) const TRANSACTIONS: &str = "transactions";
+/// Syncs of the server's log to its disk, per operation.
+pub(crate) const SYNCS: &str = "syncs";
 /// Requests per operation, by the client's count.
 pub(crate) const OWN_REQUESTS: &str = "own_requests";
 /// Resident memory of a waiter, beyond that of a parked thread.

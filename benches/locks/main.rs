@@ -1,7 +1,7 @@
 //! Compares the speed of the locks with that of other libraries, in rounds in which all take turns.
 //!
 //! `cargo bench -p zoolock-interop --features classic --bench locks -- [--only many,queue]
-//! [--peers raw,curator] [--rounds N] [--quick] [--report DIR]`
+//! [--peers raw,curator] [--ensemble] [--rounds N] [--quick] [--report DIR]`
 //!
 //! Each contestant is a separate process, driven by the lines of `program.rs`. The bench reads the
 //! server's counters, and the memory and threads of the process, from outside. The output has a
@@ -56,6 +56,9 @@ struct Options {
     /// The contestants, all by default.
     #[arg(long, value_delimiter = ',')]
     peers: Vec<String>,
+    /// Use three ZooKeeper servers, and connect all contestants to one follower.
+    #[arg(long)]
+    ensemble: bool,
     /// The number of rounds; the tables show medians. 5 by default, 2 with --quick.
     #[arg(long)]
     rounds: Option<usize>,
@@ -89,7 +92,7 @@ fn main() -> Outcome<()> {
         program::serve(contestant::connector(name, server.clone())?);
         return Ok(());
     }
-    let mut results = Results::new()?;
+    let mut results = Results::new(options.ensemble)?;
     measure(&options, &mut results)?;
     print!("\n{}", table::all(&results));
     if let Some(folder) = &options.report {
@@ -109,7 +112,7 @@ fn measure(options: &Options, results: &mut Results) -> Outcome<()> {
         true => Workload::ALL.to_vec(),
         false => options.only.clone(),
     };
-    let servers = Servers::default();
+    let servers = Servers::new(options.ensemble);
     let mut running = start(&options.peers, &servers)?;
     for one in &mut running {
         eprintln!("{}: warming up", one.contestant.name);

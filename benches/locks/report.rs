@@ -16,6 +16,8 @@ use crate::workload::{Case, Workload};
 /// The results of all cases.
 pub(crate) struct Results {
     pub(crate) rounds: usize,
+    /// Whether ZooKeeper was an ensemble.
+    pub(crate) ensemble: bool,
     /// The medians of each contestant.
     pub(crate) cases: Vec<(Case, Vec<(&'static str, Figures)>)>,
     /// The results of the cases that only this library has.
@@ -25,12 +27,13 @@ pub(crate) struct Results {
 }
 
 impl Results {
-    pub(crate) fn new() -> Outcome<Results> {
+    pub(crate) fn new(ensemble: bool) -> Outcome<Results> {
         let processors = thread::available_parallelism()?;
         let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let load = load.split(' ').next().unwrap_or("?");
         Ok(Results {
             rounds: 0,
+            ensemble,
             cases: Vec::new(),
             spans: Vec::new(),
             machine: format!(

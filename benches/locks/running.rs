@@ -6,7 +6,9 @@ use zoolock_interop::Peer;
 use zoolock_test_support::wait_until;
 
 use crate::contestant::Contestant;
-use crate::figures::{EVENTS, Figures, KIB_PER_WAITER, OWN_REQUESTS, REQUESTS, THREADS};
+use crate::figures::{
+    EVENTS, Figures, KIB_PER_WAITER, OWN_REQUESTS, REQUESTS, SYNCS, THREADS, TRANSACTIONS,
+};
 use crate::servers::{Counters, Servers};
 use crate::session::Outcome;
 use crate::sleepers::sleepers;
@@ -151,8 +153,13 @@ impl<'a> Running<'a> {
         after: (Option<Counters>, Option<u64>),
     ) {
         if let (Some(before), Some(after)) = (before.0, after.0) {
-            figures.set(REQUESTS, (after.requests - before.requests) as f64 / operations);
-            figures.set(EVENTS, (after.events - before.events) as f64 / operations);
+            let mut set = |name, count: fn(&Counters) -> u64| {
+                figures.set(name, (count(&after) - count(&before)) as f64 / operations);
+            };
+            set(REQUESTS, |it| it.requests);
+            set(EVENTS, |it| it.events);
+            set(TRANSACTIONS, |it| it.transactions);
+            set(SYNCS, |it| it.syncs);
         }
         if let (Some(before), Some(after)) = (before.1, after.1) {
             figures.set(OWN_REQUESTS, (after - before) as f64 / operations);

@@ -10,12 +10,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use tempfile::TempDir;
-use zoolock_test_support::{Probe, Server, wait_until};
+use zoolock_test_support::{Ensemble, Probe, Server, wait_until};
 
 use crate::etcd::Gateway;
 use crate::session::Outcome;
 
 const SOON: Duration = Duration::from_secs(60);
+/// The tick of ZooKeeper's sample settings. The tests' servers have a shorter one.
+const ZOOKEEPER_TICK: Duration = Duration::from_secs(2);
 /// The heap. With the tests' default of `-Xmx256m`, the server would collect garbage all the time.
 const ZOOKEEPER_HEAP: &str = "-Xmx1g";
 /// The default compiler of a server. The tests' servers have another one.
@@ -31,8 +33,12 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// Returns what the server does before it answers a write.
-    pub(crate) const fn durability(self) -> &'static str {
+    pub(crate) const fn durability(self, ensemble: bool) -> &'static str {
         match self {
+            Kind::ZooKeeper if ensemble => {
+                "ZooKeeper, three servers, `forceSync=yes`: each write is on the disks of two, all \
+                 clients are connected to one follower, and the servers to each other through proxies"
+            }
             Kind::ZooKeeper => "ZooKeeper, one server, `forceSync=yes`: each write is on disk",
             Kind::Redis => {
                 "Redis, one server, `appendonly yes`, `appendfsync always`: each write is on disk"
@@ -42,11 +48,20 @@ impl Kind {
     }
 }
 
-/// Requests and watch events that a ZooKeeper server has counted.
+/// What a ZooKeeper server has counted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counters {
     pub(crate) requests: u64,
     pub(crate) events: u64,
+    pub(crate) transactions: u64,
+    pub(crate) syncs: u64,
+}
+
+/// The ZooKeeper servers.
+enum ZooKeeper {
+    Single(Box<Server>),
+    /// The number is that of the follower to which the clients connect.
+    Ensemble(Ensemble, usize),
 }
 
 /// Returns a count each time it is called.
@@ -55,7 +70,9 @@ pub(crate) type Count<'a> = Box<dyn FnMut() -> Outcome<usize> + 'a>;
 /// All servers.
 #[derive(Default)]
 pub(crate) struct Servers {
-    zookeeper: OnceCell<Server>,
+    /// Whether ZooKeeper is an ensemble.
+    ensemble: bool,
+    zookeeper: OnceCell<ZooKeeper>,
     redis: OnceCell<Option<Service>>,
     etcd: OnceCell<Option<Service>>,
     /// The bench's own requests to ZooKeeper, which the server counts as well.
@@ -63,6 +80,10 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
+    pub(crate) fn new(ensemble: bool) -> Servers {
+        Servers { ensemble, ..Servers::default() }
+    }
+
     /// Returns the address of a server, or `None` if it is not installed.
     pub(crate) fn address(&self, kind: Kind) -> Outcome<Option<String>> {
         let service = match kind {
@@ -78,8 +99,11 @@ impl Servers {
         if kind != Kind::ZooKeeper {
             return Ok(None);
         }
-        let answer = self.zookeeper()?.four_letter("mntr")?;
-        self.asked.set(self.asked.get() + 1);
+        let server = self.zookeeper()?;
+        let zxid = server.four_letter("srvr")?;
+        let zxid = zxid.lines().find_map(|line| line.strip_prefix("Zxid: 0x"));
+        let answer = server.four_letter("mntr")?;
+        self.asked.set(self.asked.get() + 2);
         let sum = |wanted: &dyn Fn(&str) -> bool| -> u64 {
             let lines = answer.lines().filter_map(|line| line.split_once('\t'));
             let wanted = lines.filter(|(name, _)| wanted(name));
@@ -88,6 +112,9 @@ impl Servers {
         Ok(Some(Counters {
             requests: sum(&|name| name == "zk_packets_received") - self.asked.get(),
             events: sum(&|name| name.starts_with("zk_sum_node_") && name.ends_with("_watch_count")),
+            // The upper half is the number of the election, which was before the first count.
+            transactions: u64::from_str_radix(zxid.ok_or("no zxid")?, 16)?,
+            syncs: sum(&|name| name == "zk_cnt_fsynctime"),
         }))
     }
 
@@ -111,17 +138,30 @@ impl Servers {
         })
     }
 
+    /// Returns the server to which the clients connect.
     fn zookeeper(&self) -> Outcome<&Server> {
         if self.zookeeper.get().is_none() {
-            let server = Server::builder()
-                .force_sync(true)
-                .tick(Duration::from_secs(2))
-                .jvm_flag(ZOOKEEPER_HEAP)
-                .jvm_flag(ZOOKEEPER_COMPILER)
-                .start()?;
-            let _ = self.zookeeper.set(server);
+            let _ = self.zookeeper.set(ZooKeeper::start(self.ensemble)?);
         }
-        self.zookeeper.get().ok_or_else(|| "no ZooKeeper".into())
+        match self.zookeeper.get().ok_or("no ZooKeeper")? {
+            ZooKeeper::Single(server) => Ok(server),
+            ZooKeeper::Ensemble(ensemble, follower) => Ok(ensemble.server(*follower)),
+        }
+    }
+}
+
+impl ZooKeeper {
+    fn start(ensemble: bool) -> Outcome<ZooKeeper> {
+        if !ensemble {
+            let server = Server::builder().force_sync(true).tick(ZOOKEEPER_TICK);
+            let server = server.jvm_flag(ZOOKEEPER_HEAP).jvm_flag(ZOOKEEPER_COMPILER);
+            return Ok(ZooKeeper::Single(Box::new(server.start()?)));
+        }
+        let servers = Ensemble::builder(3).force_sync(true).tick(ZOOKEEPER_TICK);
+        let servers = servers.jvm_flag(ZOOKEEPER_HEAP).jvm_flag(ZOOKEEPER_COMPILER);
+        let ensemble = servers.start()?;
+        let follower = *ensemble.followers()?.first().ok_or("no follower")?;
+        Ok(ZooKeeper::Ensemble(ensemble, follower))
     }
 }
 

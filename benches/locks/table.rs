@@ -5,7 +5,8 @@ use std::fmt::Write;
 use crate::alone::Spans;
 use crate::contestant::{CURATOR, FLOOR, FLOOR_SINGLE, SINGLE};
 use crate::figures::{
-    EVENTS, Figures, KIB_PER_WAITER, OWN_REQUESTS, P50, P99, PER_SECOND, REQUESTS, THREADS,
+    EVENTS, Figures, KIB_PER_WAITER, OWN_REQUESTS, P50, P99, PER_SECOND, REQUESTS, SYNCS, THREADS,
+    TRANSACTIONS,
 };
 use crate::report::Results;
 use crate::servers::Kind;
@@ -29,6 +30,8 @@ const COLUMNS: &[(&str, Cell)] = &[
     ("requests", |it, _| number(it.get(REQUESTS)?)),
     ("by its own count", |it, _| number(it.get(OWN_REQUESTS)?)),
     ("watch events", |it, _| number(it.get(EVENTS)?)),
+    ("transactions", |it, _| number(it.get(TRANSACTIONS)?)),
+    ("syncs", |it, _| number(it.get(SYNCS)?)),
     ("KiB per waiter", |it, _| number(it.get(KIB_PER_WAITER)?)),
     ("threads", |it, _| Some(format!("{:.0}", it.get(THREADS)?))),
 ];
@@ -37,7 +40,8 @@ const COLUMNS: &[(&str, Cell)] = &[
 pub(crate) fn introduction(results: &Results) -> String {
     let rounds = results.rounds;
     let machine = &results.machine;
-    let durability = [Kind::ZooKeeper, Kind::Redis, Kind::Etcd].map(Kind::durability);
+    let durability = [Kind::ZooKeeper, Kind::Redis, Kind::Etcd];
+    let durability = durability.map(|kind| kind.durability(results.ensemble));
     format!(
         "Medians of {rounds} rounds, in which all take turns; {machine}; everything on one \
          machine.\n\
@@ -51,7 +55,8 @@ pub(crate) fn introduction(results: &Results) -> String {
          is its lock service over the JSON gateway. `zookeeper-client` does not wait for its \
          unlocks. `zoolock-keep` keeps its lock between operations until another client asks for \
          it. `zoolock-handoffs` passes it on between threads, 32 times in a row.\n\
-         - Requests and watch events are those of one operation, by ZooKeeper's counters, \
+         - Requests, watch events, transactions, and syncs of the log to the disk are those of one \
+         operation, by the counters of the ZooKeeper server that the clients are connected to, \
          including heartbeats. Memory is the growth of the resident size when parked threads \
          begin to wait; a collected heap grows in steps. Threads are those that a process has \
          beyond its threads before the first session, without the threads that lock.\n",
