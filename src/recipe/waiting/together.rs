@@ -170,7 +170,7 @@ fn create_all<'c, 'a>(mut calls: Vec<&'c mut Waiter<'a>>) -> Result<Vec<&'c mut 
     let (created, listed) = match asked {
         Ok(asked) => asked,
         Err(failure) => {
-            sys::reached("creates of several locks have no answer");
+            sys::reached("a call for several locks is ended while it creates");
             calls.into_iter().zip(creates).for_each(|(call, create)| call.add_unanswered(create));
             return Err(failure.into());
         }

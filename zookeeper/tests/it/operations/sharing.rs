@@ -151,14 +151,14 @@ fn threads_share_transactions_beside_other_writers() {
     });
 }
 
-/// New directories, each with its node, and a second node in one of them.
+/// New directories, each with its node, and further nodes in one of them and above it.
 #[test]
 fn transactions_of_one_batch_share_one_and_keep_czxids_apart() {
     let (client, root) = (client(), root("sharing"));
     let acl = Acl::open();
     let (mode, directory) = (CreateMode::Ephemeral, |index| format!("{root}/{index}"));
     let (before, requests) = (transactions(&client, &root), client.counts().requests);
-    let (made, beside, listed) = client.submit(|batch| {
+    let (made, others, listed) = client.submit(|batch| {
         let make = |index| {
             let directory = directory(index);
             let node = format!("{directory}/node");
@@ -166,21 +166,23 @@ fn transactions_of_one_batch_share_one_and_keep_czxids_apart() {
             batch.shared_multi(&[directory, Op::Create(&node, b"", &acl, mode)])
         };
         let made: Vec<_> = (0..4).map(make).collect();
-        let beside = batch.shared_create(&format!("{}/other", directory(0)), b"", &acl, mode);
-        (made, beside, batch.get_children(&directory(0), None))
+        let others = [format!("{}/other", directory(0)), format!("{root}/above")];
+        let others = others.map(|path| batch.shared_create(&path, b"", &acl, mode));
+        (made, others, batch.get_children(&directory(0), None))
     });
     let (names, _) = listed.wait().unwrap();
     assert!(names.contains("node") && names.contains("other"), "{names:?}");
     let requests = client.counts().requests - requests;
     let transactions = transactions(&client, &root) - before - 1;
     println!("{requests} requests, {transactions} transactions");
-    assert_eq!(requests, 3);
-    let (_, beside) = beside.wait().unwrap();
+    assert_eq!(requests, 4);
+    let others = others.map(|other| other.wait().unwrap().1);
+    assert_ne!(others[0], others[1]);
     for (index, made) in made.into_iter().enumerate() {
         let czxid = client.exists(&directory(index)).unwrap().unwrap().czxid;
         let node = OpResult::Created { path: format!("{}/node", directory(index)), czxid };
         assert_eq!(made.wait().unwrap()[1..], [node]);
-        assert_ne!(czxid, beside);
+        assert!(!others.contains(&czxid), "{czxid:#x} {others:x?}");
     }
 }
 
