@@ -48,8 +48,7 @@ use crate::wait::Wait;
 /// ([`DistributedLock`](crate::DistributedLock),
 /// [`DistributedReentrantLock`](crate::DistributedReentrantLock), [`ReadLock`](crate::ReadLock) and
 /// [`WriteLock`](crate::WriteLock)), with one client and up to 32 at a time. A lock of another type,
-/// one below another member's path, one that the thread has already, and one that another thread
-/// hands on are taken separately.
+/// one that the thread has already, and one that another thread hands on are taken separately.
 ///
 /// If one of them is not free, the call gives up those behind it, and waits for that one alone. So
 /// at no time does anybody wait for a lock behind one that the call waits for. It can be used beside
