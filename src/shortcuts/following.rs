@@ -22,11 +22,10 @@
 //!   answer to a sequential create, less the requested name. No client can break this, because
 //!   names that users choose are never parsed.
 //! - *It is the same directory*: the watch. Servers send no event of a node to clients that may not
-//!   read it by then. So a client can break this by taking READ of the directory from this client,
-//!   removing it, and creating it again with a node of the same number. That takes ADMIN on the
-//!   directory and DELETE above it. With these permissions a client can also delete the node of a
-//!   holder, which nothing can prevent. Clients that only use the lock cannot do it, whatever their
-//!   ACLs.
+//!   read it by then. So a client can break this by taking READ of an empty directory from this
+//!   client, which takes ADMIN on it. The directory then has to be removed, by a client or as an
+//!   empty container by the server, and created again with a node of the same number. Clients that
+//!   only use the lock cannot do it, whatever their ACLs.
 
 use std::collections::HashMap;
 

@@ -36,9 +36,10 @@
 //! # Shared transactions
 //!
 //! Each write costs the servers an entry in the log and a sync. Where many threads of a program
-//! write at the same time, [`shared_create`](Batch::shared_create) and
-//! [`shared_delete`](Batch::shared_delete) let these writes share transactions. Nothing waits while
-//! fewer than two writes of the client are in flight, so a single thread pays nothing.
+//! write at the same time, [`shared_create`](Batch::shared_create),
+//! [`shared_delete`](Batch::shared_delete) and [`shared_multi`](Batch::shared_multi) let these
+//! writes share transactions, and so do those of one batch. Nothing waits while fewer than two
+//! writes of the client are in flight, so a single thread pays nothing.
 //!
 //! # Watches
 //!
