@@ -3,6 +3,7 @@
 
 use zookeeper::{Batch, CreateMode, ErrorKind, Op, OpResult, Pending};
 
+use super::claim::Claim;
 use super::failure::Failure;
 use super::requests::Requests;
 use crate::path::LockPath;
@@ -58,18 +59,18 @@ fn make(requests: &Requests, path: &str, until: &Until) -> Result<bool, Failure>
     }
 }
 
-/// Creates a directory and a node in it, in one transaction. That may share a transaction with other
-/// writes, if nothing but such writes is before it in its batch.
+/// Creates the directory of a claim and a node in it, in one transaction. That may share a transaction
+/// with other writes, if nothing but such writes is before it in its batch.
 pub(crate) fn create_with_node(
     requests: &Requests,
     batch: &mut Batch<'_>,
-    directory: &LockPath,
-    (node, data, mode): (&str, &[u8], CreateMode),
+    claim: &Claim,
+    (name, mode): (&str, CreateMode),
 ) -> Pending<Vec<OpResult>> {
     let acl = requests.acl();
     batch.shared_multi(&[
-        Op::Create(directory.as_str(), b"", acl, CreateMode::Container),
-        Op::Create(node, data, acl, mode),
+        Op::Create(claim.directory.as_str(), b"", acl, CreateMode::Container),
+        Op::Create(&claim.directory.child(name), claim.identity.as_bytes(), acl, mode),
     ])
 }
 

@@ -3,11 +3,11 @@
 
 use std::iter;
 
-use zookeeper::{Batch, ErrorKind, Names, OpResult, Pending};
+use zookeeper::{Batch, ErrorKind, Names, OpResult};
 
 use super::Waiter;
 use crate::error::Error;
-use crate::inner::{Claim, Requests, create_with_node, make_directories};
+use crate::inner::{create_with_node, make_directories};
 use crate::recipe::attempt::{Create, Stop, Want};
 use crate::shortcuts::Known;
 use crate::sys;
@@ -77,7 +77,7 @@ impl Waiter<'_> {
         let Want { inner, claim, .. } = self.attempt.want;
         let with = self.attempt.create(self.recipe.node())?;
         let ask = |batch: &mut Batch<'_>, [with]: &[Create; 1]| {
-            ((), send_create_with_directory(&inner.requests, claim, batch, with))
+            ((), create_with_node(&inner.requests, batch, claim, (&with.new.name, with.new.mode)))
         };
         let ([with], (), made) = self.attempt.ask_creates([with], ask)?;
         let error = match made {
@@ -101,7 +101,8 @@ impl Waiter<'_> {
             // It may be refused, so it shares no transaction.
             let (path, data) = (claim.directory.child(&inside.new.name), claim.identity.as_bytes());
             let created = batch.create(&path, data, requests.acl(), inside.new.mode);
-            (created, send_create_with_directory(requests, claim, batch, with))
+            let node = (&*with.new.name, with.new.mode);
+            (created, create_with_node(requests, batch, claim, node))
         };
         let ([inside, with], created, made) = self.attempt.ask_creates([inside, with], ask)?;
         // It was answered before the last one.
@@ -124,16 +125,4 @@ impl Waiter<'_> {
         node.takes_directory = takes_directory;
         Ok(iter::once(&node.name).collect())
     }
-}
-
-/// Creates a node of the claim together with its directory.
-fn send_create_with_directory(
-    requests: &Requests,
-    claim: &Claim,
-    batch: &mut Batch<'_>,
-    create: &Create,
-) -> Pending<Vec<OpResult>> {
-    let path = claim.directory.child(&create.new.name);
-    let node = (&*path, claim.identity.as_bytes(), create.new.mode);
-    create_with_node(requests, batch, &claim.directory, node)
 }

@@ -15,7 +15,7 @@ use super::connection::Call;
 use crate::sys;
 
 /// With this many writes in flight, further ones gather.
-pub(super) const ENOUGH: usize = 2;
+const ENOUGH: usize = 2;
 /// The most writes in one transaction.
 const MOST: usize = 32;
 /// The most bytes of these writes.
@@ -50,6 +50,13 @@ impl<S, W> Gathering<S, W> {
 
     pub(super) fn is_empty(&self) -> bool {
         self.in_flight.is_empty() && self.groups.is_empty()
+    }
+
+    /// Returns whether a request has to be added, with this number of writes in flight. `is_followed`
+    /// says that a shared write comes next.
+    pub(super) fn takes(&self, call: &Call<S, W>, is_followed: bool, writes: usize) -> bool {
+        let gathers = call.share.is_some() && (is_followed || writes >= ENOUGH);
+        gathers || !self.is_empty()
     }
 
     /// Adds a request. A write joins the last transaction if it may.

@@ -273,7 +273,7 @@ pub(crate) fn connected(frame: &[u8]) -> Result<Connected<'_>, Malformed> {
 
 /// The length of the header of every other frame, in bytes.
 pub(crate) const HEADER: usize = 16;
-/// The length of the header of a result in the answer to a `multi`.
+/// The length of the header of an operation of a `multi`, and of its result.
 pub(crate) const MULTI_HEADER: usize = 9;
 
 #[derive(Debug, Clone, Copy)]
@@ -354,17 +354,19 @@ pub(crate) enum MultiResult<'a> {
 }
 
 /// Returns where the results of each part are in the answer to a `multi`, or `None` if it was
-/// refused. `parts` are their numbers of operations.
+/// refused. `parts` are the requests, and their numbers of operations. The result of a single
+/// operation begins where it does in the answer to that operation alone.
 pub(crate) fn multi_results(
     frame: &[u8],
-    parts: impl Iterator<Item = usize>,
+    parts: impl Iterator<Item = (OpCode, usize)>,
 ) -> Result<Option<Vec<Range<usize>>>, Malformed> {
     let mut reader = Reader(frame.get(HEADER..).unwrap_or_default());
     let mut results = Vec::new();
     let wrong = |relation| Malformed(format!("{relation} results of the parts of a transaction"));
-    for part in parts {
-        let begin = frame.len() - reader.0.len();
-        for _ in 0..part {
+    for (code, ops) in parts {
+        let header = if code == OpCode::Multi { 0 } else { MULTI_HEADER };
+        let begin = frame.len() - reader.0.len() + header;
+        for _ in 0..ops {
             match multi_result(&mut reader)? {
                 Some(MultiResult::Failed(_)) => return Ok(None),
                 Some(_) => {}

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use super::clock::Moment;
 use super::connection::{Call, Connection, Credential, Effect, Granted, Greeting};
-use super::gathering::{ENOUGH, Gathering, Group};
+use super::gathering::{Gathering, Group};
 use super::lease::Lease;
 use super::message::{self, OpCode};
 #[cfg(feature = "sasl")]
@@ -545,16 +545,15 @@ impl<S, W: Listen> Core<S, W> {
         self.send_gathered(now);
     }
 
-    /// Sends a request, or adds it to those that are gathered. `is_first` says that a shared write
+    /// Sends a request, or adds it to those that are gathered. `is_followed` says that a shared write
     /// comes next.
-    fn enter(&mut self, call: Call<S, W>, is_first: bool, now: Moment) {
+    fn enter(&mut self, call: Call<S, W>, is_followed: bool, now: Moment) {
         self.queue.next_deadline = earlier(self.queue.next_deadline, call.deadline);
         self.looks.planned =
             call.deadline.map_or(self.looks.planned, |deadline| deadline.min(self.looks.planned));
         let writes = self.connection.as_ref().map_or(0, Connection::writes);
-        let gathers = call.share.is_some() && (is_first || writes >= ENOUGH);
         match self.is_open() && !self.is_doomed() {
-            true if gathers || !self.gathering.is_empty() => self.gathering.add(call),
+            true if self.gathering.takes(&call, is_followed, writes) => self.gathering.add(call),
             true => self.send(call, now),
             false => self.queue.waiting.push_back(call),
         }

@@ -1,13 +1,12 @@
 //! Frames of the server: the answer to the handshake, answers to requests, and events.
 
-use std::ops::Range;
 use std::time::Duration;
 
 use super::{Answer, Core, LeaseEnd, Output};
 use crate::core::clock::Moment;
 use crate::core::connection::{Call, Connection, Effect, Flight, Granted, Greeting};
 use crate::core::lease::Proof;
-use crate::core::message::{self, Connected, HEADER, Header, MULTI_HEADER, OpCode};
+use crate::core::message::{self, Connected, HEADER, Header, OpCode};
 use crate::core::watches::{Listen, WatchKind};
 use crate::core::wire::{Malformed, Reader};
 use crate::error::{Error, ErrorKind, code};
@@ -273,19 +272,16 @@ impl<S, W: Listen> Core<S, W> {
         let Header { zxid, code, .. } = header;
         let answer =
             |(call, body): (Call<S, W>, _)| call.slot.map(|slot| Answer { slot, code, zxid, body });
-        let part = |(call, results): (Call<S, W>, Range<usize>)| {
-            // The result of a single operation comes as if that had been sent alone.
-            let begin = if call.code == OpCode::Multi { 0 } else { MULTI_HEADER };
-            answer((call, (results.start + begin).min(results.end)..results.end))
-        };
         let bodies = match call.parts.len() {
             0 => return Ok(answer((call, HEADER..frame.len())).into_iter().collect()),
             // A code refuses all of them, and has no body.
             count if code != code::OK => Ok(Some(vec![HEADER..HEADER; count])),
-            _ => message::multi_results(frame, call.parts.iter().map(Call::ops)),
+            _ => {
+                message::multi_results(frame, call.parts.iter().map(|part| (part.code, part.ops())))
+            }
         };
         let (answers, refused) = match bodies {
-            Ok(Some(bodies)) => (call.into_parts().zip(bodies).filter_map(part).collect(), None),
+            Ok(Some(bodies)) => (call.into_parts().zip(bodies).filter_map(answer).collect(), None),
             Ok(None) => {
                 sys::reached("a shared transaction is refused");
                 (Vec::new(), Some(call))
