@@ -12,13 +12,13 @@ use crate::wait::Until;
 /// The version of data that nobody has set since the node was created.
 const NEW: i32 = 0;
 
-/// Creates a directory and the missing nodes above it, including the chroot. Other clients may
-/// create and delete the same nodes meanwhile, so the directory may still be missing afterwards.
+/// Creates a directory and the missing nodes above it, including the chroot. Returns false if the
+/// directory is still missing, because another client deletes the same nodes meanwhile.
 pub(crate) fn make_directories(
     requests: &Requests,
     path: &LockPath,
     until: &Until,
-) -> Result<(), Failure> {
+) -> Result<bool, Failure> {
     let mut missing = Vec::new();
     let mut next = path.as_str();
     // Upwards until a node exists, so that no permission is needed where nothing is created ..
@@ -31,10 +31,11 @@ pub(crate) fn make_directories(
         zk.create_all("/", requests.acl(), CreateMode::Persistent)?;
     }
     // .. and downwards again.
+    let mut exists = true;
     for path in missing.into_iter().rev() {
-        make(requests, path, until)?;
+        exists = make(requests, path, until)?;
     }
-    Ok(())
+    Ok(exists)
 }
 
 /// Creates one directory. Returns false if the node above it is missing.

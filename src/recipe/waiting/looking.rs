@@ -48,8 +48,9 @@ impl Waiter<'_> {
                     }
                     let Want { inner, claim, until, .. } = self.attempt.want;
                     let is_news = inner.holds.fresh.note_missing(&claim.directory);
-                    if !(is_news && self.may_be_new()) {
-                        make_directories(self.attempt.requests(), &claim.directory, until)?;
+                    if !(is_news && self.may_be_new())
+                        && make_directories(self.attempt.requests(), &claim.directory, until)?
+                    {
                         self.note_exists();
                     }
                 }

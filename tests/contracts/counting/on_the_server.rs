@@ -23,6 +23,7 @@ struct Seen {
     got_none: usize,
     failed: usize,
     killed: usize,
+    lost: usize,
 }
 
 /// Runs the same number of turns on threads of several clients, two threads at each object. Each holder
@@ -59,7 +60,9 @@ fn hammer(subject: Subject, clients: &[Client], path: &str, asks: &'static [Ask]
                     probe.delete(&subject.node_of(hold)).unwrap();
                     seen.killed += 1;
                 }
-                assert_eq!(guard.release().is_err(), is_killed);
+                let is_lost = guard.release().is_err();
+                assert!(is_killed || !is_lost);
+                seen.lost += usize::from(is_lost);
             }
             seen
         })
@@ -71,6 +74,7 @@ fn hammer(subject: Subject, clients: &[Client], path: &str, asks: &'static [Ask]
         got_none: all.got_none + one.got_none,
         failed: all.failed + one.failed,
         killed: all.killed + one.killed,
+        lost: all.lost + one.lost,
     });
     println!("{}: {all:?}", subject.name);
     assert_eq!(usize::try_from(stat(&marks).version).unwrap(), all.got);
@@ -112,7 +116,7 @@ fn counts_agree_with_the_server() {
         // A multi-lock has given up nodes behind a member that it waited for.
         assert!(made == came || made > came && !subject.is_one_lock(), "{made} nodes for {came}");
         assert_eq!(acquired, seen.got * subject.nodes_of_one());
-        assert_eq!(lost_then, if subject.releases_in_the_background() { 0 } else { seen.killed });
+        assert_eq!((seen.lost, lost_then), (seen.killed, seen.killed));
         assert_eq!(released + lost_then, acquired);
 
         notes.take();
@@ -123,7 +127,9 @@ fn counts_agree_with_the_server() {
         let in_vain = (count(Busy) + count(TimedOut), count(Failed));
         println!("{}: {acquired} acquired, in vain {in_vain:?}", subject.name);
         assert_eq!(in_vain, (seen.got_none, seen.failed));
-        assert_eq!((lost(), released + lost()), (seen.killed, acquired));
+        // An unlock may give its node to the next thread. If that one runs out of time before the
+        // answer comes, nobody knows who has deleted the node, so fewer may be lost than were killed.
+        assert_eq!((lost(), released + lost()), (seen.lost, acquired));
         // A multi-lock may have taken and released one member.
         if subject.is_one_lock() {
             assert_eq!(acquired, seen.got);

@@ -138,6 +138,8 @@ pub(crate) struct Witness {
     gone: BTreeMap<String, Gone>,
     /// Nodes that could not be read for a while.
     pub(crate) hidden: BTreeSet<String>,
+    /// Those of them that were deleted since: servers told no client of that.
+    untold: BTreeSet<String>,
     /// Last transaction in each directory that created a node or deleted one that is not a contender.
     last_change: BTreeMap<String, i64>,
     /// Number of nodes that each session has created.
@@ -301,16 +303,20 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
             _ => 0,
         };
         for (path, token) in held.nodes.iter().zip(held.holds.iter().map(Hold::fencing_token)) {
+            // Its client may take a new directory for the one that it knew to be empty.
+            held.is_doubtful |= witness.untold.contains(parent(path));
             match witness.nodes.get(path) {
                 Some(node) if node.czxid as u64 == token => {}
                 // A read below a write has the token of the write.
                 Some(_) if under.is_some() => {}
                 // Somebody deleted its own node, and the next node has the same name.
                 Some(_) if witness.is_robbed(held.process, path) => held.is_doubtful = true,
-                Some(node) => problems.push(format!(
+                Some(node) if is_held(&held) == Some(true) => problems.push(format!(
                     "{} has {path} with another token than its node, made by {:#x}",
                     held.who, node.czxid
                 )),
+                // The hold ended before the grant was recorded, for example with its client.
+                Some(_) => {}
                 None => match witness.gone.get(path) {
                     // Another node of that name may have come and gone since.
                     Some(gone) if gone.by_somebody || witness.is_robbed(held.process, path) => {
@@ -635,6 +641,12 @@ pub(crate) fn ended(hold: usize, said: Unlocked) {
     histories::unlocked(hold, said);
     witness(|witness| {
         if let Some(held) = witness.held.remove(&hold) {
+            // It may have been lost since its owner began to give it back.
+            let is_lost = |hold: &Hold| matches!(hold.state(), HoldState::Lost(_));
+            if kernel::peek(held.process, || held.holds.iter().any(is_lost)) != Some(false) {
+                let key = (held.process, held.kind, held.place);
+                witness.lost_at.insert(key, kernel::elapsed());
+            }
             if !matches!(held.kind, Kind::Read | Kind::Write) {
                 let nodes = held.holds.iter().zip(&held.nodes);
                 witness.former.extend(nodes.map(|(hold, node)| {

@@ -235,9 +235,10 @@ fn live(plan: &Plan) {
         violation(format!("clients do not end in {longest:?}: {holders:?}"));
         return kernel::stop();
     }
-    // The servers report the end of a node to its owner and to the two contenders behind it.
+    // The servers report the end of a node to its owner and to the two contenders behind it. If one of these
+    // goes, another one watches the node beside those that did.
     let (events, ends) = witness(|witness| (witness.events, witness.ends));
-    if plan.theme == Theme::Herd && events > ends * 3 {
+    if plan.theme == Theme::Herd && events > ends * 5 {
         violation(format!("{events} events of {ends} ends: a herd was woken"));
     }
     // Sessions of killed clients end by then, and so do sessions that could not be closed.
@@ -419,6 +420,7 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
         }
         Trouble::HideDirectory { place, time } => {
             let node = place.path().to_owned();
+            witness(|witness| witness.hidden.insert(node.clone()));
             restrict(&hosts(plan), node, Permissions::READ, time, false);
         }
         Trouble::Forbid { place, below, time } => {

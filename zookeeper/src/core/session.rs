@@ -359,6 +359,7 @@ impl<S, W: Listen> Core<S, W> {
             sys::reached_if(|| self.lease().term() > 0, "another session follows one that expired");
             *self.vitals.lease_mut() = self.lease().next(timeout, sent, now.monotonic);
             self.keeping.end = LeaseEnd::NotYet;
+            self.tries.began(now.monotonic);
             self.tell(SessionEventKind::Connected);
         } else {
             sys::reached("a session is resumed");

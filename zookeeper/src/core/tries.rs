@@ -27,7 +27,8 @@ pub(crate) struct Tries {
     /// When a server last accepted a request. Before the first request, when the client was
     /// created.
     used: Instant,
-    /// When these tries began: with the last use, or with the first handshake after a rest.
+    /// When these tries began: with the last use, with a new session, or with the first handshake
+    /// after a rest.
     since: Instant,
     /// When a server may last have heard of the session in these tries.
     touched: Option<Instant>,
@@ -43,6 +44,11 @@ impl Tries {
     /// Notes that a server accepted a request.
     pub(crate) fn used(&mut self, now: Instant) {
         *self = Tries { greeted: self.greeted, ..Tries::new(now) };
+    }
+
+    /// Notes that a new session begins, which no try before has kept alive.
+    pub(crate) fn began(&mut self, now: Instant) {
+        self.since = now;
     }
 
     /// Notes that a request with the session may reach a server now.

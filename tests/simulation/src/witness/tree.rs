@@ -242,6 +242,9 @@ impl Witness {
             self.robbed.insert((node.owner, path.to_owned()));
         }
         let is_hidden = self.hidden.contains(path);
+        if is_hidden {
+            self.untold.insert(path.to_owned());
+        }
         let was_behind = by_somebody && !is_hidden && self.is_behind(path, node.czxid);
         self.gone.insert(path.to_owned(), Gone { by_somebody, was_behind });
         if let Some(place) = parent(path).strip_suffix("/locks")

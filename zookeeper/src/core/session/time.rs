@@ -124,16 +124,7 @@ impl<S, W: Listen> Core<S, W> {
     /// Sends a sign of life if one is due. Returns when to look again.
     pub(super) fn pulse(&mut self, now: Moment) -> Instant {
         let is_held = self.keeping.keepers > 0;
-        // Late in an outage a connection has little time to become of use. It is asked at once.
-        let is_late = !self.is_of_use() && !self.tries.are_young(now.monotonic, self.long());
-        let pulse = match self.vitals.pulse(now.monotonic, is_held) {
-            Pulse::Rest(_) if is_late && self.vitals.under_way() == 0 => {
-                sys::reached("a late connection is asked at once");
-                if is_held { Pulse::Write } else { Pulse::Read }
-            }
-            pulse => pulse,
-        };
-        match (pulse, &mut self.connection) {
+        match (self.vitals.pulse(now.monotonic, is_held), &mut self.connection) {
             (Pulse::Rest(until), _) => return until,
             (Pulse::Read, Some(connection)) => {
                 let sign = self.vitals.sending(now, false);
