@@ -315,6 +315,13 @@ impl Client {
         }
     }
 
+    /// Cancels all calls that wait for locks of this client, in any thread. They return
+    /// [`Error::Cancelled`], and their nodes are deleted. Later calls are not affected. A
+    /// [`Leadership`](crate::Leadership) goes on contending. Does not block.
+    pub fn cancel_waiters(&self) {
+        self.inner.cancel_waiters(None);
+    }
+
     /// Ends the session. Every lock still held is lost with
     /// [`LossReason::ClientClosed`](crate::LossReason::ClientClosed). Waiting and later calls
     /// return [`Error::Closed`]. Closing twice is allowed.
@@ -327,7 +334,14 @@ impl Client {
     /// [`Error::Timeout`] if the servers could not be told. They end the session themselves, one
     /// session timeout after they last heard from it, give or take a tick.
     pub fn close(&self) -> Result<()> {
-        let after = self.inner.requests.timeout();
+        self.close_within(self.inner.requests.timeout())
+    }
+
+    /// Like [`close`](Client::close), and blocks for at most `after`.
+    ///
+    /// # Errors
+    /// As [`close`](Client::close).
+    pub fn close_within(&self, after: Duration) -> Result<()> {
         let what = "confirmed end of the session";
         self.inner.close(after).map_err(|_| Error::Timeout { what, after })
     }

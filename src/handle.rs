@@ -65,11 +65,6 @@ impl<K, O> LockHandle<K, O> {
     pub(crate) fn beside(self, reads: Arc<Readers>) -> Self {
         LockHandle { reads: Some(reads), ..self }
     }
-
-    fn take(&self, wait: Wait) -> Result<Option<Guard<O>>> {
-        let got = self.raw.acquire(wait)?;
-        Ok(got.map(|grant| Guard::new(self.raw.hold_of(grant), Arc::clone(&self.raw) as _)))
-    }
 }
 
 #[expect(private_bounds, reason = "only the kinds of this crate are made at a path")]
@@ -170,7 +165,7 @@ impl<K, O> LockHandle<K, O> {
     /// # Errors
     /// As [`lock`](Self::lock).
     pub fn acquire(&self) -> Result<Guard<O>> {
-        surely(self.take(Wait::FOREVER)?, self.path())
+        surely(self.acquire_within(Wait::FOREVER)?, self.path())
     }
 
     /// Like [`try_lock`](Self::try_lock), with a guard.
@@ -178,7 +173,7 @@ impl<K, O> LockHandle<K, O> {
     /// # Errors
     /// As [`try_lock`](Self::try_lock).
     pub fn try_acquire(&self) -> Result<Option<Guard<O>>> {
-        self.take(Wait::Try)
+        self.acquire_within(Wait::TRY)
     }
 
     /// Like [`try_lock_for`](Self::try_lock_for), with a guard.
@@ -186,7 +181,7 @@ impl<K, O> LockHandle<K, O> {
     /// # Errors
     /// As [`try_lock_for`](Self::try_lock_for).
     pub fn try_acquire_for(&self, timeout: Duration) -> Result<Option<Guard<O>>> {
-        self.take(Wait::within(timeout))
+        self.acquire_within(Wait::within(timeout))
     }
 
     /// Like [`try_lock_until`](Self::try_lock_until), with a guard.
@@ -194,7 +189,17 @@ impl<K, O> LockHandle<K, O> {
     /// # Errors
     /// As [`try_lock_until`](Self::try_lock_until).
     pub fn try_acquire_until(&self, deadline: Instant) -> Result<Option<Guard<O>>> {
-        self.take(Wait::until(deadline))
+        self.acquire_within(Wait::until(deadline))
+    }
+
+    /// Acquires the lock, like [`acquire`](Self::acquire), and waits as long as `wait` says. Returns
+    /// `None` if another contender is ahead until then.
+    ///
+    /// # Errors
+    /// As [`try_lock`](Self::try_lock).
+    pub fn acquire_within(&self, wait: Wait) -> Result<Option<Guard<O>>> {
+        let got = self.raw.acquire(wait)?;
+        Ok(got.map(|grant| Guard::new(self.raw.hold_of(grant), Arc::clone(&self.raw) as _)))
     }
 
     /// Returns whether the lock is held. Where a thread owns the hold, returns whether the calling

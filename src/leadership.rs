@@ -245,7 +245,7 @@ impl Shared {
     /// Runs one term. Resets `failing` as soon as it has the lock.
     fn one_term(&self, lead: &mut impl FnMut(&Term), failing: &mut Option<Instant>) -> Result<()> {
         let stopping = self.stopping.ended().clone();
-        let until = Until { deadline: None, cancelled: stopping.clone() };
+        let until = Until::new(None, stopping.clone());
         let Some(grant) = self.lock.acquire_until(&until)? else {
             return Ok(()); // not without a deadline
         };

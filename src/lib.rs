@@ -390,6 +390,7 @@
 //!   must neither use nor drop it.
 
 mod acl;
+mod calls;
 mod client;
 mod contenders;
 mod data;

@@ -40,7 +40,7 @@ pub trait Lock: Debug + Send + Sync {
         LockId::new(self.path())
     }
 
-    /// Acquires the lock. Waits as long as `wait` says; with several locks, [`Wait::Try`] applies
+    /// Acquires the lock. Waits as long as `wait` says; with several locks, [`Wait::TRY`] applies
     /// to each member. Returns false if another contender is ahead until then; without a limit, it
     /// returns true or an error. The other ways to lock all call this.
     ///
@@ -64,7 +64,7 @@ pub trait Lock: Debug + Send + Sync {
     /// # Errors
     /// As [`lock_within`](Lock::lock_within).
     fn try_lock(&self) -> Result<bool> {
-        self.lock_within(Wait::Try)
+        self.lock_within(Wait::TRY)
     }
 
     /// Acquires the lock. Waits for at most `timeout`. A timeout too large for the clock waits
@@ -281,7 +281,7 @@ impl dyn Lock + '_ {
     /// # Errors
     /// As [`Lock::lock_within`].
     pub fn acquire(&self) -> Result<Locker<'_>> {
-        surely(self.take(Wait::FOREVER)?, self.path())
+        surely(self.acquire_within(Wait::FOREVER)?, self.path())
     }
 
     /// Like [`try_lock`](Lock::try_lock), with a guard.
@@ -289,7 +289,7 @@ impl dyn Lock + '_ {
     /// # Errors
     /// As [`Lock::lock_within`].
     pub fn try_acquire(&self) -> Result<Option<Locker<'_>>> {
-        self.take(Wait::Try)
+        self.acquire_within(Wait::TRY)
     }
 
     /// Like [`try_lock_for`](Lock::try_lock_for), with a guard.
@@ -297,7 +297,7 @@ impl dyn Lock + '_ {
     /// # Errors
     /// As [`Lock::lock_within`].
     pub fn try_acquire_for(&self, timeout: Duration) -> Result<Option<Locker<'_>>> {
-        self.take(Wait::within(timeout))
+        self.acquire_within(Wait::within(timeout))
     }
 
     /// Like [`try_lock_until`](Lock::try_lock_until), with a guard.
@@ -305,10 +305,14 @@ impl dyn Lock + '_ {
     /// # Errors
     /// As [`Lock::lock_within`].
     pub fn try_acquire_until(&self, deadline: Instant) -> Result<Option<Locker<'_>>> {
-        self.take(Wait::until(deadline))
+        self.acquire_within(Wait::until(deadline))
     }
 
-    fn take(&self, wait: Wait) -> Result<Option<Locker<'_>>> {
+    /// Like [`lock_within`](Lock::lock_within), with a guard.
+    ///
+    /// # Errors
+    /// As [`Lock::lock_within`].
+    pub fn acquire_within(&self, wait: Wait) -> Result<Option<Locker<'_>>> {
         Ok(self.lock_within(wait)?.then(|| Locker { lock: self }))
     }
 }

@@ -185,6 +185,14 @@ impl MultiLock {
         (self as &dyn Lock).try_acquire_until(deadline)
     }
 
+    /// Like [`lock_within`](Lock::lock_within), with a guard.
+    ///
+    /// # Errors
+    /// Those of the [type](MultiLock#errors).
+    pub fn acquire_within(&self, wait: Wait) -> Result<Option<Locker<'_>>> {
+        (self as &dyn Lock).acquire_within(wait)
+    }
+
     /// Takes all members, or none. Returns false if a member is busy.
     fn take(&self, wait: Wait) -> Result<bool> {
         let (mut taken, mut at_once) = (Taken(&[]), AtOnce::new());

@@ -161,7 +161,7 @@ impl DistributedSemaphore {
     /// [`Error::InvalidArgument`] for a count of zero or above the limit; [`Error::Cancelled`],
     /// [`Error::Closed`], [`Error::Denied`], [`Error::Limit`].
     pub fn acquire(&self, count: u32) -> Result<Permits> {
-        surely(self.inner.acquire(count, Wait::FOREVER)?, self.path())
+        surely(self.acquire_within(count, Wait::FOREVER)?, self.path())
     }
 
     /// Takes `count` permits if that many are free. Waits for the servers' answers only, for at
@@ -171,7 +171,7 @@ impl DistributedSemaphore {
     /// As [`acquire`](Self::acquire), and [`Error::Disconnected`] if the client cannot find out how
     /// many are free.
     pub fn try_acquire(&self, count: u32) -> Result<Option<Permits>> {
-        self.inner.acquire(count, Wait::Try)
+        self.acquire_within(count, Wait::TRY)
     }
 
     /// Takes `count` permits. Waits for at most `timeout`, which includes the wait for a
@@ -181,7 +181,7 @@ impl DistributedSemaphore {
     /// # Errors
     /// As [`try_acquire`](Self::try_acquire).
     pub fn try_acquire_for(&self, count: u32, timeout: Duration) -> Result<Option<Permits>> {
-        self.inner.acquire(count, Wait::within(timeout))
+        self.acquire_within(count, Wait::within(timeout))
     }
 
     /// Takes `count` permits. Waits until `deadline` at most, which includes the wait for a
@@ -191,7 +191,16 @@ impl DistributedSemaphore {
     /// # Errors
     /// As [`try_acquire`](Self::try_acquire).
     pub fn try_acquire_until(&self, count: u32, deadline: Instant) -> Result<Option<Permits>> {
-        self.inner.acquire(count, Wait::until(deadline))
+        self.acquire_within(count, Wait::until(deadline))
+    }
+
+    /// Takes `count` permits, and waits as long as `wait` says. Returns `None` if other calls were
+    /// ahead until then, or too few permits were free.
+    ///
+    /// # Errors
+    /// As [`try_acquire`](Self::try_acquire).
+    pub fn acquire_within(&self, count: u32, wait: Wait) -> Result<Option<Permits>> {
+        self.inner.acquire(count, wait)
     }
 
     /// Returns this object's limit of permits.
@@ -254,11 +263,12 @@ fn check_limit(limit: u32) -> Result<()> {
 
 impl Semaphore {
     fn acquire(self: &Arc<Self>, count: u32, wait: Wait) -> Result<Option<Permits>> {
-        let grant = self.site.observe(LockKind::Semaphore, wait, |wait, call| {
+        let until = self.turn.until(wait);
+        let grant = self.site.observe(LockKind::Semaphore, until.as_ref(), |call| {
             self.check_count(count)?;
-            match wait {
-                Wait::Try => self.take(count, None, None),
-                Wait::Until(deadline) => self.wait(count, deadline, call),
+            match &until {
+                Some(until) => self.wait(count, until, call),
+                None => self.take(count, None, None),
             }
         })?;
         let lock = || Arc::clone(self) as Arc<dyn Releases>;
@@ -289,19 +299,13 @@ impl Semaphore {
 
     /// Waits for the turn, then for the permits, and gives the turn back. If the turn was lost
     /// meanwhile, the call waits for another one.
-    fn wait(
-        &self,
-        count: u32,
-        deadline: Option<Instant>,
-        call: Option<&Call>,
-    ) -> Result<Option<Arc<Grant>>> {
-        let until = Until { deadline, cancelled: self.turn.cancelled() };
+    fn wait(&self, count: u32, until: &Until, call: Option<&Call>) -> Result<Option<Arc<Grant>>> {
         let mut again = false;
         loop {
-            let grant = match self.turn.enter(&until, call) {
+            let grant = match self.turn.enter(until, call) {
                 Ok(Some(grant)) => grant,
                 // The call was in the queue before, and has no time left to look at it again.
-                Err(Error::Disconnected { .. }) if again && self.is_late(&until) => {
+                Err(Error::Disconnected { .. }) if again && self.is_late(until) => {
                     sys::reached("a deadline comes before the next turn");
                     return Ok(None);
                 }
@@ -310,12 +314,12 @@ impl Semaphore {
             // Dropping this gives the turn back. A lost turn does not matter by then: its permits
             // are granted, or the call is over.
             let turn = Turn(&self.turn, grant);
-            match self.take(count, Some(&turn.1), Some(&until)) {
+            match self.take(count, Some(&turn.1), Some(until)) {
                 Err(Error::Lost { .. }) => {
                     sys::reached("a turn is lost while permits are waited for");
                     again = true;
                 }
-                Err(Error::Disconnected { .. }) if again && self.is_late(&until) => {
+                Err(Error::Disconnected { .. }) if again && self.is_late(until) => {
                     return Ok(None);
                 }
                 taken => return taken,

@@ -5,52 +5,123 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 
+use crate::calls::WaitingCall;
 use crate::error::{Error, Result};
 use crate::signal::Ended;
 use crate::sys::{self, never};
 
-/// How long a call for a lock may wait, for [`Lock::lock_within`](crate::Lock::lock_within).
+/// How long a call for a lock may wait: for its turn, and for a connection.
+///
+/// In an outage of the servers, all threads of a pool would soon wait for a connection. A service
+/// that has something better to do limits that wait on its own:
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use zoolock::{DistributedLock, Error, Wait};
+///
+/// # fn f(lock: &DistributedLock) -> zoolock::Result<()> {
+/// // A second for others, and next to nothing for the servers.
+/// let wait = Wait::within(Duration::from_secs(1)).for_connection(Duration::from_millis(50));
+/// match lock.acquire_within(wait) {
+///     Ok(Some(guard)) => println!("it is ours, with token {}", guard.fencing_token()),
+///     Ok(None) => println!("others have it"),
+///     Err(Error::Disconnected { .. }) => println!("come back later"),
+///     Err(error) => return Err(error),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
-    /// For the servers' answers only, for at most a third of the session timeout.
+pub struct Wait {
+    turn: Turn,
+    connection: Option<Duration>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
     Try,
-    /// Until this instant at most, which includes the wait for a connection; `None` waits without a
-    /// limit. An instant that has passed is the same as `Try`.
     Until(Option<Instant>),
 }
 
 impl Wait {
-    pub(crate) const FOREVER: Wait = Wait::Until(None);
+    /// Waits for the servers' answers only, for at most a third of the session timeout, and for no
+    /// connection.
+    pub const TRY: Wait = Wait { turn: Turn::Try, connection: None };
 
-    /// Turns a timeout into a deadline. One too large for the clock waits forever.
-    pub(crate) fn within(timeout: Duration) -> Wait {
-        Wait::Until(sys::now().checked_add(timeout))
+    /// Waits without a limit.
+    pub const FOREVER: Wait = Wait { turn: Turn::Until(None), connection: None };
+
+    /// Waits for at most `timeout` from now, which includes the wait for a connection. One that is
+    /// too large for the clock is no limit.
+    #[must_use]
+    pub fn within(timeout: Duration) -> Wait {
+        Wait { turn: Turn::Until(sys::now().checked_add(timeout)), ..Wait::FOREVER }
     }
 
-    pub(crate) fn until(deadline: Instant) -> Wait {
-        Wait::Until(Some(deadline))
+    /// Waits until `deadline` at most, which includes the wait for a connection. A deadline that has
+    /// passed is the same as [`TRY`](Wait::TRY).
+    #[must_use]
+    pub fn until(deadline: Instant) -> Wait {
+        Wait { turn: Turn::Until(Some(deadline)), ..Wait::FOREVER }
     }
 
-    /// Turns a deadline that has passed into a try.
-    pub(crate) fn or_try(self) -> Wait {
-        match self {
-            Wait::Until(Some(end)) if end <= sys::now() => Wait::Try,
-            wait => wait,
+    /// Waits for at most `limit` at a time without a connection; zero does not wait for one. This
+    /// counts from the call, or from when the connection breaks if that is later. After it the call
+    /// returns [`Error::Disconnected`], and its nodes are deleted as soon as there is a connection.
+    #[must_use]
+    pub fn for_connection(self, limit: Duration) -> Wait {
+        Wait { connection: Some(limit), ..self }
+    }
+
+    /// Returns whether the call waits for nobody: it is [`TRY`](Wait::TRY), or its deadline has
+    /// passed.
+    #[must_use]
+    pub fn is_try(&self) -> bool {
+        match self.turn {
+            Turn::Try => true,
+            Turn::Until(deadline) => deadline.is_some_and(|end| end <= sys::now()),
         }
+    }
+
+    /// Returns until when the call may wait; `None` if there is no limit, or for
+    /// [`TRY`](Wait::TRY).
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        match self.turn {
+            Turn::Try => None,
+            Turn::Until(deadline) => deadline,
+        }
+    }
+
+    /// Returns how long the call may wait at a time [for a connection](Wait::for_connection); `None`
+    /// if only the deadline counts.
+    #[must_use]
+    pub fn connection_limit(&self) -> Option<Duration> {
+        self.connection
     }
 }
 
-/// When a wait has to end: at the deadline, or when the call is cancelled.
-#[derive(Debug, Clone)]
+/// When a wait has to end: at the deadline, or when the call is ended before.
+#[derive(Debug)]
 pub(crate) struct Until {
     pub(crate) deadline: Option<Instant>,
     pub(crate) cancelled: Ended,
+    call: Option<WaitingCall>,
 }
 
 impl Until {
+    pub(crate) fn new(deadline: Option<Instant>, cancelled: Ended) -> Until {
+        Until { deadline, cancelled, call: None }
+    }
+
+    /// Waits until the deadline, or until something ends the call.
+    pub(crate) fn of(call: WaitingCall, deadline: Option<Instant>) -> Until {
+        Until { deadline, cancelled: call.ended().clone(), call: Some(call) }
+    }
+
     /// Waits for `limit` from now, and cannot be cancelled.
     pub(crate) fn within(limit: Duration) -> Until {
-        Until { deadline: Some(sys::now() + limit), cancelled: never() }
+        Until::new(Some(sys::now() + limit), never())
     }
 
     /// Returns a channel that is ready at the deadline.
@@ -66,6 +137,15 @@ impl Until {
 
     pub(crate) fn is_over(&self) -> bool {
         self.left().is_zero()
+    }
+
+    /// Returns what the call got, with the reason if it was ended.
+    pub(crate) fn explain<T>(&self, got: Result<T>) -> Result<T> {
+        let is_by_outage = || self.call.as_ref().is_some_and(WaitingCall::is_ended_by_outage);
+        got.map_err(|error| match error {
+            Error::Cancelled { path } if is_by_outage() => Error::Disconnected { path },
+            error => error,
+        })
     }
 }
 

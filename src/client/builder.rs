@@ -163,6 +163,42 @@ impl ClientBuilder {
     /// if a server refused the credentials; [`Error::Connect`] with the answer of each server;
     /// [`Error::Thread`] if the operating system refuses a thread.
     pub fn connect(self) -> Result<Client> {
+        let (hosts, existing_chroot) = (self.hosts.clone(), self.existing_chroot);
+        let within = self.connect_timeout.unwrap_or(self.session_timeout);
+        let client = self.build(zookeeper::Builder::connect)?;
+        let failed = |error| failed_to_connect(&hosts, &error);
+        if existing_chroot && !has_root(&client.inner.requests.zk, within).map_err(failed)? {
+            let (_, chroot) = hosts.split_once('/').unwrap_or_default();
+            return Err(invalid("host list", format!("there is no chroot \"/{chroot}\"")));
+        }
+        Ok(client)
+    }
+
+    /// Creates a client that connects in the background, for programs that have to start without the
+    /// servers. Its state is [`Suspended`](crate::ClientState::Suspended) until a server has
+    /// answered. Calls wait for a connection until then, or fail without one, as they do in an
+    /// outage. Failures to connect are logged; refused credentials are one of them. Never blocks.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`], which names the setting that is not usable; it may be
+    /// [`existing_chroot`](ClientBuilder::existing_chroot), which needs the servers, or
+    /// [`connect_timeout`](ClientBuilder::connect_timeout). [`Error::Thread`] if the operating
+    /// system refuses a thread.
+    pub fn connect_lazily(self) -> Result<Client> {
+        let reason = "only connect() can do that, because it waits for the servers";
+        if self.existing_chroot {
+            return Err(invalid("existing chroot", reason));
+        }
+        if self.connect_timeout.is_some() {
+            return Err(invalid("connect timeout", reason));
+        }
+        self.build(zookeeper::Builder::connect_lazily)
+    }
+
+    fn build(
+        self,
+        connect: impl FnOnce(zookeeper::Builder) -> zookeeper::Result<ZooKeeper>,
+    ) -> Result<Client> {
         check_timeout("session timeout", self.session_timeout)?;
         let connect_timeout = self.connect_timeout.unwrap_or(self.session_timeout);
         check_timeout("connect timeout", connect_timeout)?;
@@ -196,11 +232,7 @@ impl ClientBuilder {
             builder = builder.tls(tls.clone());
         }
         let failed = |error| failed_to_connect(&self.hosts, &error);
-        let zk = builder.connect().map_err(failed)?;
-        if self.existing_chroot && !has_root(&zk, connect_timeout).map_err(failed)? {
-            let (_, chroot) = self.hosts.split_once('/').unwrap_or_default();
-            return Err(invalid("host list", format!("there is no chroot \"/{chroot}\"")));
-        }
+        let zk = connect(builder).map_err(failed)?;
         let observer = self.observer;
         Ok(Client { inner: Inner::new(zk, self.acl.entries), identity, observer })
     }

@@ -46,11 +46,18 @@ pub(crate) struct Levels(Mutex<Table>);
 #[derive(Default)]
 struct Table {
     levels: HashMap<Key, Weak<Level>>,
-    /// How many objects have ever joined.
+    /// How many objects there ever were.
     objects: u64,
 }
 
 impl Levels {
+    /// Returns a number for a new object.
+    pub(crate) fn object(&self) -> u64 {
+        let mut table = self.0.lock();
+        table.objects += 1;
+        table.objects
+    }
+
     /// Returns the first level for a new object, and the object's number.
     pub(crate) fn join(self: &Arc<Self>, key: Key, holds: Weak<Holds>) -> (Arc<Level>, u64) {
         let mut table = self.0.lock();

@@ -1,7 +1,7 @@
 //! What all users of one client share, and the effects of the connection's events.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -14,8 +14,10 @@ use super::levels::Levels;
 use super::orphans::Orphans;
 use super::registry::Registry;
 use super::requests::Requests;
+use crate::calls::WaitingCalls;
 use crate::shortcuts::Readable;
-use crate::sys;
+use crate::sys::{self, Mutex};
+use crate::wait::{Until, Wait};
 
 /// What all users of one client share. Its drop closes the client.
 pub(crate) struct Inner {
@@ -25,9 +27,25 @@ pub(crate) struct Inner {
     pub(crate) holds: Arc<Holds>,
     pub(crate) levels: Arc<Levels>,
     pub(crate) readable: Readable,
+    calls: Arc<WaitingCalls>,
     subscribers: Subscribers,
     listener: Listener<SessionEvent>,
-    sessions: AtomicU64,
+    sessions: Mutex<Sessions>,
+}
+
+/// The sessions so far.
+#[derive(Default)]
+struct Sessions {
+    count: u64,
+    last: i64,
+}
+
+impl Sessions {
+    /// Notes the current session, which may be known.
+    fn note(&mut self, session: i64) {
+        self.count += u64::from(session != self.last);
+        self.last = session;
+    }
 }
 
 impl fmt::Debug for Inner {
@@ -44,7 +62,7 @@ impl Drop for Inner {
 }
 
 impl Inner {
-    /// `zk` has just connected. `acl` is the ACL of all nodes that are created.
+    /// `zk` may have no session yet. `acl` is the ACL of all nodes that are created.
     pub(crate) fn new(zk: ZooKeeper, acl: Vec<zookeeper::Acl>) -> Arc<Inner> {
         let requests = Arc::new(Requests::new(zk, acl));
         let registry = Arc::<Registry>::default();
@@ -61,8 +79,9 @@ impl Inner {
                 }
             });
             let subscribers = Subscribers::default();
-            let sessions = AtomicU64::new(1);
+            let sessions = Mutex::default();
             let readable = Readable::default();
+            let calls = Arc::default();
             Inner {
                 requests,
                 deletions,
@@ -70,12 +89,18 @@ impl Inner {
                 holds,
                 levels,
                 readable,
+                calls,
                 subscribers,
                 listener,
                 sessions,
             }
         });
+        // An event may come at any time from now on.
+        inner.on_suspended();
         inner.requests.zk.subscribe(&inner.listener);
+        if inner.requests.is_connected() {
+            inner.on_connected(inner.requests.session_id());
+        }
         inner
     }
 
@@ -103,7 +128,7 @@ impl Inner {
         match event.kind {
             SessionEventKind::Suspended => {
                 self.holds.end_all_kept();
-                self.subscribers.suspended();
+                self.on_suspended();
                 let (me, after) = (Arc::downgrade(self), self.requests.timeout());
                 self.requests.zk.call_at(sys::now() + after, move || {
                     me.upgrade().inspect(|inner| inner.subscribers.lost(after));
@@ -111,11 +136,10 @@ impl Inner {
             }
             SessionEventKind::Resumed => {
                 self.requests.on_resumed();
-                self.on_connected();
+                self.on_connected(event.session_id);
             }
             SessionEventKind::Connected => {
-                self.sessions.fetch_add(1, Ordering::Relaxed);
-                self.on_connected();
+                self.on_connected(event.session_id);
             }
             SessionEventKind::LeaseEnded => self.holds.lose_expired(),
             SessionEventKind::Expired => {
@@ -128,10 +152,46 @@ impl Inner {
         }
     }
 
-    fn on_connected(&self) {
+    fn on_suspended(self: &Arc<Self>) {
+        self.subscribers.suspended();
+        self.calls.set_connected(false);
+        self.end_overdue_calls();
+    }
+
+    fn on_connected(&self, session: i64) {
+        self.sessions.lock().note(session);
         self.subscribers.reconnected();
+        self.calls.set_connected(true);
         self.requests.on_connected();
         self.orphans.on_connected();
+    }
+
+    /// Returns when the waits of a call for a lock object have to end; `None` if it is a try.
+    pub(crate) fn until(self: &Arc<Self>, object: u64, wait: Wait) -> Option<Until> {
+        if wait.is_try() {
+            return None;
+        }
+        let connection = wait.connection_limit();
+        let call = self.calls.begin(object, connection);
+        if connection.is_some() {
+            self.end_overdue_calls();
+        }
+        Some(Until::of(call, wait.deadline()))
+    }
+
+    /// Ends the waiting calls for this lock object; all calls for `None`.
+    pub(crate) fn cancel_waiters(&self, object: Option<u64>) {
+        self.calls.cancel(object);
+    }
+
+    /// Ends the calls that do not wait for a connection any longer, now and as soon as others don't.
+    fn end_overdue_calls(self: &Arc<Self>) {
+        if let Some(next) = self.calls.end_overdue() {
+            let me = Arc::downgrade(self);
+            self.requests.zk.call_at(next, move || {
+                me.upgrade().inspect(|inner| inner.end_overdue_calls());
+            });
+        }
     }
 
     pub(crate) fn state(&self) -> ClientState {
@@ -154,12 +214,12 @@ impl Inner {
     }
 
     pub(crate) fn stats(&self) -> Stats {
-        let counts = self.requests.zk.counts();
+        let (counts, sessions) = (self.requests.zk.counts(), self.sessions.lock().count);
         Stats {
             requests: counts.requests,
             events: counts.events,
             connections: counts.connections,
-            sessions: self.sessions.load(Ordering::Relaxed),
+            sessions,
             resumed: self.requests.resumed(),
             holds_lost: self.holds.lost.load(Ordering::Relaxed),
             held: self.holds.registry.held(),

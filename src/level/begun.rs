@@ -6,7 +6,6 @@ use super::site::Site;
 use crate::error::Result;
 use crate::inner::{Claim, Grant};
 use crate::observer::Call;
-use crate::signal::Ended;
 use crate::wait::{Until, Wait};
 
 /// A call that has the first level of a lock object, and is on its way to the second.
@@ -29,11 +28,10 @@ pub(crate) enum Unlocked<'a> {
 }
 
 impl<'a> Begun<'a> {
-    pub(super) fn new(site: &'a Site, claim: Claim, wait: Wait, cancelled: Ended) -> Begun<'a> {
-        let until = match wait {
-            Wait::Try => Until::within(site.requests().patience()),
-            Wait::Until(deadline) => Until { deadline, cancelled },
-        };
-        Begun { site, call: site.begin_call(claim.kind, wait), claim, until }
+    pub(super) fn new(site: &'a Site, claim: Claim, wait: Wait, object: u64) -> Begun<'a> {
+        let until = site.inner().until(object, wait);
+        let call = site.begin_call(claim.kind, until.is_some());
+        let until = until.unwrap_or_else(|| Until::within(site.requests().patience()));
+        Begun { site, call, claim, until }
     }
 }

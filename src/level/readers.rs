@@ -19,7 +19,6 @@ use crate::kind::LockKind;
 use crate::names::{self, Mode};
 use crate::observer::Call;
 use crate::recipe::{Queue, Recipe, Under};
-use crate::signal::Broadcast;
 use crate::sys::thread::{self, ThreadId};
 use crate::sys::{self, Mutex};
 use crate::wait::{Until, Wait};
@@ -27,7 +26,8 @@ use crate::wait::{Until, Wait};
 /// The reads of one lock object.
 pub(crate) struct Readers {
     reads: Mutex<HashMap<ThreadId, Read>>,
-    cancel: Broadcast,
+    /// The number of this object.
+    number: u64,
     /// The writing side, which knows what the calling thread holds there.
     write: Arc<TwoLevel>,
 }
@@ -40,31 +40,25 @@ struct Read {
 
 impl Readers {
     pub(crate) fn new(write: Arc<TwoLevel>) -> Arc<Readers> {
-        Arc::new(Readers { reads: Mutex::default(), cancel: Broadcast::new(), write })
+        let number = write.site().inner().levels.object();
+        Arc::new(Readers { reads: Mutex::default(), number, write })
     }
 
     fn take(
         &self,
         recipe: &dyn Recipe,
-        wait: Wait,
+        until: Option<&Until>,
         call: Option<&Call>,
     ) -> Result<Option<Arc<Grant>>> {
         let site = self.site();
-        let claim = site.claim(&site.path, LockKind::Read);
-        match wait {
-            Wait::Try => site.take(&claim, recipe, None, call),
-            Wait::Until(deadline) => {
-                let cancelled = self.cancel.listen();
-                site.take(&claim, recipe, Some(&Until { deadline, cancelled }), call)
-            }
-        }
+        site.take(&site.claim(&site.path, LockKind::Read), recipe, until, call)
     }
 
     /// Takes the read under the thread's own write.
     fn under(
         &self,
         write: &Arc<Grant>,
-        wait: Wait,
+        until: Option<&Until>,
         call: Option<&Call>,
     ) -> Result<Option<Arc<Grant>>> {
         write.check()?;
@@ -79,7 +73,7 @@ impl Readers {
                 None => write.check().map(|()| None),
             };
         }
-        let read = self.take(&Under(write), wait, call);
+        let read = self.take(&Under(write), until, call);
         if let Err(Error::Lost { reason: LossReason::NodeDeleted, .. }) = &read {
             self.site().inner().holds.node_gone(write.nodes());
         }
@@ -124,10 +118,12 @@ impl RawLock for Readers {
             }
             return Ok(Some(grant));
         }
-        self.site().observe(LockKind::Read, wait, |wait, call| {
+        let until = self.site().inner().until(self.number, wait);
+        let until = until.as_ref();
+        self.site().observe(LockKind::Read, until, |call| {
             let grant = match self.write.grant() {
-                Some(write) => self.under(&write, wait, call)?,
-                None => self.take(&Queue(Mode::Read), wait, call)?,
+                Some(write) => self.under(&write, until, call)?,
+                None => self.take(&Queue(Mode::Read), until, call)?,
             };
             if let Some(grant) = &grant {
                 let grant = Arc::clone(grant);
@@ -142,7 +138,7 @@ impl RawLock for Readers {
             return None;
         }
         let claim = self.site().claim(&self.site().path, LockKind::Read);
-        let begun = Begun::new(self.site(), claim, wait, self.cancel.listen());
+        let begun = Begun::new(self.site(), claim, wait, self.number);
         let me = thread::current().id();
         let keep = move |grant| drop(self.reads.lock().insert(me, Read { grant, depth: 1 }));
         Some((begun, Box::new(keep)))
@@ -173,7 +169,7 @@ impl RawLock for Readers {
     }
 
     fn cancel_waiters(&self) {
-        self.cancel.send();
+        self.site().inner().cancel_waiters(Some(self.number));
     }
 }
 

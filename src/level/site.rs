@@ -12,7 +12,7 @@ use crate::options::LockOptions;
 use crate::path::LockPath;
 use crate::recipe::{self, Recipe, Want};
 use crate::sys::thread;
-use crate::wait::{Until, Wait};
+use crate::wait::Until;
 
 /// A lock's path, the client that uses it, and its options.
 #[derive(Debug, Clone)]
@@ -52,26 +52,26 @@ impl Site {
         }
     }
 
-    /// Runs a call, and reports its outcome to the observer.
+    /// Runs a call that waits as `until` says, and reports its outcome to the observer.
     pub(crate) fn observe(
         &self,
         kind: LockKind,
-        wait: Wait,
-        acquire: impl FnOnce(Wait, Option<&Call>) -> Result<Option<Arc<Grant>>>,
+        until: Option<&Until>,
+        acquire: impl FnOnce(Option<&Call>) -> Result<Option<Arc<Grant>>>,
     ) -> Result<Option<Arc<Grant>>> {
-        let wait = wait.or_try();
-        let Some(call) = self.begin_call(kind, wait) else {
-            return acquire(wait, None);
-        };
-        let got = acquire(wait, Some(&call));
-        Site::end_call(&call, &got);
+        let call = self.begin_call(kind, until.is_some());
+        let mut got = acquire(call.as_ref());
+        if let Some(until) = until {
+            got = until.explain(got);
+        }
+        call.inspect(|call| Site::end_call(call, &got));
         got
     }
 
     /// Begins a call, if there is an observer.
-    pub(super) fn begin_call(&self, lock: LockKind, wait: Wait) -> Option<Call> {
+    pub(super) fn begin_call(&self, lock: LockKind, waits: bool) -> Option<Call> {
         let (observer, name) = (self.client.observer().cloned()?, Arc::clone(&self.options.name));
-        Some(Call::begin(Observed { observer, lock, name }, matches!(wait, Wait::Until(_))))
+        Some(Call::begin(Observed { observer, lock, name }, waits))
     }
 
     /// Reports the outcome of a call to its observer.

@@ -30,13 +30,12 @@ pub(crate) fn acquire_first<'a>(
     wait: Wait,
     mut taken: impl FnMut(),
 ) -> Option<Result<bool>> {
-    let wait = wait.or_try();
     let (begun, keeps) = begin(locks.take(*most), wait);
     *most = MOST.min(2 * *most);
     if begun.len() < 2 {
         return None;
     }
-    let (inner, waits) = (begun[0].site.inner(), matches!(wait, Wait::Until(_)));
+    let (inner, waits) = (begun[0].site.inner(), !wait.is_try());
     let queues: Vec<_> = begun.iter().map(|begun| Queue(begun.claim.kind.mode())).collect();
     let mut together = Together::enter(begun.iter().zip(&queues).map(|(begun, queue)| {
         let Begun { site, claim, until, call } = begun;
@@ -49,7 +48,9 @@ pub(crate) fn acquire_first<'a>(
             keep(Arc::clone(grant));
             taken();
         }
-        begun[index].call.as_ref().inspect(|call| Site::end_call(call, &got));
+        let Begun { until, call, .. } = &begun[index];
+        let got = until.explain(got);
+        call.as_ref().inspect(|call| Site::end_call(call, &got));
         got.map(|grant| grant.is_some())
     };
     let mut count = 0;

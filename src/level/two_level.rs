@@ -20,7 +20,6 @@ use crate::kind::LockKind;
 use crate::observer::Call;
 use crate::path::LockPath;
 use crate::recipe::Queue;
-use crate::signal::{Broadcast, Ended};
 use crate::sys;
 use crate::wait::{Until, Wait};
 
@@ -29,7 +28,6 @@ pub(crate) struct TwoLevel {
     /// The first level of the path, and the number of this object there.
     level: Arc<Level>,
     number: u64,
-    cancel: Broadcast,
     site: Site,
     /// The directory of its nodes.
     directory: LockPath,
@@ -43,8 +41,7 @@ impl TwoLevel {
         let inner = site.inner();
         let key = Key { lock: site.path.clone(), directory: directory.clone(), kind };
         let (level, number) = inner.levels.join(key, Arc::downgrade(&inner.holds));
-        let cancel = Broadcast::new();
-        Arc::new(TwoLevel { level, number, cancel, site, directory, kind })
+        Arc::new(TwoLevel { level, number, site, directory, kind })
     }
 
     /// Creates a lock whose directory is its path.
@@ -55,8 +52,7 @@ impl TwoLevel {
 
     /// Like [`acquire`](Self::acquire), with the deadline and the cancel signal of `until`.
     pub(crate) fn acquire_until(&self, until: &Until) -> Result<Option<Arc<Grant>>> {
-        let wait = Wait::Until(until.deadline);
-        self.site.observe(self.kind, wait, |_, call| self.enter(until, call))
+        self.site.observe(self.kind, Some(until), |call| self.enter(until, call))
     }
 
     /// Like [`acquire_until`](Self::acquire_until), as part of an observed call.
@@ -201,9 +197,9 @@ impl TwoLevel {
         }
     }
 
-    /// Returns a signal that is ready at the next [`TwoLevel::cancel_waiters`].
-    pub(crate) fn cancelled(&self) -> Ended {
-        self.cancel.listen()
+    /// Returns when the waits of a call have to end; `None` if it is a try.
+    pub(crate) fn until(&self, wait: Wait) -> Option<Until> {
+        self.inner().until(self.number, wait)
     }
 
     fn claim(&self) -> Claim {
@@ -221,14 +217,13 @@ impl RawLock for TwoLevel {
     }
 
     fn acquire(&self, wait: Wait) -> Result<Option<Arc<Grant>>> {
-        self.site.observe(self.kind, wait, |wait, call| match wait {
-            Wait::Try => match self.level.local.try_enter(self.number) {
+        let until = self.until(wait);
+        self.site.observe(self.kind, until.as_ref(), |call| match &until {
+            Some(until) => self.enter(until, call),
+            None => match self.level.local.try_enter(self.number) {
                 Some(entry) => self.second_level(entry, None, call),
                 None => self.busy(),
             },
-            Wait::Until(deadline) => {
-                self.enter(&Until { deadline, cancelled: self.cancelled() }, call)
-            }
         })
     }
 
@@ -244,7 +239,7 @@ impl RawLock for TwoLevel {
             }
         };
         turn.start_over();
-        let begun = Begun::new(&self.site, self.claim(), wait, self.cancelled());
+        let begun = Begun::new(&self.site, self.claim(), wait, self.number);
         Some((begun, Box::new(|grant| self.keep(turn, &grant))))
     }
 
@@ -286,7 +281,7 @@ impl RawLock for TwoLevel {
     }
 
     fn cancel_waiters(&self) {
-        self.cancel.send();
+        self.inner().cancel_waiters(Some(self.number));
     }
 }
 

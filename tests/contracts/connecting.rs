@@ -63,6 +63,20 @@ fn invalid_host_lists_are_refused() {
 }
 
 #[test]
+fn settings_that_need_the_servers_are_refused_for_a_lazy_client() {
+    let builder = || Client::builder("127.0.0.1:1");
+    for (what, builder) in [
+        ("existing chroot", builder().existing_chroot(true)),
+        ("connect timeout", builder().connect_timeout(SOON)),
+        ("session timeout", builder().session_timeout(Duration::ZERO)),
+        ("host list", Client::builder("127.0.0.1:x")),
+        ("ACL", builder().acl(Acl::creator())),
+    ] {
+        is_invalid(what, &builder.connect_lazily().map(drop).expect_err(what));
+    }
+}
+
+#[test]
 fn invalid_settings_are_refused() {
     let builder = || Client::builder("127.0.0.1:1");
     let day = Duration::from_secs(24 * 60 * 60);

@@ -4,12 +4,13 @@ use std::thread;
 use std::time::Duration;
 
 use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError};
-use zoolock::{Client, ClientState, ConnectionEvent, Error};
+use zoolock::{Acl, Client, ClientState, ConnectionEvent, Error, Lock, Wait};
 use zoolock_test_support::{Direction, FaultProxy, fresh_path, wait_until};
 
 use ConnectionEvent::{Lost, Reconnected, Suspended};
 use common::{
-    SESSION, SOON, Stage, Task, await_resumed, behind_a_proxy, children, client, in_time, lock_of,
+    BRIEFLY, SESSION, SOON, Stage, Task, await_resumed, behind_a_proxy, children, client, in_time,
+    lock_of, locking, shared_proxy,
 };
 
 #[track_caller]
@@ -59,6 +60,46 @@ fn black_hole_is_reported_as_suspended_lost_and_reconnected() {
             });
         }
     });
+}
+
+#[test]
+fn lazy_client_starts_without_servers() {
+    let proxy = shared_proxy();
+    proxy.cut_off();
+    let builder = Client::builder(&proxy.connect_string()).session_timeout(SESSION);
+    let builder = builder.auth("digest", "lazy:secret").acl(Acl::creator());
+    let client = builder.connect_lazily().unwrap();
+    let (events, path) = (client.subscribe(), fresh_path("lazy"));
+    let lock = lock_of(&client, &path);
+    let waiting = locking(&lock);
+    for wait in [Wait::TRY, Wait::FOREVER.for_connection(BRIEFLY)] {
+        let got = lock_of(&client, &path).lock_within(wait);
+        assert!(matches!(got, Err(Error::Disconnected { .. })), "{wait:?}: {got:?}");
+    }
+    let before = (client.state(), client.session_timeout(), client.stats().sessions);
+    assert_eq!(before, (ClientState::Suspended, SESSION, 0));
+    assert!(!waiting.is_done() && events.is_empty());
+    proxy.restore();
+    tells(&events, &[Reconnected]);
+    waiting.result("a call that began without servers").unwrap();
+    assert_eq!((client.state(), client.stats().sessions), (ClientState::Connected, 1));
+    let node = format!("{path}/{}", lock.hold().unwrap().node());
+    let acl = common::owner().read(&node);
+    assert!(matches!(acl, Err(Error::Denied { .. })), "its credentials were sent: {acl:?}");
+    lock.unlock().unwrap();
+    client.close_within(SOON).unwrap();
+}
+
+#[test]
+fn lazy_client_that_never_connects_closes_at_once() {
+    let proxy = shared_proxy();
+    proxy.cut_off();
+    let builder = Client::builder(&proxy.connect_string()).session_timeout(SOON);
+    let client = builder.connect_lazily().unwrap();
+    let waiting = locking(&lock_of(&client, &fresh_path("lazy-close")));
+    client.close().unwrap();
+    let ended = waiting.result("a call of a closed client");
+    assert!(matches!(ended, Err(Error::Closed)), "{ended:?}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod losing;
 mod outages;
 mod releasing;
+mod unconnected;
 mod untold;
 mod waiting;
 

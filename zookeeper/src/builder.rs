@@ -1,5 +1,6 @@
 //! The settings of a client, and its first session.
 
+use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,8 @@ use crate::sys::thread::{self, JoinHandle};
 use crate::sys::{self, select};
 #[cfg(feature = "tls")]
 use crate::tls::Tls;
+#[cfg(doc)]
+use crate::types::State;
 use crate::types::{SessionEvent, SessionEventKind};
 
 /// Settings of a client; see [`ZooKeeper::builder`].
@@ -149,7 +152,44 @@ impl Builder {
         self.try_connect().map_err(|error| error.of("connect to", &servers))
     }
 
-    fn try_connect(self) -> Result<ZooKeeper> {
+    /// Returns a client that opens a session in the background, and goes on until it has one. Its
+    /// state is [`State::Connecting`] until then, and calls wait for a session as they do behind a
+    /// connection that broke. [`Builder::connect_timeout`] does not matter.
+    ///
+    /// # Errors
+    ///
+    /// - [`ErrorKind::BadArguments`] for settings that cannot be used.
+    /// - [`ErrorKind::NoThread`] if the operating system refuses a thread.
+    pub fn connect_lazily(mut self) -> Result<ZooKeeper> {
+        let servers = self.servers.clone();
+        let credentials = mem::take(&mut self.credentials);
+        let started = self.start(credentials).map_err(|error| error.of("connect to", &servers))?;
+        Ok(started.client)
+    }
+
+    fn try_connect(mut self) -> Result<ZooKeeper> {
+        let begun = sys::now();
+        let deadline = begun.checked_add(self.connect_timeout).unwrap_or(begun + FOREVER);
+        let credentials = mem::take(&mut self.credentials);
+        let started = self.start(Vec::new())?;
+        first_session(&started.events, &started.failed, deadline)?;
+        let client = started.client;
+        for credential in credentials {
+            while let Err(error) = client.by(deadline).remember(credential.clone()) {
+                if error.kind() != ErrorKind::ConnectionLoss {
+                    let failure = match error.kind() {
+                        ErrorKind::AuthFailed => ConnectFailure::Credentials,
+                        _ => ConnectFailure::Silent,
+                    };
+                    return Err(error.connecting(failure));
+                }
+            }
+        }
+        Ok(client)
+    }
+
+    /// Starts the threads of a client, which sends these credentials on each connection.
+    fn start(self, credentials: Vec<Credential>) -> Result<Started> {
         let hosts = HostList::parse(&self.servers).map_err(Error::bad)?;
         let milliseconds = self.session_timeout.as_millis();
         if milliseconds == 0 || i32::try_from(milliseconds).is_err() {
@@ -165,13 +205,11 @@ impl Builder {
         if let Some(tls) = &self.transport.tls {
             tls.check()?;
         }
-        let begun = sys::now();
-        let deadline = begun.checked_add(self.connect_timeout).unwrap_or(begun + FOREVER);
         let no_bell = |cause| no_thread(format!("no file descriptor to wake it: {cause}"));
         let bell = Bell::new().map_err(no_bell)?;
         let now = Moment::now();
-        #[cfg_attr(not(feature = "sasl"), expect(unused_mut))]
         let mut core = ClientCore::new(self.session_timeout, now);
+        core.know(credentials);
         #[cfg(feature = "sasl")]
         core.be(self.sasl);
         let shared = Arc::new(Shared::new(core, hosts, bell, now));
@@ -194,20 +232,17 @@ impl Builder {
         let client = ZooKeeper::new(&shared, self.request_timeout, ended);
         client.add_thread(spawn("zookeeper-timer", timer)?);
         client.add_thread(spawn("zookeeper-reader", reader)?);
-        first_session(&events, &failed, deadline)?;
-        for credential in self.credentials {
-            while let Err(error) = client.by(deadline).remember(credential.clone()) {
-                if error.kind() != ErrorKind::ConnectionLoss {
-                    let failure = match error.kind() {
-                        ErrorKind::AuthFailed => ConnectFailure::Credentials,
-                        _ => ConnectFailure::Silent,
-                    };
-                    return Err(error.connecting(failure));
-                }
-            }
-        }
-        Ok(client)
+        Ok(Started { client, events, failed, _listener: listener })
     }
+}
+
+/// A client that was started, and what happens to it.
+struct Started {
+    client: ZooKeeper,
+    events: Receiver<SessionEvent>,
+    failed: Receiver<Failed>,
+    /// Hears the events as long as it is kept.
+    _listener: Listener<SessionEvent>,
 }
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {

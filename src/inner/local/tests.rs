@@ -44,7 +44,7 @@ impl Fixture {
     }
 
     fn until(&self, limit: Duration) -> Until {
-        Until { deadline: Some(Instant::now() + limit), cancelled: self.cancel.listen() }
+        Until::new(Some(Instant::now() + limit), self.cancel.listen())
     }
 
     fn enter(&self, limit: Duration) -> Result<Entry<'_, u32, u32>, Stopped> {

@@ -17,6 +17,7 @@ pub enum Ask {
     Try,
     For(Duration),
     Until(Instant),
+    Within(Wait),
 }
 
 impl Ask {
@@ -27,7 +28,11 @@ impl Ask {
 
     /// Whether the call would wait for a holder.
     pub fn waits(self) -> bool {
-        !matches!(self, Ask::Try)
+        match self {
+            Ask::Within(wait) => !wait.is_try(),
+            Ask::Try => false,
+            Ask::Wait | Ask::For(_) | Ask::Until(_) => true,
+        }
     }
 }
 
@@ -84,6 +89,7 @@ macro_rules! guards {
                     Ask::Try => self.try_acquire($($permits)?)?,
                     Ask::For(time) => self.try_acquire_for($($permits,)? time)?,
                     Ask::Until(deadline) => self.try_acquire_until($($permits,)? deadline)?,
+                    Ask::Within(wait) => self.acquire_within($($permits,)? wait)?,
                 };
                 Ok(guard.map(|guard| Box::new(guard) as Box<dyn Guarding>))
             }
@@ -142,6 +148,7 @@ impl Object {
             Ask::Try => self.try_lock(),
             Ask::For(time) => self.try_lock_for(time),
             Ask::Until(deadline) => self.try_lock_until(deadline),
+            Ask::Within(wait) => self.lock_within(wait),
         }
     }
 
@@ -206,13 +213,8 @@ impl Lock for OnePermit {
         self.semaphore.path()
     }
 
-    fn lock_within(&self, patience: Wait) -> Result<bool> {
-        let permits = match patience {
-            Wait::Try => self.semaphore.try_acquire(1)?,
-            Wait::Until(None) => Some(self.semaphore.acquire(1)?),
-            Wait::Until(Some(deadline)) => self.semaphore.try_acquire_until(1, deadline)?,
-        };
-        Ok(self.keep(permits))
+    fn lock_within(&self, wait: Wait) -> Result<bool> {
+        Ok(self.keep(self.semaphore.acquire_within(1, wait)?))
     }
 
     fn unlock(&self) -> Result<()> {

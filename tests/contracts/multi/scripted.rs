@@ -68,11 +68,11 @@ impl Lock for Scripted {
         &self.path
     }
 
-    fn lock_within(&self, patience: Wait) -> Result<bool> {
-        match patience {
-            Wait::Try => self.enter("try"),
-            Wait::Until(None) => self.enter("lock"),
-            Wait::Until(Some(deadline)) => self.enter(&format!("until {deadline:?}")),
+    fn lock_within(&self, wait: Wait) -> Result<bool> {
+        match wait.deadline() {
+            _ if wait.is_try() => self.enter("try"),
+            None => self.enter("lock"),
+            Some(deadline) => self.enter(&format!("until {deadline:?}")),
         }
     }
 

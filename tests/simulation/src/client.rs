@@ -227,8 +227,13 @@ fn connect(plan: &ClientPlan, hosts: &str, told: Option<&Arc<Told>>) -> Option<C
             Some(told) => builder.observer(Arc::clone(told)),
             None => builder,
         };
-        match builder.connect() {
+        let connected = match plan.is_lazy {
+            true => builder.connect_lazily(),
+            false => builder.connect(),
+        };
+        match connected {
             Ok(client) => {
+                kernel::count(if plan.is_lazy { "client: lazy" } else { "client: eager" });
                 kernel::note(|| "is connected".to_owned());
                 return Some(client);
             }
@@ -415,6 +420,12 @@ impl Taken<'_> {
     }
 }
 
+/// Returns a wait that is limited without a connection.
+fn connected(time: Option<Duration>, limit: Duration) -> zoolock::Wait {
+    kernel::count("option: a wait is limited without a connection");
+    time.map_or(zoolock::Wait::FOREVER, zoolock::Wait::within).for_connection(limit)
+}
+
 /// Takes a guard of any type.
 macro_rules! guard {
     ($lock:expr, $wait:expr, $taken:path) => {
@@ -422,6 +433,10 @@ macro_rules! guard {
             Wait::Forever => $lock.acquire().map(|guard| Some($taken(guard))),
             Wait::Try => $lock.try_acquire().map(|guard| guard.map($taken)),
             Wait::For(time) => $lock.try_acquire_for(time).map(|guard| guard.map($taken)),
+            Wait::Connected(time, limit) => {
+                let got = $lock.acquire_within(connected(time, limit));
+                got.map(|guard| guard.map($taken))
+            }
         }
     };
 }
@@ -454,6 +469,9 @@ fn take(object: &Object, wait: Wait, permits: u32, is_guard: bool) -> Result<Opt
                 Wait::Forever => semaphore.acquire(permits).map(Some),
                 Wait::Try => semaphore.try_acquire(permits),
                 Wait::For(time) => semaphore.try_acquire_for(permits, time),
+                Wait::Connected(time, limit) => {
+                    semaphore.acquire_within(permits, connected(time, limit))
+                }
             };
             taken.map(|taken| taken.map(Taken::Permits))
         }
@@ -472,6 +490,7 @@ fn take(object: &Object, wait: Wait, permits: u32, is_guard: bool) -> Result<Opt
                 Wait::Forever => lock.lock().map(|()| true),
                 Wait::Try => lock.try_lock(),
                 Wait::For(time) => lock.try_lock_for(time),
+                Wait::Connected(time, limit) => lock.lock_within(connected(time, limit)),
             };
             has.map(|has| has.then_some(Taken::Lock))
         }

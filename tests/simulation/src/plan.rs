@@ -80,6 +80,8 @@ pub(crate) struct ClientPlan {
     pub timeout: Duration,
     /// Whether the client has an observer, which calls the client.
     pub is_observed: bool,
+    /// Whether the client connects in the background.
+    pub is_lazy: bool,
     pub objects: Vec<ObjectPlan>,
     pub threads: Vec<ThreadPlan>,
 }
@@ -199,6 +201,8 @@ pub(crate) enum Wait {
     Forever,
     Try,
     For(Duration),
+    /// Like the first or the third, but no longer than this without a connection.
+    Connected(Option<Duration>, Duration),
 }
 
 /// An action while a lock is held.

@@ -299,7 +299,7 @@ fn longest(plan: &Plan) -> Duration {
                     });
                     longest += work.sum::<Duration>();
                     longest += client.objects[*object].options.hold_at_least.unwrap_or_default();
-                    if let Wait::For(time) = wait {
+                    if let Wait::For(time) | Wait::Connected(Some(time), _) = wait {
                         longest += *time;
                     }
                     longest += Duration::from_secs(5) * while_held.len() as u32;

@@ -193,6 +193,11 @@ impl<S, W: Listen> Core<S, W> {
         }
     }
 
+    /// Sets the credentials of each connection, before the first one.
+    pub(crate) fn know(&mut self, credentials: Vec<Credential>) {
+        self.settings.credentials = credentials;
+    }
+
     // ---- the state
 
     pub(crate) fn session_id(&self) -> i64 {

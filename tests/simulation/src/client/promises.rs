@@ -230,10 +230,10 @@ impl Shared {
     pub(super) fn limit_of(&self, kind: Kind, wait: Wait) -> Option<Duration> {
         let members = kind.members();
         match wait {
-            Wait::Forever => None,
+            Wait::Forever | Wait::Connected(None, _) => None,
             // Afterwards a multi-lock gives back the members that it has, one by one.
             Wait::Try => Some(self.client.session_timeout() / 3 * (2 * members - 1)),
-            Wait::For(time) => {
+            Wait::For(time) | Wait::Connected(Some(time), _) => {
                 let patience = self.client.session_timeout() / 3;
                 let slowest = witness(|witness| witness.is_undisturbed.then_some(witness.slowest));
                 Some(time + slowest.unwrap_or(patience).min(patience) * (members - 1))

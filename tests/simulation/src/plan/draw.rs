@@ -92,7 +92,8 @@ impl Plan {
                     .map(|_| ThreadPlan::draw(random, theme, &objects, &places))
                     .collect();
                 let is_observed = random.u8(..5) == 0;
-                ClientPlan { timeout, is_observed, objects, threads }
+                let is_lazy = random.u8(..6) == 0;
+                ClientPlan { timeout, is_observed, is_lazy, objects, threads }
             })
             .collect();
         if matches!(theme, Theme::Numbers | Theme::Visitors) {
@@ -545,6 +546,12 @@ impl Step {
             0..3 if theme == Theme::Groups => Wait::For(ms(random, 300, 4_000)),
             1 => Wait::For(ms(random, 1, 8_000)),
             _ => Wait::Forever,
+        };
+        let connection = (random.u8(..8) == 0).then(|| ms(random, 0, 1_500));
+        let wait = match (wait, connection) {
+            (Wait::Forever, Some(limit)) => Wait::Connected(None, limit),
+            (Wait::For(time), Some(limit)) => Wait::Connected(Some(time), limit),
+            (wait, _) => wait,
         };
         let end = match random.u8(..12) {
             0 => End::Drop,

@@ -1,0 +1,173 @@
+//! The calls of a client that wait, and what ends them before their deadline: a cancel, or an outage
+//! that is longer than a call allows. It knows no locks and no servers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::signal::{Ended, Signal};
+use crate::sys::{self, Mutex};
+
+/// The waiting calls of one client.
+#[derive(Debug, Default)]
+pub(crate) struct WaitingCalls(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    calls: HashMap<u64, Entry>,
+    /// The number of the last call.
+    last: u64,
+    /// Since when there is no connection.
+    outage: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// The number of the lock object.
+    object: u64,
+    /// How long the call goes on without a connection, and since when it counts at the earliest.
+    connection: Option<(Duration, Instant)>,
+    end: Arc<End>,
+}
+
+#[derive(Debug)]
+struct End {
+    signal: Signal,
+    is_by_outage: AtomicBool,
+}
+
+/// A call that waits, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct WaitingCall {
+    all: Arc<WaitingCalls>,
+    number: u64,
+    end: Arc<End>,
+}
+
+impl WaitingCalls {
+    /// Registers a call for a lock object, which goes on for this long without a connection.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        object: u64,
+        connection: Option<Duration>,
+    ) -> WaitingCall {
+        let end = Arc::new(End { signal: Signal::new(), is_by_outage: AtomicBool::new(false) });
+        let connection = connection.map(|limit| (limit, sys::now()));
+        let mut table = self.0.lock();
+        table.last += 1;
+        let number = table.last;
+        table.calls.insert(number, Entry { object, connection, end: Arc::clone(&end) });
+        WaitingCall { all: Arc::clone(self), number, end }
+    }
+
+    /// Ends the calls for this lock object; all calls for `None`.
+    pub(crate) fn cancel(&self, object: Option<u64>) {
+        let is_its = |entry: &&Entry| object.is_none_or(|object| entry.object == object);
+        let ends: Vec<_> = {
+            let table = self.0.lock();
+            table.calls.values().filter(is_its).map(|entry| Arc::clone(&entry.end)).collect()
+        };
+        for end in ends {
+            end.signal.raise();
+        }
+    }
+
+    /// Notes that there is no connection since now, or that there is one.
+    pub(crate) fn set_connected(&self, is_connected: bool) {
+        self.0.lock().outage = (!is_connected).then(sys::now);
+    }
+
+    /// Ends the calls that have gone on for long enough without a connection. Returns when the next
+    /// one will have.
+    pub(crate) fn end_overdue(&self) -> Option<Instant> {
+        let now = sys::now();
+        let (mut over, mut next) = (Vec::new(), None);
+        {
+            let table = self.0.lock();
+            let outage = table.outage?;
+            for entry in table.calls.values() {
+                // A limit too large for the clock is none.
+                let due = entry
+                    .connection
+                    .and_then(|(limit, begun)| begun.max(outage).checked_add(limit));
+                match due {
+                    Some(due) if due <= now => over.push(Arc::clone(&entry.end)),
+                    due => next = next.into_iter().chain(due).min(),
+                }
+            }
+        }
+        for end in over {
+            sys::reached("an outage is longer than a waiting call allows");
+            end.is_by_outage.store(true, Ordering::Relaxed);
+            end.signal.raise();
+        }
+        next
+    }
+}
+
+impl WaitingCall {
+    /// Returns a signal that is ready when the call has to end before its deadline.
+    pub(crate) fn ended(&self) -> &Ended {
+        self.end.signal.ended()
+    }
+
+    /// Returns whether an outage has ended the call.
+    pub(crate) fn is_ended_by_outage(&self) -> bool {
+        self.end.is_by_outage.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for WaitingCall {
+    fn drop(&mut self) {
+        self.all.0.lock().calls.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crossbeam_channel::TryRecvError;
+
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn is_ended(call: &WaitingCall) -> bool {
+        call.ended().try_recv() == Err(TryRecvError::Disconnected)
+    }
+
+    #[test]
+    fn cancel_ends_the_calls_of_one_object_or_all_and_no_later_one() {
+        let all = Arc::<WaitingCalls>::default();
+        let (one, other) = (all.begin(1, None), all.begin(2, None));
+        all.cancel(Some(1));
+        let later = all.begin(1, None);
+        assert!(is_ended(&one) && !is_ended(&other) && !is_ended(&later));
+        all.cancel(None);
+        assert!(is_ended(&other) && is_ended(&later));
+        assert!(![one, other, later].iter().any(WaitingCall::is_ended_by_outage));
+        assert!(all.0.lock().calls.is_empty());
+    }
+
+    #[test]
+    fn outage_ends_the_calls_that_allow_less() {
+        let all = Arc::<WaitingCalls>::default();
+        let limits = [None, Some(Duration::ZERO), Some(HOUR), Some(Duration::MAX)];
+        let calls = limits.map(|limit| all.begin(1, limit));
+        assert_eq!(all.end_overdue(), None, "there is a connection");
+        let before = sys::now();
+        all.set_connected(false);
+        let next = all.end_overdue().expect("one call ends in an hour");
+        assert!((before + HOUR..=sys::now() + HOUR).contains(&next));
+        let ended = [false, true, false, false];
+        assert_eq!(calls.each_ref().map(is_ended), ended);
+        assert_eq!(calls.each_ref().map(WaitingCall::is_ended_by_outage), ended);
+        // A call that begins in the outage waits for its own time.
+        let later = all.begin(1, Some(HOUR));
+        drop(calls);
+        assert!(all.end_overdue().expect("it ends in an hour") >= next);
+        all.set_connected(true);
+        assert_eq!(all.end_overdue(), None);
+        assert!(!is_ended(&later));
+    }
+}

@@ -1,0 +1,98 @@
+//! Calls that wait for their turn, but not for long without a connection.
+
+use std::time::Duration;
+
+use zoolock::{ClientState, DistributedLock, Wait};
+
+use super::*;
+use common::{Ask, SESSION, Stage, Task, every_subject, in_use, lock_of};
+
+/// How long the calls of these tests wait for a connection.
+const BRIEF: Duration = Duration::from_millis(300);
+
+fn is_disconnected(error: &Error) -> bool {
+    matches!(error, Error::Disconnected { .. })
+}
+
+fn await_suspended(scene: &Scene) {
+    let left = || scene.client.state() != ClientState::Connected;
+    wait_until("it has no connection", SOON, left);
+}
+
+#[test]
+fn wait_ends_after_its_time_without_a_connection() {
+    every_subject(|subject| {
+        // A create without an answer is looked for as long as a session lives.
+        let scene = Scene::start(subject, "unconnected", SESSION);
+        scene.rival.lock().unwrap();
+        let asks = [Wait::FOREVER, Wait::within(LONG)].map(|wait| wait.for_connection(BRIEF));
+        // One waits at the servers, and the others behind its thread or beside it.
+        let waiting = asks.map(|wait| {
+            let own = scene.own.clone();
+            Task::spawn_blocked(move || own.enter(Ask::Within(wait)))
+        });
+        let patient = scene.own.clone();
+        let patient = Task::spawn_blocked(move || patient.lock().and_then(|()| patient.unlock()));
+        let queued = || in_use(&scene.client.stats()) > 0;
+        wait_until("somebody waits at the servers", SOON, queued);
+        scene.proxy.cut_off();
+        for (wait, waiting) in asks.iter().zip(&waiting) {
+            let ended = waiting.result("a call without a connection");
+            assert!(says(ended, is_disconnected), "{}: {wait:?}", subject.name);
+        }
+        await_suspended(&scene);
+        for limit in [Duration::ZERO, BRIEF] {
+            let wait = Wait::FOREVER.for_connection(limit);
+            let ended = scene.own.guard(Ask::Within(wait)).map(|guard| guard.is_some());
+            assert!(says(ended, is_disconnected), "{}: {limit:?}", subject.name);
+        }
+        assert!(!patient.is_done(), "{}", subject.name);
+        scene.proxy.restore();
+        scene.rival.unlock().unwrap();
+        patient.result("the call that waits for a connection").unwrap();
+        // With a connection the limit does not matter.
+        let wait = Wait::within(SOON).for_connection(Duration::ZERO);
+        wait_until("it is connected", SOON, || scene.client.state() == ClientState::Connected);
+        assert!(scene.own.enter(Ask::Within(wait)).unwrap(), "{}", subject.name);
+        scene.own.unlock().unwrap();
+        scene.leaves_nothing("calls that did not wait for a connection");
+    });
+}
+
+#[test]
+fn short_outage_ends_no_wait_that_allows_it() {
+    let Stage { proxy, client, path, lock } = Stage::new("short-outage", LONG);
+    let rival = lock_of(&common::client(), &path);
+    rival.lock().unwrap();
+    let waiter: DistributedLock = lock.clone();
+    let wait = Wait::FOREVER.for_connection(SOON);
+    let waiting = Task::spawn_blocked(move || waiter.acquire_within(wait).map(|got| got.is_some()));
+    wait_until("it waits", SOON, || client.stats().waiting == 1);
+    for cuts in 1..=3 {
+        proxy.cut();
+        common::await_resumed(&client, cuts);
+    }
+    rival.unlock().unwrap();
+    assert!(waiting.result("a call with a connection").unwrap());
+}
+
+#[test]
+fn cancel_of_the_client_ends_the_waits_for_all_its_locks() {
+    every_subject(|subject| {
+        let scene = Scene::start(subject, "cancel-all", LONG);
+        scene.rival.lock().unwrap();
+        let second = subject.at(&scene.client, &scene.path);
+        let waiting = [scene.own.clone(), scene.own.clone(), second]
+            .map(|own| Task::spawn_blocked(move || own.lock()));
+        scene.client.cancel_waiters();
+        for waiting in waiting {
+            let ended = waiting.result("a call that is cancelled");
+            assert!(says(ended, Error::is_cancelled), "{}", subject.name);
+        }
+        let own = scene.own.clone();
+        let later = Task::spawn_blocked(move || own.lock().and_then(|()| own.unlock()));
+        scene.rival.unlock().unwrap();
+        later.result("a later call").unwrap();
+        scene.leaves_nothing("cancelled by the client");
+    });
+}
