@@ -48,7 +48,7 @@ Environment:
 A settings file is TOML and may set connect, session_timeout, auth, tls, cacert, cert and key. Options
 and variables take precedence over it. Only its owner may have access to a file that sets auth.
 
-SECS is a number of seconds, or a number with a unit: 500ms, 90s, 5m, 1.5h.";
+SECS is a number of seconds, or numbers with units: 500ms, 90s, 5m, 1.5h, 1h30m.";
 
 /// The library's default session timeout, which limits connecting.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -534,7 +534,11 @@ const UNITS: [(&str, f64); 4] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let with_unit = |(unit, seconds)| Some((text.strip_suffix(unit)?, seconds));
-    let (number, unit) = UNITS.into_iter().find_map(with_unit).unwrap_or((text, 1.0));
+    let found = UNITS.into_iter().find_map(with_unit);
+    let (number, unit) = found.unwrap_or((text, 1.0));
+    // In `1h30m`, the hours precede the number of minutes.
+    let before = number.rfind(['s', 'm', 'h']).filter(|_| found.is_some());
+    let (before, number) = number.split_at(before.map_or(0, |last| last + 1));
     let number: f64 = number.trim().parse().unwrap_or(f64::NAN);
     if number.is_nan() {
         return Err("not a number of seconds, nor a number with the unit ms, s, m or h".to_owned());
@@ -542,7 +546,9 @@ fn seconds(text: &str) -> Result<Duration, String> {
     if number < 0.0 {
         return Err("less than 0".to_owned());
     }
-    Duration::try_from_secs_f64(number * unit).map_err(|_| "too long".to_owned())
+    let before = if before.is_empty() { Duration::ZERO } else { seconds(before)? };
+    let own = Duration::try_from_secs_f64(number * unit).ok();
+    own.and_then(|own| before.checked_add(own)).ok_or_else(|| "too long".to_owned())
 }
 
 /// Parses a signal: its name, with or without `SIG`, or its number.
@@ -552,4 +558,19 @@ fn signal(text: &str) -> Result<Signal, String> {
     let by_number = || text.parse().ok().and_then(|number: i32| Signal::try_from(number).ok());
     let signal = Signal::from_str(&name).ok().or_else(by_number);
     signal.ok_or_else(|| "not a signal such as TERM or USR1".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_add_up_their_parts() {
+        for (text, millis) in [("1h30m", 5_400_000), ("1.5h", 5_400_000), ("1m 1s500ms", 61_500)] {
+            assert_eq!(seconds(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["1h30", "1h-1m", "-1h1m", "h1m", "1hm", "1e300h1m"] {
+            println!("{text}: {}", seconds(text).expect_err(text));
+        }
+    }
 }
