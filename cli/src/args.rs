@@ -30,6 +30,7 @@ Examples:
   zoolock list /locks/backup                  who holds it and who waits for it
   zoolock list -r /locks                      all locks with a holder or a waiter
   zoolock watch /locks/backup                 who holds it and who waits for it, live
+  zoolock watch -r /locks                     all these locks, live, those with most waiters first
 
 Environment:
   ZOOKEEPER_CONNECT  the servers, HOST:PORT[,HOST:PORT]..[/CHROOT], unless -c names them
@@ -176,14 +177,16 @@ Examples:
   zoolock lead -v /services/scheduler scheduler      reports who leads, and events";
 
 const LIST: &str = "\
-AGE is the age of a contender's node, by the server's clock; it includes the time that a holder has
-waited. The state `asked` is that of a holder that was asked to release (`zoolock revoke`) and has not
-released yet.
+AGE is the age of a contender's node, by the server's clock: the time that a waiter has waited. For a
+holder it includes the time before its grant, which the servers do not keep. So HELD, how long it has
+held the lock, is at most (≤) as long. `zoolock watch` knows HELD for the grants that it sees. In JSON,
+`since` is the time at which the node was created. The state `asked` is that of a holder that was asked
+to release (`zoolock revoke`) and has not released yet.
 
-With -r there is a line for each lock, in the order of the tree: who holds it, and how many wait. In
-JSON each lock has all its contenders. Free locks are not shown: they look like other nodes. If a
-path denies read permission, zoolock names it on standard error, continues, and ends with 77. On a
-terminal, lines are cut to its width.
+With -r there is a line for each lock, in the order of the tree: how many wait, the longest wait, and
+the holder. In JSON each lock has all its contenders. Free locks are not shown: they look like other
+nodes. If a path denies read permission, zoolock names it on standard error, continues, and ends with
+77. On a terminal, long paths and names are cut in the middle to fit its width.
 
 Exit codes:
   0    the list is complete, even if it is empty
@@ -198,11 +201,21 @@ Examples:
   zoolock list -r --json /locks | jq -r '.[] | select(.waiting > 10) | .path'";
 
 const WATCH: &str = "\
-On a terminal, zoolock draws the table again each time. Elsewhere it writes a line for each contender
-that came (+), acquired the lock (*) or left (-). Ctrl-C ends it.
+On a terminal, zoolock draws the table again each time. The last line counts what does not fit.
+Elsewhere zoolock writes a line for each contender that came (+), acquired the lock (*) or left (-).
+Ctrl-C ends it and leaves the last table on the terminal, below what was there before.
+
+With -r there is a line for each lock: first the locks with most waiters, and of these, the one that is
+held longest. If the output is no terminal, zoolock writes the table when something has changed. Each
+look reads all nodes below PATH, so give a longer interval for large trees. Paths that deny read
+permission are counted as not readable; `zoolock list -r` names them.
+
+HELD is the time since zoolock saw the grant. If it did not see the grant, HELD is at most (≤) the age
+of the holder's node, which includes the time before the grant.
 
 Examples:
-  zoolock watch --interval 0.5 /locks/backup";
+  zoolock watch --interval 0.5 /locks/backup
+  zoolock watch -r /";
 
 const VERIFY: &str = "\
 The answer is as new as the question, whichever server gives it, but it may be outdated when it
@@ -300,6 +313,9 @@ pub(crate) enum Action {
         /// The time between two looks
         #[arg(long, value_name = "SECS", default_value = "1", value_parser = interval, allow_negative_numbers = true)]
         interval: Duration,
+        /// Show all locks at PATH and below, busiest first
+        #[arg(short, long)]
+        recursive: bool,
         #[command(flatten)]
         lock: Target,
     },

@@ -4,6 +4,7 @@ use zoolock::{Client, Contender, Error, Kind};
 
 use crate::args::Target;
 use crate::exit::{CONFLICT, Failed, print};
+use crate::grants::Grants;
 use crate::output::say;
 use crate::table::{self, name};
 
@@ -17,7 +18,7 @@ pub(crate) fn list(lock: &Target, json: bool) -> Result<u8, Failed> {
     }
     let text = match json {
         true => table::escaped(&table::json(&contenders)),
-        false => table::table(&contenders),
+        false => table::table(&contenders, &Grants::default(), usize::MAX),
     };
     print(text.as_bytes())
 }

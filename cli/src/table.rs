@@ -1,43 +1,66 @@
 //! Contenders as tables for people and as JSON for programs.
 
+use std::io;
 use std::os::fd::AsFd;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use terminal_size::{Width, terminal_size_of};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use zoolock::{Contender, Kind};
 
-const HEADER: [&str; 7] = ["PLACE", "STATE", "KIND", "IDENTITY", "SESSION", "AGE", "TOKEN"];
+use crate::grants::Grants;
+
+const HEADER: [&str; 8] = ["PLACE", "STATE", "KIND", "IDENTITY", "SESSION", "AGE", "HELD", "TOKEN"];
+
+/// Columns whose cells are cut where the terminal is too narrow, and the width that is left.
+const CUT: [&str; 4] = ["PATH", "HOLDER", "IDENTITY", "SESSION"];
+const NARROWEST: usize = 8;
 
 /// How many characters of an identity a table shows. A node may have a megabyte of them.
 const LONGEST: usize = 80;
 
-/// Returns a table with a line for each contender.
-pub(crate) fn table(contenders: &[Contender]) -> String {
-    let rows = (1..).zip(contenders).map(|(place, contender)| row(place, contender));
-    columns(HEADER, rows)
+/// Returns a table with a line for each contender, in at most this many lines.
+pub(crate) fn table(contenders: &[Contender], grants: &Grants, lines: usize) -> String {
+    let rows = contenders.iter().enumerate();
+    columns(HEADER, rows.map(|(index, contender)| row(index + 1, contender, grants)), lines)
 }
 
-/// Returns the rows in columns that are as wide as their widest cells.
+/// Returns the rows in columns that are as wide as their widest cells. Cuts cells and lines that are
+/// too long for the terminal. Without space for all rows in this number of lines, the last line is
+/// the number of the other rows.
 pub(crate) fn columns<const N: usize>(
     header: [&str; N],
-    rows: impl Iterator<Item = [String; N]>,
+    rows: impl ExactSizeIterator<Item = [String; N]>,
+    lines: usize,
 ) -> String {
+    let all = rows.len();
+    let shown = if all < lines { all } else { lines.saturating_sub(2) };
+    let rows = rows.take(shown);
     let rows: Vec<_> = [header.map(str::to_owned)].into_iter().chain(rows).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].width()).max();
-    let widths: [_; N] = std::array::from_fn(|column| width(column).unwrap_or(0));
+    let mut widths: [_; N] = std::array::from_fn(|column| width(column).unwrap_or(0));
+    let terminal = width_of(&io::stdout());
+    while widths.iter().sum::<usize>() + 2 * (N - 1) > terminal {
+        let may_be_cut = |&column: &usize| CUT.contains(&header[column]);
+        let widest = (0..N).filter(may_be_cut).max_by_key(|&column| widths[column]);
+        let Some(widest) = widest.filter(|&column| widths[column] > NARROWEST) else { break };
+        widths[widest] -= 1;
+    }
     let line = |row: &[String; N]| {
-        let cells = row.iter().zip(widths);
-        let cells: Vec<_> = cells
-            .map(|(cell, width)| cell.to_owned() + &" ".repeat(width - cell.width()))
-            .collect();
-        format!("{}\n", cells.join("  ").trim_end())
+        let cells = row.iter().zip(widths).map(|(cell, width)| {
+            let cell = cut(cell, width);
+            let space = width.saturating_sub(cell.width());
+            cell + &" ".repeat(space)
+        });
+        let cells: Vec<_> = cells.collect();
+        fitting(cells.join("  ").trim_end().chars(), terminal) + "\n"
     };
-    rows.iter().map(line).collect()
+    let more = (shown < all).then(|| format!(".. and {} more\n", all - shown));
+    rows.iter().map(line).chain(more).collect()
 }
 
-fn row(place: usize, contender: &Contender) -> [String; HEADER.len()] {
+fn row(place: usize, contender: &Contender, grants: &Grants) -> [String; HEADER.len()] {
     [
         place.to_string(),
         state(contender).to_owned(),
@@ -45,6 +68,7 @@ fn row(place: usize, contender: &Contender) -> [String; HEADER.len()] {
         identity(contender).unwrap_or_else(|| "-".to_owned()),
         session(contender),
         seconds(age(contender)),
+        if contender.holds { held(contender, grants) } else { "-".to_owned() },
         contender.token.to_string(),
     ]
 }
@@ -115,7 +139,15 @@ pub(crate) fn name(contender: &Contender) -> String {
 /// Returns the age of a contender's node: this machine's clock less the server's time of its
 /// creation.
 pub(crate) fn age(contender: &Contender) -> Duration {
-    SystemTime::now().duration_since(contender.since).unwrap_or_default()
+    contender.since.elapsed().unwrap_or_default()
+}
+
+/// Returns how long a holder has held the lock. If the grant was not seen, this is at most the age.
+pub(crate) fn held(holder: &Contender, grants: &Grants) -> String {
+    match grants.granted(holder) {
+        Some(granted) => seconds(granted.elapsed().unwrap_or_default()),
+        None => format!("≤ {}", seconds(age(holder))),
+    }
 }
 
 pub(crate) fn seconds(duration: Duration) -> String {
@@ -127,13 +159,33 @@ pub(crate) fn seconds(duration: Duration) -> String {
 
 /// Returns the part of a line that fits on a terminal.
 pub(crate) fn clip(line: &str, terminal: &impl AsFd) -> String {
-    let width = terminal_size_of(terminal).map_or(usize::MAX, |(Width(width), _)| width.into());
+    fitting(line.chars(), width_of(terminal))
+}
+
+/// Returns the text with `…` in place of its middle, if it is wider than this.
+pub(crate) fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let ends = width.saturating_sub(1);
+    let begin = fitting(text.chars(), ends / 2);
+    let end = fitting(text.chars().rev(), ends - ends / 2);
+    format!("{begin}…{}", end.chars().rev().collect::<String>())
+}
+
+/// Returns the characters that fit into this width.
+fn fitting(text: impl Iterator<Item = char>, width: usize) -> String {
     let mut used = 0;
-    let fits = line.chars().take_while(|character| {
+    let fits = text.take_while(|character| {
         used += character.width().unwrap_or(0);
         used <= width
     });
     fits.collect()
+}
+
+/// Returns the width of a terminal. Other outputs have no limit.
+pub(crate) fn width_of(terminal: &impl AsFd) -> usize {
+    terminal_size_of(terminal).map_or(usize::MAX, |(Width(width), _)| width.into())
 }
 
 pub(crate) fn state(contender: &Contender) -> &'static str {

@@ -1,5 +1,6 @@
-//! `list -r`: all locks below a path.
+//! `list -r` and `watch -r`: all locks below a path.
 
+use std::cmp::Reverse;
 use std::convert::Infallible;
 use std::io::{self, IsTerminal};
 use std::thread::{self, JoinHandle};
@@ -11,10 +12,11 @@ use zoolock::{Client, Contender, Error};
 
 use crate::args::Target;
 use crate::exit::{DENIED, Failed, print};
+use crate::grants::Grants;
 use crate::output::{finish, say, status};
-use crate::table::{self, age, clip, columns, kind, name, plain, seconds};
+use crate::table::{self, age, columns, held, kind, name, plain, seconds};
 
-const HEADER: [&str; 6] = ["PATH", "STATE", "KIND", "WAITING", "AGE", "HOLDER"];
+const HEADER: [&str; 7] = ["PATH", "STATE", "KIND", "WAITING", "LONGEST", "HELD", "HOLDER"];
 
 /// Interval between reports of progress.
 const EVERY: Duration = Duration::from_secs(1);
@@ -23,9 +25,9 @@ pub(crate) fn list(root: &Target, as_json: bool) -> Result<u8, Failed> {
     let client = root.connect()?;
     // JSON on a terminal appears piece by piece, so it needs no other sign of progress.
     let is_seen = as_json && io::stdout().is_terminal();
-    let progress = (io::stderr().is_terminal() && !is_seen).then(|| Progress::of(&client, root));
+    let progress = (!is_seen).then(|| Progress::of(&client, root));
     let mut code = 0;
-    let mut rows = Vec::new();
+    let (mut rows, grants) = (Vec::new(), Grants::default());
     let mut printed = false;
     for found in client.locks_below(&root.path)? {
         match found {
@@ -34,7 +36,7 @@ pub(crate) fn list(root: &Target, as_json: bool) -> Result<u8, Failed> {
                 print(format!("{before}{}", object(&contenders).trim_end()).as_bytes())?;
                 printed = true;
             }
-            Ok(contenders) => rows.push(row(&contenders)),
+            Ok(contenders) => rows.push(row(&contenders, &grants)),
             Err(denied @ Error::Denied { .. }) => {
                 say(&denied.to_string());
                 code = DENIED;
@@ -50,17 +52,43 @@ pub(crate) fn list(root: &Target, as_json: bool) -> Result<u8, Failed> {
         let more = if code == 0 { "" } else { " where zoolock may look" };
         say(&format!("{}: nobody holds a lock or waits for one{more}", root.path));
     } else {
-        let table = columns(HEADER, rows.into_iter());
-        let lines = table.lines().map(|line| clip(line, &io::stdout()) + "\n");
-        print(lines.collect::<String>().as_bytes())?;
+        print(columns(HEADER, rows.into_iter(), usize::MAX).as_bytes())?;
     }
     Ok(code)
 }
 
-/// Returns the row of a lock. Names the first holder, which has held the lock longest.
-fn row(contenders: &[Contender]) -> [String; HEADER.len()] {
-    let first = &contenders[0];
-    let holder = contenders.iter().find(|contender| contender.holds);
+/// Returns the contenders of all locks, lock by lock, and the number of paths that may not be read.
+pub(crate) fn look(client: &Client, root: &Target) -> zoolock::Result<(Vec<Contender>, usize)> {
+    let _progress = Progress::of(client, root);
+    let (mut all, mut denied) = (Vec::new(), 0);
+    for found in client.locks_below(&root.path)? {
+        match found {
+            Err(Error::Denied { .. }) => denied += 1,
+            contenders => all.extend(contenders?),
+        }
+    }
+    Ok((all, denied))
+}
+
+/// Returns the number of locks, and a table of them in at most this many lines: first those with
+/// most waiters, and of these, the longest held.
+pub(crate) fn busiest(all: &[Contender], grants: &Grants, lines: usize) -> (usize, String) {
+    let mut locks: Vec<_> = all.chunk_by(|one, next| one.path == next.path).collect();
+    locks.sort_by_cached_key(|lock| {
+        let held = holder(lock).map(|holder| grants.granted(holder).unwrap_or(holder.since));
+        (Reverse(waiting(lock)), held.is_none(), held)
+    });
+    (locks.len(), columns(HEADER, locks.iter().map(|lock| row(lock, grants)), lines))
+}
+
+/// Returns the first holder, which has held the lock longest.
+fn holder(contenders: &[Contender]) -> Option<&Contender> {
+    contenders.iter().find(|contender| contender.holds)
+}
+
+fn row(contenders: &[Contender], grants: &Grants) -> [String; HEADER.len()] {
+    let (first, holder) = (&contenders[0], holder(contenders));
+    let longest = contenders.iter().filter(|contender| !contender.holds).map(age).max();
     let others = contenders.iter().filter(|contender| contender.holds).skip(1).count();
     let name = |holder| {
         let name = name(holder);
@@ -71,7 +99,8 @@ fn row(contenders: &[Contender]) -> [String; HEADER.len()] {
         if holder.is_some() { "held" } else { "wanted" }.to_owned(),
         kind(first.kind).to_owned(),
         waiting(contenders).to_string(),
-        holder.map_or_else(|| "-".to_owned(), |holder| seconds(age(holder))),
+        longest.map_or_else(|| "-".to_owned(), seconds),
+        holder.map_or_else(|| "-".to_owned(), |holder| held(holder, grants)),
         holder.map_or_else(|| "-".to_owned(), name),
     ]
 }
@@ -91,16 +120,21 @@ fn waiting(contenders: &[Contender]) -> usize {
     contenders.iter().filter(|contender| !contender.holds).count()
 }
 
-/// Reports progress until it is dropped.
+/// Reports progress until it is dropped, if standard error is a terminal.
 struct Progress(Option<(Sender<Infallible>, JoinHandle<()>)>);
 
 impl Progress {
     fn of(client: &Client, root: &Target) -> Progress {
+        if !io::stderr().is_terminal() {
+            return Progress(None);
+        }
         let (done, is_done) = bounded(0);
         let (client, path) = (client.clone(), root.path.clone());
+        let before = client.stats().requests;
         let tell = move || {
             while is_done.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-                status(&format!("{path}: {} nodes looked at", client.stats().requests));
+                let nodes = client.stats().requests - before;
+                status(&format!("{path}: {nodes} nodes looked at"));
             }
         };
         // Without a thread there are no reports. The command still does its work.

@@ -1,4 +1,4 @@
-//! `watch`: looks at a lock again and again.
+//! `watch`: looks at a lock, or at all locks below a path, again and again.
 
 use std::io::{self, IsTerminal};
 use std::thread;
@@ -9,25 +9,44 @@ use zoolock::{Contender, Kind};
 
 use crate::args::Target;
 use crate::exit::{Failed, print};
+use crate::grants::Grants;
 use crate::output::say;
-use crate::table::{clip, identity, kind, plain, state, table};
+use crate::table::{clip, cut, identity, kind, plain, state, table, width_of};
+use crate::tree;
+
+/// The contenders, and the number of paths that may not be read.
+type Look = (Vec<Contender>, usize);
 
 /// Goes to the upper left corner and clears everything below.
 const CLEAR: &str = "\x1b[H\x1b[J";
 
-/// Watches until a signal or a failure ends the process.
-pub(crate) fn watch(lock: &Target, interval: Duration) -> Result<u8, Failed> {
+/// Watches until a signal or a failure ends the process. The modes of the terminal stay as they
+/// are, so a signal leaves nothing to restore.
+pub(crate) fn watch(lock: &Target, interval: Duration, recursive: bool) -> Result<u8, Failed> {
     let client = lock.connect()?;
     let terminal = io::stdout().is_terminal();
-    let mut before = Vec::new();
+    if terminal {
+        // Scrolls up what the terminal shows.
+        print("\n".repeat(height().unwrap_or(0)).as_bytes())?;
+    }
+    let (mut before, mut grants) = (None, Grants::default());
     loop {
-        match client.contenders(&lock.path) {
-            Ok(now) if terminal => {
-                print(drawn(&lock.path, &now).as_bytes())?;
-            }
-            Ok(now) => {
-                print(changes(&before, &now).as_bytes())?;
-                before = now;
+        let look = match recursive {
+            true => tree::look(&client, lock),
+            false => client.contenders(&lock.path).map(|contenders| (contenders, 0)),
+        };
+        match look {
+            Ok(look) => {
+                grants.look(&look.0);
+                let text = match &before {
+                    _ if terminal => drawn(&lock.path, &look, &grants, recursive),
+                    Some(before) if *before == look => String::new(),
+                    _ if recursive => block(&lock.path, &look, &grants, true, usize::MAX) + "\n",
+                    Some((before, _)) => changes(before, &look.0),
+                    None => changes(&[], &look.0),
+                };
+                print(text.as_bytes())?;
+                before = Some(look);
             }
             Err(error) if error.is_retryable() => say(&error.to_string()),
             Err(error) => return Err(error.into()),
@@ -36,17 +55,38 @@ pub(crate) fn watch(lock: &Target, interval: Duration) -> Result<u8, Failed> {
     }
 }
 
-/// Returns the table, cut to the size of the terminal.
-fn drawn(path: &str, contenders: &[Contender]) -> String {
-    let output = io::stdout();
-    let height = terminal_size_of(&output).map_or(usize::MAX, |(_, Height(height))| height.into());
-    let time = humantime::format_rfc3339_seconds(SystemTime::now());
-    let waiting = contenders.iter().filter(|contender| state(contender) == "waits");
-    let title = format!("{}  {time}  {} waiting\n\n", plain(path), waiting.count());
-    let text = title + &table(contenders);
-    let lines = text.lines().take(height.saturating_sub(1));
-    let lines: Vec<_> = lines.map(|line| clip(line, &output)).collect();
+fn height() -> Option<usize> {
+    terminal_size_of(io::stdout()).map(|(_, Height(height))| height.into())
+}
+
+/// Returns the title and the table, in the size of the terminal.
+fn drawn(path: &str, look: &Look, grants: &Grants, recursive: bool) -> String {
+    // The last line is the cursor's.
+    let lines = height().map_or(usize::MAX, |height| height.saturating_sub(1));
+    let text = block(path, look, grants, recursive, lines);
+    let lines: Vec<_> = text.lines().take(lines).collect();
     format!("{CLEAR}{}\r\n", lines.join("\r\n"))
+}
+
+/// Returns the title and the table, in at most this many lines.
+fn block(path: &str, look: &Look, grants: &Grants, recursive: bool, lines: usize) -> String {
+    let (contenders, denied) = look;
+    let (lines, width) = (lines.saturating_sub(2), width_of(&io::stdout()));
+    let waiting = contenders.iter().filter(|contender| state(contender) == "waits").count();
+    let mut title = format!("  {}", humantime::format_rfc3339_seconds(SystemTime::now()));
+    let table = if recursive {
+        let (locks, table) = tree::busiest(contenders, grants, lines);
+        title += &format!("  {locks} lock{}", if locks == 1 { "" } else { "s" });
+        table
+    } else {
+        table(contenders, grants, lines)
+    };
+    title += &format!("  {waiting} waiting");
+    if *denied > 0 {
+        title += &format!("  {denied} not readable");
+    }
+    let path = cut(&plain(path), width.saturating_sub(title.len()));
+    format!("{}\n\n{table}", clip(&(path + &title), &io::stdout()))
 }
 
 /// Returns a line for each contender that came, acquired the lock, or left.

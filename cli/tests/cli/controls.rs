@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 use zoolock_test_support::{Probe, fresh_path, shared_probe};
 
-use crate::util::{Beside, client, in_terminal, lock_of, run, zoolock};
+use crate::util::{Beside, client, decoded, in_terminal, lock_of, run, zoolock};
 
 /// Control characters that clear, colour, delete, return, reverse the direction, and end lines.
 const HOSTILE: &str = "<\x07\x08\x1b[2J\x7f\u{80}\u{85}\u{9b}31m\u{9f}\u{200e}\u{202a}\u{202e}\
@@ -28,7 +28,7 @@ fn is_harmless(said: &str) {
 #[track_caller]
 fn is_harmless_drawn(said: &str) {
     let own = ["\x1b[H\x1b[J", "\r\x1b[K", "\r"];
-    is_harmless(&own.iter().fold(said.to_owned(), |said, own| said.replace(own, "")));
+    is_harmless(&own.iter().fold(decoded(said), |said, own| said.replace(own, "")));
 }
 
 /// The complete output of a command, of both streams.

@@ -3,7 +3,10 @@
 use serde_json::Value;
 use zoolock_test_support::{fresh_path, shared_probe};
 
-use crate::util::{Beside, UNTIL_TOLD, await_nodes, client, in_terminal, lock_of, run, zoolock};
+use crate::util::{
+    Beside, UNTIL_TOLD, await_nodes, client, decoded, in_terminal, in_terminal_of, lock_of, run,
+    zoolock,
+};
 
 /// The output and exit code of a command that ends on its own.
 #[track_caller]
@@ -30,11 +33,13 @@ fn list_shows_holder_and_waiters_as_a_table_and_as_json() {
     let lines: Vec<_> = table.lines().map(words).collect();
     assert_eq!(lines.len(), 3);
     // The age of a former waiter is not the time since its grant.
-    let columns = ["PLACE", "STATE", "KIND", "IDENTITY", "SESSION", "AGE", "TOKEN"];
+    let columns = ["PLACE", "STATE", "KIND", "IDENTITY", "SESSION", "AGE", "HELD", "TOKEN"];
     assert_eq!(lines[0], columns);
     assert_eq!(lines[1][..3], ["1", "holds", "exclusive"]);
     assert!(lines[1][3].ends_with(&format!("/{}", holding.id())));
+    assert!(table.lines().nth(1).is_some_and(|holder| holder.contains(" s  ≤ ")), "{table}");
     assert_eq!(lines[2][..3], ["2", "waits", "read"]);
+    assert_eq!(lines[2][lines[2].len() - 2], "-", "a waiter does not hold it");
 
     let (code, json) = output(&["list", "--json", &path]);
     assert_eq!(code, Some(0));
@@ -78,11 +83,12 @@ fn recursive_list_shows_all_locks_as_a_table_and_as_json() {
         let cells = lines[line].iter().map(|cell| cell.trim());
         cells.filter(|cell| !cell.is_empty()).collect::<Vec<_>>()
     };
-    assert_eq!(cells(0), ["PATH", "STATE", "KIND", "WAITING", "AGE", "HOLDER"]);
+    assert_eq!(cells(0), ["PATH", "STATE", "KIND", "WAITING", "LONGEST", "HELD", "HOLDER"]);
     assert_eq!(cells(1)[..4], [&at("a"), "held", "exclusive", "1"]);
-    assert!(cells(1)[5].ends_with(&format!("/{}", holding.id())));
-    assert_eq!(cells(2)[..4], [&at("b/read"), "held", "read", "0"]);
-    assert!(cells(2)[5].ends_with(", and 1 more"));
+    assert!(cells(1)[4].ends_with(" s") && cells(1)[5].starts_with("≤ "));
+    assert!(cells(1)[6].ends_with(&format!("/{}", holding.id())));
+    assert_eq!(cells(2)[..5], [&at("b/read"), "held", "read", "0", "-"]);
+    assert!(cells(2)[6].ends_with(", and 1 more"));
     assert_eq!(cells(3)[..4], [&at("c"), "held", "permit", "0"]);
     assert_eq!(cells(4)[..4], [&at("d"), "held", "exclusive", "0"]);
 
@@ -119,20 +125,29 @@ fn recursive_list_names_unreadable_paths_and_shows_the_rest() {
 }
 
 #[test]
-fn recursive_list_fits_the_terminal() {
+fn lists_fit_the_terminal_and_keep_both_ends_of_names() {
     let root = fresh_path("tree-narrow");
-    let path = format!("{root}/{}", "long".repeat(60));
-    let _held = lock_of(&client(), &path).acquire().expect("locked");
-    let mut narrow = std::process::Command::new("sh");
-    let program = env!("CARGO_BIN_EXE_zoolock");
-    narrow.args(["-c", &format!("stty cols 80 rows 24; exec {program} list -r {root}")]);
-    narrow.env("ZOOKEEPER_CONNECT", zoolock_test_support::connect_string());
-    let mut shown = in_terminal(narrow);
-    let shown = shown.exp_eof().expect("it has ended");
-    println!("{shown}");
-    let lines: Vec<_> = shown.lines().filter(|line| line.starts_with(&root[..20])).collect();
-    assert_eq!(lines.len(), 1);
-    assert_eq!(lines[0].len(), 80);
+    let path = format!("{root}/{}/last", "long".repeat(60));
+    let client = client();
+    let options = zoolock::LockOptions::new().identity(format!("host{}-pid", "名".repeat(60)));
+    let lock = zoolock::DistributedLock::with_options(&client, &path, options).expect("a path");
+    let _held = lock.acquire().expect("locked");
+    let token = format!(" {}", client.contenders(&path).expect("contenders")[0].token);
+    for (list, parts) in [
+        (&["-r", &*root][..], [&root[..4], "…", "/last  held  ", "host", "…", "-pid"]),
+        (&[&path], ["1      holds  exclusive  ", "host", "…", "-pid  0x", "≤ ", &token]),
+    ] {
+        let mut shown = in_terminal_of(80, 24, &[&["list"], list].concat());
+        let shown = decoded(&shown.exp_eof().expect("it has ended"));
+        println!("{shown}");
+        let lines: Vec<_> = shown.lines().filter(|line| line.contains('…')).collect();
+        assert_eq!(lines.len(), 1);
+        // The wide characters take two columns.
+        let width = lines[0].chars().map(|one| if one == '名' { 2 } else { 1 }).sum::<usize>();
+        assert!((70..=80).contains(&width), "{width}");
+        let rest = parts.iter().try_fold(lines[0], |rest, part| Some(rest.split_once(part)?.1));
+        assert_eq!(rest, Some(""), "{parts:?}");
+    }
 }
 
 #[test]

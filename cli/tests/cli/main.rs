@@ -23,3 +23,4 @@ mod stops;
 mod unit;
 mod util;
 mod waiting;
+mod watching;

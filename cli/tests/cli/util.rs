@@ -73,6 +73,23 @@ pub(crate) fn in_terminal(command: Command) -> PtySession {
     spawn_command(with_all_signals(&command), Some(SOON.as_millis() as u64)).expect("a terminal")
 }
 
+/// `zoolock` in a new terminal of this size.
+#[track_caller]
+pub(crate) fn in_terminal_of(columns: usize, rows: usize, arguments: &[&str]) -> PtySession {
+    let (size, program) =
+        (format!("stty cols {columns} rows {rows}"), env!("CARGO_BIN_EXE_zoolock"));
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("{size}; exec {program} {}", arguments.join(" "))]);
+    shell.env("ZOOKEEPER_CONNECT", connect_string());
+    in_terminal(shell)
+}
+
+/// Returns the text that a terminal shows. rexpect reads each byte as a character.
+pub(crate) fn decoded(bytes: &str) -> String {
+    let bytes = bytes.chars().map(|byte| byte as u8);
+    String::from_utf8(bytes.collect()).expect("text")
+}
+
 /// Waits for the end of the process in a terminal.
 #[track_caller]
 pub(crate) fn code_of(terminal: &PtySession) -> i32 {

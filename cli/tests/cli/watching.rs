@@ -1,0 +1,156 @@
+//! `watch`, above all `watch -r`: the busiest locks first, as many as fit, and since when they are held.
+
+use std::time::{Duration, SystemTime};
+
+use rexpect::session::PtySession;
+use zoolock::{Client, Contender, DistributedLock, Guard, LockOptions};
+use zoolock_test_support::{fresh_path, shared_probe, wait_until};
+
+use crate::looks::output;
+use crate::util::{Beside, SOON, client, decoded, in_terminal_of, lock_of, shell, zoolock};
+
+const CLEAR: &str = "\x1b[H\x1b[J";
+
+fn watch_in(columns: usize, rows: usize, arguments: &[&str]) -> PtySession {
+    in_terminal_of(columns, rows, &[&["watch", "--interval", "0.1"], arguments].concat())
+}
+
+/// Waits until the screen shows these texts in this order, and returns its lines.
+#[track_caller]
+fn await_screen(drawn: &mut PtySession, texts: &[&str]) -> Vec<String> {
+    let mut screen = String::new();
+    wait_until(&format!("the screen shows {texts:?}"), SOON, || {
+        let before = std::mem::take(&mut screen);
+        screen = decoded(&drawn.exp_string(CLEAR).expect("the next screen"));
+        if screen != before {
+            println!("{screen}");
+        }
+        let rest = texts.iter().try_fold(&*screen, |rest, text| Some(rest.split_once(text)?.1));
+        rest.is_some()
+    });
+    screen.lines().map(|line| line.trim_end().to_owned()).collect()
+}
+
+fn first_of(client: &Client, path: &str) -> Contender {
+    client.contenders(path).expect("contenders").remove(0)
+}
+
+#[test]
+fn recursive_watch_shows_the_busiest_locks_first_and_fits_the_terminal() {
+    let (root, client, probe) = (fresh_path("busy"), client(), shared_probe().expect("probe"));
+    let at = |name: &str| format!("{root}/{}/{name}", "long".repeat(30));
+    let hold = |name: &str| {
+        let options = LockOptions::new().identity("the holder");
+        let lock = DistributedLock::with_options(&client, at(name), options).expect("a path");
+        lock.acquire().expect("locked")
+    };
+    let [_d, _c, a] = ["d", "c", "a"].map(hold);
+    let mut b = None;
+    wait_until("it is held since a later millisecond", SOON, || {
+        b.take().map(Guard::release).transpose().expect("released");
+        b = Some(hold("b"));
+        first_of(&client, &at("b")).since > first_of(&client, &at("d")).since
+    });
+    let wait_at = |name: &str| {
+        let made = probe.create(&format!("{}/lock-", at(name)), b"waiter", true, true);
+        made.expect("a waiter");
+    };
+    ["c", "a", "a"].into_iter().for_each(wait_at);
+
+    let mut all = watch_in(250, 24, &["-r", &root]);
+    let screen = await_screen(&mut all, &["4 locks  3 waiting", "/a ", "/c ", "/d ", "/b "]);
+    assert_eq!(screen.len(), 2 + 1 + 4);
+    let cells = screen[3].split("  ").map(str::trim).filter(|cell| !cell.is_empty());
+    let cells: Vec<_> = cells.collect();
+    assert_eq!(cells[0], at("a"));
+    assert_eq!(cells[1..4], ["held", "exclusive", "2"]);
+    assert!(cells[4].ends_with(" s"), "the longest wait: {cells:?}");
+    assert!(cells[5].starts_with("≤ "), "nobody saw the grant: {cells:?}");
+    assert_eq!(cells[6..], ["the holder"]);
+
+    let mut small = watch_in(80, 7, &["-r", &root]);
+    let first = await_screen(&mut small, &["4 locks", "/a ", ".. and 2 more"]);
+    ["b", "b", "b"].into_iter().for_each(wait_at);
+    let second = await_screen(&mut small, &["6 waiting", "/b ", "/a ", ".. and 2 more"]);
+    for screen in [first, second] {
+        assert_eq!(screen.len(), 6, "the last line is the cursor's");
+        assert!(screen.iter().all(|line| line.chars().count() <= 80), "{screen:?}");
+        assert!(screen[3].starts_with(&root[..6]), "{screen:?}");
+        assert!(screen[3].ends_with("the holder"), "{screen:?}");
+    }
+    a.release().expect("released");
+    let screen = await_screen(&mut all, &["5 waiting", "/b ", "/c ", "/a ", "waiter"]);
+    assert!(!screen[5].contains('≤'), "it has seen the grant: {screen:?}");
+}
+
+#[test]
+fn watch_tells_the_time_since_the_grant_from_the_age() {
+    let (path, client, probe) = (fresh_path("granted"), client(), shared_probe().expect("probe"));
+    let guard = lock_of(&client, &path).acquire().expect("locked");
+    probe.create(&format!("{path}/lock-"), b"second", true, true).expect("a waiter");
+    let mut drawn = watch_in(200, 24, &[&path]);
+    await_screen(&mut drawn, &["AGE", "HELD", "≤ ", "waits", " s  -  "]);
+    await_screen(&mut watch_in(80, 5, &[&path]), &["HELD", ".. and 2 more"]);
+    wait_until("the waiter has waited", SOON, || {
+        let waiter = client.contenders(&path).expect("contenders").remove(1);
+        waiter.since + Duration::from_secs(2) < SystemTime::now()
+    });
+    guard.release().expect("released");
+    let screen = await_screen(&mut drawn, &["0 waiting", "holds", "second"]);
+    let cells = screen[3].split("  ").map(str::trim).filter(|cell| !cell.is_empty());
+    let cells: Vec<_> = cells.collect();
+    let [age, held] = [cells[5], cells[6]].map(|cell| humantime::parse_duration(cell).expect(cell));
+    assert!(held < age, "{cells:?}");
+    let (_, listed) = output(&["list", &path]);
+    assert!(listed.contains("  ≤ "), "one look cannot know: {listed}");
+}
+
+#[test]
+fn recursive_watch_writes_one_block_for_each_change_on_a_pipe() {
+    let (root, probe) = (fresh_path("blocks"), shared_probe().expect("probe"));
+    let (path, hidden) = (format!("{root}/a"), format!("{root}/hidden"));
+    let watch = Beside::start(zoolock(&["watch", "-r", "--interval", "0.01", &root]));
+    let block = |title: &str| {
+        let line = watch.says(&format!("{root}  "));
+        assert!(line.ends_with(title), "{line:?}, not {title:?}");
+        // Many looks take place until this command has connected.
+        output(&["list", "-r", &root]);
+    };
+    block("Z  0 locks  0 waiting");
+    let held = lock_of(&client(), &path).acquire().expect("locked");
+    block("Z  1 lock  0 waiting");
+    let row = watch.says(&path);
+    assert!(row.starts_with("held   exclusive  0        -        "), "{row:?}");
+    let waiter = probe.create(&format!("{path}/lock-"), b"waiter", true, true).expect("made");
+    block("Z  1 lock  1 waiting");
+    held.release().expect("released");
+    block("Z  1 lock  0 waiting");
+    let boss = shared_probe().expect("probe");
+    boss.add_auth("digest", b"boss:secret").expect("told");
+    boss.create_with_acl(&hidden, b"", &[(31, "auth", "")]).expect("made");
+    block("Z  1 lock  0 waiting  1 not readable");
+    probe.delete(&waiter).expect("deleted");
+    block("Z  0 locks  0 waiting  1 not readable");
+}
+
+#[test]
+fn interrupted_watch_leaves_the_terminal_as_it_was() {
+    let (path, mut shell) = (fresh_path("interrupted"), shell());
+    let program = env!("CARGO_BIN_EXE_zoolock");
+    let mut says = |line: &str, text: &str| {
+        shell.send_line(line).expect("sent");
+        shell.exp_string(text).expect(text)
+    };
+    says("stty cols 80 rows 8; before=$(stty -g); echo he''re", "here");
+    let scrolled = says(&format!("{program} watch -r {path}"), CLEAR);
+    assert!(scrolled.ends_with(&"\r\n".repeat(8)), "it was overwritten: {scrolled:?}");
+    let drawn = shell.exp_string("HOLDER").expect("the table");
+    assert!(!drawn.contains('\x1b'), "it changes no mode: {drawn:?}");
+    shell.send_control('c').expect("sent");
+    shell.exp_string("ready> ").expect("the shell again");
+    let compare = "[ \"$before\" = \"$(stty -g)\" ] && echo sa''me";
+    shell.send_line(&format!("echo code $?, $({compare})")).expect("sent");
+    shell.exp_string("code 130, same").expect("the same modes");
+    shell.send_line("exit").expect("sent");
+    shell.exp_eof().expect("it has ended");
+}
