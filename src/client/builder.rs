@@ -156,6 +156,25 @@ impl ClientBuilder {
         self
     }
 
+    /// Returns the list of servers, as it was given.
+    #[must_use]
+    pub fn get_hosts(&self) -> &str {
+        &self.hosts
+    }
+
+    /// Returns the session timeout that the client will ask for.
+    #[must_use]
+    pub fn get_session_timeout(&self) -> Duration {
+        self.session_timeout
+    }
+
+    /// Returns whether the client will use TLS.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn has_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
     /// Connects. Blocks for at most the connect timeout.
     ///
     /// # Errors
