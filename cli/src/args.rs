@@ -31,6 +31,7 @@ Examples:
   zoolock list -r /locks                      all locks with a holder or a waiter
   zoolock watch /locks/backup                 who holds it and who waits for it, live
   zoolock watch -r /locks                     all these locks, live, those with most waiters first
+  zoolock doctor                              what is wrong with the servers, and what to do
 
 Environment:
   ZOOKEEPER_CONNECT  the servers, HOST:PORT[,HOST:PORT]..[/CHROOT], unless -c names them
@@ -269,6 +270,30 @@ Examples:
   zoolock list /locks/backup
   zoolock break /locks/backup --token 4294967312";
 
+const DOCTOR: &str = "\
+zoolock opens a session as all subcommands do. It also asks each address of each server with
+ZooKeeper's four-letter words, all servers at the same time. A server has a third of the session
+timeout for its answers, and at most 10 s. With TLS, zoolock only tries the connections. LATENCY is
+the time of a connection and its first answer.
+
+To see all, set 4lw.commands.whitelist=srvr,conf,mntr,cons on the servers. Without `conf`, their
+tickTime, bounds of session timeouts and maxClientCnxns are unknown. No four-letter word shows
+forceSync, which has to be `yes`.
+
+With PATH, zoolock lists the node at PATH, then creates an ephemeral node in it and deletes it again.
+If there is no node at PATH, it does so in the nearest directory above. It does not take the lock.
+
+Exit codes:
+  0    there is no `problem`; there may be a `warning`
+  1    there is a `problem`
+  64   the command line is wrong
+  71   the system refused a thread
+
+Examples:
+  zoolock doctor
+  zoolock doctor -c zk1:2181,zk2:2181,zk3:2181 --session-timeout 20 /locks
+  zoolock doctor --json | jq -r '.findings[] | select(.level != \"ok\") | .text'";
+
 const COMPLETIONS: &str = "\
 Examples:
   zoolock completions bash > ~/.local/share/bash-completion/completions/zoolock
@@ -340,6 +365,17 @@ pub(crate) enum Action {
         #[arg(long, value_name = "N", value_parser = token)]
         token: u64,
     },
+    /// Check the servers, and what this client may do there
+    #[command(after_help = DOCTOR)]
+    Doctor {
+        /// Print JSON, an object with the servers and the findings
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        servers: Servers,
+        /// A path for locks: check what this client may do there
+        path: Option<String>,
+    },
     /// Write a completion script for a shell
     #[command(after_help = COMPLETIONS)]
     Completions {
@@ -357,6 +393,22 @@ pub(crate) enum Action {
 /// A lock, and the settings of its servers.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Target {
+    #[command(flatten)]
+    servers: Servers,
+    /// The lock's path
+    pub(crate) path: String,
+}
+
+impl Target {
+    /// Connects with the default identity.
+    pub(crate) fn connect(&self) -> Result<Client, Failed> {
+        self.servers.connect_as(None, None)
+    }
+}
+
+/// The settings of the servers.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Servers {
     /// The servers, HOST:PORT[,HOST:PORT]..[/CHROOT] [env: ZOOKEEPER_CONNECT]
     #[arg(short, long, value_name = "HOSTS")]
     connect: Option<String>,
@@ -380,15 +432,15 @@ pub(crate) struct Target {
     config: Option<OsString>,
     /// Fail if the CHROOT of HOSTS does not exist, instead of creating it: it may be misspelled
     #[arg(long)]
-    no_create: bool,
-    /// The lock's path
-    pub(crate) path: String,
+    pub(crate) no_create: bool,
 }
 
-impl Target {
-    /// Connects with the default identity.
-    pub(crate) fn connect(&self) -> Result<Client, Failed> {
-        self.connect_as(None, None)
+impl Servers {
+    /// Returns the settings of a client.
+    pub(crate) fn builder(&self) -> Result<ClientBuilder, Failed> {
+        let builder = ClientBuilder::from_vars(|name| self.setting(name));
+        let builder = builder.map_err(|error| self.wrong(error))?;
+        Ok(builder.existing_chroot(self.no_create))
     }
 
     /// Connects with this identity, within this time.
@@ -401,11 +453,7 @@ impl Target {
             let host = nix::unistd::gethostname().unwrap_or_default();
             format!("{}/{}", host.to_string_lossy(), process::id())
         };
-        let builder = ClientBuilder::from_vars(|name| self.setting(name));
-        let mut builder = builder
-            .map_err(|error| self.wrong(error))?
-            .identity(identity.map_or_else(own, str::to_owned))
-            .existing_chroot(self.no_create);
+        let mut builder = self.builder()?.identity(identity.map_or_else(own, str::to_owned));
         if let Some(within) = within {
             let longest = self.session_timeout.unwrap_or(SESSION_TIMEOUT);
             builder = builder.connect_timeout(within.min(longest).max(Duration::from_millis(1)));
@@ -420,7 +468,7 @@ impl Target {
     }
 
     /// Renames a setting in an error: the library knows the variable, the user gave an option.
-    fn wrong(&self, error: Error) -> Failed {
+    pub(crate) fn wrong(&self, error: Error) -> Failed {
         let Error::InvalidArgument { what, reason } = &error else {
             return error.into();
         };
@@ -526,7 +574,7 @@ impl Run {
 impl Program {
     /// Connects, within this time.
     pub(crate) fn connect(&self, within: Option<Duration>) -> Result<Client, Failed> {
-        self.lock.connect_as(self.identity.as_deref(), within)
+        self.lock.servers.connect_as(self.identity.as_deref(), within)
     }
 }
 

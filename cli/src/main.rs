@@ -6,8 +6,11 @@ compile_error!("the command needs the process groups and signals of Unix");
 
 mod args;
 mod child;
+mod diagnosis;
+mod doctor;
 mod exit;
 mod family;
+mod four_letter;
 mod grants;
 mod guard;
 mod holder;
@@ -65,6 +68,7 @@ fn act(arguments: Arguments) -> Result<u8, Failed> {
         Action::Verify { lock, token } => look::verify(&lock, token),
         Action::Revoke(lock) => look::revoke(&lock),
         Action::Break { lock, token } => look::break_lock(&lock, token),
+        Action::Doctor { json, servers, path } => doctor::examine(&servers, path.as_deref(), json),
         Action::Man { folder } => man::write(&folder),
         Action::Completions { shell } => {
             let mut command = Arguments::command();

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use crate::looks::output;
 
-const PARTS: [&str; 9] =
-    ["run", "lead", "list", "watch", "verify", "revoke", "break", "completions", "man"];
+const PARTS: [&str; 10] =
+    ["run", "lead", "list", "watch", "verify", "revoke", "break", "doctor", "completions", "man"];
 
 #[test]
 fn every_subcommand_has_help_and_completions() {

@@ -5,6 +5,7 @@ mod codes;
 mod connecting;
 mod controls;
 mod counter;
+mod doctor;
 mod first;
 mod group;
 mod guards;

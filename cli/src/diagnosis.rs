@@ -1,0 +1,446 @@
+//! What is wrong, and what to do about it: judges what the servers and the session have said. Pure:
+//! asks nobody.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::four_letter::{Answer, Failure, Server};
+
+/// The words that show everything.
+const WORDS: &str = "srvr,conf,mntr,cons";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Level {
+    Ok,
+    Warning,
+    Problem,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) struct Finding {
+    pub(crate) level: Level,
+    pub(crate) text: String,
+}
+
+impl Level {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Level::Ok => "ok",
+            Level::Warning => "warning",
+            Level::Problem => "problem",
+        }
+    }
+
+    pub(crate) fn says(self, text: impl Into<String>) -> Finding {
+        Finding { level: self, text: text.into() }
+    }
+}
+
+use Level::{Ok as Fine, Problem, Warning};
+
+/// Returns the name of a server for people.
+pub(crate) fn name(server: &Server) -> String {
+    match server.address {
+        Some(address) if !server.host.contains(&address.ip().to_string()) => {
+            format!("{} ({address})", server.host)
+        }
+        _ => server.host.clone(),
+    }
+}
+
+/// Judges the servers, for sessions with this timeout.
+pub(crate) fn servers(servers: &[Server], timeout: Duration) -> Vec<Finding> {
+    // What several servers have in common is said once.
+    let mut said: Vec<(Finding, Vec<String>)> = Vec::new();
+    for server in servers {
+        let found = match &server.answer {
+            Ok(answer) => one(answer, timeout),
+            Err(failure) => {
+                let answers = |other: &Server| other.host == server.host && other.answer.is_ok();
+                let level = if servers.iter().any(answers) { Warning } else { Problem };
+                vec![level.says(why(failure))]
+            }
+        };
+        for finding in found {
+            match said.iter_mut().find(|(known, _)| *known == finding) {
+                Some((_, names)) => names.push(name(server)),
+                None => said.push((finding, vec![name(server)])),
+            }
+        }
+    }
+    let text = |(Finding { level, text }, names): (Finding, Vec<String>)| {
+        level.says(format!("{}: {text}", names.join(", ")))
+    };
+    let answers = servers.iter().filter_map(|server| Some((server, server.answer.as_ref().ok()?)));
+    let answers: Vec<_> = answers.collect();
+    let each = said.into_iter().map(text).chain(differences(&answers));
+    each.chain(ensemble(&answers, servers.len())).collect()
+}
+
+/// Returns why a server did not answer, and what to do.
+pub(crate) fn why(failure: &Failure) -> String {
+    let text = match failure {
+        Failure::NotResolved(error) => {
+            return format!(
+                "the name has no address ({error}): check its spelling, and the resolver"
+            );
+        }
+        Failure::Unreachable(error) => {
+            return format!("it is unreachable ({error}): check the network");
+        }
+        Failure::Foreign(begin) => {
+            return format!("this is no ZooKeeper server, it says {begin:?}: check the port");
+        }
+        Failure::Refused => "it refuses connections: check the port, and whether the server runs",
+        Failure::NoConnection => {
+            "a connection gets no answer: no host has this address, or a firewall drops packets"
+        }
+        Failure::Silent => {
+            "it accepts connections and does not answer: the server hangs, or expects TLS at this port"
+        }
+        Failure::HungUp => {
+            "it hangs up without an answer: it has too many connections from this machine \
+             (maxClientCnxns), or expects TLS at this port; see its log"
+        }
+        Failure::NotServing => {
+            "it finds no majority of its ensemble: check the other servers, and their quorum ports"
+        }
+    };
+    text.to_owned()
+}
+
+/// Judges one server that has answered.
+fn one(answer: &Answer, timeout: Duration) -> Vec<Finding> {
+    let mut all = Vec::new();
+    if !answer.refused.is_empty() {
+        let words = answer.refused.join("`, `");
+        all.push(Warning.says(format!(
+            "`{words}` is not allowed, so not all is known: set 4lw.commands.whitelist={WORDS}"
+        )));
+    }
+    if answer.text("Mode") == Some("read-only") {
+        all.push(Problem.says("it only takes reads: it finds no majority of its ensemble"));
+    }
+    all.extend(old(answer));
+    all.extend(sessions(answer, timeout));
+    let limit = answer.number("maxClientCnxns").unwrap_or(0);
+    let own = answer.own_connections.unwrap_or(0) as u64;
+    if limit > 0 && own * 5 >= limit * 4 {
+        all.push(Warning.says(format!(
+            "it has {own} connections from this machine, of at most {limit}: raise maxClientCnxns"
+        )));
+    }
+    all.extend(slow(answer, timeout));
+    all
+}
+
+fn old(answer: &Answer) -> Option<Finding> {
+    let text = version(answer)?;
+    let mut parts = text.split('.').map_while(|part| part.parse::<u32>().ok());
+    let [major, minor, patch] = [(); 3].map(|()| parts.next().unwrap_or(0));
+    let (level, what) = match (major, minor, patch) {
+        (0, ..) => return None,
+        (..=2, ..) | (3, ..=4, _) => (Problem, "zoolock needs 3.5"),
+        (3, 5, ..=2) => (Warning, "it has no containers, so directories of locks stay"),
+        (3, 5, _) => (Warning, "locks lose their order after 2,147,483,647 turns in a directory"),
+        _ => return None,
+    };
+    Some(level.says(format!("its version is {text}, and {what}: upgrade it to 3.6 or later")))
+}
+
+/// Judges the session timeout that the server grants.
+fn sessions(answer: &Answer, asked: Duration) -> Vec<Finding> {
+    let millis = |name| answer.number(name).map(Duration::from_millis);
+    let mut all = Vec::new();
+    let least = asked.max(millis("minSessionTimeout").unwrap_or(asked));
+    let granted = least.min(millis("maxSessionTimeout").unwrap_or(least));
+    if granted != asked {
+        let name = if granted > asked { "minSessionTimeout" } else { "maxSessionTimeout" };
+        all.push(Warning.says(format!(
+            "its {name} is {granted:?}, and {asked:?} is asked for: ask for {granted:?}, or change it on \
+             all servers"
+        )));
+    }
+    if let Some(tick) = millis("tickTime").filter(|tick| granted < *tick * 4) {
+        all.push(Warning.says(format!(
+            "a session timeout of {granted:?} is less than four ticks of {tick:?}, so holds may be lost \
+             early: ask for {:?} or more",
+            tick * 4
+        )));
+    }
+    all
+}
+
+/// Judges round trips: a hold survives those of up to an eighth of the session timeout. From a
+/// sixth on, its lease ends before a heartbeat can renew it.
+fn slow(answer: &Answer, timeout: Duration) -> Option<Finding> {
+    let longest = answer.text("Latency min/avg/max").and_then(|all| all.rsplit('/').next());
+    let longest = Duration::from_millis(longest.and_then(|max| max.parse().ok()).unwrap_or(0));
+    let (level, took, when) = match answer.latency {
+        latency if latency >= timeout / 6 => (Problem, latency, "now"),
+        latency if latency >= timeout / 8 => (Warning, latency, "now"),
+        _ if longest >= timeout / 8 => (Warning, longest, "once since its start"),
+        _ => return None,
+    };
+    Some(level.says(format!(
+        "a request took {} ms {when}, and holds need less than {} ms with this session timeout: \
+         check its disk, memory and network, or ask for a longer timeout",
+        took.as_millis(),
+        (timeout / 8).as_millis()
+    )))
+}
+
+/// A server that has answered.
+type Answered<'a> = (&'a Server, &'a Answer);
+
+/// Judges settings that have to be the same on all servers.
+fn differences(answers: &[Answered<'_>]) -> Vec<Finding> {
+    let of = |name| by(answers, move |answer: &Answer| answer.text(name));
+    let agree = "a session that moves changes its timeout; set the same on all servers";
+    let all = [
+        ("version", by(answers, version), "finish the upgrade"),
+        ("tickTime", of("tickTime"), agree),
+        ("minSessionTimeout", of("minSessionTimeout"), agree),
+        ("maxSessionTimeout", of("maxSessionTimeout"), agree),
+    ];
+    let differ = all.iter().filter(|(_, values, _)| values.len() > 1);
+    differ
+        .map(|(what, values, todo)| {
+            let has =
+                |(value, names): (_, &Vec<String>)| format!("{} has {value}", names.join(", "));
+            let each: Vec<_> = values.iter().map(has).collect();
+            Warning.says(format!("the {what} differs, {}: {todo}", each.join("; ")))
+        })
+        .collect()
+}
+
+/// Judges whether the servers are one ensemble, and all of it.
+fn ensemble(answers: &[Answered<'_>], addresses: usize) -> Option<Finding> {
+    // The addresses of a name may be those of one server.
+    let of_mode = |mode: &str| {
+        let is_it = answers.iter().filter(|(_, answer)| answer.text("Mode") == Some(mode));
+        let ids = is_it.map(|(server, answer)| (&server.host, answer.text("serverId")));
+        ids.collect::<BTreeSet<_>>().len()
+    };
+    let modes = ["leader", "follower", "observer", "standalone"];
+    let counts @ [leaders, followers, observers, alone] = modes.map(of_mode);
+    let leader = answers.iter().find(|(_, answer)| answer.text("Mode") == Some("leader"));
+    if let Some(what) = apart(answers, leader, counts) {
+        return Some(Problem.says(format!(
+            "the servers are not one ensemble, so their locks do not exclude each other ({what}): \
+             remove foreign servers from the list"
+        )));
+    }
+    let is_whole = answers.len() == addresses;
+    if leaders == 0 && followers + observers > 0 && is_whole {
+        let text = "no server of the list is the leader: name all servers of the ensemble";
+        return Some(Warning.says(text));
+    }
+    let synced = leader.and_then(|(_, answer)| answer.number("zk_synced_followers"));
+    if let Some(synced) = synced.filter(|synced| *synced != followers as u64 && is_whole) {
+        return Some(Warning.says(format!(
+            "the list has {followers} followers, and the leader knows {synced} that are up to date: name \
+             all servers; one that has just started needs time"
+        )));
+    }
+    let counts = counts.iter().zip(modes).filter(|(count, _)| **count > 0);
+    let counts: Vec<_> = counts.map(|(count, mode)| format!("{count} {mode}")).collect();
+    let text = format!("{} of {addresses} addresses answer: {}", answers.len(), counts.join(", "));
+    (leaders + followers + observers + alone > 0).then(|| Fine.says(text))
+}
+
+/// Returns why the servers cannot be one ensemble.
+fn apart(
+    answers: &[Answered<'_>],
+    leader: Option<&Answered<'_>>,
+    [leaders, followers, observers, alone]: [usize; 4],
+) -> Option<String> {
+    if leaders > 1 {
+        return Some(format!("{leaders} are leaders, unless one has just lost its majority"));
+    }
+    if alone > 0 && leaders + followers + observers + alone > 1 {
+        return Some(format!("{alone} of them standalone"));
+    }
+    let epoch = |answer: &Answer| {
+        let zxid = answer.text("Zxid")?.strip_prefix("0x")?;
+        Some(u64::from_str_radix(zxid, 16).ok()? >> 32)
+    };
+    // A follower may show the epoch before, until the first transaction of this one.
+    let leads = epoch(leader?.1)?;
+    let is_ahead = |(_, answer): &&Answered<'_>| epoch(answer) > Some(leads);
+    let (ahead, _) = answers.iter().find(is_ahead)?;
+    Some(format!("{} has a newer epoch in its zxid than the leader", name(ahead)))
+}
+
+/// Returns the names of the servers by this value of their answers.
+fn by<'a>(
+    answers: &[Answered<'a>],
+    value: impl Fn(&'a Answer) -> Option<&'a str>,
+) -> BTreeMap<&'a str, Vec<String>> {
+    let mut values: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (server, answer) in answers {
+        if let Some(value) = value(answer) {
+            values.entry(value).or_default().push(name(server));
+        }
+    }
+    values
+}
+
+/// Returns the version, without the build: `3.8.0` of `3.8.0-5a02a05, built on ..`.
+pub(crate) fn version(answer: &Answer) -> Option<&str> {
+    let version = answer.text("Zookeeper version").or_else(|| answer.text("zk_version"))?;
+    version.split(['-', ',']).next()
+}
+
+/// Judges a session that was opened.
+pub(crate) fn session(asked: Duration, granted: Duration, took: Duration) -> Finding {
+    let took = took.as_millis();
+    match granted == asked {
+        true => Fine.says(format!("a session opened in {took} ms, with a timeout of {granted:?}")),
+        false => Warning.says(format!(
+            "a session opened in {took} ms, with a timeout of {granted:?} in place of {asked:?}: give \
+             --session-timeout {}, or change the bounds of the servers",
+            granted.as_secs_f64()
+        )),
+    }
+}
+
+/// Judges a chroot that does not exist. `required` tells that the user wants no other.
+pub(crate) fn no_chroot(hosts: &str, required: bool) -> Finding {
+    let (_, chroot) = hosts.split_once('/').unwrap_or_default();
+    let level = if required { Problem } else { Warning };
+    level.says(format!(
+        "there is no chroot \"/{chroot}\": check its spelling; the first lock creates it, unless \
+         --no-create is given"
+    ))
+}
+
+/// What a client may do for locks at `path`. The errors are texts.
+#[derive(Debug)]
+pub(crate) struct Access {
+    pub(crate) path: String,
+    pub(crate) exists: bool,
+    /// The directory in which contenders create their nodes, or the nearest one above.
+    pub(crate) at: String,
+    pub(crate) read: Result<(), String>,
+    pub(crate) create: Result<(), String>,
+    pub(crate) delete: Result<(), String>,
+}
+
+pub(crate) fn access(access: &Access) -> Vec<Finding> {
+    let Access { path, exists, at, .. } = access;
+    let place = match exists {
+        true => format!("in {at}"),
+        false => format!("in {at} ({path} does not exist yet)"),
+    };
+    let tried = [("READ", &access.read), ("CREATE", &access.create), ("DELETE", &access.delete)];
+    let denied =
+        tried.iter().filter_map(|(permission, result)| Some((permission, result.as_ref().err()?)));
+    let denied: Vec<_> = denied
+        .map(|(permission, error)| {
+            Problem.says(format!(
+                "this client does not have {permission} {place} ({error}): check ZOOKEEPER_AUTH, and the \
+                 node's ACL, which needs cdrw for all who share the lock"
+            ))
+        })
+        .collect();
+    match denied.is_empty() {
+        true => vec![Fine.says(format!("this client may read, create and delete {place}"))],
+        false => denied,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns a server with these lines in its answers, beside those of a healthy one.
+    fn server(host: &str, lines: &str) -> Server {
+        let mut answer = Answer::default();
+        answer.take("Zookeeper version: 3.8.0-5a02a05, built on 2022\nMode: standalone\nZxid: 0x4");
+        answer.take("tickTime=2000\nminSessionTimeout=4000\nmaxSessionTimeout=40000");
+        answer.take(lines);
+        Server { host: host.to_owned(), address: None, answer: Ok(answer) }
+    }
+
+    #[test]
+    fn findings_say_what_is_wrong() {
+        let late = |millis| {
+            let mut late = server("a", "");
+            late.answer.as_mut().expect("an answer").latency = Duration::from_millis(millis);
+            vec![late]
+        };
+        let crowded = |own| {
+            let mut crowded = server("a", "maxClientCnxns=60");
+            crowded.answer.as_mut().expect("an answer").own_connections = Some(own);
+            vec![crowded]
+        };
+        let failed = |host: &str| Server { answer: Err(Failure::Refused), ..server(host, "") };
+        let of = |lines: &[&str]| {
+            let each = ["a", "b", "c"].into_iter().zip(lines);
+            each.map(|(host, lines)| server(host, lines)).collect::<Vec<_>>()
+        };
+        let leader = "Mode: leader\nZxid: 0x300000001\nzk_synced_followers\t1";
+        let follower = "Mode: follower\nZxid: 0x200000009";
+        for (servers, seconds, expected) in [
+            (of(&[""]), 10, "ok 1 of 1 addresses answer: 1 standalone"),
+            (of(&["Zookeeper version: 3.4.14-4c25d48"]), 10, "problem a: its version is 3.4.14"),
+            (
+                of(&["Zookeeper version: 3.5.2-alpha"]),
+                10,
+                "warning a: its version is 3.5.2, and it has no",
+            ),
+            (
+                of(&["Zookeeper version: 3.5.10-1"]),
+                10,
+                "warning a: its version is 3.5.10, and locks lose",
+            ),
+            (of(&["Zookeeper version: strange"]), 10, "ok "),
+            (of(&["Mode: read-only"]), 10, "problem a: it only takes reads"),
+            (of(&[""]), 3, "warning a: its minSessionTimeout is 4s, and 3s is asked for"),
+            (of(&[""]), 3, "warning a: a session timeout of 4s is less than four ticks of 2s"),
+            (of(&[""]), 41, "warning a: its maxSessionTimeout is 40s"),
+            (of(&[""]), 7, "warning a: a session timeout of 7s is less than four ticks"),
+            (of(&[""]), 8, "ok "),
+            (late(999), 8, "ok "),
+            (late(1000), 8, "warning a: a request took 1000 ms now"),
+            (late(1334), 8, "problem a: a request took 1334 ms now"),
+            (of(&["Latency min/avg/max: 0/0.5/1000"]), 8, "warning a: a request took 1000 ms once"),
+            (of(&["Latency min/avg/max: 0/0.5/999"]), 8, "ok "),
+            (crowded(47), 10, "ok "),
+            (crowded(48), 10, "warning a: it has 48 connections from this machine, of at most 60"),
+            (of(&[leader, follower]), 10, "ok 2 of 2 addresses answer: 1 leader, 1 follower"),
+            (of(&[leader]), 10, "warning the list has 0 followers, and the leader knows 1"),
+            (of(&[follower]), 10, "warning no server of the list is the leader"),
+            (of(&[leader, leader]), 10, "problem the servers are not one ensemble"),
+            (of(&[leader, follower, ""]), 10, "problem the servers are not one ensemble"),
+            (of(&["", ""]), 10, "problem the servers are not one ensemble"),
+            (
+                of(&[leader, "Mode: follower\nZxid: 0x400000000"]),
+                10,
+                "problem the servers are not one",
+            ),
+            (
+                of(&[leader, "Mode: follower\nZookeeper version: 3.9.2-1"]),
+                10,
+                "warning the version differs, a has 3.8.0; b has 3.9.2",
+            ),
+            (of(&[leader, "Mode: follower\ntickTime=3000"]), 10, "warning the tickTime differs"),
+            // The addresses of one name may be those of one server.
+            (vec![server("a", "serverId=1"), server("a", "serverId=1")], 10, "ok 2 of 2"),
+            (vec![server("a", "serverId=1"), server("a", "serverId=2")], 10, "problem the servers"),
+            (vec![server("a", ""), failed("a")], 10, "warning a: it refuses connections"),
+            (vec![server("a", ""), failed("b"), failed("c")], 10, "problem b, c: it refuses"),
+        ] {
+            let found = super::servers(&servers, Duration::from_secs(seconds));
+            let found = found.iter().map(|one| format!("{} {}", one.level.name(), one.text));
+            let found: Vec<_> = found.collect();
+            assert!(
+                found.iter().any(|line| line.starts_with(expected)),
+                "{expected:?}: {found:#?}"
+            );
+            let is_fine = expected.starts_with("ok");
+            assert_eq!(found.iter().all(|line| line.starts_with("ok")), is_fine, "{found:#?}");
+        }
+    }
+}

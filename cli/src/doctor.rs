@@ -1,0 +1,158 @@
+//! `doctor`: opens a session and asks the servers, and shows what is wrong.
+
+use std::process;
+use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::{Value, json};
+use zoolock::{Client, ClientBuilder, EphemeralLock, Error};
+
+use crate::args::Servers;
+use crate::diagnosis::{self, Access, Finding, Level, name, version, why};
+use crate::exit::{CONFLICT, Failed, USAGE, print};
+use crate::four_letter::{Answer, Server, ask_all};
+use crate::table::{columns, escaped, plain};
+
+const HEADER: [&str; 7] =
+    ["SERVER", "VERSION", "MODE", "LATENCY", "CONNECTIONS", "OUTSTANDING", "ZXID"];
+
+pub(crate) fn examine(to: &Servers, path: Option<&str>, as_json: bool) -> Result<u8, Failed> {
+    let builder = to.builder()?;
+    let asked = builder.get_session_timeout();
+    // The session comes first: a list that the client refuses is not asked.
+    let seen = through_a_session(to, &builder, path)?;
+    let within = (asked / 3).clamp(Duration::from_secs(1), Duration::from_secs(10));
+    let servers = ask_all(builder.get_hosts(), builder.has_tls(), within)?;
+    let mut findings = diagnosis::servers(&servers, asked);
+    if builder.has_tls() {
+        let text = "with TLS, servers get no four-letter words: the rest is from the session";
+        findings.push(Level::Ok.says(text));
+    }
+    findings.extend(seen);
+    let text = match as_json {
+        true => escaped(&json!({
+            "servers": servers.iter().map(object).collect::<Vec<_>>(),
+            "findings": findings.iter().map(|one| json!({
+                "level": one.level.name(),
+                "text": one.text,
+            })).collect::<Vec<_>>(),
+        })),
+        false => {
+            let line = |one: &Finding| format!("{:<7}  {}\n", one.level.name(), plain(&one.text));
+            let lines: String = findings.iter().map(line).collect();
+            columns(HEADER, servers.iter().map(row)) + "\n" + &lines
+        }
+    };
+    print(text.as_bytes())?;
+    let is_problem = findings.iter().any(|one| one.level == Level::Problem);
+    Ok(if is_problem { CONFLICT } else { 0 })
+}
+
+/// Opens a session, and looks at `path` with it.
+fn through_a_session(
+    to: &Servers,
+    builder: &ClientBuilder,
+    path: Option<&str>,
+) -> Result<Vec<Finding>, Failed> {
+    let begun = Instant::now();
+    let opened = match builder.clone().existing_chroot(true).connect() {
+        // Either another argument is wrong, or only the chroot is missing.
+        Err(Error::InvalidArgument { .. }) => {
+            builder.clone().existing_chroot(false).connect().map(|client| (client, false))
+        }
+        opened => opened.map(|client| (client, true)),
+    };
+    let (client, has_root) = match opened.map_err(|error| to.wrong(error)) {
+        Ok(opened) => opened,
+        Err(wrong) if wrong.code == USAGE => return Err(wrong),
+        Err(failed) => return Ok(vec![Level::Problem.says(failed.text.unwrap_or_default())]),
+    };
+    let (asked, granted) = (builder.get_session_timeout(), client.session_timeout());
+    let mut findings = vec![diagnosis::session(asked, granted, begun.elapsed())];
+    if !has_root {
+        findings.push(diagnosis::no_chroot(builder.get_hosts(), to.no_create));
+    } else if let Some(path) = path {
+        match access(&client, path) {
+            Ok(access) => findings.extend(diagnosis::access(&access)),
+            Err(wrong @ Error::InvalidPath { .. }) => return Err(wrong.into()),
+            Err(error) => findings.push(Level::Problem.says(error.to_string())),
+        }
+    }
+    let _ = client.close();
+    Ok(findings)
+}
+
+/// Tries what the client may do at `path`. The node that this creates ends with the session at the
+/// latest.
+fn access(client: &Client, path: &str) -> zoolock::Result<Access> {
+    let above = |path: &str| match path.rsplit_once('/') {
+        None | Some(("", _)) => "/".to_owned(),
+        Some((above, _)) => above.to_owned(),
+    };
+    let mut at = path.to_owned();
+    let is_there =
+        |at: &str| Ok(at == "/" || denied(client.read(at))?.map_or(true, |node| node.is_some()));
+    while !is_there(&at)? {
+        at = above(&at);
+    }
+    let (exists, mut read) = (at == path, Ok(()));
+    if exists && at != "/" {
+        let contenders = denied(client.contenders(path))?;
+        // An `EphemeralLock` that is held: its contenders need the directory above.
+        if contenders.as_ref().is_ok_and(|all| all.iter().any(|one| one.node.is_empty())) {
+            at = above(&at);
+        }
+        read = contenders.map(drop);
+    }
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
+    let own = format!("{}/zoolock-doctor-{}-{now}", at.trim_end_matches('/'), process::id());
+    let (mut create, mut delete) = (Ok(()), Ok(()));
+    match denied(EphemeralLock::new(client, own)?.try_acquire())? {
+        Ok(guard) => delete = guard.map_or(Ok(Ok(())), |guard| denied(guard.release()))?,
+        Err(error) => create = Err(error),
+    }
+    Ok(Access { path: path.to_owned(), exists, at, read, create, delete })
+}
+
+/// Separates denied permission, as a text, from other errors.
+fn denied<T>(result: zoolock::Result<T>) -> zoolock::Result<Result<T, String>> {
+    match result {
+        Err(error @ Error::Denied { .. }) => Ok(Err(error.to_string())),
+        result => result.map(Ok),
+    }
+}
+
+fn row(server: &Server) -> [String; HEADER.len()] {
+    let answer = server.answer.as_ref();
+    let shown = |text: Option<&str>| text.map_or_else(|| "-".to_owned(), plain);
+    let value = |name| shown(answer.ok().and_then(|answer| answer.text(name)));
+    [
+        plain(&name(server)),
+        shown(answer.ok().and_then(version)),
+        value("Mode"),
+        shown(answer.ok().map(millis).as_deref()),
+        value("Connections"),
+        value("Outstanding"),
+        value("Zxid"),
+    ]
+}
+
+fn millis(answer: &Answer) -> String {
+    format!("{:.1} ms", answer.latency.as_secs_f64() * 1000.0)
+}
+
+fn object(server: &Server) -> Value {
+    let answer = server.answer.as_ref();
+    let text = |name| answer.ok().and_then(|answer| answer.text(name));
+    let number = |name| answer.ok().and_then(|answer| answer.number(name));
+    json!({
+        "server": server.host,
+        "address": server.address.map(|address| address.to_string()),
+        "error": answer.err().map(why),
+        "version": answer.ok().and_then(version),
+        "mode": text("Mode"),
+        "latency_ms": answer.ok().map(|answer| answer.latency.as_micros() as f64 / 1000.0),
+        "connections": number("Connections"),
+        "outstanding": number("Outstanding"),
+        "zxid": text("Zxid"),
+    })
+}

@@ -1,0 +1,250 @@
+//! Asks servers with ZooKeeper's four-letter words. This module knows the format of the answers, and
+//! does not judge them.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+use zoolock::crossbeam_channel::unbounded;
+
+use crate::exit::{Failed, start_thread};
+
+/// The most bytes of an answer. `cons` has a line for each connection.
+const LONGEST: usize = 16 << 20;
+
+/// A server at one address of the list.
+#[derive(Debug)]
+pub(crate) struct Server {
+    /// Its entry in the list.
+    pub(crate) host: String,
+    /// `None` if its name was not resolved.
+    pub(crate) address: Option<SocketAddr>,
+    pub(crate) answer: Result<Answer, Failure>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    /// The time of a connect and the first answer.
+    pub(crate) latency: Duration,
+    /// All lines of `srvr`, `conf` and `mntr`, which have no names in common.
+    pub(crate) values: BTreeMap<String, String>,
+    /// The words that the server does not allow.
+    pub(crate) refused: Vec<&'static str>,
+    /// The number of connections from this machine's address, if `conf` limits it.
+    pub(crate) own_connections: Option<usize>,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) enum Failure {
+    NotResolved(String),
+    Refused,
+    Unreachable(String),
+    /// There was no answer to the connect.
+    NoConnection,
+    /// There was no answer on the connection.
+    Silent,
+    HungUp,
+    NotServing,
+    /// The answer is not ZooKeeper's. This is its beginning.
+    Foreign(String),
+}
+
+impl Answer {
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(String::as_str)
+    }
+
+    pub(crate) fn number(&self, name: &str) -> Option<u64> {
+        self.text(name)?.parse().ok()
+    }
+
+    /// Takes the lines of an answer, which have the form `name: value`, `name=value` or
+    /// `name<tab>value`.
+    pub(crate) fn take(&mut self, said: &str) {
+        for line in said.lines() {
+            let parts = [": ", "=", "\t"].iter().find_map(|separator| line.split_once(separator));
+            if let Some((name, value)) = parts {
+                self.values.insert(name.to_owned(), value.trim().to_owned());
+            }
+        }
+    }
+}
+
+/// Asks each address of each server in a list that a client accepts. All of them are asked at the
+/// same time. With TLS, this only tries the connections.
+pub(crate) fn ask_all(list: &str, tls: bool, within: Duration) -> Result<Vec<Server>, Failed> {
+    let (hosts, _chroot) = list.split_at(list.find('/').unwrap_or(list.len()));
+    let hosts: Vec<_> = hosts.split(',').map(|host| host.trim().to_owned()).collect();
+    let resolved = each(hosts.clone(), within, |host| resolve(&host))?;
+    let mut servers: Vec<Server> = Vec::new();
+    for (host, found) in hosts.iter().zip(resolved) {
+        let failed = |text| (None, Err(Failure::NotResolved(text)));
+        let found = match found {
+            Some(Ok(found)) => {
+                found.into_iter().map(|address| (Some(address), Err(Failure::Silent))).collect()
+            }
+            Some(Err(error)) => vec![failed(error.to_string())],
+            None => vec![failed(format!("no answer in {within:?}"))],
+        };
+        for (address, answer) in found {
+            if address.is_none() || servers.iter().all(|server| server.address != address) {
+                servers.push(Server { host: host.clone(), address, answer });
+            }
+        }
+    }
+    let addresses = servers.iter().map(|server| server.address).collect();
+    let ask = move |address: Option<SocketAddr>| Some(ask(address?, tls, within));
+    // `ask` ends by itself, a little later.
+    let answers = each(addresses, within * 2, ask)?;
+    for (server, answer) in servers.iter_mut().zip(answers) {
+        if let Some(answer) = answer.flatten() {
+            server.answer = answer;
+        }
+    }
+    Ok(servers)
+}
+
+/// Calls `act` for each item, on a thread each. The result is `None` if it is not there in time.
+fn each<T: Send + 'static, R: Send + 'static>(
+    items: Vec<T>,
+    within: Duration,
+    act: impl Fn(T) -> R + Clone + Send + 'static,
+) -> Result<Vec<Option<R>>, Failed> {
+    let end = Instant::now() + within;
+    let (done, results) = unbounded();
+    let mut all: Vec<Option<R>> = items.iter().map(|_| None).collect();
+    for (index, item) in items.into_iter().enumerate() {
+        let (done, act) = (done.clone(), act.clone());
+        // The receiver may have stopped waiting.
+        start_thread("zoolock-doctor", move || drop(done.send((index, act(item)))))?;
+    }
+    drop(done);
+    while let Ok((index, result)) = results.recv_deadline(end) {
+        all[index] = Some(result);
+    }
+    Ok(all)
+}
+
+fn resolve(host: &str) -> io::Result<Vec<SocketAddr>> {
+    let is_address = host.parse::<Ipv6Addr>().is_ok();
+    let with_port = host.rsplit_once(':').filter(|(_, port)| !is_address && !port.ends_with(']'));
+    let (name, port) = with_port.unwrap_or((host, "2181"));
+    let port = port.parse().map_err(io::Error::other)?;
+    Ok((name.trim_matches(['[', ']']), port).to_socket_addrs()?.collect())
+}
+
+fn ask(address: SocketAddr, tls: bool, within: Duration) -> Result<Answer, Failure> {
+    let begun = Instant::now();
+    let end = begun + within;
+    let mut answer = Answer::default();
+    if tls {
+        connect(address, end)?;
+        return Ok(Answer { latency: begun.elapsed(), ..answer });
+    }
+    for word in ["srvr", "conf", "mntr", "cons"] {
+        // `cons` is long, and only of use for this limit.
+        if word == "cons" && answer.number("maxClientCnxns").is_none_or(|limit| limit == 0) {
+            continue;
+        }
+        let (said, own) = ask_word(address, word, end)?;
+        if word == "srvr" {
+            answer.latency = begun.elapsed();
+        }
+        match word {
+            _ if said.contains("not in the whitelist") => answer.refused.push(word),
+            _ if said.contains("not currently serving requests") => {
+                return Err(Failure::NotServing);
+            }
+            "cons" => {
+                let is_own = |line: &&str| client_of(line) == Some(own);
+                answer.own_connections = Some(said.lines().filter(is_own).count());
+            }
+            "srvr" if !said.contains("Zookeeper version: ") => {
+                return Err(Failure::Foreign(said.chars().take(40).collect()));
+            }
+            _ => answer.take(&said),
+        }
+    }
+    Ok(answer)
+}
+
+/// Returns the address in a line of `cons`, such as ` /10.0.0.1:40112[1](queued=0,recved=1,sent=0)`.
+fn client_of(line: &str) -> Option<IpAddr> {
+    let (address, _) = line.split_once('/')?.1.split_once('[')?;
+    // An IPv6 address has no brackets here, and may name an interface.
+    let (address, _) = address.rsplit_once(':')?;
+    address.split('%').next()?.parse().ok()
+}
+
+/// Returns the answer, and the address of this machine that the server sees.
+fn ask_word(address: SocketAddr, word: &str, end: Instant) -> Result<(String, IpAddr), Failure> {
+    let mut stream = connect(address, end)?;
+    let own = stream.local_addr().map_err(|_| Failure::HungUp)?.ip();
+    let said = exchange(&mut stream, word, end).map_err(|error| match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Failure::Silent,
+        _ => Failure::HungUp,
+    })?;
+    match said.is_empty() {
+        true => Err(Failure::HungUp),
+        false => Ok((String::from_utf8_lossy(&said).into_owned(), own)),
+    }
+}
+
+fn connect(address: SocketAddr, end: Instant) -> Result<TcpStream, Failure> {
+    let left = end.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+    TcpStream::connect_timeout(&address, left).map_err(|error| match error.kind() {
+        ErrorKind::ConnectionRefused => Failure::Refused,
+        ErrorKind::TimedOut => Failure::NoConnection,
+        _ => Failure::Unreachable(error.to_string()),
+    })
+}
+
+fn exchange(stream: &mut TcpStream, word: &str, end: Instant) -> io::Result<Vec<u8>> {
+    stream.write_all(word.as_bytes())?;
+    let (mut said, mut piece) = (Vec::new(), [0; 4096]);
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+        match stream.read(&mut piece)? {
+            0 => return Ok(said),
+            _ if left.is_zero() || said.len() > LONGEST => {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            length => said.extend_from_slice(&piece[..length]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_of_a_server_are_read_from_its_list() {
+        for (line, address) in [
+            (" /10.0.0.1:40112[1](queued=0,recved=1,sent=0)", Some("10.0.0.1")),
+            (" /0:0:0:0:0:0:0:1:40112[0](queued=0)", Some("::1")),
+            (" /fe80:0:0:0:0:0:0:1%eth0:40112[0]()", Some("fe80::1")),
+            (" host/10.0.0.1:40112[1]()", Some("10.0.0.1")),
+            ("", None),
+        ] {
+            let address = address.map(|text| text.parse().expect("an address"));
+            assert_eq!(client_of(line), address, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn entries_of_the_list_are_resolved() {
+        for (host, address) in [
+            ("127.0.0.1", "127.0.0.1:2181"),
+            ("127.0.0.1:7", "127.0.0.1:7"),
+            ("::1", "[::1]:2181"),
+            ("[::1]", "[::1]:2181"),
+            ("[::1]:7", "[::1]:7"),
+        ] {
+            let found = resolve(host).expect("resolved");
+            assert_eq!(found, [address.parse().expect("an address")], "{host}");
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! `doctor`: what it finds at healthy and at sick servers.
+
+use std::io::Write;
+use std::net::TcpListener;
+use std::time::Duration;
+
+use common::secured::{BOB, Secured};
+use serde_json::Value;
+use zoolock_test_support::{Ensemble, Probe, Server, connect_string, fresh_path, shared_probe};
+
+use crate::util::{client, lock_of, shared_proxy, zoolock_at};
+
+/// The exit code and output. The session is long, so that a busy machine is no finding.
+#[track_caller]
+fn doctor(hosts: &str, options: &[&str]) -> (Option<i32>, String) {
+    let long = options.contains(&"--session-timeout");
+    let long = if long { &[][..] } else { &["--session-timeout", "40"] };
+    let mut command = zoolock_at(hosts, &[&["doctor"], options, long].concat());
+    let output = command.output().expect("it ends");
+    let said = String::from_utf8(output.stdout).expect("text");
+    println!(
+        "{hosts} {options:?}: {}\n{said}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    (output.status.code(), said)
+}
+
+/// Asserts that a finding of this level has all these parts.
+#[track_caller]
+fn finds(said: &str, level: &str, parts: &[&str]) {
+    let is_it =
+        |line: &str| line.starts_with(level) && parts.iter().all(|part| line.contains(part));
+    assert!(said.lines().any(is_it), "no {level} with {parts:?}");
+}
+
+#[track_caller]
+fn row<'a>(said: &'a str, server: &str) -> Vec<&'a str> {
+    let row = said.lines().find(|line| line.starts_with(server)).expect("its row");
+    row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect()
+}
+
+#[test]
+fn healthy_server_has_no_problem_and_keeps_no_node() {
+    let server = Server::start().expect("a server");
+    let (hosts, probe) =
+        (server.connect_string(), Probe::connect(server.address()).expect("probe"));
+    let (code, said) = doctor(&hosts, &["/locks/a"]);
+    assert_eq!(code, Some(0));
+    let cells = row(&said, &hosts);
+    assert_eq!((cells.len(), cells[2], cells[5]), (7, "standalone", "0"));
+    assert!(cells[1].starts_with("3.") && cells[3].ends_with(" ms") && cells[6].starts_with("0x"));
+    finds(&said, "ok", &["1 of 1 addresses answer: 1 standalone"]);
+    finds(&said, "ok", &["a session opened in", "with a timeout of 40s"]);
+    finds(&said, "ok", &["may read, create and delete in / (/locks/a does not exist yet)"]);
+    assert_eq!(probe.children("/").expect("listed"), ["zookeeper"], "nothing is left");
+
+    probe.create_all("/locks/a").expect("made");
+    let (_, said) = doctor(&hosts, &["/locks/a"]);
+    finds(&said, "ok", &["may read, create and delete in /locks/a"]);
+    assert!(probe.children("/locks/a").expect("listed").is_empty(), "nothing is left");
+
+    let missing = format!("{hosts}/no/such");
+    for (options, level, wanted) in [(&[][..], "warning", 0), (&["--no-create"], "problem", 1)] {
+        let (code, said) = doctor(&missing, options);
+        assert_eq!(code, Some(wanted));
+        finds(&said, level, &["there is no chroot \"/no/such\""]);
+        assert!(!probe.exists("/no").expect("asked"), "it is not created");
+    }
+}
+
+#[test]
+fn json_has_the_table_and_the_findings() {
+    let (code, said) = doctor(&connect_string(), &["--json"]);
+    assert_eq!(code, Some(0));
+    let json: Value = serde_json::from_str(&said).expect("JSON");
+    let server = &json["servers"][0];
+    assert!(connect_string().starts_with(server["server"].as_str().expect("a name")));
+    assert!(server["latency_ms"].as_f64().is_some_and(|latency| latency > 0.0));
+    assert!(server["connections"].is_u64() && server["mode"].is_string());
+    assert_eq!(server["error"], Value::Null);
+    let levels: Vec<_> = json["findings"].as_array().expect("findings").iter().collect();
+    assert!(levels.iter().any(|finding| finding["level"] == "ok" && finding["text"].is_string()));
+}
+
+#[test]
+fn held_locks_are_left_alone() {
+    let (client, path) = (client(), fresh_path("doctor-held"));
+    let guard = lock_of(&client, &path).acquire().expect("locked");
+    let (code, said) = doctor(&connect_string(), &[&path]);
+    assert_eq!(code, Some(0));
+    finds(&said, "ok", &[&format!("may read, create and delete in {path}")]);
+    assert!(guard.is_held());
+    let single = fresh_path("doctor-single");
+    let guard = zoolock::EphemeralLock::new(&client, &single).expect("a path");
+    let guard = guard.acquire().expect("locked");
+    // The contenders of a node without children need the directory above.
+    let (code, said) = doctor(&connect_string(), &[&single]);
+    assert_eq!(code, Some(0));
+    finds(&said, "ok", &["may read, create and delete in /zoolock-test"]);
+    assert!(!said.contains("does not exist"));
+    assert!(guard.is_held());
+}
+
+#[test]
+fn ensemble_with_a_stopped_and_a_hanging_member_has_problems() {
+    let ensemble = Ensemble::start(3).expect("an ensemble");
+    let addresses: Vec<_> = ensemble.addresses().iter().map(ToString::to_string).collect();
+    let (code, said) = doctor(&ensemble.connect_string(), &[]);
+    assert_eq!(code, Some(0));
+    finds(&said, "ok", &["3 of 3 addresses answer: 1 leader, 2 follower"]);
+
+    let leader = ensemble.leader().expect("a leader");
+    let followers: Vec<_> = (0..3).filter(|index| *index != leader).collect();
+    let some = format!("{},{}", addresses[leader], addresses[followers[0]]);
+    finds(&doctor(&some, &[]).1, "warning", &["the list has 1 followers", "name all servers"]);
+    let some = format!("{},{}", addresses[followers[1]], addresses[followers[0]]);
+    finds(&doctor(&some, &[]).1, "warning", &["no server of the list is the leader"]);
+
+    let stranger = Server::start().expect("a server");
+    let mixed = format!("{},{}", ensemble.connect_string(), stranger.connect_string());
+    let (code, said) = doctor(&mixed, &[]);
+    assert_eq!(code, Some(1));
+    finds(&said, "problem", &["the servers are not one ensemble", "1 of them standalone"]);
+
+    let [stopped, other] = followers[..] else { panic!("two followers") };
+    ensemble.server(stopped).stop().expect("stopped");
+    let (code, said) = doctor(&ensemble.connect_string(), &[]);
+    assert_eq!(code, Some(1));
+    finds(&said, "problem", &[&format!("{}: it refuses connections", addresses[stopped])]);
+    finds(&said, "ok", &["2 of 3 addresses answer: 1 leader, 1 follower"]);
+    finds(&said, "ok", &["a session opened"]);
+
+    ensemble.server(stopped).start_again().expect("started");
+    ensemble.wait_ready().expect("ready");
+    ensemble.server(other).pause().expect("paused");
+    // The members that answer may take 10 s.
+    let (code, said) = doctor(&ensemble.connect_string(), &["--session-timeout", "30"]);
+    assert_eq!(code, Some(1));
+    finds(&said, "problem", &[&addresses[other], "it accepts connections and does not answer"]);
+    assert_eq!(row(&said, &addresses[other])[1..], ["-"; 6]);
+    assert_eq!(row(&said, &addresses[stopped])[2], "follower", "others are not delayed");
+}
+
+#[test]
+fn member_without_a_majority_does_not_serve() {
+    let ensemble = Ensemble::start(3).expect("an ensemble");
+    ensemble.server(0).stop().expect("stopped");
+    ensemble.server(1).stop().expect("stopped");
+    let alone = ensemble.server(2).connect_string();
+    zoolock_test_support::wait_until("it has left its leader", crate::util::SOON, || {
+        ensemble.server(2).four_letter("srvr").is_ok_and(|said| said.contains("not currently"))
+    });
+    let (code, said) = doctor(&alone, &["--session-timeout", "5"]);
+    assert_eq!(code, Some(1));
+    finds(&said, "problem", &[&alone, "it finds no majority of its ensemble"]);
+    finds(&said, "problem", &["failed to connect to ZooKeeper"]);
+}
+
+#[test]
+fn words_that_are_not_allowed_are_named() {
+    let only = Ensemble::builder(1).property("4lw.commands.whitelist", "srvr,ruok");
+    let only = only.start().expect("a server");
+    let (code, said) = doctor(&only.connect_string(), &[]);
+    assert_eq!(code, Some(0));
+    let todo = "set 4lw.commands.whitelist=srvr,conf,mntr,cons";
+    finds(&said, "warning", &["`conf`, `mntr` is not allowed", todo]);
+    assert_eq!(row(&said, &only.connect_string())[2], "leader");
+}
+
+#[test]
+fn settings_that_do_not_suit_the_session_are_named() {
+    let server = Server::builder().tick(Duration::from_secs(10)).property("maxClientCnxns", "10");
+    let server = server.start().expect("a server");
+    let (code, said) = doctor(&server.connect_string(), &["--session-timeout", "90"]);
+    assert_eq!(code, Some(0));
+    finds(&said, "warning", &["its maxSessionTimeout is 60s, and 90s is asked for"]);
+    finds(&said, "warning", &["with a timeout of 60s in place of 90s: give --session-timeout 60"]);
+    let (code, said) = doctor(&server.connect_string(), &["--session-timeout", "30"]);
+    assert_eq!(code, Some(0));
+    finds(&said, "warning", &["30s is less than four ticks of 10s", "ask for 40s or more"]);
+
+    assert!(!said.contains("raise maxClientCnxns"));
+    let connect = |_| Probe::connect(server.address()).expect("connected");
+    let _seven: Vec<_> = (0..7).map(connect).collect();
+    let (code, said) = doctor(&server.connect_string(), &[]);
+    assert_eq!(code, Some(0));
+    finds(&said, "warning", &["connections from this machine, of at most 10"]);
+}
+
+#[test]
+fn addresses_without_a_zookeeper_are_told_apart() {
+    let (refusing, closing) = (shared_proxy(), shared_proxy());
+    refusing.refuse(true);
+    closing.accept_and_close(true);
+    let foreign = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = foreign.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for stream in foreign.incoming().flatten() {
+            let _ = (&stream).write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+            let _ = stream.shutdown(std::net::Shutdown::Write);
+            std::io::copy(&mut &stream, &mut std::io::sink()).ok();
+        }
+    });
+    let (refuses, closes) = (refusing.connect_string(), closing.connect_string());
+    let hosts = format!("{refuses},{closes},{address},no-such-host.invalid");
+    let (code, said) = doctor(&hosts, &[]);
+    assert_eq!(code, Some(1));
+    finds(&said, "problem", &[&refuses, "it refuses connections: check the port"]);
+    finds(&said, "problem", &[&closes, "it hangs up without an answer"]);
+    finds(&said, "problem", &["this is no ZooKeeper server, it says \"HTTP/1.1 400"]);
+    finds(&said, "problem", &["no-such-host.invalid: the name has no address"]);
+    finds(&said, "problem", &["failed to connect to ZooKeeper at"]);
+
+    for (hosts, path) in [(&*connect_string(), "no/slash"), ("host:port", "/a"), ("", "/a")] {
+        let (code, said) = doctor(hosts, &[path]);
+        assert_eq!((code, &*said), (Some(64), ""), "{hosts:?} {path:?}");
+    }
+}
+
+#[test]
+fn missing_permissions_are_named() {
+    let boss = shared_probe().expect("probe");
+    boss.add_auth("digest", b"boss:secret").expect("told");
+    // READ is 1, CREATE 4, DELETE 8.
+    for (allowed, denied) in [(13, ""), (12, "READ"), (9, "CREATE"), (5, "DELETE")] {
+        let path = fresh_path("doctor-acl");
+        let acl = [(allowed, "world", "anyone"), (31, "auth", "")];
+        boss.create_with_acl(&path, b"", &acl).expect("made");
+        let (code, said) = doctor(&connect_string(), &[&path]);
+        let problems = said.lines().filter(|line| line.starts_with("problem")).count();
+        assert_eq!(problems, usize::from(!denied.is_empty()));
+        assert_eq!(code, Some(problems as i32));
+        if !denied.is_empty() {
+            finds(&said, "problem", &[&format!("does not have {denied} in {path} ("), "ACL"]);
+        }
+        assert!(boss.children(&path).expect("listed").is_empty(), "nothing is left");
+    }
+}
+
+#[test]
+fn with_tls_the_session_tells_the_rest() {
+    let secured = Secured::start();
+    let mut command = zoolock_at(&secured.hosts(), &["doctor", "--session-timeout", "40", "/a"]);
+    for file in ["ca", "cert", "key"] {
+        let option = if file == "ca" { "--cacert".to_owned() } else { format!("--{file}") };
+        command.arg(option).arg(secured.file(&format!("{file}.pem")));
+    }
+    command.env("ZOOKEEPER_AUTH", format!("sasl:bob:{BOB}"));
+    let output = command.output().expect("it ends");
+    let said = String::from_utf8(output.stdout).expect("text");
+    println!("{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0));
+    finds(&said, "ok", &["with TLS, servers get no four-letter words"]);
+    finds(&said, "ok", &["this client may read, create and delete in /"]);
+    assert!(row(&said, &secured.hosts())[3].ends_with(" ms"), "it was connected to");
+
+    let (code, said) = doctor(&secured.hosts(), &["--session-timeout", "6"]);
+    assert_eq!(code, Some(1));
+    finds(&said, "problem", &[&secured.hosts(), "expects TLS at this port"]);
+}
