@@ -39,7 +39,7 @@ pub(crate) fn examine(to: &Servers, path: Option<&str>, as_json: bool) -> Result
         false => {
             let line = |one: &Finding| format!("{:<7}  {}\n", one.level.name(), plain(&one.text));
             let lines: String = findings.iter().map(line).collect();
-            columns(HEADER, servers.iter().map(row)) + "\n" + &lines
+            columns(HEADER, servers.iter().map(row), usize::MAX) + "\n" + &lines
         }
     };
     print(text.as_bytes())?;
