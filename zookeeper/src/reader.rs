@@ -2,7 +2,9 @@
 //! to listeners, and waits for neither.
 
 use std::collections::HashSet;
+use std::mem;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crossbeam_channel::Sender;
 use log::Level;
@@ -74,6 +76,8 @@ pub(crate) fn run(shared: &Shared, transport: &Transport, failures: &Sender<Fail
     let mut dialer = Dialer::new(shared, transport.lookup.clone());
     // In an outage each kind of cause is logged once, not once a second.
     let mut said = HashSet::new();
+    // The session timeout that the program knows of.
+    let mut known = shared.look(|core| core.asked_timeout());
     loop {
         let mut round = dialer.round(shared);
         let (mut lasted, mut was_open) = (None, false);
@@ -84,7 +88,7 @@ pub(crate) fn run(shared: &Shared, transport: &Transport, failures: &Sender<Fail
                 // Connecting took too long: the session must rest first.
                 continue;
             }
-            let ended = connection(shared, transport, stream, &target);
+            let ended = connection(shared, transport, stream, &target, &mut known);
             if ended.was_open {
                 was_open = true;
                 if !shared.look(|core| core.is_over()) {
@@ -141,8 +145,14 @@ fn is_news(said: &mut HashSet<String>, causes: &[String]) -> bool {
     said.len() > before
 }
 
-/// Runs one connection until it ends.
-fn connection(shared: &Shared, transport: &Transport, stream: Stream, target: &Target) -> Ended {
+/// Runs one connection until it ends. Warns if the session timeout is not the one that is `known`.
+fn connection(
+    shared: &Shared,
+    transport: &Transport,
+    stream: Stream,
+    target: &Target,
+    known: &mut Duration,
+) -> Ended {
     let link = match open(transport, stream, target) {
         Ok(link) => Arc::new(link),
         Err(reason) => {
@@ -171,6 +181,11 @@ fn connection(shared: &Shared, transport: &Transport, stream: Stream, target: &T
         if !was_open && shared.look(|core| core.is_open()) {
             was_open = true;
             shared.note(Level::Info, || format!("connected to {target}"));
+            let [asked, granted] = shared.look(|core| [core.asked_timeout(), core.timeout()]);
+            if granted != mem::replace(known, granted) {
+                let text = "the servers grant a session timeout of";
+                shared.note(Level::Warn, || format!("{text} {granted:?} in place of {asked:?}"));
+            }
         }
     };
     link.shut_down();

@@ -1,8 +1,8 @@
 //! TLS: the roots that the client trusts, its certificate, and the meaning of failures. Nothing
 //! here touches a socket.
 
-use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::{fmt, io};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -14,6 +14,8 @@ use rustls::{
     AlertDescription, CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct,
     Error, InvalidMessage, RootCertStore, SignatureScheme,
 };
+
+use crate::sys::Mutex;
 
 /// TLS settings of a client; see [`Builder::tls`](crate::Builder::tls).
 ///
@@ -41,14 +43,31 @@ use rustls::{
 pub struct Tls {
     /// `None` for the system's roots.
     roots: Option<RootCertStore>,
-    identity: Option<Arc<CertifiedKey>>,
+    identity: Option<Identity>,
     server_name: Option<ServerName<'static>>,
     any_name: bool,
     /// The first setting that was wrong.
     wrong: Option<String>,
     /// The configuration. It is created at the first connection and kept, so that later connections
     /// can resume the TLS session.
-    config: Arc<OnceLock<Result<Arc<ClientConfig>, String>>>,
+    made: Arc<Mutex<Option<Made>>>,
+}
+
+/// What the client shows of itself.
+#[derive(Clone)]
+enum Identity {
+    Fixed(Arc<CertifiedKey>),
+    /// It is read before each connection.
+    Read(Arc<dyn Fn() -> io::Result<Pem> + Send + Sync>),
+}
+
+/// A chain and a key.
+type Pem = (Vec<u8>, Vec<u8>);
+
+struct Made {
+    /// What was read for it.
+    pem: Option<Pem>,
+    config: Result<Arc<ClientConfig>, String>,
 }
 
 impl Tls {
@@ -75,17 +94,33 @@ impl Tls {
 
     /// Shows the server a certificate if it asks for one: the `chain`, the client's own certificate
     /// first, and the `key`, both in PEM. The key is unencrypted, in PKCS #8, PKCS #1 or SEC 1. A
-    /// client shows this certificate on all its connections: create a new client before it expires.
+    /// client shows this certificate on all its connections, also after it has expired: see
+    /// [`client_cert_from`](Self::client_cert_from).
     pub fn client_cert_pem(self, chain: &[u8], key: &[u8]) -> Self {
         self.with(|tls| {
-            let chain = certificates("the client's chain", chain)?;
-            let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| {
-                format!("the client's key is no unencrypted private key in PEM: {error}")
-            })?;
-            let identity = CertifiedKey::from_der(chain, key, &provider()).map_err(|error| {
-                format!("the client's certificate and key cannot be used: {error}")
-            })?;
-            tls.identity = Some(Arc::new(identity));
+            tls.identity = Some(Identity::Fixed(identity(chain, key)?));
+            Ok(())
+        })
+    }
+
+    /// Shows the server a chain and a key like [`client_cert_pem`](Self::client_cert_pem), which
+    /// `read` returns before each connection. So a certificate that was renewed is used from the
+    /// next connection on. If `read` fails, or the chain and the key do not fit, the connection
+    /// fails for this reason, and the client tries again. `read` must not wait for the client.
+    ///
+    /// ```no_run
+    /// use std::fs;
+    /// use zoolock_zookeeper::Tls;
+    ///
+    /// let tls = Tls::new().client_cert_from(|| Ok((fs::read("me.pem")?, fs::read("me.key")?)));
+    /// # let _ = tls;
+    /// ```
+    pub fn client_cert_from(
+        self,
+        read: impl Fn() -> io::Result<(Vec<u8>, Vec<u8>)> + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|tls| {
+            tls.identity = Some(Identity::Read(Arc::new(read)));
             Ok(())
         })
     }
@@ -144,13 +179,33 @@ impl Tls {
     }
 
     fn config(&self) -> Result<Arc<ClientConfig>, String> {
-        self.config.get_or_init(|| self.make_config()).clone()
+        let pem = match &self.identity {
+            Some(Identity::Read(read)) => Some(read().map_err(|error| {
+                format!("the client's certificate and key cannot be read: {error}")
+            })?),
+            Some(Identity::Fixed(_)) | None => None,
+        };
+        let mut made = self.made.lock();
+        match &*made {
+            Some(made) if made.pem == pem => made.config.clone(),
+            _ => {
+                let config = self.make_config(pem.as_ref());
+                *made = Some(Made { pem, config: config.clone() });
+                config
+            }
+        }
     }
 
-    fn make_config(&self) -> Result<Arc<ClientConfig>, String> {
+    /// `pem` was read for it.
+    fn make_config(&self, pem: Option<&Pem>) -> Result<Arc<ClientConfig>, String> {
         if let Some(wrong) = self.wrong() {
             return Err(wrong.to_owned());
         }
+        let identity = match (&self.identity, pem) {
+            (Some(Identity::Fixed(identity)), _) => Some(Arc::clone(identity)),
+            (_, Some((chain, key))) => Some(identity(chain, key)?),
+            (_, None) => None,
+        };
         let roots = match &self.roots {
             Some(roots) => roots.clone(),
             None => system_roots()?,
@@ -167,16 +222,17 @@ impl Tls {
             .map_err(|error| explain(&error))?
             .dangerous()
             .with_custom_certificate_verifier(verifier);
-        Ok(Arc::new(match &self.identity {
-            Some(identity) => config
-                .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(identity)))),
+        Ok(Arc::new(match identity {
+            Some(identity) => {
+                config.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(identity)))
+            }
             None => config.with_no_client_auth(),
         }))
     }
 
     fn with(mut self, change: impl FnOnce(&mut Self) -> Result<(), String>) -> Self {
         // Others may have a clone, and have read its roots.
-        self.config = Arc::default();
+        self.made = Arc::default();
         let outcome = change(&mut self);
         self.wrong = self.wrong.or(outcome.err());
         self
@@ -194,6 +250,16 @@ impl fmt::Debug for Tls {
             .field("wrong", &self.wrong)
             .finish_non_exhaustive()
     }
+}
+
+fn identity(chain: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, String> {
+    let chain = certificates("the client's chain", chain)?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| {
+        format!("the client's key is no unencrypted private key in PEM: {error}")
+    })?;
+    let identity = CertifiedKey::from_der(chain, key, &provider())
+        .map_err(|error| format!("the client's certificate and key cannot be used: {error}"))?;
+    Ok(Arc::new(identity))
 }
 
 /// The provider is named here, so that nothing depends on the one that a program may have

@@ -217,6 +217,10 @@ impl<S, W: Listen> Core<S, W> {
         self.outbox.counts
     }
 
+    pub(crate) fn asked_timeout(&self) -> Duration {
+        self.settings.timeout
+    }
+
     /// Returns the granted session timeout. Before the first session, the one to ask for.
     pub(crate) fn timeout(&self) -> Duration {
         self.lease().timeout()

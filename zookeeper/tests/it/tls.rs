@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{self, Command};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -542,6 +542,42 @@ fn client_certificate_is_required_and_must_match_the_servers_roots() {
         let refused = connect("bob").get_data(&path).unwrap_err();
         println!("bob: {refused}");
         assert_eq!(refused.kind(), ErrorKind::NoAuth);
+    }
+}
+
+/// A program that runs for years outlives its certificates.
+#[test]
+fn client_certificate_is_read_again_for_each_connection() {
+    let (authority, foreign) = (Authority::new("ours"), Authority::new("foreign"));
+    let server = authority.give_out_for("127.0.0.1").server().tls_clients(&authority.pem());
+    let server = server.start().unwrap();
+    let proxy = FaultProxy::start(server.secure_address()).unwrap();
+    let good = Ok::<_, std::io::ErrorKind>(authority.give_out_for("client"));
+    let shown = Arc::new(Mutex::new(good));
+    let source = Arc::clone(&shown);
+    let tls = authority.tls().client_cert_from(move || match &*source.lock().unwrap() {
+        Ok(Identity { chain, key }) => Ok((chain.clone().into(), key.clone().into())),
+        Err(kind) => Err((*kind).into()),
+    });
+    let connect = || builder(&proxy.connect_string()).tls(tls.clone());
+    let zk = connect().connect().unwrap();
+    let session = zk.session_id();
+    let (one, other) = (authority.give_out_for("client"), authority.give_out_for("client"));
+    let unfit = Identity { chain: one.chain, key: other.key };
+    for (bad, says) in [
+        (Ok(foreign.give_out_for("client")), "the server"),
+        (Ok(unfit), "cannot be used"),
+        (Err(std::io::ErrorKind::NotFound), "cannot be read"),
+    ] {
+        *shown.lock().unwrap() = bad;
+        proxy.cut();
+        wait_until("the connection is cut", SOON, || zk.state() == State::Suspended);
+        let error = connect().connect().unwrap_err();
+        assert_says(&error.to_string(), &[says]);
+        assert_eq!((zk.state(), zk.session_id()), (State::Suspended, session), "{error}");
+        *shown.lock().unwrap() = Ok(authority.give_out_for("client"));
+        wait_until("the session is resumed", SOON, || zk.state() == State::Connected);
+        assert_eq!(zk.session_id(), session, "{error}");
     }
 }
 
