@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -40,6 +41,7 @@ impl Running {
         let process = Command::new(built(example))
             .args(arguments)
             .env("ZOOKEEPER_CONNECT", format!("{}{path}", connect_string()))
+            .envs(["LISTEN", "ADMIN"].map(|port| (port, "127.0.0.1:0")))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -166,6 +168,35 @@ fn react_to_loss_stops_before_the_next_holder_begins() {
     assert_lines(&said, &["the worker stops: Lost, Lost(LeaseExpired)"]);
     assert_lines(&said, &["the successor stops: Asked, Held"]);
     assert_lines(&said, &["the successor began "]);
+}
+
+#[test]
+fn asynchronous_gives_up_a_wait_and_finishes_its_work() {
+    let said = run("asynchronous");
+    assert_lines(&said, &["the second task gave up", "the first task has finished: true"]);
+}
+
+#[test]
+fn web_service_counts_a_reservation_and_ends_in_order_at_sigterm() {
+    let mut service = Running::start("web_service", &fresh_path("web_service"), &[]);
+    let said = BufReader::new(service.process.stdout.as_mut().expect("a pipe")).lines();
+    let mut addresses = said.map(|line| {
+        let line = line.expect("a line");
+        let (_, address) = line.split_once("http://").expect("an address");
+        address.split_once('/').expect("a path").0.to_owned()
+    });
+    let mut ask = |request: &str| {
+        let mut stream = TcpStream::connect(addresses.next().expect("a line")).expect("it listens");
+        write!(stream, "{request} HTTP/1.1\r\n\r\n").expect("sent");
+        text(Some(stream))
+    };
+    let (reserved, health) = (ask("POST /items/lamp/reserve"), ask("GET /health"));
+    println!("{reserved}\n{health}");
+    assert!(reserved.starts_with("HTTP/1.1 200 OK\r\n") && reserved.ends_with("\r\n\r\n1\n"));
+    assert!(health.starts_with("HTTP/1.1 200 OK\r\n"));
+    let killed = Command::new("kill").arg(service.process.id().to_string()).status();
+    assert!(killed.expect("kill").success());
+    assert_lines(&service.said(), &["shutting down"]);
 }
 
 #[test]

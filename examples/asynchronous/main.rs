@@ -1,0 +1,67 @@
+//! Locks in an asynchronous program: tasks that wait, tasks that are cancelled while they wait, and
+//! a task that works until its lock is lost.
+//!
+//! ```text
+//! cargo run --example asynchronous
+//! ```
+//!
+//! [`task_lock`] is the part to copy. The guide's page `asynchronous` says why it is as it is.
+//!
+//! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
+
+mod task_lock;
+#[cfg(all(test, feature = "testing"))]
+mod tests;
+
+use std::error::Error;
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+use zoolock::Client;
+
+use task_lock::{TaskGuard, TaskLock};
+
+const PATH: &str = "/zoolock-examples/asynchronous";
+
+/// Works until the lock is lost. Returns whether the work was finished.
+async fn work(guard: TaskGuard, finished: oneshot::Receiver<()>) -> bool {
+    let token = guard.hold().fencing_token();
+    println!("works with token {token}");
+    let is_finished = tokio::spawn(async move { finished.await.is_ok() });
+    let stop = is_finished.abort_handle();
+    let watching = tokio::spawn(async move {
+        guard.ended().await;
+        stop.abort();
+    });
+    let is_finished = is_finished.await.unwrap_or(false);
+    watching.abort();
+    is_finished
+}
+
+async fn run(client: Client) -> Result<(), Box<dyn Error>> {
+    let lock = TaskLock::new(&client, PATH)?;
+    let guard = lock.acquire().await?;
+    let impatient = timeout(Duration::from_millis(100), lock.acquire()).await;
+    println!("the second task {}", if impatient.is_ok() { "works, too" } else { "gave up" });
+    let (finish, finished) = oneshot::channel();
+    let working = tokio::spawn(work(guard, finished));
+    let _ = finish.send(());
+    println!("the first task has finished: {}", working.await?);
+    drop(lock.acquire().await?);
+    // The close waits for the servers.
+    Ok(tokio::task::spawn_blocking(move || client.close()).await??)
+}
+
+fn main() {
+    let servers = std::env::var("ZOOKEEPER_CONNECT");
+    let servers = servers.as_deref().unwrap_or("127.0.0.1:2181");
+    // Before the runtime, because it waits for the servers.
+    let client = Client::connect(servers, Duration::from_secs(10));
+    let done = client.map_err(Into::into).and_then(|client| Runtime::new()?.block_on(run(client)));
+    if let Err(error) = done {
+        eprintln!("asynchronous: {error}");
+        std::process::exit(1);
+    }
+}
