@@ -1,10 +1,14 @@
-//! Pages for operators, and for users of other libraries. They contain documentation only. The
+//! Pages for operators, services, and users of other libraries. They contain documentation only. The
 //! [crate's page](crate) has everything that a program needs to know.
 //!
 //! - [Operating](operating): settings of the servers, ways to look at locks, what to watch, log
 //!   lines, holds in outages, limits, stuck locks.
 //! - [Guarded writes](guarded_writes): how to stop the late write of a holder that has lost its
 //!   lock.
+//! - [Services](services): a lock for each request of a server: readiness, outages, limits, names,
+//!   shutdown.
+//! - [Asynchronous programs](asynchronous): the blocking locks in tasks: cancelled waits, guards,
+//!   losses.
 //! - [Names in ZooKeeper](names): the nodes of a lock, their data and their directories.
 //! - [With other clients](other_clients): programs in other languages that can share a lock.
 //! - [Curator](from_curator), for Java: its names and ours; both use the same nodes and can share a
@@ -24,6 +28,14 @@ pub mod operating {}
 #[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("guide/guarded_writes.md")]
 pub mod guarded_writes {}
+
+#[doc = include_str!("guide/links.txt")]
+#[doc = include_str!("guide/services.md")]
+pub mod services {}
+
+#[doc = include_str!("guide/links.txt")]
+#[doc = include_str!("guide/asynchronous.md")]
+pub mod asynchronous {}
 
 #[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("guide/names.md")]

@@ -14,7 +14,8 @@
 //!
 //! All calls block and may be made from any thread. No async runtime is needed. This page is a
 //! tour, in the order in which a program needs these things. The [guide] has pages for
-//! [operators](guide::operating) and for users of [Curator](guide::from_curator),
+//! [operators](guide::operating), [services](guide::services) and [asynchronous
+//! programs](guide::asynchronous), and for users of [Curator](guide::from_curator),
 //! [kazoo](guide::from_kazoo) and [`parking_lot`](guide::from_parking_lot).
 //!
 //! # Connect
