@@ -50,13 +50,12 @@ const METHODS: [(&str, &str); 4] = [
 ];
 
 /// Files and folders that may ask the operating system, and why.
-const EXEMPT: [(&str, &str); 7] = [
+const EXEMPT: [(&str, &str); 6] = [
     ("zookeeper/src/sys", "the seam of the client"),
     ("src/sys.rs", "the seam of the locks"),
     ("src/testing.rs", "threads of a program's tests; no simulation runs it"),
     ("zookeeper/src/testing.rs", "threads and sockets of the server for a program's tests"),
     ("zookeeper/src/testing/outgoing.rs", "the threads that write for that server"),
-    ("zookeeper/src/tls.rs", "a simulated connection is not encrypted"),
     ("src/metrics.rs", "an observer for the recorder of a program; no simulation records"),
 ];
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use zoolock_test_support::{Server, connect_string, wait_until};
 use zoolock_zookeeper::{Lease, SessionEventKind, State, ZooKeeper};
 
-use crate::util::{SESSION, SOON, Stage, client_of, make_ephemeral};
+use crate::util::{SESSION, SOON, Stage, client_of, logged, make_ephemeral};
 
 /// A session timeout whose lease survives on a busy machine.
 const STEADY: Duration = Duration::from_secs(6);
@@ -44,12 +44,16 @@ fn lease_of_a_new_session_is_its_timeout_minus_a_fiftieth() {
 
 #[test]
 fn servers_decide_the_session_timeout() {
+    logged("");
     // Test servers give timeouts from 1 s to 60 s.
     for (asked, given) in [(1, 1000), (i32::MAX as u64, 60_000)] {
-        let client = client_of(&connect_string(), Duration::from_millis(asked));
+        let asked = Duration::from_millis(asked);
+        let client = client_of(&connect_string(), asked);
         let lease = client.lease();
-        println!("{asked} ms asked, {:?} given: {lease:?}", client.session_timeout());
+        println!("{asked:?} asked, {:?} given: {lease:?}", client.session_timeout());
         assert_eq!(client.session_timeout(), Duration::from_millis(given));
+        let warning = format!("timeout of {:?} in place of {asked:?}", client.session_timeout());
+        wait_until("a warning", SOON, || !logged(&warning).is_empty());
         assert!(lease.valid_for <= longest(client.session_timeout()));
         client.exists("/").unwrap();
     }
