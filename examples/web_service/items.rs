@@ -3,12 +3,14 @@
 
 use std::time::Duration;
 
-use zoolock::{Client, ClientState, ConflictReason, DistributedLock, Error, LockOptions};
+use zoolock::{Client, ClientState, DistributedLock, Error, LockOptions, Wait};
 
 use crate::http::{Answer, Request};
 
 const LOCKS: &str = "/items";
-const COUNTS: &str = "/counts";
+const COUNTS: &str = "/count-";
+/// How long a request waits for a connection.
+const LONGEST_OUTAGE: Duration = Duration::from_millis(50);
 const LONGEST_NAME: usize = 100;
 
 pub(crate) struct Items {
@@ -17,14 +19,8 @@ pub(crate) struct Items {
 }
 
 impl Items {
-    pub(crate) fn new(client: &Client, longest_wait: Duration) -> zoolock::Result<Items> {
-        let guard = DistributedLock::new(client, "/setup")?.acquire()?;
-        match guard.transaction().create(COUNTS, "").commit() {
-            Err(Error::Conflict { reason: ConflictReason::NodeExists, .. }) => {}
-            created => created?,
-        }
-        guard.release()?;
-        Ok(Items { client: client.clone(), longest_wait })
+    pub(crate) fn new(client: &Client, longest_wait: Duration) -> Items {
+        Items { client: client.clone(), longest_wait }
     }
 
     pub(crate) fn answer(&self, request: &Request) -> Answer {
@@ -44,7 +40,8 @@ impl Items {
         // all items for the metrics. The release does not wait for the servers.
         let options = LockOptions::new().name("items").background_release(true);
         let lock = DistributedLock::with_options(&self.client, format!("{LOCKS}/{name}"), options);
-        let guard = lock.map_err(failed)?.try_acquire_for(self.longest_wait).map_err(failed)?;
+        let wait = Wait::within(self.longest_wait).for_connection(LONGEST_OUTAGE);
+        let guard = lock.map_err(failed)?.acquire_within(wait).map_err(failed)?;
         let guard = guard.ok_or_else(|| Answer::unavailable("the item is busy\n"))?;
         let old = self.client.read(&path).map_err(failed)?;
         let count = parse(old.as_ref())? + 1;
@@ -72,7 +69,7 @@ impl Items {
         check(name)?;
         match self.client.state() {
             // Without a connection, requests must not fill the pool.
-            ClientState::Connected => Ok(format!("{COUNTS}/{name}")),
+            ClientState::Connected => Ok(format!("{COUNTS}{name}")),
             state => Err(Answer::unavailable(format!("ZooKeeper: {state:?}\n"))),
         }
     }

@@ -11,7 +11,7 @@
 //! The [`items`] are served by a pool of threads. `/health` and `/metrics` have a port and threads
 //! of their own, so that neither load nor an outage delays them. `LISTEN` and `ADMIN` set the two
 //! addresses. At SIGTERM the service stops accepting, answers what it has accepted, and closes its
-//! client, which frees its locks at once.
+//! client, which frees its locks at once. It starts without ZooKeeper, and is ready when that is.
 //!
 //! The program also has the [`load`] to try this with. Stop ZooKeeper meanwhile:
 //!
@@ -58,7 +58,7 @@ impl Service {
         listen: TcpListener,
         admin: TcpListener,
     ) -> Outcome<Service> {
-        let (items, asked) = (Items::new(&client, longest_wait)?, client.clone());
+        let (items, asked) = (Items::new(&client, longest_wait), client.clone());
         let items = Server::start(listen, THREADS, move |request| items.answer(request))?;
         let admin = Server::start(admin, ADMIN_THREADS, move |request| look(&asked, request))?;
         Ok(Service { client, items, admin })
@@ -100,7 +100,7 @@ fn connect(builder: ClientBuilder) -> zoolock::Result<Client> {
     recorder();
     #[cfg(feature = "metrics")]
     let builder = builder.observer(zoolock::metrics::MetricsObserver::new());
-    builder.connect()
+    builder.connect_lazily()
 }
 
 fn run() -> Outcome<()> {

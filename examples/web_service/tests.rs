@@ -1,6 +1,5 @@
 //! The service on the server of the feature `testing`, asked over HTTP.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use zoolock::DistributedLock;
@@ -27,6 +26,7 @@ fn port() -> TcpListener {
 
 fn service(zookeeper: &ZooKeeper, longest_wait: Duration) -> (Client, Service, String, String) {
     let client = connect(zookeeper.builder()).expect("a client");
+    wait_until("it is connected", SOON, || client.state() == ClientState::Connected);
     let service = Service::start(client.clone(), longest_wait, port(), port()).expect("a service");
     let addresses = [&service.items, &service.admin].map(|server| server.address().to_string());
     let [items, admin] = addresses;
@@ -129,7 +129,7 @@ fn service_is_ready_while_connected_and_refuses_at_once_while_suspended() {
 }
 
 #[test]
-fn health_is_answered_in_an_outage_while_all_threads_wait() {
+fn outage_frees_the_threads_that_wait_and_health_says_so() {
     let scene = Scene::with_wait(SOON);
     let names: Vec<_> = (0..THREADS).map(|index| format!("lamp-{index}")).collect();
     let held: Vec<_> = names.iter().map(|name| scene.hold(name)).collect();
@@ -139,36 +139,34 @@ fn health_is_answered_in_an_outage_while_all_threads_wait() {
         wait_until("all threads wait", SOON, || scene.client.stats().waiting == THREADS);
         scene.zookeeper.stop();
         wait_until("it is not ready", SOON, || scene.health().starts_with("HTTP/1.1 503 "));
-        assert!(busy.iter().all(|busy| !busy.is_finished()), "a request did not wait");
+        let answers = busy.into_iter().map(|busy| busy.join().expect("an answer"));
+        answers.for_each(|answer| assert_status(&answer, 503));
         scene.zookeeper.start_again();
         wait_until("it is ready again", SOON, || scene.health().starts_with("HTTP/1.1 200 "));
         wait_until("the holders are back, too", SOON, || {
             held.iter().all(|(other, _)| other.state() == ClientState::Connected)
         });
-        drop(held);
-        busy.into_iter().for_each(|busy| assert_status(&busy.join().expect("an answer"), 200));
     });
+    drop(held);
+    names.iter().for_each(|name| assert_status(&scene.reserve(name), 200));
     names.iter().for_each(|name| assert_eq!(scene.count(name), 1));
 }
 
 #[test]
-fn waits_that_meet_an_outage_end_at_their_limit() {
-    let scene = Scene::new();
-    let (_other, _guard) = scene.hold("lamp");
-    let is_over = AtomicBool::new(false);
-    let reserve = || {
-        while !is_over.load(Ordering::SeqCst) {
-            assert_status(&scene.reserve("lamp"), 503);
-        }
-    };
-    thread::scope(|scope| {
-        (0..THREADS).for_each(|_| drop(scope.spawn(reserve)));
-        wait_until("a request waits for the lock", SOON, || scene.client.stats().waiting > 0);
-        scene.zookeeper.stop();
-        wait_until("it is not ready", SOON, || scene.health().starts_with("HTTP/1.1 503 "));
-        is_over.store(true, Ordering::SeqCst);
-    });
-    assert_status(&scene.reserve("chair"), 503);
+fn service_starts_without_zookeeper() {
+    let zookeeper = ZooKeeper::start().expect("a server");
+    zookeeper.stop();
+    let client = connect(zookeeper.builder()).expect("a client");
+    let service = Service::start(client, SOON, port(), port()).expect("a service");
+    let [items, admin] =
+        [&service.items, &service.admin].map(|server| server.address().to_string());
+    let health = || request(&admin, "GET", "/health").expect("an answer");
+    assert_status(&health(), 503);
+    assert_status(&request(&items, "POST", "/items/lamp/reserve").expect("an answer"), 503);
+    zookeeper.start_again();
+    wait_until("it is ready", SOON, || health().starts_with("HTTP/1.1 200 "));
+    assert_status(&request(&items, "POST", "/items/lamp/reserve").expect("an answer"), 200);
+    service.shutdown().expect("a clean end");
 }
 
 #[test]

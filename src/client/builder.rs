@@ -83,7 +83,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets how long [`connect`](ClientBuilder::connect) may take. Default: the session timeout.
+    /// Sets how long [`connect`](ClientBuilder::connect) may take. Default: the session timeout. A
+    /// [lazy](ClientBuilder::connect_lazily) connect takes no time.
     pub fn connect_timeout(mut self, timeout: Duration) -> ClientBuilder {
         self.connect_timeout = Some(timeout);
         self
@@ -200,16 +201,12 @@ impl ClientBuilder {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`], which names the setting that is not usable; it may be
-    /// [`existing_chroot`](ClientBuilder::existing_chroot), which needs the servers, or
-    /// [`connect_timeout`](ClientBuilder::connect_timeout). [`Error::Thread`] if the operating
-    /// system refuses a thread.
+    /// [`existing_chroot`](ClientBuilder::existing_chroot), which needs the servers.
+    /// [`Error::Thread`] if the operating system refuses a thread.
     pub fn connect_lazily(self) -> Result<Client> {
-        let reason = "only connect() can do that, because it waits for the servers";
         if self.existing_chroot {
+            let reason = "only connect() can look for it, because it waits for the servers";
             return Err(invalid("existing chroot", reason));
-        }
-        if self.connect_timeout.is_some() {
-            return Err(invalid("connect timeout", reason));
         }
         self.build(zookeeper::Builder::connect_lazily)
     }

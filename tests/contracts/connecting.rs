@@ -67,7 +67,6 @@ fn settings_that_need_the_servers_are_refused_for_a_lazy_client() {
     let builder = || Client::builder("127.0.0.1:1");
     for (what, builder) in [
         ("existing chroot", builder().existing_chroot(true)),
-        ("connect timeout", builder().connect_timeout(SOON)),
         ("session timeout", builder().session_timeout(Duration::ZERO)),
         ("host list", Client::builder("127.0.0.1:x")),
         ("ACL", builder().acl(Acl::creator())),
