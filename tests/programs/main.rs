@@ -185,15 +185,17 @@ fn web_service_counts_a_reservation_and_ends_in_order_at_sigterm() {
         let (_, address) = line.split_once("http://").expect("an address");
         address.split_once('/').expect("a path").0.to_owned()
     });
-    let mut ask = |request: &str| {
-        let mut stream = TcpStream::connect(addresses.next().expect("a line")).expect("it listens");
+    let (items, admin) = (addresses.next().expect("a line"), addresses.next().expect("a line"));
+    let ask = |address: &str, request: &str| {
+        let mut stream = TcpStream::connect(address).expect("it listens");
         write!(stream, "{request} HTTP/1.1\r\n\r\n").expect("sent");
         text(Some(stream))
     };
-    let (reserved, health) = (ask("POST /items/lamp/reserve"), ask("GET /health"));
-    println!("{reserved}\n{health}");
+    let is_ready = || ask(&admin, "GET /health").starts_with("HTTP/1.1 200 OK\r\n");
+    wait_until("it is ready", SOON, is_ready);
+    let reserved = ask(&items, "POST /items/lamp/reserve");
+    println!("{reserved}");
     assert!(reserved.starts_with("HTTP/1.1 200 OK\r\n") && reserved.ends_with("\r\n\r\n1\n"));
-    assert!(health.starts_with("HTTP/1.1 200 OK\r\n"));
     let killed = Command::new("kill").arg(service.process.id().to_string()).status();
     assert!(killed.expect("kill").success());
     assert_lines(&service.said(), &["shutting down"]);
