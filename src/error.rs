@@ -178,6 +178,9 @@ pub enum LossReason {
     NodeDeleted,
     /// The client was closed while the lock was held.
     ClientClosed,
+    /// It was held for longer than
+    /// [`LockOptions::hold_at_most`](crate::LockOptions::hold_at_most) allows.
+    HeldTooLong,
 }
 
 /// How a node differs from what a [`Transaction`](crate::Transaction) requires.
@@ -252,6 +255,7 @@ impl fmt::Display for LossReason {
             LossReason::LeaseExpired => "its lease ran out",
             LossReason::NodeDeleted => "its node was deleted",
             LossReason::ClientClosed => "the client was closed",
+            LossReason::HeldTooLong => "it was held for longer than its options allow",
         })
     }
 }

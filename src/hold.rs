@@ -65,11 +65,26 @@ impl Hold {
         self.grant.ended()
     }
 
-    /// Returns what is left of the certified lease, by the clock that advanced further. It is zero
+    /// Returns what is left of the certified lease, by the clock that advanced further, or until the
+    /// end that [`hold_at_most`](crate::LockOptions::hold_at_most) sets if that is sooner. It is zero
     /// when the hold is over, and grows again with every certified heartbeat. No I/O, never blocks.
     #[must_use]
     pub fn valid_for(&self) -> Duration {
         self.grant.valid_for()
+    }
+
+    /// Lets the hold last until `time` from now, whatever
+    /// [`hold_at_most`](crate::LockOptions::hold_at_most) says; less than before is possible, too, but
+    /// not less than [`hold_at_least`](crate::LockOptions::hold_at_least). The lease has to be renewed
+    /// all the same. A time too large for the clock never ends. No I/O,
+    /// never blocks.
+    ///
+    /// # Errors
+    /// [`Error::Lost`](crate::Error::Lost) or [`Error::NotHeld`](crate::Error::NotHeld) when the
+    /// hold is over.
+    pub fn prolong(&self, time: Duration) -> Result<()> {
+        self.grant.check()?;
+        self.holds.upgrade().ok_or(Error::Closed)?.prolong(&self.grant, time)
     }
 
     /// Returns the fencing token, a number by which a resource can refuse writes of earlier

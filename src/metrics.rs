@@ -12,7 +12,7 @@
 //! | `zoolock_wait_seconds` | `lock`, `name` | histogram: how long calls waited that acquired their lock |
 //! | `zoolock_queue_length` | `lock`, `name` | histogram: how many contenders were ahead on the servers when a call queued, whatever its outcome |
 //! | `zoolock_hold_seconds` | `lock`, `name` | histogram: how long holds lasted, including lost holds |
-//! | `zoolock_lost_total` | `lock`, `name`, `reason` | counter: holds that were lost, as `lease_expired`, `node_deleted` or `client_closed` |
+//! | `zoolock_lost_total` | `lock`, `name`, `reason` | counter: holds that were lost, as `lease_expired`, `node_deleted`, `client_closed` or `held_too_long` |
 //! | `zoolock_connected` | | gauge: 1 with a connection, otherwise 0 |
 //! | `zoolock_held`, `zoolock_waiting`, `zoolock_deleting` | | gauges: those of [`Stats`](crate::Stats) |
 //! | `zoolock_requests_total`, `zoolock_events_total`, `zoolock_connections_total`, `zoolock_sessions_total`, `zoolock_resumed_total`, `zoolock_holds_lost_total` | | counters: those of [`Stats`](crate::Stats) |
@@ -67,6 +67,7 @@ struct Handles {
     hold: Histogram,
     lease_expired: Counter,
     node_deleted: Counter,
+    held_too_long: Counter,
     client_closed: Counter,
 }
 
@@ -87,6 +88,7 @@ impl Handles {
             hold: sizes("zoolock_hold_seconds"),
             lease_expired: lost("lease_expired"),
             node_deleted: lost("node_deleted"),
+            held_too_long: lost("held_too_long"),
             client_closed: lost("client_closed"),
         }
     }
@@ -157,6 +159,7 @@ impl Observer for MetricsObserver {
             Outcome::Lost(LossReason::LeaseExpired) => handles.lease_expired.increment(1),
             Outcome::Lost(LossReason::NodeDeleted) => handles.node_deleted.increment(1),
             Outcome::Lost(LossReason::ClientClosed) => handles.client_closed.increment(1),
+            Outcome::Lost(LossReason::HeldTooLong) => handles.held_too_long.increment(1),
         }
     }
 }
@@ -231,6 +234,7 @@ mod tests {
                         LossReason::LeaseExpired,
                         LossReason::NodeDeleted,
                         LossReason::ClientClosed,
+                        LossReason::HeldTooLong,
                     ] {
                         observer.ended(&Ended { lock, name, held, outcome: Outcome::Lost(reason) });
                     }
@@ -246,7 +250,7 @@ mod tests {
                 let labels = format!(r#"{labels},outcome="{outcome}""#);
                 has(format!("zoolock_acquisitions_total{{{labels}}} {calls}"));
             }
-            for reason in ["lease_expired", "node_deleted", "client_closed"] {
+            for reason in ["lease_expired", "node_deleted", "client_closed", "held_too_long"] {
                 has(format!(r#"zoolock_lost_total{{{labels},reason="{reason}"}} {calls}"#));
             }
             has(format!("zoolock_wait_seconds_sum{{{labels}}} {}", 2 * calls));

@@ -22,7 +22,8 @@ const LEAST_PAUSE: Duration = Duration::from_millis(10);
 /// | the wait for an unlock | [`background_release(true)`](LockOptions::background_release) | others may find the lock busy for a round trip longer |
 ///
 /// [`hold_at_least(time)`](LockOptions::hold_at_least) keeps the lock longer than the work takes,
-/// for jobs that are due on many machines.
+/// for jobs that are due on many machines. [`hold_at_most(time)`](LockOptions::hold_at_most) takes
+/// the lock from a thread that hangs.
 ///
 /// The other options inform people: [`identity`](LockOptions::identity) says who contends, and
 /// [`name`](LockOptions::name) groups locks for an observer, both at no cost.
@@ -54,6 +55,7 @@ pub struct LockOptions {
     pub(crate) keep_idle: Option<Duration>,
     pub(crate) background_release: bool,
     pub(crate) hold_at_least: Duration,
+    pub(crate) hold_at_most: Option<Duration>,
     pub(crate) on_position: Option<OnPosition>,
     pub(crate) name: Arc<str>,
 }
@@ -153,6 +155,22 @@ impl LockOptions {
         self
     }
 
+    /// Loses each hold `time` after its grant, with
+    /// [`LossReason::HeldTooLong`](crate::LossReason::HeldTooLong). This is for threads that may hang:
+    /// their process lives, and its heartbeats would keep the lock for ever. Default: a hold lasts
+    /// until it is released, or lost for another reason.
+    ///
+    /// At the end, [`Hold::is_held`](crate::Hold::is_held) turns false by this process's clock, and
+    /// the node is deleted in the background. So the next holder comes after the end. The thread is
+    /// not stopped: it has to look at its hold, as for any [loss](crate#loss), and its unlock
+    /// reports the loss. [`Hold::prolong`](crate::Hold::prolong) moves the end. A time too large for
+    /// the clock never ends. Zero, or less than [`hold_at_least`](LockOptions::hold_at_least), is
+    /// refused with [`Error::InvalidArgument`] when the lock is created.
+    pub fn hold_at_most(mut self, time: Duration) -> LockOptions {
+        self.hold_at_most = Some(time);
+        self
+    }
+
     /// Calls `tell` with the queue position of every waiting call, on the thread of that call.
     /// `tell` is called when the call begins to wait, then at each interval of `every`, and when
     /// the call's predecessor has gone. `every` is 10 ms or more; a lock with less fails to be
@@ -204,6 +222,15 @@ impl LockOptions {
 
     pub(crate) fn check(self) -> Result<LockOptions> {
         self.identity.as_deref().map_or(Ok(()), check_identity)?;
+        if let Some(most) =
+            self.hold_at_most.filter(|most| most.is_zero() || *most < self.hold_at_least)
+        {
+            let least = self.hold_at_least;
+            let reason = format!(
+                "{most:?}: it is more than zero, and no less than the hold_at_least of {least:?}"
+            );
+            return Err(Error::InvalidArgument { what: "hold_at_most", reason });
+        }
         match self.on_position.as_ref().map(OnPosition::every) {
             Some(every) if every < LEAST_PAUSE => {
                 let reason = format!("every {every:?}: it takes {LEAST_PAUSE:?} or more");

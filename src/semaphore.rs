@@ -137,8 +137,12 @@ impl DistributedSemaphore {
         let mut turn = site.clone();
         // A call that has its permits, or no time left, need not wait for the end of its turn.
         let options = turn.options.without_handoffs();
-        let (background_release, hold_at_least) = (true, Duration::ZERO);
-        turn.options = LockOptions { background_release, hold_at_least, ..options };
+        turn.options = LockOptions {
+            background_release: true,
+            hold_at_least: Duration::ZERO,
+            hold_at_most: None,
+            ..options
+        };
         let turn = TwoLevel::new(turn, turns, LockKind::Exclusive);
         let inner = Arc::new(Semaphore {
             leases: site.path.below(LEASES),

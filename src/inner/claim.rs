@@ -27,6 +27,8 @@ pub(crate) struct Claim {
     pub(crate) background: bool,
     /// How long the lock stays busy after the grant, however early it is released.
     pub(crate) at_least: Duration,
+    /// How long a hold may last.
+    pub(crate) at_most: Option<Duration>,
 }
 
 impl Claim {

@@ -13,19 +13,19 @@
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use log::{Level, debug, error};
 
 use super::claim::{Claim, Node};
 use super::deletions::Deletions;
 use super::failure::Failure;
-use super::nodes::{End, Grant, Nodes, Term};
+use super::nodes::{End, Grant, Nodes, Term, after};
 use super::orphans::Orphans;
 use super::registry::Registry;
 use super::requests::Requests;
 use super::timer::Timer;
-use crate::error::LossReason;
+use crate::error::{LossReason, Result};
 use crate::names::Number;
 use crate::shortcuts::{Following, Fresh};
 use crate::sys;
@@ -117,6 +117,7 @@ impl Holds {
             return Ok(None);
         }
         self.attend_at(nodes.granted + timeout / 4);
+        self.attend_to(&grant);
         let (node, lock) = (&nodes.list[0].name, &claim.lock);
         debug!(target: "zoolock::queue", lock:%, node:%; "{node} holds {lock}");
         Ok(Some(grant))
@@ -129,8 +130,22 @@ impl Holds {
         self.timer.set(when, &self.requests.zk, &self.me, Holds::attend);
     }
 
+    /// Ends this hold when it has lasted for as long as it may.
+    pub(crate) fn attend_to(&self, grant: &Grant) {
+        grant.due().into_iter().for_each(|due| self.attend_at(due));
+    }
+
+    /// Lets a hold last until `time` from now. Returns an error if it is over.
+    pub(crate) fn prolong(&self, grant: &Grant, time: Duration) -> Result<()> {
+        if !grant.prolong(after(sys::now(), time)) {
+            grant.check()?;
+        }
+        self.attend_to(grant);
+        Ok(())
+    }
+
     /// Does what is due: looks at nodes that have been held for a while, and ends those that were
-    /// kept for long enough.
+    /// held or kept for long enough.
     fn attend(&self, due: Instant) {
         if !self.timer.fires(due) {
             return;
@@ -138,6 +153,11 @@ impl Holds {
         let (now, timeout) = (sys::now(), self.requests.timeout());
         let mut next: Option<Instant> = None;
         for nodes in self.registry.all() {
+            match nodes.due() {
+                Some(due) if due > now => self.attend_at(due),
+                Some(_) => self.end_overdue(&nodes),
+                None => {}
+            }
             match nodes.look_due(timeout) {
                 Some(due) if due <= now => self.look_at(&nodes),
                 due => next = next.into_iter().chain(due).min(),
@@ -174,6 +194,14 @@ impl Holds {
             let grants = nodes.end(End::Lost(reason)).unwrap_or_default();
             sys::reached_if(|| !grants.is_empty(), "the close ends a hold");
             self.tell_losses(&nodes, &grants, reason);
+        }
+    }
+
+    /// Ends the nodes and their holds if one of these has lasted for too long.
+    fn end_overdue(&self, nodes: &Nodes) {
+        if let Some(grants) = nodes.end_overdue() {
+            sys::reached("a hold lasts for longer than it may");
+            self.after_loss(nodes, &grants, LossReason::HeldTooLong);
         }
     }
 

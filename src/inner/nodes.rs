@@ -112,7 +112,7 @@ pub(super) enum AfterRelease {
 }
 
 /// Returns `begin + time`. A time too large for the clock never ends.
-fn after(begin: Instant, time: Duration) -> Instant {
+pub(super) fn after(begin: Instant, time: Duration) -> Instant {
     begin.checked_add(time).unwrap_or_else(|| begin + FAR)
 }
 
@@ -153,7 +153,7 @@ impl Nodes {
         only_number: Option<Number>,
         term: Term,
     ) -> (Arc<Nodes>, Arc<Grant>) {
-        let owner = claim.owner;
+        let (owner, at_most) = (claim.owner, claim.at_most);
         let nodes = Arc::new(Nodes {
             number,
             claim,
@@ -172,7 +172,7 @@ impl Nodes {
             }),
             is_loss_counted: AtomicBool::new(false),
         });
-        let grant = nodes.add_grant(&mut nodes.state.lock(), owner);
+        let grant = nodes.add_grant(&mut nodes.state.lock(), owner, at_most);
         (nodes, grant)
     }
 
@@ -183,8 +183,13 @@ impl Nodes {
         number.filter(|_| !self.state.lock().read_under)
     }
 
-    fn add_grant(self: &Arc<Self>, state: &mut State, owner: Option<ThreadId>) -> Arc<Grant> {
-        let grant = Grant::new(self, owner);
+    fn add_grant(
+        self: &Arc<Self>,
+        state: &mut State,
+        owner: Option<ThreadId>,
+        at_most: Option<Duration>,
+    ) -> Arc<Grant> {
+        let grant = Grant::new(self, owner, at_most);
         let added = Arc::clone(&grant);
         match &mut state.phase {
             Phase::Held(_) => state.sharing.push(added),
@@ -231,19 +236,33 @@ impl Nodes {
         true
     }
 
-    /// Releases a hold. A lease that has run out by the clocks is a loss, even if nobody has
-    /// noticed it yet.
+    /// Ends the nodes and all their grants if one of these has lasted for too long. Returns the
+    /// grants that held them then.
+    pub(super) fn end_overdue(&self) -> Option<Vec<Arc<Grant>>> {
+        let is_overdue = {
+            let state = self.state.lock();
+            state.grants().any(|grant| grant.end_overdue())
+        };
+        is_overdue.then(|| self.end(End::Lost(LossReason::HeldTooLong))).flatten()
+    }
+
+    /// Returns until when the first of their grants may last.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.state.lock().grants().filter_map(|grant| grant.due()).min()
+    }
+
+    /// Releases a hold. One that has ended by the clocks is a loss, even if nobody has noticed it
+    /// yet.
     pub(super) fn release(&self, grant: &Arc<Grant>) -> AfterRelease {
-        let is_over = self.term.left().is_zero();
+        let (left, reason) = grant.left();
         let mut state = self.state.lock();
         match grant.known_end() {
             Some(End::Lost(reason)) => return AfterRelease::Lost(reason, None),
             Some(End::Released) => return AfterRelease::Shared,
             None => {}
         }
-        if is_over {
+        if left.is_zero() {
             drop(state);
-            let reason = LossReason::LeaseExpired;
             return AfterRelease::Lost(reason, self.end(End::Lost(reason)));
         }
         let State { phase, sharing, .. } = &mut *state;
@@ -291,6 +310,7 @@ impl Nodes {
         let is_sound = self.term.is_sound();
         let is_alone = matches!(state.phase, Phase::Held(_)) && state.sharing.is_empty();
         let stays = grant.reserved_until().is_some();
+        let is_over = grant.left().0.is_zero();
         let is_requested = !state.requested.is_empty();
         sys::reached_if(|| state.read_under, "a read under it keeps a hold from the next thread");
         sys::reached_if(
@@ -301,7 +321,7 @@ impl Nodes {
         sys::reached_if(|| !is_sound, "a hold on a short lease is not left to a thread");
         sys::reached_if(|| stays, "a hold that has to last is not left to a thread");
         let is_shared = !is_alone || state.read_under || state.writes > 0;
-        if is_shared || is_requested || !is_sound || stays {
+        if is_shared || is_requested || !is_sound || stays || is_over {
             return false;
         }
         state.phase = Phase::Kept;
@@ -323,7 +343,7 @@ impl Nodes {
         let is_free = is_sound && matches!(state.phase, Phase::Kept);
         sys::reached_if(|| is_free, "a thread takes over what another has left");
         sys::reached_if(|| !is_free, "what was left to a thread is over by now");
-        is_free.then(|| self.add_grant(&mut state, claim.owner))
+        is_free.then(|| self.add_grant(&mut state, claim.owner, claim.at_most))
     }
 
     /// Returns until when they may be kept, if that is for `time` after the grant. `None` if that
@@ -386,7 +406,7 @@ impl Nodes {
     /// Returns one more hold of the nodes, for the owner of this one, or `None` if they are over.
     pub(crate) fn share(self: &Arc<Self>, grant: &Grant) -> Option<Arc<Grant>> {
         let mut state = self.state.lock();
-        (!state.is_over()).then(|| self.add_grant(&mut state, grant.owner))
+        (!state.is_over()).then(|| self.add_grant(&mut state, grant.owner, self.claim.at_most))
     }
 
     // ---- guarded writes

@@ -280,6 +280,7 @@ mod tests {
             is_chosen: false,
             background: false,
             at_least: Duration::ZERO,
+            at_most: None,
         };
         let until = Until::within(Duration::from_secs(60));
         for (id, is_held) in

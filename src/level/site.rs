@@ -49,6 +49,7 @@ impl Site {
             identity: chosen.unwrap_or_else(|| self.client.identity()),
             background: self.options.background_release,
             at_least: self.options.hold_at_least,
+            at_most: self.options.hold_at_most,
         }
     }
 

@@ -108,6 +108,7 @@ impl TwoLevel {
         let replaceable = match turn.take_handed() {
             Some(Handed::Nodes(nodes)) => {
                 if let Some(grant) = nodes.take_over(&claim) {
+                    self.inner().holds.attend_to(&grant);
                     self.keep(turn, &grant);
                     return Ok(Some(grant));
                 }

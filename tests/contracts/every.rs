@@ -12,6 +12,7 @@ mod owning;
 mod places;
 mod requests;
 mod sharing;
+mod too_long;
 
 use common::{SOON, client_of};
 use zoolock::Client;

@@ -35,13 +35,21 @@ pub(crate) struct Grant {
     nodes: Arc<Nodes>,
     /// The thread that owns it, where a thread does.
     pub(super) owner: Option<ThreadId>,
-    end: Mutex<Option<End>>,
+    ending: Mutex<Ending>,
     ended: Signal,
     since: Instant,
     /// The observer of its end. The first thread to tell it takes this out.
     observed: Mutex<Option<Observed>>,
     /// Those who listen for revocation requests, by the index of the node.
     listeners: Mutex<Vec<(usize, Sender<()>)>>,
+}
+
+#[derive(Debug)]
+struct Ending {
+    /// How it has ended.
+    end: Option<End>,
+    /// Until when it may last.
+    due: Option<Instant>,
 }
 
 /// How a hold has ended.
@@ -61,13 +69,20 @@ impl End {
 }
 
 impl Grant {
-    pub(super) fn new(nodes: &Arc<Nodes>, owner: Option<ThreadId>) -> Arc<Grant> {
+    /// `at_most` is how long it may last.
+    pub(super) fn new(
+        nodes: &Arc<Nodes>,
+        owner: Option<ThreadId>,
+        at_most: Option<Duration>,
+    ) -> Arc<Grant> {
+        let since = sys::now();
+        let due = at_most.map(|time| after(since, time));
         Arc::new(Grant {
             nodes: Arc::clone(nodes),
             owner,
-            end: Mutex::new(None),
+            ending: Mutex::new(Ending { end: None, due }),
             ended: Signal::new(),
-            since: sys::now(),
+            since,
             observed: Mutex::default(),
             listeners: Mutex::default(),
         })
@@ -101,26 +116,62 @@ impl Grant {
 
     /// Returns how it has ended, as far as anybody has noticed.
     pub(super) fn known_end(&self) -> Option<End> {
-        *self.end.lock()
+        self.ending.lock().end
     }
 
-    /// Reads the clocks: a lease that has run out is a loss, even if nobody has noticed it yet.
+    /// Reads the clocks: a lease that has run out is a loss, even if nobody has noticed it yet, and so
+    /// is the end of the time that it may last.
     pub(crate) fn state(&self) -> HoldState {
         // Read before the end is: the close ends the holds before the connection.
         let is_connected = self.nodes.term.is_connected();
-        let left = self.nodes.term.left();
+        let (left, reason) = self.left();
         match self.known_end() {
             Some(End::Released) => HoldState::Released,
             Some(End::Lost(reason)) => HoldState::Lost(reason),
-            None if left.is_zero() => HoldState::Lost(LossReason::LeaseExpired),
+            None if left.is_zero() => HoldState::Lost(reason),
             None if is_connected => HoldState::Held,
             None => HoldState::Suspended,
         }
     }
 
-    /// Returns what is left of the lease; zero unless held.
+    /// Returns what is left until it ends by the clocks, and how it is lost then.
+    pub(super) fn left(&self) -> (Duration, LossReason) {
+        let lease = self.nodes.term.left();
+        match self.due().map(|due| due.saturating_duration_since(sys::now())) {
+            Some(left) if left < lease => (left, LossReason::HeldTooLong),
+            _ => (lease, LossReason::LeaseExpired),
+        }
+    }
+
+    /// Returns until when it may last.
+    pub(in crate::inner) fn due(&self) -> Option<Instant> {
+        self.ending.lock().due
+    }
+
+    /// Sets until when it may last, which is no sooner than it has to. Returns false if it is over.
+    pub(in crate::inner) fn prolong(&self, due: Instant) -> bool {
+        let due = due.max(after(self.since, self.nodes.claim.at_least));
+        let mut ending = self.ending.lock();
+        let is_over = ending.end.is_some() || ending.due.is_some_and(|due| due <= sys::now());
+        if !is_over {
+            ending.due = Some(due);
+        }
+        !is_over
+    }
+
+    /// Ends it as lost if it has lasted for too long. [`raise`](Grant::raise) has to follow.
+    pub(super) fn end_overdue(&self) -> bool {
+        let mut ending = self.ending.lock();
+        let is_overdue = ending.due.is_some_and(|due| due <= sys::now());
+        if is_overdue {
+            ending.end.get_or_insert(End::Lost(LossReason::HeldTooLong));
+        }
+        is_overdue
+    }
+
+    /// Returns what is left until it is lost by the clocks; zero unless held.
     pub(crate) fn valid_for(&self) -> Duration {
-        let left = self.nodes.term.left();
+        let (left, _) = self.left();
         match self.known_end() {
             Some(_) => Duration::ZERO,
             None => left,
@@ -207,7 +258,7 @@ impl Grant {
 
     /// Sets how it ended. [`raise`](Grant::raise) has to follow, without any mutex.
     pub(super) fn end(&self, end: End) {
-        self.end.lock().get_or_insert(end);
+        self.ending.lock().end.get_or_insert(end);
     }
 
     /// Tells all listeners that it has ended.

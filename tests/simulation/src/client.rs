@@ -256,6 +256,9 @@ fn options(plan: &Options) -> LockOptions {
     if let Some(time) = plan.hold_at_least {
         options = options.hold_at_least(time);
     }
+    if let Some(time) = plan.hold_at_most {
+        options = options.hold_at_most(time);
+    }
     if let Some(number) = plan.identity {
         options = options.identity(witness::identity(number));
     }
@@ -715,8 +718,8 @@ impl Shared {
             End::Downgrade => self.read_below(&who, object, hold),
             _ => None,
         };
-        let writes_late = deeds.iter().any(|deed| matches!(deed, Deed::WriteLate(_)));
-        let stays = if writes_late { None } else { self.is_to_stay(plan, &own) };
+        let may_go = deeds.iter().any(|deed| matches!(deed, Deed::WriteLate(_) | Deed::Prolong(_)));
+        let stays = if may_go { None } else { self.is_to_stay(plan, &own) };
         self.give_back(object, taken, end, Some((hold, own.clone())));
         stays.into_iter().for_each(|stays| self.judge_stay(plan, &own, stays));
         if let (Some(read), Object::Write(_, lock)) = (read, object.object) {
@@ -764,6 +767,8 @@ impl Shared {
         let hold = holds.first().cloned().map(|own| {
             let held = Held::new(who.to_owned(), kind, place, mode, holds);
             let hold = witness::granted(held, begun, None);
+            let at_most = self.plan.objects[object.number].options.hold_at_most;
+            at_most.into_iter().for_each(|time| witness::lasts(hold, begun, time));
             self.judge_turn(object.number, &own, (begun, connections));
             (hold, own)
         });
@@ -846,6 +851,7 @@ impl Shared {
             && !self.leads_at(plan.place);
         let may_go = self.client.stats().connections == connections
             && plan.options.hold_at_least.is_none()
+            && plan.options.hold_at_most.is_none()
             // A multi-lock may take one member over locally while it waits for the next.
             && plan.kind != Kind::Several;
         let kept = node.clone().filter(|_| may_go);

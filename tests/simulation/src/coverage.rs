@@ -97,6 +97,7 @@ pub(crate) fn count_options(plan: &Plan) {
             keep_idle,
             background_release,
             hold_at_least,
+            hold_at_most,
             observes_queue,
         } = &object.options;
         if identity.is_some() {
@@ -113,6 +114,9 @@ pub(crate) fn count_options(plan: &Plan) {
         }
         if hold_at_least.is_some() {
             kernel::count("option: hold_at_least");
+        }
+        if hold_at_most.is_some() {
+            kernel::count("option: hold_at_most");
         }
         if *observes_queue {
             kernel::count("option: on_queue_position");

@@ -127,6 +127,7 @@ pub(crate) struct Options {
     pub keep_idle: Option<Duration>,
     pub background_release: bool,
     pub hold_at_least: Option<Duration>,
+    pub hold_at_most: Option<Duration>,
     pub observes_queue: bool,
 }
 
@@ -209,6 +210,8 @@ pub(crate) enum Wait {
 #[derive(Debug, Clone)]
 pub(crate) enum Deed {
     Work(Duration),
+    /// Lets the hold last until this time from now, and no longer.
+    Prolong(Duration),
     /// Waits until the lock is asked for or lost, or for this time.
     UntilAsked(Duration),
     /// Enters this many more times, and works for this time.
@@ -613,5 +616,6 @@ impl Options {
             && self.keep_idle.is_none()
             && !self.background_release
             && self.hold_at_least.is_none()
+            && self.hold_at_most.is_none()
     }
 }

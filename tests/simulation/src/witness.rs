@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use kernel::Process;
 use zookeeper::testing::ensemble::Committed;
-use zoolock::{Error, Hold, HoldState, Result};
+use zoolock::{Error, Hold, HoldState, LossReason, Result};
 use zoolock_judge::Unlocked;
 
-use crate::client::board;
+use crate::client::{SLACK, board};
 use crate::histories;
 use crate::network::World;
 use crate::plan::{Kind, Place};
@@ -60,6 +60,8 @@ pub(crate) struct Held {
     pub nodes: Vec<String>,
     pub token: u64,
     granted: Duration,
+    /// When it ends by itself, at the earliest and at the latest.
+    lasts: Option<(Duration, Duration)>,
     /// The owner is giving it back, or knows that it is over.
     has_left: bool,
     /// Somebody else has deleted its node or ended its session, so the owner may not know yet.
@@ -285,6 +287,7 @@ impl Held {
             nodes,
             token,
             granted: kernel::elapsed(),
+            lasts: None,
             has_left: false,
             is_doubtful: false,
         }
@@ -615,8 +618,40 @@ pub(crate) fn owner(path: &str) -> Option<i64> {
     witness(|witness| witness.nodes.get(path).map(|node| node.owner))
 }
 
+/// Records that a hold lasts for this long from `begun` on, or slightly longer, and no longer.
+pub(crate) fn lasts(hold: usize, begun: Duration, time: Duration) {
+    witness(|witness| {
+        if let Some(held) = witness.held.get_mut(&hold) {
+            held.lasts = Some((begun + time, kernel::elapsed() + time));
+        }
+    });
+}
+
+/// Checks that a hold has not lasted for longer than it may, and was not lost for that reason before.
+fn judge_time(held: &Held) -> Option<String> {
+    let now = kernel::elapsed();
+    let is_too_long = |hold: &Hold| hold.state() == HoldState::Lost(LossReason::HeldTooLong);
+    let was_too_long = kernel::peek(held.process, || held.holds.iter().any(is_too_long))?;
+    let (who, place) = (&held.who, held.place);
+    match held.lasts {
+        Some((_, end)) if now > end + SLACK && is_held(held) == Some(true) => {
+            Some(format!("{who} has {place} at {now:?}, until {end:?} at the latest"))
+        }
+        Some((end, _)) if was_too_long && now < end => {
+            Some(format!("{who} had {place} for too long at {now:?}, before {end:?}"))
+        }
+        // A read below a write may end with it, and the options of a leader are not known here.
+        None if was_too_long && !matches!(held.kind, Kind::Read | Kind::Leadership) => {
+            Some(format!("{who} had {place} for too long without a limit"))
+        }
+        _ => None,
+    }
+}
+
 /// Records that the owner begins to give a hold back.
 pub(crate) fn left(hold: usize) {
+    let problem = witness(|witness| witness.held.get(&hold).and_then(judge_time));
+    problem.into_iter().for_each(violation);
     witness(|witness| {
         if let Some(held) = witness.held.get_mut(&hold) {
             let (is_held, key) = (is_held(held), (held.process, held.kind, held.place));

@@ -30,6 +30,15 @@ impl Shared {
         let ObjectPlan { kind, place, .. } = self.plan.objects[object.number];
         match deed {
             Deed::Work(time) => self.work(own, *time),
+            Deed::Prolong(time) => {
+                kernel::count("deed: prolongs");
+                let options = &self.plan.objects[object.number].options;
+                let time = *time + options.hold_at_least.unwrap_or_default();
+                let now = kernel::elapsed();
+                if self.told("prolong", own.prolong(time)).is_some() {
+                    witness::lasts(hold, now, time);
+                }
+            }
             Deed::UntilAsked(time) => {
                 kernel::count("deed: until asked");
                 if let Some(asked) = self.told("revocation", own.revocation())
@@ -414,7 +423,12 @@ impl Shared {
         let who = format!("{}, {name}", self.name);
         let hold = (!holds.is_empty()).then(|| {
             let held = Held::new(who, plan.kind, plan.place, mode, holds);
-            witness::granted(held, begun, None)
+            let hold = witness::granted(held, begun, None);
+            plan.options
+                .hold_at_most
+                .into_iter()
+                .for_each(|time| witness::lasts(hold, begun, time));
+            hold
         });
         thread::sleep(time);
         hold.into_iter().for_each(witness::left);

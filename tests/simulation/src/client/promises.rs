@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use kernel::thread;
-use zoolock::{ClientState, Error, Hold, HoldState, Result};
+use zoolock::{ClientState, Error, Hold, HoldState, LossReason, Result};
 
 use super::{SLACK, Shared, Target, board};
 use crate::network::Net;
@@ -58,6 +58,9 @@ impl Shared {
                 !matches!(call, "lock" | "unlock" | "re-entry" | "revocation" | "set_limit")
             }
             // The run has no faults that could cost a hold.
+            Error::Lost { reason: LossReason::HeldTooLong, .. } => {
+                waits_or_tries || !matches!(call, "close" | "verify" | "contenders")
+            }
             Error::Lost { .. } if self.is_gentle => *self.is_closed.borrow(),
             Error::Lost { .. } => {
                 waits_or_tries
@@ -71,6 +74,7 @@ impl Shared {
                             | "careful commit"
                             | "late commit"
                             | "unlock of nothing"
+                            | "prolong"
                     )
             }
             Error::Cancelled { .. } | Error::InvalidPath { .. } | Error::Limit { .. } => {
@@ -106,6 +110,7 @@ impl Shared {
         let made = witness::is_only(&witness::path_of(plan.kind, own), token)?;
         let is_kept = matches!(plan.kind, Kind::Exclusive | Kind::Reentrant)
             && plan.options.hold_at_least.is_none()
+            && plan.options.hold_at_most.is_none()
             && self.has_one_option_at(plan.place)
             && made + time > kernel::elapsed() + SLACK
             && own.state() == HoldState::Held
@@ -170,6 +175,7 @@ impl Shared {
         let least = if is_new { timeout / 5 } else { timeout / 3 };
         let left = own.valid_for();
         if own.state() == HoldState::Held
+            && options.hold_at_most.is_none()
             && left + SLACK / 5 < least
             && !board(|board| board.has_jumped(process, since))
         {

@@ -458,12 +458,15 @@ impl ClientPlan {
 
 impl Options {
     fn draw(random: &mut Rng) -> Options {
+        let hold_at_least = (random.u8(..6) == 0).then(|| ms(random, 10, 2_000));
+        let longer = (random.u8(..10) == 0).then(|| ms(random, 100, 4_000));
         Options {
             identity: None,
             local_handoffs: if random.u8(..3) == 0 { random.u32(1..4) } else { 0 },
             keep_idle: (random.u8(..3) == 0).then(|| ms(random, 10, 20_000)),
             background_release: random.u8(..3) == 0,
-            hold_at_least: (random.u8(..6) == 0).then(|| ms(random, 10, 2_000)),
+            hold_at_least,
+            hold_at_most: longer.map(|time| time + hold_at_least.unwrap_or_default()),
             observes_queue: random.u8(..6) == 0,
         }
     }
@@ -590,6 +593,7 @@ impl Deed {
             2 => Deed::ReadBelow,
             3 => Deed::Verify,
             4 | 5 => Deed::Write,
+            7 if random.u8(..4) == 0 => Deed::Prolong(ms(random, 0, 3_000)),
             6 => Deed::Also { object: random.usize(..objects.len()), wait: ms(random, 1, 1_000) },
             _ => Deed::Work(ms(random, 1, 1_000)),
         }

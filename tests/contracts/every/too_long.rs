@@ -1,0 +1,129 @@
+//! `LockOptions::hold_at_most`, for every kind of lock: a hold that lasts too long is lost.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use zoolock::{Client, DistributedLock, Error, HoldState, LockOptions, LossReason};
+use zoolock_test_support::fresh_path;
+
+use super::client;
+use common::{
+    Object, SOON, Subject, Visitor, await_lost, await_nothing_left, every_subject_that, lock_of,
+};
+
+/// Long enough for a turn on a busy machine.
+const AT_MOST: Duration = Duration::from_secs(1);
+
+const TOO_LONG: HoldState = HoldState::Lost(LossReason::HeldTooLong);
+
+fn limited(subject: Subject, client: &Client, path: &str, time: Duration) -> Object {
+    subject.with(client, path, LockOptions::new().hold_at_most(time))
+}
+
+fn is_too_long(error: &Error) -> bool {
+    match error {
+        Error::Release { failures } => failures.iter().all(is_too_long),
+        error => matches!(error, Error::Lost { reason: LossReason::HeldTooLong, .. }),
+    }
+}
+
+#[test]
+fn hold_that_lasts_too_long_is_lost_and_lets_others_in() {
+    every_subject_that(Subject::is_free_with_its_unlock, |subject| {
+        let ([ours, others], path) = ([(); 2].map(|()| client()), fresh_path("too-long"));
+        let object = limited(subject, &ours, &path, AT_MOST);
+        // Each turn is lost, and the object is usable again.
+        for (turn, rival) in [&others, &ours].into_iter().enumerate() {
+            let rival = subject.rival(rival, &path);
+            let begun = Instant::now();
+            object.lock().unwrap();
+            let hold = object.hold();
+            assert!(hold.valid_for() <= AT_MOST, "{}", subject.name);
+            let waiting = Visitor::start(rival);
+            await_lost(&hold);
+            assert!(begun.elapsed() >= AT_MOST, "{}: {:?}", subject.name, begun.elapsed());
+            assert_eq!((hold.state(), object.is_held()), (TOO_LONG, false), "{}", subject.name);
+            waiting.comes_in();
+            waiting.leaves();
+            let unlocked = object.unlock().expect_err("it was lost");
+            assert!(is_too_long(&unlocked), "{}, turn {turn}: {unlocked:?}", subject.name);
+            assert!(hold.prolong(SOON).is_err_and(|error| is_too_long(&error)));
+        }
+        await_nothing_left(&ours);
+        assert_eq!(ours.stats().holds_lost, 2 * subject.nodes_of_one() as u64, "{}", subject.name);
+    });
+}
+
+#[test]
+fn prolonged_hold_lasts_until_its_new_end() {
+    every_subject_that(Subject::is_free_with_its_unlock, |subject| {
+        let (ours, path) = (client(), fresh_path("prolonged"));
+        let object = limited(subject, &ours, &path, AT_MOST);
+        let begun = Instant::now();
+        object.lock().unwrap();
+        let holds = object.holds();
+        holds.iter().for_each(|hold| hold.prolong(SOON).unwrap());
+        thread::sleep((begun + AT_MOST * 2).saturating_duration_since(Instant::now()));
+        assert!(object.is_held(), "{}: {holds:?}", subject.name);
+        holds[0].prolong(Duration::ZERO).unwrap();
+        assert_eq!(holds[0].state(), TOO_LONG, "{}", subject.name);
+        assert!(object.unlock().is_err_and(|error| match error {
+            // The other member was held.
+            Error::Release { failures } => failures.iter().all(is_too_long),
+            error => is_too_long(&error),
+        }));
+        await_nothing_left(&ours);
+    });
+}
+
+/// Also those of the threads that take it over, and of locks without the option.
+#[test]
+fn each_hold_has_its_own_time() {
+    let (ours, path) = (client(), fresh_path("own-time"));
+    let options = LockOptions::new().local_handoffs(u32::MAX).hold_at_most(SOON);
+    let lock = DistributedLock::with_options(&ours, &path, options).unwrap();
+    let plain = lock_of(&ours, &path);
+    let mut tokens = Vec::new();
+    for _ in 0..3 {
+        let guard = lock.acquire().unwrap();
+        let next = Visitor::start_asleep(lock.clone());
+        assert!(guard.valid_for() > AT_MOST);
+        guard.prolong(AT_MOST * 2).unwrap();
+        guard.release().unwrap();
+        let next_hold = next.hold();
+        assert!(next_hold.valid_for() > AT_MOST * 2, "{next_hold:?}");
+        tokens.push(next_hold.fencing_token());
+        next.leaves();
+    }
+    println!("{tokens:x?}");
+    let guard = plain.acquire().unwrap();
+    guard.prolong(Duration::ZERO).unwrap();
+    assert_eq!(guard.state(), TOO_LONG);
+    assert!(guard.release().is_err_and(|error| is_too_long(&error)));
+}
+
+#[test]
+fn minimum_of_a_hold_counts_more_than_its_end() {
+    let (ours, path) = (client(), fresh_path("at-least-longer"));
+    let options = LockOptions::new().hold_at_least(AT_MOST);
+    let lock = DistributedLock::with_options(&ours, &path, options).unwrap();
+    let begun = Instant::now();
+    let guard = lock.acquire().unwrap();
+    guard.prolong(Duration::ZERO).unwrap();
+    await_lost(&guard);
+    assert!(begun.elapsed() >= AT_MOST && guard.state() == TOO_LONG);
+}
+
+#[test]
+fn impossible_limits_are_refused() {
+    let (ours, path) = (client(), fresh_path("limits"));
+    let refused = |options: LockOptions| {
+        let lock = DistributedLock::with_options(&ours, &path, options);
+        matches!(lock, Err(Error::InvalidArgument { what: "hold_at_most", .. }))
+    };
+    let options = LockOptions::new;
+    assert!(refused(options().hold_at_most(Duration::ZERO)));
+    assert!(refused(options().hold_at_most(AT_MOST).hold_at_least(SOON)));
+    assert!(!refused(options().hold_at_most(AT_MOST).hold_at_least(AT_MOST)));
+    assert!(!refused(options().hold_at_most(Duration::MAX)));
+}
