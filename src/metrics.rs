@@ -255,8 +255,8 @@ mod tests {
             }
             has(format!("zoolock_wait_seconds_sum{{{labels}}} {}", 2 * calls));
             has(format!("zoolock_queue_length_sum{{{labels}}} {}", 5 * calls));
-            has(format!("zoolock_hold_seconds_sum{{{labels}}} {}", 3 * 4 * calls));
-            has(format!("zoolock_hold_seconds_count{{{labels}}} {}", 4 * calls));
+            has(format!("zoolock_hold_seconds_sum{{{labels}}} {}", 3 * 5 * calls));
+            has(format!("zoolock_hold_seconds_count{{{labels}}} {}", 5 * calls));
         }
     }
 }
