@@ -73,19 +73,19 @@ impl WaitingCalls {
         }
     }
 
-    /// Notes that there is no connection since now, or that there is one.
-    pub(crate) fn set_connected(&self, is_connected: bool) {
-        self.0.lock().outage = (!is_connected).then(sys::now);
+    /// Notes that there is a connection.
+    pub(crate) fn end_outage(&self) {
+        self.0.lock().outage = None;
     }
 
-    /// Ends the calls that have gone on for long enough without a connection. Returns when the next
-    /// one will have.
+    /// Ends the calls that have gone on for long enough without a connection, of which there is none
+    /// now. Returns when the next one will have.
     pub(crate) fn end_overdue(&self) -> Option<Instant> {
         let now = sys::now();
         let (mut over, mut next) = (Vec::new(), None);
         {
-            let table = self.0.lock();
-            let outage = table.outage?;
+            let mut table = self.0.lock();
+            let outage = *table.outage.get_or_insert(now);
             for entry in table.calls.values() {
                 // A limit too large for the clock is none.
                 let due = entry
@@ -154,9 +154,7 @@ mod tests {
         let all = Arc::<WaitingCalls>::default();
         let limits = [None, Some(Duration::ZERO), Some(HOUR), Some(Duration::MAX)];
         let calls = limits.map(|limit| all.begin(1, limit));
-        assert_eq!(all.end_overdue(), None, "there is a connection");
         let before = sys::now();
-        all.set_connected(false);
         let next = all.end_overdue().expect("one call ends in an hour");
         assert!((before + HOUR..=sys::now() + HOUR).contains(&next));
         let ended = [false, true, false, false];
@@ -166,8 +164,9 @@ mod tests {
         let later = all.begin(1, Some(HOUR));
         drop(calls);
         assert!(all.end_overdue().expect("it ends in an hour") >= next);
-        all.set_connected(true);
-        assert_eq!(all.end_overdue(), None);
+        all.end_outage();
+        let again = sys::now();
+        assert!(all.end_overdue().expect("it ends in an hour") >= again + HOUR);
         assert!(!is_ended(&later));
     }
 }

@@ -361,7 +361,10 @@ fn token(name: &str, stat: &Stat) -> u64 {
 }
 
 mod below;
+mod deadlocks;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use below::Below;
+pub use deadlocks::Deadlock;
+pub(crate) use deadlocks::find as find_deadlocks;

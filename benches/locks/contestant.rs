@@ -60,6 +60,8 @@ impl Contestant {
                 Some("has no read-write lock")
             }
             ("zookeeper-client" | "etcd", Workload::TryBusy) => Some("has no try_lock"),
+            ("kazoo", Workload::Fresh | Workload::Object) => Some("was not taught that"),
+            ("zoolock-keep", Workload::Fresh) => Some("would keep every path"),
             ("redis" | SINGLE, Workload::Queue) => Some("has no queue"),
             // The contestant `zoolock` has the read-write lock already.
             (name, Workload::Rw) if name.starts_with("zoolock-") => Some("is a mutex"),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::session::Outcome;
 
@@ -23,6 +24,22 @@ pub(crate) const OWN_REQUESTS: &str = "own_requests";
 pub(crate) const KIB_PER_WAITER: &str = "kib_per_waiter";
 /// Threads of the process, beyond those that it had without a session.
 pub(crate) const THREADS: &str = "threads";
+
+/// Rounds of which these are the medians.
+pub(crate) const ROUNDS: &str = "rounds";
+
+const ALL: [&str; 10] = [
+    PER_SECOND,
+    P50,
+    P99,
+    REQUESTS,
+    EVENTS,
+    TRANSACTIONS,
+    SYNCS,
+    OWN_REQUESTS,
+    KIB_PER_WAITER,
+    THREADS,
+];
 
 const NANOS: f64 = 1e9;
 const NANOS_PER_MICRO: f64 = 1e3;
@@ -50,6 +67,12 @@ impl Figures {
         Ok((figures, times.len() as f64))
     }
 
+    /// Reads the figures that a run has printed.
+    pub(crate) fn of_json(printed: &Value) -> Figures {
+        let figure = |name: &'static str| Some((name, printed.get(name)?.as_f64()?));
+        Figures(ALL.into_iter().filter_map(figure).collect())
+    }
+
     pub(crate) fn set(&mut self, name: &'static str, value: f64) {
         self.0.insert(name, value);
     }
@@ -67,7 +90,8 @@ impl Figures {
             let (low, high) = ((samples.len() - 1) / 2, samples.len() / 2);
             (*name, f64::midpoint(samples[low], samples[high]))
         };
-        let medians: Vec<_> = names.map(median).collect();
-        Figures(medians.into_iter().collect())
+        let mut medians = Figures(names.map(median).collect());
+        medians.set(ROUNDS, rounds.len() as f64);
+        medians
     }
 }

@@ -1,7 +1,7 @@
 //! Compares the speed of the locks with that of other libraries, in rounds in which all take turns.
 //!
 //! `cargo bench -p zoolock-interop --features classic --bench locks -- [--only many,queue]
-//! [--peers raw,curator] [--ensemble] [--rounds N] [--quick] [--report DIR]`
+//! [--peers raw,curator] [--ensemble] [--rounds N] [--quick] [--report DIR] [--from FILE]`
 //!
 //! Each contestant is a separate process, driven by the lines of `program.rs`. The bench reads the
 //! server's counters, and the memory and threads of the process, from outside. The output has a
@@ -76,6 +76,10 @@ struct Options {
     /// tests/interop, where cargo runs the bench.
     #[arg(long)]
     report: Option<PathBuf>,
+    /// Also report the rounds that earlier runs have printed to this file. Give the other workloads with
+    /// --only.
+    #[arg(long)]
+    from: Option<PathBuf>,
     /// Run as a contestant: the bench starts itself so.
     #[arg(long, hide = true, requires = "server")]
     contestant: Option<String>,
@@ -93,6 +97,9 @@ fn main() -> Outcome<()> {
         return Ok(());
     }
     let mut results = Results::new(options.ensemble)?;
+    if let Some(file) = &options.from {
+        results.read(&fs::read_to_string(file)?)?;
+    }
     measure(&options, &mut results)?;
     print!("\n{}", table::all(&results));
     if let Some(folder) = &options.report {

@@ -1,13 +1,17 @@
 //! The results, and their report: a page with tables and charts.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 use std::thread;
 
+use serde_json::Value;
+
 use crate::alone::Spans;
 use crate::chart::{Bars, Lines, Series};
+use crate::contestant::{self, Contestant};
 use crate::figures::{Figures, PER_SECOND, REQUESTS};
 use crate::session::Outcome;
 use crate::table;
@@ -41,6 +45,34 @@ impl Results {
                 file_system(&env::temp_dir())
             ),
         })
+    }
+
+    /// Takes the rounds that earlier runs have printed.
+    pub(crate) fn read(&mut self, printed: &str) -> Outcome<()> {
+        let mut cases: Vec<(Case, BTreeMap<&'static str, Vec<Figures>>)> = Vec::new();
+        let all = contestant::all();
+        for line in printed.lines() {
+            let round: Value = serde_json::from_str(line)?;
+            let workload = Workload::ALL.into_iter().find(|it| round["workload"] == it.name());
+            let name = all.iter().find(|it| round["contestant"] == it.name);
+            let (Some(workload), Some(name), Some(size)) = (workload, name, round["size"].as_u64())
+            else {
+                continue;
+            };
+            let case = Case { workload, size: size as usize };
+            let index = cases.iter().position(|(known, _)| *known == case);
+            let index = index.unwrap_or_else(|| {
+                cases.push((case, BTreeMap::new()));
+                cases.len() - 1
+            });
+            let rounds = cases[index].1.entry(name.name).or_default();
+            rounds.push(Figures::of_json(&round["figures"]));
+        }
+        for (case, rounds) in cases {
+            let of = |it: &Contestant| Some((it.name, Figures::medians(rounds.get(it.name)?)));
+            self.cases.push((case, all.iter().filter_map(of).collect()));
+        }
+        Ok(())
     }
 
     pub(crate) fn add(&mut self, spans: Spans) {

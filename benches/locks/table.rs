@@ -5,8 +5,8 @@ use std::fmt::Write;
 use crate::alone::Spans;
 use crate::contestant::{CURATOR, FLOOR, FLOOR_SINGLE, SINGLE};
 use crate::figures::{
-    EVENTS, Figures, KIB_PER_WAITER, OWN_REQUESTS, P50, P99, PER_SECOND, REQUESTS, SYNCS, THREADS,
-    TRANSACTIONS,
+    EVENTS, Figures, KIB_PER_WAITER, OWN_REQUESTS, P50, P99, PER_SECOND, REQUESTS, ROUNDS, SYNCS,
+    THREADS, TRANSACTIONS,
 };
 use crate::report::Results;
 use crate::servers::Kind;
@@ -68,7 +68,7 @@ pub(crate) fn introduction(results: &Results) -> String {
 pub(crate) fn all(results: &Results) -> String {
     let mut text = String::new();
     for (case, figures) in &results.cases {
-        let _ = writeln!(text, "{}", one(*case, figures));
+        let _ = writeln!(text, "{}", one(*case, figures, results.rounds));
     }
     for spans in &results.spans {
         let _ = writeln!(text, "{}", times(spans));
@@ -76,7 +76,7 @@ pub(crate) fn all(results: &Results) -> String {
     text
 }
 
-fn one(case: Case, figures: &[(&'static str, Figures)]) -> String {
+fn one(case: Case, figures: &[(&'static str, Figures)], all_rounds: usize) -> String {
     let of = |wanted| figures.iter().find(|(name, _)| *name == wanted);
     let reference = |name: &str| {
         let single = of(FLOOR_SINGLE).filter(|_| [SINGLE, FLOOR_SINGLE].contains(&name));
@@ -93,6 +93,12 @@ fn one(case: Case, figures: &[(&'static str, Figures)]) -> String {
     let used: Vec<_> = COLUMNS.iter().filter(is_used).collect();
     let mut text = format!("## {}\n\n", case.name());
     let _ = writeln!(text, "{}.\n", capital(&case.workload.about(case.size)));
+    // A round that failed is not in the median.
+    let rounds = figures.iter().filter_map(|(_, figures)| figures.get(ROUNDS));
+    let least = rounds.min_by(f64::total_cmp).unwrap_or(all_rounds as f64);
+    if least < all_rounds as f64 {
+        let _ = writeln!(text, "Some rounds failed: there are {least} or more of each.\n");
+    }
     let heads: String = used.iter().map(|(head, _)| format!(" {head} |")).collect();
     let _ = writeln!(text, "| |{heads}\n|---|{}", "---:|".repeat(used.len()));
     for (name, figures) in figures {

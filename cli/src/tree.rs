@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use zoolock::crossbeam_channel::{RecvTimeoutError, Sender, bounded};
-use zoolock::{Client, Contender, Error};
+use zoolock::{Client, Contender, Deadlock, Error};
 
 use crate::args::Target;
 use crate::exit::{DENIED, Failed, print};
@@ -28,7 +28,7 @@ pub(crate) fn list(root: &Target, as_json: bool) -> Result<u8, Failed> {
     let progress = (!is_seen).then(|| Progress::of(&client, root));
     let mut code = 0;
     let (mut rows, grants) = (Vec::new(), Grants::default());
-    let mut printed = false;
+    let (mut printed, mut waited_for) = (false, 0);
     for found in client.locks_below(&root.path)? {
         match found {
             Ok(contenders) if as_json => {
@@ -36,7 +36,10 @@ pub(crate) fn list(root: &Target, as_json: bool) -> Result<u8, Failed> {
                 print(format!("{before}{}", object(&contenders).trim_end()).as_bytes())?;
                 printed = true;
             }
-            Ok(contenders) => rows.push(row(&contenders, &grants)),
+            Ok(contenders) => {
+                waited_for += usize::from(waiting(&contenders) > 0);
+                rows.push(row(&contenders, &grants));
+            }
             Err(denied @ Error::Denied { .. }) => {
                 say(&denied.to_string());
                 code = DENIED;
@@ -44,6 +47,8 @@ pub(crate) fn list(root: &Target, as_json: bool) -> Result<u8, Failed> {
             Err(error) => return Err(error.into()),
         }
     }
+    // A circle has two locks at least.
+    let deadlocks = if waited_for > 1 { client.deadlocks_below(&root.path)? } else { Vec::new() };
     drop(progress);
     let _ = client.close();
     if as_json {
@@ -54,7 +59,18 @@ pub(crate) fn list(root: &Target, as_json: bool) -> Result<u8, Failed> {
     } else {
         print(columns(HEADER, rows.into_iter(), usize::MAX).as_bytes())?;
     }
+    print(deadlocks.iter().map(circle).collect::<String>().as_bytes())?;
     Ok(code)
+}
+
+/// Returns lines that say who waits for whom in a deadlock.
+fn circle(deadlock: &Deadlock) -> String {
+    let wait = |(waiting, ahead): &(Contender, Contender)| {
+        let [waiting_name, ahead_name] = [waiting, ahead].map(name);
+        format!("  {waiting_name} waits for {} behind {ahead_name}\n", plain(&waiting.path))
+    };
+    let waits: String = deadlock.waits.iter().map(wait).collect();
+    format!("\ndeadlock (`zoolock break` one of these locks, or end a process):\n{waits}")
 }
 
 /// Returns the contenders of all locks, lock by lock, and the number of paths that may not be read.

@@ -154,16 +154,17 @@ impl Inner {
 
     fn on_suspended(self: &Arc<Self>) {
         self.subscribers.suspended();
-        self.calls.set_connected(false);
         self.end_overdue_calls();
     }
 
-    fn on_connected(&self, session: i64) {
+    fn on_connected(self: &Arc<Self>, session: i64) {
         self.sessions.lock().note(session);
         self.subscribers.reconnected();
-        self.calls.set_connected(true);
         self.requests.on_connected();
         self.orphans.on_connected();
+        self.calls.end_outage();
+        // The connection may be gone by now.
+        self.end_overdue_calls();
     }
 
     /// Returns when the waits of a call for a lock object have to end; `None` if it is a try.
@@ -186,6 +187,9 @@ impl Inner {
 
     /// Ends the calls that do not wait for a connection any longer, now and as soon as others don't.
     fn end_overdue_calls(self: &Arc<Self>) {
+        if self.requests.is_connected() {
+            return;
+        }
         if let Some(next) = self.calls.end_overdue() {
             let me = Arc::downgrade(self);
             self.requests.zk.call_at(next, move || {

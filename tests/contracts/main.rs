@@ -5,6 +5,7 @@ mod connecting;
 mod contenders;
 mod counting;
 mod curator;
+mod deadlocks;
 mod ephemeral;
 mod every;
 mod fresh;

@@ -1,5 +1,8 @@
 //! Commands that show a lock, and `revoke`.
 
+use std::sync::{Arc, Barrier};
+use std::thread;
+
 use serde_json::Value;
 use zoolock_test_support::{fresh_path, shared_probe};
 
@@ -15,6 +18,48 @@ pub(crate) fn output(arguments: &[&str]) -> (Option<i32>, String) {
     let said = String::from_utf8(output.stdout).expect("text");
     println!("{arguments:?}: {}\n{said}", output.status);
     (output.status.code(), said)
+}
+
+#[test]
+fn list_of_a_tree_names_the_members_of_a_deadlock() {
+    let root = fresh_path("list-deadlock");
+    let [a, b] = ["a", "b"].map(|name| format!("{root}/{name}"));
+    let (one, other) = (client(), client());
+    let first = lock_of(&one, &a).acquire().expect("free");
+    let second = lock_of(&other, &b).acquire().expect("free");
+    // Both threads hold one and wait for the other.
+    let waiting = [(&one, &b), (&other, &a)].map(|(client, path)| {
+        let lock = lock_of(client, path);
+        thread::spawn(move || lock.lock())
+    });
+    [&a, &b].map(|path| await_nodes(path, 2));
+    let (code, said) = output(&["list", "-r", &root]);
+    assert_eq!((code, said.contains("deadlock")), (Some(0), false), "other threads hold these");
+    one.cancel_waiters();
+    other.cancel_waiters();
+    waiting.map(|waiting| waiting.join().expect("no panic").expect_err("it was cancelled"));
+    drop((first, second));
+    let threads = [(one, a.clone(), b.clone()), (other, b.clone(), a.clone())];
+    let barrier = Arc::new(Barrier::new(2));
+    let threads = threads.map(|(client, has, wants)| {
+        let barrier = Arc::clone(&barrier);
+        let cancel = client.clone();
+        let run = move || {
+            let _held = lock_of(&client, &has).acquire().expect("free");
+            barrier.wait();
+            lock_of(&client, &wants).lock()
+        };
+        (cancel, thread::spawn(run))
+    });
+    [&a, &b].map(|path| await_nodes(path, 2));
+    let (code, said) = output(&["list", "-r", &root]);
+    assert_eq!(code, Some(0));
+    let (_, circle) = said.split_once("deadlock").expect("a deadlock");
+    assert!([&a, &b].iter().all(|path| circle.contains(&format!("waits for {path} behind"))));
+    for (client, thread) in threads {
+        client.cancel_waiters();
+        let _ = thread.join().expect("no panic");
+    }
 }
 
 #[test]
