@@ -225,10 +225,10 @@ fn tls(builder: ClientBuilder, [cacert, cert, key]: [Option<Value>; 3]) -> Resul
                 return Err(key.is_open());
             }
             let with = format!(" with {:?}", key.text);
-            cert.used_by(tls.clone().client_cert_pem(&cert.read()?.0, &pem), &with)?;
+            let checked = cert.used_by(tls.client_cert_pem(&cert.read()?.0, &pem), &with)?;
             // Those of later connections are read when they are needed.
             let files = [cert.text.clone(), key.text.clone()];
-            tls = tls.client_cert_from(move || {
+            tls = checked.client_cert_from(move || {
                 Ok((std::fs::read(&files[0])?, std::fs::read(&files[1])?))
             });
         }
