@@ -120,8 +120,10 @@ fn ten_thousand_new_paths_leave_no_nodes() {
         let above = if number % 20 == 0 { &long } else { "/orders" };
         lock_of(&client, &format!("{above}/{number}")).acquire().unwrap().release().unwrap();
     }
-    println!("{before:?} nodes before, {} after", nodes());
-    assert_eq!(nodes(), before.1);
+    let after = nodes();
+    println!("{before:?} nodes before, {after} after");
+    // The server may have removed an empty directory of those above.
+    assert!(after <= before.1, "{before:?}, {after}");
 }
 
 #[test]
