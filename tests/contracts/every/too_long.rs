@@ -96,10 +96,20 @@ fn each_hold_has_its_own_time() {
         next.leaves();
     }
     println!("{tokens:x?}");
-    let guard = plain.acquire().unwrap();
-    guard.prolong(Duration::ZERO).unwrap();
-    assert_eq!(guard.state(), TOO_LONG);
-    assert!(guard.release().is_err_and(|error| is_too_long(&error)));
+    assert!(plain.acquire().unwrap().valid_for() > AT_MOST * 2);
+}
+
+/// Also if nobody has noticed the end.
+#[test]
+fn hold_that_is_over_cannot_be_prolonged() {
+    let lock = lock_of(&client(), &fresh_path("over"));
+    for _ in 0..50 {
+        let guard = lock.acquire().unwrap();
+        guard.prolong(Duration::ZERO).unwrap();
+        assert!(guard.prolong(SOON).is_err_and(|error| is_too_long(&error)));
+        assert_eq!(guard.state(), TOO_LONG);
+        assert!(guard.release().is_err_and(|error| is_too_long(&error)));
+    }
 }
 
 #[test]
