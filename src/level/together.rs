@@ -48,9 +48,9 @@ pub(crate) fn acquire_first<'a>(
             keep(Arc::clone(grant));
             taken();
         }
-        let Begun { until, call, .. } = &begun[index];
-        let got = until.explain(got);
-        call.as_ref().inspect(|call| Site::end_call(call, &got));
+        // They wait as one, and an outage may have ended the wait of any.
+        let got = begun.iter().fold(got, |got, one| one.until.explain(got));
+        begun[index].call.as_ref().inspect(|call| Site::end_call(call, &got));
         got.map(|grant| grant.is_some())
     };
     let mut count = 0;

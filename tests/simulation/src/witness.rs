@@ -190,6 +190,8 @@ pub(crate) struct Witness {
     robbed: BTreeSet<(i64, String)>,
     /// The process of each session.
     sessions: BTreeMap<i64, Process>,
+    /// When each process got its last session.
+    connected_at: BTreeMap<Process, Duration>,
     /// Calls that may wait.
     waiting: BTreeMap<usize, Waiting>,
     /// Calls whose turn was deleted in this transaction, with their sessions.
@@ -419,6 +421,8 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
             let freed = left.filter(|(maker, (made, _))| !is_own(maker, *made));
             let freed = freed.map(|(_, (_, left))| *left);
             let freed = freed.chain(witness.ended_at.get(&held.place).copied());
+            // A call may begin before the first session.
+            let freed = freed.chain(witness.connected_at.get(&held.process).copied());
             let since = freed.fold(begun, Duration::max);
             if now - since > soon {
                 problems.push(format!(
@@ -633,6 +637,10 @@ fn judge_time(held: &Held) -> Option<String> {
     let is_too_long = |hold: &Hold| hold.state() == HoldState::Lost(LossReason::HeldTooLong);
     let was_too_long = kernel::peek(held.process, || held.holds.iter().any(is_too_long))?;
     let (who, place) = (&held.who, held.place);
+    // The clock of a machine that sleeps stands still.
+    if board(|board| board.has_jumped(held.process, held.granted)) {
+        return None;
+    }
     match held.lasts {
         Some((_, end)) if now > end + SLACK && is_held(held) == Some(true) => {
             Some(format!("{who} has {place} at {now:?}, until {end:?} at the latest"))
@@ -669,6 +677,16 @@ pub(crate) fn left(hold: usize) {
             histories::left(hold);
         }
     });
+}
+
+/// Returns whether a hold is lost, as its process knows.
+pub(crate) fn is_lost(hold: usize) -> bool {
+    witness(|witness| {
+        let held = witness.held.get(&hold)?;
+        let is_lost = |hold: &Hold| matches!(hold.state(), HoldState::Lost(_));
+        kernel::peek(held.process, || held.holds.iter().any(is_lost))
+    })
+    .unwrap_or(false)
 }
 
 /// Records the end of a hold and the answer of its unlock.
@@ -766,7 +784,10 @@ pub(crate) fn expires(session: i64) {
 
 /// Records the session that a client got.
 pub(crate) fn has_session(process: Process, session: i64) {
-    witness(|witness| witness.sessions.insert(session, process));
+    witness(|witness| {
+        witness.sessions.insert(session, process);
+        witness.connected_at.insert(process, kernel::elapsed());
+    });
 }
 
 /// Checks that threads of one process are granted in the order of their calls, whichever objects they use. `who` made
@@ -848,6 +869,10 @@ pub(crate) fn may_not_delete(process: Process, path: &str) {
     kernel::after(time, move || {
         let problem = witness(|witness| {
             let is_there = witness.nodes.get(&path).is_some_and(|node| node.czxid == czxid);
+            // It may have been held until now.
+            let given = witness.given.get(&(path.clone(), czxid as u64));
+            let is_idle = given.is_none_or(|given| *given <= begun);
+            let is_there = is_there && is_idle;
             let who = witness.waits_for_own(process, &path, begun).filter(|_| is_there)?;
             Some(format!("client {} waits for {who} behind its own {path}", process.0))
         });
