@@ -1,7 +1,7 @@
 //! The calls of a client that wait, and what ends them before their deadline: a cancel, or an outage
 //! that is longer than a call allows. It knows no locks and no servers.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -15,7 +15,8 @@ pub(crate) struct WaitingCalls(Mutex<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
-    calls: HashMap<u64, Entry>,
+    /// By their numbers, so that they end in the order in which they began.
+    calls: BTreeMap<u64, Entry>,
     /// The number of the last call.
     last: u64,
     /// Since when there is no connection.
