@@ -24,6 +24,10 @@ const NEVER: &[(&str, &str)] = &[
 /// Events that need not occur in [`ENOUGH`] seeds, and what they take.
 const SELDOM: &[(&str, &str)] = &[
     ("a reminder comes behind the end", "a client that ends just when a loss is about to be told"),
+    (
+        "a look is put off without a connection",
+        "an outage just when a call has waited for several session timeouts",
+    ),
     ("a call has one node too many", "more cuts behind creates that are carried out late"),
     (
         "a call for several locks is ended while it creates",
