@@ -867,7 +867,7 @@ impl Shared {
             // A silent release does not report a refused deletion.
             let may_stay = is_silent && witness(|witness| witness.has_hidden);
             // It may have lasted for too long by then, and its node goes in the background.
-            let is_lost = number.is_some_and(|number| witness::is_lost(number));
+            let is_lost = number.is_some_and(witness::is_lost);
             if witness::is_there(&path, token) && !may_stay && !is_lost {
                 violation(format!("{}: {path} is there behind the unlock", self.name));
             }
