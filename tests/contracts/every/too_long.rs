@@ -99,6 +99,21 @@ fn each_hold_has_its_own_time() {
     assert!(plain.acquire().unwrap().valid_for() > AT_MOST * 2);
 }
 
+/// Its unlock reports the loss, also where a thread waits to take it over.
+#[test]
+fn hold_that_is_over_is_not_handed_on() {
+    let options = LockOptions::new().local_handoffs(u32::MAX);
+    let lock = DistributedLock::with_options(&client(), fresh_path("not-on"), options).unwrap();
+    for _ in 0..20 {
+        let guard = lock.acquire().unwrap();
+        let next = Visitor::start_asleep(lock.clone());
+        guard.prolong(Duration::ZERO).unwrap();
+        assert!(guard.release().is_err_and(|error| is_too_long(&error)));
+        next.comes_in();
+        next.leaves();
+    }
+}
+
 /// Also if nobody has noticed the end.
 #[test]
 fn hold_that_is_over_cannot_be_prolonged() {
