@@ -185,13 +185,15 @@ impl ClientBuilder {
     pub fn connect(self) -> Result<Client> {
         let (hosts, existing_chroot) = (self.hosts.clone(), self.existing_chroot);
         let within = self.connect_timeout.unwrap_or(self.session_timeout);
-        let client = self.build(zookeeper::Builder::connect)?;
         let failed = |error| failed_to_connect(&hosts, &error);
-        if existing_chroot && !has_root(&client.inner.requests.zk, within).map_err(failed)? {
-            let (_, chroot) = hosts.split_once('/').unwrap_or_default();
-            return Err(invalid("host list", format!("there is no chroot \"/{chroot}\"")));
-        }
-        Ok(client)
+        self.build(|builder| {
+            let zk = builder.connect().map_err(failed)?;
+            if existing_chroot && !has_root(&zk, within).map_err(failed)? {
+                let (_, chroot) = hosts.split_once('/').unwrap_or_default();
+                return Err(invalid("host list", format!("there is no chroot \"/{chroot}\"")));
+            }
+            Ok(zk)
+        })
     }
 
     /// Creates a client that connects in the background, for programs that have to start without the
@@ -208,12 +210,15 @@ impl ClientBuilder {
             let reason = "only connect() can look for it, because it waits for the servers";
             return Err(invalid("existing chroot", reason));
         }
-        self.build(zookeeper::Builder::connect_lazily)
+        let hosts = self.hosts.clone();
+        self.build(|builder| {
+            builder.connect_lazily().map_err(|error| failed_to_connect(&hosts, &error))
+        })
     }
 
     fn build(
         self,
-        connect: impl FnOnce(zookeeper::Builder) -> zookeeper::Result<ZooKeeper>,
+        connect: impl FnOnce(zookeeper::Builder) -> Result<ZooKeeper>,
     ) -> Result<Client> {
         check_timeout("session timeout", self.session_timeout)?;
         let connect_timeout = self.connect_timeout.unwrap_or(self.session_timeout);
@@ -247,8 +252,7 @@ impl ClientBuilder {
             tls.check().map_err(wrong)?;
             builder = builder.tls(tls.clone());
         }
-        let failed = |error| failed_to_connect(&self.hosts, &error);
-        let zk = connect(builder).map_err(failed)?;
+        let zk = connect(builder)?;
         let observer = self.observer;
         Ok(Client { inner: Inner::new(zk, self.acl.entries), identity, observer })
     }

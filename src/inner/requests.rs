@@ -28,7 +28,7 @@ const LOOK_AFTER: u32 = 2;
 /// The way to the servers. It outlives ZooKeeper's sessions: requests about nodes name the session
 /// that they belong to.
 pub(crate) struct Requests {
-    pub(crate) zk: ZooKeeper,
+    pub(super) zk: ZooKeeper,
     acl: Vec<zookeeper::Acl>,
     quota: Quota,
     closing: AtomicBool,
