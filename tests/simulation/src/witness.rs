@@ -264,6 +264,12 @@ fn is_held(held: &Held) -> Option<bool> {
     kernel::peek(held.process, || held.holds.iter().all(Hold::is_held))
 }
 
+/// Returns whether its process takes a hold for lost. `None` if the look would have to wait for another thread.
+fn knows_loss(held: &Held) -> Option<bool> {
+    let is_lost = |hold: &Hold| matches!(hold.state(), HoldState::Lost(_));
+    kernel::peek(held.process, || held.holds.iter().any(is_lost))
+}
+
 /// Returns the full path of a hold's node.
 pub(crate) fn path_of(kind: Kind, hold: &Hold) -> String {
     match kind {
@@ -681,12 +687,7 @@ pub(crate) fn left(hold: usize) {
 
 /// Returns whether a hold is lost, as its process knows.
 pub(crate) fn is_lost(hold: usize) -> bool {
-    witness(|witness| {
-        let held = witness.held.get(&hold)?;
-        let is_lost = |hold: &Hold| matches!(hold.state(), HoldState::Lost(_));
-        kernel::peek(held.process, || held.holds.iter().any(is_lost))
-    })
-    .unwrap_or(false)
+    witness(|witness| witness.held.get(&hold).and_then(knows_loss)) == Some(true)
 }
 
 /// Records the end of a hold and the answer of its unlock.
@@ -695,8 +696,7 @@ pub(crate) fn ended(hold: usize, said: Unlocked) {
     witness(|witness| {
         if let Some(held) = witness.held.remove(&hold) {
             // It may have been lost since its owner began to give it back.
-            let is_lost = |hold: &Hold| matches!(hold.state(), HoldState::Lost(_));
-            if kernel::peek(held.process, || held.holds.iter().any(is_lost)) != Some(false) {
+            if knows_loss(&held) != Some(false) {
                 let key = (held.process, held.kind, held.place);
                 witness.lost_at.insert(key, kernel::elapsed());
             }

@@ -59,7 +59,7 @@ impl Shared {
             }
             // The run has no faults that could cost a hold.
             Error::Lost { reason: LossReason::HeldTooLong, .. } => {
-                waits_or_tries || !matches!(call, "close" | "verify" | "contenders")
+                !matches!(call, "close" | "verify" | "contenders")
             }
             Error::Lost { .. } if self.is_gentle => *self.is_closed.borrow(),
             Error::Lost { .. } => {
