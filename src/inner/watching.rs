@@ -84,10 +84,13 @@ impl Holds {
             }
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::NoNode => self.node_gone(nodes),
-            // It is tried again later.
-            Err(_) => {
+            Err(error) => {
                 sys::reached("a look at what is held has no answer");
                 nodes.stop_watching();
+                // Connections that break soon would let no later look through. Other errors may last.
+                if error.kind() == ErrorKind::ConnectionLoss {
+                    self.attend_at(sys::now());
+                }
             }
         }
     }

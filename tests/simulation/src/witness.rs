@@ -497,7 +497,9 @@ pub(crate) fn turn(
         if let Some(time) = at_least {
             // The grant was slightly before `now`.
             let until = (now + time).saturating_sub(Duration::from_millis(100));
-            witness.reserved.insert(path, until);
+            let held = witness.held.values().find(|held| held.nodes.contains(&path));
+            let nodes = held.map_or_else(|| vec![path], |held| held.nodes.clone());
+            witness.reserved.extend(nodes.into_iter().map(|node| (node, until)));
         }
         (count, problem)
     });

@@ -219,6 +219,7 @@ impl Shared {
             let other = thread::spawn_in(process, "second", move || {
                 let took = lock_of(&second).map(|lock| lock.try_lock_for(Duration::from_secs(2)));
                 if let (Some(Ok(true)), Some(lock)) = (&took, lock_of(&second)) {
+                    count_turn(place, kind, lock);
                     if own.is_held() && witness::is_sure(hold) {
                         violation(format!("{name} has {place} twice"));
                     }
@@ -234,6 +235,7 @@ impl Shared {
                 false => lock.try_lock_for(Duration::from_secs(1)),
             };
             if matches!(took, Ok(true)) {
+                count_turn(place, kind, lock);
                 if own.is_held() && witness::is_sure(hold) {
                     violation(format!("{name} has {place} twice"));
                 }
@@ -419,7 +421,7 @@ impl Shared {
             return;
         }
         let holds = Lock::holds(lock);
-        holds.iter().for_each(|own| witness::unchecked_turn(plan.place, plan.kind, own));
+        count_turn(plan.place, plan.kind, lock);
         let who = format!("{}, {name}", self.name);
         let hold = (!holds.is_empty()).then(|| {
             let held = Held::new(who, plan.kind, plan.place, mode, holds);
@@ -491,4 +493,9 @@ impl Shared {
             net.iter().for_each(|net| net.act(|world| world.cut(process)));
         }
     }
+}
+
+/// Counts the turn that this thread has with a second object of a lock.
+fn count_turn(place: Place, kind: Kind, lock: &dyn Lock) {
+    lock.holds().iter().for_each(|own| witness::unchecked_turn(place, kind, own));
 }

@@ -133,7 +133,10 @@ impl Shared {
         let (path, token) = (witness::path_of(plan.kind, own), own.fencing_token());
         let is_well = self.client.state() == ClientState::Connected
             && self.client.stats().connections == connections;
-        let is_wanted = witness::is_last(&path, token) && !witness::was_deleted(&path);
+        // Whoever has taken it over since may have given it back for good.
+        let is_wanted = witness::is_last(&path, token)
+            && witness::turns(plan.place, plan.kind, token) == 1
+            && !witness::was_deleted(&path);
         if is_well && is_wanted && !witness::is_there(&path, token) {
             violation(format!("{}: {path} is not kept, and nobody else has come", self.name));
         }

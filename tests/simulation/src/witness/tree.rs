@@ -340,7 +340,10 @@ impl Witness {
         let since = rivals.map(|(_, _, one)| one.made).min()?.max(kept.since);
         let may_be_taken = self.several_may_have(kept.process, directory);
         let ended = self.ended_at.iter().find(|(place, _)| place.path() == directory);
-        let since = ended.map_or(since, |(_, ended)| since.max(*ended));
+        // Its client hears of the others as soon as it has a connection.
+        let heard = self.connected_at.get(&kept.process);
+        let since =
+            ended.map(|(_, ended)| ended).into_iter().chain(heard).fold(since, |a, b| a.max(*b));
         let now = kernel::elapsed();
         // Clients look at nodes without events from time to time.
         let limit =
