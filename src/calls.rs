@@ -1,17 +1,36 @@
-//! The calls of a client that wait, and what ends them before their deadline: a cancel, or an outage
-//! that is longer than a call allows. It knows no locks and no servers.
+//! The calls of a client that wait: where, and what ends them before their deadline. That is a
+//! cancel, an outage that is longer than a call allows, or a deadlock. It sends no requests.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::contender::Deadlock;
+use crate::kind::LockKind;
+use crate::path::LockPath;
 use crate::signal::{Ended, Signal};
+use crate::sys::thread::{self, ThreadId};
 use crate::sys::{self, Mutex};
 
+/// A waiting call looks for a deadlock at intervals that double, up to this many times the first.
+const LONGEST_PAUSE: u32 = 12;
+
 /// The waiting calls of one client.
-#[derive(Debug, Default)]
-pub(crate) struct WaitingCalls(Mutex<Table>);
+#[derive(Debug)]
+pub(crate) struct WaitingCalls {
+    table: Mutex<Table>,
+    deadlocks: DeadlockCheck,
+}
+
+/// What waiting calls do about deadlocks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DeadlockCheck {
+    /// After this time a call looks for one.
+    pub(crate) after: Duration,
+    /// The youngest call of one fails.
+    pub(crate) fails: bool,
+}
 
 #[derive(Debug, Default)]
 struct Table {
@@ -29,54 +48,134 @@ struct Entry {
     object: u64,
     /// How long the call goes on without a connection, and since when it counts at the earliest.
     connection: Option<(Duration, Instant)>,
-    end: Arc<End>,
+    call: Arc<Call>,
 }
 
 #[derive(Debug)]
-struct End {
+struct Call {
     signal: Signal,
-    is_by_outage: AtomicBool,
+    state: Mutex<State>,
 }
 
-/// A call that waits, until this is dropped.
+#[derive(Debug, Default)]
+struct State {
+    /// What ended the call, if that was no cancel. The first cause counts.
+    cause: Option<Cause>,
+    waits: Option<Waits>,
+}
+
+/// What ends a call, other than a cancel.
+#[derive(Debug, Clone)]
+pub(crate) enum Cause {
+    Outage,
+    Deadlock(Arc<Deadlock>),
+}
+
+/// How a call waits for others.
+#[derive(Debug)]
+struct Waits {
+    thread: ThreadId,
+    identity: Arc<str>,
+    since: Instant,
+    place: Place,
+    /// Others can read what the thread holds.
+    is_told: bool,
+    /// When it looks for a deadlock next, and how long after that again. `None` is never.
+    look: Option<Instant>,
+    pause: Duration,
+}
+
+/// Where a call waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In its process, behind the thread that has the first level.
+    FirstLevel { lock: LockPath, directory: LockPath, kind: LockKind },
+    /// In the queue of this directory, with the node of this name.
+    Queue { directory: LockPath, name: String },
+    /// For the end of the single node at this path.
+    SingleNode(LockPath),
+}
+
+/// A call that waits for others.
+#[derive(Debug, Clone)]
+pub(crate) struct Waiter {
+    /// Later calls have higher numbers.
+    pub(crate) number: u64,
+    pub(crate) thread: ThreadId,
+    /// The identity in its node, which it may not have.
+    pub(crate) identity: Arc<str>,
+    pub(crate) since: Instant,
+    pub(crate) place: Place,
+}
+
+impl Place {
+    /// Returns the path of the lock.
+    pub(crate) fn lock(&self) -> &LockPath {
+        match self {
+            Place::FirstLevel { lock, .. } => lock,
+            Place::Queue { directory, .. } => directory,
+            Place::SingleNode(path) => path,
+        }
+    }
+
+    /// Returns the path of the node that waits.
+    pub(crate) fn node(&self) -> Option<String> {
+        match self {
+            Place::Queue { directory, name } => Some(directory.child(name)),
+            Place::FirstLevel { .. } | Place::SingleNode(_) => None,
+        }
+    }
+}
+
+/// A call that may have to wait, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct WaitingCall {
     all: Arc<WaitingCalls>,
     number: u64,
-    end: Arc<End>,
+    call: Arc<Call>,
+}
+
+impl Default for DeadlockCheck {
+    fn default() -> DeadlockCheck {
+        DeadlockCheck { after: Duration::from_secs(5), fails: false }
+    }
 }
 
 impl WaitingCalls {
+    pub(crate) fn new(deadlocks: DeadlockCheck) -> WaitingCalls {
+        WaitingCalls { table: Mutex::default(), deadlocks }
+    }
+
     /// Registers a call for a lock object, which goes on for this long without a connection.
     pub(crate) fn begin(
         self: &Arc<Self>,
         object: u64,
         connection: Option<Duration>,
     ) -> WaitingCall {
-        let end = Arc::new(End { signal: Signal::new(), is_by_outage: AtomicBool::new(false) });
+        let call = Arc::new(Call { signal: Signal::new(), state: Mutex::default() });
         let connection = connection.map(|limit| (limit, sys::now()));
-        let mut table = self.0.lock();
+        let mut table = self.table.lock();
         table.last += 1;
         let number = table.last;
-        table.calls.insert(number, Entry { object, connection, end: Arc::clone(&end) });
-        WaitingCall { all: Arc::clone(self), number, end }
+        table.calls.insert(number, Entry { object, connection, call: Arc::clone(&call) });
+        WaitingCall { all: Arc::clone(self), number, call }
     }
 
     /// Ends the calls for this lock object; all calls for `None`.
     pub(crate) fn cancel(&self, object: Option<u64>) {
         let is_its = |entry: &&Entry| object.is_none_or(|object| entry.object == object);
-        let ends: Vec<_> = {
-            let table = self.0.lock();
-            table.calls.values().filter(is_its).map(|entry| Arc::clone(&entry.end)).collect()
+        let calls: Vec<_> = {
+            let table = self.table.lock();
+            table.calls.values().filter(is_its).map(|entry| Arc::clone(&entry.call)).collect()
         };
-        for end in ends {
-            end.signal.raise();
+        for call in calls {
+            call.signal.raise();
         }
     }
 
     /// Notes that there is a connection.
     pub(crate) fn end_outage(&self) {
-        self.0.lock().outage = None;
+        self.table.lock().outage = None;
     }
 
     /// Ends the calls that have gone on for long enough without a connection, of which there is none
@@ -85,7 +184,7 @@ impl WaitingCalls {
         let now = sys::now();
         let (mut over, mut next) = (Vec::new(), None);
         {
-            let mut table = self.0.lock();
+            let mut table = self.table.lock();
             let outage = *table.outage.get_or_insert(now);
             for entry in table.calls.values() {
                 // A limit too large for the clock is none.
@@ -93,35 +192,108 @@ impl WaitingCalls {
                     .connection
                     .and_then(|(limit, begun)| begun.max(outage).checked_add(limit));
                 match due {
-                    Some(due) if due <= now => over.push(Arc::clone(&entry.end)),
+                    Some(due) if due <= now => over.push(Arc::clone(&entry.call)),
                     due => next = next.into_iter().chain(due).min(),
                 }
             }
         }
-        for end in over {
+        for call in over {
             sys::reached("an outage is longer than a waiting call allows");
-            end.is_by_outage.store(true, Ordering::Relaxed);
-            end.signal.raise();
+            call.end(Cause::Outage);
         }
         next
+    }
+
+    /// Returns the calls that wait for others, in the order in which they began.
+    pub(crate) fn waiters(&self) -> Vec<Waiter> {
+        let calls: Vec<_> = {
+            let table = self.table.lock();
+            table.calls.iter().map(|(number, entry)| (*number, Arc::clone(&entry.call))).collect()
+        };
+        let waiter = |(number, call): (u64, Arc<Call>)| {
+            let state = call.state.lock();
+            state.waits.as_ref().map(|waits| waits.waiter(number))
+        };
+        calls.into_iter().filter_map(waiter).collect()
+    }
+}
+
+impl Waits {
+    fn waiter(&self, number: u64) -> Waiter {
+        let Waits { thread, identity, since, place, .. } = self;
+        let (identity, place) = (Arc::clone(identity), place.clone());
+        Waiter { number, thread: *thread, identity, since: *since, place }
+    }
+}
+
+impl Call {
+    fn end(&self, cause: Cause) {
+        self.state.lock().cause.get_or_insert(cause);
+        self.signal.raise();
     }
 }
 
 impl WaitingCall {
     /// Returns a signal that is ready when the call has to end before its deadline.
     pub(crate) fn ended(&self) -> &Ended {
-        self.end.signal.ended()
+        self.call.signal.ended()
     }
 
-    /// Returns whether an outage has ended the call.
-    pub(crate) fn is_ended_by_outage(&self) -> bool {
-        self.end.is_by_outage.load(Ordering::Relaxed)
+    /// Returns what has ended the call, if that was no cancel.
+    pub(crate) fn cause(&self) -> Option<Cause> {
+        self.call.state.lock().cause.clone()
+    }
+
+    // ---- deadlocks
+
+    /// Notes where the call waits for others, on this thread.
+    pub(crate) fn waits_at(&self, place: Place, identity: &Arc<str>) {
+        let pause = self.all.deadlocks.after;
+        let waits = &mut self.call.state.lock().waits;
+        match waits {
+            Some(waits) if waits.place == place => {}
+            Some(waits) => {
+                waits.is_told = false;
+                waits.place = place;
+            }
+            None => {
+                let (thread, since) = (thread::current().id(), sys::now());
+                let (identity, look) = (Arc::clone(identity), since.checked_add(pause));
+                let is_told = false;
+                *waits = Some(Waits { thread, identity, since, place, is_told, look, pause });
+            }
+        }
+    }
+
+    /// Returns when the call looks for a deadlock next.
+    pub(crate) fn next_look(&self) -> Option<Instant> {
+        self.call.state.lock().waits.as_ref().and_then(|waits| waits.look)
+    }
+
+    /// Returns the call if it is to look for a deadlock now, and whether others can read what its
+    /// thread holds. They can from now on.
+    pub(crate) fn start_look(&self) -> Option<(Waiter, bool)> {
+        let now = sys::now();
+        let waits = &mut self.call.state.lock().waits;
+        let waits = waits.as_mut().filter(|waits| waits.look.is_some_and(|look| look <= now))?;
+        let longest = self.all.deadlocks.after.saturating_mul(LONGEST_PAUSE);
+        waits.look = now.checked_add(waits.pause);
+        waits.pause = waits.pause.saturating_mul(2).min(longest);
+        Some((waits.waiter(self.number), mem::replace(&mut waits.is_told, true)))
+    }
+
+    /// Ends the call, which is the youngest of a deadlock, if calls of this client do that.
+    pub(crate) fn break_deadlock(&self, deadlock: Deadlock) {
+        if self.all.deadlocks.fails {
+            sys::reached("the youngest call of a deadlock fails");
+            self.call.end(Cause::Deadlock(Arc::new(deadlock)));
+        }
     }
 }
 
 impl Drop for WaitingCall {
     fn drop(&mut self) {
-        self.all.0.lock().calls.remove(&self.number);
+        self.all.table.lock().calls.remove(&self.number);
     }
 }
 
@@ -133,26 +305,34 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3600);
 
+    fn all() -> Arc<WaitingCalls> {
+        Arc::new(WaitingCalls::new(DeadlockCheck { after: HOUR, fails: true }))
+    }
+
+    fn is_by_outage(call: &WaitingCall) -> bool {
+        matches!(call.cause(), Some(Cause::Outage))
+    }
+
     fn is_ended(call: &WaitingCall) -> bool {
         call.ended().try_recv() == Err(TryRecvError::Disconnected)
     }
 
     #[test]
     fn cancel_ends_the_calls_of_one_object_or_all_and_no_later_one() {
-        let all = Arc::<WaitingCalls>::default();
+        let all = all();
         let (one, other) = (all.begin(1, None), all.begin(2, None));
         all.cancel(Some(1));
         let later = all.begin(1, None);
         assert!(is_ended(&one) && !is_ended(&other) && !is_ended(&later));
         all.cancel(None);
         assert!(is_ended(&other) && is_ended(&later));
-        assert!(![one, other, later].iter().any(WaitingCall::is_ended_by_outage));
-        assert!(all.0.lock().calls.is_empty());
+        assert!(![one, other, later].iter().any(is_by_outage));
+        assert!(all.table.lock().calls.is_empty());
     }
 
     #[test]
     fn outage_ends_the_calls_that_allow_less() {
-        let all = Arc::<WaitingCalls>::default();
+        let all = all();
         let limits = [None, Some(Duration::ZERO), Some(HOUR), Some(Duration::MAX)];
         let calls = limits.map(|limit| all.begin(1, limit));
         let before = sys::now();
@@ -160,7 +340,7 @@ mod tests {
         assert!((before + HOUR..=sys::now() + HOUR).contains(&next));
         let ended = [false, true, false, false];
         assert_eq!(calls.each_ref().map(is_ended), ended);
-        assert_eq!(calls.each_ref().map(WaitingCall::is_ended_by_outage), ended);
+        assert_eq!(calls.each_ref().map(is_by_outage), ended);
         // A call that begins in the outage waits for its own time.
         let later = all.begin(1, Some(HOUR));
         drop(calls);

@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use zookeeper::{ErrorKind, Stat};
 
-use crate::contenders::{
-    Below, Contender, Deadlock, Kind, contenders, find_deadlocks, remove, verify,
-};
+use crate::contender::{Contender, Deadlock, Kind};
+use crate::contenders::{Below, contenders, find_deadlocks, remove, verify};
 use crate::data::{self, REVOKE};
 use crate::error::{Error, Result};
 use crate::inner::{ClientState, Failure, Inner, Stats, Subscription};

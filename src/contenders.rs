@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use zookeeper::{ErrorKind, Stat};
 
+use crate::contender::{Contender, Kind};
 use crate::data;
 use crate::error::Result;
 use crate::inner::{Claim, Failure, Requests};
@@ -18,62 +19,6 @@ pub(crate) const LEASES: &str = "leases";
 
 /// How many nodes are read in one write.
 const AT_ONCE: usize = 100;
-
-/// What a contender requests.
-#[non_exhaustive]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// Exclusive access.
-    Exclusive,
-    /// A read, together with other readers.
-    Read,
-    /// A write, alone.
-    Write,
-    /// A permit of a semaphore.
-    Permit,
-    /// Nothing: this is a node that another program created there for another purpose. It blocks no
-    /// contender.
-    Foreign,
-}
-
-/// One node in a lock's directory: a holder of the lock or a waiter.
-#[non_exhaustive]
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Contender {
-    /// The lock's path.
-    pub path: String,
-    /// The node's name below that path. Empty for an [`EphemeralLock`](crate::EphemeralLock), whose
-    /// path is the node.
-    pub node: String,
-    /// The number at the end of the name, if there is one.
-    pub sequence: Option<i64>,
-    /// What the contender asks for.
-    pub kind: Kind,
-    /// Whether the contender holds the lock. If not, it waits.
-    pub holds: bool,
-    /// The identity in the node's data. `None` if the data are something else, or a revocation
-    /// request that the contender has not received yet.
-    pub identity: Option<String>,
-    /// Whether the contender was [asked](crate::Client::revoke) to release the lock.
-    pub asked: bool,
-    /// The id of its session, which ZooKeeper's logs and four-letter words show in hexadecimal. 0
-    /// for a node that is not ephemeral.
-    pub session: i64,
-    /// When the node was created, by the server's clock.
-    pub since: SystemTime,
-    /// The [`Hold::fencing_token`](crate::Hold::fencing_token) of its hold, present or future.
-    pub token: u64,
-}
-
-impl Contender {
-    /// Returns the path of the node.
-    pub(crate) fn znode(&self) -> String {
-        match self.node.as_str() {
-            "" => self.path.clone(),
-            node => format!("{}/{node}", self.path),
-        }
-    }
-}
 
 /// A node and its data.
 #[derive(Debug, Clone)]
@@ -339,7 +284,7 @@ fn contender(
     node: Znode,
 ) -> Contender {
     let Znode { name, data, stat } = node;
-    let (asked, identity) = data::said(&data, stat.version);
+    let data::Said { asked, identity, holding } = data::said(&data, stat.version);
     Contender {
         path: path.as_str().to_owned(),
         sequence: names::number(&name).map(i64::from),
@@ -353,6 +298,8 @@ fn contender(
         since: SystemTime::UNIX_EPOCH
             .checked_add(Duration::from_millis(stat.ctime.unsigned_abs()))
             .unwrap_or(SystemTime::UNIX_EPOCH),
+        // What a thread held while it waited says nothing of later.
+        holding: if holds { Vec::new() } else { holding },
     }
 }
 
@@ -366,5 +313,4 @@ mod deadlocks;
 mod tests;
 
 pub(crate) use below::Below;
-pub use deadlocks::Deadlock;
-pub(crate) use deadlocks::find as find_deadlocks;
+pub(crate) use deadlocks::{find as find_deadlocks, look_for_deadlock};

@@ -11,6 +11,9 @@ pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 /// node, the requested token follows.
 const REVOKED: &str = "__REVOKE__ ";
 
+/// Precedes each node that the thread of a waiting node holds, on a line of its own.
+const HOLDS: &str = "\nholds ";
+
 /// Returns the data of a new single node.
 pub(crate) fn encode_single(id: &str, identity: &str) -> Vec<u8> {
     format!("{id} {identity}").into_bytes()
@@ -66,14 +69,38 @@ pub(crate) fn answer(identity: &str) -> Vec<u8> {
     [REVOKED, identity].concat().into_bytes()
 }
 
-/// Returns whether the holder of a node was asked to release it, and the identity in the data if
-/// there is one. An identity may be any other text. Only a later `version` of the data can be an
-/// [`answer`].
-pub(crate) fn said(data: &[u8], version: i32) -> (bool, Option<String>) {
+/// Returns the data of a node whose thread has waited for a while and holds these nodes. Only a
+/// thread that waits writes them.
+pub(crate) fn waiting<'a>(identity: &str, holds: impl Iterator<Item = &'a str>) -> Vec<u8> {
+    let holds = holds.flat_map(|path| [HOLDS, path]);
+    [identity].into_iter().chain(holds).collect::<String>().into_bytes()
+}
+
+/// What the data of a node say.
+pub(crate) struct Said {
+    /// The holder was asked to release it.
+    pub(crate) asked: bool,
+    /// The identity, if there is one. It may be any other text.
+    pub(crate) identity: Option<String>,
+    /// The nodes that the thread holds while it [waits](waiting).
+    pub(crate) holding: Vec<String>,
+}
+
+/// Reads the data of a node. Only a later `version` of the data can be an [`answer`], or tell what
+/// the thread holds.
+pub(crate) fn said(data: &[u8], version: i32) -> Said {
+    if is_request(data) {
+        return Said { asked: true, identity: None, holding: Vec::new() };
+    }
     let answer = data.strip_prefix(REVOKED.as_bytes()).filter(|_| version > 0);
-    let text = str::from_utf8(answer.unwrap_or(data)).ok();
-    let identity = text.filter(|_| !is_request(data)).map(str::to_owned);
-    (is_request(data) || answer.is_some(), identity)
+    let mut identity = str::from_utf8(answer.unwrap_or(data)).ok();
+    let mut holding = Vec::new();
+    if let (Some(text), true, None) = (identity, version > 0, answer) {
+        let mut parts = text.split(HOLDS);
+        identity = parts.next();
+        holding.extend(parts.map(str::to_owned));
+    }
+    Said { asked: answer.is_some(), identity: identity.map(str::to_owned), holding }
 }
 
 /// Returns whether these data are only a request.
@@ -84,6 +111,27 @@ pub(crate) fn is_request(data: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn both(data: &[u8], version: i32) -> (bool, Option<String>) {
+        let said = said(data, version);
+        (said.asked, said.identity)
+    }
+
+    #[test]
+    fn waiting_node_shows_what_its_thread_holds() {
+        for identity in ["host/1/main", "", "a\nb", "\nholds"] {
+            let data = waiting(identity, ["/a/x-1", "/a b/\ny"].into_iter());
+            let read = said(&data, 1);
+            assert_eq!(read.identity.as_deref(), Some(identity));
+            assert_eq!(
+                (read.asked, read.holding),
+                (false, vec!["/a/x-1".into(), "/a b/\ny".into()])
+            );
+            // Anybody may create a node with any data.
+            assert_eq!(said(&data, 0).holding, Vec::<String>::new());
+            assert_eq!(said(&answer("x\nholds /a/x-1"), 1).holding, Vec::<String>::new());
+        }
+    }
 
     #[test]
     fn single_node_shows_its_owner_even_after_a_revocation() {
@@ -107,20 +155,20 @@ mod tests {
         for identity in ["host/1/main", "", "__REVOKE__ a", "é"] {
             let answer = answer(identity);
             assert!(!asks(&answer, None), "{identity:?}");
-            assert_eq!(said(&answer, 2), (true, Some(identity.to_owned())));
-            assert_eq!(said(identity.as_bytes(), 0), (false, Some(identity.to_owned())));
+            assert_eq!(both(&answer, 2), (true, Some(identity.to_owned())));
+            assert_eq!(both(identity.as_bytes(), 0), (false, Some(identity.to_owned())));
         }
-        assert_eq!(said(b"__REVOKE__ \xff", 2), (true, None));
+        assert_eq!(both(b"__REVOKE__ \xff", 2), (true, None));
     }
 
     #[test]
     fn foreign_text_is_an_identity() {
         for version in [0, 1] {
-            assert_eq!(said(b"\xff\xfe", version), (false, None));
-            assert_eq!(said(REVOKE, version), (true, None));
+            assert_eq!(both(b"\xff\xfe", version), (false, None));
+            assert_eq!(both(REVOKE, version), (true, None));
         }
         for text in ["", "192.168.0.1", "a\nb"] {
-            assert_eq!(said(text.as_bytes(), 1), (false, Some(text.to_owned())));
+            assert_eq!(both(text.as_bytes(), 1), (false, Some(text.to_owned())));
             assert_eq!(decode_single(text.as_bytes(), 7), None);
             assert_eq!(revoke_single(text.as_bytes(), 7), REVOKE);
         }

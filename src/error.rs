@@ -1,4 +1,4 @@
-//! The one error type of the crate, and the reasons of a loss. It uses no other file.
+//! The one error type of the crate, and the reasons of a loss.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use zookeeper::ConnectFailure;
 
+use crate::contender::Deadlock;
 use crate::sys::thread::ThreadId;
 
 /// A `Result` whose error is [`Error`].
@@ -33,6 +34,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// | [`Conflict`](Error::Conflict) | read again, and check whether the write is still needed |
 /// | [`NotHeld`](Error::NotHeld), [`NotOwner`](Error::NotOwner) | fix the caller, which unlocks too often or on the wrong thread |
 /// | [`WouldDeadlock`](Error::WouldDeadlock) | share the lock object; unlock the read before taking the write |
+/// | [`Deadlock`](Error::Deadlock) | release what this thread holds, and begin again |
 /// | [`InvalidPath`](Error::InvalidPath), [`InvalidArgument`](Error::InvalidArgument) | fix the program or the setting; the text says what is wrong |
 /// | [`ZooKeeper`](Error::ZooKeeper) | see its source, and the server's log |
 ///
@@ -127,6 +129,14 @@ pub enum Error {
     WouldDeadlock {
         /// The lock's path.
         path: String,
+    },
+    /// Threads wait for each other in a circle, and this call is the youngest of them. Only with
+    /// [`ClientBuilder::fail_on_deadlock`](crate::ClientBuilder::fail_on_deadlock).
+    Deadlock {
+        /// The path of the lock that the call waited for.
+        path: String,
+        /// Who waits for whom.
+        deadlock: Arc<Deadlock>,
     },
     /// `cancel_waiters()` was called while this call was waiting.
     Cancelled {
@@ -297,6 +307,9 @@ impl fmt::Display for Error {
                 f,
                 "this thread holds lock {path:?} through another object or mode, and would wait for itself"
             ),
+            Error::Deadlock { path, deadlock } => {
+                write!(f, "waiting for lock {path:?} would never end: {deadlock}")
+            }
             Error::Cancelled { path } => write!(f, "waiting for lock {path:?} was cancelled"),
             Error::Closed => f.write_str("the client is closed"),
             Error::Denied { path } => write!(f, "permission denied at {path:?}"),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::client::Client;
-use crate::contenders::Contender;
+use crate::contender::Contender;
 use crate::error::Result;
 use crate::guard::{AnyThread, Guard, ThisThread};
 use crate::hold::Hold;

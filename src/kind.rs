@@ -3,7 +3,6 @@
 use std::fmt;
 
 use crate::names::Mode;
-use crate::sys::thread::ThreadId;
 
 /// A type of lock.
 #[non_exhaustive]
@@ -57,11 +56,6 @@ impl LockKind {
     /// object, and any thread may unlock it.
     pub(crate) fn is_of_a_thread(self) -> bool {
         matches!(self, LockKind::Reentrant | LockKind::Read | LockKind::Write)
-    }
-
-    /// Returns `thread` as the owner of a hold that it takes, if threads own holds of this kind.
-    pub(crate) fn owner(self, thread: ThreadId) -> Option<ThreadId> {
-        self.is_of_a_thread().then_some(thread)
     }
 }
 

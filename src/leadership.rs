@@ -10,7 +10,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError};
 use log::warn;
 
 use crate::client::Client;
-use crate::contenders::Contender;
+use crate::contender::Contender;
 use crate::error::{Error, Result};
 use crate::guard::{AnyThread, Guard};
 use crate::hold::Hold;

@@ -393,6 +393,7 @@
 mod acl;
 mod calls;
 mod client;
+mod contender;
 mod contenders;
 mod data;
 mod ephemeral;
@@ -434,7 +435,7 @@ pub use crossbeam_channel;
 
 pub use acl::Acl;
 pub use client::{Client, ClientBuilder};
-pub use contenders::{Contender, Deadlock, Kind};
+pub use contender::{Contender, Deadlock, Kind};
 pub use ephemeral::EphemeralLock;
 pub use error::{ConflictReason, Error, LossReason, Result};
 pub use guard::{AnyThread, Guard, ReentrantGuard, ThisThread};

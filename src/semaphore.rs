@@ -9,7 +9,8 @@ use crossbeam_channel::Receiver;
 use zookeeper::ErrorKind;
 
 use crate::client::Client;
-use crate::contenders::{Contender, LEASES, LOCKS};
+use crate::contender::Contender;
+use crate::contenders::{LEASES, LOCKS};
 use crate::error::{Error, Result};
 use crate::guard::{Guard, Releases};
 use crate::hold::Hold;

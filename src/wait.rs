@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 
-use crate::calls::WaitingCall;
+use crate::calls::{Cause, WaitingCall};
 use crate::error::{Error, Result};
 use crate::signal::Ended;
 use crate::sys::{self, never};
@@ -129,6 +129,22 @@ impl Until {
         self.deadline.map_or_else(never, sys::at)
     }
 
+    /// Returns a channel that is ready at the deadline, or when the call looks for a deadlock.
+    pub(crate) fn expiry_or_look(&self) -> Receiver<Instant> {
+        let first = self.deadline.into_iter().chain(self.next_look()).min();
+        first.map_or_else(never, sys::at)
+    }
+
+    /// Returns when the call looks for a deadlock next.
+    pub(crate) fn next_look(&self) -> Option<Instant> {
+        self.call.as_ref().and_then(WaitingCall::next_look)
+    }
+
+    /// Returns the call, if it is registered.
+    pub(crate) fn call(&self) -> Option<&WaitingCall> {
+        self.call.as_ref()
+    }
+
     /// Returns the time until the deadline.
     pub(crate) fn left(&self) -> Duration {
         let left = |deadline: Instant| deadline.saturating_duration_since(sys::now());
@@ -141,9 +157,13 @@ impl Until {
 
     /// Returns what the call got, with the reason if it was ended.
     pub(crate) fn explain<T>(&self, got: Result<T>) -> Result<T> {
-        let is_by_outage = || self.call.as_ref().is_some_and(WaitingCall::is_ended_by_outage);
+        let cause = || self.call.as_ref().and_then(WaitingCall::cause);
         got.map_err(|error| match error {
-            Error::Cancelled { path } if is_by_outage() => Error::Disconnected { path },
+            Error::Cancelled { path } => match cause() {
+                Some(Cause::Outage) => Error::Disconnected { path },
+                Some(Cause::Deadlock(deadlock)) => Error::Deadlock { path, deadlock },
+                None => Error::Cancelled { path },
+            },
             error => error,
         })
     }

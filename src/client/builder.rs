@@ -10,6 +10,7 @@ use zookeeper::{ConnectFailure, ErrorKind, Permissions, ZooKeeper};
 
 use super::{Client, Identity};
 use crate::acl::Acl;
+use crate::calls::DeadlockCheck;
 use crate::error::{Error, Result};
 use crate::inner::Inner;
 use crate::observer::{Observer, SharedObserver};
@@ -52,6 +53,7 @@ pub struct ClientBuilder {
     acl: Acl,
     identity: Option<String>,
     existing_chroot: bool,
+    deadlocks: DeadlockCheck,
     observer: Option<SharedObserver>,
 }
 
@@ -69,6 +71,7 @@ impl ClientBuilder {
             acl: Acl::open(),
             identity: None,
             existing_chroot: false,
+            deadlocks: DeadlockCheck::default(),
             observer: None,
         }
     }
@@ -147,6 +150,36 @@ impl ClientBuilder {
     /// all others. Default: false.
     pub fn existing_chroot(mut self, required: bool) -> ClientBuilder {
         self.existing_chroot = required;
+        self
+    }
+
+    /// Sets how long a call waits before it looks for a deadlock: threads that wait for each other
+    /// in a circle, on any machines, or a thread that waits for itself. Default: 5 s; [`Duration::MAX`] is never.
+    ///
+    /// What is found is logged as a warning, with all members and paths. A call whose thread holds
+    /// nothing sends no request for this, and neither does a shorter wait. Otherwise the call writes
+    /// into its node which nodes its thread holds, and reads the locks of these. Only if somebody
+    /// waits there, it reads on. It looks again after as long a time, then after twice that, and so
+    /// on, up to twelve times `after`. A look blocks for at most a third of the session timeout.
+    ///
+    /// A circle counts only if two looks show it with the same nodes, and each of its threads is known
+    /// by the nodes that it holds. A hold counts for the thread that has taken it. So there is no
+    /// false alarm, unless a program unlocks in one thread what it has locked in another.
+    ///
+    /// These waits are not seen: for permits of a semaphore; of clients of other libraries, or with
+    /// another chroot; in another process, for an [`EphemeralLock`](crate::EphemeralLock) or behind a
+    /// thread of the same client. [`Client::deadlocks_below`] sees those of other libraries.
+    pub fn deadlock_check(mut self, after: Duration) -> ClientBuilder {
+        self.deadlocks.after = after;
+        self
+    }
+
+    /// Has a call of this client that is the youngest of a [deadlock](ClientBuilder::deadlock_check)
+    /// return [`Error::Deadlock`]. Its thread should release what it holds, which lets the others go
+    /// on. In a circle with calls that wait within the process, the youngest of this client's calls
+    /// is meant. Default: false.
+    pub fn fail_on_deadlock(mut self, fails: bool) -> ClientBuilder {
+        self.deadlocks.fails = fails;
         self
     }
 
@@ -253,8 +286,8 @@ impl ClientBuilder {
             builder = builder.tls(tls.clone());
         }
         let zk = connect(builder)?;
-        let observer = self.observer;
-        Ok(Client { inner: Inner::new(zk, self.acl.entries), identity, observer })
+        let (inner, observer) = (Inner::new(zk, self.acl.entries, self.deadlocks), self.observer);
+        Ok(Client { inner, identity, observer })
     }
 
     /// Returns whether a server could know who the client is. With TLS it may, by a client

@@ -17,8 +17,8 @@ pub(crate) struct Claim {
     /// The directory of the nodes: the lock's path, below it, or above it.
     pub(crate) directory: LockPath,
     pub(crate) kind: LockKind,
-    /// The thread that will own the hold, where a thread owns it.
-    pub(crate) owner: Option<ThreadId>,
+    /// The thread that makes the call.
+    pub(crate) thread: ThreadId,
     /// The identity in the node.
     pub(crate) identity: Arc<str>,
     /// The lock's options chose the identity. Otherwise it is the client's, and may name the thread.

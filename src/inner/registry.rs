@@ -10,7 +10,9 @@ use zookeeper::LeaseKeeper;
 use super::claim::Claim;
 use super::failure::Failure;
 use super::nodes::{Grant, Nodes};
+use crate::names::Mode;
 use crate::path::LockPath;
+use crate::sys::thread::ThreadId;
 use crate::sys::{self, Mutex};
 
 type Table = BTreeMap<(LockPath, u64), Arc<Nodes>>;
@@ -18,6 +20,12 @@ type Table = BTreeMap<(LockPath, u64), Arc<Nodes>>;
 /// All nodes that are held, kept for the next thread, or reserved.
 #[derive(Debug, Default)]
 pub(crate) struct Registry(Mutex<Entries>);
+
+/// A node that is held.
+pub(crate) struct HeldNode {
+    pub(crate) lock: LockPath,
+    pub(crate) path: String,
+}
 
 /// The calls that may have a single node.
 pub(super) enum SingleOwner {
@@ -101,11 +109,26 @@ impl Registry {
     pub(crate) fn holds_here(&self, claim: &Claim) -> bool {
         let would_wait = |nodes: &Arc<Nodes>| {
             claim.kind.mode().waits_for(nodes.claim.kind.mode())
-                && nodes.is_owned_by(claim.owner)
-                && !nodes.term.left().is_zero()
+                && nodes.claim.kind.is_of_a_thread()
+                && nodes.is_held_by(claim.thread)
         };
         let here = || -> Vec<_> { self.0.lock().in_directory(&claim.directory).cloned().collect() };
-        claim.owner.is_some() && here().iter().any(would_wait)
+        claim.kind.is_of_a_thread() && here().iter().any(would_wait)
+    }
+
+    /// Returns the nodes that this thread has taken and that are held, without permits, in the order
+    /// of their paths.
+    pub(crate) fn held_by(&self, thread: ThreadId) -> Vec<HeldNode> {
+        let counts = |nodes: &&Arc<Nodes>| {
+            let is_permit = nodes.claim.kind.mode() == Mode::Permit || nodes.claim.is_turn();
+            !is_permit && nodes.is_held_by(thread)
+        };
+        let all = self.all();
+        let held = all.iter().filter(counts).flat_map(|nodes| {
+            let (lock, path_of) = (&nodes.claim.lock, |node| nodes.claim.path_of(node));
+            nodes.list.iter().map(move |node| HeldNode { lock: lock.clone(), path: path_of(node) })
+        });
+        held.collect()
     }
 
     /// Notes that a call is about to make the single node at `path`. Returns the call's number.

@@ -14,7 +14,7 @@ use super::levels::Levels;
 use super::orphans::Orphans;
 use super::registry::Registry;
 use super::requests::Requests;
-use crate::calls::WaitingCalls;
+use crate::calls::{DeadlockCheck, WaitingCalls};
 use crate::shortcuts::Readable;
 use crate::sys::{self, Mutex};
 use crate::wait::{Until, Wait};
@@ -27,7 +27,7 @@ pub(crate) struct Inner {
     pub(crate) holds: Arc<Holds>,
     pub(crate) levels: Arc<Levels>,
     pub(crate) readable: Readable,
-    calls: Arc<WaitingCalls>,
+    pub(crate) calls: Arc<WaitingCalls>,
     subscribers: Subscribers,
     listener: Listener<SessionEvent>,
     sessions: Mutex<Sessions>,
@@ -63,7 +63,11 @@ impl Drop for Inner {
 
 impl Inner {
     /// `zk` may have no session yet. `acl` is the ACL of all nodes that are created.
-    pub(crate) fn new(zk: ZooKeeper, acl: Vec<zookeeper::Acl>) -> Arc<Inner> {
+    pub(crate) fn new(
+        zk: ZooKeeper,
+        acl: Vec<zookeeper::Acl>,
+        deadlocks: DeadlockCheck,
+    ) -> Arc<Inner> {
         let requests = Arc::new(Requests::new(zk, acl));
         let registry = Arc::<Registry>::default();
         let deletions = Deletions::new(Arc::clone(&requests));
@@ -81,7 +85,7 @@ impl Inner {
             let subscribers = Subscribers::default();
             let sessions = Mutex::default();
             let readable = Readable::default();
-            let calls = Arc::default();
+            let calls = Arc::new(WaitingCalls::new(deadlocks));
             Inner {
                 requests,
                 deletions,
@@ -240,6 +244,7 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::inner::nodes::{Nodes, Term};
     use crate::inner::{Claim, Node};
     use crate::kind::LockKind;
     use crate::path::LockPath;
@@ -269,33 +274,59 @@ mod tests {
         address
     }
 
-    #[test]
-    fn nodes_of_another_session_are_not_granted() {
-        let servers = server().to_string();
-        let zk = zookeeper::ZooKeeper::connect(&servers, Duration::from_secs(10)).unwrap();
-        let inner = Inner::new(zk, Vec::new());
-        let path = LockPath::parse("/another-session").unwrap();
-        let claim = Claim {
+    /// Returns a claim of this thread that is granted for at most this time.
+    fn claim(kind: LockKind, at_most: Option<Duration>) -> Claim {
+        let path = LockPath::parse("/lock").unwrap();
+        Claim {
             lock: path.clone(),
             directory: path,
-            kind: LockKind::Ephemeral,
-            owner: None,
+            kind,
+            thread: thread::current().id(),
             identity: "".into(),
             is_chosen: false,
             background: false,
             at_least: Duration::ZERO,
-            at_most: None,
-        };
+            at_most,
+        }
+    }
+
+    fn node(inner: &Inner, claim: &Claim) -> Node {
+        let charge = inner.requests.charge(claim, 1).unwrap();
+        let (name, takes_directory) = ("node".to_owned(), false);
+        Node { name, number: None, czxid: 1, token: 1, takes_directory, charge }
+    }
+
+    #[test]
+    fn nodes_of_another_session_are_not_granted() {
+        let servers = server().to_string();
+        let zk = zookeeper::ZooKeeper::connect(&servers, Duration::from_secs(10)).unwrap();
+        let inner = Inner::new(zk, Vec::new(), DeadlockCheck::default());
+        let claim = claim(LockKind::Ephemeral, None);
         let until = Until::within(Duration::from_secs(60));
         for (id, is_held) in
             [(inner.requests.session_id(), true), (inner.requests.session_id() + 1, false)]
         {
-            let charge = inner.requests.charge(&claim, 1).unwrap();
-            let name = "node".to_owned();
-            let takes_directory = false;
-            let node = Node { name, number: None, czxid: 1, token: 1, takes_directory, charge };
-            let granted = inner.holds.grant(&claim, &mut vec![node], None, id, &until);
+            let mut nodes = vec![node(&inner, &claim)];
+            let granted = inner.holds.grant(&claim, &mut nodes, None, id, &until);
             assert_eq!(matches!(granted, Ok(Some(_))), is_held, "in session {id:x}");
+        }
+    }
+
+    #[test]
+    fn thread_does_not_wait_for_a_hold_that_is_over_by_the_clock() {
+        let servers = server().to_string();
+        let zk = zookeeper::ZooKeeper::connect(&servers, Duration::from_secs(10)).unwrap();
+        let inner = Inner::new(zk, Vec::new(), DeadlockCheck::default());
+        for (at_most, is_held) in [(None, true), (Some(Duration::ZERO), false)] {
+            let claim = claim(LockKind::Reentrant, at_most);
+            let (zk, list) = (&inner.requests.zk, vec![node(&inner, &claim)]);
+            let lease = zk.in_session(inner.requests.session_id()).lease();
+            let term = Term { requests: Arc::downgrade(&inner.requests), lease };
+            let new = |number| Nodes::new(number, claim.clone(), list, None, term);
+            // No timer has noticed its end.
+            let grant = inner.holds.registry.add(|| zk.keep_lease(), new).ok().unwrap();
+            assert_eq!(inner.holds.registry.holds_here(&claim), is_held, "{at_most:?}");
+            inner.holds.registry.remove(grant.nodes());
         }
     }
 
@@ -303,7 +334,7 @@ mod tests {
     fn second_close_waits_until_the_first_has_ended_the_holds() {
         let servers = server().to_string();
         let zk = zookeeper::ZooKeeper::connect(&servers, Duration::from_secs(10)).unwrap();
-        let inner = Inner::new(zk, Vec::new());
+        let inner = Inner::new(zk, Vec::new(), DeadlockCheck::default());
         // The first thread stands still here.
         let ending = inner.holds.registry.stand_still();
         let (tell, closed) = crossbeam_channel::unbounded();

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::client::Client;
-use crate::contenders::{Contender, contenders};
+use crate::contender::Contender;
+use crate::contenders::contenders;
 use crate::error::{Error, Result};
 use crate::inner::{Claim, Grant, Inner, Replaceable, Requests};
 use crate::kind::LockKind;
@@ -44,7 +45,7 @@ impl Site {
             lock: self.path.clone(),
             directory: directory.clone(),
             kind,
-            owner: kind.owner(thread::current().id()),
+            thread: thread::current().id(),
             is_chosen: chosen.is_some(),
             identity: chosen.unwrap_or_else(|| self.client.identity()),
             background: self.options.background_release,

@@ -10,6 +10,8 @@ use log::warn;
 use super::begun::{Begun, Keep, Unlocked};
 use super::raw::RawLock;
 use super::site::Site;
+use crate::calls::Place;
+use crate::contenders::look_for_deadlock;
 use crate::error::{Error, Result};
 use crate::guard::Releases;
 use crate::hold::Hold;
@@ -61,12 +63,15 @@ impl TwoLevel {
         let local = &self.level.local;
         let entry = match local.try_enter(self.number) {
             Some(entry) => Ok(entry),
-            // The thread ahead waits for this thread, or will wait for it.
-            None if self.inner().holds.registry.holds_here(&self.claim()) => {
-                sys::reached("a thread would wait for one that waits for it");
-                return Err(Error::WouldDeadlock { path: path() });
+            None => {
+                let claim = self.claim();
+                // The thread ahead waits for this thread, or will wait for it.
+                if self.inner().holds.registry.holds_here(&claim) {
+                    sys::reached("a thread would wait for one that waits for it");
+                    return Err(Error::WouldDeadlock { path: path() });
+                }
+                self.wait_for_thread(&claim, until)
             }
-            None => local.enter(self.number, until, self.site.requests().closed()),
         };
         match entry {
             Ok(entry) => self.second_level(entry, Some(until), call),
@@ -74,6 +79,19 @@ impl TwoLevel {
             Err(Stopped::Cancelled) => Err(Error::Cancelled { path: path() }),
             Err(Stopped::Closed) => Err(Error::Closed),
         }
+    }
+
+    fn wait_for_thread(
+        &self,
+        claim: &Claim,
+        until: &Until,
+    ) -> Result<Entry<'_, Arc<Grant>, Handed>, Stopped> {
+        if let Some(call) = until.call() {
+            let Claim { lock, directory, kind, identity, .. } = claim.clone();
+            call.waits_at(Place::FirstLevel { lock, directory, kind }, &identity);
+        }
+        let look = || look_for_deadlock(self.inner(), until);
+        self.level.local.enter(self.number, until, self.site.requests().closed(), &look)
     }
 
     /// Returns busy, because another thread of this process is ahead. If that thread does not hold

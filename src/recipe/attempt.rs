@@ -10,6 +10,8 @@ use log::debug;
 use zookeeper::{Batch, Names, Pending};
 
 use super::rule::New;
+use crate::calls::Place;
+use crate::contenders::look_for_deadlock;
 use crate::error::Error;
 use crate::inner::{
     Charge, Claim, Failure, Grant, Inner, Node, Orphan, Requests, Waiting, is_outcome_unknown,
@@ -298,8 +300,11 @@ impl<'a> Attempt<'a> {
         next: Option<Instant>,
     ) -> Result<Option<T>, Stop> {
         let until = self.want.until;
+        // When to look though nothing was told.
+        let mut look = self.requests().next_look();
         loop {
-            let expiry = at(self.next_expiry(next));
+            let others = [next, until.deadline, until.next_look()].into_iter().flatten();
+            let first = others.fold(look, Instant::min);
             select_biased! {
                 recv(until.cancelled) -> _ => {
                     sys::reached("a cancel ends a wait in the queue");
@@ -315,27 +320,34 @@ impl<'a> Attempt<'a> {
                 recv(self.more_stuck) -> _ => {
                     sys::reached("a waiting call hears of a node that stays");
                 }
-                recv(expiry) -> _ => {
-                    // Without a connection, a look is put off: otherwise all calls would look at
-                    // the same time after an outage. The next connection reports missed changes.
-                    let is_over =
-                        until.is_over() || next.is_some_and(|next| next <= sys::now());
-                    if !is_over && !self.requests().is_connected() {
-                        sys::reached("a look is put off without a connection");
+                recv(at(first)) -> _ => {
+                    let is_due = |when: Instant| when <= sys::now();
+                    if until.is_over() || next.is_some_and(is_due) {
+                        return Ok(None);
+                    }
+                    look_for_deadlock(self.want.inner, until);
+                    if !is_due(look) {
                         continue;
                     }
-                    sys::reached_if(|| !is_over, "a waiting call looks though nothing was told");
+                    // Without a connection, a look is put off: otherwise all calls would look at
+                    // the same time after an outage. The next connection reports missed changes.
+                    if !self.requests().is_connected() {
+                        sys::reached("a look is put off without a connection");
+                        look = self.requests().next_look();
+                        continue;
+                    }
+                    sys::reached("a waiting call looks though nothing was told");
                 }
             }
             return Ok(None);
         }
     }
 
-    /// Returns when a wait ends at the latest: for a look, to report the position, or at the
-    /// deadline.
-    fn next_expiry(&self, next: Option<Instant>) -> Instant {
-        let others = [next, self.want.until.deadline].into_iter().flatten();
-        others.fold(self.requests().next_look(), Instant::min)
+    /// Notes that the call waits for others at this place.
+    pub(super) fn waits_at(&self, place: impl FnOnce() -> Place) {
+        if let Some(call) = self.want.until.call() {
+            call.waits_at(place(), &self.want.claim.identity);
+        }
     }
 
     /// Ends a wait: the next pass follows, unless the deadline has come.

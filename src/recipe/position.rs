@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::contenders::{self, Contender};
+use crate::contender::Contender;
+use crate::contenders;
 use crate::inner::{Claim, Failure, Requests};
 use crate::sys;
 use crate::wait::Until;

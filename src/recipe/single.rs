@@ -12,6 +12,7 @@ use zookeeper::{Batch, CreateMode, ErrorKind, Stat, WatchedEvent, Watcher};
 
 use super::attempt::{Attempt, Create, Pass, Stop, Want, run};
 use super::rule::New;
+use crate::calls::Place;
 use crate::data;
 use crate::error::{Error, Result};
 use crate::inner::{Charge, Grant, Making, Node, Orphans, make_directories};
@@ -77,6 +78,8 @@ impl<'a> SingleCall<'a> {
                 if !self.attempt.want.waits {
                     return Ok(Pass::Busy);
                 }
+                let path = &self.attempt.want.claim.lock;
+                self.attempt.waits_at(|| Place::SingleNode(path.clone()));
                 let news = self.attempt.wait(&self.news, [never(), never()], None)?;
                 self.may_create = news.is_some() && self.attempt.unanswered.is_empty();
                 self.attempt.look_again()

@@ -1,11 +1,16 @@
-//! `Client::deadlocks_below`: threads of several clients that wait for each other.
+//! Deadlocks: threads that wait for each other, of one client or several. `Client::deadlocks_below` finds them, and a
+//! waiting call its own.
 
 use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
 
-use zoolock::{Client, Lock, MultiLock, Result};
-use zoolock_test_support::{fresh_path, wait_until};
+use zoolock::{
+    Client, Deadlock, DistributedLock, DistributedReentrantLock, DistributedRwLock, EphemeralLock,
+    Error, Lock, MultiLock, Result,
+};
+use zoolock_test_support::{connect_string, fresh_path, wait_until};
 
-use common::{SOON, Task, client, lock_of};
+use common::{SOON, Task, client, connected, lock_of, quiet_server};
 
 /// Takes the lock `has`, meets the others, and waits for `wants`.
 fn member(client: &Client, barrier: &Arc<Barrier>, has: &str, wants: &str) -> Task<Result<()>> {
@@ -72,4 +77,152 @@ fn chains_and_several_locks_at_once_are_no_deadlock() {
     last.unlock().unwrap();
     members.iter().for_each(|member| member.result("a member").unwrap());
     waiting.result("a call for both").unwrap();
+}
+
+/// Returns a client whose calls look for deadlocks soon, and end them.
+fn breaker() -> Client {
+    let builder = Client::builder(&connect_string()).identity("the same");
+    connected(builder.deadlock_check(Duration::from_millis(200)).fail_on_deadlock(true))
+}
+
+/// Makes a lock of each kind that excludes all others.
+type Make = fn(&Client, &str) -> Result<Box<dyn Lock>>;
+
+const KINDS: [Make; 4] = [
+    |client, path| Ok(Box::new(DistributedLock::new(client, path)?)),
+    |client, path| Ok(Box::new(DistributedReentrantLock::new(client, path)?)),
+    |client, path| Ok(Box::new(DistributedRwLock::new(client, path)?.write_lock())),
+    |client, path| Ok(Box::new(EphemeralLock::new(client, path)?)),
+];
+
+/// One thread of a circle: takes its lock when all before have theirs, and waits for the next
+/// thread's when all before wait.
+fn circle(threads: &[&Client], make: impl Fn(usize) -> Make) -> Vec<Result<()>> {
+    let (root, count) = (fresh_path("circle"), threads.len());
+    let [has, waits] = [(); 2].map(|()| Arc::new(Barrier::new(count)));
+    let members: Vec<_> = (0..count)
+        .map(|index| {
+            let lock =
+                |at: usize| make(at % count)(threads[index], &format!("{root}/{}", at % count));
+            let (own, next) = (lock(index).unwrap(), lock(index + 1).unwrap());
+            let [has, waits] = [&has, &waits].map(Arc::clone);
+            Task::spawn(move || {
+                own.lock()?;
+                has.wait();
+                waits.wait();
+                let waited = next.lock().and_then(|()| next.unlock());
+                own.unlock()?;
+                waited
+            })
+        })
+        .collect();
+    members.iter().map(|member| member.result("a member of a circle")).collect()
+}
+
+fn deadlock(end: &Result<()>) -> Option<&Deadlock> {
+    match end {
+        Err(Error::Deadlock { deadlock, .. }) => Some(deadlock),
+        end => {
+            assert!(end.is_ok(), "{end:?}");
+            None
+        }
+    }
+}
+
+/// Checks that exactly one call was ended, with the whole circle.
+fn is_broken_once(ends: &[Result<()>]) {
+    let ended: Vec<_> = ends.iter().filter_map(deadlock).collect();
+    assert_eq!(ended.len(), 1, "{ends:?}");
+    println!("{}", ended[0]);
+    let waits = &ended[0].waits;
+    assert_eq!(waits.len(), ends.len());
+    for ((waiting, ahead), (next, _)) in waits.iter().zip(waits.iter().cycle().skip(1)) {
+        assert!(!waiting.holds && ahead.holds && waiting.path == ahead.path);
+        assert!(next.holding.iter().any(|node| node.starts_with(&ahead.path)), "{next:?}");
+    }
+}
+
+#[test]
+fn youngest_of_three_machines_is_let_go() {
+    for kind in &KINDS[..3] {
+        let clients = [(); 3].map(|()| breaker());
+        is_broken_once(&circle(&clients.each_ref(), |_| *kind));
+    }
+}
+
+#[test]
+fn circle_within_a_process_is_broken() {
+    for kind in KINDS {
+        let client = breaker();
+        is_broken_once(&circle(&[&client, &client], |_| kind));
+        is_broken_once(&circle(&[&client; 3], |_| kind));
+    }
+}
+
+#[test]
+fn circle_that_passes_through_threads_of_one_process_is_broken() {
+    // The first waits in its process for the second, the second for the other machine. Two of them must not wait for an
+    // `EphemeralLock`: they would show nowhere but in their own processes.
+    let [one, other] = [(); 2].map(|()| breaker());
+    for kind in &KINDS[..3] {
+        is_broken_once(&circle(&[&one, &one, &other], |_| *kind));
+    }
+}
+
+#[test]
+fn circle_of_different_kinds_is_broken() {
+    let [one, other] = [(); 2].map(|()| breaker());
+    for (first, second) in [(0, 1), (0, 3), (2, 3)] {
+        is_broken_once(&circle(&[&one, &other], |at| KINDS[[first, second][at]]));
+    }
+}
+
+#[test]
+fn threads_with_the_same_identity_are_told_apart() {
+    let (root, clients) = (fresh_path("same"), [(); 2].map(|()| breaker()));
+    let [a, b] = [0, 1].map(|name| format!("{root}/{name}"));
+    let (held, waiting) = (lock_of(&clients[0], &a), lock_of(&clients[0], &b));
+    let ahead = lock_of(&clients[1], &b);
+    ahead.lock().unwrap();
+    // This thread holds one and waits for the other, whose owner waits for nothing.
+    let first = Task::spawn(move || {
+        held.lock()?;
+        waiting.lock().and_then(|()| waiting.unlock())?;
+        held.unlock()
+    });
+    let observer = client();
+    let tells = || observer.contenders(&b).unwrap().iter().any(|one| !one.holding.is_empty());
+    wait_until("the waiting node says what its thread holds", SOON, tells);
+    // Another thread of that owner's client waits for this thread.
+    let other = lock_of(&clients[1], &a);
+    let second = Task::spawn(move || other.lock().and_then(|()| other.unlock()));
+    wait_until("both wait", SOON, || observer.contenders(&a).unwrap().len() == 2);
+    assert_eq!(observer.deadlocks_below(&root).unwrap().len(), 1, "by identity, it looks like one");
+    // Each look reads both locks: somebody waits for what the thread holds.
+    let before = clients[0].stats().requests;
+    wait_until("it has looked twice", SOON, || clients[0].stats().requests >= before + 8);
+    ahead.unlock().unwrap();
+    [first, second].iter().for_each(|one| one.result("a thread").unwrap());
+}
+
+#[test]
+fn waiting_thread_that_holds_nothing_sends_nothing() {
+    let (server, _) = quiet_server();
+    let builder =
+        Client::builder(&server.connect_string()).session_timeout(Duration::from_secs(60));
+    let [one, other] = [(); 2].map(|()| {
+        connected(builder.clone().deadlock_check(Duration::from_millis(10)).fail_on_deadlock(true))
+    });
+    let path = fresh_path("nothing");
+    let (held, waiting) = (lock_of(&one, &path), lock_of(&other, &path));
+    held.lock().unwrap();
+    let waiting = Task::spawn(move || waiting.lock().and_then(|()| waiting.unlock()));
+    wait_until("it waits", SOON, || one.contenders(&path).unwrap().len() == 2);
+    let (before, since) = (other.stats().requests, Instant::now());
+    let is_over = || since.elapsed() > Duration::from_millis(300);
+    wait_until("there was time for several looks", SOON, is_over);
+    assert_eq!(other.stats().requests, before);
+    assert!(!waiting.is_done());
+    held.unlock().unwrap();
+    waiting.result("the waiting thread").unwrap();
 }

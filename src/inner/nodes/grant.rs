@@ -33,8 +33,8 @@ pub enum HoldState {
 #[derive(Debug)]
 pub(crate) struct Grant {
     nodes: Arc<Nodes>,
-    /// The thread that owns it, where a thread does.
-    pub(super) owner: Option<ThreadId>,
+    /// The thread that has taken it.
+    pub(super) thread: ThreadId,
     ending: Mutex<Ending>,
     ended: Signal,
     since: Instant,
@@ -72,14 +72,14 @@ impl Grant {
     /// `at_most` is how long it may last.
     pub(super) fn new(
         nodes: &Arc<Nodes>,
-        owner: Option<ThreadId>,
+        thread: ThreadId,
         at_most: Option<Duration>,
     ) -> Arc<Grant> {
         let since = sys::now();
         let due = at_most.map(|time| after(since, time));
         Arc::new(Grant {
             nodes: Arc::clone(nodes),
-            owner,
+            thread,
             ending: Mutex::new(Ending { end: None, due }),
             ended: Signal::new(),
             since,

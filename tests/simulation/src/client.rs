@@ -25,7 +25,7 @@ use crate::network::Net;
 use crate::plan::{
     ClientPlan, Deed, End, Kind, ObjectPlan, Options, Place, Step, ThreadPlan, Wait, What,
 };
-use crate::witness::{self, Held, Kept, Mode, limit, violation, witness};
+use crate::witness::{self, Held, Kept, Mode, circles, limit, violation, witness};
 
 const TIMEOUT: RecvTimeoutError = RecvTimeoutError::Timeout;
 /// How much later than its deadline a call may return, which is the time that threads need to run.
@@ -225,6 +225,12 @@ fn connect(plan: &ClientPlan, hosts: &str, told: Option<&Arc<Told>>) -> Option<C
         let builder = Client::builder(hosts).session_timeout(plan.timeout);
         let builder = match told {
             Some(told) => builder.observer(Arc::clone(told)),
+            None => builder,
+        };
+        let builder = match plan.deadlocks {
+            Some(deadlocks) => {
+                builder.deadlock_check(deadlocks.after).fail_on_deadlock(deadlocks.fails)
+            }
             None => builder,
         };
         let connected = match plan.is_lazy {
@@ -749,6 +755,7 @@ impl Shared {
         let connections = self.client.stats().connections;
         let waits = !matches!(wait, Wait::Try);
         let waiting = waits.then(|| witness::waits(object.shared(), kind, place, mode));
+        let in_circle = waits.then(|| circles::waits(who, kind, place));
         let taken = histories::call(kind, place, mode, || {
             let limit = self.limit_of(kind, wait);
             self.timed(call, limit, || self.take(object, wait, permits, is_guard))
@@ -756,6 +763,8 @@ impl Shared {
         if let (Some(number), Ok(Some(_))) = (waiting, &taken) {
             witness::in_order(number, who);
         }
+        self.judge_circle(who, place, &taken);
+        drop(in_circle);
         waiting.into_iter().for_each(witness::waits_no_more);
         self.was_cancelled(object, begun, taken.as_ref().err());
         let taken = self.told(call, taken)??;

@@ -1,5 +1,6 @@
 //! Records the truth: the servers' tree, the true time and every hold. Reports each violation of a guarantee.
 
+pub(crate) mod circles;
 pub(crate) mod mutexes;
 mod tree;
 
@@ -218,6 +219,7 @@ pub(crate) struct Witness {
     left_at: BTreeMap<String, BTreeMap<Maker, (Duration, Duration)>>,
     pub is_calm: bool,
     pub calls: u64,
+    circles: circles::Circles,
 }
 
 thread_local! {
@@ -460,6 +462,7 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
             }
             witness.queues.insert(witness.last, its);
         }
+        witness.circles.granted(&held);
         witness.held.insert(witness.last, held);
         witness.last
     })
@@ -697,6 +700,7 @@ pub(crate) fn ended(hold: usize, said: Unlocked) {
     histories::unlocked(hold, said);
     witness(|witness| {
         if let Some(held) = witness.held.remove(&hold) {
+            witness.circles.ended(&held);
             // It may have been lost since its owner began to give it back.
             if knows_loss(&held) != Some(false) {
                 let key = (held.process, held.kind, held.place);

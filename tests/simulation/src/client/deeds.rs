@@ -12,7 +12,7 @@ use super::{Object, SLACK, Shared, TIMEOUT, Target, board, data, lock_of, make, 
 use crate::histories;
 use crate::network::Net;
 use crate::plan::{Deed, End, Kind, ObjectPlan, Odd, Options, Place, Wait};
-use crate::witness::{self, DATA, Held, Mode, violation, witness};
+use crate::witness::{self, DATA, Held, Mode, circles, violation, witness};
 use crate::world::restrict;
 
 /// Number of permits that, with thirty more, just exceed a client's quota at the longest paths.
@@ -109,7 +109,7 @@ impl Shared {
             Deed::WriteLate(rest) => self.write_late(kind, hold, own, *rest),
             Deed::Second { is_behind } => {
                 self.use_a_second(kind, place);
-                self.take_a_second(kind, place, hold, own, *is_behind);
+                self.take_a_second(who, (kind, place), hold, own, *is_behind);
             }
             Deed::Expire(time) => {
                 let Some(session) = witness::owner(&witness::path_of(kind, own)) else {
@@ -196,8 +196,8 @@ impl Shared {
     /// other objects in.
     pub(super) fn take_a_second(
         &self,
-        kind: Kind,
-        place: Place,
+        who: &str,
+        (kind, place): (Kind, Place),
         hold: usize,
         own: &Hold,
         is_behind: bool,
@@ -220,7 +220,7 @@ impl Shared {
                 let took = lock_of(&second).map(|lock| lock.try_lock_for(Duration::from_secs(2)));
                 if let (Some(Ok(true)), Some(lock)) = (&took, lock_of(&second)) {
                     count_turn(place, kind, lock);
-                    if own.is_held() && witness::is_sure(hold) {
+                    if own.is_held() && witness::is_sure(hold) && is_there(kind, lock) {
                         violation(format!("{name} has {place} twice"));
                     }
                     let _ = lock.unlock();
@@ -230,13 +230,15 @@ impl Shared {
             other
         });
         if let Some(lock) = lock_of(&second) {
+            let waits = circles::waits(who, kind, place);
             let took = match was_lost {
                 true => lock.lock().map(|()| true),
                 false => lock.try_lock_for(Duration::from_secs(1)),
             };
+            drop(waits);
             if matches!(took, Ok(true)) {
                 count_turn(place, kind, lock);
-                if own.is_held() && witness::is_sure(hold) {
+                if own.is_held() && witness::is_sure(hold) && is_there(kind, lock) {
                     violation(format!("{name} has {place} twice"));
                 }
                 let _ = lock.unlock();
@@ -413,16 +415,18 @@ impl Shared {
             return;
         };
         let (begun, mode) = (kernel::elapsed(), mode(plan.kind, 1));
+        let who = format!("{}, {name}", self.name);
+        let waits = circles::waits(&who, plan.kind, plan.place);
         let taken = histories::call(plan.kind, plan.place, mode, || {
             let has = self.call_at(plan.place, || lock.try_lock_for(Duration::from_secs(2)))?;
             Ok(has.then_some(()))
         });
+        drop(waits);
         if self.told("nested lock", taken).flatten().is_none() {
             return;
         }
         let holds = Lock::holds(lock);
         count_turn(plan.place, plan.kind, lock);
-        let who = format!("{}, {name}", self.name);
         let hold = (!holds.is_empty()).then(|| {
             let held = Held::new(who, plan.kind, plan.place, mode, holds);
             let hold = witness::granted(held, begun, None);
@@ -498,4 +502,12 @@ impl Shared {
 /// Counts the turn that this thread has with a second object of a lock.
 fn count_turn(place: Place, kind: Kind, lock: &dyn Lock) {
     lock.holds().iter().for_each(|own| witness::unchecked_turn(place, kind, own));
+}
+
+/// Returns whether the nodes of this thread's hold are there. Its client may not know yet that somebody has deleted
+/// them.
+fn is_there(kind: Kind, lock: &dyn Lock) -> bool {
+    let is_there =
+        |own: &Hold| witness::is_there(&witness::path_of(kind, own), own.fencing_token());
+    lock.holds().iter().all(is_there)
 }

@@ -1,6 +1,7 @@
 //! Checks the library's promises to a client: the errors and the duration of calls, and the meaning of options and
 //! tokens.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kernel::thread;
@@ -8,8 +9,8 @@ use zoolock::{ClientState, Error, Hold, HoldState, LossReason, Result};
 
 use super::{SLACK, Shared, Target, board};
 use crate::network::Net;
-use crate::plan::{Kind, ObjectPlan, Place, Wait};
-use crate::witness::{self, Witness, violation, witness};
+use crate::plan::{DeadlockPlan, Kind, ObjectPlan, Place, Wait};
+use crate::witness::{self, Witness, circles, violation, witness};
 
 impl Shared {
     /// Checks the error of a call, if there is one. Returns the value otherwise.
@@ -30,6 +31,7 @@ impl Shared {
             Error::InvalidArgument { .. } => "error: InvalidArgument",
             Error::Conflict { .. } => "error: Conflict",
             Error::WouldDeadlock { .. } => "error: WouldDeadlock",
+            Error::Deadlock { .. } => "error: Deadlock",
             Error::Timeout { .. } => "error: Timeout",
             Error::Release { .. } => "error: Release",
             Error::Limit { .. } => "error: Limit",
@@ -81,6 +83,9 @@ impl Shared {
                 waits_or_tries
             }
             Error::WouldDeadlock { .. } => call == "nested lock",
+            Error::Deadlock { .. } => {
+                waits_or_tries && self.plan.deadlocks.is_some_and(|deadlocks| deadlocks.fails)
+            }
             Error::NotHeld { .. } => {
                 matches!(call, "revoke" | "break_lock" | "late commit" | "unlock of nothing")
             }
@@ -93,6 +98,24 @@ impl Shared {
             Error::Timeout { .. } => call == "close",
             Error::Denied { .. } => witness(|witness| witness.has_hidden),
             _ => false,
+        }
+    }
+
+    /// Checks that a call which was ended by a deadlock was in one, and that a wait was not in one until its end.
+    pub(super) fn judge_circle<T>(&self, who: &str, place: Place, taken: &Result<Option<T>>) {
+        let deadlock = |error: &Error| match error {
+            Error::Deadlock { deadlock, .. } => Some(Arc::clone(deadlock)),
+            _ => None,
+        };
+        let broken = match taken {
+            Err(Error::Release { failures }) => failures.iter().find_map(deadlock),
+            taken => taken.as_ref().err().and_then(deadlock),
+        };
+        broken.iter().for_each(|deadlock| circles::broken(deadlock));
+        if let (Some(DeadlockPlan { after, is_common: true, .. }), Ok(None)) =
+            (self.plan.deadlocks, taken)
+        {
+            circles::left_alone(who, place.path(), after);
         }
     }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::{
-    ClientPlan, Deed, End, Fault, FrameFault, Kind, Meddling, ObjectPlan, Odd, Of, Options, Place,
-    Plan, Plant, Step, Theme, ThreadPlan, Trouble, Wait, What,
+    ClientPlan, DeadlockPlan, Deed, End, Fault, FrameFault, Kind, Meddling, ObjectPlan, Odd, Of,
+    Options, Place, Plan, Plant, Step, Theme, ThreadPlan, Trouble, Wait, What,
 };
 use crate::raw;
 
@@ -93,7 +93,8 @@ impl Plan {
                     .collect();
                 let is_observed = random.u8(..5) == 0;
                 let is_lazy = random.u8(..6) == 0;
-                ClientPlan { timeout, is_observed, is_lazy, objects, threads }
+                let deadlocks = None;
+                ClientPlan { timeout, is_observed, is_lazy, deadlocks, objects, threads }
             })
             .collect();
         if matches!(theme, Theme::Numbers | Theme::Visitors) {
@@ -141,6 +142,7 @@ impl Plan {
         }
         plan.leave_a_clock();
         plan.add_objects();
+        plan.add_circles();
         plan.always_lists = random.u8(..8) == 0;
         plan
     }
@@ -217,6 +219,36 @@ impl Plan {
                         *what = What::Odd { object, odd: Odd::DropHeld, time };
                     }
                     _ => {}
+                }
+            }
+        }
+    }
+
+    /// Lets calls look for deadlocks soon, in some plans, and threads wait for each other in circles.
+    fn add_circles(&mut self) {
+        let random = &mut Rng::with_seed(self.seed ^ 0xc1c1e);
+        if matches!(self.theme, Theme::Herd | Theme::Numbers | Theme::Visitors)
+            || random.u8(..4) > 0
+        {
+            return;
+        }
+        // Leaders wait, too, and no call can see that.
+        let objects = self.clients.iter().flat_map(|client| &client.objects);
+        let has_leaders = objects.map(|object| object.kind).any(|kind| kind == Kind::Leadership);
+        let (common, is_common) = (ms(random, 20, 1_500), random.bool() && !has_leaders);
+        for client in &mut self.clients {
+            let after = if is_common { common } else { ms(random, 20, 1_500) };
+            let fails = is_common || random.bool();
+            client.deadlocks = Some(DeadlockPlan { after, fails, is_common });
+            let count = client.objects.len();
+            for step in client.threads.iter_mut().flat_map(|thread| &mut thread.steps) {
+                let What::Lock { while_held, .. } = &mut step.what else {
+                    continue;
+                };
+                if random.u8(..3) > 0 {
+                    let (object, wait) = (random.usize(..count), ms(random, 500, 6_000));
+                    while_held.insert(0, Deed::Also { object, wait });
+                    while_held.insert(0, Deed::Work(ms(random, 1, 100)));
                 }
             }
         }

@@ -272,6 +272,9 @@ impl Witness {
         {
             problems.push(format!("{path} goes before {until:?}, until when it is to be held"));
         }
+        if by_somebody {
+            self.circles.robbed(path);
+        }
         for (number, held) in &mut self.held {
             if held.has_left || held.is_doubtful || !held.nodes.iter().any(|node| node == path) {
                 continue;

@@ -1,0 +1,93 @@
+//! Holders and waiters, as others see them. Plain data.
+
+use std::fmt;
+use std::time::SystemTime;
+
+/// What a contender requests.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Exclusive access.
+    Exclusive,
+    /// A read, together with other readers.
+    Read,
+    /// A write, alone.
+    Write,
+    /// A permit of a semaphore.
+    Permit,
+    /// Nothing: this is a node that another program created there for another purpose. It blocks no
+    /// contender.
+    Foreign,
+}
+
+/// One node in a lock's directory: a holder of the lock or a waiter.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Contender {
+    /// The lock's path.
+    pub path: String,
+    /// The node's name below that path. Empty for an [`EphemeralLock`](crate::EphemeralLock), whose
+    /// path is the node.
+    pub node: String,
+    /// The number at the end of the name, if there is one.
+    pub sequence: Option<i64>,
+    /// What the contender asks for.
+    pub kind: Kind,
+    /// Whether the contender holds the lock. If not, it waits.
+    pub holds: bool,
+    /// The identity in the node's data. `None` if the data are something else, or a revocation
+    /// request that the contender has not received yet.
+    pub identity: Option<String>,
+    /// Whether the contender was [asked](crate::Client::revoke) to release the lock.
+    pub asked: bool,
+    /// The id of its session, which ZooKeeper's logs and four-letter words show in hexadecimal. 0
+    /// for a node that is not ephemeral.
+    pub session: i64,
+    /// When the node was created, by the server's clock.
+    pub since: SystemTime,
+    /// The [`Hold::fencing_token`](crate::Hold::fencing_token) of its hold, present or future.
+    pub token: u64,
+    /// The paths of the nodes that its thread holds while it waits, for [deadlocks](Deadlock). Empty
+    /// for a holder, for other clients, and until it has waited for
+    /// [`ClientBuilder::deadlock_check`](crate::ClientBuilder::deadlock_check).
+    pub holding: Vec<String>,
+}
+
+impl Contender {
+    /// Returns the path of the node.
+    pub(crate) fn znode(&self) -> String {
+        match self.node.as_str() {
+            "" => self.path.clone(),
+            node => format!("{}/{node}", self.path),
+        }
+    }
+}
+
+/// Contenders that wait for each other in a circle; see
+/// [`Client::deadlocks_below`](crate::Client::deadlocks_below) and
+/// [`Error::Deadlock`](crate::Error::Deadlock).
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deadlock {
+    /// Each contender that waits, with one that is ahead of it at the same lock. The thread of that
+    /// one is the next one that waits; behind the last one comes the first.
+    ///
+    /// A call that waits in its process, behind another thread of its client, has no node: its
+    /// `node` is empty, its `token` is 0, and later calls of its client have a higher `sequence`.
+    pub waits: Vec<(Contender, Contender)>,
+}
+
+impl fmt::Display for Deadlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (waiting, ahead)) in self.waits.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "; " };
+            let who = |contender: &Contender| match &contender.identity {
+                Some(identity) => identity.clone(),
+                None => format!("session {:#x}", contender.session),
+            };
+            let (waiting, path, ahead) = (who(waiting), &waiting.path, who(ahead));
+            write!(f, "{separator}{waiting} waits for {path:?} behind {ahead}")?;
+        }
+        Ok(())
+    }
+}
