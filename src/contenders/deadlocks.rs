@@ -198,7 +198,8 @@ pub(crate) fn look_for_deadlock(inner: &Inner, until: &Until) {
         };
         sys::reached("a waiting call finds its deadlock");
         warn!(target: "zoolock", lock:%; "deadlock: {deadlock}");
-        if is_youngest(inner, mine, &deadlock) {
+        let waiters = inner.calls.waiters();
+        if is_youngest(mine, &deadlock, |one| number_of(&waiters, one)) {
             return call.break_deadlock(deadlock);
         }
     }
@@ -296,24 +297,30 @@ fn nodes_of(inner: &Inner, waiters: &[Waiter], thread: ThreadId) -> Vec<String> 
     held.chain(waits.filter_map(|other| other.place.node())).collect()
 }
 
+/// Returns the number of the call that waits with this contender, if it still does.
+fn number_of(waiters: &[Waiter], one: &Contender) -> Option<i64> {
+    if one.node.is_empty() {
+        return one.sequence;
+    }
+    let its = |waiter: &&Waiter| waiter.place.node() == Some(one.znode());
+    waiters.iter().find(its).map(|waiter| waiter.number as i64)
+}
+
 /// Returns whether this contender is the youngest of a deadlock. Only its own client sees a call
-/// without a node, so then the youngest of that client counts.
-fn is_youngest(inner: &Inner, mine: &Contender, deadlock: &Deadlock) -> bool {
+/// without a node, so then the youngest of that client counts. `number` returns the number of a call
+/// of that client.
+fn is_youngest(
+    mine: &Contender,
+    deadlock: &Deadlock,
+    number: impl Fn(&Contender) -> Option<i64>,
+) -> bool {
     let waiting = deadlock.waits.iter().map(|(waiting, _)| waiting);
     if waiting.clone().all(|one| !one.node.is_empty()) {
         return waiting.map(|one| one.token).max() == Some(mine.token);
     }
-    let waiters = inner.calls.waiters();
-    let number = |one: &Contender| match one.node.is_empty() {
-        true => one.sequence,
-        false => {
-            let its = |waiter: &&Waiter| waiter.place.node() == Some(one.znode());
-            waiters.iter().find(its).map(|waiter| waiter.number as i64)
-        }
-    };
     let of_client = waiting.filter(|one| one.session == mine.session);
     // One that has gone since has perhaps broken the circle.
-    let numbers: Option<Vec<_>> = of_client.map(number).collect();
+    let numbers: Option<Vec<_>> = of_client.map(&number).collect();
     numbers.is_some_and(|numbers| numbers.into_iter().max() == number(mine))
 }
 
@@ -419,6 +426,27 @@ mod tests {
                 Ok(both(if looks.get() == 1 { 7 } else { second }))
             });
             assert_eq!((found.unwrap().len() == 1, looks.get()), (is_found, 2));
+        }
+    }
+
+    #[test]
+    fn youngest_is_the_last_node_or_the_last_call_of_the_client() {
+        let waiting = |path: &str, session, token| {
+            let one = lock(path, 0, &[(Kind::Exclusive, session)]).remove(0);
+            Contender { token, ..one }
+        };
+        let of = |waiting: [&Contender; 2]| Deadlock {
+            waits: waiting.map(|one| (one.clone(), one.clone())).to_vec(),
+        };
+        let (old, young) = (waiting("/a", 1, 7), waiting("/b", 2, 8));
+        let both = of([&old, &young]);
+        assert!(is_youngest(&young, &both, |_| None) && !is_youngest(&old, &both, |_| None));
+        // A call without a node, and one with a node of the same client.
+        let call = Contender { node: String::new(), sequence: Some(5), token: 0, ..old.clone() };
+        let beside = waiting("/b", 1, 8);
+        for (number, ends) in [(Some(4), true), (Some(6), false), (None, false)] {
+            let number = |one: &Contender| if *one == call { Some(5) } else { number };
+            assert_eq!(is_youngest(&call, &of([&call, &beside]), number), ends);
         }
     }
 }

@@ -131,13 +131,20 @@ impl<'a> Together<'a> {
     fn is_busy(&mut self) -> Result<bool, Stop> {
         let mut calls: Vec<_> = self.calls.iter_mut().collect();
         let ((), listed) = ask(&calls, |_| ())?;
-        take_lists(&mut calls, listed)?;
+        let missing = take_lists(&mut calls, listed)?;
         let lists = self.calls.iter_mut().map(|call| call.listed.take());
         let lists: Vec<_> = lists.collect();
         let is_busy = |(call, list): (&Waiter<'_>, &Option<Names>)| {
             list.as_ref().is_some_and(|list| !call.recipe.is_free(list))
         };
         let Some(index) = self.calls.iter().zip(&lists).position(is_busy) else {
+            // Otherwise the nodes would not be created in one transaction. Of two calls that meet, each
+            // could be first somewhere, and both would find the locks busy.
+            for index in missing {
+                sys::reached("a try of several locks makes the directories first");
+                let Want { inner, claim, until, .. } = self.calls[index].attempt.want;
+                make_directories(&inner.requests, &claim.directory, until)?;
+            }
             return Ok(false);
         };
         sys::reached("a try of several locks finds one of them busy");
@@ -203,8 +210,11 @@ fn ask<T>(
     })
 }
 
-/// Passes the lists to their calls.
-fn take_lists(calls: &mut [&mut Waiter<'_>], listed: zookeeper::Result<Lists>) -> Result<(), Stop> {
+/// Passes the lists to their calls. Returns the indices of those whose directory is missing.
+fn take_lists(
+    calls: &mut [&mut Waiter<'_>],
+    listed: zookeeper::Result<Lists>,
+) -> Result<Vec<usize>, Stop> {
     let lists = match listed {
         // Servers before 3.6.
         Err(error) if error.kind() == ErrorKind::Unimplemented => {
@@ -217,10 +227,14 @@ fn take_lists(calls: &mut [&mut Waiter<'_>], listed: zookeeper::Result<Lists>) -
         }
         listed => listed?,
     };
-    for (call, list) in calls.iter_mut().zip(lists) {
+    let mut missing = Vec::new();
+    for (index, (call, list)) in calls.iter_mut().zip(lists).enumerate() {
+        if list.as_ref().is_err_and(|error| error.kind() == ErrorKind::NoNode) {
+            missing.push(index);
+        }
         call.listed = list.inspect(|_| call.note_exists()).ok();
     }
-    Ok(())
+    Ok(missing)
 }
 
 fn directories(calls: &[&mut Waiter<'_>]) -> Vec<String> {

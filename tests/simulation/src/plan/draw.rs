@@ -235,7 +235,10 @@ impl Plan {
         // Leaders wait, too, and no call can see that.
         let objects = self.clients.iter().flat_map(|client| &client.objects);
         let has_leaders = objects.map(|object| object.kind).any(|kind| kind == Kind::Leadership);
-        let (common, is_common) = (ms(random, 20, 1_500), random.bool() && !has_leaders);
+        let (common, is_common) = (ms(random, 20, 500), random.bool() && !has_leaders);
+        if is_common && random.bool() {
+            self.faults.clear();
+        }
         for client in &mut self.clients {
             let after = if is_common { common } else { ms(random, 20, 1_500) };
             let fails = is_common || random.bool();
@@ -246,7 +249,7 @@ impl Plan {
                     continue;
                 };
                 if random.u8(..3) > 0 {
-                    let (object, wait) = (random.usize(..count), ms(random, 500, 6_000));
+                    let (object, wait) = (random.usize(..count), ms(random, 500, 8_000));
                     while_held.insert(0, Deed::Also { object, wait });
                     while_held.insert(0, Deed::Work(ms(random, 1, 100)));
                 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zoolock::{Contender, Deadlock, Hold};
 
-use super::{Held, READ, SECOND, parent, violation, witness};
+use super::{Held, READ, SECOND, is_held, parent, violation, witness};
 use crate::plan::{Kind, Place};
 
 /// Something that a thread did for a while: it waited at a path for a lock of this kind, or held a node with a token.
@@ -159,7 +159,9 @@ pub(crate) fn left_alone(who: &str, path: &str, after: Duration) {
     let since = witness(|witness| {
         let limit = after + witness.soon();
         let since = witness.circles.in_circle_since(who, path)?;
-        (witness.is_well && now - since > limit).then_some(since)
+        // The object of a hold that is lost is in use until its owner unlocks it.
+        let are_held = witness.held.values().all(|held| is_held(held) == Some(true));
+        (witness.is_well && are_held && now - since > limit).then_some(since)
     });
     if let Some(since) = since {
         violation(format!(
