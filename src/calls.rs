@@ -2,7 +2,6 @@
 //! cancel, an outage that is longer than a call allows, or a deadlock. It sends no requests.
 
 use std::collections::BTreeMap;
-use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -106,6 +105,8 @@ pub(crate) struct Waiter {
     pub(crate) identity: Arc<str>,
     pub(crate) since: Instant,
     pub(crate) place: Place,
+    /// Others can read what the thread holds.
+    pub(crate) is_told: bool,
 }
 
 impl Place {
@@ -220,9 +221,9 @@ impl WaitingCalls {
 
 impl Waits {
     fn waiter(&self, number: u64) -> Waiter {
-        let Waits { thread, identity, since, place, .. } = self;
+        let Waits { thread, identity, since, place, is_told, .. } = self;
         let (identity, place) = (Arc::clone(identity), place.clone());
-        Waiter { number, thread: *thread, identity, since: *since, place }
+        Waiter { number, thread: *thread, identity, since: *since, place, is_told: *is_told }
     }
 }
 
@@ -270,16 +271,22 @@ impl WaitingCall {
         self.call.state.lock().waits.as_ref().and_then(|waits| waits.look)
     }
 
-    /// Returns the call if it is to look for a deadlock now, and whether others can read what its
-    /// thread holds. They can from now on.
-    pub(crate) fn start_look(&self) -> Option<(Waiter, bool)> {
+    /// Returns how the call waits if it is to look for a deadlock now.
+    pub(crate) fn start_look(&self) -> Option<Waiter> {
         let now = sys::now();
         let waits = &mut self.call.state.lock().waits;
         let waits = waits.as_mut().filter(|waits| waits.look.is_some_and(|look| look <= now))?;
         let longest = self.all.deadlocks.after.saturating_mul(LONGEST_PAUSE);
         waits.look = now.checked_add(waits.pause);
         waits.pause = waits.pause.saturating_mul(2).min(longest);
-        Some((waits.waiter(self.number), mem::replace(&mut waits.is_told, true)))
+        Some(waits.waiter(self.number))
+    }
+
+    /// Notes that others can read in the node at this place what the thread holds.
+    pub(crate) fn note_told(&self, at: &Place) {
+        let waits = &mut self.call.state.lock().waits;
+        let here = waits.as_mut().filter(|waits| waits.place == *at);
+        here.into_iter().for_each(|waits| waits.is_told = true);
     }
 
     /// Ends the call, which is the youngest of a deadlock, if calls of this client do that.
@@ -349,5 +356,26 @@ mod tests {
         let again = sys::now();
         assert!(all.end_overdue().expect("it ends in an hour") >= again + HOUR);
         assert!(!is_ended(&later));
+    }
+
+    #[test]
+    fn call_says_what_its_thread_holds_once_at_each_place() {
+        let check = DeadlockCheck { after: Duration::ZERO, fails: false };
+        let call = Arc::new(WaitingCalls::new(check)).begin(1, None);
+        assert!(call.start_look().is_none(), "it does not wait yet");
+        let path = |path: &str| Place::SingleNode(LockPath::parse(path).unwrap());
+        let is_told = || call.start_look().expect("it is due").is_told;
+        for place in [path("/a"), path("/b")] {
+            call.waits_at(place.clone(), &"somebody".into());
+            assert!(!is_told() && !is_told(), "there was no connection");
+            call.note_told(&place);
+            call.waits_at(place, &"somebody".into());
+            assert!(is_told());
+        }
+        call.note_told(&path("/a"));
+        assert!(is_told());
+        call.waits_at(path("/a"), &"somebody".into());
+        call.note_told(&path("/b"));
+        assert!(!is_told(), "an earlier node was told");
     }
 }

@@ -11,7 +11,7 @@ use crate::recipe::{OnPosition, QueuePosition};
 const MAX_IDENTITY: usize = 16 * 1024;
 
 /// The shortest interval: each look costs a list of the whole queue, for each waiting call.
-const LEAST_PAUSE: Duration = Duration::from_millis(10);
+pub(crate) const LEAST_PAUSE: Duration = Duration::from_millis(10);
 
 /// Options of a lock, for `with_options` of its type. The defaults are those of `new`.
 ///
@@ -84,7 +84,8 @@ impl LockOptions {
 
     /// Lets an unlock hand the lock to the next waiting thread of the client, without a request, up
     /// to this many times in a row. After that the lock is released, and the next thread queues.
-    /// The thread may wait on another object of the path. Other processes wait for that many more turns. Default: 0.
+    /// The thread may wait on another object of the path. Other processes wait for that many more
+    /// turns. Default: 0.
     ///
     /// Threads that take over in this way share one fencing token, and their node names the thread
     /// that created it. No hand-off takes place without a connection, with less than a third of the

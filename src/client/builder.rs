@@ -14,7 +14,7 @@ use crate::calls::DeadlockCheck;
 use crate::error::{Error, Result};
 use crate::inner::Inner;
 use crate::observer::{Observer, SharedObserver};
-use crate::options::check_identity;
+use crate::options::{LEAST_PAUSE, check_identity};
 use crate::path;
 use crate::sys;
 
@@ -154,7 +154,9 @@ impl ClientBuilder {
     }
 
     /// Sets how long a call waits before it looks for a deadlock: threads that wait for each other
-    /// in a circle, on any machines, or a thread that waits for itself. Default: 5 s; [`Duration::MAX`] is never.
+    /// in a circle, on any machines, or a thread that waits for itself. Default: 5 s;
+    /// [`Duration::MAX`] is never. Less than 10 ms is refused with [`Error::InvalidArgument`] by the
+    /// connect.
     ///
     /// What is found is logged as a warning, with all members and paths. A call whose thread holds
     /// nothing sends no request for this, and neither does a shorter wait. Otherwise the call writes
@@ -256,6 +258,10 @@ impl ClientBuilder {
         check_timeout("session timeout", self.session_timeout)?;
         let connect_timeout = self.connect_timeout.unwrap_or(self.session_timeout);
         check_timeout("connect timeout", connect_timeout)?;
+        if self.deadlocks.after < LEAST_PAUSE {
+            let reason = format!("{:?}: it takes {LEAST_PAUSE:?} or more", self.deadlocks.after);
+            return Err(invalid("deadlock check", reason));
+        }
         check_chroot(&self.hosts)?;
         check_acl(&self.acl, self.has_credentials())?;
         let identity = match self.identity {

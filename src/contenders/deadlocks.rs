@@ -169,7 +169,7 @@ pub(crate) fn look_for_deadlock(inner: &Inner, until: &Until) {
     let Some(call) = until.call() else {
         return;
     };
-    let Some((me, is_told)) = call.start_look() else {
+    let Some(me) = call.start_look() else {
         return;
     };
     let own = inner.holds.registry.held_by(me.thread);
@@ -179,8 +179,8 @@ pub(crate) fn look_for_deadlock(inner: &Inner, until: &Until) {
     sys::reached("a waiting call looks for a deadlock");
     let limit = inner.requests.patience().min(until.left());
     let within = Until::new(Some(sys::now() + limit), call.ended().clone());
-    if !is_told {
-        tell(inner, &me, &own, &within);
+    if !me.is_told && tell(inner, &me, &own, &within) {
+        call.note_told(&me.place);
     }
     let owns: Owns = |waiting, held| waiting.holding.contains(&held.znode());
     let lock = me.place.lock().as_str();
@@ -205,15 +205,20 @@ pub(crate) fn look_for_deadlock(inner: &Inner, until: &Until) {
     }
 }
 
-/// Writes into the node of a waiting call which nodes its thread holds.
-fn tell(inner: &Inner, me: &Waiter, own: &[HeldNode], until: &Until) {
+/// Writes into the node of a waiting call which nodes its thread holds. Returns false if that is to be
+/// tried again.
+fn tell(inner: &Inner, me: &Waiter, own: &[HeldNode], until: &Until) -> bool {
     let Place::Queue { directory, name } = &me.place else {
-        return;
+        return true;
     };
     let holds = own.iter().take(MOST_HOLDS).map(|node| node.path.as_str());
     let (path, data) = (directory.child(name), data::waiting(&me.identity, holds));
-    // Without it, others do not see this thread. Whatever somebody has written is worth more.
-    drop(inner.requests.ask_one(None, until, |batch| batch.set_data(&path, &data, Some(0))));
+    let told = inner.requests.ask_one(None, until, |batch| batch.set_data(&path, &data, Some(0)));
+    match told {
+        Ok(_) => true,
+        // Whatever somebody has written is worth more, and an ACL may forbid it.
+        Err(failure) => matches!(failure, Failure::Refused(_)),
+    }
 }
 
 /// Reads the locks that may be in a circle with this call: those of its thread's holds, and if

@@ -52,6 +52,12 @@ struct Ending {
     due: Option<Instant>,
 }
 
+impl Ending {
+    fn is_overdue(&self) -> bool {
+        self.due.is_some_and(|due| due <= sys::now())
+    }
+}
+
 /// How a hold has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::inner) enum End {
@@ -152,7 +158,7 @@ impl Grant {
     pub(in crate::inner) fn prolong(&self, due: Instant) -> bool {
         let due = due.max(after(self.since, self.nodes.claim.at_least));
         let mut ending = self.ending.lock();
-        let is_over = ending.end.is_some() || ending.due.is_some_and(|due| due <= sys::now());
+        let is_over = ending.end.is_some() || ending.is_overdue();
         if !is_over {
             ending.due = Some(due);
         }
@@ -162,7 +168,7 @@ impl Grant {
     /// Ends it as lost if it has lasted for too long. [`raise`](Grant::raise) has to follow.
     pub(super) fn end_overdue(&self) -> bool {
         let mut ending = self.ending.lock();
-        let is_overdue = ending.due.is_some_and(|due| due <= sys::now());
+        let is_overdue = ending.is_overdue();
         if is_overdue {
             ending.end.get_or_insert(End::Lost(LossReason::HeldTooLong));
         }
