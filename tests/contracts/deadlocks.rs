@@ -1,16 +1,17 @@
 //! Deadlocks: threads that wait for each other, of one client or several. `Client::deadlocks_below` finds them, and a
 //! waiting call its own.
 
+use std::env;
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use zoolock::{
-    Client, Deadlock, DistributedLock, DistributedReentrantLock, DistributedRwLock, EphemeralLock,
-    Error, Lock, MultiLock, Result,
+    Client, ClientBuilder, Deadlock, DistributedLock, DistributedReentrantLock, DistributedRwLock,
+    EphemeralLock, Error, Lock, MultiLock, Result,
 };
 use zoolock_test_support::{connect_string, fresh_path, wait_until};
 
-use common::{SOON, Task, client, connected, lock_of, quiet_server};
+use common::{Beside, SOON, Task, alone, client, connected, lock_of, quiet_server};
 
 /// Takes the lock `has`, meets the others, and waits for `wants`.
 fn member(client: &Client, barrier: &Arc<Barrier>, has: &str, wants: &str) -> Task<Result<()>> {
@@ -79,10 +80,14 @@ fn chains_and_several_locks_at_once_are_no_deadlock() {
     waiting.result("a call for both").unwrap();
 }
 
-/// Returns a client whose calls look for deadlocks soon, and end them.
+/// Settings of a client whose calls look for deadlocks soon, and end them.
+fn breaking() -> ClientBuilder {
+    let builder = Client::builder(&connect_string());
+    builder.deadlock_check(Duration::from_millis(200)).fail_on_deadlock(true)
+}
+
 fn breaker() -> Client {
-    let builder = Client::builder(&connect_string()).identity("the same");
-    connected(builder.deadlock_check(Duration::from_millis(200)).fail_on_deadlock(true))
+    connected(breaking().identity("the same"))
 }
 
 /// Makes a lock of each kind that excludes all others.
@@ -148,6 +153,46 @@ fn youngest_of_three_machines_is_let_go() {
         let clients = [(); 3].map(|()| breaker());
         is_broken_once(&circle(&clients.each_ref(), |_| *kind));
     }
+}
+
+/// Marks the process of a member. Its value is the number of the member, and the path of all locks.
+const MEMBER: &str = "ZOOLOCK_TEST_MEMBER";
+
+#[test]
+fn youngest_of_three_processes_is_let_go() {
+    const NAME: &str = "deadlocks::youngest_of_three_processes_is_let_go";
+    if let Ok(member) = env::var(MEMBER) {
+        let (number, root) = member.split_at(1);
+        return be_member(number.parse().unwrap(), root);
+    }
+    let root = fresh_path("processes");
+    let start = |number: usize| Beside::start(alone(NAME, MEMBER, &format!("{number}{root}")));
+    let mut members: Vec<_> = (0..3).map(start).collect();
+    let ends: Vec<_> = members.iter().map(|member| member.says("member: ")).collect();
+    println!("{ends:#?}");
+    assert!(members.iter_mut().all(|member| member.code() == Some(0)));
+    let (ended, others): (Vec<_>, Vec<_>) = ends.iter().partition(|end| *end != "has both");
+    assert_eq!((ended.len(), others.len()), (1, 2));
+    // Each process is named as one that waits, and as one that is waited for.
+    let times = |member: &Beside| ended[0].matches(&format!("/{}/", member.id())).count();
+    assert!(members.iter().all(|member| times(member) == 2), "{ended:?}");
+}
+
+fn be_member(number: usize, root: &str) {
+    let client = connected(breaking());
+    let path = |number: usize| format!("{root}/{}", number % 3);
+    let (own, next) = (lock_of(&client, &path(number)), lock_of(&client, &path(number + 1)));
+    own.lock().unwrap();
+    let is_held = |number: usize| !client.contenders(&path(number)).unwrap().is_empty();
+    wait_until("all three have one", SOON, || (0..3).all(is_held));
+    match next.lock() {
+        Ok(()) => {
+            println!("member: has both");
+            next.unlock().unwrap();
+        }
+        Err(error) => println!("member: {error}"),
+    }
+    own.unlock().unwrap();
 }
 
 #[test]
