@@ -40,7 +40,10 @@ pub struct Wait {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
     Try,
+    /// A try if the deadline has passed at the call.
     Until(Option<Instant>),
+    /// Never a try, which may wait for answers for longer: the thread may have been held up.
+    Within(Option<Instant>),
 }
 
 impl Wait {
@@ -52,10 +55,13 @@ impl Wait {
     pub const FOREVER: Wait = Wait { turn: Turn::Until(None), connection: None };
 
     /// Waits for at most `timeout` from now, which includes the wait for a connection. One that is
-    /// too large for the clock is no limit.
+    /// too large for the clock is no limit, and zero is the same as [`TRY`](Wait::TRY).
     #[must_use]
     pub fn within(timeout: Duration) -> Wait {
-        Wait { turn: Turn::Until(sys::now().checked_add(timeout)), ..Wait::FOREVER }
+        match timeout.is_zero() {
+            true => Wait::TRY,
+            false => Wait { turn: Turn::Within(sys::now().checked_add(timeout)), ..Wait::FOREVER },
+        }
     }
 
     /// Waits until `deadline` at most, which includes the wait for a connection. A deadline that has
@@ -73,13 +79,14 @@ impl Wait {
         Wait { connection: Some(limit), ..self }
     }
 
-    /// Returns whether the call waits for nobody: it is [`TRY`](Wait::TRY), or its deadline has
-    /// passed.
+    /// Returns whether the call waits for nobody: it is [`TRY`](Wait::TRY), or the instant of
+    /// [`until`](Wait::until) has passed.
     #[must_use]
     pub fn is_try(&self) -> bool {
         match self.turn {
             Turn::Try => true,
             Turn::Until(deadline) => deadline.is_some_and(|end| end <= sys::now()),
+            Turn::Within(_) => false,
         }
     }
 
@@ -89,7 +96,7 @@ impl Wait {
     pub fn deadline(&self) -> Option<Instant> {
         match self.turn {
             Turn::Try => None,
-            Turn::Until(deadline) => deadline,
+            Turn::Until(deadline) | Turn::Within(deadline) => deadline,
         }
     }
 

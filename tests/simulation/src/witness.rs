@@ -262,6 +262,14 @@ fn queue(kind: Kind, place: Place) -> QueueOf {
     }
 }
 
+/// Returns the kind whose first level a lock of this kind uses.
+fn level(kind: Kind) -> Kind {
+    match kind {
+        Kind::Several | Kind::Leadership => Kind::Exclusive,
+        kind => kind,
+    }
+}
+
 fn is_held(held: &Held) -> Option<bool> {
     kernel::peek(held.process, || held.holds.iter().all(Hold::is_held))
 }
@@ -411,8 +419,9 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
             is_gentle.then_some(witness.timeout * 3 / 4)
         };
         // Threads of one process wait until their client knows that a hold is lost.
-        let key = (held.process, held.kind, held.place);
-        let is_robbed = |one: &Held| (one.process, one.kind, one.place) == key && one.is_doubtful;
+        let key = (held.process, level(held.kind), held.place);
+        let is_robbed =
+            |one: &Held| (one.process, level(one.kind), one.place) == key && one.is_doubtful;
         let was_lost = witness.lost_at.get(&key).is_some_and(|at| *at >= begun)
             || witness.held.values().any(is_robbed);
         let may_be_taken = witness.several_may_have(held.process, held.place.path());
@@ -673,7 +682,8 @@ pub(crate) fn left(hold: usize) {
     problem.into_iter().for_each(violation);
     witness(|witness| {
         if let Some(held) = witness.held.get_mut(&hold) {
-            let (is_held, key) = (is_held(held), (held.process, held.kind, held.place));
+            let key = (held.process, level(held.kind), held.place);
+            let is_held = is_held(held);
             if is_held == Some(false) {
                 histories::lost(hold);
             }
@@ -703,7 +713,7 @@ pub(crate) fn ended(hold: usize, said: Unlocked) {
             witness.circles.ended(&held);
             // It may have been lost since its owner began to give it back.
             if knows_loss(&held) != Some(false) {
-                let key = (held.process, held.kind, held.place);
+                let key = (held.process, level(held.kind), held.place);
                 witness.lost_at.insert(key, kernel::elapsed());
             }
             if !matches!(held.kind, Kind::Read | Kind::Write) {
@@ -816,9 +826,9 @@ pub(crate) fn in_order(number: usize, who: &str) {
         };
         let other = witness.waiting.values().find(is_earlier)?;
         // A lost hold keeps its own object in use until it is unlocked. Others pass its threads.
-        let key = (own.process, own.kind, own.place);
+        let key = (own.process, level(own.kind), own.place);
         let is_lost = |held: &Held| {
-            (held.process, held.kind, held.place) == key && is_held(held) != Some(true)
+            (held.process, level(held.kind), held.place) == key && is_held(held) != Some(true)
         };
         let was_lost = witness.lost_at.get(&key).is_some_and(|at| *at >= other.begun);
         let mut held = witness.held.values();
@@ -892,11 +902,14 @@ fn has_a_turn(call: usize, session: i64, lost: Duration) {
         let call = witness.waiting.get(&call).filter(|call| call.turnless == Some(lost))?;
         let turns = format!("{}/locks", call.place);
         let has_one = witness.children(&turns).any(|(_, node)| node.owner == session);
+        // The next thread of a process makes its turn when the one before it has given its own back.
+        let left = witness.left_at.get(&turns).into_iter().flat_map(BTreeMap::values);
+        let is_next = left.map(|(_, left)| *left + LATE).max() > Some(kernel::elapsed());
         let is_sure = witness.is_steady
             && !witness.has_hidden
             && !witness.dead.contains(&call.process)
             && !witness.expired.contains(&session);
-        (is_sure && !has_one)
+        (is_sure && !has_one && !is_next)
             .then(|| format!("client {} waits for {} without a turn", call.process.0, call.place))
     });
     problem.into_iter().for_each(violation);

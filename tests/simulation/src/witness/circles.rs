@@ -75,7 +75,7 @@ impl Circles {
 
     /// Returns what is wrong with a circle that has ended a call: its threads have to have waited and held at one
     /// instant.
-    fn judge(&mut self, deadlock: &Deadlock) -> Option<String> {
+    fn judge(&mut self, deadlock: &Deadlock, longest: Duration) -> Option<String> {
         let key = |one: &Contender| (one.session, one.node.clone(), one.sequence);
         let mut members: Vec<_> = deadlock.waits.iter().map(|(one, _)| key(one)).collect();
         members.sort_unstable();
@@ -91,8 +91,10 @@ impl Circles {
                 node => format!("{}/{node}", ahead.path),
             };
             let node = with_token(&node, ahead.token);
-            // Not all holds are known here, for example those of members of a multi-lock.
-            let is_it = |span: &&Span| span.what == node && span.to.is_none();
+            // Not all holds are known here, for example those of members of a multi-lock. One that is younger
+            // than the look may have had another thread before.
+            let is_old = |span: &Span| span.from + longest < kernel::elapsed();
+            let is_it = |span: &&Span| span.what == node && span.to.is_none() && is_old(span);
             let Some(held) = self.holds.iter().find(is_it) else {
                 continue;
             };
@@ -149,7 +151,7 @@ impl Circles {
 
 /// Checks the circle that has ended a call.
 pub(crate) fn broken(deadlock: &Deadlock) {
-    let problem = witness(|witness| witness.circles.judge(deadlock));
+    let problem = witness(|witness| witness.circles.judge(deadlock, witness.timeout / 3));
     problem.into_iter().for_each(|problem| violation(format!("{problem}: {deadlock}")));
 }
 
@@ -159,6 +161,9 @@ pub(crate) fn left_alone(who: &str, path: &str, after: Duration) {
     let since = witness(|witness| {
         let limit = after + witness.soon();
         let since = witness.circles.in_circle_since(who, path)?;
+        // A wait for a thread may have become one for a node meanwhile.
+        let ended = witness.ended_at.values().copied().max();
+        let since = since.max(ended.unwrap_or_default());
         // The object of a hold that is lost is in use until its owner unlocks it.
         let are_held = witness.held.values().all(|held| is_held(held) == Some(true));
         (witness.is_well && are_held && now - since > limit).then_some(since)

@@ -163,7 +163,9 @@ impl Witness {
             }
             let directory = parent(path);
             // The node of a call that has failed goes alone.
-            let was_held = self.turns.keys().any(|(_, token)| *token == node.czxid as u64);
+            let was_held = self.turns.keys().any(|((place, _), token)| {
+                place.path() == directory && *token == node.czxid as u64
+            });
             let is_only = |made: &Node| {
                 made.is_first
                     && !made.is_written
