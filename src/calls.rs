@@ -73,12 +73,7 @@ pub(crate) enum Cause {
 /// How a call waits for others.
 #[derive(Debug)]
 struct Waits {
-    thread: ThreadId,
-    identity: Arc<str>,
-    since: Instant,
-    place: Place,
-    /// Others can read what the thread holds.
-    is_told: bool,
+    waiter: Waiter,
     /// When it looks for a deadlock next, and how long after that again. `None` is never.
     look: Option<Instant>,
     pause: Duration,
@@ -209,21 +204,13 @@ impl WaitingCalls {
     pub(crate) fn waiters(&self) -> Vec<Waiter> {
         let calls: Vec<_> = {
             let table = self.table.lock();
-            table.calls.iter().map(|(number, entry)| (*number, Arc::clone(&entry.call))).collect()
+            table.calls.values().map(|entry| Arc::clone(&entry.call)).collect()
         };
-        let waiter = |(number, call): (u64, Arc<Call>)| {
+        let waiter = |call: Arc<Call>| {
             let state = call.state.lock();
-            state.waits.as_ref().map(|waits| waits.waiter(number))
+            state.waits.as_ref().map(|waits| waits.waiter.clone())
         };
         calls.into_iter().filter_map(waiter).collect()
-    }
-}
-
-impl Waits {
-    fn waiter(&self, number: u64) -> Waiter {
-        let Waits { thread, identity, since, place, is_told, .. } = self;
-        let (identity, place) = (Arc::clone(identity), place.clone());
-        Waiter { number, thread: *thread, identity, since: *since, place, is_told: *is_told }
     }
 }
 
@@ -252,16 +239,16 @@ impl WaitingCall {
         let pause = self.all.deadlocks.after;
         let waits = &mut self.call.state.lock().waits;
         match waits {
-            Some(waits) if waits.place == place => {}
-            Some(waits) => {
-                waits.is_told = false;
-                waits.place = place;
+            Some(Waits { waiter, .. }) if waiter.place == place => {}
+            Some(Waits { waiter, .. }) => {
+                waiter.is_told = false;
+                waiter.place = place;
             }
             None => {
-                let (thread, since) = (thread::current().id(), sys::now());
+                let (number, thread, since) = (self.number, thread::current().id(), sys::now());
                 let (identity, look) = (Arc::clone(identity), since.checked_add(pause));
-                let is_told = false;
-                *waits = Some(Waits { thread, identity, since, place, is_told, look, pause });
+                let waiter = Waiter { number, thread, identity, since, place, is_told: false };
+                *waits = Some(Waits { waiter, look, pause });
             }
         }
     }
@@ -279,14 +266,15 @@ impl WaitingCall {
         let longest = self.all.deadlocks.after.saturating_mul(LONGEST_PAUSE);
         waits.look = now.checked_add(waits.pause);
         waits.pause = waits.pause.saturating_mul(2).min(longest);
-        Some(waits.waiter(self.number))
+        Some(waits.waiter.clone())
     }
 
     /// Notes that others can read in the node at this place what the thread holds.
     pub(crate) fn note_told(&self, at: &Place) {
         let waits = &mut self.call.state.lock().waits;
-        let here = waits.as_mut().filter(|waits| waits.place == *at);
-        here.into_iter().for_each(|waits| waits.is_told = true);
+        let waiter = waits.as_mut().map(|waits| &mut waits.waiter);
+        let here = waiter.filter(|waiter| waiter.place == *at);
+        here.into_iter().for_each(|waiter| waiter.is_told = true);
     }
 
     /// Ends the call, which is the youngest of a deadlock, if calls of this client do that.

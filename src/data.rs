@@ -92,15 +92,19 @@ pub(crate) fn said(data: &[u8], version: i32) -> Said {
     if is_request(data) {
         return Said { asked: true, identity: None, holding: Vec::new() };
     }
-    let answer = data.strip_prefix(REVOKED.as_bytes()).filter(|_| version > 0);
-    let mut identity = str::from_utf8(answer.unwrap_or(data)).ok();
-    let mut holding = Vec::new();
-    if let (Some(text), true, None) = (identity, version > 0, answer) {
-        let mut parts = text.split(HOLDS);
-        identity = parts.next();
-        holding.extend(parts.map(str::to_owned));
+    let text = |data| str::from_utf8(data).ok();
+    let later = Some(data).filter(|_| version > 0);
+    if let Some(answer) = later.and_then(|data| data.strip_prefix(REVOKED.as_bytes())) {
+        let identity = text(answer).map(str::to_owned);
+        return Said { asked: true, identity, holding: Vec::new() };
     }
-    Said { asked: answer.is_some(), identity: identity.map(str::to_owned), holding }
+    let (identity, holding) = match later.and_then(text).and_then(|text| text.split_once(HOLDS)) {
+        Some((identity, holds)) => {
+            (Some(identity), holds.split(HOLDS).map(str::to_owned).collect())
+        }
+        None => (text(data), Vec::new()),
+    };
+    Said { asked: false, identity: identity.map(str::to_owned), holding }
 }
 
 /// Returns whether these data are only a request.

@@ -1,11 +1,12 @@
 //! How long a call for a lock may wait: what `lock`, `try_lock` and all their variants come down to,
 //! and when the waits of a call have to end.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 
-use crate::calls::{Cause, WaitingCall};
+use crate::calls::{Cause, Place, WaitingCall};
 use crate::error::{Error, Result};
 use crate::signal::Ended;
 use crate::sys::{self, never};
@@ -145,6 +146,11 @@ impl Until {
     /// Returns when the call looks for a deadlock next.
     pub(crate) fn next_look(&self) -> Option<Instant> {
         self.call.as_ref().and_then(WaitingCall::next_look)
+    }
+
+    /// Notes where the call waits for others, on this thread, if it is registered.
+    pub(crate) fn waits_at(&self, identity: &Arc<str>, place: impl FnOnce() -> Place) {
+        self.call.as_ref().inspect(|call| call.waits_at(place(), identity));
     }
 
     /// Returns the call, if it is registered.

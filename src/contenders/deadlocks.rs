@@ -42,9 +42,12 @@ type Owns = fn(waiting: &Contender, other: &Contender) -> bool;
 /// Returns the circles that two looks show with the same nodes. The second look takes place only if
 /// the first one shows any.
 pub(crate) fn find(look: impl Fn() -> Result<Locks>) -> Result<Vec<Deadlock>> {
-    find_by(look, |waiting, other| {
-        waiting.session == other.session && waiting.identity == other.identity
-    })
+    find_by(look, is_likely_to_own)
+}
+
+/// Compares what anybody's nodes say of their makers.
+fn is_likely_to_own(waiting: &Contender, other: &Contender) -> bool {
+    (waiting.session, &waiting.identity) == (other.session, &other.identity)
 }
 
 fn find_by<E>(look: impl Fn() -> Result<Locks, E>, owns: Owns) -> Result<Vec<Deadlock>, E> {
@@ -336,10 +339,6 @@ mod tests {
 
     use super::*;
 
-    fn is_likely(waiting: &Contender, held: &Contender) -> bool {
-        (waiting.session, &waiting.identity) == (held.session, &held.identity)
-    }
-
     /// Returns the contenders of a lock from `kind session`, of which the first `holders` hold it.
     fn lock(path: &str, holders: usize, all: &[(Kind, i64)]) -> Vec<Contender> {
         let contender = |(index, (kind, session)): (usize, &(Kind, i64))| Contender {
@@ -398,7 +397,7 @@ mod tests {
             (vec![lock(a, 1, &[(Permit, 1), (Permit, 2)]), lock(b, 1, &[(X, 2), (X, 1)])], vec![]),
             (vec![lock(a, 0, &[(Foreign, 1), (X, 2)]), lock(b, 1, &[(X, 2), (X, 1)])], vec![]),
         ] {
-            let found = circles(&locks, is_likely);
+            let found = circles(&locks, is_likely_to_own);
             println!("{:?}", members(&found));
             assert_eq!(members(&found), expected);
         }
@@ -411,7 +410,7 @@ mod tests {
             lock("/b", 1, &[(Kind::Exclusive, 2), (Kind::Exclusive, 1)]),
         ];
         locks[1][1].identity = Some("host/1/other".to_owned());
-        assert_eq!(circles(&locks, is_likely), []);
+        assert_eq!(circles(&locks, is_likely_to_own), []);
     }
 
     #[test]

@@ -274,6 +274,12 @@ mod tests {
         address
     }
 
+    fn connected() -> Arc<Inner> {
+        let servers = server().to_string();
+        let zk = ZooKeeper::connect(&servers, Duration::from_secs(10)).unwrap();
+        Inner::new(zk, Vec::new(), DeadlockCheck::default())
+    }
+
     /// Returns a claim of this thread that is granted for at most this time.
     fn claim(kind: LockKind, at_most: Option<Duration>) -> Claim {
         let path = LockPath::parse("/lock").unwrap();
@@ -298,9 +304,7 @@ mod tests {
 
     #[test]
     fn nodes_of_another_session_are_not_granted() {
-        let servers = server().to_string();
-        let zk = zookeeper::ZooKeeper::connect(&servers, Duration::from_secs(10)).unwrap();
-        let inner = Inner::new(zk, Vec::new(), DeadlockCheck::default());
+        let inner = connected();
         let claim = claim(LockKind::Ephemeral, None);
         let until = Until::within(Duration::from_secs(60));
         for (id, is_held) in
@@ -314,9 +318,7 @@ mod tests {
 
     #[test]
     fn thread_does_not_wait_for_a_hold_that_is_over_by_the_clock() {
-        let servers = server().to_string();
-        let zk = zookeeper::ZooKeeper::connect(&servers, Duration::from_secs(10)).unwrap();
-        let inner = Inner::new(zk, Vec::new(), DeadlockCheck::default());
+        let inner = connected();
         for (at_most, is_held) in [(None, true), (Some(Duration::ZERO), false)] {
             let claim = claim(LockKind::Reentrant, at_most);
             let (zk, list) = (&inner.requests.zk, vec![node(&inner, &claim)]);
@@ -332,9 +334,7 @@ mod tests {
 
     #[test]
     fn second_close_waits_until_the_first_has_ended_the_holds() {
-        let servers = server().to_string();
-        let zk = zookeeper::ZooKeeper::connect(&servers, Duration::from_secs(10)).unwrap();
-        let inner = Inner::new(zk, Vec::new(), DeadlockCheck::default());
+        let inner = connected();
         // The first thread stands still here.
         let ending = inner.holds.registry.stand_still();
         let (tell, closed) = crossbeam_channel::unbounded();

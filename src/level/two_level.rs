@@ -86,10 +86,11 @@ impl TwoLevel {
         claim: &Claim,
         until: &Until,
     ) -> Result<Entry<'_, Arc<Grant>, Handed>, Stopped> {
-        if let Some(call) = until.call() {
-            let Claim { lock, directory, kind, identity, .. } = claim.clone();
-            call.waits_at(Place::FirstLevel { lock, directory, kind }, &identity);
-        }
+        until.waits_at(&claim.identity, || Place::FirstLevel {
+            lock: claim.lock.clone(),
+            directory: claim.directory.clone(),
+            kind: claim.kind,
+        });
         let look = || look_for_deadlock(self.inner(), until);
         self.level.local.enter(self.number, until, self.site.requests().closed(), &look)
     }

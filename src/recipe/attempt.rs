@@ -15,6 +15,7 @@ use crate::contenders::look_for_deadlock;
 use crate::error::Error;
 use crate::inner::{
     Charge, Claim, Failure, Grant, Inner, Node, Orphan, Requests, Waiting, is_outcome_unknown,
+    make_directories,
 };
 use crate::names::Number;
 use crate::observer::Call;
@@ -198,6 +199,12 @@ impl<'a> Attempt<'a> {
         Ok((charge, self.requests().resumed()))
     }
 
+    /// Makes the directory of its nodes, which is missing. Returns whether it exists then.
+    pub(super) fn make_directory(&self) -> Result<bool, Failure> {
+        let Want { claim, until, .. } = self.want;
+        make_directories(self.requests(), &claim.directory, until)
+    }
+
     /// Sends creates by `make` and waits for the answer to its last request. If the call ends before,
     /// they are unanswered.
     pub(super) fn ask_creates<C: IntoIterator<Item = Create>, R, T: Send + 'static>(
@@ -345,9 +352,7 @@ impl<'a> Attempt<'a> {
 
     /// Notes that the call waits for others at this place.
     pub(super) fn waits_at(&self, place: impl FnOnce() -> Place) {
-        if let Some(call) = self.want.until.call() {
-            call.waits_at(place(), &self.want.claim.identity);
-        }
+        self.want.until.waits_at(&self.want.claim.identity, place);
     }
 
     /// Ends a wait: the next pass follows, unless the deadline has come.

@@ -15,7 +15,7 @@ use super::rule::New;
 use crate::calls::Place;
 use crate::data;
 use crate::error::{Error, Result};
-use crate::inner::{Charge, Grant, Making, Node, Orphans, make_directories};
+use crate::inner::{Charge, Grant, Making, Node, Orphans};
 use crate::names;
 use crate::sys::{self, never};
 
@@ -89,7 +89,7 @@ impl<'a> SingleCall<'a> {
 
     /// Creates the node. If it exists already, looks at it.
     fn create(&mut self) -> Result<Sight, Stop> {
-        let Want { inner, claim, until, .. } = self.attempt.want;
+        let Want { inner, claim, .. } = self.attempt.want;
         let orphans: &'a Orphans = &inner.orphans;
         self.may_create = false;
         loop {
@@ -111,7 +111,7 @@ impl<'a> SingleCall<'a> {
                     return self.look();
                 }
                 Err(error) if error.kind() == ErrorKind::NoNode => {
-                    make_directories(self.attempt.requests(), &claim.directory, until)?;
+                    self.attempt.make_directory()?;
                 }
                 Err(error) => return Err(self.attempt.take_error(create, error).into()),
             }

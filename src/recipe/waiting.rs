@@ -250,8 +250,10 @@ impl Waiter<'_> {
                 return Err(Error::Denied { path }.into());
             }
             if let ([node], false) = (&self.attempt.own[..], claim.is_turn()) {
-                let (directory, name) = (claim.directory.clone(), node.name.clone());
-                self.attempt.waits_at(|| Place::Queue { directory, name });
+                self.attempt.waits_at(|| Place::Queue {
+                    directory: claim.directory.clone(),
+                    name: node.name.clone(),
+                });
             }
             self.watch(ahead)?;
         } else if self.recipe.watches_list() {

@@ -6,9 +6,7 @@ use std::iter;
 use zookeeper::{Acl, Batch, CreateMode, ErrorKind, Names, Op, OpResult, Pending, Stat};
 
 use super::Waiter;
-use crate::inner::{
-    Charge, Claim, Failure, Node, Replaceable, is_outcome_unknown, make_directories,
-};
+use crate::inner::{Charge, Claim, Failure, Node, Replaceable, is_outcome_unknown};
 use crate::names::{self, Number, Standing};
 use crate::recipe::attempt::{Create, Stop, Unanswered, Want};
 use crate::recipe::rule::New;
@@ -46,11 +44,9 @@ impl Waiter<'_> {
                         sys::reached("a read under a write finds no directory");
                         return Err(error.into());
                     }
-                    let Want { inner, claim, until, .. } = self.attempt.want;
+                    let Want { inner, claim, .. } = self.attempt.want;
                     let is_news = inner.holds.fresh.note_missing(&claim.directory);
-                    if !(is_news && self.may_be_new())
-                        && make_directories(self.attempt.requests(), &claim.directory, until)?
-                    {
+                    if !(is_news && self.may_be_new()) && self.attempt.make_directory()? {
                         self.note_exists();
                     }
                 }

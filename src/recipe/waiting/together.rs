@@ -14,7 +14,7 @@ use zookeeper::{Batch, ErrorKind, Names};
 use super::Waiter;
 use super::looking::send_create;
 use crate::error::Error;
-use crate::inner::{Failure, Grant, make_directories};
+use crate::inner::{Failure, Grant};
 use crate::recipe::attempt::{Attempt, Create, Pass, Stop, Want, run_from};
 use crate::recipe::position::OnPosition;
 use crate::recipe::rule::Recipe;
@@ -119,8 +119,7 @@ impl<'a> Together<'a> {
         while !missing.is_empty() {
             missing = create_all(missing)?;
             for call in &missing {
-                let Want { claim, until, .. } = call.attempt.want;
-                make_directories(call.attempt.requests(), &claim.directory, until)?;
+                call.attempt.make_directory()?;
             }
         }
         Ok(())
@@ -142,8 +141,7 @@ impl<'a> Together<'a> {
             // could be first somewhere, and both would find the locks busy.
             for index in missing {
                 sys::reached("a try of several locks makes the directories first");
-                let Want { inner, claim, until, .. } = self.calls[index].attempt.want;
-                make_directories(&inner.requests, &claim.directory, until)?;
+                self.calls[index].attempt.make_directory()?;
             }
             return Ok(false);
         };

@@ -1,7 +1,7 @@
 //! Checks the library's promises to a client: the errors and the duration of calls, and the meaning of options and
 //! tokens.
 
-use std::sync::Arc;
+use std::slice;
 use std::time::Duration;
 
 use kernel::thread;
@@ -103,15 +103,15 @@ impl Shared {
 
     /// Checks that a call which was ended by a deadlock was in one, and that a wait was not in one until its end.
     pub(super) fn judge_circle<T>(&self, who: &str, place: Place, taken: &Result<Option<T>>) {
-        let deadlock = |error: &Error| match error {
-            Error::Deadlock { deadlock, .. } => Some(Arc::clone(deadlock)),
-            _ => None,
+        let errors = match taken {
+            Err(Error::Release { failures }) => failures,
+            taken => taken.as_ref().map_or_else(slice::from_ref, |_| &[]),
         };
-        let broken = match taken {
-            Err(Error::Release { failures }) => failures.iter().find_map(deadlock),
-            taken => taken.as_ref().err().and_then(deadlock),
-        };
-        broken.iter().for_each(|deadlock| circles::broken(deadlock));
+        for error in errors {
+            if let Error::Deadlock { deadlock, .. } = error {
+                circles::broken(deadlock);
+            }
+        }
         if let (Some(DeadlockPlan { after, is_common: true, .. }), Ok(None)) =
             (self.plan.deadlocks, taken)
         {

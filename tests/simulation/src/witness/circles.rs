@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use kernel::Process;
 use zoolock::{Contender, Deadlock, Hold};
 
 use super::{Held, READ, SECOND, is_held, parent, violation, witness};
@@ -10,6 +11,7 @@ use crate::plan::{Kind, Place};
 
 /// Something that a thread did for a while: it waited at a path for a lock of this kind, or held a node with a token.
 struct Span {
+    process: Process,
     who: String,
     what: String,
     kind: Kind,
@@ -37,8 +39,8 @@ impl Drop for Waits {
 
 /// Notes that a thread may wait for a lock from now on.
 pub(crate) fn waits(who: &str, kind: Kind, place: Place) -> Waits {
-    let (who, what) = (who.to_owned(), place.path().to_owned());
-    let span = Span { who, what, kind, from: kernel::elapsed(), to: None };
+    let ((process, _), who, what) = (kernel::whoami(), who.to_owned(), place.path().to_owned());
+    let span = Span { process, who, what, kind, from: kernel::elapsed(), to: None };
     Waits(witness(|witness| {
         witness.circles.waits.push(span);
         witness.circles.waits.len() - 1
@@ -47,8 +49,8 @@ pub(crate) fn waits(who: &str, kind: Kind, place: Place) -> Waits {
 
 impl Circles {
     pub(super) fn granted(&mut self, held: &Held) {
-        let (who, kind, from) = (&held.who, held.kind, kernel::elapsed());
-        let span = |what| Span { who: who.clone(), what, kind, from, to: None };
+        let (process, kind, from) = (held.process, held.kind, kernel::elapsed());
+        let span = |what| Span { process, who: held.who.clone(), what, kind, from, to: None };
         self.holds.extend(Circles::nodes(held).map(span));
     }
 
@@ -130,10 +132,7 @@ impl Circles {
                 |span: &Span| matches!(span.kind, Kind::Exclusive | Kind::Reentrant | Kind::Write);
             let its = |span: &&Span| span.who == holder.who;
             let waits = self.waits.iter().filter(open).find(its)?;
-            let process = |who: &str| who.split(',').next().unwrap_or_default().to_owned();
-            let beside = |span: &&Span| {
-                span.what == waits.what && process(&span.who) == process(&holder.who)
-            };
+            let beside = |span: &&Span| (span.process, &span.what) == (holder.process, &waits.what);
             if ![holder, waits].into_iter().all(is_exclusive)
                 || self.waits.iter().filter(open).filter(beside).count() > 1
             {

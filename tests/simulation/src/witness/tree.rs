@@ -347,8 +347,8 @@ impl Witness {
         let ended = self.ended_at.iter().find(|(place, _)| place.path() == directory);
         // Its client hears of the others as soon as it has a connection.
         let heard = self.connected_at.get(&kept.process);
-        let since =
-            ended.map(|(_, ended)| ended).into_iter().chain(heard).fold(since, |a, b| a.max(*b));
+        let both = ended.map(|(_, ended)| ended).into_iter().chain(heard);
+        let since = both.copied().fold(since, Duration::max);
         let now = kernel::elapsed();
         // Clients look at nodes without events from time to time.
         let limit =
