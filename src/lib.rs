@@ -209,8 +209,9 @@
 //! - A broken connection does not end a waiting call. The call keeps its queue position. If the
 //!   servers have ended the session, it queues again, behind the contenders that are there by then.
 //!
-//! Long work should check its hold from time to time, or wait on [`Hold::lost`] together with its
-//! other channels:
+//! A program that cannot stop its work otherwise may end with a loss:
+//! [`LockOptions::abort_on_loss`]. Long work should check its hold from time to time, or wait on
+//! [`Hold::lost`] together with its other channels:
 //!
 //! ```no_run
 //! # fn step(_part: u32) {}

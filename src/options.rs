@@ -23,7 +23,8 @@ pub(crate) const LEAST_PAUSE: Duration = Duration::from_millis(10);
 ///
 /// [`hold_at_least(time)`](LockOptions::hold_at_least) keeps the lock longer than the work takes,
 /// for jobs that are due on many machines. [`hold_at_most(time)`](LockOptions::hold_at_most) takes
-/// the lock from a thread that hangs.
+/// the lock from a thread that hangs. [`abort_on_loss`](LockOptions::abort_on_loss) ends the process
+/// when a hold is lost.
 ///
 /// The other options inform people: [`identity`](LockOptions::identity) says who contends, and
 /// [`name`](LockOptions::name) groups locks for an observer, both at no cost.
@@ -56,6 +57,7 @@ pub struct LockOptions {
     pub(crate) background_release: bool,
     pub(crate) hold_at_least: Duration,
     pub(crate) hold_at_most: Option<Duration>,
+    pub(crate) abort_on_loss: bool,
     pub(crate) on_position: Option<OnPosition>,
     pub(crate) name: Arc<str>,
 }
@@ -169,6 +171,23 @@ impl LockOptions {
     /// refused with [`Error::InvalidArgument`] when the lock is created.
     pub fn hold_at_most(mut self, time: Duration) -> LockOptions {
         self.hold_at_most = Some(time);
+        self
+    }
+
+    /// Aborts the process when a hold is lost: [`std::process::abort`], without destructors and exit
+    /// handlers. This is for programs that cannot stop their work otherwise, before somebody else
+    /// does it: a supervisor starts them again. Default: false.
+    ///
+    /// It happens on the thread that notices the loss, at once; within a few milliseconds of the end
+    /// of a lease, unless the process stands still. Before that, up to 100 ms are spent to log the
+    /// reason and to print it on stderr. A hold that the program ends itself is not lost: by an
+    /// unlock, a drop, or the close of the client. An unlock that finds that somebody has deleted
+    /// the node only reports [`Error::Lost`].
+    ///
+    /// The other locks of the process are not released, so others get them a session timeout later.
+    /// For an orderly end, react to the [loss](crate#loss) instead.
+    pub fn abort_on_loss(mut self, aborts: bool) -> LockOptions {
+        self.abort_on_loss = aborts;
         self
     }
 

@@ -142,6 +142,7 @@ impl DistributedSemaphore {
             background_release: true,
             hold_at_least: Duration::ZERO,
             hold_at_most: None,
+            abort_on_loss: false,
             ..options
         };
         let turn = TwoLevel::new(turn, turns, LockKind::Exclusive);

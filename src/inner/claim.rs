@@ -17,8 +17,7 @@ pub(crate) struct Claim {
     /// The directory of the nodes: the lock's path, below it, or above it.
     pub(crate) directory: LockPath,
     pub(crate) kind: LockKind,
-    /// The thread that makes the call.
-    pub(crate) thread: ThreadId,
+    pub(crate) holder: Holder,
     /// The identity in the node.
     pub(crate) identity: Arc<str>,
     /// The lock's options chose the identity. Otherwise it is the client's, and may name the thread.
@@ -27,8 +26,17 @@ pub(crate) struct Claim {
     pub(crate) background: bool,
     /// How long the lock stays busy after the grant, however early it is released.
     pub(crate) at_least: Duration,
-    /// How long a hold may last.
+}
+
+/// Who takes a hold, and how that may end. Nodes that are left to another thread get another one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Holder {
+    /// The thread that makes the call.
+    pub(crate) thread: ThreadId,
+    /// How long the hold may last.
     pub(crate) at_most: Option<Duration>,
+    /// The loss of the hold ends the process.
+    pub(crate) aborts: bool,
 }
 
 impl Claim {

@@ -10,11 +10,13 @@
 //!   because servers send events of a node only to clients that may read it by then. So held and
 //!   kept nodes are [looked at again](Requests::next_look) after some session timeouts.
 
+use std::convert::Infallible;
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::bounded;
 use log::{Level, debug, error};
 
 use super::claim::{Claim, Node};
@@ -30,6 +32,9 @@ use crate::names::Number;
 use crate::shortcuts::{Following, Fresh};
 use crate::sys;
 use crate::wait::Until;
+
+/// How long a process that is about to end waits until it has said why.
+const LAST_WORDS: Duration = Duration::from_millis(100);
 
 /// The holds of one client.
 pub(crate) struct Holds {
@@ -234,11 +239,16 @@ impl Holds {
     }
 
     /// Reports to the observer on another thread, because this one may deliver answers and must not
-    /// wait.
+    /// wait. Ends the process if the options of a hold say so: before the nodes are deleted, which
+    /// lets others in.
     fn tell_losses(&self, nodes: &Nodes, grants: &[Arc<Grant>], reason: LossReason) {
         self.count_losses(nodes, grants.len(), reason);
         for tell in grants.iter().filter_map(|grant| grant.take_report(End::Lost(reason))) {
             self.requests.zk.call_aside(tell);
+        }
+        let is_own_end = reason == LossReason::ClientClosed;
+        if !is_own_end && grants.iter().any(|grant| grant.holder.aborts) {
+            abort(format!("aborting: lock {} was lost: {reason}", nodes.claim.lock));
         }
     }
 
@@ -269,4 +279,19 @@ impl Holds {
     pub(super) fn end_all_kept(&self) {
         self.registry.all().iter().for_each(|nodes| self.end_unwanted(nodes));
     }
+}
+
+/// Ends the process. Another thread says why before, as far as that takes no longer than
+/// [`LAST_WORDS`].
+fn abort(why: String) -> ! {
+    let (telling, told) = bounded::<Infallible>(0);
+    let tell = move || {
+        error!(target: "zoolock", "{why}");
+        sys::print(&format!("zoolock: {why}"));
+        drop(telling);
+    };
+    // Without another thread nothing is told.
+    let _ = sys::thread::Builder::new().name("zoolock-abort".into()).spawn(tell);
+    let _ = sys::recv_timeout(&told, LAST_WORDS);
+    sys::abort()
 }

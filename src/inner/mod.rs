@@ -21,7 +21,7 @@ mod shared;
 mod timer;
 mod watching;
 
-pub(crate) use claim::{Claim, Node};
+pub(crate) use claim::{Claim, Holder, Node};
 pub(crate) use directories::{create_with_node, make_directories};
 pub use events::{ClientState, ConnectionEvent, Stats, Subscription};
 pub(crate) use failure::{Failure, is_outcome_unknown};

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use zookeeper::{Lease, Watcher};
 
-use super::claim::{Claim, Node};
+use super::claim::{Claim, Holder, Node};
 use super::requests::Requests;
 use crate::error::{Error, LossReason, Result};
 use crate::names::Number;
@@ -153,7 +153,7 @@ impl Nodes {
         only_number: Option<Number>,
         term: Term,
     ) -> (Arc<Nodes>, Arc<Grant>) {
-        let (thread, at_most) = (claim.thread, claim.at_most);
+        let holder = claim.holder;
         let nodes = Arc::new(Nodes {
             number,
             claim,
@@ -172,7 +172,7 @@ impl Nodes {
             }),
             is_loss_counted: AtomicBool::new(false),
         });
-        let grant = nodes.add_grant(&mut nodes.state.lock(), thread, at_most);
+        let grant = nodes.add_grant(&mut nodes.state.lock(), holder);
         (nodes, grant)
     }
 
@@ -183,13 +183,8 @@ impl Nodes {
         number.filter(|_| !self.state.lock().read_under)
     }
 
-    fn add_grant(
-        self: &Arc<Self>,
-        state: &mut State,
-        thread: ThreadId,
-        at_most: Option<Duration>,
-    ) -> Arc<Grant> {
-        let grant = Grant::new(self, thread, at_most);
+    fn add_grant(self: &Arc<Self>, state: &mut State, holder: Holder) -> Arc<Grant> {
+        let grant = Grant::new(self, holder);
         let added = Arc::clone(&grant);
         match &mut state.phase {
             Phase::Held(_) => state.sharing.push(added),
@@ -343,7 +338,7 @@ impl Nodes {
         let is_free = is_sound && matches!(state.phase, Phase::Kept);
         sys::reached_if(|| is_free, "a thread takes over what another has left");
         sys::reached_if(|| !is_free, "what was left to a thread is over by now");
-        is_free.then(|| self.add_grant(&mut state, claim.thread, claim.at_most))
+        is_free.then(|| self.add_grant(&mut state, claim.holder))
     }
 
     /// Returns until when they may be kept, if that is for `time` after the grant. `None` if that
@@ -406,7 +401,7 @@ impl Nodes {
     /// Returns one more hold of the nodes, for the owner of this one, or `None` if they are over.
     pub(crate) fn share(self: &Arc<Self>, grant: &Grant) -> Option<Arc<Grant>> {
         let mut state = self.state.lock();
-        (!state.is_over()).then(|| self.add_grant(&mut state, grant.thread, self.claim.at_most))
+        (!state.is_over()).then(|| self.add_grant(&mut state, grant.holder))
     }
 
     // ---- guarded writes
@@ -483,7 +478,8 @@ impl Nodes {
 
     /// Returns whether this thread has taken a hold of them that is not over, also by the clocks.
     pub(super) fn is_held_by(&self, thread: ThreadId) -> bool {
-        let is_its = |grant: &Arc<Grant>| grant.thread == thread && !grant.valid_for().is_zero();
+        let is_its =
+            |grant: &Arc<Grant>| grant.holder.thread == thread && !grant.valid_for().is_zero();
         self.state.lock().grants().any(is_its)
     }
 }

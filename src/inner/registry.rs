@@ -110,7 +110,7 @@ impl Registry {
         let would_wait = |nodes: &Arc<Nodes>| {
             claim.kind.mode().waits_for(nodes.claim.kind.mode())
                 && nodes.claim.kind.is_of_a_thread()
-                && nodes.is_held_by(claim.thread)
+                && nodes.is_held_by(claim.holder.thread)
         };
         let here = || -> Vec<_> { self.0.lock().in_directory(&claim.directory).cloned().collect() };
         claim.kind.is_of_a_thread() && here().iter().any(would_wait)

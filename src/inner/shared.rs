@@ -245,7 +245,7 @@ mod tests {
 
     use super::*;
     use crate::inner::nodes::{Nodes, Term};
-    use crate::inner::{Claim, Node};
+    use crate::inner::{Claim, Holder, Node};
     use crate::kind::LockKind;
     use crate::path::LockPath;
     use crate::wait::Until;
@@ -287,12 +287,11 @@ mod tests {
             lock: path.clone(),
             directory: path,
             kind,
-            thread: thread::current().id(),
+            holder: Holder { thread: thread::current().id(), at_most, aborts: false },
             identity: "".into(),
             is_chosen: false,
             background: false,
             at_least: Duration::ZERO,
-            at_most,
         }
     }
 

@@ -6,7 +6,7 @@ use crate::client::Client;
 use crate::contender::Contender;
 use crate::contenders::contenders;
 use crate::error::{Error, Result};
-use crate::inner::{Claim, Grant, Inner, Replaceable, Requests};
+use crate::inner::{Claim, Grant, Holder, Inner, Replaceable, Requests};
 use crate::kind::LockKind;
 use crate::observer::{Call, Observed};
 use crate::options::LockOptions;
@@ -45,12 +45,15 @@ impl Site {
             lock: self.path.clone(),
             directory: directory.clone(),
             kind,
-            thread: thread::current().id(),
+            holder: Holder {
+                thread: thread::current().id(),
+                at_most: self.options.hold_at_most,
+                aborts: self.options.abort_on_loss,
+            },
             is_chosen: chosen.is_some(),
             identity: chosen.unwrap_or_else(|| self.client.identity()),
             background: self.options.background_release,
             at_least: self.options.hold_at_least,
-            at_most: self.options.hold_at_most,
         }
     }
 

@@ -8,10 +8,9 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::{Nodes, after};
 use crate::error::{Error, LossReason, Result};
-use crate::inner::claim::Node;
+use crate::inner::claim::{Holder, Node};
 use crate::observer::Observed;
 use crate::signal::{Ended, Signal};
-use crate::sys::thread::ThreadId;
 use crate::sys::{self, Mutex};
 
 /// The state of a hold.
@@ -33,8 +32,7 @@ pub enum HoldState {
 #[derive(Debug)]
 pub(crate) struct Grant {
     nodes: Arc<Nodes>,
-    /// The thread that has taken it.
-    pub(super) thread: ThreadId,
+    pub(in crate::inner) holder: Holder,
     ending: Mutex<Ending>,
     ended: Signal,
     since: Instant,
@@ -75,17 +73,12 @@ impl End {
 }
 
 impl Grant {
-    /// `at_most` is how long it may last.
-    pub(super) fn new(
-        nodes: &Arc<Nodes>,
-        thread: ThreadId,
-        at_most: Option<Duration>,
-    ) -> Arc<Grant> {
+    pub(super) fn new(nodes: &Arc<Nodes>, holder: Holder) -> Arc<Grant> {
         let since = sys::now();
-        let due = at_most.map(|time| after(since, time));
+        let due = holder.at_most.map(|time| after(since, time));
         Arc::new(Grant {
             nodes: Arc::clone(nodes),
-            thread,
+            holder,
             ending: Mutex::new(Ending { end: None, due }),
             ended: Signal::new(),
             since,

@@ -27,7 +27,7 @@ const AT_LEAST: Duration = Duration::from_millis(200);
 const EVERY: Duration = Duration::from_millis(500);
 
 /// The variable with the name of the only subject to run contracts over.
-const ONLY: &str = "ZOOLOCK_SUBJECT";
+pub const ONLY: &str = "ZOOLOCK_SUBJECT";
 
 /// A row of the table.
 #[derive(Debug, Clone, Copy)]

@@ -4,6 +4,7 @@ mod deeds;
 mod promises;
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -35,9 +36,9 @@ pub(crate) const SLACK: Duration = Duration::from_millis(100);
 #[derive(Default)]
 pub(crate) struct Board {
     pub are_healed: bool,
-    /// Number of clients that have carried out their plans, and number of those that have closed.
-    pub done: usize,
-    pub closed: usize,
+    /// Programs that have carried out their plans, and those that have closed.
+    pub done: BTreeSet<Process>,
+    pub closed: BTreeSet<Process>,
     /// How long each machine stood still, and until when.
     pub stalls: Vec<(Process, Duration, Duration)>,
     /// Machines whose clock was set, and when.
@@ -68,6 +69,13 @@ enum Object {
 }
 
 impl Board {
+    /// Notes that the running program has closed.
+    pub(crate) fn is_over(&mut self) {
+        let (process, _) = kernel::whoami();
+        self.done.insert(process);
+        self.closed.insert(process);
+    }
+
     /// Returns how long a machine has stood still since then.
     pub(crate) fn stalled(&self, process: Process, since: Duration) -> Duration {
         let own = self.stalls.iter().filter(|(one, _, until)| *one == process && *until >= since);
@@ -159,8 +167,7 @@ struct Shared {
 pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
     let told = plan.is_observed.then(|| Arc::new(Told::default()));
     let Some(client) = connect(plan, hosts, told.as_ref()) else {
-        board(|board| (board.done, board.closed) = (board.done + 1, board.closed + 1));
-        return;
+        return board(Board::is_over);
     };
     let (process, _) = kernel::whoami();
     board(|board| board.sessions.push((process, client.clone())));
@@ -200,7 +207,7 @@ pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
     }
     shared.end();
     board(|board| {
-        board.closed += 1;
+        board.is_over();
         board.sessions.retain(|(one, _)| *one != process);
     });
 }
@@ -215,7 +222,8 @@ pub(crate) fn run_all<F: FnOnce() + 'static>(threads: impl Iterator<Item = (Stri
 
 /// Reports that the plan is carried out, and waits until all faults are over.
 pub(crate) fn await_calm() {
-    board(|board| board.done += 1);
+    let (process, _) = kernel::whoami();
+    board(|board| board.done.insert(process));
     let are_healed = || board(|board| board.are_healed);
     kernel::block("the end of all faults", None, Some(&are_healed));
 }
@@ -255,7 +263,8 @@ fn connect(plan: &ClientPlan, hosts: &str, told: Option<&Arc<Told>>) -> Option<C
 fn options(plan: &Options) -> LockOptions {
     let mut options = LockOptions::new()
         .local_handoffs(plan.local_handoffs)
-        .background_release(plan.background_release);
+        .background_release(plan.background_release)
+        .abort_on_loss(plan.abort_on_loss);
     if let Some(time) = plan.keep_idle {
         options = options.keep_idle(time);
     }

@@ -102,6 +102,7 @@ pub(crate) fn count_options(plan: &Plan) {
             background_release,
             hold_at_least,
             hold_at_most,
+            abort_on_loss,
             observes_queue,
         } = &object.options;
         if identity.is_some() {
@@ -121,6 +122,9 @@ pub(crate) fn count_options(plan: &Plan) {
         }
         if hold_at_most.is_some() {
             kernel::count("option: hold_at_most");
+        }
+        if *abort_on_loss {
+            kernel::count("option: abort_on_loss");
         }
         if *observes_queue {
             kernel::count("option: on_queue_position");

@@ -140,6 +140,7 @@ pub(crate) struct Options {
     pub background_release: bool,
     pub hold_at_least: Option<Duration>,
     pub hold_at_most: Option<Duration>,
+    pub abort_on_loss: bool,
     pub observes_queue: bool,
 }
 

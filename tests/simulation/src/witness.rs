@@ -1,5 +1,6 @@
 //! Records the truth: the servers' tree, the true time and every hold. Reports each violation of a guarantee.
 
+pub(crate) mod aborts;
 pub(crate) mod circles;
 pub(crate) mod mutexes;
 mod tree;
@@ -220,6 +221,7 @@ pub(crate) struct Witness {
     pub is_calm: bool,
     pub calls: u64,
     circles: circles::Circles,
+    aborts: aborts::Aborts,
 }
 
 thread_local! {
@@ -700,6 +702,12 @@ pub(crate) fn left(hold: usize) {
     });
 }
 
+/// Records that a process is about to end.
+pub(crate) fn died(process: Process) {
+    witness(|witness| witness.dead.insert(process));
+    histories::died(process);
+}
+
 /// Returns whether a hold is lost, as its process knows.
 pub(crate) fn is_lost(hold: usize) -> bool {
     witness(|witness| witness.held.get(&hold).and_then(knows_loss)) == Some(true)
@@ -708,6 +716,7 @@ pub(crate) fn is_lost(hold: usize) -> bool {
 /// Records the end of a hold and the answer of its unlock.
 pub(crate) fn ended(hold: usize, said: Unlocked) {
     histories::unlocked(hold, said);
+    aborts::lost(hold);
     witness(|witness| {
         if let Some(held) = witness.held.remove(&hold) {
             witness.circles.ended(&held);
@@ -749,6 +758,7 @@ pub(crate) fn limit(place: Place) -> u32 {
 /// Checks a hold whose node was deleted at `begun`. By now its owner has looked, has no connection to
 /// look on, or its lease is over.
 fn goes_on(hold: usize, begun: Duration) {
+    aborts::lost(hold);
     let problem = witness(|witness| {
         let held = witness.held.get(&hold).filter(|held| !held.has_left)?;
         let is_well = !witness.dead.contains(&held.process) && !has_stalled(held.process, begun);

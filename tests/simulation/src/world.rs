@@ -1,6 +1,6 @@
 //! Carries out one run: the servers, the links, the clients and the faults.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::rc::Rc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::histories;
 use crate::network::{Net, World, addresses, names};
 use crate::plan::{Deed, Fault, Kind, Place, Plan, Plant, Theme, Trouble, Wait, What};
 use crate::raw;
-use crate::witness::{self, DATA, FOLDER, mutexes, violation, witness};
+use crate::witness::{self, DATA, FOLDER, aborts, mutexes, violation, witness};
 
 /// Limit on scheduler steps that no healthy run reaches.
 const STEPS: u64 = 3_000_000;
@@ -156,6 +156,7 @@ fn live(plan: &Plan) {
     if plan.raw.is_empty() && random.u8(..3) == 0 {
         processes.iter().for_each(|process| kernel::is_busy(*process));
     }
+    aborts::watch(plan, &processes);
     for fault in &plan.faults {
         if let Fault::Frame { client, is_up, of, nth, what } = *fault {
             net.act(|world| world.machine(processes[client]).faults.push((is_up, of, nth, what)));
@@ -196,11 +197,14 @@ fn live(plan: &Plan) {
     let are_done = || board(|board| board.operators == 0);
     kernel::block("what operators have to give back", None, Some(&are_done));
     // All calls that have begun must return.
-    let is_over = |limit: Duration, so_far: fn(&Board) -> usize| {
+    let is_over = |limit: Duration, so_far: fn(&Board) -> &BTreeSet<Process>| {
         let end = kernel::elapsed() + limit;
         loop {
-            let dead = witness(|witness| witness.dead.len());
-            if board(|board| so_far(board)) + dead >= count {
+            let dead = witness(|witness| witness.dead.clone());
+            let is_over = |over: &BTreeSet<Process>| {
+                processes.iter().all(|one| over.union(&dead).any(|other| one == other))
+            };
+            if board(|board| is_over(so_far(board))) {
                 return true;
             }
             if kernel::elapsed() > end {
@@ -210,7 +214,7 @@ fn live(plan: &Plan) {
         }
     };
     let longest = longest(plan) + raw::longest(plan);
-    if !is_over(longest, |board| board.done) {
+    if !is_over(longest, |board| &board.done) {
         let mut who: Vec<String> = Vec::new();
         for &process in &processes {
             who.extend(
@@ -230,7 +234,7 @@ fn live(plan: &Plan) {
     thread::sleep(awake.unwrap_or_default().saturating_sub(kernel::elapsed()) + settled);
     witness(|witness| witness.is_calm = true);
     board(|board| board.are_healed = true);
-    if !is_over(longest, |board| board.closed) {
+    if !is_over(longest, |board| &board.closed) {
         let holders = witness(|witness| witness.holders());
         violation(format!("clients do not end in {longest:?}: {holders:?}"));
         return kernel::stop();
@@ -368,10 +372,8 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
             kernel::after(time, move || kernel::fail_spawns(process, 0.0));
         }
         Trouble::Kill { client } => {
-            let process = processes[client];
-            witness(|witness| witness.dead.insert(process));
-            histories::died(process);
-            kernel::kill(process);
+            witness::died(processes[client]);
+            kernel::kill(processes[client]);
         }
         Trouble::Expire { client } => {
             let sessions = net.look(|world| world.ensemble.sessions());

@@ -21,9 +21,12 @@ pub use channel::{at, never, recv, recv_deadline, recv_timeout};
 pub use channel::{is_ready, now_or_never, wait};
 pub use clock::{instant, now, since_boot, system_time};
 pub use scheduler::{
-    End, Inner, Nesting, Process, after, block, clock_step, elapsed, fail_spawns, fallback, freeze,
-    is_busy, is_running, kill, machine_sleeps, nestings, panicked, peek, process, program, random,
-    rely_on_no_timer, run, shortcuts, stall, stop, take_no_shortcuts, tasks, whoami, with_random,
+    End, Inner, Nesting, Process, abort, after, block, clock_step, elapsed, fail_spawns, fallback,
+    freeze, is_busy, is_running, kill, machine_sleeps, nestings, on_abort, panicked, peek, process,
+    program, random, rely_on_no_timer, run, shortcuts, stall, stop, take_no_shortcuts, tasks,
+    whoami, with_random,
 };
 pub use sync::{Condvar, Mutex, MutexGuard};
-pub use trace::{count, counts, hash, is_traced, mix, note, note_of, reached, reached_if, story};
+pub use trace::{
+    count, counts, hash, is_traced, mix, note, note_of, print, reached, reached_if, story,
+};

@@ -110,6 +110,7 @@ pub(crate) struct Kernel {
     happenings: BTreeMap<(u64, u64), Happening>,
     next: u64,
     has_stopped: bool,
+    on_abort: Option<fn(Process)>,
     has_panicked: Vec<Arc<str>>,
     /// The process that [`peek`] looks at. No thread gives way meanwhile.
     pub(crate) looks_at: Option<Process>,
@@ -176,6 +177,7 @@ pub fn run<T>(
         happenings: BTreeMap::new(),
         next: 0,
         has_stopped: false,
+        on_abort: None,
         has_panicked: Vec::new(),
         looks_at: None,
         stacks: STACKS.take(),
@@ -670,6 +672,22 @@ pub fn clock_step(process: Process, nanoseconds: i64) {
 /// Makes a process fail to start threads with this probability.
 pub fn fail_spawns(process: Process, probability: f64) {
     with(|kernel| kernel.machines[process.0].fails_spawns = probability);
+}
+
+/// Has `hear` hear of each process that [`abort`]s.
+pub fn on_abort(hear: fn(Process)) {
+    with(|kernel| kernel.on_abort = Some(hear));
+}
+
+/// Ends the process of the running thread.
+pub fn abort() -> ! {
+    let process = own_process();
+    let hear = with(|kernel| kernel.on_abort);
+    hear.inspect(|hear| hear(process));
+    kill(process);
+    loop {
+        block("the end of its process", None, None);
+    }
 }
 
 /// Kills a process with all its connections.

@@ -143,6 +143,7 @@ impl Plan {
         plan.leave_a_clock();
         plan.add_objects();
         plan.add_circles();
+        plan.add_aborts();
         plan.always_lists = random.u8(..8) == 0;
         plan
     }
@@ -254,6 +255,18 @@ impl Plan {
                     while_held.insert(0, Deed::Work(ms(random, 1, 100)));
                 }
             }
+        }
+    }
+
+    /// Has a program end itself when it loses a hold, in some plans with faults.
+    fn add_aborts(&mut self) {
+        let random = &mut Rng::with_seed(self.seed ^ 0xab027);
+        if self.theme == Theme::Gentle || self.is_steady() || random.u8(..8) > 0 {
+            return;
+        }
+        if let Some(client) = random.choice(&mut self.clients) {
+            let objects = client.objects.iter_mut();
+            objects.for_each(|object| object.options.abort_on_loss = true);
         }
     }
 
@@ -502,6 +515,7 @@ impl Options {
             background_release: random.u8(..3) == 0,
             hold_at_least,
             hold_at_most: longer.map(|time| time + hold_at_least.unwrap_or_default()),
+            abort_on_loss: false,
             observes_queue: random.u8(..6) == 0,
         }
     }

@@ -16,7 +16,7 @@ use super::judge::{
     Asked, Made, Said, answered, judge, report, session, sessions_are_over, stalled, told,
 };
 use super::{How, Node, ROOT, RawCall, RawPlan, RawStep, RawThread, RawWhat, Since, Whose};
-use crate::client::{SLACK, await_calm, board, run_all};
+use crate::client::{Board, SLACK, await_calm, board, run_all};
 
 const SECRET: &[u8] = b"somebody:secret";
 /// A server whose leader was deposed may hang up this long after the last fault.
@@ -109,7 +109,7 @@ struct Shared {
 pub(crate) fn run(number: usize, plan: &RawPlan, hosts: &str) {
     let (process, _) = kernel::whoami();
     let Some((zk, listener)) = connect(process, plan, hosts) else {
-        return board(|board| (board.done, board.closed) = (board.done + 1, board.closed + 1));
+        return board(Board::is_over);
     };
     let known = zk.clone();
     judge(|judge| judge.connected(process, known));
@@ -133,7 +133,7 @@ pub(crate) fn run(number: usize, plan: &RawPlan, hosts: &str) {
     }
     shared.end();
     drop(listener);
-    board(|board| board.closed += 1);
+    board(Board::is_over);
 }
 
 fn connect(
