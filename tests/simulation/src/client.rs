@@ -773,6 +773,7 @@ impl Shared {
             witness::in_order(number, who);
         }
         self.judge_circle(who, place, &taken);
+        self.judge_outage(kind, begun, wait, taken.as_ref().err());
         drop(in_circle);
         waiting.into_iter().for_each(witness::waits_no_more);
         self.was_cancelled(object, begun, taken.as_ref().err());
@@ -786,7 +787,8 @@ impl Shared {
             let held = Held::new(who.to_owned(), kind, place, mode, holds);
             let hold = witness::granted(held, begun, None);
             let at_most = self.plan.objects[object.number].options.hold_at_most;
-            at_most.into_iter().for_each(|time| witness::lasts(hold, begun, time));
+            let lasts = |time| witness::lasts(hold, begun, time, Duration::ZERO);
+            at_most.into_iter().for_each(lasts);
             self.judge_turn(object.number, &own, (begun, connections));
             (hold, own)
         });
@@ -954,6 +956,7 @@ impl Shared {
                 }
                 thread::sleep(Duration::from_millis(200));
             }
+            self.judge_nodes();
             promises::judge_watches(&self.name);
             let events = self.client.stats().events;
             witness(|witness| witness.events += events);

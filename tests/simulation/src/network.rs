@@ -15,7 +15,7 @@ use zookeeper::testing::ensemble::{Committed, Ensemble, Outgoing};
 use crate::plan::{FrameFault, Meddling, Of, Place};
 use crate::raw;
 use crate::story;
-use crate::witness;
+use crate::witness::{self, outages};
 
 /// The servers and all links to them.
 pub(crate) struct Net(Rc<RefCell<World>>);
@@ -162,6 +162,7 @@ impl Net {
                     world.at(self, arrives, move |world, _| {
                         if world.links.get(&socket).is_some_and(|link| !link.is_over) {
                             net::finish(socket, false);
+                            outages::broken(socket);
                         }
                     });
                 }
@@ -402,7 +403,13 @@ impl World {
         let is_first = !std::mem::replace(&mut link.is_greeted[way], true);
         let process = link.process;
         match way {
-            DOWN if is_first => witness::has_session(process, story::number(bytes, 12, 8)),
+            DOWN if is_first => {
+                let session = story::number(bytes, 12, 8);
+                witness::has_session(process, session);
+                if session != 0 {
+                    outages::connected(process, socket);
+                }
+            }
             DOWN => raw::heard(process),
             _ => {}
         }
@@ -434,6 +441,7 @@ impl World {
     /// Breaks a connection so that both ends notice.
     fn tear(&mut self, socket: u64) {
         net::finish(socket, true);
+        outages::broken(socket);
         self.end(socket);
     }
 
@@ -619,6 +627,7 @@ impl Network for Net {
     }
 
     fn shut(&self, socket: u64) {
+        outages::broken(socket);
         let mut world = self.0.borrow_mut();
         // The end arrives after all bytes sent before.
         let arrives = world.arrival(socket, UP);

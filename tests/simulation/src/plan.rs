@@ -225,6 +225,8 @@ pub(crate) enum Deed {
     Work(Duration),
     /// Lets the hold last until this time from now, and no longer.
     Prolong(Duration),
+    /// Works until the hold ends by its options, to the instant.
+    UntilDue,
     /// Waits until the lock is asked for or lost, or for this time.
     UntilAsked(Duration),
     /// Enters this many more times, and works for this time.

@@ -3,6 +3,7 @@
 pub(crate) mod aborts;
 pub(crate) mod circles;
 pub(crate) mod mutexes;
+pub(crate) mod outages;
 mod tree;
 
 use std::cell::RefCell;
@@ -222,6 +223,7 @@ pub(crate) struct Witness {
     pub calls: u64,
     circles: circles::Circles,
     aborts: aborts::Aborts,
+    outages: outages::Outages,
 }
 
 thread_local! {
@@ -644,11 +646,13 @@ pub(crate) fn owner(path: &str) -> Option<i64> {
     witness(|witness| witness.nodes.get(path).map(|node| node.owner))
 }
 
-/// Records that a hold lasts for this long from `begun` on, or slightly longer, and no longer.
-pub(crate) fn lasts(hold: usize, begun: Duration, time: Duration) {
+/// Records that a hold lasts for this long from `begun` on, or slightly longer, and no longer; but at least for
+/// `least` from its grant.
+pub(crate) fn lasts(hold: usize, begun: Duration, time: Duration, least: Duration) {
     witness(|witness| {
         if let Some(held) = witness.held.get_mut(&hold) {
-            held.lasts = Some((begun + time, kernel::elapsed() + time));
+            let end = (kernel::elapsed() + time).max(held.granted + least);
+            held.lasts = Some((begun + time, end));
         }
     });
 }
@@ -706,6 +710,16 @@ pub(crate) fn left(hold: usize) {
 pub(crate) fn died(process: Process) {
     witness(|witness| witness.dead.insert(process));
     histories::died(process);
+}
+
+/// Returns a node of this process.
+pub(crate) fn node_of(process: Process) -> Option<String> {
+    witness(|witness| {
+        let is_its =
+            |node: &Node| node.owner != 0 && witness.sessions.get(&node.owner) == Some(&process);
+        let mut nodes = witness.nodes.iter();
+        nodes.find(|(_, node)| is_its(node)).map(|(path, _)| path.clone())
+    })
 }
 
 /// Returns whether a hold is lost, as its process knows.
@@ -901,6 +915,35 @@ pub(crate) fn may_not_delete(process: Process, path: &str) {
             let is_there = is_there && is_idle;
             let who = witness.waits_for_own(process, &path, begun).filter(|_| is_there)?;
             Some(format!("client {} waits for {who} behind its own {path}", process.0))
+        });
+        problem.into_iter().for_each(violation);
+    });
+}
+
+/// Checks that nobody waits for long behind a node that may not be read: its client would not hear of its end.
+pub(crate) fn hides(path: &str, time: Duration) {
+    let longest = witness(|witness| witness.timeout * UNTOLD);
+    if time < longest + Duration::from_secs(1) {
+        return;
+    }
+    let (path, begun) = (path.to_owned(), kernel::elapsed());
+    kernel::after(longest + Duration::from_secs(1), move || {
+        let problem = witness(|witness| {
+            let behind = witness.behind(&path).filter(|_| witness.is_steady)?;
+            let process = *witness.sessions.get(&behind.owner)?;
+            let is_older = behind.made < begun && !witness.dead.contains(&process);
+            let directory = parent(&path);
+            let is_there = |call: &Waiting| {
+                let is_waiting =
+                    matches!(call.kind, Kind::Exclusive | Kind::Reentrant | Kind::Write);
+                is_waiting
+                    && call.process == process
+                    && call.begun < begun
+                    && call.place.path() == directory
+            };
+            let waits = is_older && witness.waiting.values().any(is_there);
+            waits
+                .then(|| format!("client {} waits behind {path}, which it may not read", process.0))
         });
         problem.into_iter().for_each(violation);
     });

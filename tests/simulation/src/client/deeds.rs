@@ -33,11 +33,19 @@ impl Shared {
             Deed::Prolong(time) => {
                 kernel::count("deed: prolongs");
                 let options = &self.plan.objects[object.number].options;
-                let time = *time + options.hold_at_least.unwrap_or_default();
+                let least = options.hold_at_least.unwrap_or_default();
                 let now = kernel::elapsed();
-                if self.told("prolong", own.prolong(time)).is_some() {
-                    witness::lasts(hold, now, time);
+                let was_lost = matches!(own.state(), HoldState::Lost(_));
+                if self.told("prolong", own.prolong(*time)).is_some() {
+                    if was_lost {
+                        violation(format!("{who}: a hold of {place} that was lost is prolonged"));
+                    }
+                    witness::lasts(hold, now, *time, least);
                 }
+            }
+            Deed::UntilDue => {
+                kernel::count("deed: works until the hold is over");
+                thread::sleep(own.valid_for());
             }
             Deed::UntilAsked(time) => {
                 kernel::count("deed: until asked");
@@ -433,7 +441,7 @@ impl Shared {
             plan.options
                 .hold_at_most
                 .into_iter()
-                .for_each(|time| witness::lasts(hold, begun, time));
+                .for_each(|time| witness::lasts(hold, begun, time, Duration::ZERO));
             hold
         });
         thread::sleep(time);

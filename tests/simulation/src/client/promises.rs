@@ -9,8 +9,8 @@ use zoolock::{ClientState, Error, Hold, HoldState, LossReason, Result};
 
 use super::{SLACK, Shared, Target, board};
 use crate::network::Net;
-use crate::plan::{DeadlockPlan, Kind, ObjectPlan, Place, Wait};
-use crate::witness::{self, Witness, circles, violation, witness};
+use crate::plan::{DeadlockPlan, Kind, ObjectPlan, Odd, Place, Step, Wait, What};
+use crate::witness::{self, Witness, circles, outages, violation, witness};
 
 impl Shared {
     /// Checks the error of a call, if there is one. Returns the value otherwise.
@@ -116,6 +116,42 @@ impl Shared {
             (self.plan.deadlocks, taken)
         {
             circles::left_alone(who, place.path(), after);
+        }
+    }
+
+    /// Checks that a call has ended after its time without a connection, and no sooner.
+    pub(super) fn judge_outage(
+        &self,
+        kind: Kind,
+        begun: Duration,
+        wait: Wait,
+        error: Option<&Error>,
+    ) {
+        let visits = |step: &Step| matches!(step.what, What::Odd { odd: Odd::Visit { .. }, .. });
+        let mut steps = self.plan.threads.iter().flat_map(|thread| &thread.steps);
+        if let Wait::Connected(time, limit) = wait
+            && !steps.any(visits)
+        {
+            // At its deadline, a call without an answer says the same.
+            let is_in_time = time.is_none_or(|time| kernel::elapsed() < begun + time);
+            let is_disconnected = is_in_time && matches!(error, Some(Error::Disconnected { .. }));
+            // What the call has by then is given back.
+            let more = self.client.session_timeout() / 3 * (2 * kind.members());
+            let (process, _) = kernel::whoami();
+            let problem = outages::judge(process, begun, limit, more, is_disconnected);
+            problem.into_iter().for_each(|problem| violation(format!("{}: {problem}", self.name)));
+        }
+    }
+
+    /// Checks that the servers have no node of this client, which has nothing and does nothing.
+    pub(super) fn judge_nodes(&self) {
+        let (process, _) = kernel::whoami();
+        let limit = kernel::elapsed() + self.client.session_timeout() * 2;
+        while let Some(path) = witness::node_of(process) {
+            if kernel::elapsed() > limit {
+                return violation(format!("{}: {path} is there, and is forgotten", self.name));
+            }
+            thread::sleep(Duration::from_millis(200));
         }
     }
 

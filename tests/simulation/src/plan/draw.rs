@@ -144,6 +144,7 @@ impl Plan {
         plan.add_objects();
         plan.add_circles();
         plan.add_aborts();
+        plan.add_ends();
         plan.always_lists = random.u8(..8) == 0;
         plan
     }
@@ -237,8 +238,10 @@ impl Plan {
         let objects = self.clients.iter().flat_map(|client| &client.objects);
         let has_leaders = objects.map(|object| object.kind).any(|kind| kind == Kind::Leadership);
         let (common, is_common) = (ms(random, 20, 500), random.bool() && !has_leaders);
-        if is_common && random.bool() {
+        if is_common && random.u8(..4) > 0 {
+            // Few threads, so that a circle is not hidden behind others who wait.
             self.faults.clear();
+            self.clients.iter_mut().for_each(|client| client.threads.truncate(2));
         }
         for client in &mut self.clients {
             let after = if is_common { common } else { ms(random, 20, 1_500) };
@@ -253,6 +256,30 @@ impl Plan {
                     let (object, wait) = (random.usize(..count), ms(random, 500, 8_000));
                     while_held.insert(0, Deed::Also { object, wait });
                     while_held.insert(0, Deed::Work(ms(random, 1, 100)));
+                }
+            }
+        }
+    }
+
+    /// Has threads work until their holds are over by the clock, or prolong them right then or before.
+    fn add_ends(&mut self) {
+        let random = &mut Rng::with_seed(self.seed ^ 0xe2d);
+        for client in &mut self.clients {
+            let objects = &client.objects;
+            let steps = client.threads.iter_mut().flat_map(|thread| &mut thread.steps);
+            for step in steps {
+                let What::Lock { object, while_held, .. } = &mut step.what else {
+                    continue;
+                };
+                let options = &objects[*object].options;
+                if options.hold_at_least.is_some() && random.u8(..6) == 0 {
+                    while_held.insert(0, Deed::Prolong(ms(random, 0, 100)));
+                }
+                if options.hold_at_most.is_some() && random.bool() {
+                    while_held.push(Deed::UntilDue);
+                    if random.bool() {
+                        while_held.push(Deed::Prolong(ms(random, 0, 1_000)));
+                    }
                 }
             }
         }
@@ -983,7 +1010,9 @@ impl Trouble {
             (Theme::Weeding, 6..8) => Trouble::Clear { place, pause: ms(random, 1, 20) },
             (Theme::Hidden, 0..2) => Trouble::Delete { place, nth },
             (Theme::Hidden, 2..8) => {
-                Trouble::Hide { place, nth, time: time * 3, is_deleted: random.bool() }
+                // At times so long that clients look without an event.
+                let time = if random.u8(..4) == 0 { Duration::from_secs(8) } else { time * 3 };
+                Trouble::Hide { place, nth, time, is_deleted: random.bool() }
             }
             (Theme::Outages, 0 | 1) => Trouble::Freeze { client, time },
             (Theme::Outages, 2 | 3) => Trouble::Stall { client, time },

@@ -88,8 +88,39 @@ impl Witness {
         self.waiting.values().find(is_behind).map(|call| call.place)
     }
 
+    /// Returns the node of another session that waits for this one and for no other.
+    pub(super) fn behind(&self, path: &str) -> Option<&Node> {
+        let owner = self.nodes.get(path)?.owner;
+        let (_, first) = contender(path.rsplit('/').next()?)?;
+        let mut all: Vec<_> = self.contenders(parent(path)).collect();
+        all.sort_by_key(|(_, number, _)| *number);
+        match &all[..] {
+            [(_, number, _), (false, _, node)] if *number == first && node.owner != owner => {
+                Some(node)
+            }
+            _ => None,
+        }
+    }
+
+    /// Checks that a transaction makes no two contenders in one directory, nor in one directory and below it: a token
+    /// of a path would name both.
+    fn judge_tokens(&self, one: &Committed) -> Option<String> {
+        let is_made = |change: &&Change| {
+            let is_contender = change.path.rsplit('/').next().is_some_and(is_of_queue);
+            is_contender && matches!(change.kind, ChangeKind::Created { owner, .. } if owner != 0)
+        };
+        let made = one.changes.iter().filter(is_made).map(|change| parent(&change.path));
+        let made: Vec<&str> = made.collect();
+        let is_near = |one: &str, other: &str| one == other || parent(one) == other;
+        let mut pairs = (1..made.len()).flat_map(|at| made[..at].iter().map(move |one| (*one, at)));
+        let (directory, _) =
+            pairs.find(|(one, at)| is_near(one, made[*at]) || is_near(made[*at], one))?;
+        Some(format!("two contenders at {directory}, or below it, have one token"))
+    }
+
     pub(super) fn committed(&mut self, one: &Committed) -> Vec<String> {
         let mut problems = self.judge_directories(one);
+        problems.extend(self.judge_tokens(one));
         for change in &one.changes {
             match &change.kind {
                 ChangeKind::Created { owner, data } => {
@@ -267,7 +298,8 @@ impl Witness {
         }
         let reserved = self.reserved.remove(path);
         if let Some(until) = reserved
-            && self.is_gentle
+            // Permits that were taken together are lost together.
+            && (self.is_gentle || self.is_steady && !self.is_any_robbed(parent(path)))
             && !by_somebody
             && !one.is_close
             && until > kernel::elapsed()

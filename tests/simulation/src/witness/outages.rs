@@ -1,0 +1,74 @@
+//! Judges `Wait::for_connection`: a call ends after its time without a connection, and no sooner.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use kernel::Process;
+
+use super::{has_stalled, witness};
+use crate::client::SLACK;
+
+/// The connections of each process.
+pub(crate) type Outages = BTreeMap<Process, Connections>;
+
+#[derive(Default)]
+pub(crate) struct Connections {
+    /// Those with a session that have not ended.
+    open: BTreeSet<u64>,
+    /// The times without one: their begin and their end. The last one has no end yet.
+    outages: Vec<(Duration, Option<Duration>)>,
+}
+
+/// Records that a process has a session on this connection.
+pub(crate) fn connected(process: Process, socket: u64) {
+    witness(|witness| {
+        let its = witness.outages.entry(process).or_default();
+        its.open.insert(socket);
+        if its.outages.is_empty() {
+            its.outages.push((Duration::ZERO, None));
+        }
+        if let Some((_, end @ None)) = its.outages.last_mut() {
+            *end = Some(kernel::elapsed());
+        }
+    });
+}
+
+/// Records that a connection has ended, as its process knows.
+pub(crate) fn broken(socket: u64) {
+    witness(|witness| {
+        for its in witness.outages.values_mut() {
+            if its.open.remove(&socket) && its.open.is_empty() {
+                its.outages.push((kernel::elapsed(), None));
+            }
+        }
+    });
+}
+
+/// Returns what is wrong with a call of the process that began at `begun` and may wait for `limit` without a
+/// connection. It may need `more` to return after that.
+pub(crate) fn judge(
+    process: Process,
+    begun: Duration,
+    limit: Duration,
+    more: Duration,
+    is_disconnected: bool,
+) -> Option<String> {
+    let now = kernel::elapsed();
+    let longest = witness(|witness| {
+        let its = witness.outages.get(&process).map_or(&[][..], |its| &its.outages);
+        let within = its.iter().map(|(from, to)| {
+            let to = to.unwrap_or(now);
+            to.saturating_sub((*from).max(begun))
+        });
+        // A process that never had a session has had no connection either.
+        if its.is_empty() { now - begun } else { within.max().unwrap_or_default() }
+    });
+    if has_stalled(process, begun) {
+        return None;
+    }
+    let is_early = is_disconnected && longest + SLACK < limit;
+    let is_late = longest > limit + more + SLACK;
+    (is_early || is_late).then(|| {
+        format!("a call that waits {limit:?} without a connection has ended after {longest:?}")
+    })
+}
