@@ -855,6 +855,18 @@ impl Shared {
         // Without numbers to order by, the read shares the node of the write that it continues.
         let is_shared = |(path, _): &(String, u64)| path.ends_with(&i32::MAX.to_string());
         let goes_on = matches!(end, End::Downgrade) && node.as_ref().is_some_and(is_shared);
+        // Nobody hears of a refusal.
+        let Options { background_release, keep_idle, hold_at_least, .. } = &plan.options;
+        let is_silenced =
+            is_silent || *background_release || keep_idle.is_some() || hold_at_least.is_some();
+        if let Some((path, token)) = &node
+            && (was_connected, released.is_ok()) == (true, true)
+            && !(goes_on || was_lost || is_silenced)
+            // The next thread may have the node.
+            && witness::turns(plan.place, plan.kind, *token) == turns
+        {
+            promises::goes((path, *token), connections, (plan.place, plan.kind, turns));
+        }
         let is_plain = plan.options.is_plain() && plan.kind != Kind::Single && !goes_on;
         // An answer has come, so the client knows what happened to the node.
         let is_connected = self.client.state() == ClientState::Connected;

@@ -920,35 +920,6 @@ pub(crate) fn may_not_delete(process: Process, path: &str) {
     });
 }
 
-/// Checks that nobody waits for long behind a node that may not be read: its client would not hear of its end.
-pub(crate) fn hides(path: &str, time: Duration) {
-    let longest = witness(|witness| witness.timeout * UNTOLD);
-    if time < longest + Duration::from_secs(1) {
-        return;
-    }
-    let (path, begun) = (path.to_owned(), kernel::elapsed());
-    kernel::after(longest + Duration::from_secs(1), move || {
-        let problem = witness(|witness| {
-            let behind = witness.behind(&path).filter(|_| witness.is_steady)?;
-            let process = *witness.sessions.get(&behind.owner)?;
-            let is_older = behind.made < begun && !witness.dead.contains(&process);
-            let directory = parent(&path);
-            let is_there = |call: &Waiting| {
-                let is_waiting =
-                    matches!(call.kind, Kind::Exclusive | Kind::Reentrant | Kind::Write);
-                is_waiting
-                    && call.process == process
-                    && call.begun < begun
-                    && call.place.path() == directory
-            };
-            let waits = is_older && witness.waiting.values().any(is_there);
-            waits
-                .then(|| format!("client {} waits behind {path}, which it may not read", process.0))
-        });
-        problem.into_iter().for_each(violation);
-    });
-}
-
 /// Checks that a call that lost its turn at `lost`, and none since, has another turn in this session.
 fn has_a_turn(call: usize, session: i64, lost: Duration) {
     let problem = witness(|witness| {

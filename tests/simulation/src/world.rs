@@ -417,9 +417,6 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
         Trouble::Hide { place, nth, time, is_deleted } => {
             if let Some(node) = witness(|witness| witness.below(place, nth)) {
                 witness(|witness| witness.hidden.insert(node.clone()));
-                if !is_deleted {
-                    witness::hides(&node, time);
-                }
                 restrict(&hosts(plan), node, Permissions::READ, time, is_deleted);
             }
         }

@@ -12,6 +12,33 @@ use crate::network::Net;
 use crate::plan::{DeadlockPlan, Kind, ObjectPlan, Odd, Place, Step, Wait, What};
 use crate::witness::{self, Witness, circles, outages, violation, witness};
 
+/// Checks soon that a node has gone behind its unlock, if its client says that it has and does nothing. `turns` is the
+/// number of turns with the node at its lock: another one may have followed.
+pub(super) fn goes(
+    (path, token): (&str, u64),
+    connections: u64,
+    (place, kind, turns): (Place, Kind, u32),
+) {
+    let ((process, _), path) = (kernel::whoami(), path.to_owned());
+    kernel::after(SLACK, move || {
+        let stats = board(|board| {
+            let (_, client) = board.sessions.iter().find(|(one, _)| *one == process)?;
+            kernel::peek(process, || client.stats())
+        });
+        let is_idle = stats.is_some_and(|stats| {
+            (stats.connections, stats.held, stats.deleting) == (connections, 0, 0)
+        });
+        let is_dead = witness(|witness| witness.dead.contains(&process));
+        if is_idle
+            && !is_dead
+            && witness::is_there(&path, token)
+            && witness::turns(place, kind, token) == turns
+        {
+            violation(format!("client {}: {path} is there, and is forgotten", process.0));
+        }
+    });
+}
+
 impl Shared {
     /// Checks the error of a call, if there is one. Returns the value otherwise.
     pub(super) fn told<T>(&self, call: &str, result: Result<T>) -> Option<T> {

@@ -239,9 +239,10 @@ impl Plan {
         let has_leaders = objects.map(|object| object.kind).any(|kind| kind == Kind::Leadership);
         let (common, is_common) = (ms(random, 20, 500), random.bool() && !has_leaders);
         if is_common && random.u8(..4) > 0 {
-            // Few threads, so that a circle is not hidden behind others who wait.
             self.faults.clear();
-            self.clients.iter_mut().for_each(|client| client.threads.truncate(2));
+            if random.bool() {
+                self.use_two_locks([Place(random.usize(..5)), Place(5)]);
+            }
         }
         for client in &mut self.clients {
             let after = if is_common { common } else { ms(random, 20, 1_500) };
@@ -257,6 +258,16 @@ impl Plan {
                     while_held.insert(0, Deed::Also { object, wait });
                     while_held.insert(0, Deed::Work(ms(random, 1, 100)));
                 }
+            }
+        }
+    }
+
+    /// Leaves one thread of each client, and two locks for all, so that nothing hides a circle of machines.
+    fn use_two_locks(&mut self, places: [Place; 2]) {
+        for client in &mut self.clients {
+            client.threads.truncate(1);
+            for (object, place) in client.objects.iter_mut().zip(places.into_iter().cycle()) {
+                *object = ObjectPlan { kind: Kind::Exclusive, place, options: Options::default() };
             }
         }
     }
@@ -1010,9 +1021,7 @@ impl Trouble {
             (Theme::Weeding, 6..8) => Trouble::Clear { place, pause: ms(random, 1, 20) },
             (Theme::Hidden, 0..2) => Trouble::Delete { place, nth },
             (Theme::Hidden, 2..8) => {
-                // At times so long that clients look without an event.
-                let time = if random.u8(..4) == 0 { Duration::from_secs(8) } else { time * 3 };
-                Trouble::Hide { place, nth, time, is_deleted: random.bool() }
+                Trouble::Hide { place, nth, time: time * 3, is_deleted: random.bool() }
             }
             (Theme::Outages, 0 | 1) => Trouble::Freeze { client, time },
             (Theme::Outages, 2 | 3) => Trouble::Stall { client, time },

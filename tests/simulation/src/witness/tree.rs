@@ -88,20 +88,6 @@ impl Witness {
         self.waiting.values().find(is_behind).map(|call| call.place)
     }
 
-    /// Returns the node of another session that waits for this one and for no other.
-    pub(super) fn behind(&self, path: &str) -> Option<&Node> {
-        let owner = self.nodes.get(path)?.owner;
-        let (_, first) = contender(path.rsplit('/').next()?)?;
-        let mut all: Vec<_> = self.contenders(parent(path)).collect();
-        all.sort_by_key(|(_, number, _)| *number);
-        match &all[..] {
-            [(_, number, _), (false, _, node)] if *number == first && node.owner != owner => {
-                Some(node)
-            }
-            _ => None,
-        }
-    }
-
     /// Checks that a transaction makes no two contenders in one directory, nor in one directory and below it: a token
     /// of a path would name both.
     fn judge_tokens(&self, one: &Committed) -> Option<String> {
