@@ -636,6 +636,13 @@ pub(crate) fn made(session: i64) -> (u64, u64) {
     })
 }
 
+/// Returns the number of holds that a thread has of locks of one queue, lost ones among them.
+pub(crate) fn holds_here(who: &str, kind: Kind, place: Place) -> usize {
+    let is_here =
+        |held: &&Held| held.who == who && queue(held.kind, held.place) == queue(kind, place);
+    witness(|witness| witness.held.values().filter(is_here).count())
+}
+
 /// Returns whether a hold has not ended and nobody else has deleted its node.
 pub(crate) fn is_sure(hold: usize) -> bool {
     witness(|witness| witness.held.get(&hold).is_some_and(|held| !held.is_doubtful))

@@ -251,6 +251,12 @@ impl Shared {
                 }
                 let _ = lock.unlock();
             }
+            if was_lost
+                && matches!(took, Err(Error::WouldDeadlock { .. }))
+                && witness::holds_here(who, kind, place) == 1
+            {
+                violation(format!("{who} cannot lock {place}, which it has lost"));
+            }
             self.told("nested lock", took);
         }
         other.into_iter().for_each(|other| drop(other.join()));

@@ -34,7 +34,7 @@ const THEMES: [(Theme, usize); 19] = [
     (Theme::Visitors, 2),
     (Theme::Kept, 2),
     (Theme::Weeding, 6),
-    (Theme::Behind, 2),
+    (Theme::Behind, 3),
     (Theme::Outages, 4),
     (Theme::Short, 2),
     (Theme::Hidden, 2),
@@ -42,7 +42,7 @@ const THEMES: [(Theme, usize); 19] = [
     (Theme::Asked, 6),
     (Theme::Impatient, 2),
     (Theme::Stuck, 4),
-    (Theme::Groups, 2),
+    (Theme::Groups, 5),
     (Theme::Orders, 4),
 ];
 
@@ -288,9 +288,10 @@ impl Plan {
                 }
                 if options.hold_at_most.is_some() && random.bool() {
                     while_held.push(Deed::UntilDue);
-                    if random.bool() {
-                        while_held.push(Deed::Prolong(ms(random, 0, 1_000)));
-                    }
+                    while_held.push(match random.bool() {
+                        true => Deed::Prolong(ms(random, 0, 1_000)),
+                        false => Deed::Second { is_behind: false },
+                    });
                 }
             }
         }
@@ -399,6 +400,7 @@ impl Theme {
                 vec![first, Kind::Write, Kind::Read, Kind::Read]
             }
             Theme::Kept | Theme::Behind => vec![Kind::Exclusive, Kind::Reentrant],
+            Theme::Weeding if random.u8(..4) == 0 => vec![Kind::Semaphore],
             Theme::Weeding | Theme::Outages | Theme::Hidden | Theme::Orders => {
                 let kinds = [Kind::Exclusive, Kind::Reentrant, Kind::Write, Kind::Read];
                 (0..2).map(|_| kinds[random.usize(..kinds.len())]).collect()
@@ -656,6 +658,9 @@ impl Step {
             Theme::Orders if random.u8(..4) > 0 => Deed::Work(ms(random, 1, 100)),
             Theme::Stuck => Deed::Work(ms(random, 1, 1_000)),
             Theme::Groups if random.bool() => Deed::Work(ms(random, 100, 2_000)),
+            Theme::Groups if random.u8(..4) == 0 => {
+                Deed::Also { object: random.usize(..objects.len()), wait: ms(random, 100, 4_000) }
+            }
             Theme::Behind => Deed::ReadAndWrite(ms(random, 10, 400)),
             Theme::Hidden | Theme::Weeding if random.bool() => Deed::Work(ms(random, 500, 9_000)),
             Theme::Outages if random.bool() => Deed::Write,
@@ -928,6 +933,16 @@ impl Fault {
                 faults.push(Fault::At { when, what });
                 continue;
             }
+            if theme == Theme::Groups && random.bool() {
+                // What became of the nodes of several locks is not told.
+                let what = match random.bool() {
+                    true => FrameFault::CutBefore,
+                    false => FrameFault::Away(ms(random, 5, 200)),
+                };
+                let (is_up, of, nth) = (random.bool(), Of::Transaction, random.u32(1..20));
+                faults.push(Fault::Frame { client, is_up, of, nth, what });
+                continue;
+            }
             if random.bool() || matches!(theme, Theme::Frames | Theme::Gentle | Theme::Behind) {
                 let what = match random.u8(..if theme == Theme::Gentle { 5 } else { 6 }) {
                     // The cut often comes right after an event that lets a waiter in.
@@ -1018,7 +1033,11 @@ impl Trouble {
             (Theme::Gentle, 3..9) => Trouble::Scribble { place, nth, is_request: true },
             (Theme::Kept, 6..9) => Trouble::HideDirectory { place, time: time * 2 },
             (Theme::Weeding, 0..6) => Trouble::Delete { place, nth },
-            (Theme::Weeding, 6..8) => Trouble::Clear { place, pause: ms(random, 1, 20) },
+            (Theme::Weeding, 6..8) => {
+                // Clients hear of the ends one by one, or of all at once.
+                let pause = if random.bool() { ms(random, 1, 20) } else { Duration::ZERO };
+                Trouble::Clear { place, pause }
+            }
             (Theme::Hidden, 0..2) => Trouble::Delete { place, nth },
             (Theme::Hidden, 2..8) => {
                 Trouble::Hide { place, nth, time: time * 3, is_deleted: random.bool() }
