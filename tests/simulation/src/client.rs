@@ -855,13 +855,11 @@ impl Shared {
         // Without numbers to order by, the read shares the node of the write that it continues.
         let is_shared = |(path, _): &(String, u64)| path.ends_with(&i32::MAX.to_string());
         let goes_on = matches!(end, End::Downgrade) && node.as_ref().is_some_and(is_shared);
-        // Nobody hears of a refusal.
-        let Options { background_release, keep_idle, hold_at_least, .. } = &plan.options;
-        let is_silenced =
-            is_silent || *background_release || keep_idle.is_some() || hold_at_least.is_some();
         if let Some((path, token)) = &node
             && (was_connected, released.is_ok()) == (true, true)
-            && !(goes_on || was_lost || is_silenced)
+            && !(goes_on || was_lost || is_silent)
+            // With other options it may go in the background, and nobody hears of a refusal.
+            && plan.options.is_plain()
             // The next thread may have the node.
             && witness::turns(plan.place, plan.kind, *token) == turns
         {

@@ -582,18 +582,7 @@ impl Plan {
 
     /// Returns whether all faults are acts of operators, so that nobody is cut off.
     pub(crate) fn is_steady(&self) -> bool {
-        let is_operators = |fault: &Fault| match fault {
-            Fault::At { what, .. } => matches!(
-                what,
-                Trouble::Delete { .. }
-                    | Trouble::Hide { .. }
-                    | Trouble::Forbid { .. }
-                    | Trouble::Plant { .. }
-                    | Trouble::Scribble { .. }
-            ),
-            Fault::Frame { .. } => false,
-        };
-        self.faults.iter().all(is_operators)
+        self.faults.iter().all(Fault::is_of_operators)
     }
 
     /// Returns the number of parts that can be left out.
@@ -621,6 +610,23 @@ impl Plan {
             thread.steps.retain(|_| is_in());
         }
         plan
+    }
+}
+
+impl Fault {
+    /// Returns whether it is an act of an operator.
+    fn is_of_operators(&self) -> bool {
+        match self {
+            Fault::At { what, .. } => matches!(
+                what,
+                Trouble::Delete { .. }
+                    | Trouble::Hide { .. }
+                    | Trouble::Forbid { .. }
+                    | Trouble::Plant { .. }
+                    | Trouble::Scribble { .. }
+            ),
+            Fault::Frame { .. } => false,
+        }
     }
 }
 

@@ -104,6 +104,10 @@ impl Plan {
             }
         }
         let mut faults = Fault::draw_all(random, theme, clients.len(), servers, &places, timeout);
+        if theme == Theme::Weeding && kinds == [Kind::Semaphore] {
+            // Only then it is certain who makes a turn again.
+            faults.retain(Fault::is_of_operators);
+        }
         if servers > 1 && !matches!(theme, Theme::Gentle | Theme::Herd) && random.u8(..3) == 0 {
             // One server lags from the start, and clients look at the locks.
             for thread in clients.iter_mut().flat_map(|client| &mut client.threads) {
@@ -603,6 +607,7 @@ impl Step {
         let what = match random.u8(..of) {
             _ if theme == Theme::Herd => Step::lock(random, theme, objects),
             _ if theme == Theme::Asked && random.u8(..4) == 0 => What::Revoke(place),
+            _ if theme == Theme::Groups && random.u8(..8) == 0 => What::CancelWaiters { object },
             0 => What::Contenders(place),
             1 | 2 => What::Revoke(place),
             3 if theme != Theme::Gentle => What::BreakLock(place),
@@ -1033,9 +1038,9 @@ impl Trouble {
             (Theme::Gentle, 3..9) => Trouble::Scribble { place, nth, is_request: true },
             (Theme::Kept, 6..9) => Trouble::HideDirectory { place, time: time * 2 },
             (Theme::Weeding, 0..6) => Trouble::Delete { place, nth },
-            (Theme::Weeding, 6..8) => {
+            (Theme::Weeding, 6..9) => {
                 // Clients hear of the ends one by one, or of all at once.
-                let pause = if random.bool() { ms(random, 1, 20) } else { Duration::ZERO };
+                let pause = if random.u8(..3) == 0 { ms(random, 1, 20) } else { Duration::ZERO };
                 Trouble::Clear { place, pause }
             }
             (Theme::Hidden, 0..2) => Trouble::Delete { place, nth },

@@ -38,11 +38,10 @@ pub(crate) fn watch(plan: &Plan, processes: &[Process]) {
     kernel::on_abort(aborting_now);
 }
 
-/// Returns whether a hold was lost, and not by the close of its client.
-fn is_lost(held: &Held) -> bool {
+/// Returns whether a hold was lost, and not by the close of its client. `None` if the look would have to wait.
+fn is_lost(held: &Held) -> Option<bool> {
     let is_lost = |hold: &Hold| matches!(hold.state(), HoldState::Lost(reason) if reason != LossReason::ClientClosed);
-    // A look that would have to wait shows nothing.
-    kernel::peek(held.process, || held.holds.iter().any(is_lost)).unwrap_or(true)
+    kernel::peek(held.process, || held.holds.iter().any(is_lost))
 }
 
 fn aborting_now(process: Process) {
@@ -52,7 +51,7 @@ fn aborting_now(process: Process) {
         None => Some("was not told to"),
         Some(Program { is_known: true, has_lost: false }) if !is_calling => {
             let mut own = witness.held.values().filter(|held| held.process == process);
-            (!own.any(is_lost)).then_some("has lost nothing")
+            own.all(|held| is_lost(held) == Some(false)).then_some("has lost nothing")
         }
         Some(_) => None,
     });
@@ -67,7 +66,8 @@ pub(super) fn lost(hold: usize) {
     let begun = kernel::elapsed();
     let process = witness(|witness| {
         let held = witness.held.get(&hold)?;
-        let program = witness.aborts.get_mut(&held.process).filter(|_| is_lost(held))?;
+        let program =
+            witness.aborts.get_mut(&held.process).filter(|_| is_lost(held) == Some(true))?;
         program.has_lost = true;
         Some(held.process)
     });
