@@ -977,16 +977,16 @@ pub(crate) fn has_stalled(process: Process, since: Duration) -> bool {
 
 /// Checks changes that the servers have carried out.
 pub(crate) fn committed(_: &World, one: &Committed) {
-    let (problems, deleted, turnless, timeout) = witness(|witness| {
+    let (problems, deleted, turnless, timeout, soon) = witness(|witness| {
         let problems = witness.committed(one);
         let (deleted, turnless) =
             (mem::take(&mut witness.deleted), mem::take(&mut witness.turnless));
-        (problems, deleted, turnless, witness.timeout)
+        (problems, deleted, turnless, witness.timeout, witness.slowest * FRAMES)
     });
     problems.into_iter().for_each(violation);
     let now = kernel::elapsed();
     for (call, session) in turnless {
-        kernel::after(timeout / 3, move || has_a_turn(call, session, now));
+        kernel::after(soon.max(timeout / 3), move || has_a_turn(call, session, now));
     }
     for (hold, is_hidden) in deleted {
         let begun = kernel::elapsed();

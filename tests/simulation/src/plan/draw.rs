@@ -33,7 +33,7 @@ const THEMES: [(Theme, usize); 19] = [
     (Theme::Numbers, 2),
     (Theme::Visitors, 2),
     (Theme::Kept, 2),
-    (Theme::Weeding, 6),
+    (Theme::Weeding, 8),
     (Theme::Behind, 3),
     (Theme::Outages, 4),
     (Theme::Short, 2),
@@ -42,7 +42,7 @@ const THEMES: [(Theme, usize); 19] = [
     (Theme::Asked, 6),
     (Theme::Impatient, 2),
     (Theme::Stuck, 4),
-    (Theme::Groups, 5),
+    (Theme::Groups, 6),
     (Theme::Orders, 4),
 ];
 
@@ -125,6 +125,9 @@ impl Plan {
         let used = is_used.then(|| (LAST - random.i32(0..12), places.clone()));
         let latency = match theme {
             Theme::Impatient => ms(random, 2, 40),
+            // Much happens between a request and its answer.
+            Theme::Groups if random.u8(..4) > 0 => ms(random, 5, 30),
+            Theme::Mixed | Theme::Weeding if random.u8(..3) == 0 => ms(random, 2, 20),
             _ => ms(random, 1, 20) / 10,
         };
         let mut plan = Plan {
@@ -607,7 +610,7 @@ impl Step {
         let what = match random.u8(..of) {
             _ if theme == Theme::Herd => Step::lock(random, theme, objects),
             _ if theme == Theme::Asked && random.u8(..4) == 0 => What::Revoke(place),
-            _ if theme == Theme::Groups && random.u8(..8) == 0 => What::CancelWaiters { object },
+            _ if theme == Theme::Groups && random.u8(..6) == 0 => What::CancelWaiters { object },
             0 => What::Contenders(place),
             1 | 2 => What::Revoke(place),
             3 if theme != Theme::Gentle => What::BreakLock(place),
@@ -1037,7 +1040,8 @@ impl Trouble {
             (Theme::Gentle, 0..3) | (Theme::Kept, 0..6) => Trouble::Cut { client },
             (Theme::Gentle, 3..9) => Trouble::Scribble { place, nth, is_request: true },
             (Theme::Kept, 6..9) => Trouble::HideDirectory { place, time: time * 2 },
-            (Theme::Weeding, 0..6) => Trouble::Delete { place, nth },
+            // Permits come before turns.
+            (Theme::Weeding, 0..6) => Trouble::Delete { place, nth: nth + random.usize(..8) },
             (Theme::Weeding, 6..9) => {
                 // Clients hear of the ends one by one, or of all at once.
                 let pause = if random.u8(..3) == 0 { ms(random, 1, 20) } else { Duration::ZERO };
