@@ -7,21 +7,15 @@ use std::thread;
 use std::time::Duration;
 
 use zoolock::{Error, Hold, LossReason};
-use zoolock_test_support::{self as support, Op, Then, fresh_path, shared_probe};
+use zoolock_test_support::{self as support, Op, fresh_path, shared_probe};
 
 use common::{
-    SOON, Scene, Subject, Task, Visitor, assert_cancelled, assert_lost, await_nothing_left,
-    client_of, delete_node, every_subject_that, in_time, place, shared_proxy, stat,
+    SOON, Scene, Subject, Task, Visitor, assert_lost, await_nothing_left, client_of, delete_node,
+    every_subject_that, in_time, place, shared_proxy, stat,
 };
 
 /// No lease of this length ends during a test, and none needs a heartbeat.
 const LONG: Duration = Duration::from_secs(60);
-
-/// Short, because a search for an unanswered create takes up to all of it.
-const SHORT: Duration = Duration::from_secs(9);
-
-/// Deadline of a call that must send its request before, even on a busy machine.
-const DEADLINE: Duration = Duration::from_secs(6);
 
 /// Limit of calls that wait for nothing.
 const AT_ONCE: Duration = Duration::from_secs(2);
@@ -182,84 +176,11 @@ fn turn_among_threads_costs_one_request() {
     });
 }
 
-/// The session survives, and the next thread has at most one node.
-fn is_taken_in_spite_of_a_cut(op: Op, answer: bool) {
-    every_turns(|subject| {
-        let turns = Turns::start(subject, "turn-cut", SHORT);
-        let ((first, before), next) = (turns.first(), turns.next());
-        let rule = turns.proxy.on(op);
-        let lost = match answer {
-            true => rule.drop_answer(Then::Cut),
-            false => rule.drop_request(Then::Cut),
-        };
-        first.leaves();
-        assert!(lost.wait(SOON), "{}: {}", subject.name, turns.log());
-        let at = turns.comes_in_alone(&next, before);
-        assert_eq!(at.number, before.number + 1, "{}: {}", subject.name, turns.log());
-        next.leaves();
-        turns.ends_well();
-        assert_eq!(turns.client.stats().sessions, 1, "{}", subject.name);
-    });
-}
-
-#[test]
-fn replacement_without_an_answer_is_found_after_the_resume() {
-    is_taken_in_spite_of_a_cut(Op::Multi, true);
-}
-
 /// Unlocks while the transaction is delayed, and returns when the next thread is in the middle of it.
 fn leaves_into(turns: &Turns, first: Visitor, held: &support::Hold) -> Task<zoolock::Result<()>> {
     let leaving = Task::spawn(move || first.leaves_saying());
     turns.is_held_up(held);
     leaving
-}
-
-/// The second thread gave up. A third enters despite the transaction under way, and the unlock still waits
-/// for its answer.
-fn lets_a_third_in(
-    turns: &Turns,
-    before: Place,
-    leaving: Task<zoolock::Result<()>>,
-    held: &support::Hold,
-) {
-    let third = turns.next();
-    assert!(!third.is_in(), "{}: before anything is answered", turns.subject.name);
-    held.release();
-    in_time("unlock", AT_ONCE, || leaving.result("unlock")).unwrap();
-    turns.comes_in_alone(&third, before);
-    third.leaves();
-    turns.ends_well();
-    assert_eq!(turns.client.stats().sessions, 1, "{}", turns.subject.name);
-}
-
-#[test]
-fn deadline_during_a_replacement_leaves_no_node() {
-    every_turns(|subject| {
-        Turns::each_held(subject, "turn-deadline", |turns, held| {
-            let (first, before) = turns.first();
-            let second = turns.own.clone();
-            let second = Task::spawn_blocked(move || second.try_lock_for(DEADLINE));
-            let leaving = leaves_into(turns, first, held);
-            let locked = second.result("whoever has a deadline");
-            println!("{}: {locked:?}", subject.name);
-            let unknown = matches!(locked, Ok(false) | Err(Error::Disconnected { .. }));
-            assert!(unknown, "{}: {locked:?}", subject.name);
-            lets_a_third_in(turns, before, leaving, held);
-        });
-    });
-}
-
-#[test]
-fn cancel_during_a_replacement_leaves_no_node() {
-    every_turns(|subject| {
-        Turns::each_held(subject, "turn-cancel", |turns, held| {
-            let ((first, before), second) = (turns.first(), turns.next());
-            let leaving = leaves_into(turns, first, held);
-            turns.own.cancel_waiters();
-            assert_cancelled(&second.result(), &turns.path);
-            lets_a_third_in(turns, before, leaving, held);
-        });
-    });
 }
 
 /// Names in answers have no chroot.
