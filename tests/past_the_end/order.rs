@@ -1,12 +1,14 @@
 //! Waiters enter in order of arrival, whatever the numbers say, and whatever vanishes while a client
 //! determines the order.
 
+use std::time::Duration;
+
 use zoolock::{DistributedLock, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore};
-use zoolock::{Kind, Lock};
+use zoolock::{HoldState, Kind, Lock, LockOptions, LossReason};
 use zoolock_test_support::{Op, wait_until};
 
 use super::{END, Granted, Stage, come_in_one_by_one, number, numbers};
-use common::{BRIEFLY, SESSION, SOON, Task, client_of};
+use common::{BRIEFLY, SESSION, SOON, Task, await_lost, client_of, hold_of};
 
 const NAMES: [&str; 6] = ["holder", "a", "b", "c", "d", "e"];
 
@@ -107,6 +109,33 @@ fn readers_share_with_readers_and_wait_for_an_earlier_write() {
         r3.leaves();
         stage.await_nodes(0);
     }
+}
+
+/// There the read shares the node of its write, which another object may have made.
+#[test]
+fn read_that_outlives_its_write_has_the_end_of_its_own_object() {
+    let Some(stage) = Stage::new("end-rw", END) else {
+        return;
+    };
+    let client = stage.client();
+    let new = |options| DistributedRwLock::with_options(&client, &stage.path, options).unwrap();
+    let lasting = new(LockOptions::new().local_handoffs(1));
+    let limited = new(LockOptions::new().local_handoffs(1).hold_at_most(Duration::from_secs(1)));
+    lasting.write_lock().lock().unwrap();
+    let made = hold_of(&lasting.write_lock()).node();
+    let downgrade = Task::spawn_blocked(move || {
+        let (read, write) = (limited.read_lock(), limited.write_lock());
+        write.lock().unwrap();
+        read.lock().unwrap();
+        write.unlock().unwrap();
+        (hold_of(&read), limited)
+    });
+    lasting.write_lock().unlock().unwrap();
+    let (read, _limited) = downgrade.result("the downgrade");
+    assert_eq!(read.node(), made, "it has the node of the other object");
+    await_lost(&read);
+    assert_eq!(read.state(), HoldState::Lost(LossReason::HeldTooLong));
+    stage.await_nodes(0);
 }
 
 /// All turns have the same number, so the number does not tell whose the permits are.
