@@ -351,6 +351,20 @@ impl Client {
         }
     }
 
+    /// Returns whom the servers take this client for: the scheme and the user of each identity, such
+    /// as `("digest", "billing")`. They grant permissions by it; see [`Acl`](crate::Acl). One request;
+    /// blocks for at most a third of the session timeout.
+    ///
+    /// # Errors
+    /// [`Error::Disconnected`] without a connection or an answer in time, [`Error::Closed`], and
+    /// [`Error::ZooKeeper`] from servers before 3.7, which do not tell it.
+    pub fn who_am_i(&self) -> Result<Vec<(String, String)>> {
+        let requests = &self.inner.requests;
+        let until = Until::within(requests.patience());
+        let told = requests.ask_one(None, &until, |batch| batch.who_am_i());
+        told.map_err(|failure| requests.error("/", failure))
+    }
+
     /// Cancels all calls that wait for locks of this client, in any thread. They return
     /// [`Error::Cancelled`], and their nodes are deleted. Later calls are not affected. A
     /// [`Leadership`](crate::Leadership) goes on contending. Does not block.

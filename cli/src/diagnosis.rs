@@ -305,6 +305,12 @@ pub(crate) fn session(asked: Duration, granted: Duration, took: Duration) -> Fin
     }
 }
 
+/// Says whom the servers take the client for: by these schemes and users they grant permissions.
+pub(crate) fn identities(all: &[(String, String)]) -> Finding {
+    let each: Vec<_> = all.iter().map(|(scheme, user)| format!("{scheme}:{user}")).collect();
+    Fine.says(format!("the servers take this client for {}", each.join(", ")))
+}
+
 /// Judges a chroot that does not exist. `required` tells that the user wants no other.
 pub(crate) fn no_chroot(hosts: &str, required: bool) -> Finding {
     let (_, chroot) = hosts.split_once('/').unwrap_or_default();

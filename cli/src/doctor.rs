@@ -68,6 +68,8 @@ fn through_a_session(
     };
     let (asked, granted) = (builder.get_session_timeout(), client.session_timeout());
     let mut findings = vec![diagnosis::session(asked, granted, begun.elapsed())];
+    // Servers before 3.7 do not tell it.
+    findings.extend(client.who_am_i().ok().map(|all| diagnosis::identities(&all)));
     if !has_root {
         findings.push(diagnosis::no_chroot(builder.get_hosts(), to.no_create));
     } else if let Some(path) = path {

@@ -234,3 +234,18 @@ fn client_connects_to_an_ipv6_address() {
     lock.unlock().unwrap();
     client.close().unwrap();
 }
+
+#[test]
+fn servers_tell_whom_they_take_a_client_for() {
+    let builder = Client::builder(&connect_string()).session_timeout(SOON);
+    let owner = connected(builder.auth("digest", "owner:secret"));
+    match owner.who_am_i() {
+        // Servers before 3.7 do not tell it.
+        Err(error) => assert!(matches!(error, Error::ZooKeeper { .. }), "{error}"),
+        Ok(all) => {
+            let pair = |scheme: &str, user: &str| (scheme.to_owned(), user.to_owned());
+            assert!(all.contains(&pair("ip", "127.0.0.1")), "{all:?}");
+            assert!(all.contains(&pair("digest", "owner")), "{all:?}");
+        }
+    }
+}

@@ -268,6 +268,12 @@ impl Batch<'_> {
         self.add(OpCode::GetAcl, check(path), read, |out, root| message::path(out, (root, path)))
     }
 
+    /// See [`ZooKeeper::who_am_i`](crate::ZooKeeper::who_am_i).
+    pub fn who_am_i(&mut self) -> Pending<Vec<(String, String)>> {
+        let read: Read<_> = |reader, _| Ok(message::identities(reader)?);
+        self.add(OpCode::WhoAmI, Ok(()), read, |_, _| {})
+    }
+
     /// See [`ZooKeeper::set_acl`](crate::ZooKeeper::set_acl).
     pub fn set_acl(&mut self, path: &str, acl: &[Acl], version: Option<i32>) -> Pending<Stat> {
         self.add(OpCode::SetAcl, check(path), STAT, |out, root| {

@@ -262,6 +262,14 @@ impl ZooKeeper {
         self.ask("set the ACL of", path, |batch| batch.set_acl(path, acl, version))
     }
 
+    /// Returns whom the server takes this client for, by the addresses and the credentials that it
+    /// knows: the scheme and the user of each identity, such as `("ip", "10.0.0.7")`. A user of the
+    /// scheme `digest` comes without the hash. Fails with
+    /// [`Unimplemented`](ErrorKind::Unimplemented) on servers before 3.7.
+    pub fn who_am_i(&self) -> Result<Vec<(String, String)>> {
+        self.ask("ask who this client is at", "the server", |batch| batch.who_am_i())
+    }
+
     /// Makes the server catch up with its leader: later reads see all earlier writes of any client.
     pub fn sync(&self, path: &str) -> Result<()> {
         self.ask("sync", path, |batch| batch.sync(path))

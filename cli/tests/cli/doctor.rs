@@ -252,6 +252,7 @@ fn with_tls_the_session_tells_the_rest() {
     println!("{said}{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(0));
     finds(&said, "ok", &["with TLS, servers get no four-letter words"]);
+    finds(&said, "ok", &["the servers take this client for", "sasl:bob"]);
     finds(&said, "ok", &["this client may read, create and delete in /"]);
     assert!(row(&said, &secured.hosts())[3].ends_with(" ms"), "it was connected to");
 

@@ -30,6 +30,7 @@ pub(crate) enum OpCode {
     SetWatches = 101,
     #[cfg(feature = "sasl")]
     Sasl = 102,
+    WhoAmI = 107,
     CloseSession = -11,
 }
 
@@ -340,6 +341,14 @@ pub(crate) fn acls(reader: &mut Reader<'_>) -> Result<Vec<Acl>, Malformed> {
         let scheme = String::from_utf8_lossy(reader.buffer()?);
         let id = String::from_utf8_lossy(reader.buffer()?);
         Ok(Acl::new(permissions, scheme, id))
+    })
+}
+
+/// Returns the identities of a connection: the scheme and the user of each.
+pub(crate) fn identities(reader: &mut Reader<'_>) -> Result<Vec<(String, String)>, Malformed> {
+    reader.list(8, |reader| {
+        let [scheme, user] = [reader.buffer()?, reader.buffer()?].map(String::from_utf8_lossy);
+        Ok((scheme.into_owned(), user.into_owned()))
     })
 }
 

@@ -25,6 +25,15 @@ impl Id {
     pub(super) fn new(scheme: &str, name: String) -> Id {
         Id { scheme: scheme.to_owned(), name }
     }
+
+    /// Returns the scheme, and the user, without the hash of a password.
+    pub(super) fn user(&self) -> (&str, &str) {
+        let user = match &*self.scheme {
+            "digest" => self.name.split(':').next().unwrap_or_default(),
+            _ => &self.name,
+        };
+        (&self.scheme, user)
+    }
 }
 
 /// What a client learns of a node that it may not read. Releases differ: the fix of CVE-2024-23944

@@ -43,6 +43,7 @@ pub(super) enum Request<'a> {
     Sync {
         path: &'a str,
     },
+    WhoAmI,
     Write {
         op: TreeOp<'a>,
         with_stat: bool,
@@ -62,6 +63,7 @@ pub(super) fn request(frame: &[u8]) -> Result<(i32, Request<'_>), Malformed> {
     const GET_CHILDREN_2: i32 = OpCode::GetChildren2 as i32;
     const GET_ACL: i32 = OpCode::GetAcl as i32;
     const SYNC: i32 = OpCode::Sync as i32;
+    const WHO_AM_I: i32 = OpCode::WhoAmI as i32;
     const MULTI_READ: i32 = OpCode::MultiRead as i32;
     const MULTI: i32 = OpCode::Multi as i32;
     const CLOSE: i32 = OpCode::CloseSession as i32;
@@ -70,6 +72,7 @@ pub(super) fn request(frame: &[u8]) -> Result<(i32, Request<'_>), Malformed> {
     let request = match code {
         PING => Request::Ping,
         CLOSE => Request::CloseSession,
+        WHO_AM_I => Request::WhoAmI,
         AUTH => {
             let _kind = reader.int()?;
             Request::Auth { scheme: reader.string()?, secret: reader.buffer()? }

@@ -72,6 +72,7 @@ pub(super) fn answers(code: i32) -> &'static [&'static str] {
         (OpCode::GetAcl, &["get ACL", "get ACL beyond U+FFFF"]),
         (OpCode::SetAcl, &["set ACL"]),
         (OpCode::Sync, &["sync"]),
+        (OpCode::WhoAmI, &["who am I"]),
         (
             OpCode::Multi,
             &[

@@ -55,6 +55,7 @@ enum Kind {
     GetAcl,
     SetAcl,
     Sync,
+    WhoAmI,
     Multi,
     Auth,
     Close,
@@ -76,6 +77,7 @@ impl Kind {
         Kind::GetAcl,
         Kind::SetAcl,
         Kind::Sync,
+        Kind::WhoAmI,
         Kind::Multi,
         Kind::Auth,
     ];
@@ -112,6 +114,7 @@ impl Asked {
                 Kind::GetAcl => drop(batch.get_acl("/persistent")),
                 Kind::SetAcl => drop(batch.set_acl("/persistent", &acl, None)),
                 Kind::Sync => drop(batch.sync("/")),
+                Kind::WhoAmI => drop(batch.who_am_i()),
                 Kind::Multi => drop(batch.shared_multi(OPS)),
                 Kind::Auth | Kind::Close => drop(batch.auth("digest", b"user:secret")),
             }
@@ -607,6 +610,13 @@ impl World<'_> {
             }
             Kind::SetAcl => answer.decode(|batch| batch.set_acl("/persistent", &acl, None), stat),
             Kind::Sync => answer.decode(|batch| batch.sync("/"), |()| 4),
+            Kind::WhoAmI => {
+                let size = |all: &Vec<(String, String)>| {
+                    let texts = all.iter().map(|(scheme, user)| scheme.len() + user.len());
+                    texts.sum::<usize>() / 3 + 8 * all.capacity() + 4
+                };
+                answer.decode(|batch| batch.who_am_i(), size)
+            }
             Kind::Multi => {
                 // In a shared transaction without an end of its own.
                 let size = |results: &Vec<OpResult>| 9 * results.len();

@@ -519,6 +519,13 @@ impl Reading<'_> {
                 server_codec::stat(out, &node.stat());
             }
             Request::Sync { path } => out.put_buffer(path.as_bytes()),
+            Request::WhoAmI => {
+                out.put_int(ids.len() as i32);
+                for (scheme, user) in ids.iter().map(Id::user) {
+                    out.put_buffer(scheme.as_bytes());
+                    out.put_buffer(user.as_bytes());
+                }
+            }
             _ => return Err(ErrorKind::Unimplemented),
         }
         Ok(())

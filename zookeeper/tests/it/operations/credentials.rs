@@ -55,6 +55,26 @@ fn credentials_added_later_are_sent_on_every_later_connection() {
 }
 
 #[test]
+fn server_tells_whom_it_takes_the_client_for() {
+    let client = client();
+    let pair = |scheme: &str, user: &str| (scheme.to_owned(), user.to_owned());
+    let own = [pair("ip", "127.0.0.1"), pair("digest", "owner"), pair("digest", "second")];
+    match client.who_am_i() {
+        // Servers before 3.7 do not know the request.
+        Err(error) => assert_eq!(error.kind(), ErrorKind::Unimplemented),
+        Ok(first) => {
+            assert_eq!(first, own[..1]);
+            for who in [WHO, b"second:x"] {
+                client.add_auth("digest", who).unwrap();
+            }
+            let mut all = client.who_am_i().unwrap();
+            all.sort_by_key(|id| own.iter().position(|other| other == id));
+            assert_eq!(all, own);
+        }
+    }
+}
+
+#[test]
 fn refused_credentials_are_named_and_the_session_continues() {
     let stage = Stage::new("auth", SESSION);
     let path = stage.path("own");

@@ -5,7 +5,7 @@ use zoolock_zookeeper::{Acl, CreateMode, Op, Result, ZooKeeper};
 type Call = fn(&ZooKeeper, &str) -> Result<()>;
 
 /// Each call acts on a node or below it.
-pub(crate) const CALLS: [Call; 11] = [
+pub(crate) const CALLS: [Call; 12] = [
     |client, path| {
         let path = format!("{path}/new");
         client.create(&path, b"", &Acl::open(), CreateMode::Persistent).map(drop)
@@ -19,5 +19,6 @@ pub(crate) const CALLS: [Call; 11] = [
     |client, path| client.get_acl(path).map(drop),
     |client, path| client.set_acl(path, &Acl::open(), None).map(drop),
     |client, path| client.sync(path),
+    |client, _| client.who_am_i().map(drop),
     |client, path| client.multi(&[Op::SetData(path, b"new", None)]).map(drop),
 ];
