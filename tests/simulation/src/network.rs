@@ -404,13 +404,11 @@ impl World {
         let process = link.process;
         match way {
             DOWN if is_first => {
-                let session = story::number(bytes, 12, 8);
-                witness::has_session(process, session);
-                if session != 0 {
-                    outages::connected(process, socket);
-                }
+                witness::has_session(process, story::number(bytes, 12, 8));
             }
             DOWN => raw::heard(process),
+            // The client has taken the answer to its handshake.
+            _ if !is_first => outages::connected(process, socket),
             _ => {}
         }
         if kernel::is_traced() && bytes.len() > 4 {

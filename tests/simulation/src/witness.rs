@@ -76,7 +76,7 @@ type Maker = (i64, String);
 
 /// A node of the tree.
 #[derive(Debug, Clone)]
-struct Node {
+pub(crate) struct Node {
     owner: i64,
     czxid: i64,
     made: Duration,
@@ -224,6 +224,10 @@ pub(crate) struct Witness {
     circles: circles::Circles,
     aborts: aborts::Aborts,
     outages: outages::Outages,
+    /// Connections that have ended.
+    given_up: BTreeSet<u64>,
+    /// No answer takes so long that a call or a lease ends before.
+    pub is_quick: bool,
 }
 
 thread_local! {
@@ -851,7 +855,7 @@ pub(crate) fn in_order(number: usize, who: &str) {
         // A thread may be delayed between its call and the queue.
         let is_earlier = |other: &&Waiting| {
             (other.process, other.kind, other.place) == (own.process, own.kind, own.place)
-                && other.begun + LATE < own.begun
+                && other.begun + LATE.max(witness.slowest) < own.begun
                 && !other.is_cancelled
                 && !has_stalled(own.process, other.begun)
         };

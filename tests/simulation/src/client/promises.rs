@@ -23,7 +23,8 @@ pub(super) fn goes(
     kernel::after(SLACK, move || {
         let stats = board(|board| {
             let (_, client) = board.sessions.iter().find(|(one, _)| *one == process)?;
-            kernel::peek(process, || client.stats())
+            let is_closed = || client.state() == ClientState::Closed;
+            kernel::peek(process, || (!is_closed()).then(|| client.stats()))?
         });
         let is_idle = stats.is_some_and(|stats| {
             (stats.connections, stats.held, stats.deleting) == (connections, 0, 0)
@@ -162,8 +163,8 @@ impl Shared {
             // At its deadline, a call without an answer says the same.
             let is_in_time = time.is_none_or(|time| kernel::elapsed() < begun + time);
             let is_disconnected = is_in_time && matches!(error, Some(Error::Disconnected { .. }));
-            // What the call has by then is given back.
-            let more = self.client.session_timeout() / 3 * (2 * kind.members());
+            // What the call has by then is given back. A connection may stand unused until a ping.
+            let more = self.client.session_timeout() / 3 * (2 * kind.members() + 1);
             let (process, _) = kernel::whoami();
             let problem = outages::judge(process, begun, limit, more, is_disconnected);
             problem.into_iter().for_each(|problem| violation(format!("{}: {problem}", self.name)));
@@ -251,6 +252,8 @@ impl Shared {
         let key = (witness::path_of(*kind, own), own.fencing_token());
         if let Some(before) = witness(|witness| witness.kept.remove(&key))
             && connections > before.connections
+            // A lock of several has held it meanwhile.
+            && self.plan.objects.iter().all(|object| object.kind != Kind::Several)
             && !matches!(kind, Kind::Read | Kind::Semaphore | Kind::Several)
         {
             violation(format!("{} was kept over a broken connection", key.0));
@@ -285,6 +288,8 @@ impl Shared {
         let token = own.fencing_token();
         let is_there = || witness::is_there(&witness::path_of(kind, own), token);
         let before = (own.is_held(), is_there());
+        let had_reads =
+            witness(|witness| witness.contenders(own.path()).any(|(is_read, ..)| is_read));
         let Some(said) = self.told("verify", self.client.verify_token(own.path(), token)) else {
             return;
         };
@@ -294,9 +299,10 @@ impl Shared {
         if said && !before.1 && is_plain {
             violation(format!("{}: {token:#x} was verified, and is over", self.name));
         }
-        // A read below a deleted write may be ahead for a moment.
-        let is_sure =
-            |witness: &mut Witness| !witness.has_strangers && !witness.is_any_robbed(own.path());
+        // A read below a write that has gone may be ahead for a moment.
+        let is_sure = |witness: &mut Witness| {
+            !witness.has_strangers && !witness.is_any_robbed(own.path()) && !had_reads
+        };
         if !said
             && is_seen
             && witness(is_sure)

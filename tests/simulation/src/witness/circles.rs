@@ -163,8 +163,9 @@ pub(crate) fn left_alone(who: &str, path: &str, after: Duration) {
         // A wait for a thread may have become one for a node meanwhile.
         let ended = witness.ended_at.values().copied().max();
         let since = since.max(ended.unwrap_or_default());
-        // The object of a hold that is lost is in use until its owner unlocks it.
-        let are_held = witness.held.values().all(|held| is_held(held) == Some(true));
+        // The object of a hold that is lost is in use until its owner unlocks it, and knows of it.
+        let is_sure = |held: &Held| is_held(held) == Some(true) && !held.is_doubtful;
+        let are_held = witness.held.values().all(is_sure);
         (witness.is_well && are_held && now - since > limit).then_some(since)
     });
     if let Some(since) = since {

@@ -19,9 +19,13 @@ pub(crate) struct Connections {
     outages: Vec<(Duration, Option<Duration>)>,
 }
 
-/// Records that a process has a session on this connection.
+/// Records that a process uses this connection.
 pub(crate) fn connected(process: Process, socket: u64) {
     witness(|witness| {
+        // The process may have given up by then.
+        if witness.given_up.contains(&socket) {
+            return;
+        }
         let its = witness.outages.entry(process).or_default();
         its.open.insert(socket);
         if its.outages.is_empty() {
@@ -36,12 +40,18 @@ pub(crate) fn connected(process: Process, socket: u64) {
 /// Records that a connection has ended, as its process knows.
 pub(crate) fn broken(socket: u64) {
     witness(|witness| {
+        witness.given_up.insert(socket);
         for its in witness.outages.values_mut() {
             if its.open.remove(&socket) && its.open.is_empty() {
                 its.outages.push((kernel::elapsed(), None));
             }
         }
     });
+}
+
+/// Returns whether a process has lost a connection.
+pub(super) fn has_lost_one(outages: &Outages, process: Process) -> bool {
+    outages.get(&process).is_some_and(|its| its.outages.len() > 1)
 }
 
 /// Returns what is wrong with a call of the process that began at `begun` and may wait for `limit` without a

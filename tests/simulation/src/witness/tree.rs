@@ -5,6 +5,7 @@ use std::time::Duration;
 use kernel::Process;
 use zookeeper::testing::ensemble::{Change, ChangeKind, Committed};
 
+use super::outages::has_lost_one;
 use super::{
     DATA, FRAMES, Gone, Mode, Node, SOON, UNTOLD, Waiting, Witness, has_stalled, is_held, limit,
     parent,
@@ -194,6 +195,11 @@ impl Witness {
                 .iter()
                 .any(|change| parent(&change.path) == directory && !is_deleted(&change.path));
             if self.is_undisturbed
+                && self.is_quick
+                && !self
+                    .sessions
+                    .get(&node.owner)
+                    .is_some_and(|one| has_lost_one(&self.outages, *one))
                 && node.owner == one.session
                 && was_held
                 && !self.broken.contains(path)
@@ -285,7 +291,7 @@ impl Witness {
         let reserved = self.reserved.remove(path);
         if let Some(until) = reserved
             // Permits that were taken together are lost together.
-            && (self.is_gentle || self.is_steady && !self.is_any_robbed(parent(path)))
+            && (self.is_gentle || self.is_steady && self.is_quick && !self.is_any_robbed(parent(path)))
             && !by_somebody
             && !one.is_close
             && until > kernel::elapsed()
@@ -317,7 +323,7 @@ impl Witness {
     }
 
     /// Returns the contenders in a directory: whether each reads, its number and its node.
-    pub(super) fn contenders(&self, directory: &str) -> impl Iterator<Item = (bool, i32, &Node)> {
+    pub(crate) fn contenders(&self, directory: &str) -> impl Iterator<Item = (bool, i32, &Node)> {
         self.children(directory).filter_map(|(name, node)| {
             let (is_read, number) = contender(name)?;
             Some((is_read, number, node))
