@@ -76,7 +76,7 @@ type Maker = (i64, String);
 
 /// A node of the tree.
 #[derive(Debug, Clone)]
-pub(crate) struct Node {
+struct Node {
     owner: i64,
     czxid: i64,
     made: Duration,

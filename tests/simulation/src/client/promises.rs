@@ -288,8 +288,7 @@ impl Shared {
         let token = own.fencing_token();
         let is_there = || witness::is_there(&witness::path_of(kind, own), token);
         let before = (own.is_held(), is_there());
-        let had_reads =
-            witness(|witness| witness.contenders(own.path()).any(|(is_read, ..)| is_read));
+        let begun = kernel::elapsed();
         let Some(said) = self.told("verify", self.client.verify_token(own.path(), token)) else {
             return;
         };
@@ -301,7 +300,8 @@ impl Shared {
         }
         // A read below a write that has gone may be ahead for a moment.
         let is_sure = |witness: &mut Witness| {
-            !witness.has_strangers && !witness.is_any_robbed(own.path()) && !had_reads
+            let has_change = witness.has_left_since(own.path(), begun);
+            !witness.has_strangers && !witness.is_any_robbed(own.path()) && !has_change
         };
         if !said
             && is_seen

@@ -1,5 +1,6 @@
 //! The witness's copy of the servers' tree, and what each change means for holds, turns and writes.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kernel::Process;
@@ -41,6 +42,12 @@ impl Witness {
     /// may not know of it, and may delete what another has made at the path since.
     fn is_late(&self, session: i64, path: &str) -> bool {
         self.robbed.contains(&(session, path.to_owned()))
+    }
+
+    /// Returns whether a node in this directory has gone since then.
+    pub(crate) fn has_left_since(&self, directory: &str, since: Duration) -> bool {
+        let left = self.left_at.get(directory).into_iter().flat_map(BTreeMap::values);
+        left.map(|(_, left)| *left).max() >= Some(since)
     }
 
     /// Returns whether somebody has deleted a node in this directory.
@@ -323,7 +330,7 @@ impl Witness {
     }
 
     /// Returns the contenders in a directory: whether each reads, its number and its node.
-    pub(crate) fn contenders(&self, directory: &str) -> impl Iterator<Item = (bool, i32, &Node)> {
+    pub(super) fn contenders(&self, directory: &str) -> impl Iterator<Item = (bool, i32, &Node)> {
         self.children(directory).filter_map(|(name, node)| {
             let (is_read, number) = contender(name)?;
             Some((is_read, number, node))
