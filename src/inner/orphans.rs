@@ -453,3 +453,41 @@ impl Orphans {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inner::quota::Quota;
+
+    const TIMEOUT: Duration = Duration::from_secs(60);
+
+    /// Looks on this connection, sees nothing, and returns how many orphans are given up.
+    fn look(search: &mut Search, connection: u64) -> usize {
+        search.begin(connection).expect("no other look");
+        search.end(Some(&HashMap::new()), true, connection, TIMEOUT).expect("a look").len()
+    }
+
+    fn search(sent_on: u64) -> Search {
+        let charge = Quota::default().take(1, 1, 1).unwrap();
+        let until = sys::now();
+        let orphan = Orphan { id: "id".to_owned(), charge, sent_on: Some(sent_on), until };
+        Search { orphans: vec![orphan], ..Search::default() }
+    }
+
+    #[test]
+    fn orphan_is_looked_for_until_its_server_cannot_carry_it_out() {
+        let mut search = search(1);
+        // The time of its call is over, and that of its server begins with this answer.
+        for _ in 0..2 {
+            assert_eq!(look(&mut search, 2), 0);
+            assert!(search.orphans[0].until > sys::now() + TIMEOUT / 2);
+        }
+        search.orphans[0].until = sys::now();
+        assert_eq!(look(&mut search, 2), 1);
+    }
+
+    #[test]
+    fn answer_on_the_connection_of_a_create_is_certain() {
+        assert_eq!(look(&mut search(1), 1), 1);
+    }
+}
