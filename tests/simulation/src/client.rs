@@ -57,6 +57,14 @@ pub(crate) fn board<T>(act: impl FnOnce(&mut Board) -> T) -> T {
     BOARD.with_borrow_mut(act)
 }
 
+/// Looks at the client of a process. `None` if it has none, or the look would have to wait for another thread.
+pub(crate) fn look_at<T>(process: Process, look: impl FnOnce(&Client) -> T) -> Option<T> {
+    board(|board| {
+        let (_, client) = board.sessions.iter().find(|(one, _)| *one == process)?;
+        kernel::peek(process, || look(client))
+    })
+}
+
 enum Object {
     Exclusive(DistributedLock),
     Reentrant(DistributedReentrantLock),

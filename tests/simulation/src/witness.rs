@@ -224,8 +224,6 @@ pub(crate) struct Witness {
     circles: circles::Circles,
     aborts: aborts::Aborts,
     outages: outages::Outages,
-    /// Connections that have ended.
-    given_up: BTreeSet<u64>,
     /// No answer takes so long that a call or a lease ends before.
     pub is_quick: bool,
 }

@@ -337,19 +337,20 @@ pub(crate) fn names(reader: &mut Reader<'_>) -> Result<Names, Malformed> {
 pub(crate) fn acls(reader: &mut Reader<'_>) -> Result<Vec<Acl>, Malformed> {
     reader.list(12, |reader| {
         let permissions = Permissions(reader.int()?);
-        // Java's servers do not write characters above U+FFFF as UTF-8.
-        let scheme = String::from_utf8_lossy(reader.buffer()?);
-        let id = String::from_utf8_lossy(reader.buffer()?);
+        let (scheme, id) = identity(reader)?;
         Ok(Acl::new(permissions, scheme, id))
     })
 }
 
 /// Returns the identities of a connection: the scheme and the user of each.
 pub(crate) fn identities(reader: &mut Reader<'_>) -> Result<Vec<(String, String)>, Malformed> {
-    reader.list(8, |reader| {
-        let [scheme, user] = [reader.buffer()?, reader.buffer()?].map(String::from_utf8_lossy);
-        Ok((scheme.into_owned(), user.into_owned()))
-    })
+    reader.list(8, identity)
+}
+
+/// Returns a scheme and a user. Java's servers do not write characters above U+FFFF as UTF-8.
+fn identity(reader: &mut Reader<'_>) -> Result<(String, String), Malformed> {
+    let [scheme, user] = [reader.buffer()?, reader.buffer()?].map(String::from_utf8_lossy);
+    Ok((scheme.into_owned(), user.into_owned()))
 }
 
 /// The result of one operation of a `multi`.

@@ -5,9 +5,9 @@ use std::slice;
 use std::time::Duration;
 
 use kernel::thread;
-use zoolock::{ClientState, Error, Hold, HoldState, LossReason, Result};
+use zoolock::{Client, ClientState, Error, Hold, HoldState, LossReason, Result};
 
-use super::{SLACK, Shared, Target, board};
+use super::{SLACK, Shared, Target, board, look_at};
 use crate::network::Net;
 use crate::plan::{DeadlockPlan, Kind, ObjectPlan, Odd, Place, Step, Wait, What};
 use crate::witness::{self, Witness, circles, outages, violation, witness};
@@ -21,11 +21,8 @@ pub(super) fn goes(
 ) {
     let ((process, _), path) = (kernel::whoami(), path.to_owned());
     kernel::after(SLACK, move || {
-        let stats = board(|board| {
-            let (_, client) = board.sessions.iter().find(|(one, _)| *one == process)?;
-            let is_closed = || client.state() == ClientState::Closed;
-            kernel::peek(process, || (!is_closed()).then(|| client.stats()))?
-        });
+        let is_open = |client: &Client| client.state() != ClientState::Closed;
+        let stats = look_at(process, |client| is_open(client).then(|| client.stats())).flatten();
         let is_idle = stats.is_some_and(|stats| {
             (stats.connections, stats.held, stats.deleting) == (connections, 0, 0)
         });

@@ -7,7 +7,7 @@ use kernel::Process;
 use zoolock::{ClientState, Hold, HoldState, LossReason};
 
 use super::{Held, died, has_stalled, violation, witness};
-use crate::client::{SLACK, board};
+use crate::client::{SLACK, look_at};
 use crate::histories;
 use crate::plan::{Kind, ObjectPlan, Plan};
 
@@ -75,14 +75,9 @@ pub(super) fn lost(hold: usize) {
         return;
     };
     kernel::after(LAST_WORDS + SLACK, move || {
-        let is_closed = board(|board| {
-            let mut own = board.sessions.iter().filter(|(one, _)| *one == process);
-            own.all(|(_, client)| {
-                kernel::peek(process, || client.state() == ClientState::Closed).unwrap_or(true)
-            })
-        });
+        let is_closed = look_at(process, |client| client.state() == ClientState::Closed);
         let is_dead = witness(|witness| witness.dead.contains(&process));
-        if !is_dead && !is_closed && !has_stalled(process, begun) {
+        if !is_dead && is_closed == Some(false) && !has_stalled(process, begun) {
             violation(format!("client {} goes on though it lost a hold at {begun:?}", process.0));
         }
     });

@@ -8,11 +8,15 @@ use kernel::Process;
 use super::{has_stalled, witness};
 use crate::client::SLACK;
 
-/// The connections of each process.
-pub(crate) type Outages = BTreeMap<Process, Connections>;
+/// The connections of each process, and all that have ended.
+#[derive(Default)]
+pub(crate) struct Outages {
+    by_process: BTreeMap<Process, Connections>,
+    ended: BTreeSet<u64>,
+}
 
 #[derive(Default)]
-pub(crate) struct Connections {
+struct Connections {
     /// Those with a session that have not ended.
     open: BTreeSet<u64>,
     /// The times without one: their begin and their end. The last one has no end yet.
@@ -23,10 +27,10 @@ pub(crate) struct Connections {
 pub(crate) fn connected(process: Process, socket: u64) {
     witness(|witness| {
         // The process may have given up by then.
-        if witness.given_up.contains(&socket) {
+        if witness.outages.ended.contains(&socket) {
             return;
         }
-        let its = witness.outages.entry(process).or_default();
+        let its = witness.outages.by_process.entry(process).or_default();
         its.open.insert(socket);
         if its.outages.is_empty() {
             its.outages.push((Duration::ZERO, None));
@@ -40,8 +44,8 @@ pub(crate) fn connected(process: Process, socket: u64) {
 /// Records that a connection has ended, as its process knows.
 pub(crate) fn broken(socket: u64) {
     witness(|witness| {
-        witness.given_up.insert(socket);
-        for its in witness.outages.values_mut() {
+        witness.outages.ended.insert(socket);
+        for its in witness.outages.by_process.values_mut() {
             if its.open.remove(&socket) && its.open.is_empty() {
                 its.outages.push((kernel::elapsed(), None));
             }
@@ -51,7 +55,7 @@ pub(crate) fn broken(socket: u64) {
 
 /// Returns whether a process has lost a connection.
 pub(super) fn has_lost_one(outages: &Outages, process: Process) -> bool {
-    outages.get(&process).is_some_and(|its| its.outages.len() > 1)
+    outages.by_process.get(&process).is_some_and(|its| its.outages.len() > 1)
 }
 
 /// Returns what is wrong with a call of the process that began at `begun` and may wait for `limit` without a
@@ -65,7 +69,7 @@ pub(crate) fn judge(
 ) -> Option<String> {
     let now = kernel::elapsed();
     let longest = witness(|witness| {
-        let its = witness.outages.get(&process).map_or(&[][..], |its| &its.outages);
+        let its = witness.outages.by_process.get(&process).map_or(&[][..], |its| &its.outages);
         let within = its.iter().map(|(from, to)| {
             let to = to.unwrap_or(now);
             to.saturating_sub((*from).max(begun))
