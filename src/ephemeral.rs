@@ -1,5 +1,6 @@
 //! The lock that is a single node.
 
+use crate::error::Result;
 use crate::handle::{AtPath, LockHandle, SingleNode};
 use crate::kind::LockKind;
 use crate::level::{Site, TwoLevel};
@@ -67,10 +68,11 @@ use crate::level::{Site, TwoLevel};
 pub type EphemeralLock = LockHandle<SingleNode>;
 
 impl AtPath for EphemeralLock {
-    fn at(mut site: Site) -> EphemeralLock {
+    fn at(site: Site) -> Result<EphemeralLock> {
+        let mut site = site.without_delay("an EphemeralLock")?;
         // These options make no sense without a queue.
         site.options = site.options.without_queue();
         let (directory, _) = site.path.split();
-        LockHandle::of(TwoLevel::new(site, directory, LockKind::Ephemeral))
+        Ok(LockHandle::of(TwoLevel::new(site, directory, LockKind::Ephemeral)))
     }
 }

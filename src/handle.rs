@@ -53,7 +53,9 @@ pub struct LockHandle<K, O = AnyThread> {
 
 /// A lock that is created at a path, and is not a side of another lock.
 pub(crate) trait AtPath {
-    fn at(site: Site) -> Self;
+    fn at(site: Site) -> Result<Self>
+    where
+        Self: Sized;
 }
 
 impl<K, O> LockHandle<K, O> {
@@ -93,7 +95,7 @@ where
         path: impl Into<String>,
         options: LockOptions,
     ) -> Result<Self> {
-        Site::new(client, &path.into(), options).map(Self::at)
+        Site::new(client, &path.into(), options).and_then(Self::at)
     }
 }
 

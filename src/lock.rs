@@ -1,5 +1,6 @@
 //! The exclusive lock whose hold belongs to the lock object.
 
+use crate::error::Result;
 use crate::handle::{AtPath, Exclusive, LockHandle};
 use crate::kind::LockKind;
 use crate::level::{Site, TwoLevel};
@@ -92,7 +93,7 @@ use crate::level::{Site, TwoLevel};
 pub type DistributedLock = LockHandle<Exclusive>;
 
 impl AtPath for DistributedLock {
-    fn at(site: Site) -> DistributedLock {
-        LockHandle::of(TwoLevel::at(site, LockKind::Exclusive))
+    fn at(site: Site) -> Result<DistributedLock> {
+        Ok(LockHandle::of(TwoLevel::at(site, LockKind::Exclusive)))
     }
 }

@@ -1,5 +1,6 @@
 //! The exclusive lock whose hold belongs to a thread.
 
+use crate::error::Result;
 use crate::guard::ThisThread;
 use crate::handle::{AtPath, Exclusive, LockHandle};
 use crate::kind::LockKind;
@@ -63,7 +64,7 @@ use crate::level::{Site, TwoLevel};
 pub type DistributedReentrantLock = LockHandle<Exclusive, ThisThread>;
 
 impl AtPath for DistributedReentrantLock {
-    fn at(site: Site) -> DistributedReentrantLock {
-        LockHandle::of(TwoLevel::at(site, LockKind::Reentrant))
+    fn at(site: Site) -> Result<DistributedReentrantLock> {
+        Ok(LockHandle::of(TwoLevel::at(site, LockKind::Reentrant)))
     }
 }

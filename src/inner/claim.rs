@@ -26,6 +26,8 @@ pub(crate) struct Claim {
     pub(crate) background: bool,
     /// How long the lock stays busy after the grant, however early it is released.
     pub(crate) at_least: Duration,
+    /// How long the lock stays busy after its holder was lost.
+    pub(crate) delay: Option<Duration>,
 }
 
 /// Who takes a hold, and how that may end. Nodes that are left to another thread get another one.
@@ -53,6 +55,7 @@ impl Claim {
         chosen(self) == chosen(other)
             && self.background == other.background
             && self.at_least == other.at_least
+            && self.delay == other.delay
     }
 
     pub(crate) fn path_of(&self, node: &Node) -> String {

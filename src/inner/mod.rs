@@ -3,6 +3,7 @@
 //! the servers it knows whether a directory has other nodes, not who waits for whom.
 
 mod claim;
+mod delay;
 mod deletions;
 mod directories;
 mod events;
@@ -22,6 +23,7 @@ mod timer;
 mod watching;
 
 pub(crate) use claim::{Claim, Holder, Node};
+pub(crate) use delay::{Record, write_record};
 pub(crate) use directories::{create_with_node, make_directories};
 pub use events::{ClientState, ConnectionEvent, Stats, Subscription};
 pub(crate) use failure::{Failure, is_outcome_unknown};

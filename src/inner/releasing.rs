@@ -77,10 +77,14 @@ impl Holds {
     fn is_last_release(&self, grant: &Arc<Grant>) -> Result<bool> {
         let nodes = grant.nodes();
         match nodes.release(grant) {
-            AfterRelease::Last => Ok(true),
+            AfterRelease::Last => {
+                self.delete_record(nodes);
+                Ok(true)
+            }
             AfterRelease::Shared => Ok(false),
             AfterRelease::Reserved(until) => {
                 sys::reached("a released hold is reserved");
+                self.delete_record(nodes);
                 self.attend_at(until);
                 Ok(false)
             }

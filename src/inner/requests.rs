@@ -199,12 +199,12 @@ impl Requests {
     }
 
     /// Waits until `when`.
-    pub(super) fn pause(&self, when: Instant, until: &Until) -> Result<(), Failure> {
+    pub(crate) fn pause(&self, when: Instant, until: &Until) -> Result<(), Failure> {
         select_biased! {
             recv(self.closed()) -> _ => Err(Failure::Closed),
             recv(until.cancelled) -> _ => Err(Failure::Cancelled),
             recv(until.expiry()) -> _ => {
-                sys::reached("a deadline ends the wait for a lease");
+                sys::reached("a deadline ends a pause");
                 Err(Failure::Deadline)
             }
             recv(at(when)) -> _ => Ok(()),

@@ -292,6 +292,7 @@ mod tests {
             is_chosen: false,
             background: false,
             at_least: Duration::ZERO,
+            delay: None,
         }
     }
 

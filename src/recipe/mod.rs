@@ -3,6 +3,7 @@
 //! separate, small loop.
 
 mod attempt;
+mod delay;
 mod permits;
 mod position;
 mod queue;

@@ -6,6 +6,7 @@ mod contenders;
 mod counting;
 mod curator;
 mod deadlocks;
+mod delaying;
 mod ephemeral;
 mod every;
 mod fresh;
