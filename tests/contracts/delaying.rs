@@ -86,8 +86,8 @@ fn next_holder_waits_after_every_kind_of_loss() {
         client.close().unwrap();
         begun
     };
-    let losses: [(&str, &dyn Fn(&str) -> Instant); 4] = [
-        ("its session", &end_of_a_session),
+    let losses = [
+        ("its session", &end_of_a_session as &dyn Fn(&str) -> Instant),
         ("its time", &too_long),
         ("its client", &close),
         ("its node", &lose),
