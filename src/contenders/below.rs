@@ -52,6 +52,9 @@ enum What {
     Semaphore,
 }
 
+/// What is at a path: a lock with its contenders, or the error of nodes that may not be read.
+pub(super) type Lock = Option<Result<Vec<Contender>>>;
+
 /// The children of a node and its own `Stat`, or the error of a node that may not be read.
 type Listed = Result<(Names, Stat), Failure>;
 
@@ -116,13 +119,25 @@ impl Step {
     }
 }
 
+/// Looks at these nodes, or at the first ones if those have enough contenders, and returns the lock
+/// at each. The paths below them are not visited.
+pub(super) fn locks_at(
+    requests: &Requests,
+    nodes: &[LockPath],
+    until: &Until,
+) -> Result<Vec<Lock>, Failure> {
+    let mut sights = look_at(requests, nodes, until)?;
+    read(requests, nodes, &mut sights, until)
+}
+
 /// Looks at these nodes, or at the first ones if those have enough contenders, and returns what is
 /// there.
 fn look_at(requests: &Requests, nodes: &[LockPath], until: &Until) -> Result<Vec<Sight>, Failure> {
     let lists = list_each(requests, nodes, until)?;
     let may_be_semaphores = nodes.iter().zip(&lists).filter(|(_, list)| may_be_semaphore(list));
+    // First the permits: a permit whose turn has ended by the later list is held, or gone.
     let parts: Vec<_> = may_be_semaphores
-        .flat_map(|(node, _)| [LOCKS, LEASES].map(|part| node.below(part)))
+        .flat_map(|(node, _)| [LEASES, LOCKS].map(|part| node.below(part)))
         .collect();
     let mut parts = list_each(requests, &parts, until)?.into_iter();
     let mut sights = Vec::with_capacity(nodes.len());
@@ -169,7 +184,7 @@ fn sight(node: &LockPath, list: Listed, parts: Option<(Listed, Listed)>) -> Sigh
             wanted.push(Wanted { directory: node.clone(), names: waits(&names) });
             what = What::Queue;
         }
-        Some((Ok((turns, _)), Ok((leases, _)))) => {
+        Some((Ok((leases, _)), Ok((turns, _)))) => {
             let turns = waits(&turns);
             let leases = owned(leases.iter().filter(|name| names::is_permit(name)));
             if !turns.is_empty() || !leases.is_empty() {
@@ -202,7 +217,7 @@ fn read(
     nodes: &[LockPath],
     sights: &mut [Sight],
     until: &Until,
-) -> Result<Vec<Option<Result<Vec<Contender>>>>, Failure> {
+) -> Result<Vec<Lock>, Failure> {
     let wanted: Vec<_> = sights.iter_mut().flat_map(|sight| mem::take(&mut sight.wanted)).collect();
     let mut found = read_nodes(requests, &wanted, until)?.into_iter();
     let locks = nodes.iter().zip(sights).map(|(node, sight)| {

@@ -7,6 +7,7 @@ mod counting;
 mod curator;
 mod deadlocks;
 mod ephemeral;
+mod events;
 mod every;
 mod fresh;
 mod guarding;
