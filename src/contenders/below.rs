@@ -7,7 +7,8 @@ use std::sync::Arc;
 use zookeeper::{ErrorKind, Names, Stat};
 
 use super::{
-    AT_ONCE, Contender, LEASES, LOCKS, Wanted, Znode, queue, read_nodes, semaphore, single,
+    AT_ONCE, Contender, LEASES, LOCKS, Wanted, Znode, queue_as_listed, read_nodes, semaphore,
+    single,
 };
 use crate::data;
 use crate::error::Result;
@@ -219,14 +220,21 @@ fn read(
     until: &Until,
 ) -> Result<Vec<Lock>, Failure> {
     let wanted: Vec<_> = sights.iter_mut().flat_map(|sight| mem::take(&mut sight.wanted)).collect();
-    let mut found = read_nodes(requests, &wanted, until)?.into_iter();
+    let mut found = read_nodes(requests, &wanted, until)?.into_iter().zip(&wanted);
     let locks = nodes.iter().zip(sights).map(|(node, sight)| {
-        let mut next = || found.next().unwrap_or_else(|| Ok(Vec::new()));
+        let mut listed = &[][..];
+        let mut next = || match found.next() {
+            Some((nodes, wanted)) => {
+                listed = &*wanted.names;
+                nodes
+            }
+            None => Ok(Vec::new()),
+        };
         let contenders = match &sight.what {
             What::Nothing => return None,
             What::Denied(failure) => Err(failure.clone()),
             What::Single => next().map(|nodes| nodes_of_ours(node, nodes)),
-            What::Queue => next().map(|nodes| queue(node, nodes)),
+            What::Queue => next().map(|nodes| queue_as_listed(node, nodes, listed)),
             What::Semaphore => {
                 let (turns, leases) = (next(), next());
                 turns.and_then(|turns| Ok(semaphore(node, turns, leases?)))

@@ -265,15 +265,21 @@ impl LockEvents {
         let mut others = BTreeSet::new();
         for (path, lock) in self.locks_at(whole.collect())? {
             let is_semaphore = matches!(&lock, Some(Ok(contenders)) if has_parts(contenders));
+            let was_one = self.seen.contenders(&path).is_some_and(has_parts);
             self.seen.look(&path, lock);
             self.pending.remove(&path);
-            if !is_semaphore {
-                others.insert(path);
-                continue;
-            }
-            for part in [LOCKS, LEASES].map(|part| path.below(part)) {
-                self.seen.look(&part, None);
-                self.pending.remove(&part);
+            let parts = [LOCKS, LEASES].map(|part| path.below(part));
+            match is_semaphore {
+                true => parts.iter().for_each(|part| {
+                    self.seen.look(part, None);
+                    self.pending.remove(part);
+                }),
+                false if was_one => {
+                    sys::reached("a semaphore's parts become locks of their own");
+                    self.pending.extend(parts);
+                    others.insert(path);
+                }
+                false => drop(others.insert(path)),
             }
         }
         let is_free =

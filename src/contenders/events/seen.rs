@@ -27,6 +27,11 @@ impl Seen {
         !self.events.is_empty()
     }
 
+    /// Returns the contenders of a lock at the last look.
+    pub(super) fn contenders(&self, path: &LockPath) -> Option<&[Contender]> {
+        self.locks.get(path).map(Vec::as_slice)
+    }
+
     /// Notes what is at a path now.
     pub(super) fn look(&mut self, path: &LockPath, lock: Lock) {
         match lock.transpose() {

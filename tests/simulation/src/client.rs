@@ -1,6 +1,7 @@
 //! A client that uses the library as its plan says and checks the results.
 
 mod deeds;
+pub(crate) mod events;
 mod promises;
 
 use std::cell::{Cell, RefCell};
@@ -365,7 +366,7 @@ impl Lock for Outside {
 }
 
 /// Returns the full path of a contender's node.
-fn node_of(contender: &Contender) -> String {
+pub(crate) fn node_of(contender: &Contender) -> String {
     match contender.node.as_str() {
         "" => contender.path.clone(),
         node => format!("{}/{node}", contender.path),
