@@ -3,6 +3,7 @@
 
 mod seen;
 mod told;
+mod walk;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,7 +15,8 @@ use zookeeper::{WatchedEvent, Watcher};
 
 use self::seen::Seen;
 use self::told::Told;
-use super::below::{Below, Lock, locks_at};
+use self::walk::Walk;
+use super::below::{Lock, locks_at};
 use super::{AT_ONCE, LEASES, LOCKS};
 use crate::contender::{Contender, LockEvent};
 use crate::error::{Error, Result};
@@ -101,13 +103,6 @@ pub struct LockEvents {
     pending: BTreeSet<LockPath>,
 }
 
-/// A look at everything.
-struct Walk {
-    below: Below,
-    found: BTreeSet<LockPath>,
-    denied: Vec<LockPath>,
-}
-
 impl LockEvents {
     pub(crate) fn new(inner: Arc<Inner>, root: LockPath) -> LockEvents {
         let (told, rung) = Told::below(root.clone());
@@ -170,11 +165,16 @@ impl LockEvents {
             self.forget_walk();
         }
         self.pending.extend(changed.locks);
-        match &self.walk {
+        let is_due = self.next_walk <= sys::now();
+        if self.walk.is_none() && !is_due && self.pending.is_empty() {
+            return self.wait(until);
+        }
+        // A look would wait for a connection, for longer than the caller.
+        self.inner.requests.require_connection(self.root.or_slash())?;
+        match self.walk {
             Some(_) => self.walk_on()?,
-            None if self.next_walk <= sys::now() => self.walk_again()?,
-            None if !self.pending.is_empty() => self.look()?,
-            None => return self.wait(until),
+            None if is_due => self.walk_again()?,
+            None => self.look()?,
         }
         Ok(!until.is_over())
     }
@@ -209,7 +209,6 @@ impl LockEvents {
     fn walk_again(&mut self) -> Result<()> {
         let (requests, root) = (&self.inner.requests, self.root.or_slash());
         let until = Until::within(requests.timeout());
-        requests.await_connection(root, &until)?;
         let watched =
             requests.ask_one(None, &until, |batch| batch.watch_below(root, &self.watcher));
         self.is_watched = match watched {
@@ -221,36 +220,19 @@ impl LockEvents {
             Err(failure) => return Err(requests.error(root, failure)),
         };
         self.pending.clear();
-        let below = Below::new(Arc::clone(&self.inner), self.root.clone());
-        self.walk = Some(Walk { below, found: BTreeSet::new(), denied: Vec::new() });
+        self.walk = Some(Walk::new(Arc::clone(&self.inner), self.root.clone()));
         Ok(())
     }
 
     /// Takes the next lock of a look at everything.
     fn walk_on(&mut self) -> Result<()> {
         let Some(walk) = &mut self.walk else { return Ok(()) };
-        match walk.below.next() {
-            Some(Ok(contenders)) => {
-                if let Some(path) = lock_of(&contenders) {
-                    self.seen.look(&path, Some(Ok(contenders)));
-                    walk.found.insert(path);
-                }
-            }
-            Some(Err(Error::Denied { path })) => {
-                if let Ok(denied) = LockPath::parse_directory(&path) {
-                    self.seen.look(&denied, Some(Err(Error::Denied { path })));
-                    walk.denied.push(denied);
-                }
-            }
-            Some(Err(error)) => return Err(error),
-            None => {
-                self.seen.looked_at_all(&walk.found, &walk.denied);
-                self.walk = None;
-                self.next_walk = match self.is_watched {
-                    true => self.inner.requests.next_look(),
-                    false => sys::now() + self.interval,
-                };
-            }
+        if !walk.step(&mut self.seen)? {
+            self.walk = None;
+            self.next_walk = match self.is_watched {
+                true => self.inner.requests.next_look(),
+                false => sys::now() + self.interval,
+            };
         }
         Ok(())
     }
@@ -296,7 +278,6 @@ impl LockEvents {
     fn locks_at(&self, paths: BTreeSet<LockPath>) -> Result<Vec<(LockPath, Lock)>> {
         let (requests, root) = (&self.inner.requests, self.root.or_slash());
         let until = Until::within(requests.timeout());
-        requests.await_connection(root, &until)?;
         let paths: Vec<_> = paths.into_iter().collect();
         let locks = locks_at(requests, &paths, &until);
         let locks = locks.map_err(|failure| requests.error(root, failure))?;
@@ -309,11 +290,6 @@ impl LockEvents {
         let is_part = [LOCKS, LEASES].contains(&name) && *path != self.root;
         (is_part && !directory.is_root()).then_some(directory)
     }
-}
-
-/// Returns the path of a lock. `None` for nodes of ZooKeeper itself.
-fn lock_of(contenders: &[Contender]) -> Option<LockPath> {
-    contenders.first().and_then(|first| LockPath::parse_node(&first.path).ok())
 }
 
 /// Returns whether these contenders are those of a semaphore.
