@@ -77,7 +77,8 @@ pub struct LockEvent {
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LockChange {
-    /// It waits for the lock.
+    /// It waits for the lock. A holder may wait again, if the read of a writer that wanted to go on
+    /// as a reader has come too late.
     Waits,
     /// It holds the lock.
     Holds,

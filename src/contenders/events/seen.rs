@@ -60,7 +60,12 @@ impl Seen {
         let before = self.locks.remove(path).unwrap_or_default();
         let gone = before.iter().filter(|one| same(&now, one).is_none());
         let gone = gone.map(|one| event(LockChange::Gone, one));
-        let others = now.iter().flat_map(|one| changes(same(&before, one), one));
+        // Whoever holds no longer comes before whoever holds instead.
+        let waits_again =
+            |one: &&Contender| !one.holds && same(&before, one).is_some_and(|before| before.holds);
+        let (again, others): (Vec<_>, Vec<_>) = now.iter().partition(waits_again);
+        let others = again.into_iter().chain(others);
+        let others = others.flat_map(|one| changes(same(&before, one), one));
         self.events.extend(gone.chain(others).map(Ok));
         if !now.is_empty() {
             self.locks.insert(path.clone(), now);

@@ -25,6 +25,8 @@ pub(super) struct Locks {
     waited: BTreeSet<Key>,
     held: BTreeSet<Key>,
     gone: BTreeSet<Key>,
+    /// Holders that were overtaken: a read came late that its thread takes below its write.
+    overtaken: BTreeSet<Key>,
     /// Paths of semaphores, also of those that were used for other locks, too.
     counted: BTreeSet<String>,
 }
@@ -49,6 +51,9 @@ impl Witness {
         for (key, holds) in &now {
             if before.get(key) != Some(holds) {
                 locks.changed.insert(key.clone(), kernel::elapsed());
+            }
+            if before.get(key) == Some(&Some(true)) && *holds == Some(false) {
+                locks.overtaken.insert(key.clone());
             }
             if *holds != Some(true) {
                 locks.waited.insert(key.clone());
@@ -185,7 +190,7 @@ impl Stream {
             }
             match was_true {
                 false => Some(format!("{who} is told {change:?} of {key:?}, which was never so")),
-                true => self.is_in_order(&key, &event).err(),
+                true => self.is_in_order(&key, &event, locks.overtaken.contains(&key)).err(),
             }
         });
         problem.into_iter().for_each(violation);
@@ -200,11 +205,11 @@ impl Stream {
     }
 
     /// Checks an event against those before it.
-    fn is_in_order(&self, key: &Key, event: &LockEvent) -> Result<(), String> {
+    fn is_in_order(&self, key: &Key, event: &LockEvent, is_overtaken: bool) -> Result<(), String> {
         let (who, change) = (&self.who, event.change);
         let before = self.state.get(key).map(|before| before.change);
         let is_next = match change {
-            LockChange::Waits => before.is_none(),
+            LockChange::Waits => before.is_none_or(|_| is_overtaken),
             LockChange::Holds => before != Some(LockChange::Holds),
             _ => before.is_some(),
         };
