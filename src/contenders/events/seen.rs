@@ -90,3 +90,76 @@ fn event(change: LockChange, contender: &Contender) -> LockEvent {
 fn same<'a>(others: &'a [Contender], one: &Contender) -> Option<&'a Contender> {
     others.iter().find(|other| (&other.node, other.token) == (&one.node, one.token))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+    use LockChange::{Asked, Gone, Holds, Waits};
+
+    fn path(path: &str) -> LockPath {
+        LockPath::parse_node(path).expect(path)
+    }
+
+    fn contender(path: &str, token: u64, holds: bool) -> Contender {
+        Contender {
+            path: path.to_owned(),
+            node: format!("lock-{token:010}"),
+            sequence: None,
+            kind: crate::Kind::Exclusive,
+            holds,
+            identity: None,
+            asked: false,
+            session: 1,
+            since: std::time::SystemTime::UNIX_EPOCH,
+            token,
+            holding: Vec::new(),
+        }
+    }
+
+    /// Looks at a lock, and returns the events.
+    fn look(seen: &mut Seen, at: &str, now: &[Contender]) -> Vec<(LockChange, u64)> {
+        seen.look(&path(at), Some(Ok(now.to_vec())));
+        told(seen)
+    }
+
+    fn told(seen: &mut Seen) -> Vec<(LockChange, u64)> {
+        let events = std::iter::from_fn(|| seen.event()).map(|event| event.expect("an event"));
+        events.map(|event| (event.change, event.contender.token)).collect()
+    }
+
+    #[test]
+    fn events_lead_from_one_look_to_the_next() {
+        let (mut seen, one) = (Seen::default(), |token, holds| contender("/a", token, holds));
+        let asked = Contender { asked: true, ..one(1, true) };
+        for (now, wanted) in [
+            (vec![one(1, true), one(2, false)], vec![(Holds, 1), (Waits, 2)]),
+            (vec![one(1, true), one(2, false)], vec![]),
+            (vec![asked.clone(), one(2, false)], vec![(Asked, 1)]),
+            (vec![asked, one(2, false)], vec![]),
+            (vec![one(2, true), one(3, false)], vec![(Gone, 1), (Holds, 2), (Waits, 3)]),
+            // A read with a lower number came late.
+            (vec![one(4, true), one(2, false), one(3, false)], vec![(Waits, 2), (Holds, 4)]),
+            (vec![], vec![(Gone, 4), (Gone, 2), (Gone, 3)]),
+        ] {
+            assert_eq!(look(&mut seen, "/a", &now), wanted);
+        }
+    }
+
+    #[test]
+    fn lock_that_was_not_found_is_gone_unless_it_may_not_be_read() {
+        let mut seen = Seen::default();
+        for (at, token) in [("/a", 1), ("/b/c", 2), ("/bc", 3)] {
+            look(&mut seen, at, &[contender(at, token, true)]);
+        }
+        let denied = || Some(Err(Error::Denied { path: "/b".to_owned() }));
+        seen.look(&path("/b"), denied());
+        assert!(matches!(seen.event(), Some(Err(Error::Denied { .. }))));
+        seen.look(&path("/b"), denied());
+        assert!(seen.event().is_none(), "it is told once");
+        seen.looked_at_all(&BTreeSet::from([path("/a")]), &[path("/b")]);
+        assert_eq!(told(&mut seen), [(Gone, 3)]);
+        seen.looked_at_all(&BTreeSet::from([path("/a")]), &[]);
+        assert_eq!(told(&mut seen), [(Gone, 2)]);
+    }
+}
