@@ -198,6 +198,7 @@ pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
     let is_shut = Arc::new(AtomicBool::new(false));
     let leaderships = plan.objects.iter().filter_map(|object| lead(&shared, object, &is_shut));
     *shared.leaderships.borrow_mut() = leaderships.collect();
+    events::follow_beside(&client, number, plan);
     run_all(plan.threads.iter().enumerate().map(|(index, plan)| {
         let (shared, plan) = (Rc::clone(&shared), plan.clone());
         let name = format!("thread {index}");

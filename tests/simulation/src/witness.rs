@@ -225,6 +225,8 @@ pub(crate) struct Witness {
     pub calls: u64,
     circles: circles::Circles,
     locks: events::Locks,
+    /// Decides which clients with locks follow the events of all locks.
+    pub(crate) follows: Option<u64>,
     aborts: aborts::Aborts,
     outages: outages::Outages,
     /// No answer takes so long that a call or a lease ends before.

@@ -7,7 +7,7 @@ use kernel::{Process, thread};
 use zoolock::{Client, Error, LockEvents};
 
 use super::{Board, board};
-use crate::plan::{Plan, Trouble, ms};
+use crate::plan::{ClientPlan, Plan, Theme, Trouble, What, ms};
 use crate::witness::events::{self, Stream};
 use crate::witness::{violation, witness};
 
@@ -32,6 +32,9 @@ pub(crate) struct Dashboard {
 pub(crate) fn draw(plan: &Plan) -> Option<Dashboard> {
     let mut random = Rng::with_seed(plan.seed ^ 0xe7e27);
     if plan.clients.is_empty() || random.u8(..4) > 0 {
+        // A herd is judged by the events that its clients get.
+        let follows = random.u8(..4) == 0 && plan.theme != Theme::Herd;
+        witness(|witness| witness.follows = follows.then(|| random.u64(..)));
         return None;
     }
     let client = plan.clients.len() + plan.raw.len();
@@ -67,6 +70,32 @@ pub(crate) fn run(plan: &Dashboard, hosts: &str, others: Vec<Process>) {
         let _ = client.close();
     }
     board(Board::is_over);
+}
+
+/// Follows the events in another thread of some clients with locks, until the client is closed: its watch must not
+/// disturb those of the locks.
+pub(super) fn follow_beside(client: &Client, number: usize, plan: &ClientPlan) {
+    let (process, _) = kernel::whoami();
+    let is_followed =
+        witness(|witness| witness.follows.is_some_and(|seed| (seed >> number) & 3 == 0));
+    // The requests of turns in a row are counted.
+    let mut steps = plan.threads.iter().flat_map(|thread| &thread.steps);
+    if !is_followed || steps.any(|step| matches!(step.what, What::Turns { .. })) {
+        return;
+    }
+    events::watched();
+    kernel::count("events: followed beside locks");
+    let events = client.events_below("/").expect("a path");
+    thread::spawn_in(process, "events", move || {
+        let mut stream = events::stream(format!("client {number}"));
+        for event in events {
+            match event {
+                Ok(event) => stream.judge(event),
+                Err(Error::Denied { .. }) if witness(|witness| witness.has_hidden) => {}
+                Err(error) => violation(format!("events of client {number}: {error}")),
+            }
+        }
+    });
 }
 
 fn connect(plan: &Dashboard, hosts: &str) -> Option<Client> {

@@ -267,7 +267,10 @@ pub(crate) fn stream(who: String) -> Stream {
 
 /// Notes that the run has a stream of events.
 pub(crate) fn watched() {
-    witness(|witness| witness.locks.is_watched = true);
+    witness(|witness| {
+        witness.locks.is_watched = true;
+        witness.note_locks();
+    });
 }
 
 fn contends(name: &str) -> bool {
