@@ -1,5 +1,6 @@
 //! The holders and waiters of a lock, for people and programs that look from outside.
 
+use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
 use zookeeper::{ErrorKind, Stat};
@@ -173,7 +174,15 @@ fn look(requests: &Requests, path: &str, until: &Until) -> Result<Option<Znode>,
 }
 
 /// Returns the contenders of a lock with a queue.
-fn queue(path: &LockPath, mut nodes: Vec<Znode>) -> Vec<Contender> {
+fn queue(path: &LockPath, nodes: Vec<Znode>) -> Vec<Contender> {
+    queue_as_listed(path, nodes, &[])
+}
+
+/// Returns the contenders of a lock with a queue that had these names when it was listed. A node that
+/// has vanished since is still ahead of the others, because a read that its thread took below its
+/// write may have come instead.
+fn queue_as_listed(path: &LockPath, mut nodes: Vec<Znode>, listed: &[String]) -> Vec<Contender> {
+    let gone = vanished(&nodes, listed);
     nodes.sort_unstable_by(|a, b| (order(a), &a.name).cmp(&(order(b), &b.name)));
     // The modes of all contenders before the current position, and of those at it.
     let (mut ahead, mut beside): (Vec<Mode>, Vec<Mode>) = Default::default();
@@ -186,12 +195,32 @@ fn queue(path: &LockPath, mut nodes: Vec<Znode>) -> Vec<Contender> {
             ahead.append(&mut beside);
         }
         let mode = names::mode_of(&node.name);
-        let holds = mode.is_some_and(|mode| !ahead.iter().any(|&other| mode.waits_for(other)));
+        let gone = gone.iter().filter(|(gone, _)| *gone < order).map(|(_, mode)| mode);
+        let holds =
+            mode.is_some_and(|mode| !ahead.iter().chain(gone).any(|&other| mode.waits_for(other)));
         let new = |mode: &Mode| !ahead.contains(mode) && !beside.contains(mode);
         beside.extend(mode.filter(new));
         contenders.push(contender(path, None, public(mode), holds, node));
     }
     contenders
+}
+
+/// Returns the modes of the listed nodes that were not found, each with its first position.
+fn vanished(nodes: &[Znode], listed: &[String]) -> Vec<((u8, i64), Mode)> {
+    let found: HashSet<&str> = nodes.iter().map(|node| &*node.name).collect();
+    let gone = listed.iter().filter(|name| !found.contains(name.as_str())).filter_map(|name| {
+        let sequence = names::sequence(name).filter(|&sequence| names::is_normal(sequence))?;
+        Some(((0, i64::from(sequence)), names::mode_of(name)?))
+    });
+    let mut gone: Vec<_> = gone.collect();
+    gone.sort_unstable_by_key(|(place, _)| *place);
+    let mut first: Vec<(_, Mode)> = Vec::new();
+    for (place, mode) in gone {
+        if first.iter().all(|(_, other)| *other != mode) {
+            first.push((place, mode));
+        }
+    }
+    first
 }
 
 /// Orders normal sequences first, by number, then other sequences by creation, then foreign nodes.
@@ -309,8 +338,10 @@ fn token(name: &str, stat: &Stat) -> u64 {
 
 mod below;
 mod deadlocks;
+mod events;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use below::Below;
 pub(crate) use deadlocks::{find as find_deadlocks, look_for_deadlock};
+pub use events::LockEvents;

@@ -214,8 +214,15 @@ permission are counted as not readable; `zoolock list -r` names them.
 HELD is the time since zoolock saw the grant. If it did not see the grant, HELD is at most (≤) the age
 of the holder's node, which includes the time before the grant.
 
+With -r --json, zoolock writes a JSON object on a line for each event: first one for each contender, then
+each change. `event` is `waits`, `holds`, `asked` (to release the lock) or `gone`; the servers do not tell
+a release from a loss. `time` is when zoolock saw it. `path`, `node` and `token` name the contender. The
+servers report changes at once; only those before 3.6 do not, and are looked at in intervals. States that
+change again at once may be left out. After a disconnection zoolock writes what is different.
+
 Examples:
   zoolock watch --interval 0.5 /locks/backup
+  zoolock watch -r --json /locks | jq -r 'select(.event == \"holds\") | .path'
   zoolock watch -r /";
 
 const VERIFY: &str = "\
@@ -341,6 +348,9 @@ pub(crate) enum Action {
         /// Show all locks at PATH and below, busiest first
         #[arg(short, long)]
         recursive: bool,
+        /// Print a JSON object on a line for each event; with -r
+        #[arg(long, requires = "recursive")]
+        json: bool,
         #[command(flatten)]
         lock: Target,
     },

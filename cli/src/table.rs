@@ -76,26 +76,40 @@ fn row(place: usize, contender: &Contender, grants: &Grants) -> [String; HEADER.
 /// Returns an array with an object for each contender.
 pub(crate) fn json(contenders: &[Contender]) -> Value {
     let objects = (1..).zip(contenders).map(|(place, contender): (usize, _)| {
-        json!({
-            "place": place,
-            "holds": contender.holds,
-            "asked": contender.asked,
-            "kind": kind(contender.kind),
-            "node": contender.node,
-            "sequence": contender.sequence,
-            "identity": contender.identity,
-            "session": session(contender),
-            "since": humantime::format_rfc3339_millis(contender.since).to_string(),
-            "token": contender.token,
-        })
+        let mut object = object(contender);
+        object["place"] = json!(place);
+        object
     });
     Value::Array(objects.collect())
+}
+
+/// Returns an object with the properties of a contender.
+pub(crate) fn object(contender: &Contender) -> Value {
+    json!({
+        "holds": contender.holds,
+        "asked": contender.asked,
+        "kind": kind(contender.kind),
+        "node": contender.node,
+        "sequence": contender.sequence,
+        "identity": contender.identity,
+        "session": session(contender),
+        "since": humantime::format_rfc3339_millis(contender.since).to_string(),
+        "token": contender.token,
+    })
 }
 
 /// Returns the value as text. Characters that would control a terminal are escaped; none are left
 /// out.
 pub(crate) fn escaped(value: &Value) -> String {
-    let text = format!("{value:#}\n");
+    safe(&format!("{value:#}\n"))
+}
+
+/// Returns the value on one line, likewise.
+pub(crate) fn line(value: &Value) -> String {
+    safe(&format!("{value}\n"))
+}
+
+fn safe(text: &str) -> String {
     let escaped = text.chars().map(|character| match character {
         '\n' => character.to_string(),
         _ if is_plain(character) => character.to_string(),

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use zookeeper::{ErrorKind, Names, Stat};
 
 use super::{
-    AT_ONCE, Contender, LEASES, LOCKS, Wanted, Znode, queue, read_nodes, semaphore, single,
+    AT_ONCE, Contender, LEASES, LOCKS, Wanted, Znode, queue_as_listed, read_nodes, semaphore,
+    single,
 };
 use crate::data;
 use crate::error::Result;
@@ -51,6 +52,9 @@ enum What {
     Queue,
     Semaphore,
 }
+
+/// What is at a path: a lock with its contenders, or the error of nodes that may not be read.
+pub(super) type Lock = Option<Result<Vec<Contender>>>;
 
 /// The children of a node and its own `Stat`, or the error of a node that may not be read.
 type Listed = Result<(Names, Stat), Failure>;
@@ -116,13 +120,25 @@ impl Step {
     }
 }
 
+/// Looks at these nodes, or at the first ones if those have enough contenders, and returns the lock
+/// at each. The paths below them are not visited.
+pub(super) fn locks_at(
+    requests: &Requests,
+    nodes: &[LockPath],
+    until: &Until,
+) -> Result<Vec<Lock>, Failure> {
+    let mut sights = look_at(requests, nodes, until)?;
+    read(requests, nodes, &mut sights, until)
+}
+
 /// Looks at these nodes, or at the first ones if those have enough contenders, and returns what is
 /// there.
 fn look_at(requests: &Requests, nodes: &[LockPath], until: &Until) -> Result<Vec<Sight>, Failure> {
     let lists = list_each(requests, nodes, until)?;
     let may_be_semaphores = nodes.iter().zip(&lists).filter(|(_, list)| may_be_semaphore(list));
+    // First the permits: a permit whose turn has ended by the later list is held, or gone.
     let parts: Vec<_> = may_be_semaphores
-        .flat_map(|(node, _)| [LOCKS, LEASES].map(|part| node.below(part)))
+        .flat_map(|(node, _)| [LEASES, LOCKS].map(|part| node.below(part)))
         .collect();
     let mut parts = list_each(requests, &parts, until)?.into_iter();
     let mut sights = Vec::with_capacity(nodes.len());
@@ -169,7 +185,7 @@ fn sight(node: &LockPath, list: Listed, parts: Option<(Listed, Listed)>) -> Sigh
             wanted.push(Wanted { directory: node.clone(), names: waits(&names) });
             what = What::Queue;
         }
-        Some((Ok((turns, _)), Ok((leases, _)))) => {
+        Some((Ok((leases, _)), Ok((turns, _)))) => {
             let turns = waits(&turns);
             let leases = owned(leases.iter().filter(|name| names::is_permit(name)));
             if !turns.is_empty() || !leases.is_empty() {
@@ -202,16 +218,23 @@ fn read(
     nodes: &[LockPath],
     sights: &mut [Sight],
     until: &Until,
-) -> Result<Vec<Option<Result<Vec<Contender>>>>, Failure> {
+) -> Result<Vec<Lock>, Failure> {
     let wanted: Vec<_> = sights.iter_mut().flat_map(|sight| mem::take(&mut sight.wanted)).collect();
-    let mut found = read_nodes(requests, &wanted, until)?.into_iter();
+    let mut found = read_nodes(requests, &wanted, until)?.into_iter().zip(&wanted);
     let locks = nodes.iter().zip(sights).map(|(node, sight)| {
-        let mut next = || found.next().unwrap_or_else(|| Ok(Vec::new()));
+        let mut listed = &[][..];
+        let mut next = || match found.next() {
+            Some((nodes, wanted)) => {
+                listed = &*wanted.names;
+                nodes
+            }
+            None => Ok(Vec::new()),
+        };
         let contenders = match &sight.what {
             What::Nothing => return None,
             What::Denied(failure) => Err(failure.clone()),
             What::Single => next().map(|nodes| nodes_of_ours(node, nodes)),
-            What::Queue => next().map(|nodes| queue(node, nodes)),
+            What::Queue => next().map(|nodes| queue_as_listed(node, nodes, listed)),
             What::Semaphore => {
                 let (turns, leases) = (next(), next());
                 turns.and_then(|turns| Ok(semaphore(node, turns, leases?)))

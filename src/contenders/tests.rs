@@ -55,6 +55,23 @@ fn normal_sequences_sort_by_number_and_never_by_name() {
     assert_eq!(holders(&seen), [&given[3]]);
 }
 
+/// A read below a vanished write may have come since the list.
+#[test]
+fn nobody_holds_behind_a_node_that_vanished_since_the_list() {
+    let name = |mode: &str, number: u32| format!("_c_{UUID}-__{mode}__{number:010}");
+    let (first, second, third) = (name("WRIT", 1), name("READ", 2), name("WRIT", 3));
+    let listed = [first.clone(), second.clone(), third.clone()];
+    let seen = |there: &[String]| queue_as_listed(&path(), nodes(there), &listed);
+    assert_eq!(holders(&seen(&listed)), [&first]);
+    let left = seen(&listed[1..]);
+    assert_eq!((nodes_of(&left), holders(&left)), (vec![&*second, &third], vec![]));
+    assert_eq!(holders(&seen(&[first.clone(), third])), [&first], "nodes behind it do not matter");
+    // Reads do not wait for reads.
+    let listed = [name("READ", 1), second.clone()];
+    let left = queue_as_listed(&path(), nodes(&listed[1..]), &listed);
+    assert_eq!(holders(&left), [&second]);
+}
+
 #[test]
 fn abnormal_sequences_come_last_in_creation_order() {
     let given = ["-2147483648", "2147483647", "-000000001", "2147483647", "2147483646"];

@@ -8,6 +8,7 @@ mod curator;
 mod deadlocks;
 mod delaying;
 mod ephemeral;
+mod events;
 mod every;
 mod fresh;
 mod guarding;

@@ -61,7 +61,8 @@ impl<E> fmt::Debug for Listener<E> {
     }
 }
 
-/// A [`Listener`] for changes of nodes, which receives one event for each watch that it sets.
+/// A [`Listener`] for changes of nodes. It receives one event for each watch that it sets, and any
+/// number of them for [`watch_below`](crate::ZooKeeper::watch_below).
 pub type Watcher = Listener<WatchedEvent>;
 
 /// A listener as the client knows it.

@@ -108,17 +108,18 @@ pub enum EventType {
     NodeDataChanged,
     /// A child was created or deleted.
     NodeChildrenChanged,
-    /// The watch has ended without a known change: the session has expired, or the client is
-    /// closed.
+    /// The watch has ended without a known change: the session has expired, the client is closed,
+    /// or the connection of a [`watch_below`](crate::ZooKeeper::watch_below) has ended.
     WatchEnded,
 }
 
-/// An event for a [`Watcher`](crate::Watcher), one for each watch.
+/// An event for a [`Watcher`](crate::Watcher).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct WatchedEvent {
     /// What happened.
     pub event_type: EventType,
-    /// The watched node, as it was given.
+    /// The node, as it was given; for a [`watch_below`](crate::ZooKeeper::watch_below), the node
+    /// that changed.
     pub path: String,
 }
 

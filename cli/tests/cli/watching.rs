@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use nix::sys::signal::Signal;
 use rexpect::session::PtySession;
 use zoolock::{Client, Contender, DistributedLock, Guard, LockOptions};
 use zoolock_test_support::{fresh_path, shared_probe, wait_until};
@@ -131,6 +132,41 @@ fn recursive_watch_writes_one_block_for_each_change_on_a_pipe() {
     block("Z  1 lock  0 waiting  1 not readable");
     probe.delete(&waiter).expect("deleted");
     block("Z  0 locks  0 waiting  1 not readable");
+}
+
+#[test]
+fn recursive_watch_with_json_writes_a_line_for_each_event() {
+    let path = format!("{}/a\u{202e}", fresh_path("events"));
+    let root = path.rsplit_once('/').expect("a path").0;
+    let held = lock_of(&client(), &path).acquire().expect("locked");
+    let (node, token) = (held.node(), held.fencing_token());
+    let mut watch = Beside::start(zoolock(&["watch", "-r", "--json", root]));
+    let event = |name: &str| {
+        let line = format!("{{{}", watch.says("{"));
+        println!("{line}");
+        assert!(!line.contains('\u{202e}'), "it would control a terminal");
+        let event: serde_json::Value = serde_json::from_str(&line).expect("an object");
+        assert_eq!((event["event"].as_str(), event["path"].as_str()), (Some(name), Some(&*path)));
+        event
+    };
+    let first = event("holds");
+    assert_eq!(first["node"], *node);
+    assert_eq!((first["token"].as_u64(), first["kind"].as_str()), (Some(token), Some("exclusive")));
+    let probe = shared_probe().expect("probe");
+    let waiter = probe.create(&format!("{path}/lock-"), b"waiter", true, true).expect("made");
+    assert_eq!(event("waits")["identity"], "waiter");
+    let (code, asked) = output(&["revoke", &path]);
+    assert_eq!(code, Some(0), "{asked}");
+    assert_eq!(event("asked")["node"], *node);
+    held.release().expect("released");
+    assert_eq!(event("gone")["token"].as_u64(), Some(token));
+    assert_eq!(event("holds")["holds"], true);
+    probe.delete(&waiter).expect("deleted");
+    event("gone");
+    watch.signal(Signal::SIGINT);
+    assert_eq!(watch.code(), None, "SIGINT ends it");
+    // Without -r there is no such output.
+    assert_eq!(output(&["watch", "--json", &path]).0, Some(64));
 }
 
 #[test]

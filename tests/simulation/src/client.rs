@@ -1,6 +1,7 @@
 //! A client that uses the library as its plan says and checks the results.
 
 mod deeds;
+pub(crate) mod events;
 mod promises;
 
 use std::cell::{Cell, RefCell};
@@ -197,6 +198,7 @@ pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
     let is_shut = Arc::new(AtomicBool::new(false));
     let leaderships = plan.objects.iter().filter_map(|object| lead(&shared, object, &is_shut));
     *shared.leaderships.borrow_mut() = leaderships.collect();
+    events::follow_beside(&client, number, plan);
     run_all(plan.threads.iter().enumerate().map(|(index, plan)| {
         let (shared, plan) = (Rc::clone(&shared), plan.clone());
         let name = format!("thread {index}");
@@ -365,7 +367,7 @@ impl Lock for Outside {
 }
 
 /// Returns the full path of a contender's node.
-fn node_of(contender: &Contender) -> String {
+pub(crate) fn node_of(contender: &Contender) -> String {
     match contender.node.as_str() {
         "" => contender.path.clone(),
         node => format!("{}/{node}", contender.path),

@@ -2,6 +2,7 @@
 
 pub(crate) mod aborts;
 pub(crate) mod circles;
+pub(crate) mod events;
 pub(crate) mod mutexes;
 pub(crate) mod outages;
 mod tree;
@@ -215,6 +216,7 @@ pub(crate) struct Witness {
     pub has_hidden: bool,
     /// All faults are over.
     pub is_healed: bool,
+    pub(crate) healed_at: Option<Duration>,
     /// Longest session timeout.
     pub timeout: Duration,
     /// When the last node of each maker below each directory was created and deleted.
@@ -222,6 +224,9 @@ pub(crate) struct Witness {
     pub is_calm: bool,
     pub calls: u64,
     circles: circles::Circles,
+    locks: events::Locks,
+    /// Decides which clients with locks follow the events of all locks.
+    pub(crate) follows: Option<u64>,
     aborts: aborts::Aborts,
     outages: outages::Outages,
     /// No answer takes so long that a call or a lease ends before.
@@ -981,6 +986,7 @@ pub(crate) fn has_stalled(process: Process, since: Duration) -> bool {
 pub(crate) fn committed(_: &World, one: &Committed) {
     let (problems, deleted, turnless, timeout, soon) = witness(|witness| {
         let problems = witness.committed(one);
+        witness.note_locks();
         let (deleted, turnless) =
             (mem::take(&mut witness.deleted), mem::take(&mut witness.turnless));
         (problems, deleted, turnless, witness.timeout, witness.slowest * FRAMES)

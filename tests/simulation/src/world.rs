@@ -12,7 +12,7 @@ use zookeeper::testing::ensemble::{Committed, Ensemble, Settings};
 use zookeeper::{Acl, Permissions, ZooKeeper};
 use zoolock_judge::{History, Linearized};
 
-use crate::client::{self, Board, board};
+use crate::client::{self, Board, board, events};
 use crate::coverage;
 use crate::histories;
 use crate::network::{Net, World, addresses, names};
@@ -106,6 +106,7 @@ fn live(plan: &Plan) {
         containers: Duration::from_secs(random.u64(2..30)),
         numbered_events: random.bool(),
         multi_read: Rng::with_seed(plan.seed ^ 0x3050).u8(..4) > 0,
+        recursive_watches: Rng::with_seed(plan.seed ^ 0x106).u8(..4) > 0,
         ..Settings::default()
     };
     let settings = raw::settings(plan, settings);
@@ -151,7 +152,8 @@ fn live(plan: &Plan) {
         let is_counted = objects.any(|object| object.kind == Kind::Semaphore);
         witness.most_creates = witness.most_nodes * if is_counted { 3 } else { 1 };
     });
-    let count = plan.clients.len() + plan.raw.len();
+    let dashboard = events::draw(plan);
+    let count = plan.clients.len() + plan.raw.len() + usize::from(dashboard.is_some());
     let processes: Vec<Process> = (0..count).map(|_| kernel::process()).collect();
     // The judge of programs expects answers at once, so only runs without programs have busy machines.
     if plan.raw.is_empty() && random.u8(..3) == 0 {
@@ -180,14 +182,17 @@ fn live(plan: &Plan) {
             (processes[plan.clients.len() + number], raw.clone(), hosts.clone());
         thread::spawn_in(process, "main", move || raw::run(number, &raw, &hosts));
     }
-    let mut troubles: Vec<(Duration, Trouble)> = plan
-        .faults
-        .iter()
-        .filter_map(|fault| match fault {
-            Fault::At { when, what } => Some((*when, what.clone())),
-            Fault::Frame { .. } => None,
-        })
-        .collect();
+    let troubles = dashboard.iter().flat_map(|dashboard| dashboard.troubles.clone());
+    let mut troubles: Vec<(Duration, Trouble)> = troubles.collect();
+    if let (Some(dashboard), Some((&process, others))) = (dashboard, processes.split_last()) {
+        let (others, hosts) = (others.to_vec(), hosts.clone());
+        thread::spawn_in(process, "main", move || events::run(&dashboard, &hosts, others));
+    }
+    let faults = plan.faults.iter().filter_map(|fault| match fault {
+        Fault::At { when, what } => Some((*when, what.clone())),
+        Fault::Frame { .. } => None,
+    });
+    troubles.extend(faults);
     troubles.sort_by_key(|(when, _)| *when);
     for (when, trouble) in troubles {
         thread::sleep(when.saturating_sub(kernel::elapsed()));
@@ -272,7 +277,7 @@ fn has_queue(plan: &Plan, place: Place) -> bool {
 /// Ends all faults.
 fn heal(net: &Net, processes: &[Process]) {
     kernel::note(|| "== all is well from now on".to_owned());
-    witness(|witness| witness.is_healed = true);
+    witness(|witness| (witness.is_healed, witness.healed_at) = (true, Some(kernel::elapsed())));
     processes.iter().for_each(|process| kernel::fail_spawns(*process, 0.0));
     net.act(|world| {
         world.heal();

@@ -23,6 +23,7 @@ pub(crate) enum OpCode {
     Check = 13,
     Multi = 14,
     Create2 = 15,
+    RemoveWatches = 18,
     CreateContainer = 19,
     CreateTtl = 21,
     MultiRead = 22,
@@ -30,6 +31,7 @@ pub(crate) enum OpCode {
     SetWatches = 101,
     #[cfg(feature = "sasl")]
     Sasl = 102,
+    AddWatch = 106,
     WhoAmI = 107,
     CloseSession = -11,
 }
@@ -247,6 +249,24 @@ pub(crate) fn set_watches(out: &mut Vec<u8>, zxid: i64, paths: &WatchedPaths) {
     }
 }
 
+/// The mode of a watch that reports every change at and below its node
+/// (`AddWatchMode.PERSISTENT_RECURSIVE`).
+pub(crate) const RECURSIVE: i32 = 1;
+
+/// Watches of any kind (`WatcherType.Any`). Servers before 3.9 cannot remove one kind alone.
+pub(crate) const ANY_WATCH: i32 = 3;
+
+pub(crate) fn add_watch(out: &mut Vec<u8>, node: RootedPath<'_>) {
+    path(out, node);
+    out.put_int(RECURSIVE);
+}
+
+/// Encodes the removal of this connection's watches at a node.
+pub(crate) fn remove_watches(out: &mut Vec<u8>, node: RootedPath<'_>) {
+    path(out, node);
+    out.put_int(ANY_WATCH);
+}
+
 // ---- what comes back
 
 /// The answer to [`connect`].
@@ -298,7 +318,7 @@ pub(crate) fn event<'a>(
         2 => Some(EventType::NodeDeleted),
         3 => Some(EventType::NodeDataChanged),
         4 => Some(EventType::NodeChildrenChanged),
-        // The state of the connection, or the removal of a watch, which this client never asks for.
+        // The state of the connection, or the removal of a watch, which has nobody who listens.
         -1 | 5..=7 => None,
         other => return Err(Malformed(format!("an event of the type {other}"))),
     };

@@ -1,5 +1,6 @@
 //! Watches: their events, their callbacks, and their costs.
 
+mod below;
 mod costs;
 mod over_cuts;
 mod together;

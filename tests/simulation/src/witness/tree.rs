@@ -456,11 +456,11 @@ fn contender(name: &str) -> Option<(bool, i32)> {
 }
 
 /// Returns whether a name has the form of a node in a queue, with an id and a number.
-fn is_of_queue(name: &str) -> bool {
+pub(super) fn is_of_queue(name: &str) -> bool {
     name.starts_with("_c_") && name.is_char_boundary(39) && number_of(name).is_some()
 }
 
-fn number_of(name: &str) -> Option<u64> {
+pub(super) fn number_of(name: &str) -> Option<u64> {
     name.get(name.len().checked_sub(10)?..)?.parse().ok()
 }
 

@@ -56,6 +56,7 @@ enum Kind {
     SetAcl,
     Sync,
     WhoAmI,
+    WatchBelow,
     Multi,
     Auth,
     Close,
@@ -78,6 +79,7 @@ impl Kind {
         Kind::SetAcl,
         Kind::Sync,
         Kind::WhoAmI,
+        Kind::WatchBelow,
         Kind::Multi,
         Kind::Auth,
     ];
@@ -115,6 +117,7 @@ impl Asked {
                 Kind::SetAcl => drop(batch.set_acl("/persistent", &acl, None)),
                 Kind::Sync => drop(batch.sync("/")),
                 Kind::WhoAmI => drop(batch.who_am_i()),
+                Kind::WatchBelow => drop(batch.watch_below("/", &Watcher::new(|_| {}))),
                 Kind::Multi => drop(batch.shared_multi(OPS)),
                 Kind::Auth | Kind::Close => drop(batch.auth("digest", b"user:secret")),
             }
@@ -174,6 +177,9 @@ struct World<'a> {
     /// What was asked for, and how often it was answered.
     told: Vec<(Kind, u32)>,
     watches: usize,
+    /// Watches that report every event, and their end.
+    recursive: usize,
+    events: usize,
     heard: usize,
     tally: &'a mut Tally,
 }
@@ -194,6 +200,8 @@ pub(super) fn run(asked: &Asked, seed: u64, tally: &mut Tally, spare: &mut Frame
         input: Input { seed, come: Vec::new() },
         told: Vec::new(),
         watches: 0,
+        recursive: 0,
+        events: 0,
         heard: 0,
         tally,
     };
@@ -303,6 +311,7 @@ impl World<'_> {
                     let full = |path: &&str| format!("{ROOT}{path}");
                     Effect::WatchEach(WATCHED.iter().map(full).collect(), ear)
                 }
+                Kind::WatchBelow => Effect::WatchBelow(ROOT.into(), ear),
                 Kind::Auth => Effect::Remember(Credential {
                     scheme: "digest".into(),
                     secret: b"user:secret".to_vec(),
@@ -314,6 +323,7 @@ impl World<'_> {
                 Effect::WatchEach(paths, _) => paths.len(),
                 _ => 0,
             };
+            self.recursive += usize::from(kind == Kind::WatchBelow);
             let repeat = kind == Kind::DeleteEventually;
             let limit = Duration::from_millis(1 + self.rng.below(20_000) as u64);
             let has_deadline = !repeat && self.rng.one_in(2);
@@ -490,7 +500,8 @@ impl World<'_> {
         for (slot, (kind, told)) in self.told.iter().enumerate() {
             assert_eq!(*told, 1, "{kind:?}, call {slot}: how often it was answered");
         }
-        assert!(self.heard <= self.watches, "{} events for {} watches", self.heard, self.watches);
+        let most = self.watches + self.recursive * (self.events + 1);
+        assert!(self.heard <= most, "{} events for {} watches", self.heard, self.watches);
         let slot = self.told.len();
         self.told.push((Kind::Delete, 0));
         let (code, frame, _) = self.asked.frames[Kind::Delete as usize].clone();
@@ -526,6 +537,7 @@ impl World<'_> {
                     assert!(!listeners.is_empty(), "{event:?} for nobody");
                     let ended = u64::from(event == EventType::WatchEnded);
                     self.tally.events += 1 - ended;
+                    self.events += 1 - ended as usize;
                     self.heard += listeners.len();
                 }
                 Output::Session(_) => {}
@@ -616,6 +628,10 @@ impl World<'_> {
                     texts.sum::<usize>() / 3 + 8 * all.capacity() + 4
                 };
                 answer.decode(|batch| batch.who_am_i(), size)
+            }
+            Kind::WatchBelow => {
+                let watcher = Watcher::new(|_| {});
+                answer.decode(|batch| batch.watch_below("/", &watcher), |()| 4)
             }
             Kind::Multi => {
                 // In a shared transaction without an end of its own.

@@ -1,11 +1,11 @@
 //! Every operation, for tests that cover all of them.
 
-use zoolock_zookeeper::{Acl, CreateMode, Op, Result, ZooKeeper};
+use zoolock_zookeeper::{Acl, CreateMode, Op, Result, Watcher, ZooKeeper};
 
 type Call = fn(&ZooKeeper, &str) -> Result<()>;
 
 /// Each call acts on a node or below it.
-pub(crate) const CALLS: [Call; 12] = [
+pub(crate) const CALLS: [Call; 13] = [
     |client, path| {
         let path = format!("{path}/new");
         client.create(&path, b"", &Acl::open(), CreateMode::Persistent).map(drop)
@@ -20,5 +20,6 @@ pub(crate) const CALLS: [Call; 12] = [
     |client, path| client.set_acl(path, &Acl::open(), None).map(drop),
     |client, path| client.sync(path),
     |client, _| client.who_am_i().map(drop),
+    |client, path| client.watch_below(path, &Watcher::new(|_| {})),
     |client, path| client.multi(&[Op::SetData(path, b"new", None)]).map(drop),
 ];
