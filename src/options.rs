@@ -202,7 +202,8 @@ impl LockOptions {
     ///
     /// The holder's session has expired, its client was closed, the hold lasted
     /// [too long](LockOptions::hold_at_most), or somebody has deleted its node. A hold that was
-    /// unlocked delays nobody. It does if the unlock had no connection, or no answer.
+    /// unlocked delays nobody, unless its session expires before a server gets the release: that
+    /// waits for a connection, and for the end of [`hold_at_least`](LockOptions::hold_at_least).
     ///
     /// All programs that use the lock need the option; others pass. The `time` of the lost holder
     /// counts. It begins when the next contender is first in the queue. Meanwhile that contender
@@ -212,9 +213,9 @@ impl LockOptions {
     ///
     /// A record beside the lock, the node `PATH.lock-delay`, exists while the lock is held. It is
     /// persistent, and stays behind a lost holder until the next one releases the lock. Delete it to
-    /// end a delay. Each turn costs two writes more, one of which nobody waits for. So the client
-    /// needs permission to create and delete nodes beside the lock; otherwise calls return
-    /// [`Error::Denied`].
+    /// end a delay; a call that waits already goes on waiting. Each turn costs a list and a write
+    /// more. The client needs permission to create and delete nodes beside the lock; otherwise calls
+    /// return [`Error::Denied`].
     ///
     /// [`local_handoffs`](LockOptions::local_handoffs) and [`keep_idle`](LockOptions::keep_idle)
     /// have no effect. Read-write locks, semaphores and [`EphemeralLock`](crate::EphemeralLock)

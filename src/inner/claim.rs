@@ -63,6 +63,16 @@ impl Claim {
     }
 }
 
+/// What is deleted with a node, in one transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// The directory, as far as nobody else has used it: it was made for this node alone, in the
+    /// same transaction.
+    Directory,
+    /// The record that names the node as the holder. It stays if the hold was lost.
+    Record,
+}
+
 /// A node of this client.
 #[derive(Debug)]
 pub(crate) struct Node {
@@ -74,9 +84,7 @@ pub(crate) struct Node {
     pub(crate) czxid: i64,
     /// The fencing token: the czxid, or that of the write for a read under a write.
     pub(crate) token: u64,
-    /// The directory was made for this node alone, in the same transaction. It is deleted with the
-    /// node, as far as nobody else has used it.
-    pub(crate) takes_directory: bool,
+    pub(crate) takes: Option<Taken>,
     /// The node's part of the quota.
     pub(crate) charge: Charge,
 }

@@ -1,18 +1,13 @@
 //! The record of a lock-delay: a node beside the directory of a lock, for as long as the lock is
-//! held. Its holder creates it before the grant and deletes it when it releases the lock. So a
-//! record without its holder says that the holder was lost.
+//! held. Its holder creates it before the grant, and a release deletes it with the holder's node, in
+//! one transaction. So a record without its holder says that the holder was lost.
 //!
 //! Only the contender that is first in the queue writes the record, in a transaction that checks
 //! the contender's own node.
 
 use std::time::Duration;
 
-use zookeeper::{Batch, Op, OpResult, Pending};
-
-use super::claim::{Claim, Node};
-use super::holds::Holds;
-use super::nodes::Nodes;
-use crate::sys;
+use super::claim::Node;
 
 const HELD: &str = "held";
 const LOST: &str = "lost";
@@ -83,35 +78,6 @@ impl Record {
         // Both are rounded down, and the clock of another leader may be behind.
         let over = (now - since - 1).max(0).unsigned_abs();
         self.delay.saturating_sub(Duration::from_millis(over))
-    }
-}
-
-/// Writes the record of a lock in a transaction that checks a node of this claim.
-pub(crate) fn write_record(
-    batch: &mut Batch<'_>,
-    claim: &Claim,
-    node: &Node,
-    write: Op<'_>,
-) -> Pending<Vec<OpResult>> {
-    batch.multi(&[Op::Check(&claim.path_of(node), None), write])
-}
-
-impl Holds {
-    /// Deletes the record of nodes that are about to be released. If that fails, the holder counts
-    /// as lost.
-    pub(super) fn delete_record(&self, nodes: &Nodes) {
-        let Nodes { claim, list, .. } = nodes;
-        if claim.delay.is_none() {
-            return;
-        }
-        let zk = self.requests.zk.in_session(nodes.term.session_id());
-        let record = claim.directory.record();
-        let deletion =
-            zk.submit(|batch| write_record(batch, claim, &list[0], Op::Delete(&record, None)));
-        deletion.on_done(|deleted| {
-            sys::reached_if(|| deleted.is_ok(), "a release ends without a delay");
-            sys::reached_if(|| deleted.is_err(), "a released lock counts as lost");
-        });
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use log::{Level, warn};
 use zookeeper::{ErrorKind, Pending};
 
-use super::claim::{Claim, Node};
+use super::claim::{Claim, Node, Taken};
 use super::directories::delete_with_node;
 use super::failure::is_session_over;
 use super::nodes::Nodes;
@@ -58,30 +58,45 @@ impl Deletions {
         }
     }
 
+    /// Deletes the nodes of a lost hold in the background. The record of the holder stays: it keeps
+    /// others out.
+    pub(super) fn delete_lost(&self, nodes: &Nodes) {
+        if nodes.claim.delay.is_none() {
+            return self.delete_all(nodes);
+        }
+        for node in &nodes.list {
+            let (path, charge) = (nodes.claim.path_of(node), node.charge.take());
+            self.delete_eventually(nodes.term.session_id(), path, charge);
+        }
+    }
+
     /// Deletes a node of this session in the background.
     pub(crate) fn delete(&self, claim: &Claim, session: i64, node: &Node) {
         let (path, charge) = (claim.path_of(node), node.charge.take());
         match claim.kind.is_single_node() {
             true => self.delete_single(session, path, node.czxid, charge),
-            false if node.takes_directory => {
-                self.delete_with_directory(session, &claim.directory, path, charge);
-            }
-            false => self.delete_eventually(session, path, charge),
+            false => match node.takes {
+                Some(taken) => {
+                    self.delete_with(taken, session, &claim.directory, path, charge);
+                }
+                None => self.delete_eventually(session, path, charge),
+            },
         }
     }
 
-    /// Deletes a node and its directory; the node alone if that fails. Only the deletion of the node
-    /// is sent again.
-    fn delete_with_directory(
+    /// Deletes a node and what it takes along; the node alone if that fails. Only the deletion of
+    /// the node is sent again.
+    fn delete_with(
         &self,
+        taken: Taken,
         session: i64,
         directory: &LockPath,
         path: String,
         charge: Charge,
     ) {
         let zk = self.requests.zk.in_session(session).with_timeout(Duration::MAX);
-        let deletion = zk.submit(|batch| delete_with_node(batch, directory, &path, false));
-        let again = "a node is deleted in the background without its directory";
+        let deletion = zk.submit(|batch| delete_with_node(batch, directory, (&path, taken), false));
+        let again = "a node is deleted in the background without what it takes along";
         self.follow(deletion, (session, path, charge), again);
     }
 

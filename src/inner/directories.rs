@@ -3,7 +3,7 @@
 
 use zookeeper::{Batch, CreateMode, ErrorKind, Op, OpResult, Pending};
 
-use super::claim::Claim;
+use super::claim::{Claim, Taken};
 use super::failure::Failure;
 use super::requests::Requests;
 use crate::path::LockPath;
@@ -75,15 +75,19 @@ pub(crate) fn create_with_node(
     ])
 }
 
-/// Deletes a node and the directory that was made with it, in one transaction. The servers refuse it
-/// if the directory has other nodes, or if somebody has set its data. Where that is unlikely, it
-/// `shares` a transaction with other writes.
+/// Deletes a node and what it takes along, in one transaction. The servers refuse it if a directory
+/// has other nodes, or if somebody has set its data. Where that is unlikely, it `shares` a
+/// transaction with other writes.
 pub(super) fn delete_with_node(
     batch: &mut Batch<'_>,
     directory: &LockPath,
-    node: &str,
+    (node, taken): (&str, Taken),
     shares: bool,
 ) -> Pending<Vec<OpResult>> {
-    let ops = [Op::Delete(node, None), Op::Delete(directory.as_str(), Some(NEW))];
+    let (path, version) = match taken {
+        Taken::Directory => (directory.to_string(), Some(NEW)),
+        Taken::Record => (directory.record(), None),
+    };
+    let ops = [Op::Delete(node, None), Op::Delete(&path, version)];
     if shares { batch.shared_multi(&ops) } else { batch.multi(&ops) }
 }

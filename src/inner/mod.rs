@@ -22,8 +22,8 @@ mod shared;
 mod timer;
 mod watching;
 
-pub(crate) use claim::{Claim, Holder, Node};
-pub(crate) use delay::{Record, write_record};
+pub(crate) use claim::{Claim, Holder, Node, Taken};
+pub(crate) use delay::Record;
 pub(crate) use directories::{create_with_node, make_directories};
 pub use events::{ClientState, ConnectionEvent, Stats, Subscription};
 pub(crate) use failure::{Failure, is_outcome_unknown};

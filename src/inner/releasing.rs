@@ -7,7 +7,7 @@ use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use log::{Level, warn};
 use zookeeper::{Batch, ErrorKind, OpResult, Pending, WatchedEvent, Watcher};
 
-use super::claim::Node;
+use super::claim::{Node, Taken};
 use super::directories::delete_with_node;
 use super::failure::{Failure, is_outcome_unknown, is_session_over};
 use super::holds::Holds;
@@ -77,14 +77,10 @@ impl Holds {
     fn is_last_release(&self, grant: &Arc<Grant>) -> Result<bool> {
         let nodes = grant.nodes();
         match nodes.release(grant) {
-            AfterRelease::Last => {
-                self.delete_record(nodes);
-                Ok(true)
-            }
+            AfterRelease::Last => Ok(true),
             AfterRelease::Shared => Ok(false),
             AfterRelease::Reserved(until) => {
                 sys::reached("a released hold is reserved");
-                self.delete_record(nodes);
                 self.attend_at(until);
                 Ok(false)
             }
@@ -129,7 +125,7 @@ impl Holds {
     fn delete_together(&self, all: &[&Arc<Nodes>]) -> Vec<Result<()>> {
         let session = all.first().map_or(0, |nodes| nodes.term.session_id());
         let may_share = |nodes: &&Arc<Nodes>| {
-            let is_alone = nodes.claim.background || nodes.list[0].takes_directory;
+            let is_alone = nodes.claim.background || nodes.list[0].takes.is_some();
             nodes.term.session_id() == session && !is_alone
         };
         let patience = self.requests.patience();
@@ -158,11 +154,11 @@ impl Deletion<'_> {
     /// Returns the only node, if the next thread may replace it. The release then waits for that
     /// thread, so it must not be one in the background.
     fn replacement(&self) -> Option<Replacement> {
-        let number = self.nodes.only_number()?;
-        if self.nodes.claim.background || !self.holds.requests.is_connected() {
+        let (number, claim) = (self.nodes.only_number()?, &self.nodes.claim);
+        if claim.background || claim.delay.is_some() || !self.holds.requests.is_connected() {
             return None;
         }
-        let path = self.nodes.claim.path_of(&self.nodes.list[0]);
+        let path = claim.path_of(&self.nodes.list[0]);
         Replacement::of(self.nodes.term.session_id(), path, number)
     }
 
@@ -217,29 +213,44 @@ impl Deletion<'_> {
             return Ok(());
         }
         match &nodes.list[..] {
-            [node] if node.takes_directory && !is_again => self.run_with_directory(node, patience),
-            _ => self.run_without_directory(patience, is_again),
+            [node @ Node { takes: Some(taken), .. }] if !is_again => {
+                self.run_with(*taken, node, patience)
+            }
+            _ => self.run_alone(patience, is_again),
         }
     }
 
-    /// Deletes the only node and its directory; the node alone if the servers refuse that.
-    fn run_with_directory(&self, node: &Node, patience: Duration) -> Result<()> {
+    /// Deletes the only node and what it takes along; the node alone if the servers refuse that.
+    fn run_with(&self, taken: Taken, node: &Node, patience: Duration) -> Result<()> {
         let Deletion { holds, nodes } = self;
         let end = sys::now() + patience;
         let zk = holds.requests.zk.in_session(nodes.term.session_id()).with_timeout(patience);
         let (directory, path) = (&nodes.claim.directory, nodes.claim.path_of(node));
-        let shares = holds.fresh.is_likely_to_go();
-        let deletion = zk.submit(|batch| delete_with_node(batch, directory, &path, shares));
+        let is_directory = taken == Taken::Directory;
+        let shares = !is_directory || holds.fresh.is_likely_to_go();
+        let deletion =
+            zk.submit(|batch| delete_with_node(batch, directory, (&path, taken), shares));
         let follow = move |deletion: &Deletion<'_>, deleted: zookeeper::Result<Vec<OpResult>>| {
             let left = end.saturating_duration_since(sys::now());
-            deletion.holds.fresh.note_went(deleted.is_ok());
+            if is_directory {
+                deletion.holds.fresh.note_went(deleted.is_ok());
+            }
             match deleted {
                 Err(error) if !is_outcome_unknown(&error) && !is_session_over(&error) => {
-                    sys::reached("a directory that was made for one node stays");
-                    deletion.run_without_directory(left, false)
+                    sys::reached_if(
+                        || is_directory,
+                        "a directory that was made for one node stays",
+                    );
+                    sys::reached_if(|| !is_directory, "a node is released without its record");
+                    deletion.run_alone(left, false)
                 }
                 deleted => {
-                    sys::reached_if(|| deleted.is_ok(), "a directory goes with its only node");
+                    let is_gone = deleted.is_ok();
+                    sys::reached_if(
+                        || is_gone && is_directory,
+                        "a directory goes with its only node",
+                    );
+                    sys::reached_if(|| is_gone && !is_directory, "a release ends without a delay");
                     judge(deletion.holds, deletion.nodes, 0, None, deleted.map(drop))
                 }
             }
@@ -254,7 +265,7 @@ impl Deletion<'_> {
         Ok(())
     }
 
-    fn run_without_directory(&self, patience: Duration, is_again: bool) -> Result<()> {
+    fn run_alone(&self, patience: Duration, is_again: bool) -> Result<()> {
         let Deletion { holds, nodes } = self;
         let zk = holds.requests.zk.in_session(nodes.term.session_id()).with_timeout(patience);
         let departing = self.departing().filter(|_| !is_again);

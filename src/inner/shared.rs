@@ -298,8 +298,8 @@ mod tests {
 
     fn node(inner: &Inner, claim: &Claim) -> Node {
         let charge = inner.requests.charge(claim, 1).unwrap();
-        let (name, takes_directory) = ("node".to_owned(), false);
-        Node { name, number: None, czxid: 1, token: 1, takes_directory, charge }
+        let name = "node".to_owned();
+        Node { name, number: None, czxid: 1, token: 1, takes: None, charge }
     }
 
     #[test]

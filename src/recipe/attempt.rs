@@ -15,7 +15,7 @@ use crate::calls::Place;
 use crate::contenders::look_for_deadlock;
 use crate::error::Error;
 use crate::inner::{
-    Charge, Claim, Failure, Grant, Inner, Node, Orphan, Record, Requests, Waiting,
+    Charge, Claim, Failure, Grant, Inner, Node, Orphan, Record, Requests, Taken, Waiting,
     is_outcome_unknown, make_directories,
 };
 use crate::names::Number;
@@ -258,7 +258,7 @@ impl<'a> Attempt<'a> {
         let Want { inner, claim, until, .. } = self.want;
         if let Some(delay) = claim.delay {
             match self.pass_delay(&Record::held(delay, &self.own[0]))? {
-                Delay::Over => {}
+                Delay::Over => self.own[0].takes = Some(Taken::Record),
                 Delay::Lasts => return Ok(Pass::Busy),
                 Delay::Gone => return Ok(Pass::Again),
             }

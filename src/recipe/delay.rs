@@ -5,7 +5,7 @@ use zookeeper::{CreateMode, ErrorKind, Op, OpResult, Stat};
 
 use super::attempt::{Attempt, Stop, Want};
 use crate::error::Error;
-use crate::inner::{Failure, Record, write_record};
+use crate::inner::{Failure, Record};
 use crate::sys;
 
 /// What becomes of a call that is first.
@@ -41,7 +41,7 @@ impl Attempt<'_> {
                 sys::reached("the record of a lost holder goes");
                 continue;
             };
-            if found == *held {
+            if found.node == held.node {
                 sys::reached("a call finds itself in the record");
                 return Ok(Delay::Over);
             }
@@ -96,9 +96,8 @@ impl Attempt<'_> {
             version => Op::SetData(&path, data.as_bytes(), version),
         };
         let session = Some(self.session_id);
-        let written = self
-            .requests()
-            .ask_one(session, until, |batch| write_record(batch, claim, &self.own[0], write));
+        let ops = [Op::Check(&claim.path_of(&self.own[0]), None), write];
+        let written = self.requests().ask_one(session, until, |batch| batch.multi(&ops));
         let error = match written {
             Ok(results) => {
                 return Ok(Wrote::Done(results.into_iter().find_map(|result| match result {

@@ -171,8 +171,7 @@ impl<'a> SingleCall<'a> {
         self.attempt.want.inner.deletions.remove_stuck(self.attempt.path());
         let (name, czxid) = (self.name().to_owned(), stat.czxid);
         let token = czxid.unsigned_abs();
-        let takes_directory = false;
-        self.attempt.own.push(Node { name, number: None, czxid, token, takes_directory, charge });
+        self.attempt.own.push(Node { name, number: None, czxid, token, takes: None, charge });
     }
 
     fn name(&self) -> &'a str {

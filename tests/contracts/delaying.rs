@@ -52,11 +52,17 @@ fn released_lock_delays_nobody() {
             assert!(!exists(&record(&path)), "the record of a released lock");
         }
     }
-    // The unlock ends the hold, though the node stays.
-    let options = delays().hold_at_least(SOON);
-    let at_least = DistributedLock::with_options(&ours, &path, options).unwrap();
-    at_least.acquire().unwrap().release().unwrap();
-    assert_eq!((exists(&record(&path)), children(&path).len()), (false, 1));
+}
+
+#[test]
+fn record_goes_with_a_node_that_stays_for_longer() {
+    let (client, path) = (client(), fresh_path("delayed"));
+    let options = delays().hold_at_least(Duration::from_millis(300));
+    let lock = DistributedLock::with_options(&client, &path, options).unwrap();
+    lock.acquire().unwrap().release().unwrap();
+    assert_eq!((exists(&record(&path)), children(&path).len()), (true, 1));
+    wait_until("the record goes", SOON, || !exists(&record(&path)));
+    assert!(children(&path).is_empty());
 }
 
 #[test]

@@ -209,8 +209,7 @@ impl Waiter<'_> {
     fn add_own(&mut self, name: &str, charge: Charge, czxid: i64, number: Option<Number>) {
         let (name, token) = (name.to_owned(), self.recipe.token(czxid));
         self.czxids.insert(name.clone(), czxid);
-        let takes_directory = false;
-        self.attempt.own.push(Node { name, number, czxid, token, takes_directory, charge });
+        self.attempt.own.push(Node { name, number, czxid, token, takes: None, charge });
     }
 
     pub(super) fn add_unanswered(&mut self, create: Create) {

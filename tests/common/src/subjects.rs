@@ -368,8 +368,8 @@ impl Subject {
     /// rivals. A semaphore's turn is a second node.
     pub fn cost_of_a_cycle(self) -> [u64; 5] {
         match self.kind {
-            // Transactions create and delete the record.
-            _ if self.option == Choice::Delayed => [1, 1, 0, 0, 2],
+            // Transactions create the record, and delete it with the node.
+            _ if self.option == Choice::Delayed => [1, 0, 1, 0, 2],
             Kind::Permit => [2, 2, 0, 0, 0],
             // One transaction creates all nodes, and one deletes them.
             Kind::Several => [0, 0, 1, 0, 2],
@@ -384,6 +384,7 @@ impl Subject {
         let lists = if self.kind == Kind::Single { 0 } else { creates };
         match self.kind {
             Kind::Several => [self.cost_of_a_cycle(); 2],
+            _ if self.option == Choice::Delayed => [self.cost_of_a_cycle(); 2],
             _ => [
                 [creates, deletions, lists, 0, records],
                 [creates, deletions, lists, lists, records],
@@ -400,7 +401,7 @@ impl Subject {
             // A try does not wait for its turn.
             Kind::Permit => [1, 1, 1, 0, 0],
             Kind::Several => [0, 0, lists + 1, 0, transactions],
-            _ => [creates, deletions, creates, reads, transactions],
+            _ => [creates, deletions, lists + creates, reads, transactions],
         }
     }
 

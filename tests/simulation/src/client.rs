@@ -27,7 +27,7 @@ use crate::network::Net;
 use crate::plan::{
     ClientPlan, Deed, End, Kind, ObjectPlan, Options, Place, Step, ThreadPlan, Wait, What,
 };
-use crate::witness::{self, Held, Kept, Mode, circles, limit, violation, witness};
+use crate::witness::{self, Held, Kept, Mode, circles, delays, limit, violation, witness};
 
 const TIMEOUT: RecvTimeoutError = RecvTimeoutError::Timeout;
 /// How much later than its deadline a call may return, which is the time that threads need to run.
@@ -284,6 +284,9 @@ fn options(plan: &Options) -> LockOptions {
     if let Some(time) = plan.hold_at_most {
         options = options.hold_at_most(time);
     }
+    if let Some(time) = plan.lock_delay {
+        options = options.lock_delay(time);
+    }
     if let Some(number) = plan.identity {
         options = options.identity(witness::identity(number));
     }
@@ -313,7 +316,10 @@ fn make(client: &Client, plan: &ObjectPlan) -> Object {
             DistributedSemaphore::with_options(client, path, limit(plan.place), options)
                 .map(Object::Semaphore)
         }
-        Kind::Several => several(client, path, options).map(Object::Several),
+        Kind::Several => {
+            let of_read = Options { lock_delay: None, ..plan.options.clone() };
+            several(client, path, options, self::options(&of_read)).map(Object::Several)
+        }
         Kind::Leadership => Ok(Object::Leadership),
     };
     made.unwrap_or_else(|error| panic!("{plan:?}: {error}"))
@@ -321,10 +327,15 @@ fn make(client: &Client, plan: &ObjectPlan) -> Object {
 
 /// Returns a multi-lock of the lock at the place, of one that all multi-locks share, and of a read that all share.
 /// They are in any order. Some multi-locks take them one by one, as earlier releases did.
-fn several(client: &Client, path: &str, options: LockOptions) -> Result<MultiLock> {
+fn several(
+    client: &Client,
+    path: &str,
+    options: LockOptions,
+    of_read: LockOptions,
+) -> Result<MultiLock> {
     let own = DistributedLock::with_options(client, path, options.clone())?;
-    let other = DistributedLock::with_options(client, witness::SECOND, options.clone())?;
-    let read = DistributedRwLock::with_options(client, witness::READ, options)?.read_lock();
+    let other = DistributedLock::with_options(client, witness::SECOND, options)?;
+    let read = DistributedRwLock::with_options(client, witness::READ, of_read)?.read_lock();
     let mut all: [Box<dyn Lock>; 3] = [own.into(), other.into(), read.into()];
     let is_one_by_one = kernel::with_random(|random| {
         random.shuffle(&mut all);
@@ -796,7 +807,11 @@ impl Shared {
         let hold = holds.first().cloned().map(|own| {
             let held = Held::new(who.to_owned(), kind, place, mode, holds);
             let hold = witness::granted(held, begun, None);
-            let at_most = self.plan.objects[object.number].options.hold_at_most;
+            let Options { hold_at_most: at_most, lock_delay, .. } =
+                self.plan.objects[object.number].options;
+            if lock_delay.is_some() {
+                delays::names(kind, &own);
+            }
             let lasts = |time| witness::lasts(hold, begun, time, Duration::ZERO);
             at_most.into_iter().for_each(lasts);
             self.judge_turn(object.number, &own, (begun, connections));
@@ -910,6 +925,9 @@ impl Shared {
             let is_lost = number.is_some_and(witness::is_lost);
             if witness::is_there(&path, token) && !may_stay && !is_lost {
                 violation(format!("{}: {path} is there behind the unlock", self.name));
+            }
+            if !is_lost && !is_silent {
+                delays::released(&path);
             }
         }
         // The next turn may have the node already.

@@ -103,6 +103,7 @@ pub(crate) fn count_options(plan: &Plan) {
             hold_at_least,
             hold_at_most,
             abort_on_loss,
+            lock_delay,
             observes_queue,
         } = &object.options;
         if identity.is_some() {
@@ -125,6 +126,9 @@ pub(crate) fn count_options(plan: &Plan) {
         }
         if *abort_on_loss {
             kernel::count("option: abort_on_loss");
+        }
+        if lock_delay.is_some() {
+            kernel::count("option: lock_delay");
         }
         if *observes_queue {
             kernel::count("option: on_queue_position");

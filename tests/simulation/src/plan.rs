@@ -141,6 +141,7 @@ pub(crate) struct Options {
     pub hold_at_least: Option<Duration>,
     pub hold_at_most: Option<Duration>,
     pub abort_on_loss: bool,
+    pub lock_delay: Option<Duration>,
     pub observes_queue: bool,
 }
 
@@ -422,6 +423,10 @@ pub(crate) enum Trouble {
     Clear {
         place: Place,
         pause: Duration,
+    },
+    /// An operator ends a lock-delay.
+    EndDelay {
+        place: Place,
     },
     /// A node may not be read for a while, so its end is not reported. The operator may delete it meanwhile.
     Hide {

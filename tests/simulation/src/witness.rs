@@ -2,6 +2,7 @@
 
 pub(crate) mod aborts;
 pub(crate) mod circles;
+pub(crate) mod delays;
 pub(crate) mod events;
 pub(crate) mod mutexes;
 pub(crate) mod outages;
@@ -229,6 +230,7 @@ pub(crate) struct Witness {
     pub(crate) follows: Option<u64>,
     aborts: aborts::Aborts,
     outages: outages::Outages,
+    delays: delays::Delays,
     /// No answer takes so long that a call or a lease ends before.
     pub is_quick: bool,
 }
@@ -449,6 +451,8 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
             let freed = left.filter(|(maker, (made, _))| !is_own(maker, *made));
             let freed = freed.map(|(_, (_, left))| *left);
             let freed = freed.chain(witness.ended_at.get(&held.place).copied());
+            let delays = held.nodes.iter().filter_map(|path| witness.delayed(parent(path)));
+            let freed = freed.chain(delays).chain(witness.delayed(SECOND));
             // A call may begin before the first session.
             let freed = freed.chain(witness.connected_at.get(&held.process).copied());
             let since = freed.fold(begun, Duration::max);

@@ -1,5 +1,6 @@
 //! Draws a plan from its seed. The order of the draws is part of a seed's meaning.
 
+use std::mem;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -151,6 +152,7 @@ impl Plan {
         plan.add_objects();
         plan.add_circles();
         plan.add_aborts();
+        plan.add_delays();
         plan.add_ends();
         plan.always_lists = random.u8(..8) == 0;
         plan
@@ -313,6 +315,29 @@ impl Plan {
         if let Some(client) = random.choice(&mut self.clients) {
             let objects = client.objects.iter_mut();
             objects.for_each(|object| object.options.abort_on_loss = true);
+        }
+    }
+
+    /// Gives the exclusive locks of some plans a lock-delay.
+    fn add_delays(&mut self) {
+        let random = &mut Rng::with_seed(self.seed ^ 0xde1a7);
+        if random.u8(..8) > 0 {
+            return;
+        }
+        let has_one = |object: &&mut ObjectPlan| {
+            use Kind::{Exclusive, Leadership, Reentrant, Several};
+            matches!(object.kind, Exclusive | Reentrant | Several | Leadership)
+        };
+        let objects = self.clients.iter_mut().flat_map(|client| &mut client.objects);
+        for object in objects.filter(has_one) {
+            let (lock_delay, keep_idle) = (Some(ms(random, 1, 2_000)), None);
+            let options = mem::take(&mut object.options);
+            object.options = Options { lock_delay, keep_idle, local_handoffs: 0, ..options };
+            let ends = (0..random.usize(..3)).map(|_| {
+                let what = Trouble::EndDelay { place: object.place };
+                Fault::At { when: ms(random, 10, 10_000), what }
+            });
+            self.faults.extend(ends);
         }
     }
 
@@ -563,6 +588,7 @@ impl Options {
             hold_at_least,
             hold_at_most: longer.map(|time| time + hold_at_least.unwrap_or_default()),
             abort_on_loss: false,
+            lock_delay: None,
             observes_queue: random.u8(..6) == 0,
         }
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use kernel::Process;
 use zookeeper::testing::ensemble::{Change, ChangeKind, Committed};
 
+use super::delays::directory_of;
 use super::outages::has_lost_one;
 use super::{
     DATA, FRAMES, Gone, Mode, Node, SOON, UNTOLD, Waiting, Witness, has_stalled, is_held, limit,
@@ -116,6 +117,7 @@ impl Witness {
         let mut problems = self.judge_directories(one);
         problems.extend(self.judge_tokens(one));
         for change in &one.changes {
+            problems.extend(self.judge_record(change, one));
             match &change.kind {
                 ChangeKind::Created { owner, data } => {
                     let said = String::from_utf8_lossy(data).into_owned();
@@ -171,7 +173,10 @@ impl Witness {
         };
         let deleted =
             one.changes.iter().map(|change| &*change.path).filter(|path| is_deleted(path));
-        for path in deleted.filter(|path| !path.starts_with(DATA) && !path.starts_with(raw::ROOT)) {
+        let is_of_others = |path: &str| {
+            path.starts_with(DATA) || path.starts_with(raw::ROOT) || directory_of(path).is_some()
+        };
+        for path in deleted.filter(|path| !is_of_others(path)) {
             let Some(node) = self.nodes.get(path) else {
                 continue;
             };
@@ -201,6 +206,7 @@ impl Witness {
                 .changes
                 .iter()
                 .any(|change| parent(&change.path) == directory && !is_deleted(&change.path));
+            let is_recorded = self.delays.names(directory, path);
             if self.is_undisturbed
                 && self.is_quick
                 && !self
@@ -212,6 +218,7 @@ impl Witness {
                 && !self.broken.contains(path)
                 && self.nodes.get(directory).is_some_and(is_only)
                 && !is_replaced
+                && !is_recorded
                 && !is_deleted(directory)
             {
                 problems.push(format!("{directory} stays behind its only node"));
