@@ -234,23 +234,22 @@ impl WaitingCall {
 
     // ---- deadlocks
 
-    /// Notes where the call waits for others, on this thread.
+    /// Notes where the call waits for others, on this thread. At another place it may have closed a
+    /// circle, so its looks begin again.
     pub(crate) fn waits_at(&self, place: Place, identity: &Arc<str>) {
-        let pause = self.all.deadlocks.after;
+        let (now, pause) = (sys::now(), self.all.deadlocks.after);
         let waits = &mut self.call.state.lock().waits;
-        match waits {
-            Some(Waits { waiter, .. }) if waiter.place == place => {}
-            Some(Waits { waiter, .. }) => {
-                waiter.is_told = false;
-                waiter.place = place;
-            }
-            None => {
-                let (number, thread, since) = (self.number, thread::current().id(), sys::now());
-                let (identity, look) = (Arc::clone(identity), since.checked_add(pause));
-                let waiter = Waiter { number, thread, identity, since, place, is_told: false };
-                *waits = Some(Waits { waiter, look, pause });
-            }
+        if waits.as_ref().is_some_and(|waits| waits.waiter.place == place) {
+            return;
         }
+        let last = waits.take();
+        let since = last.as_ref().map_or(now, |last| last.waiter.since);
+        let soonest =
+            last.and_then(|last| last.look).into_iter().chain(now.checked_add(pause)).min();
+        let (number, thread, identity) =
+            (self.number, thread::current().id(), Arc::clone(identity));
+        let waiter = Waiter { number, thread, identity, since, place, is_told: false };
+        *waits = Some(Waits { waiter, look: soonest, pause });
     }
 
     /// Returns when the call looks for a deadlock next.
@@ -344,6 +343,28 @@ mod tests {
         let again = sys::now();
         assert!(all.end_overdue().expect("it ends in an hour") >= again + HOUR);
         assert!(!is_ended(&later));
+    }
+
+    #[test]
+    fn looks_begin_again_at_another_place() {
+        let check = DeadlockCheck { after: HOUR, fails: false };
+        let call = Arc::new(WaitingCalls::new(check)).begin(1, None);
+        let looks_at = |path: &str| {
+            let place = Place::SingleNode(LockPath::parse(path).unwrap());
+            call.waits_at(place, &"somebody".into());
+            call.next_look().unwrap()
+        };
+        let first = looks_at("/a");
+        assert_eq!((looks_at("/a"), looks_at("/b")), (first, first), "it is due before");
+        let waits = |change: fn(&mut Waits)| change(call.call.state.lock().waits.as_mut().unwrap());
+        waits(|waits| {
+            waits.look = waits.look.map(|look| look + HOUR);
+            waits.pause = 4 * HOUR;
+        });
+        assert_eq!(looks_at("/b"), first + HOUR);
+        let (before, again) = (sys::now(), looks_at("/c"));
+        assert!((before + HOUR..=sys::now() + HOUR).contains(&again));
+        waits(|waits| assert_eq!(waits.pause, HOUR));
     }
 
     #[test]

@@ -73,8 +73,9 @@ impl Wait {
     }
 
     /// Waits for at most `limit` at a time without a connection; zero does not wait for one. This
-    /// counts from the call, or from when the connection breaks if that is later. After it the call
-    /// returns [`Error::Disconnected`], and its nodes are deleted as soon as there is a connection.
+    /// counts from the call, or from when the connection breaks if that is later. A connection whose
+    /// server falls silent breaks within a session timeout. After `limit` the call returns
+    /// [`Error::Disconnected`], and its nodes are deleted as soon as there is a connection.
     #[must_use]
     pub fn for_connection(self, limit: Duration) -> Wait {
         Wait { connection: Some(limit), ..self }

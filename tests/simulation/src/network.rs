@@ -253,6 +253,10 @@ impl World {
         };
         let machine = self.machines.entry(process).or_default();
         link.is_useless |= way == UP && !is_first && machine.useless_until > kernel::elapsed();
+        if way == UP && !is_first {
+            // The client has taken the answer to its handshake.
+            outages::connected(link.process, socket);
+        }
         if way == UP && link.is_useless {
             kernel::count("net: a request is lost where handshakes pass");
             return;
@@ -407,8 +411,6 @@ impl World {
                 witness::has_session(process, story::number(bytes, 12, 8));
             }
             DOWN => raw::heard(process),
-            // The client has taken the answer to its handshake.
-            _ if !is_first => outages::connected(process, socket),
             _ => {}
         }
         if kernel::is_traced() && bytes.len() > 4 {

@@ -104,9 +104,9 @@ impl Shared {
                             | "prolong"
                     )
             }
-            Error::Cancelled { .. } | Error::InvalidPath { .. } | Error::Limit { .. } => {
-                waits_or_tries
-            }
+            // An ephemeral node may be where the directory of a lost hold was.
+            Error::InvalidPath { .. } => waits_or_tries || call == "read below",
+            Error::Cancelled { .. } | Error::Limit { .. } => waits_or_tries,
             Error::WouldDeadlock { .. } => call == "nested lock",
             Error::Deadlock { .. } => {
                 waits_or_tries && self.plan.deadlocks.is_some_and(|deadlocks| deadlocks.fails)
