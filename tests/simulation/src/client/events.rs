@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use kernel::{Process, thread};
-use zoolock::{Client, Error, LockEvents};
+use zoolock::{Client, ClientState, Error, LockEvents};
 
 use super::{Board, board};
 use crate::plan::{ClientPlan, Plan, Theme, Trouble, What, ms};
@@ -124,8 +124,11 @@ fn follow(client: &Client, plan: &Dashboard, others: &[Process]) {
         }
         let is_told = take(&mut events, &mut stream, ms(&mut random, 1, 1_000));
         told += u32::from(is_told);
-        if is_told {
+        // Without a connection it may be behind for long.
+        if is_told || client.state() != ClientState::Connected {
             quiet = kernel::elapsed();
+        }
+        if is_told {
             if random.u8(..8) == 0 {
                 thread::sleep(ms(&mut random, 1, 500));
             }

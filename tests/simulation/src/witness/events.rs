@@ -76,15 +76,13 @@ impl Witness {
         let mut truth = Truth::new();
         for directory in &directories {
             let base = directory.strip_suffix("/locks").or(directory.strip_suffix("/leases"));
-            let queue = self.queue(directory);
             match base.filter(|base| self.is_semaphore(base)) {
-                Some(base) => {
-                    let base = base.to_owned();
-                    truth.extend(self.part(&base, directory));
-                    self.locks.counted.insert(base);
-                }
-                None => truth.extend(queue),
+                Some(base) => truth.extend(self.part(base, directory)),
+                None => truth.extend(self.queue(directory)),
             }
+            let has_permits = self.children(directory).any(|(name, _)| is_permit(name));
+            let counted = base.filter(|base| has_permits || self.is_semaphore(base));
+            self.locks.counted.extend(counted.map(str::to_owned));
         }
         truth.extend(self.singles());
         truth
