@@ -3,7 +3,6 @@
 //! the servers it knows whether a directory has other nodes, not who waits for whom.
 
 mod claim;
-mod delay;
 mod deletions;
 mod directories;
 mod events;
@@ -15,6 +14,7 @@ mod local;
 mod nodes;
 mod orphans;
 mod quota;
+mod record;
 mod registry;
 mod releasing;
 mod requests;
@@ -23,7 +23,6 @@ mod timer;
 mod watching;
 
 pub(crate) use claim::{Claim, Holder, Node, Taken};
-pub(crate) use delay::Record;
 pub(crate) use directories::{create_with_node, make_directories};
 pub use events::{ClientState, ConnectionEvent, Stats, Subscription};
 pub(crate) use failure::{Failure, is_outcome_unknown};
@@ -35,6 +34,7 @@ pub(crate) use nodes::Grant;
 pub use nodes::HoldState;
 pub(crate) use orphans::{Making, Orphan, Orphans};
 pub(crate) use quota::Charge;
+pub(crate) use record::Record;
 pub(crate) use registry::HeldNode;
 pub(crate) use releasing::Replaceable;
 pub(crate) use requests::{Requests, Waiting};

@@ -9,14 +9,13 @@ use crossbeam_channel::Receiver;
 use log::debug;
 use zookeeper::{Batch, Names, Pending};
 
-use super::delay::Delay;
 use super::rule::New;
 use crate::calls::Place;
 use crate::contenders::look_for_deadlock;
 use crate::error::Error;
 use crate::inner::{
-    Charge, Claim, Failure, Grant, Inner, Node, Orphan, Record, Requests, Taken, Waiting,
-    is_outcome_unknown, make_directories,
+    Charge, Claim, Failure, Grant, Inner, Node, Orphan, Requests, Waiting, is_outcome_unknown,
+    make_directories,
 };
 use crate::names::Number;
 use crate::observer::Call;
@@ -256,13 +255,6 @@ impl<'a> Attempt<'a> {
     /// Takes its nodes, which are first. `only_number` is that of the only node, if it is alone.
     pub(super) fn grant(&mut self, only_number: Option<Number>) -> Result<Pass, Stop> {
         let Want { inner, claim, until, .. } = self.want;
-        if let Some(delay) = claim.delay {
-            match self.pass_delay(&Record::held(delay, &self.own[0]))? {
-                Delay::Over => self.own[0].takes = Some(Taken::Record),
-                Delay::Lasts => return Ok(Pass::Busy),
-                Delay::Gone => return Ok(Pass::Again),
-            }
-        }
         let (own, session) = (&mut self.own, self.session_id);
         let granted = inner.holds.grant(claim, own, only_number, session, until)?;
         Ok(granted.map_or(Pass::Again, Pass::Held))

@@ -3,13 +3,14 @@
 use log::info;
 use zookeeper::{CreateMode, ErrorKind, Op, OpResult, Stat};
 
-use super::attempt::{Attempt, Stop, Want};
+use super::attempt::{Attempt, Pass, Stop, Want};
 use crate::error::Error;
-use crate::inner::{Failure, Record};
+use crate::inner::{Failure, Record, Taken};
+use crate::names::Number;
 use crate::sys;
 
 /// What becomes of a call that is first.
-pub(super) enum Delay {
+enum Delay {
     /// Nobody keeps it out.
     Over,
     /// The delay goes on, and the call does not wait.
@@ -28,9 +29,21 @@ enum Wrote {
 }
 
 impl Attempt<'_> {
-    /// Waits until no lost holder keeps this call out, and records the call as the holder. The call
-    /// has one node, which is first.
-    pub(super) fn pass_delay(&mut self, held: &Record) -> Result<Delay, Stop> {
+    /// Takes its nodes, which are first, as soon as no lost holder keeps others out. Only a claim of
+    /// one node has a lock-delay. `only_number` is that of the only node, if it is alone.
+    pub(super) fn grant_after_delay(&mut self, only_number: Option<Number>) -> Result<Pass, Stop> {
+        if let Some(delay) = self.want.claim.delay {
+            match self.pass_delay(&Record::held(delay, &self.own[0]))? {
+                Delay::Over => self.own[0].takes = Some(Taken::Record),
+                Delay::Lasts => return Ok(Pass::Busy),
+                Delay::Gone => return Ok(Pass::Again),
+            }
+        }
+        self.grant(only_number)
+    }
+
+    /// Waits until no lost holder keeps this call out, and records the call as the holder.
+    fn pass_delay(&mut self, held: &Record) -> Result<Delay, Stop> {
         loop {
             match self.write_record(held, None)? {
                 Wrote::Done(_) => return Ok(Delay::Over),
