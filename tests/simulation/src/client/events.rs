@@ -28,15 +28,19 @@ pub(crate) struct Dashboard {
     seed: u64,
 }
 
-/// Draws the program of some runs. Its troubles hit the machine behind all others.
+/// Draws the program of some runs, and has the witness note the state of all locks for it. Its troubles hit the machine behind all others.
 pub(crate) fn draw(plan: &Plan) -> Option<Dashboard> {
     let mut random = Rng::with_seed(plan.seed ^ 0xe7e27);
     if plan.clients.is_empty() || random.u8(..4) > 0 {
         // A herd is judged by the events that its clients get.
         let follows = random.u8(..4) == 0 && plan.theme != Theme::Herd;
         witness(|witness| witness.follows = follows.then(|| random.u64(..)));
+        if follows {
+            events::watched();
+        }
         return None;
     }
+    events::watched();
     let client = plan.clients.len() + plan.raw.len();
     let trouble = |random: &mut Rng| {
         let (when, time) = (ms(random, 100, 20_000), ms(random, 10, 5_000));
@@ -60,7 +64,6 @@ pub(crate) fn draw(plan: &Plan) -> Option<Dashboard> {
 
 /// Runs the program until all others are over.
 pub(crate) fn run(plan: &Dashboard, hosts: &str, others: Vec<Process>) {
-    events::watched();
     let (process, _) = kernel::whoami();
     board(|board| board.done.insert(process));
     if let Some(client) = connect(plan, hosts) {
@@ -83,7 +86,6 @@ pub(super) fn follow_beside(client: &Client, number: usize, plan: &ClientPlan) {
     if !is_followed || steps.any(|step| matches!(step.what, What::Turns { .. })) {
         return;
     }
-    events::watched();
     kernel::count("events: followed beside locks");
     let events = client.events_below("/").expect("a path");
     thread::spawn_in(process, "events", move || {

@@ -27,8 +27,11 @@ pub(super) fn goes(
             (stats.connections, stats.held, stats.deleting) == (connections, 0, 0)
         });
         let is_dead = witness(|witness| witness.dead.contains(&process));
+        // The servers may have refused a deletion that went on in the background.
+        let may_be_stuck = witness(|witness| witness.has_hidden);
         if is_idle
             && !is_dead
+            && !may_be_stuck
             && witness::is_there(&path, token)
             && witness::turns(place, kind, token) == turns
         {
