@@ -855,6 +855,22 @@ impl Shared {
         let own = hold.map(|(_, own)| own);
         let node = own.as_ref().map(|own| (witness::path_of(plan.kind, own), own.fencing_token()));
         let was_lost = own.is_some_and(|own| matches!(own.state(), HoldState::Lost(_)));
+        let members = match plan.kind {
+            Kind::Several => holds_of(object.object, &taken),
+            _ => Vec::new(),
+        };
+        let node_of = |hold: &Hold| witness::path_of(plan.kind, hold);
+        if !members.is_empty()
+            && witness::takes_robbery()
+            && let Some(net) = board(|board| board.net.as_ref().map(Net::share))
+        {
+            for node in members.iter().map(node_of) {
+                let _ = net.act(|world| world.ensemble.delete(&node, kernel::instant()));
+            }
+        }
+        let is_gone = |hold: &&Hold| !witness::is_there(&node_of(hold), hold.fencing_token());
+        let lost = members.iter().filter(is_gone).map(|hold| hold.path().to_owned());
+        let lost: Vec<_> = lost.collect();
         let was_there = node.as_ref().is_none_or(|(path, token)| witness::is_there(path, *token));
         let connections = self.client.stats().connections;
         let others = self.calls[plan.place.0].get();
@@ -910,6 +926,16 @@ impl Shared {
             // A multi-lock may take one member over locally while it waits for the next.
             && plan.kind != Kind::Several;
         let kept = node.clone().filter(|_| may_go);
+        if let Err(error) = &released {
+            if is_answered && plan.options.is_plain() {
+                promises::names_all(error, &lost);
+            }
+            if error.is_lost()
+                && let Some((path, _)) = &node
+            {
+                delays::lost(path);
+            }
+        }
         if let Some((path, token)) = node
             && is_plain
             && is_answered

@@ -424,6 +424,8 @@ pub(crate) enum Trouble {
         place: Place,
         pause: Duration,
     },
+    /// An operator deletes the nodes of several locks as they are given back together.
+    Rob,
     /// An operator ends a lock-delay.
     EndDelay {
         place: Place,
@@ -625,6 +627,7 @@ impl Fault {
             Fault::At { what, .. } => matches!(
                 what,
                 Trouble::Delete { .. }
+                    | Trouble::Rob
                     | Trouble::Hide { .. }
                     | Trouble::Forbid { .. }
                     | Trouble::Plant { .. }

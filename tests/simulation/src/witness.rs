@@ -191,6 +191,8 @@ pub(crate) struct Witness {
     pub most_nodes: usize,
     /// Limit on the unanswered creates of one client.
     pub most_creates: usize,
+    /// How many times an operator will delete the nodes of several locks.
+    pub robberies: usize,
     /// Nodes that somebody else has deleted or whose session an operator has ended, with these sessions.
     robbed: BTreeSet<(i64, String)>,
     /// The process of each session.
@@ -743,6 +745,15 @@ pub(crate) fn node_of(process: Process) -> Option<String> {
 /// Returns whether a hold is lost, as its process knows.
 pub(crate) fn is_lost(hold: usize) -> bool {
     witness(|witness| witness.held.get(&hold).and_then(knows_loss)) == Some(true)
+}
+
+/// Returns whether an operator deletes the nodes of several locks now.
+pub(crate) fn takes_robbery() -> bool {
+    witness(|witness| {
+        let left = witness.robberies.checked_sub(1);
+        witness.robberies = left.unwrap_or_default();
+        left.is_some()
+    })
 }
 
 /// Records the end of a hold and the answer of its unlock.

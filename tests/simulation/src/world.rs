@@ -420,6 +420,7 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
             }
         }
         Trouble::Clear { place, pause } => clear(net, place, pause),
+        Trouble::Rob => witness(|witness| witness.robberies += 1),
         Trouble::EndDelay { place } => {
             let record = delays::record_of(place.path());
             let _ = net.act(|world| world.ensemble.delete(&record, instant));
@@ -589,6 +590,7 @@ fn name(trouble: &Trouble) -> &'static str {
         Trouble::Useless { .. } => "fault: only handshakes pass",
         Trouble::Delete { .. } => "fault: an operator deletes a node",
         Trouble::Clear { .. } => "fault: an operator deletes all nodes",
+        Trouble::Rob => "fault: an operator deletes the nodes of several locks",
         Trouble::EndDelay { .. } => "fault: an operator ends a lock-delay",
         Trouble::HideDirectory { .. } => "fault: a directory may not be read",
         Trouble::Hide { .. } => "fault: a node may not be read",

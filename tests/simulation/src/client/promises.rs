@@ -40,6 +40,21 @@ pub(super) fn goes(
     });
 }
 
+/// Checks that the error of an unlock of several locks names all that were lost before.
+pub(super) fn names_all(error: &Error, lost: &[String]) {
+    let failures = match error {
+        Error::Release { failures } => failures,
+        error => slice::from_ref(error),
+    };
+    let is_named = |path: &String| {
+        let names = |one: &Error| matches!(one, Error::Lost { path: lost, .. } if lost == path);
+        failures.iter().any(names)
+    };
+    if let Some(path) = lost.iter().find(|path| !is_named(path)) {
+        violation(format!("{path} was lost, and the unlock does not say so: {error}"));
+    }
+}
+
 impl Shared {
     /// Checks the error of a call, if there is one. Returns the value otherwise.
     pub(super) fn told<T>(&self, call: &str, result: Result<T>) -> Option<T> {

@@ -153,6 +153,7 @@ impl Plan {
         plan.add_circles();
         plan.add_aborts();
         plan.add_delays();
+        plan.add_robberies();
         plan.add_ends();
         plan.always_lists = random.u8(..8) == 0;
         plan
@@ -339,6 +340,20 @@ impl Plan {
             });
             self.faults.extend(ends);
         }
+    }
+
+    /// Has an operator delete the nodes of holds of several locks.
+    fn add_robberies(&mut self) {
+        let random = &mut Rng::with_seed(self.seed ^ 0x0b5);
+        let mut objects = self.clients.iter().flat_map(|client| &client.objects);
+        let has_several = objects.any(|object| object.kind == Kind::Several);
+        if !has_several || self.theme == Theme::Gentle || self.is_steady() || random.u8(..3) > 0 {
+            return;
+        }
+        let time =
+            |random: &mut Rng| Fault::At { when: ms(random, 10, 10_000), what: Trouble::Rob };
+        let robberies: Vec<_> = (0..random.usize(1..6)).map(|_| time(random)).collect();
+        self.faults.extend(robberies);
     }
 
     fn add_deed(&mut self, random: &mut Rng, client: usize) {

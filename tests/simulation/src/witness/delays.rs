@@ -21,6 +21,8 @@ pub(crate) struct Delays {
     over: BTreeMap<String, Duration>,
     /// The directories whose records operators have deleted.
     meddled: BTreeSet<String>,
+    /// Nodes that have taken their record along.
+    released: BTreeSet<String>,
 }
 
 struct Record {
@@ -85,7 +87,10 @@ impl Witness {
                     let goes = |change: &Change| {
                         change.kind == ChangeKind::Deleted && *change.path == record.node
                     };
-                    record.holder == one.session && one.changes.iter().any(goes)
+                    let is_whole = one.changes.iter().any(goes);
+                    is_whole && record.holder == one.session && {
+                        self.delays.released.insert(record.node)
+                    }
                 });
                 let problem = || format!("the record of {directory} is deleted without its node");
                 return (!is_released).then(problem);
@@ -148,5 +153,12 @@ pub(crate) fn names(kind: Kind, hold: &Hold) {
 pub(crate) fn released(path: &str) {
     if witness(|witness| witness.delays.names(parent(path), path)) {
         violation(format!("{path} was released, and counts as lost"));
+    }
+}
+
+/// Checks that a hold which its owner has lost did not take its record along.
+pub(crate) fn lost(path: &str) {
+    if witness(|witness| witness.delays.released.contains(path)) {
+        violation(format!("{path} was lost, and took its record along"));
     }
 }
