@@ -283,8 +283,7 @@ Examples:
 const DOCTOR: &str = "\
 zoolock opens a session as all subcommands do. It also asks each address of each server with
 ZooKeeper's four-letter words, all servers at the same time. A server has a third of the session
-timeout for its answers, and at most 10 s. With TLS, zoolock only tries the connections. LATENCY is
-the time of a connection and its first answer.
+timeout for its answers, and at most 10 s. LATENCY is the time of a connection and its first answer.
 
 To see all, set 4lw.commands.whitelist=srvr,conf,mntr,cons on the servers. Without `conf`, their
 tickTime, bounds of session timeouts and maxClientCnxns are unknown. No four-letter word shows

@@ -88,6 +88,11 @@ pub(crate) fn why(failure: &Failure) -> String {
         Failure::Unreachable(error) => {
             return format!("it is unreachable ({error}): check the network");
         }
+        Failure::Tls(error) => {
+            return format!(
+                "TLS fails ({error}): check the certificates, and whether it expects TLS at this port"
+            );
+        }
         Failure::Foreign(begin) => {
             return format!("this is no ZooKeeper server, it says {begin:?}: check the port");
         }

@@ -21,12 +21,8 @@ pub(crate) fn examine(to: &Servers, path: Option<&str>, as_json: bool) -> Result
     // The session comes first: a list that the client refuses is not asked.
     let seen = through_a_session(to, &builder, path)?;
     let within = (asked / 3).clamp(Duration::from_secs(1), Duration::from_secs(10));
-    let servers = ask_all(builder.get_hosts(), builder.has_tls(), within)?;
+    let servers = ask_all(builder.get_hosts(), builder.get_tls(), within)?;
     let mut findings = diagnosis::servers(&servers, asked);
-    if builder.has_tls() {
-        let text = "with TLS, servers get no four-letter words: the rest is from the session";
-        findings.push(Level::Ok.says(text));
-    }
     findings.extend(seen);
     let text = match as_json {
         true => escaped(&json!({

@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
+use zoolock::Tls;
 use zoolock::crossbeam_channel::unbounded;
 
 use crate::exit::{Failed, start_thread};
@@ -45,6 +46,7 @@ pub(crate) enum Failure {
     /// There was no answer on the connection.
     Silent,
     HungUp,
+    Tls(String),
     NotServing,
     /// The answer is not ZooKeeper's. This is its beginning.
     Foreign(String),
@@ -72,8 +74,12 @@ impl Answer {
 }
 
 /// Asks each address of each server in a list that a client accepts. All of them are asked at the
-/// same time. With TLS, this only tries the connections.
-pub(crate) fn ask_all(list: &str, tls: bool, within: Duration) -> Result<Vec<Server>, Failed> {
+/// same time.
+pub(crate) fn ask_all(
+    list: &str,
+    tls: Option<&Tls>,
+    within: Duration,
+) -> Result<Vec<Server>, Failed> {
     let (hosts, _chroot) = list.split_at(list.find('/').unwrap_or(list.len()));
     let hosts: Vec<_> = hosts.split(',').map(|host| host.trim().to_owned()).collect();
     let resolved = each(hosts.clone(), within, |host| resolve(&host))?;
@@ -93,10 +99,13 @@ pub(crate) fn ask_all(list: &str, tls: bool, within: Duration) -> Result<Vec<Ser
             }
         }
     }
-    let addresses = servers.iter().map(|server| server.address).collect();
-    let ask = move |address: Option<SocketAddr>| Some(ask(address?, tls, within));
+    let all = servers.iter().map(|server| (server.host.clone(), server.address)).collect();
+    let tls = tls.cloned();
+    let ask = move |(host, address): (String, Option<SocketAddr>)| {
+        Some(ask(name_and_port(&host).0, address?, tls.as_ref(), within))
+    };
     // `ask` ends by itself, a little later.
-    let answers = each(addresses, within * 2, ask)?;
+    let answers = each(all, within * 2, ask)?;
     for (server, answer) in servers.iter_mut().zip(answers) {
         if let Some(answer) = answer.flatten() {
             server.answer = answer;
@@ -127,27 +136,34 @@ fn each<T: Send + 'static, R: Send + 'static>(
 }
 
 fn resolve(host: &str) -> io::Result<Vec<SocketAddr>> {
+    let (name, port) = name_and_port(host);
+    let port = port.parse().map_err(io::Error::other)?;
+    Ok((name, port).to_socket_addrs()?.collect())
+}
+
+/// Splits an entry of the list.
+fn name_and_port(host: &str) -> (&str, &str) {
     let is_address = host.parse::<Ipv6Addr>().is_ok();
     let with_port = host.rsplit_once(':').filter(|(_, port)| !is_address && !port.ends_with(']'));
     let (name, port) = with_port.unwrap_or((host, "2181"));
-    let port = port.parse().map_err(io::Error::other)?;
-    Ok((name.trim_matches(['[', ']']), port).to_socket_addrs()?.collect())
+    (name.trim_matches(['[', ']']), port)
 }
 
-fn ask(address: SocketAddr, tls: bool, within: Duration) -> Result<Answer, Failure> {
+fn ask(
+    name: &str,
+    address: SocketAddr,
+    tls: Option<&Tls>,
+    within: Duration,
+) -> Result<Answer, Failure> {
     let begun = Instant::now();
     let end = begun + within;
     let mut answer = Answer::default();
-    if tls {
-        connect(address, end)?;
-        return Ok(Answer { latency: begun.elapsed(), ..answer });
-    }
     for word in ["srvr", "conf", "mntr", "cons"] {
         // `cons` is long, and only of use for this limit.
         if word == "cons" && answer.number("maxClientCnxns").is_none_or(|limit| limit == 0) {
             continue;
         }
-        let (said, own) = ask_word(address, word, end)?;
+        let (said, own) = ask_word((name, address), tls, word, end)?;
         if word == "srvr" {
             answer.latency = begun.elapsed();
         }
@@ -178,16 +194,23 @@ fn client_of(line: &str) -> Option<IpAddr> {
 }
 
 /// Returns the answer, and the address of this machine that the server sees.
-fn ask_word(address: SocketAddr, word: &str, end: Instant) -> Result<(String, IpAddr), Failure> {
-    let mut stream = connect(address, end)?;
+fn ask_word(
+    (name, address): (&str, SocketAddr),
+    tls: Option<&Tls>,
+    word: &str,
+    end: Instant,
+) -> Result<(String, IpAddr), Failure> {
+    let stream = connect(address, end)?;
     let own = stream.local_addr().map_err(|_| Failure::HungUp)?.ip();
-    let said = exchange(&mut stream, word, end).map_err(|error| match error.kind() {
+    let said = exchange(&stream, (name, tls), word, end).map_err(|error| match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => Failure::Silent,
+        _ if tls.is_some() => Failure::Tls(error.to_string()),
         _ => Failure::HungUp,
     })?;
-    match said.is_empty() {
-        true => Err(Failure::HungUp),
-        false => Ok((String::from_utf8_lossy(&said).into_owned(), own)),
+    match (said.is_empty(), tls) {
+        (true, None) => Err(Failure::HungUp),
+        (true, Some(_)) => Err(Failure::Tls("it hangs up".to_owned())),
+        (false, _) => Ok((String::from_utf8_lossy(&said).into_owned(), own)),
     }
 }
 
@@ -200,21 +223,46 @@ fn connect(address: SocketAddr, end: Instant) -> Result<TcpStream, Failure> {
     })
 }
 
-fn exchange(stream: &mut TcpStream, word: &str, end: Instant) -> io::Result<Vec<u8>> {
+fn exchange(
+    socket: &TcpStream,
+    (name, tls): (&str, Option<&Tls>),
+    word: &str,
+    end: Instant,
+) -> io::Result<Vec<u8>> {
+    let wait = || {
+        let left = end.saturating_duration_since(Instant::now());
+        socket.set_read_timeout(Some(left.max(Duration::from_millis(1))))
+    };
+    wait()?;
+    let mut stream: Box<dyn Stream> = match tls {
+        Some(tls) => {
+            let invalid = |error| io::Error::new(ErrorKind::InvalidInput, error);
+            Box::new(tls.over(socket, name).map_err(invalid)?)
+        }
+        None => Box::new(socket),
+    };
     stream.write_all(word.as_bytes())?;
+    stream.flush()?;
     let (mut said, mut piece) = (Vec::new(), [0; 4096]);
     loop {
-        let left = end.saturating_duration_since(Instant::now());
-        stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
-        match stream.read(&mut piece)? {
-            0 => return Ok(said),
-            _ if left.is_zero() || said.len() > LONGEST => {
+        wait()?;
+        match stream.read(&mut piece) {
+            Ok(0) => return Ok(said),
+            // Many servers end TLS without a word.
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(said),
+            Ok(_) if said.len() > LONGEST || Instant::now() >= end => {
                 return Err(ErrorKind::TimedOut.into());
             }
-            length => said.extend_from_slice(&piece[..length]),
+            Ok(length) => said.extend_from_slice(&piece[..length]),
+            Err(error) => return Err(error),
         }
     }
 }
+
+/// A connection, with TLS or without.
+trait Stream: Read + Write {}
+
+impl<S: Read + Write> Stream for S {}
 
 #[cfg(test)]
 mod tests {

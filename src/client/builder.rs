@@ -204,11 +204,11 @@ impl ClientBuilder {
         self.session_timeout
     }
 
-    /// Returns whether the client will use TLS.
+    /// Returns the settings of TLS, if the client will use it.
     #[cfg(feature = "tls")]
     #[must_use]
-    pub fn has_tls(&self) -> bool {
-        self.tls.is_some()
+    pub fn get_tls(&self) -> Option<&Tls> {
+        self.tls.as_ref()
     }
 
     /// Connects. Blocks for at most the connect timeout.

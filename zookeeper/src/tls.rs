@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{
     AlertDescription, CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct,
-    Error, InvalidMessage, RootCertStore, SignatureScheme,
+    Error, InvalidMessage, RootCertStore, SignatureScheme, StreamOwned,
 };
 
 use crate::sys::Mutex;
@@ -158,6 +158,24 @@ impl Tls {
         // Without a limit on its buffer: every write is sent at once, and no byte may be refused.
         connection.set_buffer_limit(None);
         Ok(connection)
+    }
+
+    /// Returns an encrypted stream over a connection to `host`, for tools that talk to a server in
+    /// another way than a client does. `host` has no port. The first read or write also exchanges
+    /// the handshake; it blocks as long as those of `stream` do.
+    ///
+    /// # Errors
+    ///
+    /// [`BadArguments`](crate::ErrorKind::BadArguments) if a setting is wrong, or if `host` cannot
+    /// be in a certificate. A read or write fails with
+    /// [`InvalidData`](io::ErrorKind::InvalidData) if the handshake does.
+    pub fn over<S: io::Read + io::Write>(
+        &self,
+        stream: S,
+        host: &str,
+    ) -> crate::Result<impl io::Read + io::Write + use<S>> {
+        let connection = self.connect(host).map_err(crate::Error::bad)?;
+        Ok(StreamOwned::new(connection, stream))
     }
 
     /// Returns the first wrong setting so far, if there is one, such as PEM that cannot be read.

@@ -239,7 +239,7 @@ fn missing_permissions_are_named() {
 }
 
 #[test]
-fn with_tls_the_session_tells_the_rest() {
+fn servers_are_asked_over_tls() {
     let secured = Secured::start();
     let mut command = zoolock_at(&secured.hosts(), &["doctor", "--session-timeout", "40", "/a"]);
     for file in ["ca", "cert", "key"] {
@@ -251,10 +251,18 @@ fn with_tls_the_session_tells_the_rest() {
     let said = String::from_utf8(output.stdout).expect("text");
     println!("{said}{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(0));
-    finds(&said, "ok", &["with TLS, servers get no four-letter words"]);
     finds(&said, "ok", &["the servers take this client for", "sasl:bob"]);
     finds(&said, "ok", &["this client may read, create and delete in /"]);
-    assert!(row(&said, &secured.hosts())[3].ends_with(" ms"), "it was connected to");
+    let row = row(&said, &secured.hosts());
+    assert!(
+        row[1].starts_with("3.") && row[2] == "standalone" && row[3].ends_with(" ms"),
+        "{row:?}"
+    );
+
+    let roots = secured.file("ca.pem").to_string_lossy().into_owned();
+    let (code, said) = doctor(&connect_string(), &["--session-timeout", "6", "--cacert", &roots]);
+    assert_eq!(code, Some(1));
+    finds(&said, "problem", &["TLS fails", "whether it expects TLS"]);
 
     let (code, said) = doctor(&secured.hosts(), &["--session-timeout", "6"]);
     assert_eq!(code, Some(1));
