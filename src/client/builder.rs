@@ -162,7 +162,8 @@ impl ClientBuilder {
     /// nothing sends no request for this, and neither does a shorter wait. Otherwise the call writes
     /// into its node which nodes its thread holds, and reads the locks of these. Only if somebody
     /// waits there, it reads on. It looks again after as long a time, then after twice that, and so
-    /// on, up to twelve times `after`. A look blocks for at most a third of the session timeout.
+    /// on, up to twelve times `after`; these times begin again if a wait for a thread of its process
+    /// becomes one in the queue. A look blocks for at most a third of the session timeout.
     ///
     /// A circle counts only if two looks show it with the same nodes, and each of its threads is known
     /// by the nodes that it holds. A hold counts for the thread that has taken it. So there is no
