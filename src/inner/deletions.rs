@@ -73,14 +73,12 @@ impl Deletions {
     /// Deletes a node of this session in the background.
     pub(crate) fn delete(&self, claim: &Claim, session: i64, node: &Node) {
         let (path, charge) = (claim.path_of(node), node.charge.take());
-        match claim.kind.is_single_node() {
-            true => self.delete_single(session, path, node.czxid, charge),
-            false => match node.takes {
-                Some(taken) => {
-                    self.delete_with(taken, session, &claim.directory, path, charge);
-                }
-                None => self.delete_eventually(session, path, charge),
-            },
+        match node.takes {
+            _ if claim.kind.is_single_node() => {
+                self.delete_single(session, path, node.czxid, charge);
+            }
+            Some(taken) => self.delete_with(taken, session, &claim.directory, path, charge),
+            None => self.delete_eventually(session, path, charge),
         }
     }
 
