@@ -203,7 +203,8 @@ impl LockOptions {
     /// The holder's session has expired, its client was closed, the hold lasted
     /// [too long](LockOptions::hold_at_most), or somebody has deleted its node. A hold that was
     /// unlocked delays nobody, unless its session expires before a server gets the release: that
-    /// waits for a connection, and for the end of [`hold_at_least`](LockOptions::hold_at_least).
+    /// waits for a connection, and for the end of [`hold_at_least`](LockOptions::hold_at_least). A
+    /// call that ends just when its record is written may count as a lost holder.
     ///
     /// All programs that use the lock need the option; others pass. The `time` of the lost holder
     /// counts. It begins when the next contender is first in the queue. Meanwhile that contender
