@@ -82,8 +82,8 @@ impl Deletions {
         }
     }
 
-    /// Deletes a node and what it takes along; the node alone if that fails. Only the deletion of
-    /// the node is sent again.
+    /// Deletes a node and what it takes along, on as many connections as it takes; the node alone if
+    /// the servers refuse that.
     fn delete_with(
         &self,
         taken: Taken,
@@ -94,8 +94,15 @@ impl Deletions {
     ) {
         let zk = self.requests.zk.in_session(session).with_timeout(Duration::MAX);
         let deletion = zk.submit(|batch| delete_with_node(batch, directory, (&path, taken), false));
-        let again = "a node is deleted in the background without what it takes along";
-        self.follow(deletion, (session, path, charge), again);
+        let directory = directory.clone();
+        self.follow(deletion, (path, charge), move |deletions, (path, charge), error| {
+            if error.is_maybe_done() {
+                sys::reached("a deletion of a node and what it takes along is sent again");
+                return deletions.delete_with(taken, session, &directory, path, charge);
+            }
+            sys::reached("a node is deleted in the background without what it takes along");
+            deletions.delete_eventually(session, path, charge);
+        });
     }
 
     /// Deletes nodes of several claims in the background, with one transaction for those of one
@@ -107,19 +114,22 @@ impl Deletions {
             let deletions = self.requests.zk.in_session(session).submit(|batch| -> Vec<_> {
                 paths.iter().map(|path| batch.shared_delete(path)).collect()
             });
-            let again = "a node that was given up with others is deleted again";
             for (((_, _, node), path), deletion) in nodes.iter().zip(paths).zip(deletions) {
-                self.follow(deletion, (session, path, node.charge.take()), again);
+                let it = (path, node.charge.take());
+                self.follow(deletion, it, move |deletions, (path, charge), _| {
+                    sys::reached("a node that was given up with others is deleted again");
+                    deletions.delete_eventually(session, path, charge);
+                });
             }
         }
     }
 
-    /// Follows a deletion that is sent once. If it fails, the node is deleted eventually.
+    /// Follows a deletion that is sent once. If it fails, `again` goes on.
     fn follow<T: Send + 'static>(
         &self,
         deletion: Pending<T>,
-        (session, path, charge): (i64, String, Charge),
-        again: &'static str,
+        (path, charge): (String, Charge),
+        again: impl FnOnce(&Deletions, (String, Charge), &zookeeper::Error) + Send + 'static,
     ) {
         let me = self.start();
         deletion.on_done(move |deleted| {
@@ -128,8 +138,7 @@ impl Deletions {
             };
             match deleted {
                 Err(error) if !is_session_over(&error) => {
-                    sys::reached(again);
-                    deletions.delete_eventually(session, path, charge);
+                    again(&deletions, (path, charge), &error);
                     deletions.under_way.fetch_sub(1, Ordering::Relaxed);
                 }
                 deleted => deletions.finish(path, charge, deleted.map(drop)),

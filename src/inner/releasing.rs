@@ -242,7 +242,13 @@ impl Deletion<'_> {
                         "a directory that was made for one node stays",
                     );
                     sys::reached_if(|| !is_directory, "a node is released without its record");
-                    deletion.run_alone(left, false)
+                    let is_denied =
+                        error.failed_op() == Some(1) && error.kind() == ErrorKind::NoAuth;
+                    let alone = deletion.run_alone(left, false);
+                    match is_denied && !is_directory {
+                        true => alone.and(Err(deletion.record_denied(error))),
+                        false => alone,
+                    }
                 }
                 deleted => {
                     let is_gone = deleted.is_ok();
@@ -263,6 +269,12 @@ impl Deletion<'_> {
             me.upgrade().map(|holds| follow(&Deletion { holds: &holds, nodes: &nodes }, deleted));
         });
         Ok(())
+    }
+
+    /// Returns the error of a release whose record stays.
+    fn record_denied(&self, error: zookeeper::Error) -> Error {
+        let record = self.nodes.claim.directory.record();
+        self.holds.requests.error(&record, Failure::Refused(error))
     }
 
     fn run_alone(&self, patience: Duration, is_again: bool) -> Result<()> {

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 use log::debug;
-use zookeeper::{Batch, Names, Pending};
+use zookeeper::{Batch, Names, Pending, Stat};
 
 use super::rule::New;
 use crate::calls::Place;
@@ -235,6 +235,14 @@ impl<'a> Attempt<'a> {
             self.add_unanswered(create);
         }
         error.into()
+    }
+
+    /// Looks at a node in the directory.
+    pub(super) fn stat(&self, name: &str) -> Result<Option<Stat>, Stop> {
+        let Want { claim, until, .. } = self.want;
+        let path = claim.directory.child(name);
+        let look = |batch: &mut Batch<'_>| batch.exists(&path, None);
+        Ok(self.requests().ask_one(Some(self.session_id), until, look)?)
     }
 
     /// Returns whether these names show all its nodes.

@@ -65,8 +65,9 @@ impl Attempt<'_> {
                 Wrote::Gone => return Ok(Delay::Gone),
                 Wrote::Done(None) | Wrote::Refused => continue,
             };
-            if !self.await_end(&lost, now.mtime)? {
-                return Ok(Delay::Lasts);
+            match self.await_end(&lost, now.mtime)? {
+                Delay::Over => {}
+                ended => return Ok(ended),
             }
             match self.write_record(held, Some(now.version))? {
                 Wrote::Done(_) => return Ok(Delay::Over),
@@ -76,17 +77,17 @@ impl Attempt<'_> {
         }
     }
 
-    /// Waits until the delay of a lost holder is over. Returns false if the call does not wait.
-    fn await_end(&mut self, lost: &Record, now: i64) -> Result<bool, Stop> {
+    /// Waits until the delay of a lost holder is over, if the call waits and keeps its node.
+    fn await_end(&mut self, lost: &Record, now: i64) -> Result<Delay, Stop> {
         let left = lost.left(now);
         if left.is_zero() {
             sys::reached("a delay is over that an earlier call has seen");
-            return Ok(true);
+            return Ok(Delay::Over);
         }
         self.seen_ahead = true;
         if !self.want.waits {
             sys::reached("a try comes while a delay lasts");
-            return Ok(false);
+            return Ok(Delay::Lasts);
         }
         sys::reached("a lost holder delays the next one");
         let lock = self.path();
@@ -94,8 +95,19 @@ impl Attempt<'_> {
             target: "zoolock::queue", lock:%;
             "{lock}: the holder before was lost; waiting for its lock-delay, {left:?}"
         );
-        self.requests().pause(sys::now() + left, self.want.until)?;
-        Ok(true)
+        let end = sys::now() + left;
+        loop {
+            let look = sys::now() + self.requests().timeout();
+            self.requests().pause(end.min(look), self.want.until)?;
+            if end <= look {
+                return Ok(Delay::Over);
+            }
+            // Otherwise it would notice only at the end that it has to queue again.
+            if self.stat(&self.own[0].name)?.is_none() {
+                sys::reached("a node goes while a delay lasts");
+                return Ok(Delay::Gone);
+            }
+        }
     }
 
     /// Creates the record, or sets it if it has this version, as long as the own node exists.

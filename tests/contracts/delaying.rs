@@ -6,7 +6,7 @@ use zoolock::{
     Client, DistributedLock, DistributedRwLock, DistributedSemaphore, EphemeralLock, Error,
     LockOptions, Result,
 };
-use zoolock_test_support::{fresh_path, shared_probe, wait_until};
+use zoolock_test_support::{Op, Then, fresh_path, shared_probe, wait_until};
 
 use common::{
     SESSION, SOON, Task, Visitor, assert_cancelled, await_lost, await_nothing_left, behind_a_proxy,
@@ -214,4 +214,99 @@ fn locks_without_a_lock_delay_refuse_it() {
     let long = LockOptions::new().lock_delay(Duration::from_secs(24 * 60 * 60 + 1));
     let long = DistributedLock::with_options(&client, &path, long).map(drop);
     assert!(is_refused("two days", long));
+}
+
+/// The release, and then the deletion in the background, are cut off before a server gets them.
+#[test]
+fn release_that_is_cut_off_again_and_again_delays_nobody() {
+    let ((proxy, ours), others) = (behind_a_proxy(SESSION), client());
+    let path = fresh_path("delayed");
+    let options = LockOptions::new().lock_delay(SOON);
+    let lock_of = |client| DistributedLock::with_options(client, &path, options.clone()).unwrap();
+    let (lock, rival) = (lock_of(&ours), lock_of(&others));
+    lock.lock().unwrap();
+    let cuts = [1, 2].map(|nth| proxy.drop_request(Op::Multi, nth, Then::Cut));
+    lock.unlock().unwrap();
+    wait_until("the node goes", SOON, || children(&path).is_empty());
+    println!("{:?}, {}", cuts, proxy.log().join("\n"));
+    assert_eq!(ours.stats().sessions, 1);
+    assert!(rival.try_lock().unwrap(), "a released lock delays");
+    rival.unlock().unwrap();
+    await_nothing_left(&ours);
+}
+
+/// The same with a call that waits, and finds itself in the record.
+#[test]
+fn record_without_an_answer_is_that_of_the_holder() {
+    let ((proxy, ours), others) = (behind_a_proxy(SESSION), client());
+    let path = fresh_path("delayed");
+    let options = LockOptions::new().lock_delay(SOON);
+    let lock_of = |client| DistributedLock::with_options(client, &path, options.clone()).unwrap();
+    let (lock, rival) = (lock_of(&ours), lock_of(&others));
+    rival.acquire().unwrap().release().unwrap();
+    let cut = proxy.drop_answer(Op::Multi, 1, Then::Cut);
+    lock.acquire().unwrap().release().unwrap();
+    assert!(cut.fired());
+    assert!(rival.try_lock().unwrap());
+    rival.unlock().unwrap();
+}
+
+/// The session ends during the delay. The call queues again at once.
+#[test]
+fn call_whose_session_ends_during_the_delay_queues_again() {
+    let ((proxy, ours), path) = (behind_a_proxy(SESSION), fresh_path("delayed"));
+    let options = LockOptions::new().lock_delay(SOON);
+    let lost = DistributedLock::with_options(&client(), &path, options.clone()).unwrap();
+    lost.lock().unwrap();
+    delete_node(&lost.hold().unwrap());
+    let lock = DistributedLock::with_options(&ours, &path, options).unwrap();
+    let waiting = lock.clone();
+    let waiting = Task::spawn(move || waiting.lock());
+    wait_until("it waits for the delay", SOON, || {
+        children(&path).len() == 1
+            && shared_probe().unwrap().get(&record(&path)).unwrap().unwrap().0.starts_with(b"lost")
+    });
+    let before = children(&path);
+    assert_eq!(proxy.expire_sessions().unwrap(), 1);
+    wait_until("it queues again", SOON / 4, || {
+        let now = children(&path);
+        !now.is_empty() && now != before
+    });
+    lock.cancel_waiters();
+    assert_cancelled(&waiting.result("a cancelled call"), &path);
+}
+
+#[test]
+fn release_in_the_background_before_the_close_delays_nobody() {
+    let (others, path) = (client(), fresh_path("delayed"));
+    let options = LockOptions::new().lock_delay(SOON);
+    let rival = DistributedLock::with_options(&others, &path, options.clone()).unwrap();
+    for _ in 0..20 {
+        let ours = client();
+        let options = options.clone().background_release(true);
+        let lock = DistributedLock::with_options(&ours, &path, options).unwrap();
+        lock.acquire().unwrap().release().unwrap();
+        ours.close().unwrap();
+        assert!(rival.try_lock().unwrap(), "a released lock delays");
+        rival.unlock().unwrap();
+    }
+}
+
+/// The client may create nodes beside the lock, and may not delete them.
+#[test]
+fn client_that_may_not_delete_the_record_is_refused() {
+    let (root, boss) = (fresh_path("delayed"), shared_probe().unwrap());
+    boss.add_auth("digest", b"boss:secret").unwrap();
+    // All but DELETE.
+    boss.create_with_acl(&root, b"", &[(31 & !8, "world", "anyone"), (31, "auth", "")]).unwrap();
+    let path = format!("{root}/lock");
+    let (ours, others) = (client(), client());
+    let (lock, rival) = (delayed(&ours, &path), delayed(&others, &path));
+    let released = lock.try_acquire().unwrap().expect("nobody has it").release();
+    println!("{released:?}");
+    assert!(matches!(&released, Err(Error::Denied { path: denied }) if *denied == record(&path)));
+    assert!(!rival.try_lock().unwrap(), "the record stays");
+    assert!(rival.try_lock_for(SOON).unwrap(), "it is free after the delay");
+    assert!(matches!(rival.unlock(), Err(Error::Denied { .. })));
+    assert!(children(&path).is_empty());
 }

@@ -3,7 +3,7 @@
 
 use std::iter;
 
-use zookeeper::{Acl, Batch, CreateMode, ErrorKind, Names, Op, OpResult, Pending, Stat};
+use zookeeper::{Acl, Batch, CreateMode, ErrorKind, Names, Op, OpResult, Pending};
 
 use super::Waiter;
 use crate::inner::{Charge, Claim, Failure, Node, Replaceable, is_outcome_unknown};
@@ -263,7 +263,7 @@ impl Waiter<'_> {
             let Some(at) = self.attempt.unanswered.iter().position(carried) else {
                 continue;
             };
-            if let Some(stat) = self.stat(name)? {
+            if let Some(stat) = self.attempt.stat(name)? {
                 sys::reached("a create without an answer is found in a list");
                 let found = self.attempt.unanswered.swap_remove(at);
                 self.add_own(name, found.charge, stat.czxid, None);
@@ -279,13 +279,6 @@ impl Waiter<'_> {
         Ok(list)
     }
 
-    fn stat(&self, name: &str) -> Result<Option<Stat>, Stop> {
-        let Want { claim, until, .. } = self.attempt.want;
-        let (session, path) = (Some(self.attempt.session_id), claim.directory.child(name));
-        let requests = self.attempt.requests();
-        Ok(requests.ask_one(session, until, |batch| batch.exists(&path, None))?)
-    }
-
     /// Asks the recipe where our nodes stand, and the server when nodes were created if that
     /// matters.
     pub(super) fn standing(&mut self, list: &Names) -> Result<Standing, Stop> {
@@ -298,7 +291,7 @@ impl Waiter<'_> {
             let unknown = names.iter().find(|name| !self.czxids.contains_key(*name));
             if let Some(name) = unknown {
                 sys::reached("a number tells nothing and the server is asked");
-                match self.stat(name)? {
+                match self.attempt.stat(name)? {
                     Some(stat) => drop(self.czxids.insert(name.clone(), stat.czxid)),
                     None => children.retain(|child| child.name != *name),
                 }

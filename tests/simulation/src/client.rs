@@ -930,8 +930,8 @@ impl Shared {
             if is_answered && plan.options.is_plain() {
                 promises::names_all(error, &lost);
             }
-            if error.is_lost()
-                && let Some((path, _)) = &node
+            if let Some((path, _)) = &node
+                && promises::names(error, plan.place.path())
             {
                 delays::lost(path);
             }

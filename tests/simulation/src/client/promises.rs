@@ -40,17 +40,19 @@ pub(super) fn goes(
     });
 }
 
+/// Returns whether the error of an unlock says that this lock was lost, or may not be released.
+pub(super) fn names(error: &Error, path: &str) -> bool {
+    match error {
+        Error::Release { failures } => failures.iter().any(|one| names(one, path)),
+        // The servers refuse a deletion before they look for the node.
+        Error::Lost { path: lost, .. } | Error::Denied { path: lost } => lost == path,
+        _ => false,
+    }
+}
+
 /// Checks that the error of an unlock of several locks names all that were lost before.
 pub(super) fn names_all(error: &Error, lost: &[String]) {
-    let failures = match error {
-        Error::Release { failures } => failures,
-        error => slice::from_ref(error),
-    };
-    let is_named = |path: &String| {
-        let names = |one: &Error| matches!(one, Error::Lost { path: lost, .. } if lost == path);
-        failures.iter().any(names)
-    };
-    if let Some(path) = lost.iter().find(|path| !is_named(path)) {
+    if let Some(path) = lost.iter().find(|path| !names(error, path)) {
         violation(format!("{path} was lost, and the unlock does not say so: {error}"));
     }
 }

@@ -964,7 +964,7 @@ impl Judge {
             let calls = watching.iter().filter(is_its).count();
             let process = self.calls.iter().find(|call| call.made.listener == Some(listener));
             let process = process.map_or(Process(0), |call| call.made.process);
-            if told > calls {
+            if told > calls && !self.is_told_to_all(process, *event, path, *at) {
                 let text = format!(
                     "listener {listener} is told of {path} {told} times for {calls} watches"
                 );
