@@ -25,8 +25,8 @@ pub(super) struct Locks {
     waited: BTreeSet<Key>,
     held: BTreeSet<Key>,
     gone: BTreeSet<Key>,
-    /// Holders that were overtaken: by a read that came late, which its thread takes below its write, or by a number of
-    /// a stranger.
+    /// Holders that were overtaken: a read came late that its thread takes below its write; or that may have been, as
+    /// the numbers do not tell.
     overtaken: BTreeSet<Key>,
     /// Paths of semaphores, also of those that were used for other locks, too.
     counted: BTreeSet<String>,
@@ -53,7 +53,8 @@ impl Witness {
             if before.get(key) != Some(holds) {
                 locks.changed.insert(key.clone(), kernel::elapsed());
             }
-            if before.get(key) == Some(&Some(true)) && *holds != Some(true) {
+            let is_late = before.get(key) == Some(&Some(true)) && *holds == Some(false);
+            if is_late || holds.is_none() {
                 locks.overtaken.insert(key.clone());
             }
             if *holds != Some(true) {
