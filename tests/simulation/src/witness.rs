@@ -957,7 +957,8 @@ fn has_a_turn(call: usize, session: i64, lost: Duration) {
         let has_one = witness.children(&turns).any(|(_, node)| node.owner == session);
         // The next thread of a process makes its turn when the one before it has given its own back.
         let left = witness.left_at.get(&turns).into_iter().flat_map(BTreeMap::values);
-        let is_next = left.map(|(_, left)| *left + LATE).max() > Some(kernel::elapsed());
+        let soon = LATE.max(witness.slowest * 2);
+        let is_next = left.map(|(_, left)| *left + soon).max() > Some(kernel::elapsed());
         let is_sure = witness.is_steady
             && !witness.has_hidden
             && !witness.dead.contains(&call.process)
