@@ -23,7 +23,10 @@ fn turn(scene: &Scene) {
 
 /// Clients that take turns without a list by now.
 fn every_warm(name: &str, contract: impl Fn(Scene) + Sync) {
-    let is_one = |subject: Subject| subject.has_a_directory() && subject.goes_with_its_unlock();
+    let is_one = |subject: Subject| {
+        let [_, _, lists, ..] = subject.cost_of_a_cycle();
+        subject.has_a_directory() && subject.goes_with_its_unlock() && lists == 0
+    };
     every_subject_that(is_one, |subject| {
         let scene = Scene::start(subject, name, LONG);
         wait_until("no list is asked for", SOON, || {
