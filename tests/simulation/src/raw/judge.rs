@@ -947,10 +947,17 @@ impl Judge {
     /// Checks that each watch reports once.
     fn check_listener(&self, listener: usize, ear: &Ear) -> Vec<(Process, String)> {
         let may_watch = |call: &&Call| {
+            let may_be_set = match call.outcome {
+                Some(Outcome::Done) => true,
+                // In a process that stood still, a call may give up just before its answer is read.
+                Some(Outcome::Failed(ErrorKind::Timeout)) => {
+                    !stalled(call.made.process, call.begun).is_zero()
+                }
+                _ => call.made.is_unheard,
+            };
             // An event may come before the answer that is lost.
             let may_be_early = matches!(call.asked, Asked::Watch { .. });
-            call.made.listener == Some(listener)
-                && (call.outcome == Some(Outcome::Done) || call.made.is_unheard || may_be_early)
+            call.made.listener == Some(listener) && (may_be_set || may_be_early)
         };
         let watching: Vec<&Call> = self.calls.iter().filter(may_watch).collect();
         let mut problems = Vec::new();

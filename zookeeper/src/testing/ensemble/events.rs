@@ -107,13 +107,14 @@ impl Events {
         self.at(self.now.saturating_add(delay), event);
     }
 
-    /// Lets delayed messages arrive now, in their order.
+    /// Lets delayed messages arrive now, in their order, and servers find out now that they must
+    /// leave their leader.
     pub(super) fn hasten(&mut self) {
         let mut entries = std::mem::take(&mut self.queue).into_vec();
         entries.sort_by_key(|Entry(Reverse(order), _)| *order);
         for Entry(Reverse((time, _)), event) in entries {
-            let time = if event.parties().is_some() { self.now } else { time };
-            self.at(time, event);
+            let is_due = event.parties().is_some() || matches!(event, Event::Leave { .. });
+            self.at(if is_due { self.now } else { time }, event);
         }
     }
 
