@@ -107,14 +107,18 @@ impl Events {
         self.at(self.now.saturating_add(delay), event);
     }
 
-    /// Lets delayed messages arrive now, in their order, and servers find out now that they must
-    /// leave their leader.
-    pub(super) fn hasten(&mut self) {
+    /// Lets delayed messages arrive now, in their order. Nobody leaves this reign any more, and
+    /// servers leave others now.
+    pub(super) fn hasten(&mut self, ruling: Option<usize>) {
         let mut entries = std::mem::take(&mut self.queue).into_vec();
         entries.sort_by_key(|Entry(Reverse(order), _)| *order);
         for Entry(Reverse((time, _)), event) in entries {
-            let is_due = event.parties().is_some() || matches!(event, Event::Leave { .. });
-            self.at(if is_due { self.now } else { time }, event);
+            match event {
+                Event::Leave { reign, .. } if Some(reign) == ruling => {}
+                Event::Leave { .. } => self.at(self.now, event),
+                _ if event.parties().is_some() => self.at(self.now, event),
+                _ => self.at(time, event),
+            }
         }
     }
 

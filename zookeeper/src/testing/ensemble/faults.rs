@@ -77,7 +77,7 @@ impl Ensemble {
         for server in &mut self.servers {
             server.heal();
         }
-        self.events.hasten();
+        self.events.hasten(self.ruling());
         for server in 0..self.servers.len() {
             let known = &mut self.servers[server];
             if std::mem::take(&mut known.frozen_until) > self.events.now {

@@ -278,6 +278,20 @@ fn delayed_writes_arrive_in_order_after_the_heal() {
 }
 
 #[test]
+fn no_server_leaves_its_leader_long_after_the_heal() {
+    let mut world = World::new(3, 10);
+    let follower = world.follower();
+    world.ensemble.freeze(follower, world.now + TICK * 60, world.now);
+    world.ensemble.cut_off(follower, world.now + TICK * 20, world.now);
+    world.run(TICK * 20);
+    world.ensemble.heal(world.now);
+    world.run(TICK * 25);
+    let connection = world.client(follower);
+    world.run(TICK * 18);
+    assert!(!world.exists(connection, "/a", false));
+}
+
+#[test]
 fn leader_frozen_for_too_long_is_replaced() {
     let mut world = World::new(3, 10);
     let old = world.leader();
