@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::env;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
+use signal_hook::consts::SIGABRT;
 use zoolock_test_support::{connect_string, fresh_path, wait_until};
 
 use common::SOON;
@@ -49,8 +51,16 @@ impl Running {
         Running { example, process }
     }
 
-    /// Its whole output, which fits into a pipe. Its exit code must be zero.
-    fn said(mut self) -> String {
+    /// Its whole output. Its exit code must be zero.
+    fn said(self) -> String {
+        let example = self.example;
+        let (status, said, _) = self.ended();
+        assert!(status.success(), "{example} ended with {status}");
+        said
+    }
+
+    /// How it ended, and its output and errors, which fit into pipes.
+    fn ended(mut self) -> (ExitStatus, String, String) {
         let mut status = None;
         wait_until(&format!("{} has ended", self.example), SOON, || {
             status = self.process.try_wait().expect("its state");
@@ -59,9 +69,7 @@ impl Running {
         let said = text(self.process.stdout.take());
         let errors = text(self.process.stderr.take());
         println!("{}:\n{said}{errors}", self.example);
-        let status = status.expect("it has ended");
-        assert!(status.success(), "{} ended with {status}", self.example);
-        said
+        (status.expect("it has ended"), said, errors)
     }
 }
 
@@ -109,6 +117,24 @@ fn scheduled_job_runs_once_a_round_on_three_different_clocks() {
     println!("{runs:?}");
     assert!(runs.values().all(|&runs| runs <= 1), "a job ran twice: {runs:?}");
     assert!(runs.values().any(|&runs| runs == 1), "no job ran: {runs:?}");
+}
+
+#[test]
+fn batch_begins_some_time_after_one_that_hangs_is_aborted() {
+    let path = fresh_path("batch");
+    let begun = |said: &str, step: &str| -> u64 {
+        let begun = said.lines().find_map(|line| line.strip_prefix(step));
+        let time = begun.and_then(|begun| begun.strip_prefix(" begins at ")?.strip_suffix(" ms"));
+        time.and_then(|time| time.parse().ok()).unwrap_or_else(|| panic!("no {step}:\n{said}"))
+    };
+    let (status, hung, errors) = Running::start("batch", &path, &["hang"]).ended();
+    assert_eq!(status.signal(), Some(SIGABRT));
+    assert!(errors.contains("it was held for longer than its options allow"), "{errors}");
+    let next = Running::start("batch", &path, &[]).said();
+    assert!(next.ends_with("all done\n"), "{next}");
+    let pause = begun(&next, "step 1") - begun(&hung, "step 2");
+    // The longest step and the delay.
+    assert!(pause > 2900, "{pause} ms");
 }
 
 #[test]
