@@ -135,11 +135,11 @@ impl<H, L> Turn<'_, H, L> {
         self.local.state.lock().times = 0;
     }
 
-    /// Returns whether a thread waits and the hold may be handed over to it. `times` limits how
+    /// Returns whether a thread waits that may enter, and the hold may be handed over to it. `times` limits how
     /// often that may happen in a row.
     pub(crate) fn may_hand_over(&self, times: u32) -> bool {
         let state = self.local.state.lock();
-        state.times < times && !state.waiting.is_empty()
+        state.times < times && state.next_waiter().is_some()
     }
 
     /// Gives the first level to the next thread, with the second one, which that thread need not
@@ -351,8 +351,7 @@ impl<H: Clone, L> Local<H, L> {
 impl<H, L> Local<H, L> {
     /// Gives the level to the next thread in the queue whose object has no hold, or frees it.
     fn pass_on(&self, mut state: MutexGuard<'_, State<H, L>>) {
-        let may_enter = |waiter: &Waiter| state.hold_of(waiter.by.object).is_none();
-        let next = state.waiting.iter().position(may_enter);
+        let next = state.next_waiter();
         sys::reached_if(|| next > Some(0), "a thread waits behind the lost hold of its object");
         let next = next.and_then(|next| state.waiting.remove(next));
         state.owner = next.as_ref().map(|waiter| waiter.by);
@@ -374,6 +373,12 @@ impl<H, L> Local<H, L> {
 impl<H, L> State<H, L> {
     fn position(&self, object: u64) -> Option<usize> {
         self.holds.iter().position(|held| held.by.object == object)
+    }
+
+    /// Returns the position of the first thread in the queue whose object has no hold.
+    fn next_waiter(&self) -> Option<usize> {
+        let may_enter = |waiter: &Waiter| self.hold_of(waiter.by.object).is_none();
+        self.waiting.iter().position(may_enter)
     }
 
     fn hold_of(&self, object: u64) -> Option<&Held<H>> {

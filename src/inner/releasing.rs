@@ -9,7 +9,7 @@ use zookeeper::{Batch, ErrorKind, OpResult, Pending, WatchedEvent, Watcher};
 
 use super::claim::{Node, Taken};
 use super::directories::delete_with_node;
-use super::failure::{Failure, is_outcome_unknown, is_session_over};
+use super::failure::{Failure, is_outcome_unknown};
 use super::holds::Holds;
 use super::nodes::{AfterRelease, Grant, Nodes};
 use crate::error::{Error, LossReason, Result};
@@ -220,7 +220,7 @@ impl Deletion<'_> {
         }
     }
 
-    /// Deletes the only node and what it takes along; the node alone if the servers refuse that.
+    /// Deletes the only node and what it takes along; the node alone if only that is refused.
     fn run_with(&self, taken: Taken, node: &Node, patience: Duration) -> Result<()> {
         let Deletion { holds, nodes } = self;
         let end = sys::now() + patience;
@@ -236,14 +236,14 @@ impl Deletion<'_> {
                 deletion.holds.fresh.note_went(deleted.is_ok());
             }
             match deleted {
-                Err(error) if !is_outcome_unknown(&error) && !is_session_over(&error) => {
+                // It is what the node takes along that is refused.
+                Err(error) if error.failed_op() == Some(1) => {
                     sys::reached_if(
                         || is_directory,
                         "a directory that was made for one node stays",
                     );
                     sys::reached_if(|| !is_directory, "a node is released without its record");
-                    let is_denied =
-                        error.failed_op() == Some(1) && error.kind() == ErrorKind::NoAuth;
+                    let is_denied = error.kind() == ErrorKind::NoAuth;
                     let alone = deletion.run_alone(left, false);
                     match is_denied && !is_directory {
                         true => alone.and(Err(deletion.record_denied(error))),

@@ -212,6 +212,8 @@ pub(crate) struct Witness {
     written: BTreeMap<(Place, u8), i32>,
     /// Strangers create contenders with any number.
     pub has_strangers: bool,
+    /// Nodes that strangers take away when they like.
+    pub planted: BTreeSet<String>,
     /// Number of watch events that clients got, and of nodes of sessions that have ended.
     pub events: u64,
     pub ends: u64,

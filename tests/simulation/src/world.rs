@@ -456,6 +456,7 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
             let path = format!("{}/{name}", place.path());
             witness(|witness| witness.has_strangers = true);
             if net.act(|world| world.ensemble.create(&path, b"", instant)).is_ok() {
+                witness(|witness| witness.planted.insert(path.clone()));
                 kernel::after(time, {
                     let net = net.share();
                     move || take_away(net, path)

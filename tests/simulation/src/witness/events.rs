@@ -75,6 +75,11 @@ impl Witness {
         let is_lock = |path: &&str| !path.starts_with(raw::ROOT) && *path != DATA;
         let directories: BTreeSet<String> =
             self.nodes.keys().map(|path| parent(path)).filter(is_lock).map(str::to_owned).collect();
+        for path in self.nodes.keys().filter_map(|path| path.strip_suffix("/leases")) {
+            if !self.locks.counted.contains(path) {
+                self.locks.counted.insert(path.to_owned());
+            }
+        }
         let mut truth = Truth::new();
         for directory in &directories {
             let base = directory.strip_suffix("/locks").or(directory.strip_suffix("/leases"));
@@ -82,9 +87,6 @@ impl Witness {
                 Some(base) => truth.extend(self.part(base, directory)),
                 None => truth.extend(self.queue(directory)),
             }
-            let has_permits = self.children(directory).any(|(name, _)| is_permit(name));
-            let counted = base.filter(|base| has_permits || self.is_semaphore(base));
-            self.locks.counted.extend(counted.map(str::to_owned));
         }
         truth.extend(self.singles());
         truth
@@ -154,7 +156,7 @@ impl Witness {
 }
 
 impl Locks {
-    /// Returns whether the looks at a path may tell of states between two transactions: it is a semaphore, whose
+    /// Returns whether the looks at a path may tell of states between two transactions: it was a semaphore, whose
     /// directories are read one after the other.
     fn is_doubtful(&self, lock: &str) -> bool {
         let base = lock.strip_suffix("/locks").or(lock.strip_suffix("/leases")).unwrap_or(lock);

@@ -425,7 +425,7 @@ impl Witness {
     pub(crate) fn left_behind(&self) -> Vec<String> {
         let is_left = |(path, node): &(&String, &Node)| {
             let name = path.rsplit('/').next().unwrap_or_default();
-            node.owner != 0 || name.starts_with("_c_")
+            (node.owner != 0 || name.starts_with("_c_")) && !self.planted.contains(*path)
         };
         self.nodes.iter().filter(is_left).map(|(path, _)| path.clone()).collect()
     }
