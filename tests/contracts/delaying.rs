@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use zookeeper::{Acl, Permissions, ZooKeeper};
 use zoolock::{
     Client, DistributedLock, DistributedRwLock, DistributedSemaphore, EphemeralLock, Error,
     LockOptions, Result,
 };
-use zoolock_test_support::{Op, Then, fresh_path, shared_probe, wait_until};
+use zoolock_test_support::{Op, Then, connect_string, fresh_path, shared_probe, wait_until};
 
 use common::{
     SESSION, SOON, Task, Visitor, assert_cancelled, await_lost, await_nothing_left, behind_a_proxy,
@@ -290,6 +291,28 @@ fn release_in_the_background_before_the_close_delays_nobody() {
         assert!(rival.try_lock().unwrap(), "a released lock delays");
         rival.unlock().unwrap();
     }
+}
+
+/// For a moment, nobody may delete nodes of the lock.
+#[test]
+fn record_stays_with_a_node_that_may_not_be_deleted() {
+    let ((proxy, ours), path) = (behind_a_proxy(SESSION), fresh_path("delayed"));
+    let guard = delayed(&ours, &path).try_acquire().unwrap().expect("nobody has it");
+    let operator = ZooKeeper::connect(&connect_string(), SESSION).unwrap();
+    let allow = |what| {
+        operator.set_acl(&path, &[Acl::new(what, "world", "anyone")], None).unwrap();
+    };
+    allow(Permissions::READ | Permissions::WRITE | Permissions::CREATE | Permissions::ADMIN);
+    let refused = proxy.hold_answer(Op::Multi, 1);
+    let releasing = Task::spawn(move || guard.release());
+    assert!(refused.wait(SOON), "{:#?}", proxy.log());
+    allow(Permissions::ALL);
+    refused.release();
+    let released = releasing.result("release()");
+    println!("{released:?}");
+    assert!(matches!(&released, Err(Error::Denied { path: denied }) if *denied == path));
+    assert!(exists(&record(&path)));
+    operator.close().unwrap();
 }
 
 /// The client may create nodes beside the lock, and may not delete them.

@@ -288,6 +288,22 @@ fn lost_hold_keeps_its_own_object_in_use_and_no_other() {
 }
 
 #[test]
+fn hold_is_not_handed_to_a_thread_behind_the_lost_hold_of_its_object() {
+    let fixture = Fixture::new(OwnedBy::Object);
+    thread::scope(|scope| {
+        fixture.first().keep(7);
+        let its = fixture.waiter(scope, LONG);
+        fixture.local.lose(|hold| *hold == 7);
+        let turn = first(fixture.enter_as(OTHER, LONG));
+        assert!(!turn.may_hand_over(u32::MAX));
+        drop(turn);
+        assert!(matches!(fixture.local.exit(ONE, None), Ok(Exit::Lost(7))));
+        assert_eq!(its.join().expect("it is in"), Ok(()));
+    });
+    fixture.assert_free();
+}
+
+#[test]
 fn unlock_of_a_lost_hold_lets_a_thread_of_its_object_in() {
     let fixture = Fixture::new(OwnedBy::Object);
     thread::scope(|scope| {
