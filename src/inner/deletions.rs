@@ -11,7 +11,7 @@ use zookeeper::{ErrorKind, Pending};
 
 use super::claim::{Claim, Node, Taken};
 use super::directories::delete_with_node;
-use super::failure::is_session_over;
+use super::failure::{is_outcome_unknown, is_session_over};
 use super::nodes::Nodes;
 use super::quota::Charge;
 use super::requests::Requests;
@@ -83,7 +83,7 @@ impl Deletions {
     }
 
     /// Deletes a node and what it takes along, on as many connections as it takes; the node alone if
-    /// the servers refuse that.
+    /// only that is refused.
     fn delete_with(
         &self,
         taken: Taken,
@@ -96,9 +96,12 @@ impl Deletions {
         let deletion = zk.submit(|batch| delete_with_node(batch, directory, (&path, taken), false));
         let directory = directory.clone();
         self.follow(deletion, (path, charge), move |deletions, (path, charge), error| {
-            if error.is_maybe_done() {
+            if is_outcome_unknown(error) {
                 sys::reached("a deletion of a node and what it takes along is sent again");
                 return deletions.delete_with(taken, session, &directory, path, charge);
+            }
+            if error.failed_op() != Some(1) {
+                return deletions.conclude(path, charge, error);
             }
             sys::reached("a node is deleted in the background without what it takes along");
             deletions.delete_eventually(session, path, charge);
@@ -173,13 +176,18 @@ impl Deletions {
     fn finish(&self, path: String, charge: Charge, deleted: zookeeper::Result<()>) {
         self.under_way.fetch_sub(1, Ordering::Relaxed);
         if let Err(error) = deleted {
-            match error.kind() {
-                ErrorKind::NoNode => sys::reached("a deletion in the background finds nothing"),
-                _ if is_session_over(&error) => {}
-                // The session of the node was over before the answer came.
-                _ if error.is_maybe_done() => {}
-                _ => self.add_stuck(path, charge, &error),
-            }
+            self.conclude(path, charge, &error);
+        }
+    }
+
+    /// Takes the error of a deletion that is not sent again.
+    fn conclude(&self, path: String, charge: Charge, error: &zookeeper::Error) {
+        match error.kind() {
+            ErrorKind::NoNode => sys::reached("a deletion in the background finds nothing"),
+            _ if is_session_over(error) => {}
+            // The session of the node was over before the answer came.
+            _ if error.is_maybe_done() => {}
+            _ => self.add_stuck(path, charge, error),
         }
     }
 

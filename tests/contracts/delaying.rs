@@ -296,22 +296,33 @@ fn release_in_the_background_before_the_close_delays_nobody() {
 /// For a moment, nobody may delete nodes of the lock.
 #[test]
 fn record_stays_with_a_node_that_may_not_be_deleted() {
-    let ((proxy, ours), path) = (behind_a_proxy(SESSION), fresh_path("delayed"));
-    let guard = delayed(&ours, &path).try_acquire().unwrap().expect("nobody has it");
+    let (proxy, ours) = behind_a_proxy(SESSION);
     let operator = ZooKeeper::connect(&connect_string(), SESSION).unwrap();
-    let allow = |what| {
-        operator.set_acl(&path, &[Acl::new(what, "world", "anyone")], None).unwrap();
-    };
-    allow(Permissions::READ | Permissions::WRITE | Permissions::CREATE | Permissions::ADMIN);
-    let refused = proxy.hold_answer(Op::Multi, 1);
-    let releasing = Task::spawn(move || guard.release());
-    assert!(refused.wait(SOON), "{:#?}", proxy.log());
-    allow(Permissions::ALL);
-    refused.release();
-    let released = releasing.result("release()");
-    println!("{released:?}");
-    assert!(matches!(&released, Err(Error::Denied { path: denied }) if *denied == path));
-    assert!(exists(&record(&path)));
+    let later = delays().hold_at_least(Duration::from_millis(300));
+    for (options, is_told) in
+        [(delays(), true), (delays().background_release(true), false), (later, false)]
+    {
+        let path = fresh_path("delayed");
+        let lock = DistributedLock::with_options(&ours, &path, options).unwrap();
+        let guard = lock.try_acquire().unwrap().expect("nobody has it");
+        let allow = |what| {
+            operator.set_acl(&path, &[Acl::new(what, "world", "anyone")], None).unwrap();
+        };
+        allow(Permissions::READ | Permissions::WRITE | Permissions::CREATE | Permissions::ADMIN);
+        let refused = proxy.hold_answer(Op::Multi, 1);
+        let releasing = Task::spawn(move || guard.release());
+        assert!(refused.wait(SOON), "{:#?}", proxy.log());
+        allow(Permissions::ALL);
+        refused.release();
+        let released = releasing.result("release()");
+        println!("{released:?}");
+        let is_denied = matches!(&released, Err(Error::Denied { path: denied }) if *denied == path);
+        assert_eq!((is_denied, released.is_ok()), (is_told, !is_told));
+        // The answer to this request is behind that to the release.
+        ours.read(&path).unwrap();
+        wait_until("nothing is deleted", SOON, || ours.stats().deleting == 0);
+        assert_eq!((exists(&record(&path)), children(&path).len()), (true, 1));
+    }
     operator.close().unwrap();
 }
 
