@@ -43,7 +43,7 @@ fn run() -> zoolock::Result<()> {
     for step in 1..=STEPS {
         guard.prolong(LONGEST_STEP)?;
         println!("step {step} begins at {} ms", now());
-        if hangs && step == 2 {
+        while hangs && step == 2 {
             thread::park(); // until the process is aborted
         }
         thread::sleep(Duration::from_millis(200));
