@@ -208,21 +208,22 @@ impl Shared {
         }
     }
 
-    /// Returns the number of connections if an unlock now has to keep the node for the next thread.
-    pub(super) fn is_to_stay(&self, plan: &ObjectPlan, own: &Hold) -> Option<u64> {
+    /// Returns until when an unlock now has to keep the node for the next thread, if it has to, and the number of
+    /// connections.
+    pub(super) fn is_to_stay(&self, plan: &ObjectPlan, own: &Hold) -> Option<(Duration, u64)> {
         let (time, token) = (plan.options.keep_idle?, own.fencing_token());
-        let made = witness::is_only(&witness::path_of(plan.kind, own), token)?;
+        let until = witness::is_only(&witness::path_of(plan.kind, own), token)? + time;
         let is_kept = matches!(plan.kind, Kind::Exclusive | Kind::Reentrant)
             && plan.options.hold_at_least.is_none()
             && plan.options.hold_at_most.is_none()
             && self.has_one_option_at(plan.place)
-            && made + time > kernel::elapsed() + SLACK
+            && until > kernel::elapsed() + SLACK
             && own.state() == HoldState::Held
             && own.valid_for() > self.client.session_timeout() / 2
             // In an earlier turn, a look at the kept node may have failed.
             && witness::turns(plan.place, plan.kind, token) == 1
             && witness(|witness| witness.is_gentle || witness.is_well);
-        is_kept.then(|| self.client.stats().connections)
+        is_kept.then(|| (until, self.client.stats().connections))
     }
 
     /// Returns whether all objects at a place would keep a node in the same way.
@@ -233,9 +234,15 @@ impl Shared {
     }
 
     /// Checks that the node exists after the unlock if nobody else has come.
-    pub(super) fn judge_stay(&self, plan: &ObjectPlan, own: &Hold, connections: u64) {
+    pub(super) fn judge_stay(
+        &self,
+        plan: &ObjectPlan,
+        own: &Hold,
+        (until, connections): (Duration, u64),
+    ) {
         let (path, token) = (witness::path_of(plan.kind, own), own.fencing_token());
-        let is_well = self.client.state() == ClientState::Connected
+        let is_well = until > kernel::elapsed() + SLACK
+            && self.client.state() == ClientState::Connected
             && self.client.stats().connections == connections;
         // Whoever has taken it over since may have given it back for good.
         let is_wanted = witness::is_last(&path, token)

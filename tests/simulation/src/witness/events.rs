@@ -185,14 +185,15 @@ impl Stream {
                 LockChange::Gone => locks.gone.contains(&key),
                 _ => locks.changed.contains_key(&key),
             };
-            let is_written = witness.nodes.get(&key.1).is_some_and(|node| node.is_written);
-            let is_doubtful = locks.is_doubtful(&key.0) || (is_written && key.0 == key.1);
-            if is_doubtful {
+            let is_overtaken = locks.overtaken.contains(&key);
+            // While somebody else's data are in it, a single node is not known for a lock.
+            let is_single = key.0 == key.1;
+            if locks.is_doubtful(&key.0) || (is_single && is_overtaken) {
                 return None;
             }
             match was_true {
                 false => Some(format!("{who} is told {change:?} of {key:?}, which was never so")),
-                true => self.is_in_order(&key, &event, locks.overtaken.contains(&key)).err(),
+                true => self.is_in_order(&key, &event, is_overtaken).err(),
             }
         });
         problem.into_iter().for_each(violation);
