@@ -20,7 +20,7 @@ use super::below::{Lock, locks_at};
 use super::{AT_ONCE, LEASES, LOCKS};
 use crate::contender::{Contender, LockEvent};
 use crate::error::{Error, Result};
-use crate::inner::{Failure, Inner};
+use crate::inner::{Failure, Inner, Requests};
 use crate::path::LockPath;
 use crate::sys::{self, at, never, select_biased};
 use crate::wait::Until;
@@ -61,7 +61,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// another [interval](LockEvents::interval). Each connection is tried anew.
 ///
 /// # When the session dies
-/// The stream continues in the next session. It keeps the client open as long as it lives, and ends
+/// The stream continues in the next session, after its server has caught up. It keeps the client open as long as it lives, and ends
 /// when the client is [closed](crate::Client::close). Dropping it ends the watch.
 ///
 /// # Errors
@@ -97,6 +97,8 @@ pub struct LockEvents {
     is_watched: bool,
     seen: Seen,
     walk: Option<Walk>,
+    /// The session in which the last look at everything began.
+    session: i64,
     /// When everything is looked at again.
     next_walk: Instant,
     /// Locks to look at.
@@ -119,6 +121,7 @@ impl LockEvents {
             is_watched: false,
             seen: Seen::default(),
             walk: None,
+            session: 0,
             next_walk: sys::now(),
             pending: BTreeSet::new(),
         }
@@ -205,12 +208,16 @@ impl LockEvents {
 
     // ---- everything
 
-    /// Sets the watch, so that no later change is missed, and begins to look at everything.
+    /// Sets the watch, so that no later change is missed, and begins to look at everything. The
+    /// server of a new session may be behind, so it catches up first.
     fn walk_again(&mut self) -> Result<()> {
         let (requests, root) = (&self.inner.requests, self.root.or_slash());
         let until = Until::within(requests.timeout());
-        let watched =
-            requests.ask_one(None, &until, |batch| batch.watch_below(root, &self.watcher));
+        self.session = requests.session_id();
+        let watched = requests.ask_one(None, &until, |batch| {
+            drop(batch.sync(root));
+            batch.watch_below(root, &self.watcher)
+        });
         self.is_watched = match watched {
             Ok(()) => true,
             Err(Failure::Refused(_)) => {
@@ -227,7 +234,9 @@ impl LockEvents {
     /// Takes the next lock of a look at everything.
     fn walk_on(&mut self) -> Result<()> {
         let Some(walk) = &mut self.walk else { return Ok(()) };
-        if !walk.step(&mut self.seen)? {
+        let (requests, root) = (&self.inner.requests, self.root.or_slash());
+        let check = || in_session(requests, root, self.session);
+        if !walk.step(&mut self.seen, check)? {
             self.walk = None;
             self.next_walk = match self.is_watched {
                 true => self.inner.requests.next_look(),
@@ -281,6 +290,7 @@ impl LockEvents {
         let paths: Vec<_> = paths.into_iter().collect();
         let locks = locks_at(requests, &paths, &until);
         let locks = locks.map_err(|failure| requests.error(root, failure))?;
+        in_session(requests, root, self.session)?;
         Ok(paths.into_iter().zip(locks).collect())
     }
 
@@ -289,6 +299,17 @@ impl LockEvents {
         let (directory, name) = path.split();
         let is_part = [LOCKS, LEASES].contains(&name) && *path != self.root;
         (is_part && !directory.is_root()).then_some(directory)
+    }
+}
+
+/// Refuses what may have been seen in another session than this one, whose server may be behind.
+fn in_session(requests: &Requests, root: &str, session: i64) -> Result<()> {
+    match requests.session_id() == session {
+        true => Ok(()),
+        false => {
+            sys::reached("a stream of events sees another session");
+            Err(Error::Disconnected { path: root.to_owned() })
+        }
     }
 }
 

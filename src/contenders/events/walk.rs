@@ -21,9 +21,15 @@ impl Walk {
         Walk { below: Below::new(inner, root), found: BTreeSet::new(), denied: Vec::new() }
     }
 
-    /// Takes the next lock. Returns false at the end.
-    pub(super) fn step(&mut self, seen: &mut Seen) -> Result<bool> {
-        match self.below.next() {
+    /// Takes the next lock, if that passes the check. Returns false at the end.
+    pub(super) fn step(
+        &mut self,
+        seen: &mut Seen,
+        check: impl FnOnce() -> Result<()>,
+    ) -> Result<bool> {
+        let next = self.below.next();
+        check()?;
+        match next {
             Some(Ok(contenders)) => {
                 if let Some(path) = lock_of(&contenders) {
                     seen.look(&path, Some(Ok(contenders)));
