@@ -61,8 +61,9 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// another [interval](LockEvents::interval). Each connection is tried anew.
 ///
 /// # When the session dies
-/// The stream continues in the next session, after its server has caught up. It keeps the client open as long as it lives, and ends
-/// when the client is [closed](crate::Client::close). Dropping it ends the watch.
+/// The stream continues in the next session, after its server has caught up. It keeps the client
+/// open as long as it lives, and ends when the client is [closed](crate::Client::close). Dropping it
+/// ends the watch.
 ///
 /// # Errors
 /// [`Error::Denied`] for each path that can no longer be read; what was seen there before stays.
