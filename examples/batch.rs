@@ -43,8 +43,10 @@ fn run() -> zoolock::Result<()> {
     for step in 1..=STEPS {
         guard.prolong(LONGEST_STEP)?;
         println!("step {step} begins at {} ms", now());
-        while hangs && step == 2 {
-            thread::park(); // until the process is aborted
+        if hangs && step == 2 {
+            loop {
+                thread::park(); // until the process is aborted
+            }
         }
         thread::sleep(Duration::from_millis(200));
     }
