@@ -10,7 +10,7 @@ use log::{Level, warn};
 use zookeeper::{ErrorKind, Pending};
 
 use super::claim::{Claim, Node, Taken};
-use super::directories::delete_with_node;
+use super::directories::{delete_with_node, is_taken_refused};
 use super::failure::{is_outcome_unknown, is_session_over};
 use super::nodes::Nodes;
 use super::quota::Charge;
@@ -100,7 +100,7 @@ impl Deletions {
                 sys::reached("a deletion of a node and what it takes along is sent again");
                 return deletions.delete_with(taken, session, &directory, path, charge);
             }
-            if error.failed_op() != Some(1) {
+            if !is_taken_refused(error) {
                 return deletions.conclude(path, charge, error);
             }
             sys::reached("a node is deleted in the background without what it takes along");

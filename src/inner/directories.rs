@@ -91,3 +91,9 @@ pub(super) fn delete_with_node(
     let ops = [Op::Delete(node, None), Op::Delete(&path, version)];
     if shares { batch.shared_multi(&ops) } else { batch.multi(&ops) }
 }
+
+/// Returns whether [`delete_with_node`] failed at what the node takes along. If it failed at the
+/// node, a deletion of the node alone could succeed later, and would leave a record behind.
+pub(super) fn is_taken_refused(error: &zookeeper::Error) -> bool {
+    error.failed_op() == Some(1)
+}

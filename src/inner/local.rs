@@ -135,8 +135,8 @@ impl<H, L> Turn<'_, H, L> {
         self.local.state.lock().times = 0;
     }
 
-    /// Returns whether a thread waits that may enter, and the hold may be handed over to it. `times` limits how
-    /// often that may happen in a row.
+    /// Returns whether a thread waits that may enter, and the hold may be handed over to it. `times`
+    /// limits how often that may happen in a row.
     pub(crate) fn may_hand_over(&self, times: u32) -> bool {
         let state = self.local.state.lock();
         state.times < times && state.next_waiter().is_some()

@@ -8,7 +8,7 @@ use log::{Level, warn};
 use zookeeper::{Batch, ErrorKind, OpResult, Pending, WatchedEvent, Watcher};
 
 use super::claim::{Node, Taken};
-use super::directories::delete_with_node;
+use super::directories::{delete_with_node, is_taken_refused};
 use super::failure::{Failure, is_outcome_unknown};
 use super::holds::Holds;
 use super::nodes::{AfterRelease, Grant, Nodes};
@@ -236,8 +236,7 @@ impl Deletion<'_> {
                 deletion.holds.fresh.note_went(deleted.is_ok());
             }
             match deleted {
-                // It is what the node takes along that is refused.
-                Err(error) if error.failed_op() == Some(1) => {
+                Err(error) if is_taken_refused(&error) => {
                     sys::reached_if(
                         || is_directory,
                         "a directory that was made for one node stays",

@@ -177,7 +177,8 @@ impl ZooKeeper {
     /// Like [`exists`](Self::exists), with a watch: `watcher` receives one event when the node is
     /// created or deleted, or its data are set, whether or not the node exists now. Nothing is
     /// watched if this fails, or once the watcher is dropped. Only if the whole process stood still
-    /// past the deadline may an event come after [`Timeout`](ErrorKind::Timeout).
+    /// past the deadline may an event come after [`Timeout`](ErrorKind::Timeout); so it is with the
+    /// other calls that watch.
     ///
     /// Since the fix of CVE-2024-23944 (ZooKeeper 3.8.4 and 3.9.2, Debian's 3.8.0), servers check
     /// the ACL **when the event happens**. A client that may not read the node by then receives no
