@@ -263,14 +263,12 @@ fn waiting_thread_that_holds_nothing_sends_nothing() {
     held.lock().unwrap();
     let waiting = Task::spawn(move || waiting.lock().and_then(|()| waiting.unlock()));
     wait_until("it waits", SOON, || one.contenders(&path).unwrap().len() == 2);
-    let mut seen = (other.stats().requests, Instant::now());
-    wait_until("nothing is sent in the time of several looks", SOON, || {
-        let requests = other.stats().requests;
-        if requests != seen.0 {
-            seen = (requests, Instant::now());
-        }
-        seen.1.elapsed() > Duration::from_millis(300)
-    });
+    // Its own node and the one ahead. It asks for nothing more.
+    wait_until("it watches", SOON, || server.metric("zk_watch_count").unwrap() == 2);
+    let (before, since) = (other.stats().requests, Instant::now());
+    let is_over = || since.elapsed() > Duration::from_millis(300);
+    wait_until("there was time for several looks", SOON, is_over);
+    assert_eq!(other.stats().requests, before);
     assert!(!waiting.is_done());
     held.unlock().unwrap();
     waiting.result("the waiting thread").unwrap();

@@ -254,6 +254,11 @@ impl Subject {
         self.option == Choice::Background
     }
 
+    /// Returns whether a record goes with its node, in one transaction.
+    pub fn has_a_record(self) -> bool {
+        self.option == Choice::Delayed
+    }
+
     /// Returns whether it has the default options.
     pub fn is_plain(self) -> bool {
         self.option == Choice::Plain

@@ -75,11 +75,8 @@ impl Witness {
         let is_lock = |path: &&str| !path.starts_with(raw::ROOT) && *path != DATA;
         let directories: BTreeSet<String> =
             self.nodes.keys().map(|path| parent(path)).filter(is_lock).map(str::to_owned).collect();
-        for path in self.nodes.keys().filter_map(|path| path.strip_suffix("/leases")) {
-            if !self.locks.counted.contains(path) {
-                self.locks.counted.insert(path.to_owned());
-            }
-        }
+        let counted = self.nodes.keys().filter_map(|path| path.strip_suffix("/leases"));
+        self.locks.counted.extend(counted.map(str::to_owned));
         let mut truth = Truth::new();
         for directory in &directories {
             let base = directory.strip_suffix("/locks").or(directory.strip_suffix("/leases"));
