@@ -573,8 +573,19 @@ impl Shared {
             if !step.rest.is_zero() {
                 thread::sleep(step.rest);
             }
+            self.look_at_leaderships();
             self.step(name, step);
         }
+    }
+
+    /// Asks all leaderships for their health. What is to be told depends on when it was asked for before.
+    fn look_at_leaderships(&self) {
+        let leaderships = self.leaderships.take();
+        for leadership in &leaderships {
+            kernel::count("call: health");
+            let _ = leadership.is_healthy();
+        }
+        self.leaderships.borrow_mut().extend(leaderships);
     }
 
     fn step(&self, name: &str, step: &Step) {

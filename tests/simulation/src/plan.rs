@@ -204,8 +204,6 @@ pub(crate) enum Odd {
     LongPaths { are_stuck: bool },
     /// Connects another client and drops it, maybe with a cut at that moment.
     Visit { is_cut: bool },
-    /// Checks the health of the leaderships.
-    Health,
     /// Ends a leadership, and may wait for the end.
     Resign { waits: bool },
 }

@@ -393,17 +393,6 @@ impl Shared {
             Odd::DropHeld => self.drop_held(name, object, time),
             Odd::LongPaths { are_stuck } => self.lock_long_paths(time, are_stuck),
             Odd::Visit { is_cut } => self.visit(is_cut),
-            Odd::Health => {
-                kernel::count("call: health");
-                for _ in 0..3 {
-                    let leaderships = self.leaderships.take();
-                    for leadership in &leaderships {
-                        let _ = leadership.is_healthy();
-                    }
-                    self.leaderships.borrow_mut().extend(leaderships);
-                    thread::sleep(time);
-                }
-            }
             Odd::Resign { waits } => {
                 let Some(leadership) = self.leaderships.borrow_mut().pop() else {
                     return;

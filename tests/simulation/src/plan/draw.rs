@@ -319,26 +319,43 @@ impl Plan {
         }
     }
 
-    /// Gives the exclusive locks of some plans a lock-delay.
+    /// Gives the exclusive locks of some plans a lock-delay. An operator ends delays, and deletes the nodes of holders
+    /// and of those that wait for the end of a delay.
     fn add_delays(&mut self) {
         let random = &mut Rng::with_seed(self.seed ^ 0xde1a7);
         if random.u8(..8) > 0 {
             return;
         }
-        let has_one = |object: &&mut ObjectPlan| {
-            use Kind::{Exclusive, Leadership, Reentrant, Several};
-            matches!(object.kind, Exclusive | Reentrant | Several | Leadership)
-        };
-        let objects = self.clients.iter_mut().flat_map(|client| &mut client.objects);
-        for object in objects.filter(has_one) {
-            let (lock_delay, keep_idle) = (Some(ms(random, 1, 2_000)), None);
-            let options = mem::take(&mut object.options);
-            object.options = Options { lock_delay, keep_idle, local_handoffs: 0, ..options };
-            let ends = (0..random.usize(..3)).map(|_| {
-                let what = Trouble::EndDelay { place: object.place };
-                Fault::At { when: ms(random, 10, 10_000), what }
-            });
-            self.faults.extend(ends);
+        let deletes = self.theme != Theme::Gentle && !self.is_steady();
+        for client in &mut self.clients {
+            for object in &mut client.objects {
+                use Kind::{Exclusive, Leadership, Reentrant, Several};
+                if !matches!(object.kind, Exclusive | Reentrant | Several | Leadership) {
+                    continue;
+                }
+                // A call looks at its node once a session timeout.
+                let least = if random.bool() { Duration::ZERO } else { client.timeout };
+                let (lock_delay, keep_idle) = (Some(least + ms(random, 1, 2_000)), None);
+                let options = mem::take(&mut object.options);
+                object.options = Options { lock_delay, keep_idle, local_handoffs: 0, ..options };
+                let place = object.place;
+                for _ in 0..random.usize(..3) {
+                    let when = ms(random, 10, 10_000);
+                    let what = Trouble::EndDelay { place };
+                    let (delete, soon) = (Trouble::Delete { place, nth: 0 }, self.latency);
+                    let troubles = match random.u8(..3) {
+                        0 if deletes => {
+                            vec![(when, delete.clone()), (when + soon * random.u32(1..12), what)]
+                        }
+                        1 if deletes => {
+                            vec![(when, delete.clone()), (when + ms(random, 10, 1_000), delete)]
+                        }
+                        _ => vec![(when, what)],
+                    };
+                    let at = |(when, what)| Fault::At { when, what };
+                    self.faults.extend(troubles.into_iter().map(at));
+                }
+            }
         }
     }
 
@@ -576,12 +593,11 @@ impl ClientPlan {
     fn add_odd(&mut self, random: &mut Rng) {
         let thread = random.usize(..self.threads.len());
         let object = random.usize(..self.objects.len());
-        let odd = match random.u8(..10) {
+        let odd = match random.u8(..8) {
             0 | 1 => Odd::Unlock,
             2 | 3 => Odd::DropHeld,
             4 => Odd::LongPaths { are_stuck: random.bool() },
             5 => Odd::Visit { is_cut: random.bool() },
-            6 | 7 => Odd::Health,
             _ => Odd::Resign { waits: random.bool() },
         };
         let steps = &mut self.threads[thread].steps;
