@@ -52,7 +52,7 @@ pub(crate) fn follow(client: &Client, path: String) {
         for event in events {
             let text = match event {
                 ConnectionEvent::Suspended => "disconnected, trying to resume the session",
-                ConnectionEvent::Reconnected => "reconnected",
+                ConnectionEvent::Connected => "connected",
                 ConnectionEvent::Lost => "the session has expired, or may have",
                 _ => continue,
             };

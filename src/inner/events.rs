@@ -33,13 +33,12 @@ pub enum ClientState {
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ConnectionEvent {
-    /// The client has its first connection.
+    /// The client has a connection: the next one, with the same session if that still lives,
+    /// otherwise with a new one; or the first one, after
+    /// [`connect_lazily`](crate::ClientBuilder::connect_lazily).
     Connected,
     /// The connection broke. Held locks stay held while their leases run.
     Suspended,
-    /// The client has its next connection, with the same session if that still lives, otherwise
-    /// with a new one.
-    Reconnected,
     /// No connection came for a session timeout, or the servers have ended the session. Nothing is
     /// held any more.
     Lost,
@@ -153,11 +152,11 @@ impl Subscribers {
         told.tell(ConnectionEvent::Suspended);
     }
 
-    pub(super) fn reconnected(&self) {
+    pub(super) fn connected(&self) {
         let mut told = self.0.lock();
         (told.suspended, told.is_lost) = (None, false);
         told.reconnected = Some(sys::now());
-        told.tell(ConnectionEvent::Reconnected);
+        told.tell(ConnectionEvent::Connected);
     }
 
     /// Tells once that the connection has been lost, if it has been suspended for `after`.

@@ -163,7 +163,7 @@ impl Inner {
 
     fn on_connected(self: &Arc<Self>, session: i64) {
         self.sessions.lock().note(session);
-        self.subscribers.reconnected();
+        self.subscribers.connected();
         self.requests.on_connected();
         self.orphans.on_connected();
         self.calls.end_outage();

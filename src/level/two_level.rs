@@ -178,11 +178,10 @@ impl TwoLevel {
         keep_idle: Option<Duration>,
     ) -> Option<Turn<'t, Arc<Grant>, Handed>> {
         let times = self.site.options.local_handoffs;
-        let is_handed = match keep_idle {
-            _ if turn.may_hand_over(times) => grant.nodes().hand_over(grant),
-            Some(time) => self.inner().holds.keep(grant, time, Arc::clone(&self.level) as _),
-            None => false,
-        };
+        let keep = |time| self.inner().holds.keep(grant, time, Arc::clone(&self.level) as _);
+        // What is kept stays even if the thread that waits for it gives up now.
+        let is_handed = keep_idle.is_some_and(keep)
+            || turn.may_hand_over(times) && grant.nodes().hand_over(grant);
         if !is_handed {
             return Some(turn);
         }

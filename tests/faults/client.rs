@@ -7,7 +7,7 @@ use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError};
 use zoolock::{Acl, Client, ClientState, ConnectionEvent, Error, Lock, Wait};
 use zoolock_test_support::{Direction, FaultProxy, fresh_path, wait_until};
 
-use ConnectionEvent::{Lost, Reconnected, Suspended};
+use ConnectionEvent::{Connected, Lost, Suspended};
 use common::{
     BRIEFLY, SESSION, SOON, Stage, Task, await_resumed, behind_a_proxy, children, client, in_time,
     lock_of, locking, shared_proxy,
@@ -29,13 +29,13 @@ fn works(client: &Client) {
 }
 
 #[test]
-fn cut_is_reported_as_suspended_and_reconnected() {
+fn cut_is_reported_as_suspended_and_connected() {
     let (proxy, client) = behind_a_proxy(SESSION);
     assert_eq!(client.state(), ClientState::Connected);
     let each = [client.subscribe(), client.subscribe()];
     for cut in [FaultProxy::cut, FaultProxy::reset] {
         cut(&proxy);
-        each.iter().for_each(|events| tells(events, &[Suspended, Reconnected]));
+        each.iter().for_each(|events| tells(events, &[Suspended, Connected]));
         works(&client);
     }
     let stats = client.stats();
@@ -45,7 +45,7 @@ fn cut_is_reported_as_suspended_and_reconnected() {
 }
 
 #[test]
-fn black_hole_is_reported_as_suspended_lost_and_reconnected() {
+fn black_hole_is_reported_as_suspended_lost_and_connected() {
     thread::scope(|scope| {
         for direction in [Direction::ToServer, Direction::ToClient, Direction::Both] {
             scope.spawn(move || {
@@ -55,7 +55,7 @@ fn black_hole_is_reported_as_suspended_lost_and_reconnected() {
                 tells(&events, &[Suspended, Lost]);
                 assert_eq!(client.state(), ClientState::Lost, "{direction:?}");
                 proxy.restore();
-                tells(&events, &[Reconnected]);
+                tells(&events, &[Connected]);
                 works(&client);
             });
         }
@@ -80,7 +80,7 @@ fn lazy_client_starts_without_servers() {
     assert_eq!(before, (ClientState::Suspended, SESSION, 0));
     assert!(!waiting.is_done() && events.is_empty());
     proxy.restore();
-    tells(&events, &[Reconnected]);
+    tells(&events, &[Connected]);
     waiting.result("a call that began without servers").unwrap();
     assert_eq!((client.state(), client.stats().sessions), (ClientState::Connected, 1));
     let node = format!("{path}/{}", lock.hold().unwrap().node());

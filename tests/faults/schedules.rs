@@ -109,7 +109,7 @@ fn client_without_locks_is_not_lost_before_its_session_timeout() {
     assert_eq!(events.recv_timeout(SOON), Ok(ConnectionEvent::Suspended));
     assert_eq!(own.state(), ClientState::Suspended);
     proxy.refuse(false);
-    assert_eq!(events.recv_timeout(SOON), Ok(ConnectionEvent::Reconnected));
+    assert_eq!(events.recv_timeout(SOON), Ok(ConnectionEvent::Connected));
 }
 
 #[test]

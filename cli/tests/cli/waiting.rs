@@ -82,8 +82,8 @@ fn waiter_and_holder_report_an_outage() {
     waiting.says("/outage: disconnected, trying to resume");
     waiting.says("/outage: the session has expired, or may have");
     proxy.refuse(false);
-    holding.says("/outage: reconnected");
-    waiting.says("/outage: reconnected");
+    holding.says("/outage: connected");
+    waiting.says("/outage: connected");
     holding.let_go();
     assert_eq!(holding.code(), Some(0));
     waiting.is_inside();

@@ -98,6 +98,8 @@ pub(crate) struct Machine {
     pub faults: Vec<(bool, Of, u32, FrameFault)>,
 }
 
+/// Time of the slowest answer to a question for a name.
+pub(crate) const SLOW_NAME: Duration = Duration::from_secs(3);
 /// Limit on the latency after the last fault.
 const FAST: Duration = Duration::from_millis(2);
 /// Error code of an answer.
@@ -651,7 +653,7 @@ impl Network for Net {
         let is_unknown = unknown_until > now && !world.is_well;
         let time = match chance {
             _ if is_unknown && hangs => unknown_until - now,
-            0 => Duration::from_millis(3_000),
+            0 => SLOW_NAME,
             // About as long as connecting takes, or longer.
             2..8 => world.latency * world.random.u32(1..20),
             _ => Duration::from_millis(1),

@@ -15,7 +15,7 @@ use zoolock_judge::{History, Linearized};
 use crate::client::{self, Board, board, events};
 use crate::coverage;
 use crate::histories;
-use crate::network::{Net, World, addresses, names};
+use crate::network::{Net, SLOW_NAME, World, addresses, names};
 use crate::plan::{Deed, Fault, Kind, Place, Plan, Plant, Theme, Trouble, Wait, What};
 use crate::raw;
 use crate::witness::{self, DATA, FOLDER, aborts, delays, mutexes, violation, witness};
@@ -236,7 +236,9 @@ fn live(plan: &Plan) {
     let timeout = plan.timeout().max(raw::timeout(plan));
     // A program that abandons its session waits one and a half timeouts and a second before it asks for a new one. A
     // leadership pauses for a third of the timeout after a failure; a call of another third makes it healthy.
-    let settled = timeout * 5 / 2 + Duration::from_secs(1);
+    // A question for a name may have been asked just before all was well.
+    let asked = if plan.has_names { SLOW_NAME } else { Duration::ZERO };
+    let settled = timeout * 5 / 2 + Duration::from_secs(1) + asked;
     thread::sleep(awake.unwrap_or_default().saturating_sub(kernel::elapsed()) + settled);
     witness(|witness| witness.is_calm = true);
     board(|board| board.are_healed = true);

@@ -948,7 +948,8 @@ impl Judge {
     fn check_listener(&self, listener: usize, ear: &Ear) -> Vec<(Process, String)> {
         let may_watch = |call: &&Call| {
             let may_be_set = match call.outcome {
-                Some(Outcome::Done) => true,
+                // Without an outcome, its process was killed, maybe behind the answer.
+                Some(Outcome::Done) | None => true,
                 // In a process that stood still, a call may give up just before its answer is read.
                 Some(Outcome::Failed(ErrorKind::Timeout)) => {
                     !stalled(call.made.process, call.begun).is_zero()
