@@ -83,7 +83,9 @@ impl Client {
     }
 
     /// Returns the session timeout that the servers granted. They limit the requested one to their
-    /// bounds (`minSessionTimeout`, `maxSessionTimeout`; by default 2 and 20 ticks).
+    /// bounds (`minSessionTimeout`, `maxSessionTimeout`; by default 2 and 20 ticks). If it is another
+    /// one, a [line in the log](crate::guide::operating) says so. Before the first connection this is
+    /// the requested one.
     #[must_use]
     pub fn session_timeout(&self) -> Duration {
         self.inner.requests.timeout()
@@ -221,7 +223,9 @@ impl Client {
     /// [claims](crate::Hold::fencing_token) with its token.
     ///
     /// False when the lock is free or held with another token. Also false when the holder's session
-    /// has ended, even if the holder does not know that.
+    /// has ended, even if the holder does not know that. True for the contender that waits for the
+    /// end of a [lock-delay](crate::LockOptions::lock_delay), although it does not hold the lock yet:
+    /// a resource that verifies tokens needs no such delay.
     ///
     /// Costs one refused write, one list and one read for each contender; blocks for at most a
     /// third of the session timeout.
@@ -384,7 +388,8 @@ impl Client {
 
     /// Ends the session. Every lock still held is lost with
     /// [`LossReason::ClientClosed`](crate::LossReason::ClientClosed). Waiting and later calls
-    /// return [`Error::Closed`]. Closing twice is allowed.
+    /// return [`Error::Closed`]. Closing again does nothing and returns `Ok`, whether the servers
+    /// could be told or not.
     ///
     /// Blocks until the servers have ended the session, so that others can hold its locks, and for
     /// at most one session timeout. Without a connection it waits for the next one, until one

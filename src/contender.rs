@@ -33,7 +33,8 @@ pub struct Contender {
     pub sequence: Option<i64>,
     /// What the contender asks for.
     pub kind: Kind,
-    /// Whether the contender holds the lock. If not, it waits.
+    /// Whether the contender holds the lock. If not, it waits. True also for the one that waits for
+    /// the end of a [lock-delay](crate::LockOptions::lock_delay), which nobody else can see.
     pub holds: bool,
     /// The identity in the node's data. `None` if the data are something else, or a revocation
     /// request that the contender has not received yet.
@@ -80,7 +81,7 @@ pub enum LockChange {
     /// It waits for the lock. A holder may wait again, if the read of a writer that wanted to go on
     /// as a reader has come too late.
     Waits,
-    /// It holds the lock.
+    /// It holds the lock, as [`Contender::holds`] has it.
     Holds,
     /// It was [asked](crate::Client::revoke) to release the lock.
     Asked,

@@ -88,8 +88,8 @@ where
     /// # Errors
     /// - [`Error::InvalidPath`](crate::Error::InvalidPath).
     /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument) for an identity that is too long
-    ///   or would be read as a revocation request, and for an interval of `on_queue_position` below
-    ///   10 ms.
+    ///   or would be read as a revocation request, and for a value that the type of lock does not
+    ///   take; each [option](LockOptions) says which.
     pub fn with_options(
         client: &Client,
         path: impl Into<String>,

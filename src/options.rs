@@ -208,13 +208,19 @@ impl LockOptions {
     ///
     /// All programs that use the lock need the option; others pass. The `time` of the lost holder
     /// counts. It begins when the next contender is first in the queue. Meanwhile that contender
-    /// waits as for another holder, and is the first in lists of contenders; a try finds the lock
-    /// busy. If the call ends before, the time goes on by the servers' clocks. So it is too short if
-    /// another leader takes over whose clock is ahead.
+    /// waits as for another holder; a try finds the lock busy. If the call ends before, the time goes
+    /// on by the servers' clocks. So it is too short if another leader takes over whose clock is
+    /// ahead.
+    ///
+    /// Other clients see the queue, and not the delay. So they take the contender that waits for its
+    /// end for the holder: in [lists](crate::Client::contenders) and
+    /// [events](crate::Client::events_below), and where they
+    /// [verify its token](crate::Client::verify_token).
     ///
     /// A record beside the lock, the node `PATH.lock-delay`, exists while the lock is held. It is
-    /// persistent, and stays behind a lost holder until the next one releases the lock. Delete it to
-    /// end a delay; a call that waits already goes on waiting. Each turn costs a list and a write
+    /// persistent, and stays behind a lost holder until the next one with this option releases the
+    /// lock. Delete it to end a delay; a call that waits already goes on waiting. Each turn costs a
+    /// list and a write
     /// more. The client needs permission to create and delete nodes beside the lock; otherwise calls
     /// return [`Error::Denied`].
     ///

@@ -12,6 +12,7 @@
 //! | the servers end its session | [`expire`](Server::expire) | `LeaseExpired`, at once |
 //! | an operator deletes its node | [`delete`](Server::delete) | [`NodeDeleted`](LossReason::NodeDeleted) |
 //! | another client requests the lock | [`Client::revoke`] | held; [`Hold::revocation`] tells |
+//! | it holds the lock for longer than [it may](crate::LockOptions::hold_at_most) | nothing | [`HeldTooLong`](LossReason::HeldTooLong) |
 //! | its client is closed | [`Client::close`] | [`ClientClosed`](LossReason::ClientClosed) |
 //! | all servers are down | [`stop`](Server::stop), then [`start_again`](Server::start_again) | as when its connection breaks |
 //! | another process is first | a second [`client`](Server::client) | |

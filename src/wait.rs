@@ -14,14 +14,16 @@ use crate::sys::{self, never};
 /// How long a call for a lock may wait: for its turn, and for a connection.
 ///
 /// In an outage of the servers, all threads of a pool would soon wait for a connection. A service
-/// that has something better to do limits that wait on its own:
+/// that has something better to do limits that wait on its own. The limit counts while the client
+/// knows that it has no connection: when the network falls silent, that takes a quarter to two
+/// thirds of the session timeout.
 ///
 /// ```no_run
 /// use std::time::Duration;
 /// use zoolock::{DistributedLock, Error, Wait};
 ///
 /// # fn f(lock: &DistributedLock) -> zoolock::Result<()> {
-/// // A second for others, and next to nothing for the servers.
+/// // A second for others, and next to nothing for a connection.
 /// let wait = Wait::within(Duration::from_secs(1)).for_connection(Duration::from_millis(50));
 /// match lock.acquire_within(wait) {
 ///     Ok(Some(guard)) => println!("it is ours, with token {}", guard.fencing_token()),

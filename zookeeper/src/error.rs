@@ -174,8 +174,7 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// What kept a client from opening its first session, see
-/// [`Error::connect_failure`].
+/// What kept a client from opening its first session.
 ///
 /// Of several servers, the one that came furthest counts. They are listed in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
