@@ -41,14 +41,15 @@ Environment:
                      belong to these credentials, so all who share a lock need the same ones. The
                      programs of `zoolock run` and `zoolock lead` get them only with --keep-auth.
   ZOOKEEPER_TLS, ZOOKEEPER_CACERT, ZOOKEEPER_CERT, ZOOKEEPER_KEY, ZOOKEEPER_SESSION_TIMEOUT
-                     the same as the options of these names, which take precedence
+                     the same as the options of these names, which take precedence; the timeout is
+                     a number of seconds without a unit, also in a settings file
   ZOOKEEPER_CONFIG   a settings file, the same as --config; the default is /etc/zoolock.toml, if it
                      exists
   NOTIFY_SOCKET      where `zoolock run` and `zoolock lead` report their state to a service manager,
                      by sd_notify(3)
 
 A settings file is TOML and may set connect, session_timeout, auth, tls, cacert, cert and key. Options
-and variables take precedence over it. Only its owner may have access to a file that sets auth.
+and variables take precedence over it. A file that sets auth must not be open to everybody.
 
 SECS is a number of seconds, or numbers with units: 500ms, 90s, 5m, 1.5h, 1h30m.";
 
@@ -189,7 +190,7 @@ to release (`zoolock revoke`) and has not released yet.
 
 With -r there is a line for each lock, in the order of the tree: how many wait, the longest wait, and
 the holder. In JSON each lock has all its contenders. Free locks are not shown: they look like other
-nodes. If a path denies read permission, zoolock names it on standard error, continues, and ends with
+nodes. Deadlocks of threads of programs with the library follow the table. If a path denies read permission, zoolock names it on standard error, continues, and ends with
 77. On a terminal, long paths and names are cut in the middle to fit its width.
 
 Exit codes:

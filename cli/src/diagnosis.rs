@@ -344,13 +344,15 @@ pub(crate) fn access(access: &Access) -> Vec<Finding> {
         true => format!("in {at}"),
         false => format!("in {at} ({path} does not exist yet)"),
     };
-    let tried = [("READ", &access.read), ("CREATE", &access.create), ("DELETE", &access.delete)];
+    let read = format!("READ {place}, or in a node there");
+    let [create, delete] = ["CREATE", "DELETE"].map(|permission| format!("{permission} {place}"));
+    let tried = [(read, &access.read), (create, &access.create), (delete, &access.delete)];
     let denied =
         tried.iter().filter_map(|(permission, result)| Some((permission, result.as_ref().err()?)));
     let denied: Vec<_> = denied
         .map(|(permission, error)| {
             Problem.says(format!(
-                "this client does not have {permission} {place} ({error}): check ZOOKEEPER_AUTH, and the \
+                "this client does not have {permission} ({error}): check ZOOKEEPER_AUTH, and the \
                  node's ACL, which needs cdrw for all who share the lock"
             ))
         })

@@ -252,7 +252,7 @@ impl<'a> Term<'a> {
         let (path, state) = (&self.program.lock.path, self.held.hold.state());
         let why = match state {
             HoldState::Lost(reason) => reason.to_string(),
-            _ => "no server has answered for nearly a session timeout".to_owned(),
+            _ => "no server has answered, and its lease was about to end".to_owned(),
         };
         Failed::new(LOST, format!("{path}: the lock was lost while the program ran: {why}"))
     }

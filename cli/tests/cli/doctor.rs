@@ -232,7 +232,7 @@ fn missing_permissions_are_named() {
         assert_eq!(problems, usize::from(!denied.is_empty()));
         assert_eq!(code, Some(problems as i32));
         if !denied.is_empty() {
-            finds(&said, "problem", &[&format!("does not have {denied} in {path} ("), "ACL"]);
+            finds(&said, "problem", &[&format!("does not have {denied} in {path}"), "ACL"]);
         }
         assert!(boss.children(&path).expect("listed").is_empty(), "nothing is left");
     }
