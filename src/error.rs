@@ -91,7 +91,8 @@ pub enum Error {
         /// The limit of the wait, from the call or from the end of the connection before it.
         after: Duration,
     },
-    /// There is no live connection, or it broke before the answer came. So the client does not know
+    /// There is no live connection, it broke before the answer came, or the call's time was over
+    /// before: also that of a call whose turn came at the last moment. So the client does not know
     /// whether the lock is free. It reconnects by itself: try again.
     Disconnected {
         /// The lock's path.
