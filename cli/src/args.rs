@@ -190,8 +190,9 @@ to release (`zoolock revoke`) and has not released yet.
 
 With -r there is a line for each lock, in the order of the tree: how many wait, the longest wait, and
 the holder. In JSON each lock has all its contenders. Free locks are not shown: they look like other
-nodes. Deadlocks of threads of programs with the library follow the table. If a path denies read permission, zoolock names it on standard error, continues, and ends with
-77. On a terminal, long paths and names are cut in the middle to fit its width.
+nodes. Deadlocks of threads of programs with the library follow the table. If a path denies read
+permission, zoolock names it on standard error, continues, and ends with 77. On a terminal, long paths
+and names are cut in the middle to fit its width.
 
 Exit codes:
   0    the list is complete, even if it is empty

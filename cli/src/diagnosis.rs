@@ -344,19 +344,20 @@ pub(crate) fn access(access: &Access) -> Vec<Finding> {
         true => format!("in {at}"),
         false => format!("in {at} ({path} does not exist yet)"),
     };
-    let read = format!("READ {place}, or in a node there");
-    let [create, delete] = ["CREATE", "DELETE"].map(|permission| format!("{permission} {place}"));
-    let tried = [(read, &access.read), (create, &access.create), (delete, &access.delete)];
-    let denied =
-        tried.iter().filter_map(|(permission, result)| Some((permission, result.as_ref().err()?)));
-    let denied: Vec<_> = denied
-        .map(|(permission, error)| {
-            Problem.says(format!(
-                "this client does not have {permission} ({error}): check ZOOKEEPER_AUTH, and the \
-                 node's ACL, which needs cdrw for all who share the lock"
-            ))
-        })
-        .collect();
+    let below = format!("{place}, or in a node there");
+    let tried = [
+        ("READ", &below, &access.read),
+        ("CREATE", &place, &access.create),
+        ("DELETE", &place, &access.delete),
+    ];
+    let denied = |(permission, place, result): (&str, &String, &Result<(), String>)| {
+        let error = result.as_ref().err()?;
+        Some(Problem.says(format!(
+            "this client does not have {permission} {place} ({error}): check ZOOKEEPER_AUTH, and the \
+             node's ACL, which needs cdrw for all who share the lock"
+        )))
+    };
+    let denied: Vec<_> = tried.into_iter().filter_map(denied).collect();
     match denied.is_empty() {
         true => vec![Fine.says(format!("this client may read, create and delete {place}"))],
         false => denied,
