@@ -338,22 +338,9 @@ impl Plan {
                 let (lock_delay, keep_idle) = (Some(least + ms(random, 1, 2_000)), None);
                 let options = mem::take(&mut object.options);
                 object.options = Options { lock_delay, keep_idle, local_handoffs: 0, ..options };
-                let place = object.place;
                 for _ in 0..random.usize(..3) {
-                    let when = ms(random, 10, 10_000);
-                    let what = Trouble::EndDelay { place };
-                    let (delete, soon) = (Trouble::Delete { place, nth: 0 }, self.latency);
-                    let troubles = match random.u8(..3) {
-                        0 if deletes => {
-                            vec![(when, delete.clone()), (when + soon * random.u32(1..12), what)]
-                        }
-                        1 if deletes => {
-                            vec![(when, delete.clone()), (when + ms(random, 10, 1_000), delete)]
-                        }
-                        _ => vec![(when, what)],
-                    };
-                    let at = |(when, what)| Fault::At { when, what };
-                    self.faults.extend(troubles.into_iter().map(at));
+                    let faults = Fault::draw_delay(random, object.place, self.latency, deletes);
+                    self.faults.extend(faults);
                 }
             }
         }
@@ -874,6 +861,19 @@ impl Fault {
             faults.push(Fault::At { when, what: Trouble::Move { server } });
         }
         faults
+    }
+
+    /// Draws the end of a lock-delay by an operator. With `deletes`, it may come behind the deletion of a holder's
+    /// node, or the node of whoever waits for the end of the delay is deleted instead.
+    fn draw_delay(random: &mut Rng, place: Place, latency: Duration, deletes: bool) -> Vec<Fault> {
+        let when = ms(random, 10, 10_000);
+        let end = |when| Fault::At { when, what: Trouble::EndDelay { place } };
+        let delete = |when| Fault::At { when, what: Trouble::Delete { place, nth: 0 } };
+        match random.u8(..3) {
+            0 if deletes => vec![delete(when), end(when + latency * random.u32(1..12))],
+            1 if deletes => vec![delete(when), delete(when + ms(random, 10, 1_000))],
+            _ => vec![end(when)],
+        }
     }
 
     /// Draws silences, freezes of servers, and cuts.

@@ -948,13 +948,13 @@ impl Judge {
     fn check_listener(&self, listener: usize, ear: &Ear) -> Vec<(Process, String)> {
         let may_watch = |call: &&Call| {
             let may_be_set = match call.outcome {
-                // Without an outcome, its process was killed, maybe behind the answer.
+                // Without an outcome, nobody waits for it, or its process was killed, maybe behind the answer.
                 Some(Outcome::Done) | None => true,
                 // In a process that stood still, a call may give up just before its answer is read.
                 Some(Outcome::Failed(ErrorKind::Timeout)) => {
                     !stalled(call.made.process, call.begun).is_zero()
                 }
-                _ => call.made.is_unheard,
+                Some(_) => false,
             };
             // An event may come before the answer that is lost.
             let may_be_early = matches!(call.asked, Asked::Watch { .. });
