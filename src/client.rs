@@ -388,7 +388,7 @@ impl Client {
 
     /// Ends the session. Every lock still held is lost with
     /// [`LossReason::ClientClosed`](crate::LossReason::ClientClosed). Waiting and later calls
-    /// return [`Error::Closed`]. Closing again does nothing and returns `Ok`, whether the servers
+    /// return [`Error::Closed`]. Closing again is allowed, and returns `Ok` whether the servers
     /// could be told or not.
     ///
     /// Blocks until the servers have ended the session, so that others can hold its locks, and for

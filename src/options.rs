@@ -220,8 +220,7 @@ impl LockOptions {
     /// A record beside the lock, the node `PATH.lock-delay`, exists while the lock is held. It is
     /// persistent, and stays behind a lost holder until the next one with this option releases the
     /// lock. Delete it to end a delay; a call that waits already goes on waiting. Each turn costs a
-    /// list and a write
-    /// more. The client needs permission to create and delete nodes beside the lock; otherwise calls
+    /// list and a write more. The client needs permission to create and delete nodes beside the lock; otherwise calls
     /// return [`Error::Denied`].
     ///
     /// [`local_handoffs`](LockOptions::local_handoffs) and [`keep_idle`](LockOptions::keep_idle)

@@ -78,8 +78,7 @@ impl ClientBuilder {
 
     /// Sets how long the servers keep the session, and with it the locks, of a silent client.
     /// Default: 10 s. Servers limit it; [`Client::session_timeout`] returns what they granted. It
-    /// should be four server ticks or more, which is 8 s at the default tick of 2
-    /// s. A follower tells its leader every half tick which clients it has heard from, and an
+    /// should be four server ticks or more, which is 8 s at the default tick of 2 s. A follower tells its leader every half tick which clients it has heard from, and an
     /// observer behind another one takes up to a tick. A lease relies on that within a quarter of
     /// this timeout.
     pub fn session_timeout(mut self, timeout: Duration) -> ClientBuilder {
