@@ -27,8 +27,7 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::HoldId;
-use crate::history::History;
+use crate::history::{History, Record};
 use crate::lock::{Lock, Use};
 use crate::operations::{self, Op, Operation};
 
@@ -143,23 +142,25 @@ struct Wrong {
 }
 
 fn describe(history: &History, lock: &Lock, wrong: &Wrong) -> String {
-    let record = |hold: operations::HoldIndex| history.holds.get(hold as usize);
-    let name = |hold| record(hold).map(|record| record.grant.hold.to_string());
-    let Operation { op, invoked, returned, .. } = wrong.operation;
-    let token = record(op.hold()).and_then(|record| record.grant.token);
-    let what = match op {
-        Op::Acquire(acquire) => format!("the grant ({:?}, token {token:?})", acquire.mode),
-        Op::Write(_) => "a guarded write".to_owned(),
-        Op::Release(_) => "the release".to_owned(),
-        Op::End(_) => "the end".to_owned(),
+    let name = |hold: operations::HoldIndex| match history.holds.get(hold as usize) {
+        Some(Record { grant, .. }) => {
+            let (hold, mode, nodes) = (grant.hold, grant.mode, grant.nodes.join(", "));
+            format!("{hold} ({mode:?}, {}, token {:?}, {nodes})", grant.op, grant.token)
+        }
+        None => "nobody known".to_owned(),
     };
-    let holders: Vec<HoldId> =
-        wrong.holders.iter().filter_map(|&hold| Some(record(hold)?.grant.hold)).collect();
-    let holders: Vec<_> = holders.iter().map(HoldId::to_string).collect();
+    let Operation { op, invoked, returned, .. } = wrong.operation;
+    let what = match op {
+        Op::Acquire(_) => "the grant",
+        Op::Write(_) => "a guarded write",
+        Op::Release(_) => "the release",
+        Op::End(_) => "the end",
+    };
+    let holders: Vec<_> = wrong.holders.iter().map(|&hold| name(hold)).collect();
     format!(
         "not linearizable: {what} of {} at {} from {invoked} to {returned:?} ns; before it, the lock was \
          held by [{}]",
-        name(op.hold()).unwrap_or_else(|| "nobody known".to_owned()),
+        name(op.hold()),
         lock.name,
         holders.join(", "),
     )

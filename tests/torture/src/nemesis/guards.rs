@@ -64,16 +64,17 @@ fn stop_some(nemesis: &mut Nemesis) -> Outcome<Vec<HoldId>> {
     processes.iter().try_for_each(|&process| nemesis.processes.stop(process))?;
     let stopped = now();
     let holds = holds_of(nemesis, &processes);
-    if deleted {
-        delete_nodes(nemesis, &holds)?;
-    }
+    let vanished = if deleted { delete_nodes(nemesis, &holds)? } else { HashSet::new() };
     let within = if deleted { REQUESTS_WAIT } else { RIVAL_WITHIN };
     nemesis.recorder.wait(within, |state| {
         holds.iter().all(|&hold| state.history.is_overtaken(hold)).then_some(())
     });
     let overtaken = note_overtaken(nemesis, holds, stopped);
     drop(held);
-    processes.iter().try_for_each(|&process| nemesis.processes.resume(process))?;
+    for process in processes {
+        nemesis.processes.resume(process)?;
+        vanished.iter().for_each(|&path| nemesis.doubt(process, Some(path), stopped));
+    }
     Ok(overtaken)
 }
 
@@ -104,8 +105,8 @@ fn holds_of(nemesis: &Nemesis, processes: &[usize]) -> Vec<HoldId> {
 }
 
 /// Deletes the nodes of these holds, and those of waiters in the same sessions, which would block everybody
-/// else.
-fn delete_nodes(nemesis: &Nemesis, holds: &[HoldId]) -> Outcome<()> {
+/// else. Returns their paths.
+fn delete_nodes(nemesis: &Nemesis, holds: &[HoldId]) -> Outcome<HashSet<usize>> {
     let probe = nemesis.probe()?;
     let state = nemesis.recorder.state();
     let grants = holds.iter().filter_map(|&hold| state.history.grant(hold));
@@ -126,7 +127,7 @@ fn delete_nodes(nemesis: &Nemesis, holds: &[HoldId]) -> Outcome<()> {
             }
         }
     }
-    Ok(())
+    Ok(all.into_iter().map(|(path, _)| path).collect())
 }
 
 fn note_overtaken(nemesis: &Nemesis, mut holds: Vec<HoldId>, stopped: Nanos) -> Vec<HoldId> {
