@@ -1,17 +1,22 @@
 //! Runs a command with a private ZooKeeper server, whose address is in `ZOOKEEPER_CONNECT`, and exits with
-//! the command's code. If `ZOOKEEPER_CONNECT` is already set, the command uses that instead.
+//! the command's code. If `ZOOKEEPER_CONNECT` is already set, the command uses that instead, unless a port is
+//! given.
 //!
 //! ```text
-//! cargo run -p zoolock-test-support --example with_server -- COMMAND [ARGUMENT]...
+//! cargo run -p zoolock-test-support --example with_server -- [--port N] COMMAND [ARGUMENT]...
 //! ```
+//!
+//! With `--port 2181`, programs that use the default address also find the server.
 
 use std::env;
+use std::ffi::OsString;
 use std::io;
 use std::process::{Command, ExitCode};
 
-use zoolock_test_support::Server;
+use zoolock_test_support::{Server, ServerBuilder};
 
 const VARIABLE: &str = "ZOOKEEPER_CONNECT";
+const USAGE: &str = "usage: with_server [--port N] COMMAND [ARGUMENT]...";
 
 fn main() -> ExitCode {
     match run() {
@@ -24,17 +29,21 @@ fn main() -> ExitCode {
 }
 
 fn run() -> io::Result<ExitCode> {
-    let mut arguments = env::args_os().skip(1);
-    let program = arguments
-        .next()
-        .ok_or_else(|| io::Error::other("usage: with_server COMMAND [ARGUMENT]..."))?;
+    let mut arguments = env::args_os().skip(1).peekable();
+    let port = match arguments.next_if(|argument| argument == "--port") {
+        Some(_) => Some(port(arguments.next())?),
+        None => None,
+    };
+    let program = arguments.next().ok_or_else(|| io::Error::other(USAGE))?;
     let mut command = Command::new(&program);
     command.args(arguments);
+    let is_given = env::var(VARIABLE).is_ok_and(|given| !given.trim().is_empty());
     // Lives until the command has ended.
-    let _server = match env::var(VARIABLE) {
-        Ok(given) if !given.trim().is_empty() => None,
-        _ => {
-            let server = Server::start()?;
+    let _server = match port {
+        None if is_given => None,
+        port => {
+            let builder = Server::builder();
+            let server = port.into_iter().fold(builder, ServerBuilder::port).start()?;
             command.env(VARIABLE, server.connect_string());
             Some(server)
         }
@@ -44,4 +53,9 @@ fn run() -> io::Result<ExitCode> {
     // A command killed by a signal has no code.
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+fn port(given: Option<OsString>) -> io::Result<u16> {
+    let number = given.as_ref().and_then(|text| text.to_str()?.parse().ok());
+    number.ok_or_else(|| io::Error::other(format!("--port: not a port: {given:?}; {USAGE}")))
 }

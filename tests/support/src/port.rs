@@ -19,7 +19,7 @@ const ATTEMPTS: usize = 200;
 #[derive(Debug)]
 pub(crate) struct ReservedPort {
     address: SocketAddr,
-    _bound: Socket,
+    bound: Socket,
 }
 
 impl ReservedPort {
@@ -35,14 +35,28 @@ impl ReservedPort {
         Err(io::Error::new(last_error.kind(), text))
     }
 
-    fn reserve(port: u16) -> io::Result<Self> {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    /// Fails only if somebody listens on this port: connections of an earlier server may linger for a minute.
+    pub(crate) fn at(port: u16) -> io::Result<Self> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+        socket.set_reuse_address(true)?;
+        let named = |error: io::Error| {
+            io::Error::new(error.kind(), format!("failed to reserve port {port}: {error}"))
+        };
+        Self::bind(socket, port).map_err(named)
+    }
+
+    fn reserve(port: u16) -> io::Result<Self> {
         // Binding without the option fails when anybody else has bound the port. Setting it afterwards admits
         // our own listener.
-        socket.bind(&address.into())?;
-        socket.set_reuse_address(true)?;
-        Ok(Self { address, _bound: socket })
+        let reserved = Self::bind(Socket::new(Domain::IPV4, Type::STREAM, None)?, port)?;
+        reserved.bound.set_reuse_address(true)?;
+        Ok(reserved)
+    }
+
+    fn bind(bound: Socket, port: u16) -> io::Result<Self> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        bound.bind(&address.into())?;
+        Ok(Self { address, bound })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

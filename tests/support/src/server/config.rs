@@ -21,6 +21,8 @@ pub(crate) const DATA: &str = "data";
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     pub(crate) program: Program,
+    /// `None` for any free one.
+    pub(crate) port: Option<u16>,
     pub(crate) tick: Duration,
     pub(crate) force_sync: bool,
     pub(crate) properties: Vec<(String, String)>,
@@ -100,6 +102,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             program: Program::ZooKeeper,
+            port: None,
             tick: Duration::from_millis(500),
             force_sync: false,
             properties: Vec::new(),

@@ -35,7 +35,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 pub(crate) const PORT_ATTEMPTS: usize = 5;
 const LOG_TAIL_LINES: usize = 40;
 
-/// A ZooKeeper server of this process, on a free port of 127.0.0.1: standalone, or a member of an
+/// A ZooKeeper server of this process, on a port of 127.0.0.1: standalone, or a member of an
 /// [`Ensemble`](crate::Ensemble).
 ///
 /// Sessions may last from 1 s to 60 s, and all four-letter words are allowed. Every method takes `&self`, and
@@ -64,6 +64,12 @@ impl ServerBuilder {
     pub(crate) fn of(program: Program) -> Self {
         let config = Config { program, ..Config::default() };
         Self { config }
+    }
+
+    /// The port; any free one by default.
+    pub fn port(mut self, port: u16) -> Self {
+        self.config.port = Some(port);
+        self
     }
 
     /// `tickTime`, the unit of session expiry; 500 ms by default.
@@ -124,8 +130,8 @@ impl ServerBuilder {
     ///
     /// # Errors
     ///
-    /// When ZooKeeper or Java is not installed (the text says what to do), or when the server does not come
-    /// up (the text has the end of its log).
+    /// When ZooKeeper or Java is not installed (the text says what to do), when the port is taken, or when
+    /// the server does not come up (the text has the end of its log).
     pub fn start(self) -> io::Result<Server> {
         let installation = Installation::find()?;
         if let Program::Source { .. } = self.config.program {
@@ -166,10 +172,10 @@ impl Server {
         }
         let secure_port = config.tls.as_ref().map(|_| ReservedPort::any());
         Ok(Self {
-            config: Mutex::new(config),
             installation,
-            port: ReservedPort::any()?,
+            port: config.port.map_or_else(ReservedPort::any, ReservedPort::at)?,
             secure_port: secure_port.transpose()?,
+            config: Mutex::new(config),
             process: Mutex::new(None),
             folder,
         })

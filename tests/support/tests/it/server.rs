@@ -24,6 +24,16 @@ fn server_starts_fast_and_answers() {
 }
 
 #[test]
+fn server_has_the_given_port() {
+    let port = Server::start().unwrap().address().port();
+    let server = Server::builder().port(port).start().unwrap();
+    assert_eq!(server.address().port(), port);
+    let error = Server::builder().port(port).start().unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+    assert!(error.to_string().contains(&port.to_string()), "{error}");
+}
+
+#[test]
 fn restarted_server_keeps_data_and_port() {
     let server = Server::start().unwrap();
     let address = server.address();
