@@ -25,7 +25,7 @@ use zoolock_judge::Unlocked;
 use crate::histories;
 use crate::network::Net;
 use crate::plan::{
-    ClientPlan, Deed, End, Kind, ObjectPlan, Options, Place, Step, ThreadPlan, Wait, What,
+    ClientPlan, Deed, End, Kind, ObjectPlan, Options, Place, ThreadPlan, Wait, What,
 };
 use crate::witness::{self, Held, Kept, Mode, circles, delays, limit, violation, witness};
 
@@ -568,14 +568,10 @@ impl Shared {
     }
 
     fn thread(&self, name: &str, plan: &ThreadPlan) {
-        thread::sleep(plan.begins);
-        for step in &plan.steps {
-            if !step.rest.is_zero() {
-                thread::sleep(step.rest);
-            }
+        plan.carry_out(|what| {
             self.look_at_leaderships();
-            self.step(name, step);
-        }
+            self.step(name, what);
+        });
     }
 
     /// Asks all leaderships for their health. What is to be told depends on when it was asked for before.
@@ -588,8 +584,8 @@ impl Shared {
         self.leaderships.borrow_mut().extend(leaderships);
     }
 
-    fn step(&self, name: &str, step: &Step) {
-        match &step.what {
+    fn step(&self, name: &str, what: &What) {
+        match what {
             What::Lock { object, is_fresh, wait, permits, while_held, end } => {
                 let number = *object;
                 let fresh = is_fresh.then(|| make(&self.client, &self.plan.objects[number]));

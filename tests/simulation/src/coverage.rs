@@ -94,7 +94,7 @@ const MAY: &[&str] = &["verify"];
 
 /// Counts the lock options in a plan.
 pub(crate) fn count_options(plan: &Plan) {
-    for object in plan.clients.iter().flat_map(|client| &client.objects) {
+    for object in plan.objects() {
         let Options {
             identity,
             local_handoffs,

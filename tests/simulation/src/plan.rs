@@ -1,12 +1,19 @@
 //! Draws the plan of a run from its seed: the steps of every thread, and the faults. A plan is data, so that a run can
 //! be repeated with less of it.
 
+mod additions;
 mod draw;
+mod faults;
+mod theme;
 
+use std::cell::Cell;
 use std::fmt;
 use std::time::Duration;
 
 pub(crate) use draw::ms;
+pub(crate) use faults::{Targets, draw_moves};
+use kernel::thread;
+pub(crate) use theme::Theme;
 
 use crate::raw::RawPlan;
 
@@ -29,49 +36,6 @@ pub struct Plan {
     /// Programs without locks. Faults number them after the clients.
     pub(crate) raw: Vec<RawPlan>,
     pub(crate) faults: Vec<Fault>,
-}
-
-/// Emphasis of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Theme {
-    /// A mixture of everything.
-    Mixed,
-    /// Many lost frames, often among the first.
-    Frames,
-    /// Connections break and come back; no fault costs a hold.
-    Gentle,
-    /// Many threads want one lock.
-    Crowd,
-    /// A long queue without faults.
-    Herd,
-    /// Single nodes whose names end in numbers, in the directory of a queue.
-    Numbers,
-    /// Some clients take turns in quick succession while others stay for long.
-    Visitors,
-    /// Locks that are kept for the next thread of the process.
-    Kept,
-    /// Operators delete nodes of holders and waiters.
-    Weeding,
-    /// A server lags, and connections move between servers.
-    Behind,
-    /// Outages about as long as a session timeout, with threads that hand the lock on to each other.
-    Outages,
-    /// Short sessions and long faults.
-    Short,
-    /// Nodes that may not be read, so that their changes are not reported.
-    Hidden,
-    /// Operators list, revoke, break and cancel.
-    Meddlers,
-    /// Late requests to release a lock, and lost answers.
-    Asked,
-    /// Calls with a timeout shorter than a round trip.
-    Impatient,
-    /// Nodes may be created but not deleted.
-    Stuck,
-    /// Several locks at once, for long.
-    Groups,
-    /// Nearly every turn has a new path.
-    Orders,
 }
 
 /// A client on its own machine.
@@ -98,11 +62,11 @@ pub(crate) struct DeadlockPlan {
     pub is_common: bool,
 }
 
-/// A thread of a client.
+/// A thread of a client, or of a program without locks.
 #[derive(Debug, Clone)]
-pub(crate) struct ThreadPlan {
+pub(crate) struct ThreadPlan<W = What> {
     pub begins: Duration,
-    pub steps: Vec<Step>,
+    pub steps: Vec<Step<W>>,
 }
 
 /// A lock object that the threads of a client share.
@@ -147,9 +111,9 @@ pub(crate) struct Options {
 
 /// Next action of a thread.
 #[derive(Debug, Clone)]
-pub(crate) struct Step {
+pub(crate) struct Step<W = What> {
     pub rest: Duration,
-    pub what: What,
+    pub what: W,
 }
 
 #[derive(Debug, Clone)]
@@ -269,7 +233,7 @@ pub(crate) enum End {
 }
 
 /// A fault.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Fault {
     /// A fault at the `nth` matching frame that a client sends or receives.
     Frame { client: usize, is_up: bool, of: Of, nth: u32, what: FrameFault },
@@ -324,7 +288,7 @@ pub(crate) enum Meddling {
     Makes,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Trouble {
     Cut {
         client: usize,
@@ -558,31 +522,47 @@ impl Plan {
         self.clients.iter().map(|client| client.timeout).max().unwrap_or_default()
     }
 
-    /// Returns whether a fault keeps clients from reading something, so that servers send them no event.
-    pub(crate) fn hides_something(&self) -> bool {
-        let hides = |fault: &Fault| match fault {
-            Fault::At { what, .. } => {
-                matches!(what, Trouble::Hide { .. } | Trouble::HideDirectory { .. })
-            }
-            Fault::Frame { .. } => false,
-        };
-        self.faults.iter().any(hides)
+    /// Returns the faults that come at a time.
+    pub(crate) fn troubles(&self) -> impl Iterator<Item = (Duration, Trouble)> {
+        self.faults.iter().filter_map(|fault| match *fault {
+            Fault::At { when, what } => Some((when, what)),
+            Fault::Frame { .. } => None,
+        })
     }
 
-    /// Returns whether a fault hits a server.
-    pub(crate) fn troubles_servers(&self) -> bool {
-        let is_one = |fault: &Fault| match fault {
-            Fault::At { what, .. } => matches!(
+    /// Returns the lock objects of all clients.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = &ObjectPlan> {
+        self.clients.iter().flat_map(|client| &client.objects)
+    }
+
+    /// Returns whether there is a lock of this kind.
+    pub(crate) fn has(&self, kind: Kind) -> bool {
+        self.objects().any(|object| object.kind == kind)
+    }
+
+    /// Returns whether a fault keeps clients from reading something, so that servers send them no event.
+    pub(crate) fn hides_something(&self) -> bool {
+        let hides = |what| matches!(what, Trouble::Hide { .. } | Trouble::HideDirectory { .. });
+        self.troubles().any(|(_, what)| hides(what))
+    }
+
+    /// Returns whether a fault hits a server, and not only by a lag.
+    pub(crate) fn unsettles_servers(&self) -> bool {
+        self.troubles().any(|(_, what)| {
+            matches!(
                 what,
                 Trouble::Crash { .. }
                     | Trouble::FreezeServer { .. }
                     | Trouble::CutOffServer { .. }
-                    | Trouble::Lag { .. }
                     | Trouble::Depose
-            ),
-            Fault::Frame { .. } => false,
-        };
-        self.faults.iter().any(is_one)
+            )
+        })
+    }
+
+    /// Returns whether a fault hits a server.
+    pub(crate) fn troubles_servers(&self) -> bool {
+        self.unsettles_servers()
+            || self.troubles().any(|(_, what)| matches!(what, Trouble::Lag { .. }))
     }
 
     /// Returns whether all faults are acts of operators, so that nobody is cut off.
@@ -592,11 +572,12 @@ impl Plan {
 
     /// Returns the number of parts that can be left out.
     pub fn parts(&self) -> usize {
-        let steps = |client: &ClientPlan| -> usize {
-            client.threads.iter().map(|thread| thread.steps.len()).sum()
-        };
-        let raw = self.raw.iter().flat_map(|raw| &raw.threads).map(|thread| thread.steps.len());
-        self.faults.len() + self.clients.iter().map(steps).sum::<usize>() + raw.sum::<usize>()
+        let parts = Cell::new(0);
+        self.without(|part| {
+            parts.set(part + 1);
+            false
+        });
+        parts.get()
     }
 
     /// Returns the plan without these parts. Objects and clients keep their numbers.
@@ -608,13 +589,46 @@ impl Plan {
             !is_out(number - 1)
         };
         plan.faults.retain(|_| is_in());
-        for thread in plan.clients.iter_mut().flat_map(|client| &mut client.threads) {
-            thread.steps.retain(|_| is_in());
-        }
-        for thread in plan.raw.iter_mut().flat_map(|raw| &mut raw.threads) {
-            thread.steps.retain(|_| is_in());
-        }
+        let steps = plan.clients.iter_mut().flat_map(|client| &mut client.threads);
+        steps.for_each(|thread| thread.steps.retain(|_| is_in()));
+        let steps = plan.raw.iter_mut().flat_map(|raw| &mut raw.threads);
+        steps.for_each(|thread| thread.steps.retain(|_| is_in()));
         plan
+    }
+}
+
+impl ClientPlan {
+    pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
+        self.threads.iter().flat_map(|thread| &thread.steps)
+    }
+
+    pub(crate) fn steps_mut(&mut self) -> impl Iterator<Item = &mut Step> {
+        self.threads.iter_mut().flat_map(|thread| &mut thread.steps)
+    }
+}
+
+impl<W> ThreadPlan<W> {
+    /// Carries out the steps, each after its rest.
+    pub(crate) fn carry_out(&self, mut act: impl FnMut(&W)) {
+        thread::sleep(self.begins);
+        for step in &self.steps {
+            if !step.rest.is_zero() {
+                thread::sleep(step.rest);
+            }
+            act(&step.what);
+        }
+    }
+}
+
+impl<W> Step<W> {
+    pub(crate) fn at_once(what: W) -> Step<W> {
+        Step { rest: Duration::ZERO, what }
+    }
+}
+
+impl Trouble {
+    pub(crate) fn at(self, when: Duration) -> Fault {
+        Fault::At { when, what: self }
     }
 }
 

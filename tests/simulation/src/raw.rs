@@ -13,7 +13,7 @@ use zookeeper::testing::ensemble::Settings;
 pub(crate) use judge::{Rules, committed, finish, greeted, heard, is_deaf, reset, revealed};
 pub(crate) use program::run;
 
-use crate::plan::{Fault, Place, Plan, Theme, Trouble, ms};
+use crate::plan::{Fault, Place, Plan, Step, Targets, Theme, ThreadPlan, Trouble, draw_moves, ms};
 
 /// Parent of all nodes of the programs.
 pub(crate) const ROOT: &str = "/raw";
@@ -32,23 +32,10 @@ pub(crate) struct RawPlan {
     pub(crate) has_credentials: bool,
     /// The client is dropped, not closed.
     pub(crate) is_dropped: bool,
-    pub(crate) threads: Vec<RawThread>,
+    pub(crate) threads: Vec<ThreadPlan<RawWhat>>,
 }
 
-/// A thread of a program.
-#[derive(Debug, Clone)]
-pub(crate) struct RawThread {
-    pub(crate) begins: Duration,
-    pub(crate) steps: Vec<RawStep>,
-}
-
-/// Next action of a thread.
-#[derive(Debug, Clone)]
-pub(crate) struct RawStep {
-    pub(crate) rest: Duration,
-    pub(crate) what: RawWhat,
-}
-
+/// What a thread of a program does next.
 #[derive(Debug, Clone)]
 pub(crate) enum RawWhat {
     /// Submits requests in one write.
@@ -133,8 +120,7 @@ pub(crate) enum RawCall {
 
 /// Adds programs to some plans, beside the clients or in place of them.
 pub(crate) fn add(plan: &mut Plan) {
-    let mut random = Rng::with_seed(plan.seed ^ 0x0c11e47);
-    let random = &mut random;
+    let random = &mut Rng::with_seed(plan.seed ^ 0x0c11e47);
     let is_alone = match random.u8(..8) {
         0 | 1 => true,
         2 => false,
@@ -159,7 +145,8 @@ pub(crate) fn add(plan: &mut Plan) {
         _ => {}
     }
     let places: Vec<Place> = (0..3).map(Place).collect();
-    plan.faults = Fault::draw_all(random, plan.theme, all, plan.servers, &places, timeout);
+    let (theme, servers, places) = (plan.theme, plan.servers, &places[..]);
+    plan.faults = Targets { theme, clients: all, servers, places, timeout }.draw(random);
     if is_alone {
         let more = match random.u8(..8) {
             // Requests are carried out, but no answer arrives before the sessions have ended.
@@ -186,12 +173,9 @@ pub(crate) fn add(plan: &mut Plan) {
 /// Makes one server lag, and clients reconnect with transactions that it has not seen.
 fn fall_behind(random: &mut Rng, clients: usize, servers: usize, timeout: Duration) -> Vec<Fault> {
     let lag = Trouble::Lag { server: random.usize(..servers), time: timeout * 8 };
-    let mut faults = vec![Fault::At { when: ms(random, 1, 500), what: lag }];
+    let mut faults = vec![lag.at(ms(random, 1, 500))];
     for client in 0..clients {
-        faults.extend((0..4).map(|_| {
-            let cut = Trouble::Cut { client };
-            Fault::At { when: ms(random, 200, 12_000), what: cut }
-        }));
+        faults.extend((0..4).map(|_| Trouble::Cut { client }.at(ms(random, 200, 12_000))));
     }
     faults
 }
@@ -202,7 +186,7 @@ fn fall_apart(random: &mut Rng, plan: &mut Plan) -> Vec<Fault> {
     let timeout = plan.tick * 2;
     for raw in &mut plan.raw {
         raw.timeout = timeout;
-        raw.threads[0].steps.insert(0, RawStep::keep());
+        raw.threads[0].steps.insert(0, Step::at_once(RawWhat::Keep));
     }
     let clients = plan.clients.len()..plan.clients.len() + plan.raw.len();
     let which = random.u8(..5);
@@ -211,15 +195,14 @@ fn fall_apart(random: &mut Rng, plan: &mut Plan) -> Vec<Fault> {
         let mut faults = Vec::new();
         for round in 0..3 {
             let begin = ms(random, 500, 3_000) + Duration::from_secs(5) * round;
-            faults.push(Fault::At { when: begin, what: Trouble::Depose });
+            faults.push(Trouble::Depose.at(begin));
             // In some rounds those clients fall silent then.
             let is_last = random.bool();
             faults.extend(clients.clone().chain(clients.clone()).flat_map(|client| {
                 let cut = begin + Duration::from_millis(random.u64(200..1_800));
                 let silence = Trouble::BlackHole { client, time: timeout * 2 };
-                let silence = Fault::At { when: cut + ms(random, 20, 300), what: silence };
-                let cut = Fault::At { when: cut, what: Trouble::Cut { client } };
-                [cut].into_iter().chain(is_last.then_some(silence))
+                let silence = silence.at(cut + ms(random, 20, 300));
+                [Trouble::Cut { client }.at(cut)].into_iter().chain(is_last.then_some(silence))
             }));
         }
         return faults;
@@ -230,56 +213,48 @@ fn fall_apart(random: &mut Rng, plan: &mut Plan) -> Vec<Fault> {
         for round in 0..5 {
             let when = ms(random, 500, 3_000) + timeout * 4 * round;
             let server = random.usize(..plan.servers);
-            faults.push(Fault::At {
-                when,
-                what: Trouble::CutOffServer { server, time: timeout * 2 },
-            });
-            faults.extend(clients.clone().map(|client| Fault::At {
-                when,
-                what: Trouble::BlackHole { client, time: timeout * 2 },
-            }));
+            let time = timeout * 2;
+            faults.push(Trouble::CutOffServer { server, time }.at(when));
+            let silence = |client| Trouble::BlackHole { client, time }.at(when);
+            faults.extend(clients.clone().map(silence));
         }
         return faults;
     }
     let cut_off = |random: &mut Rng| {
         let (server, time) = (random.usize(..plan.servers), timeout * 3);
-        let what = Trouble::CutOffServer { server, time };
-        Fault::At { when: ms(random, 100, 10_000), what }
+        Trouble::CutOffServer { server, time }.at(ms(random, 100, 10_000))
     };
     (0..3).map(|_| cut_off(random)).collect()
 }
 
 /// Draws the same trouble for each client at different times.
 fn befall(random: &mut Rng, clients: usize, trouble: impl Fn(usize) -> Trouble) -> Vec<Fault> {
-    let fault = |client| Fault::At { when: ms(random, 500, 8_000), what: trouble(client) };
-    (0..clients).map(fault).collect()
+    (0..clients).map(|client| trouble(client).at(ms(random, 500, 8_000))).collect()
 }
 
 /// Gives the servers names and moves them. Some servers are down at the start.
 fn move_about(plan: &mut Plan, random: &mut Rng) {
     plan.has_names = true;
-    plan.faults = Fault::draw_moves(random, plan.servers);
+    plan.faults = draw_moves(random, plan.servers);
     if random.bool() {
-        let down = |server| {
-            let what = Trouble::Crash { server, time: ms(random, 100, 5_000) };
-            Fault::At { when: Duration::ZERO, what }
+        let crash = |server| {
+            let time = ms(random, 100, 5_000);
+            Trouble::Crash { server, time }.at(Duration::ZERO)
         };
-        plan.faults.extend((0..plan.servers).map(down));
+        plan.faults.extend((0..plan.servers).map(crash));
     }
-    for client in 0..plan.raw.len() {
-        let cut = Fault::At { when: ms(random, 100, 8_000), what: Trouble::Cut { client } };
-        plan.faults.push(cut);
-    }
+    let cut = |client| Trouble::Cut { client }.at(ms(random, 100, 8_000));
+    plan.faults.extend((0..plan.raw.len()).map(cut));
 }
 
 /// Silences each client once while it keeps its lease, without other faults.
 fn fall_silent(plan: &mut Plan, random: &mut Rng, timeout: Duration) {
     for raw in &mut plan.raw {
-        raw.threads[0].steps = vec![RawStep::keep()];
+        raw.threads[0].steps = vec![Step::at_once(RawWhat::Keep)];
     }
     let silence = (0..plan.raw.len()).map(|client| {
         let when = timeout * 5 / 2 + timeout.mul_f64(random.f64() * 3.0);
-        Fault::At { when, what: Trouble::BlackHole { client, time: timeout } }
+        Trouble::BlackHole { client, time: timeout }.at(when)
     });
     plan.faults = silence.collect();
 }
@@ -302,21 +277,11 @@ pub(crate) fn settings(plan: &Plan, settings: Settings) -> Settings {
 
 /// Returns what the judge may expect of the servers under these faults.
 pub(crate) fn rules(plan: &Plan) -> Rules {
-    let is_other = |fault: &Fault| match fault {
-        Fault::At { what, .. } => matches!(
-            what,
-            Trouble::Depose
-                | Trouble::Crash { .. }
-                | Trouble::FreezeServer { .. }
-                | Trouble::CutOffServer { .. }
-        ),
-        Fault::Frame { .. } => false,
-    };
     let is_silence =
         |fault: &Fault| matches!(fault, Fault::At { what: Trouble::BlackHole { .. }, .. });
     Rules {
         only_silence: plan.clients.is_empty() && plan.faults.iter().all(is_silence),
-        one_leader: plan.servers == 1 || !plan.faults.iter().any(is_other),
+        one_leader: plan.servers == 1 || !plan.unsettles_servers(),
         throttle: settings(plan, Settings::default()).throttle > 0.0,
         slowest: plan.latency * 20,
     }
@@ -324,7 +289,7 @@ pub(crate) fn rules(plan: &Plan) -> Rules {
 
 /// Returns the longest time that the calls of these programs take in total.
 pub(crate) fn longest(plan: &Plan) -> Duration {
-    let step = |step: &RawStep| match &step.what {
+    let step = |step: &Step<RawWhat>| match &step.what {
         RawWhat::Calls { limit, .. } => step.rest + *limit,
         _ => step.rest + Duration::from_secs(10),
     };
@@ -341,10 +306,14 @@ pub(crate) fn timeout(plan: &Plan) -> Duration {
 impl RawPlan {
     fn draw(random: &mut Rng, timeout: Duration, tail: usize, is_alone: bool) -> RawPlan {
         let threads = (0..random.usize(1..=3)).map(|number| {
-            let first = (number == 0 && random.u8(..3) > 0).then(|| RawStep::create_all(timeout));
-            let steps = (0..random.usize(2..=14)).map(|_| RawStep::draw(random, timeout, is_alone));
+            let first = (number == 0 && random.u8(..3) > 0)
+                .then(|| Step::at_once(RawWhat::create_all(timeout)));
+            let steps = (0..random.usize(2..=14)).map(|_| {
+                let rest = if random.bool() { Duration::ZERO } else { ms(random, 1, 3_000) };
+                Step { rest, what: RawWhat::draw(random, timeout, is_alone) }
+            });
             let steps = first.into_iter().chain(steps).collect();
-            RawThread { begins: ms(random, 1, 1_000), steps }
+            ThreadPlan { begins: ms(random, 1, 1_000), steps }
         });
         RawPlan {
             timeout,
@@ -356,13 +325,9 @@ impl RawPlan {
     }
 }
 
-impl RawStep {
-    fn keep() -> RawStep {
-        RawStep { rest: Duration::ZERO, what: RawWhat::Keep }
-    }
-
+impl RawWhat {
     /// Creates the shared nodes.
-    fn create_all(timeout: Duration) -> RawStep {
+    fn create_all(timeout: Duration) -> RawWhat {
         let calls = (0..SHARED).map(|index| RawCall::Create {
             node: Node::Shared(index),
             is_ephemeral: false,
@@ -370,13 +335,11 @@ impl RawStep {
             is_shared: false,
         });
         let (how, limit) = (How::Wait, timeout);
-        let what = RawWhat::Calls { calls: calls.collect(), how, limit, session: None };
-        RawStep { rest: Duration::ZERO, what }
+        RawWhat::Calls { calls: calls.collect(), how, limit, session: None }
     }
 
-    fn draw(random: &mut Rng, timeout: Duration, is_alone: bool) -> RawStep {
-        let rest = if random.bool() { Duration::ZERO } else { ms(random, 1, 3_000) };
-        let what = match random.u8(..32) {
+    fn draw(random: &mut Rng, timeout: Duration, is_alone: bool) -> RawWhat {
+        match random.u8(..32) {
             0 | 1 => RawWhat::Keep,
             2 => RawWhat::LetGo,
             3 => RawWhat::Renew,
@@ -406,8 +369,7 @@ impl RawStep {
                 let calls = (0..count).map(|_| RawCall::draw(random)).collect();
                 RawWhat::Calls { calls, how, limit, session }
             }
-        };
-        RawStep { rest, what }
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::client::{self, Board, board, events};
 use crate::coverage;
 use crate::histories;
 use crate::network::{Net, SLOW_NAME, World, addresses, names};
-use crate::plan::{Deed, Fault, Kind, Place, Plan, Plant, Theme, Trouble, Wait, What};
+use crate::plan::{Deed, Fault, Kind, ObjectPlan, Place, Plan, Plant, Theme, Trouble, Wait, What};
 use crate::raw;
 use crate::witness::{self, DATA, FOLDER, aborts, delays, mutexes, violation, witness};
 
@@ -148,9 +148,7 @@ fn live(plan: &Plan) {
         // Each thread may have one node on its way, and each object may keep one.
         let most = plan.clients.iter().map(|client| client.threads.len() + client.objects.len());
         witness.most_nodes = most.max().unwrap_or_default() + 1;
-        let mut objects = plan.clients.iter().flat_map(|client| &client.objects);
-        let is_counted = objects.any(|object| object.kind == Kind::Semaphore);
-        witness.most_creates = witness.most_nodes * if is_counted { 3 } else { 1 };
+        witness.most_creates = witness.most_nodes * if plan.has(Kind::Semaphore) { 3 } else { 1 };
     });
     let dashboard = events::draw(plan);
     let count = plan.clients.len() + plan.raw.len() + usize::from(dashboard.is_some());
@@ -188,15 +186,11 @@ fn live(plan: &Plan) {
         let (others, hosts) = (others.to_vec(), hosts.clone());
         thread::spawn_in(process, "main", move || events::run(&dashboard, &hosts, others));
     }
-    let faults = plan.faults.iter().filter_map(|fault| match fault {
-        Fault::At { when, what } => Some((*when, what.clone())),
-        Fault::Frame { .. } => None,
-    });
-    troubles.extend(faults);
+    troubles.extend(plan.troubles());
     troubles.sort_by_key(|(when, _)| *when);
     for (when, trouble) in troubles {
         thread::sleep(when.saturating_sub(kernel::elapsed()));
-        make(plan, &net, &processes, &trouble);
+        make(plan, &net, &processes, trouble);
     }
     thread::sleep(Duration::from_secs(2));
     heal(&net, &processes);
@@ -271,9 +265,9 @@ fn live(plan: &Plan) {
 
 /// Returns whether the place can hold a queue: no single node is at or above it.
 fn has_queue(plan: &Plan, place: Place) -> bool {
-    let mut objects = plan.clients.iter().flat_map(|client| &client.objects);
-    objects
-        .all(|object| object.kind != Kind::Single || !place.path().starts_with(object.place.path()))
+    let is_above =
+        |one: &ObjectPlan| one.kind == Kind::Single && place.path().starts_with(one.place.path());
+    !plan.objects().any(is_above)
 }
 
 /// Ends all faults.
@@ -300,7 +294,7 @@ fn longest(plan: &Plan) -> Duration {
             longest += object.options.hold_at_least.unwrap_or_default();
             longest += object.options.keep_idle.unwrap_or_default();
         }
-        for step in client.threads.iter().flat_map(|thread| &thread.steps) {
+        for step in client.steps() {
             longest += step.rest;
             match &step.what {
                 What::Turns { count, .. } => longest += Duration::from_secs(2) * (count + 2),
@@ -325,12 +319,12 @@ fn longest(plan: &Plan) -> Duration {
 }
 
 /// Makes a fault happen.
-fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
+fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: Trouble) {
     kernel::note(|| format!("== {trouble:?}"));
     kernel::count(name(trouble));
     let now = kernel::elapsed();
     let instant = kernel::instant();
-    match *trouble {
+    match trouble {
         Trouble::Cut { client } => net.act(|world| world.cut(processes[client])),
         Trouble::BlackHole { client, time } => net.act(|world| {
             for until in &mut world.machine(processes[client]).silent_until {
@@ -357,7 +351,7 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
         | Trouble::Stall { client, time } => {
             let process = processes[client];
             board(|board| board.stalls.push((process, time, now + time)));
-            match *trouble {
+            match trouble {
                 Trouble::Stall { .. } if client < plan.clients.len() => {
                     kernel::stall(process, time);
                 }
@@ -569,7 +563,7 @@ fn set_acl(hosts: &str, node: &str, acl: &[Acl]) -> bool {
     }
 }
 
-fn name(trouble: &Trouble) -> &'static str {
+fn name(trouble: Trouble) -> &'static str {
     match trouble {
         Trouble::Cut { .. } => "fault: all connections of a client cut",
         Trouble::BlackHole { .. } => "fault: a black hole",

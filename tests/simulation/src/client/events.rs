@@ -82,8 +82,8 @@ pub(super) fn follow_beside(client: &Client, number: usize, plan: &ClientPlan) {
     let is_followed =
         witness(|witness| witness.follows.is_some_and(|seed| (seed >> number) & 3 == 0));
     // The requests of turns in a row are counted.
-    let mut steps = plan.threads.iter().flat_map(|thread| &thread.steps);
-    if !is_followed || steps.any(|step| matches!(step.what, What::Turns { .. })) {
+    let has_turns = plan.steps().any(|step| matches!(step.what, What::Turns { .. }));
+    if !is_followed || has_turns {
         return;
     }
     kernel::count("events: followed beside locks");

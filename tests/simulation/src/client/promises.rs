@@ -173,9 +173,8 @@ impl Shared {
         error: Option<&Error>,
     ) {
         let visits = |step: &Step| matches!(step.what, What::Odd { odd: Odd::Visit { .. }, .. });
-        let mut steps = self.plan.threads.iter().flat_map(|thread| &thread.steps);
         if let Wait::Connected(time, limit) = wait
-            && !steps.any(visits)
+            && !self.plan.steps().any(visits)
         {
             // At its deadline, a call without an answer says the same.
             let is_in_time = time.is_none_or(|time| kernel::elapsed() < begun + time);

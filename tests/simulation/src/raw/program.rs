@@ -15,7 +15,7 @@ use super::history::mark;
 use super::judge::{
     Asked, Made, Said, answered, judge, report, session, sessions_are_over, stalled, told,
 };
-use super::{How, Node, ROOT, RawCall, RawPlan, RawStep, RawThread, RawWhat, Since, Whose};
+use super::{How, Node, ROOT, RawCall, RawPlan, RawWhat, Since, Whose};
 use crate::client::{Board, SLACK, await_calm, board, run_all};
 
 const SECRET: &[u8] = b"somebody:secret";
@@ -125,7 +125,7 @@ pub(crate) fn run(number: usize, plan: &RawPlan, hosts: &str) {
     });
     run_all(plan.threads.iter().enumerate().map(|(index, plan)| {
         let (shared, plan) = (Rc::clone(&shared), plan.clone());
-        (format!("thread {index}"), move || shared.thread(&plan))
+        (format!("thread {index}"), move || plan.carry_out(|what| shared.step(what)))
     }));
     await_calm();
     if !shared.is_closed.get() {
@@ -167,18 +167,8 @@ impl Shared {
         report(self.process, vec![problem]);
     }
 
-    fn thread(&self, plan: &RawThread) {
-        thread::sleep(plan.begins);
-        for step in &plan.steps {
-            if !step.rest.is_zero() {
-                thread::sleep(step.rest);
-            }
-            self.step(step);
-        }
-    }
-
-    fn step(&self, step: &RawStep) {
-        match &step.what {
+    fn step(&self, what: &RawWhat) {
+        match what {
             RawWhat::Calls { calls, how, limit, session } => {
                 kernel::count(match how {
                     How::Wait => "raw: calls that are waited for",
@@ -560,7 +550,7 @@ impl Shared {
     /// Checks that a kept lease stays well above zero and costs no more than four writes a timeout.
     fn keep_calm(&self) {
         let (slowest, is_throttled) = judge(|judge| (judge.rules.slowest, judge.rules.throttle));
-        self.step(&RawStep { rest: Duration::ZERO, what: RawWhat::LetGo });
+        self.step(&RawWhat::LetGo);
         self.keep();
         let timeout = self.zk.session_timeout();
         let renewed = self.zk.renew_lease();
@@ -591,7 +581,7 @@ impl Shared {
         if (after.connections != before.connections || told != ends) && !is_throttled {
             self.fail(format!("a healthy connection is lost: {before:?}, {after:?}"));
         }
-        self.step(&RawStep { rest: Duration::ZERO, what: RawWhat::LetGo });
+        self.step(&RawWhat::LetGo);
     }
 
     /// Checks that an idle client sends only heartbeats, about one each quarter of the timeout.

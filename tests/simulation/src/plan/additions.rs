@@ -1,0 +1,268 @@
+//! What some plans have besides, by seeds of their own: rare actions, deadlocks, delays, and operators.
+
+use std::mem;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::{
+    ClientPlan, DeadlockPlan, Deed, Fault, Kind, ObjectPlan, Odd, Options, Place, Plan, Step,
+    Theme, Trouble, What, draw_moves, faults, ms,
+};
+use crate::raw;
+
+impl Plan {
+    pub(super) fn add_all(&mut self, places: &[Place]) {
+        // The judge of programs relies on every answer, so a plan with oddities has no programs.
+        if !self.add_oddities(places) {
+            raw::add(self);
+        }
+        self.leave_a_clock();
+        self.add_objects();
+        self.add_circles();
+        self.add_aborts();
+        self.add_delays();
+        self.add_robberies();
+        self.add_ends();
+    }
+
+    /// Keeps a machine from being paused if its system clock is set back. No clock would show it that time has passed.
+    fn leave_a_clock(&mut self) {
+        let sets_back = |(_, what)| match what {
+            Trouble::ClockStep { client, milliseconds: ..0 } => Some(client),
+            _ => None,
+        };
+        let set_back: Vec<usize> = self.troubles().filter_map(sets_back).collect();
+        for fault in &mut self.faults {
+            if let Fault::At { what: Trouble::Sleep { client, is_paused, .. }, .. } = fault {
+                *is_paused &= !set_back.contains(client);
+            }
+        }
+    }
+
+    /// Adds rare actions to some plans. Returns whether it did so.
+    fn add_oddities(&mut self, places: &[Place]) -> bool {
+        let random = &mut Rng::with_seed(self.seed ^ 0x0dd);
+        if self.theme == Theme::Herd || random.u8(..3) > 0 {
+            return false;
+        }
+        self.has_names = random.u8(..4) == 0;
+        if self.has_names && self.theme != Theme::Gentle && random.bool() {
+            self.faults.extend(draw_moves(random, self.servers));
+        }
+        for _ in 0..random.usize(1..5) {
+            let client = random.usize(..self.clients.len());
+            match random.u8(..4) {
+                0 | 1 => self.add_deed(random, client),
+                2 => self.clients[client].add_odd(random),
+                _ if self.theme != Theme::Gentle => {
+                    let time = ms(random, 5, 3_000);
+                    self.faults.push(faults::draw_odd(random, client, places, time));
+                }
+                _ => {}
+            }
+        }
+        true
+    }
+
+    /// Lets objects differ in their options, and calls have objects for themselves, in some plans.
+    fn add_objects(&mut self) {
+        let random = &mut Rng::with_seed(self.seed ^ 0x0bec7);
+        let is_of_its_own =
+            matches!(self.theme, Theme::Herd | Theme::Numbers | Theme::Visitors | Theme::Behind);
+        if is_of_its_own || random.bool() {
+            return;
+        }
+        let drops = self.theme != Theme::Gentle && random.u8(..4) == 0;
+        for client in &mut self.clients {
+            for object in &mut client.objects {
+                match random.u8(..8) {
+                    0 | 1 => object.options.identity = Some(random.u8(1..=2)),
+                    2 => object.options = Options::draw(random),
+                    _ => {}
+                }
+            }
+            let objects = client.objects.len();
+            for step in client.steps_mut() {
+                match &mut step.what {
+                    What::Lock { is_fresh, while_held, .. } => {
+                        *is_fresh = random.bool();
+                        if random.u8(..6) == 0 {
+                            while_held.push(Deed::Second { is_behind: random.bool() });
+                        }
+                    }
+                    what if drops && random.bool() => {
+                        let (object, time) = (random.usize(..objects), ms(random, 1, 1_000));
+                        *what = What::Odd { object, odd: Odd::DropHeld, time };
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Lets calls look for deadlocks soon, in some plans, and threads wait for each other in circles.
+    fn add_circles(&mut self) {
+        let random = &mut Rng::with_seed(self.seed ^ 0xc1c1e);
+        if matches!(self.theme, Theme::Herd | Theme::Numbers | Theme::Visitors)
+            || random.u8(..4) > 0
+        {
+            return;
+        }
+        // Leaders wait, too, and no call can see that.
+        let common = ms(random, 20, 500);
+        let is_common = random.bool() && !self.has(Kind::Leadership);
+        if is_common && random.u8(..4) > 0 {
+            self.faults.clear();
+            if random.bool() {
+                self.use_two_locks([Place(random.usize(..5)), Place(5)]);
+            }
+        }
+        for client in &mut self.clients {
+            let after = if is_common { common } else { ms(random, 20, 1_500) };
+            let fails = is_common || random.bool();
+            client.deadlocks = Some(DeadlockPlan { after, fails, is_common });
+            let count = client.objects.len();
+            for step in client.steps_mut() {
+                let What::Lock { while_held, .. } = &mut step.what else {
+                    continue;
+                };
+                if random.u8(..3) > 0 {
+                    let (object, wait) = (random.usize(..count), ms(random, 500, 8_000));
+                    while_held.insert(0, Deed::Also { object, wait });
+                    while_held.insert(0, Deed::Work(ms(random, 1, 100)));
+                }
+            }
+        }
+    }
+
+    /// Leaves one thread of each client, and two locks for all, so that nothing hides a circle of machines.
+    fn use_two_locks(&mut self, places: [Place; 2]) {
+        for client in &mut self.clients {
+            client.threads.truncate(1);
+            for (object, place) in client.objects.iter_mut().zip(places.into_iter().cycle()) {
+                *object = ObjectPlan { kind: Kind::Exclusive, place, options: Options::default() };
+            }
+        }
+    }
+
+    /// Has threads work until their holds are over by the clock, or prolong them right then or before.
+    fn add_ends(&mut self) {
+        let random = &mut Rng::with_seed(self.seed ^ 0xe2d);
+        for client in &mut self.clients {
+            let objects = &client.objects;
+            let steps = client.threads.iter_mut().flat_map(|thread| &mut thread.steps);
+            for step in steps {
+                let What::Lock { object, while_held, .. } = &mut step.what else {
+                    continue;
+                };
+                let options = &objects[*object].options;
+                if options.hold_at_least.is_some() && random.u8(..6) == 0 {
+                    while_held.insert(0, Deed::Prolong(ms(random, 0, 100)));
+                }
+                if options.hold_at_most.is_some() && random.bool() {
+                    while_held.push(Deed::UntilDue);
+                    while_held.push(match random.bool() {
+                        true => Deed::Prolong(ms(random, 0, 1_000)),
+                        false => Deed::Second { is_behind: false },
+                    });
+                }
+            }
+        }
+    }
+
+    /// Has a program end itself when it loses a hold, in some plans with faults.
+    fn add_aborts(&mut self) {
+        let random = &mut Rng::with_seed(self.seed ^ 0xab027);
+        if self.theme == Theme::Gentle || self.is_steady() || random.u8(..8) > 0 {
+            return;
+        }
+        if let Some(client) = random.choice(&mut self.clients) {
+            let objects = client.objects.iter_mut();
+            objects.for_each(|object| object.options.abort_on_loss = true);
+        }
+    }
+
+    /// Gives the exclusive locks of some plans a lock-delay. An operator ends delays, and deletes the nodes of holders
+    /// and of those that wait for the end of a delay.
+    fn add_delays(&mut self) {
+        let random = &mut Rng::with_seed(self.seed ^ 0xde1a7);
+        if random.u8(..8) > 0 {
+            return;
+        }
+        let deletes = self.theme != Theme::Gentle && !self.is_steady();
+        for client in &mut self.clients {
+            for object in &mut client.objects {
+                use Kind::{Exclusive, Leadership, Reentrant, Several};
+                if !matches!(object.kind, Exclusive | Reentrant | Several | Leadership) {
+                    continue;
+                }
+                // A call looks at its node once a session timeout.
+                let least = if random.bool() { Duration::ZERO } else { client.timeout };
+                let (lock_delay, keep_idle) = (Some(least + ms(random, 1, 2_000)), None);
+                let options = mem::take(&mut object.options);
+                object.options = Options { lock_delay, keep_idle, local_handoffs: 0, ..options };
+                for _ in 0..random.usize(..3) {
+                    let delay = faults::draw_delay(random, object.place, self.latency, deletes);
+                    self.faults.extend(delay);
+                }
+            }
+        }
+    }
+
+    /// Has an operator delete the nodes of holds of several locks.
+    fn add_robberies(&mut self) {
+        let random = &mut Rng::with_seed(self.seed ^ 0x0b5);
+        let may_rob = self.has(Kind::Several) && self.theme != Theme::Gentle;
+        if !may_rob || self.is_steady() || random.u8(..3) > 0 {
+            return;
+        }
+        let count = random.usize(1..6);
+        self.faults.extend((0..count).map(|_| Trouble::Rob.at(ms(random, 10, 10_000))));
+    }
+
+    fn add_deed(&mut self, random: &mut Rng, client: usize) {
+        let is_gentle = self.theme == Theme::Gentle;
+        let threads = &mut self.clients[client].threads;
+        let thread = random.usize(..threads.len());
+        let locks = threads[thread].steps.iter_mut().filter_map(|step| match &mut step.what {
+            What::Lock { while_held, .. } => Some(while_held),
+            _ => None,
+        });
+        for deeds in locks {
+            let odd = match random.u8(..12) {
+                0..3 => Deed::ReadAndWrite(ms(random, 1, 300)),
+                3 => Deed::CreateAgain,
+                4..6 => Deed::WriteLate(ms(random, 1, 400)),
+                6 | 7 => Deed::Second { is_behind: random.bool() },
+                8 if !is_gentle => {
+                    // The session ends while the lock is entered again.
+                    let time = ms(random, 1, 500);
+                    deeds.insert(0, Deed::EnterAgain(2, time * 2));
+                    deeds.insert(0, Deed::Expire(time));
+                    continue;
+                }
+                _ => continue,
+            };
+            deeds.insert(random.usize(..=deeds.len()), odd);
+        }
+    }
+}
+
+impl ClientPlan {
+    fn add_odd(&mut self, random: &mut Rng) {
+        let thread = random.usize(..self.threads.len());
+        let object = random.usize(..self.objects.len());
+        let odd = match random.u8(..8) {
+            0 | 1 => Odd::Unlock,
+            2 | 3 => Odd::DropHeld,
+            4 => Odd::LongPaths { are_stuck: random.bool() },
+            5 => Odd::Visit { is_cut: random.bool() },
+            _ => Odd::Resign { waits: random.bool() },
+        };
+        let steps = &mut self.threads[thread].steps;
+        let what = What::Odd { object, odd, time: ms(random, 1, 1_000) };
+        let step = Step { rest: ms(random, 1, 1_000), what };
+        steps.insert(random.usize(..=steps.len()), step);
+    }
+}

@@ -1,0 +1,226 @@
+//! What runs are about: a theme decides how many clients there are, what they lock, and how.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::{Kind, Options, Place, ms};
+
+/// Limits of most plans.
+const CLIENTS: usize = 4;
+const THREADS: usize = 4;
+const OBJECTS: usize = 5;
+/// Limit on the threads of a client in a crowd.
+const CROWD: usize = 8;
+/// Number of clients in a herd, and number of objects and threads of each.
+const HERD: usize = 8;
+const QUEUE: usize = 2;
+
+/// Emphasis of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Theme {
+    /// A mixture of everything.
+    Mixed,
+    /// Many lost frames, often among the first.
+    Frames,
+    /// Connections break and come back; no fault costs a hold.
+    Gentle,
+    /// Many threads want one lock.
+    Crowd,
+    /// A long queue without faults.
+    Herd,
+    /// Single nodes whose names end in numbers, in the directory of a queue.
+    Numbers,
+    /// Some clients take turns in quick succession while others stay for long.
+    Visitors,
+    /// Locks that are kept for the next thread of the process.
+    Kept,
+    /// Operators delete nodes of holders and waiters.
+    Weeding,
+    /// A server lags, and connections move between servers.
+    Behind,
+    /// Outages about as long as a session timeout, with threads that hand the lock on to each other.
+    Outages,
+    /// Short sessions and long faults.
+    Short,
+    /// Nodes that may not be read, so that their changes are not reported.
+    Hidden,
+    /// Operators list, revoke, break and cancel.
+    Meddlers,
+    /// Late requests to release a lock, and lost answers.
+    Asked,
+    /// Calls with a timeout shorter than a round trip.
+    Impatient,
+    /// Nodes may be created but not deleted.
+    Stuck,
+    /// Several locks at once, for long.
+    Groups,
+    /// Nearly every turn has a new path.
+    Orders,
+}
+
+/// Weights of the themes. Themes with rare findings have more weight.
+const THEMES: [(Theme, usize); 19] = [
+    (Theme::Mixed, 8),
+    (Theme::Frames, 4),
+    (Theme::Gentle, 8),
+    (Theme::Crowd, 3),
+    (Theme::Herd, 1),
+    (Theme::Numbers, 2),
+    (Theme::Visitors, 2),
+    (Theme::Kept, 2),
+    (Theme::Weeding, 8),
+    (Theme::Behind, 3),
+    (Theme::Outages, 4),
+    (Theme::Short, 2),
+    (Theme::Hidden, 2),
+    (Theme::Meddlers, 2),
+    (Theme::Asked, 6),
+    (Theme::Impatient, 2),
+    (Theme::Stuck, 4),
+    (Theme::Groups, 6),
+    (Theme::Orders, 4),
+];
+
+impl Theme {
+    pub(super) fn draw(random: &mut Rng) -> Theme {
+        let all = THEMES.iter().flat_map(|(theme, share)| std::iter::repeat_n(*theme, *share));
+        let all: Vec<Theme> = all.collect();
+        all[random.usize(..all.len())]
+    }
+
+    /// Draws the number of clients.
+    pub(super) fn clients(self, random: &mut Rng) -> usize {
+        match self {
+            Theme::Crowd => random.usize(1..=2),
+            Theme::Herd => HERD,
+            Theme::Visitors => random.usize(1..=3),
+            Theme::Numbers | Theme::Kept | Theme::Behind => random.usize(2..=3),
+            Theme::Weeding => random.usize(2..=CLIENTS),
+            Theme::Asked | Theme::Groups => random.usize(2..CLIENTS),
+            Theme::Impatient | Theme::Stuck => 1 + random.usize(..3) / 2,
+            _ => random.usize(1..=CLIENTS),
+        }
+    }
+
+    /// Draws the session timeout.
+    pub(super) fn timeout(self, random: &mut Rng) -> Duration {
+        let timeouts = [1_000, 2_000, 4_000, 10_000];
+        Duration::from_millis(match self {
+            Theme::Short
+            | Theme::Hidden
+            | Theme::Kept
+            | Theme::Weeding
+            | Theme::Stuck
+            | Theme::Groups => 1_000,
+            Theme::Impatient => 10_000,
+            Theme::Outages => timeouts[random.usize(..2)],
+            _ => timeouts[random.usize(..timeouts.len())],
+        })
+    }
+
+    /// Draws the places of the locks. They are few, so that clients meet.
+    pub(super) fn places(self, random: &mut Rng) -> Vec<Place> {
+        match self {
+            Theme::Numbers => (5..Place::SHARED).map(Place).collect(),
+            Theme::Orders => (Place::SHARED..Place::ALL.len()).map(Place).collect(),
+            _ if self.has_one_place() || matches!(self, Theme::Asked | Theme::Impatient) => {
+                vec![Place(random.usize(..Place::SHARED))]
+            }
+            Theme::Groups => vec![Place(0), Place(5)],
+            _ => {
+                let count = random.usize(1..=if self == Theme::Gentle { 2 } else { 3 });
+                (0..count).map(|_| Place(random.usize(..Place::SHARED))).collect()
+            }
+        }
+    }
+
+    /// Draws the kinds of locks.
+    pub(super) fn kinds(self, random: &mut Rng) -> Vec<Kind> {
+        match self {
+            Theme::Numbers => vec![Kind::Exclusive, Kind::Single],
+            Theme::Herd => vec![Kind::Exclusive],
+            Theme::Visitors => {
+                let first = if random.bool() { Kind::Exclusive } else { Kind::Reentrant };
+                vec![first, Kind::Write, Kind::Read, Kind::Read]
+            }
+            Theme::Kept | Theme::Behind => vec![Kind::Exclusive, Kind::Reentrant],
+            Theme::Weeding if random.u8(..4) == 0 => vec![Kind::Semaphore],
+            Theme::Weeding | Theme::Outages | Theme::Hidden | Theme::Orders => {
+                let kinds = [Kind::Exclusive, Kind::Reentrant, Kind::Write, Kind::Read];
+                (0..2).map(|_| kinds[random.usize(..kinds.len())]).collect()
+            }
+            Theme::Crowd if random.u8(..3) == 0 => vec![Kind::Semaphore],
+            Theme::Asked if random.u8(..3) == 0 => vec![Kind::Semaphore],
+            Theme::Asked => vec![Kind::Single],
+            Theme::Groups => vec![Kind::Several, Kind::Exclusive],
+            Theme::Stuck if random.u8(..6) == 0 => vec![Kind::Several],
+            Theme::Impatient | Theme::Stuck => {
+                let kinds = [Kind::Exclusive, Kind::Write, Kind::Single, Kind::Semaphore];
+                // The semaphore has double weight, because its calls wait for the most.
+                vec![kinds[random.usize(..=kinds.len()).min(kinds.len() - 1)]]
+            }
+            _ => {
+                let count = random.usize(1..=4);
+                (0..count).map(|_| Kind::ALL[random.usize(..Kind::ALL.len())]).collect()
+            }
+        }
+    }
+
+    /// Draws the options of all objects if they share them.
+    pub(super) fn options(self, random: &mut Rng) -> Options {
+        match self {
+            Theme::Herd | Theme::Visitors | Theme::Behind => Options::default(),
+            Theme::Kept => {
+                Options { keep_idle: Some(ms(random, 6_000, 60_000)), ..Options::default() }
+            }
+            Theme::Weeding => Options { observes_queue: random.bool(), ..Options::default() },
+            Theme::Outages => Options {
+                local_handoffs: random.u32(1..4),
+                observes_queue: random.bool(),
+                ..Options::default()
+            },
+            Theme::Crowd if random.bool() => {
+                Options { local_handoffs: random.u32(1..4), ..Options::default() }
+            }
+            Theme::Asked | Theme::Impatient | Theme::Stuck | Theme::Groups | Theme::Orders
+                if random.bool() =>
+            {
+                Options::default()
+            }
+            Theme::Short if random.bool() => Options { observes_queue: true, ..Options::default() },
+            _ => Options::draw(random),
+        }
+    }
+
+    /// Draws the number of objects and of threads of a client.
+    pub(super) fn size(self, random: &mut Rng) -> (usize, usize) {
+        match self {
+            Theme::Crowd => (random.usize(1..=2), random.usize(3..=CROWD)),
+            Theme::Herd => (QUEUE, QUEUE),
+            Theme::Impatient => (1 + random.usize(..3) / 2, random.usize(2..=CROWD)),
+            Theme::Stuck => (random.usize(1..=3), random.usize(1..=3)),
+            Theme::Weeding | Theme::Outages => (random.usize(1..=3), random.usize(2..=5)),
+            Theme::Visitors => (4, random.usize(1..=2)),
+            Theme::Kept | Theme::Behind => (1, random.usize(1..=2)),
+            Theme::Orders => (Place::ALL.len() - Place::SHARED, random.usize(1..=2)),
+            _ => (random.usize(1..=OBJECTS), random.usize(1..=THREADS)),
+        }
+    }
+
+    /// Returns whether all locks have the same path and options.
+    pub(super) fn has_one_place(self) -> bool {
+        matches!(
+            self,
+            Theme::Crowd
+                | Theme::Herd
+                | Theme::Visitors
+                | Theme::Kept
+                | Theme::Weeding
+                | Theme::Hidden
+                | Theme::Behind
+                | Theme::Outages
+                | Theme::Stuck
+        )
+    }
+}
