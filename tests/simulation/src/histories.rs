@@ -14,7 +14,7 @@ use zoolock_judge::{
 };
 
 use crate::plan::{self, Place};
-use crate::witness::{self, Held, limit};
+use crate::witness::{Held, limit, queue};
 
 /// Records for the judges.
 #[derive(Default)]
@@ -50,20 +50,17 @@ fn locks() -> Vec<Lock> {
 }
 
 fn lock(kind: plan::Kind, place: Place) -> usize {
-    place.0 * 3
-        + match kind {
-            plan::Kind::Single => 1,
-            plan::Kind::Semaphore => 2,
-            _ => 0,
-        }
+    let (place, number) = queue(kind, place);
+    place.0 * 3 + number
 }
 
-fn mode(mode: witness::Mode) -> Mode {
-    match mode {
-        witness::Mode::Alone => Mode::Exclusive,
-        witness::Mode::Shared => Mode::Shared,
-        witness::Mode::Permits(count) => Mode::Permits(count),
-    }
+/// Adds to the history of a hold whose grant was recorded.
+fn record_of(number: usize, act: impl FnOnce(&mut Recorder, HoldId, usize)) {
+    record(|recorder| {
+        if let Some((hold, path)) = recorder.holds.get(&number).copied() {
+            act(recorder, hold, path);
+        }
+    });
 }
 
 fn worker() -> WorkerId {
@@ -79,10 +76,10 @@ pub(crate) fn reset() {
 pub(crate) fn call<T>(
     kind: plan::Kind,
     place: Place,
-    wanted: witness::Mode,
+    mode: Mode,
     make: impl FnOnce() -> Result<Option<T>>,
 ) -> Result<Option<T>> {
-    let (op, path, mode) = (Cow::Borrowed("lock"), lock(kind, place), mode(wanted));
+    let (op, path) = (Cow::Borrowed("lock"), lock(kind, place));
     let (started, deadline) = (now(), None);
     let call = OpenCall { op: op.clone(), path, mode: Some(mode), started, deadline };
     record(|recorder| recorder.history.began(worker(), call));
@@ -116,7 +113,7 @@ pub(crate) fn granted(
     // Nodes are ordered by their transactions, because a directory that is created again numbers from zero.
     let token = held.token;
     let order = (token >> 32) * 1_000_000 + (token & 0xffff_ffff);
-    let nodes = held.nodes.iter().map(|node| format!("{node} {order:010}")).collect();
+    let nodes = held.nodes.iter().map(|(node, _)| format!("{node} {order:010}")).collect();
     record(|recorder| {
         let hold = HoldId { by: worker(), number: number as u32 };
         recorder.holds.insert(number, (hold, path));
@@ -126,7 +123,7 @@ pub(crate) fn granted(
             under,
             kind,
             path,
-            mode: mode(held.mode),
+            mode: held.mode,
             member: 0,
             op: Cow::Borrowed("lock"),
             waited: false,
@@ -142,39 +139,29 @@ pub(crate) fn granted(
 
 /// Records that `is_held()` became false before the owner gave the hold back.
 pub(crate) fn lost(number: usize) {
-    record(|recorder| {
-        if let (Some((hold, _)), true) =
-            (recorder.holds.get(&number).copied(), recorder.lost.insert(number))
-        {
+    record_of(number, |recorder, hold, _| {
+        if recorder.lost.insert(number) {
             recorder.history.lost(hold, Loss { at: now(), reason: Cow::Borrowed("seen") });
         }
     });
 }
 
 pub(crate) fn left(number: usize) {
-    record(|recorder| {
-        if let Some((hold, _)) = recorder.holds.get(&number).copied() {
-            recorder.history.left(hold, now());
-        }
-    });
+    record_of(number, |recorder, hold, _| recorder.history.left(hold, now()));
 }
 
 pub(crate) fn unlocked(number: usize, said: Unlocked) {
-    record(|recorder| {
-        if let Some((hold, _)) = recorder.holds.get(&number).copied() {
-            let said = if recorder.lost.contains(&number) { Unlocked::Lost } else { said };
-            recorder.history.unlocked(hold, Some(now()), said);
-        }
+    record_of(number, |recorder, hold, _| {
+        let said = if recorder.lost.contains(&number) { Unlocked::Lost } else { said };
+        recorder.history.unlocked(hold, Some(now()), said);
     });
 }
 
 /// Records that somebody deleted the node of a hold or ended its session, so that the owner cannot know of the loss.
 pub(crate) fn doubted(number: usize) {
-    record(|recorder| {
-        if let Some((hold, path)) = recorder.holds.get(&number).copied() {
-            let (process, path) = (hold.by.process, Some(path));
-            recorder.history.doubts.push(Doubt { process, path, begun: 0, over: now() });
-        }
+    record_of(number, |recorder, hold, path| {
+        let (process, path) = (hold.by.process, Some(path));
+        recorder.history.doubts.push(Doubt { process, path, begun: 0, over: now() });
     });
 }
 

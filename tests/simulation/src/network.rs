@@ -39,7 +39,7 @@ pub(crate) struct World {
 }
 
 /// Learns what the servers have carried out.
-type Tell = Box<dyn FnMut(&World, &Committed)>;
+type Tell = Box<dyn Fn(&Committed)>;
 
 /// The name of a server. Its earlier addresses belong to strangers of another ensemble.
 #[derive(Default, Clone)]
@@ -116,7 +116,7 @@ impl Net {
         random: Rng,
         latency: Duration,
         servers: usize,
-        tell: impl FnMut(&World, &Committed) + 'static,
+        tell: impl Fn(&Committed) + 'static,
     ) -> Net {
         Net(Rc::new(RefCell::new(World {
             ensemble,
@@ -142,6 +142,11 @@ impl Net {
         let acted = act(&mut self.0.borrow_mut());
         self.carry();
         acted
+    }
+
+    /// Acts on the servers at the true time.
+    pub(crate) fn serve<T>(&self, act: impl FnOnce(&mut Ensemble, Instant) -> T) -> T {
+        self.act(|world| act(&mut world.ensemble, kernel::instant()))
     }
 
     /// Looks at the servers and the links.
@@ -171,13 +176,7 @@ impl Net {
             }
         }
         let committed = world.ensemble.take_committed();
-        if !committed.is_empty() {
-            let mut tell = std::mem::replace(&mut world.tell, Box::new(|_, _| {}));
-            for one in &committed {
-                tell(&world, one);
-            }
-            world.tell = tell;
-        }
+        committed.iter().for_each(|one| (world.tell)(one));
         let next = world.ensemble.next();
         if let Some(next) = next
             && world.planned.is_none_or(|planned| next < planned || planned <= kernel::instant())
@@ -189,7 +188,7 @@ impl Net {
                 let is_next = net.0.borrow().planned == Some(next);
                 if is_next {
                     net.0.borrow_mut().planned = None;
-                    net.act(|world| world.ensemble.advance(kernel::instant()));
+                    net.serve(Ensemble::advance);
                 }
             });
         }

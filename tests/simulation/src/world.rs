@@ -6,16 +6,17 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use kernel::{Process, net, thread};
+use kernel::net::set_network;
+use kernel::{Process, thread};
 use zookeeper::ErrorKind;
 use zookeeper::testing::ensemble::{Committed, Ensemble, Settings};
 use zookeeper::{Acl, Permissions, ZooKeeper};
 use zoolock_judge::{History, Linearized};
 
-use crate::client::{self, Board, board, events};
+use crate::client::{self, Board, board, events, net};
 use crate::coverage;
 use crate::histories;
-use crate::network::{Net, SLOW_NAME, World, addresses, names};
+use crate::network::{Net, SLOW_NAME, addresses, names};
 use crate::plan::{Deed, Fault, Kind, ObjectPlan, Place, Plan, Plant, Theme, Trouble, Wait, What};
 use crate::raw;
 use crate::witness::{self, DATA, FOLDER, aborts, delays, mutexes, violation, witness};
@@ -111,18 +112,18 @@ fn live(plan: &Plan) {
     };
     let settings = raw::settings(plan, settings);
     let ensemble = Ensemble::new(settings, random.u64(..), kernel::instant());
-    let tell = |world: &World, one: &Committed| {
-        witness::committed(world, one);
+    let tell = |one: &Committed| {
+        witness::committed(one);
         raw::committed(one);
     };
     let net = Net::new(ensemble, random.fork(), plan.latency, plan.servers, tell);
-    net::set_network(Rc::new(net.share()));
+    set_network(Rc::new(net.share()));
     board(|board| board.net = Some(net.share()));
-    net.act(|world| world.ensemble.create(raw::ROOT, b"", kernel::instant())).expect("a root");
-    net.act(|world| world.ensemble.create(DATA, b"", kernel::instant())).expect("a first node");
+    net.serve(|servers, now| servers.create(raw::ROOT, b"", now)).expect("a root");
+    net.serve(|servers, now| servers.create(DATA, b"", now)).expect("a first node");
     for path in ["", "/leases", "/leases/x"] {
         let path = format!("{FOLDER}{path}");
-        net.act(|world| world.ensemble.create(&path, b"", kernel::instant())).expect("a folder");
+        net.serve(|servers, now| servers.create(&path, b"", now)).expect("a folder");
     }
     if let Some((number, places)) = &plan.used {
         for place in places.iter().filter(|place| has_queue(plan, **place)) {
@@ -130,11 +131,10 @@ fn live(plan: &Plan) {
             let ends = path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]);
             for end in ends {
                 // The node may exist because another place shares the path.
-                let _ =
-                    net.act(|world| world.ensemble.create(&path[..end], b"", kernel::instant()));
+                let _ = net.serve(|servers, now| servers.create(&path[..end], b"", now));
             }
             kernel::count("option: a directory that was used before");
-            net.act(|world| world.ensemble.count_from(path, *number));
+            net.serve(|servers, _| servers.count_from(path, *number));
         }
     }
     witness(|witness| {
@@ -234,7 +234,6 @@ fn live(plan: &Plan) {
     let asked = if plan.has_names { SLOW_NAME } else { Duration::ZERO };
     let settled = timeout * 5 / 2 + Duration::from_secs(1) + asked;
     thread::sleep(awake.unwrap_or_default().saturating_sub(kernel::elapsed()) + settled);
-    witness(|witness| witness.is_calm = true);
     board(|board| board.are_healed = true);
     if !is_over(longest, |board| &board.closed) {
         let holders = witness(|witness| witness.holders());
@@ -273,7 +272,7 @@ fn has_queue(plan: &Plan, place: Place) -> bool {
 /// Ends all faults.
 fn heal(net: &Net, processes: &[Process]) {
     kernel::note(|| "== all is well from now on".to_owned());
-    witness(|witness| (witness.is_healed, witness.healed_at) = (true, Some(kernel::elapsed())));
+    witness(|witness| witness.healed_at = Some(kernel::elapsed()));
     processes.iter().for_each(|process| kernel::fail_spawns(*process, 0.0));
     net.act(|world| {
         world.heal();
@@ -323,7 +322,6 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: Trouble) {
     kernel::note(|| format!("== {trouble:?}"));
     kernel::count(name(trouble));
     let now = kernel::elapsed();
-    let instant = kernel::instant();
     match trouble {
         Trouble::Cut { client } => net.act(|world| world.cut(processes[client])),
         Trouble::BlackHole { client, time } => net.act(|world| {
@@ -381,27 +379,27 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: Trouble) {
             let sessions = net.look(|world| world.ensemble.sessions());
             if let Some(&session) = sessions.get(client % sessions.len().max(1)) {
                 witness::expires(session);
-                net.act(|world| world.ensemble.expire(session, instant));
+                net.serve(|servers, now| servers.expire(session, now));
             }
         }
         Trouble::Crash { server, time } => {
-            net.act(|world| world.ensemble.crash(server, instant));
+            net.serve(|servers, now| servers.crash(server, now));
             let net = net.share();
             kernel::after(time, move || {
-                net.act(|world| world.ensemble.start(server, kernel::instant()));
+                net.serve(|servers, now| servers.start(server, now));
             });
         }
         Trouble::FreezeServer { server, time } => {
-            net.act(|world| world.ensemble.freeze(server, instant + time, instant));
+            net.serve(|servers, now| servers.freeze(server, now + time, now));
         }
         Trouble::CutOffServer { server, time } => {
-            net.act(|world| world.ensemble.cut_off(server, instant + time, instant));
+            net.serve(|servers, now| servers.cut_off(server, now + time, now));
         }
         Trouble::Lag { server, time } => {
-            net.act(|world| world.ensemble.lag(server, time / 4, instant));
+            net.serve(|servers, now| servers.lag(server, time / 4, now));
         }
         Trouble::Depose => {
-            net.act(|world| world.ensemble.depose(instant));
+            net.serve(Ensemble::depose);
         }
         Trouble::Move { server } if plan.has_names => net.act(|world| world.move_away(server)),
         // Clients that know the servers by address would not find one that moved.
@@ -412,14 +410,14 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: Trouble) {
         Trouble::Delete { place, nth } => {
             if let Some(node) = witness(|witness| witness.below(place, nth)) {
                 // Deletion fails if the node has children.
-                let _ = net.act(|world| world.ensemble.delete(&node, instant));
+                let _ = net.serve(|servers, now| servers.delete(&node, now));
             }
         }
         Trouble::Clear { place, pause } => clear(net, place, pause),
         Trouble::Rob => witness(|witness| witness.robberies += 1),
         Trouble::EndDelay { place } => {
             let record = delays::record_of(place.path());
-            let _ = net.act(|world| world.ensemble.delete(&record, instant));
+            let _ = net.serve(|servers, now| servers.delete(&record, now));
         }
         Trouble::Hide { place, nth, time, is_deleted } => {
             if let Some(node) = witness(|witness| witness.below(place, nth)) {
@@ -451,7 +449,7 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: Trouble) {
             };
             let path = format!("{}/{name}", place.path());
             witness(|witness| witness.has_strangers = true);
-            if net.act(|world| world.ensemble.create(&path, b"", instant)).is_ok() {
+            if net.serve(|servers, now| servers.create(&path, b"", now)).is_ok() {
                 witness(|witness| witness.planted.insert(path.clone()));
                 kernel::after(time, {
                     let net = net.share();
@@ -468,7 +466,7 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: Trouble) {
             };
             if let Some(node) = node.filter(is_one) {
                 let data: &[u8] = if is_request { b"__REVOKE__" } else { b"hello" };
-                let _ = net.act(|world| world.ensemble.set_data(&node, data, instant));
+                let _ = net.serve(|servers, now| servers.set_data(&node, data, now));
             }
         }
     }
@@ -487,7 +485,7 @@ fn is_deaf(plan: &Plan, processes: &[Process], client: usize, time: Duration) {
 
 /// Deletes a node, and retries until there is a leader.
 fn take_away(net: Net, path: String) {
-    let deleted = net.act(|world| world.ensemble.delete(&path, kernel::instant()));
+    let deleted = net.serve(|servers, now| servers.delete(&path, now));
     if deleted.is_err_and(|error| error.kind() != ErrorKind::NoNode) {
         kernel::after(Duration::from_millis(100), move || take_away(net, path));
     }
@@ -500,7 +498,7 @@ fn clear(net: &Net, place: Place, pause: Duration) {
         let net = net.share();
         kernel::after(pause * number as u32, move || {
             // The node may be gone by now.
-            let _ = net.act(|world| world.ensemble.delete(&node, kernel::instant()));
+            let _ = net.serve(|servers, now| servers.delete(&node, now));
         });
     }
 }
@@ -513,7 +511,7 @@ pub(crate) fn restrict(
     time: Duration,
     is_deleted: bool,
 ) {
-    let hosts = hosts.to_owned();
+    let (hosts, net) = (hosts.to_owned(), net());
     witness(|witness| witness.has_hidden = true);
     let rights = [
         Permissions::READ,
@@ -529,16 +527,14 @@ pub(crate) fn restrict(
         let is_set = set_acl(&hosts, &node, &[Acl::new(others, "world", "anyone")]);
         kernel::note(|| format!("takes {right:?} of {node}: {is_set}"));
         if is_set {
-            if is_deleted && let Some(net) = board(|board| board.net.as_ref().map(Net::share)) {
-                let _ = net.act(|world| world.ensemble.delete(&node, kernel::instant()));
+            if is_deleted {
+                let _ = net.serve(|servers, now| servers.delete(&node, now));
             }
             thread::sleep(time);
             set_acl(&hosts, &node, &Acl::open());
             kernel::note(|| format!("gives {right:?} of {node} back"));
             // Nodes that could not be deleted stay until somebody deletes them by hand.
-            if right == Permissions::DELETE
-                && let Some(net) = board(|board| board.net.as_ref().map(Net::share))
-            {
+            if right == Permissions::DELETE {
                 let nodes = witness(|witness| witness.sessions_nodes(&node));
                 nodes.into_iter().for_each(|node| take_away(net.share(), node));
             }

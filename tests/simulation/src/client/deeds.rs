@@ -5,42 +5,37 @@ use std::time::Duration;
 
 use kernel::thread;
 use zookeeper::Permissions;
-use zoolock::{Client, DistributedLock, DistributedSemaphore, Error, Hold, HoldState, Lock};
-use zoolock_judge::Unlocked;
+use zoolock::crossbeam_channel::RecvTimeoutError::Timeout;
+use zoolock::{Client, DistributedLock, DistributedSemaphore, Error, Hold, Lock};
+use zoolock_judge::{Mode, Unlocked};
 
-use super::{Object, SLACK, Shared, TIMEOUT, Target, board, data, lock_of, make, mode, said};
+use super::objects::{Object, make, mode};
+use super::turn::Turn;
+use super::{SLACK, Shared, board, net};
 use crate::histories;
-use crate::network::Net;
 use crate::plan::{Deed, End, Kind, ObjectPlan, Odd, Options, Place, Wait};
-use crate::witness::{self, DATA, Held, Mode, circles, violation, witness};
+use crate::witness::{self, DATA, Held, circles, violation, witness};
 use crate::world::restrict;
 
 /// Number of permits that, with thirty more, just exceed a client's quota at the longest paths.
 const MANY: u32 = 200;
 
 impl Shared {
-    pub(super) fn do_deed(
-        &self,
-        who: &str,
-        object: Target<'_>,
-        hold: usize,
-        own: &Hold,
-        deed: &Deed,
-    ) {
-        let ObjectPlan { kind, place, .. } = self.plan.objects[object.number];
+    pub(super) fn do_deed(&self, turn: &Turn<'_>, deed: &Deed) {
+        let Turn { who, target, number, own } = turn;
+        let (kind, place) = (turn.kind(), turn.place());
         match deed {
             Deed::Work(time) => self.work(own, *time),
             Deed::Prolong(time) => {
                 kernel::count("deed: prolongs");
-                let options = &self.plan.objects[object.number].options;
-                let least = options.hold_at_least.unwrap_or_default();
+                let least = target.plan.options.hold_at_least.unwrap_or_default();
                 let now = kernel::elapsed();
-                let was_lost = matches!(own.state(), HoldState::Lost(_));
+                let was_lost = turn.is_lost();
                 if self.told("prolong", own.prolong(*time)).is_some() {
                     if was_lost {
                         violation(format!("{who}: a hold of {place} that was lost is prolonged"));
                     }
-                    witness::lasts(hold, now, *time, least);
+                    witness::lasts(*number, now, *time, least);
                 }
             }
             Deed::UntilDue => {
@@ -53,123 +48,113 @@ impl Shared {
                     && kernel::recv_timeout(&asked, *time).is_ok()
                 {
                     kernel::count("deed: was asked");
-                    witness::heard(kind, own);
+                    witness::heard(&turn.node());
                 }
             }
-            Deed::EnterAgain(times, time) => {
-                if !matches!(kind, Kind::Reentrant | Kind::Read | Kind::Write) {
-                    return;
-                }
-                let Some(lock) = lock_of(object.object) else {
-                    return;
-                };
-                kernel::count("deed: entered again");
-                let mut depth = 0;
-                for _ in 0..*times {
-                    let was_lost = matches!(own.state(), HoldState::Lost(_));
-                    if self.told("re-entry", lock.lock()).is_some() {
-                        depth += 1;
-                        if was_lost {
-                            violation(format!("{} has entered again what it had lost", self.name));
-                        }
-                    }
-                }
-                self.work(own, *time);
-                for _ in 0..depth {
-                    let was_lost = matches!(own.state(), HoldState::Lost(_));
-                    self.judge_unlock(was_lost, &lock.unlock());
-                }
-            }
+            Deed::EnterAgain(times, time) => self.enter_again(turn, *times, *time),
             Deed::ReadBelow => {
-                let Some(seen) = self.read_below(who, object, hold) else {
-                    return;
-                };
-                seen.into_iter().for_each(witness::left);
-                if let Object::Write(_, read) = object.object {
-                    let said = said(self.told("unlock", read.unlock()));
-                    seen.into_iter().for_each(|seen| witness::ended(seen, said));
+                if let (Some(seen), Object::Write(_, read)) = (self.read_below(turn), target.object)
+                {
+                    self.end_read(seen, read);
                 }
             }
-            Deed::Also { object: also, wait } => self.also(who, object, *also, *wait),
+            Deed::Also { object, wait } => self.also(turn, *object, *wait),
             Deed::Verify => {
-                self.verify(own, kind);
+                self.verify(turn);
                 self.verify_former();
             }
             Deed::Write => {
                 kernel::count("deed: guarded write");
-                let write = own.transaction().set(DATA, data(kind, own, hold), None);
+                let write = own.transaction().set(DATA, turn.data(), None);
                 let written = write.commit();
-                witness::wrote(kind, own, &written);
+                witness::wrote(turn.node(), &written);
                 if self.told("commit", written).is_some() {
                     kernel::count("deed: was written");
                 }
             }
-            Deed::ReadAndWrite(rest) => self.read_and_write(kind, place, hold, own, *rest),
+            Deed::ReadAndWrite(rest) => self.read_and_write(turn, *rest),
             Deed::CreateAgain => {
                 kernel::count("deed: creates what is there");
-                let write = own.transaction().create(DATA, data(kind, own, hold));
+                let write = own.transaction().create(DATA, turn.data());
                 let written = write.commit();
-                witness::wrote(kind, own, &written);
+                witness::wrote(turn.node(), &written);
                 if self.told("careful commit", written).is_some() {
                     violation(format!("{} has created {DATA}, which is there", self.name));
                 }
             }
-            Deed::WriteLate(rest) => self.write_late(kind, hold, own, *rest),
+            Deed::WriteLate(rest) => self.write_late(turn, *rest),
             Deed::Second { is_behind } => {
                 self.use_a_second(kind, place);
-                self.take_a_second(who, (kind, place), hold, own, *is_behind);
+                self.take_a_second(turn, *is_behind);
             }
             Deed::Expire(time) => {
-                let Some(session) = witness::owner(&witness::path_of(kind, own)) else {
+                let Some(session) = witness::owner(&turn.node().0) else {
                     return;
                 };
                 kernel::count("deed: its session ends");
-                let net = board(|board| board.net.as_ref().map(Net::share));
                 kernel::after(*time, move || {
                     witness::expires(session);
-                    let now = kernel::instant();
-                    net.iter().for_each(|net| net.act(|world| world.ensemble.expire(session, now)));
+                    net().serve(|servers, now| servers.expire(session, now));
                 });
             }
         }
     }
 
+    fn enter_again(&self, turn: &Turn<'_>, times: u32, time: Duration) {
+        if !matches!(turn.kind(), Kind::Reentrant | Kind::Read | Kind::Write) {
+            return;
+        }
+        let Some(lock) = turn.target.object.lock() else {
+            return;
+        };
+        kernel::count("deed: entered again");
+        let mut depth = 0;
+        for _ in 0..times {
+            let was_lost = turn.is_lost();
+            if self.told("re-entry", lock.lock()).is_some() {
+                depth += 1;
+                if was_lost {
+                    violation(format!("{} has entered again what it had lost", self.name));
+                }
+            }
+        }
+        self.work(&turn.own, time);
+        for _ in 0..depth {
+            self.judge_unlock(turn.is_lost(), &lock.unlock());
+        }
+    }
+
     /// Reads the data and writes it if nobody has written since.
-    pub(super) fn read_and_write(
-        &self,
-        kind: Kind,
-        place: Place,
-        hold: usize,
-        own: &Hold,
-        rest: Duration,
-    ) {
+    fn read_and_write(&self, turn: &Turn<'_>, rest: Duration) {
         kernel::count("deed: reads and writes");
+        let (kind, place) = (turn.kind(), turn.place());
         let (_, left) = witness::version(kind, place);
         let read = match self.told("read", self.client.read(DATA)) {
             Some(Some((_, version))) => version,
-            Some(None) => return violation(format!("{}: {DATA} is not there", self.name)),
+            Some(None) => return self.fail(format!("{DATA} is not there")),
             None => return,
         };
-        if read < left && own.is_held() && witness::is_sure(hold) && kind != Kind::Semaphore {
+        let is_held = || turn.own.is_held() && witness::is_sure(turn.number);
+        if read < left && is_held() && kind != Kind::Semaphore {
             let name = &self.name;
             violation(format!("{name} holds {place} and reads version {read}, behind {left}"));
         }
         thread::sleep(rest);
-        let write = own.transaction().set(DATA, data(kind, own, hold), read);
+        let write = turn.own.transaction().set(DATA, turn.data(), read);
         let written = write.commit();
-        witness::wrote(kind, own, &written);
+        witness::wrote(turn.node(), &written);
         let (version, _) = witness::version(kind, place);
         if matches!(written, Err(Error::Conflict { .. })) && version == read {
-            violation(format!("{}: a conflict with nobody, of version {read}", self.name));
+            self.fail(format!("a conflict with nobody, of version {read}"));
         }
         self.told("careful commit", written);
     }
 
     /// Writes later in another thread, even if the hold has ended. The witness checks whether the write was carried
     /// out.
-    pub(super) fn write_late(&self, kind: Kind, hold: usize, own: &Hold, rest: Duration) {
+    fn write_late(&self, turn: &Turn<'_>, rest: Duration) {
         kernel::count("deed: writes late");
-        let (own, data, name) = (own.clone(), data(kind, own, hold), self.name.clone());
+        let (own, data, name) = (turn.own.clone(), turn.data(), self.name.clone());
         let (process, _) = kernel::whoami();
         thread::spawn_in(process, "late write", move || {
             thread::sleep(rest);
@@ -187,57 +172,55 @@ impl Shared {
     fn use_a_second(&self, kind: Kind, place: Place) {
         let plan = ObjectPlan { kind, place, options: Options::default() };
         let second = make(&self.client, &plan);
-        let Some(lock) = lock_of(&second).filter(|_| kind != Kind::Several) else {
+        let Some(lock) = second.lock().filter(|_| kind != Kind::Several) else {
             return;
         };
         kernel::count("deed: unlocks through a second object");
         if lock.is_held() || !lock.holds().is_empty() {
-            violation(format!("{}: another object has {place}", self.name));
+            self.fail(format!("another object has {place}"));
         }
         let unlocked = lock.unlock();
         if !matches!(unlocked, Err(Error::NotHeld { .. } | Error::Closed)) {
-            violation(format!("{}: another object unlocks {place}: {unlocked:?}", self.name));
+            self.fail(format!("another object unlocks {place}: {unlocked:?}"));
         }
     }
 
     /// Checks that a second object of the held lock does not grant it again. Takes it if the hold is lost, which lets
     /// other objects in.
-    pub(super) fn take_a_second(
-        &self,
-        who: &str,
-        (kind, place): (Kind, Place),
-        hold: usize,
-        own: &Hold,
-        is_behind: bool,
-    ) {
-        let was_lost = matches!(own.state(), HoldState::Lost(_));
-        let kind = match kind {
+    fn take_a_second(&self, turn: &Turn<'_>, is_behind: bool) {
+        let (who, place, was_lost) = (turn.who, turn.place(), turn.is_lost());
+        let kind = match turn.kind() {
             Kind::Reentrant => Kind::Reentrant,
             Kind::Read | Kind::Write => Kind::Write,
-            Kind::Exclusive | Kind::Single if was_lost => kind,
+            kind @ (Kind::Exclusive | Kind::Single) if was_lost => kind,
             _ => return,
         };
         kernel::count("deed: a second object of what is held");
         let plan = ObjectPlan { kind, place, options: Options::default() };
         let second = Rc::new(make(&self.client, &plan));
         let (process, _) = kernel::whoami();
-        let name = self.name.clone();
+        let (own, hold, name) = (turn.own.clone(), turn.number, self.name.clone());
+        // Gives back what the second object has got.
+        let end = Rc::new(move |lock: &dyn Lock| {
+            count_turn(place, kind, lock);
+            if own.is_held() && witness::is_sure(hold) && are_there(kind, lock) {
+                violation(format!("{name} has {place} twice"));
+            }
+            let _ = lock.unlock();
+        });
         let other = is_behind.then(|| {
-            let (second, own, name) = (Rc::clone(&second), own.clone(), name.clone());
+            let (second, end) = (Rc::clone(&second), Rc::clone(&end));
             let other = thread::spawn_in(process, "second", move || {
-                let took = lock_of(&second).map(|lock| lock.try_lock_for(Duration::from_secs(2)));
-                if let (Some(Ok(true)), Some(lock)) = (&took, lock_of(&second)) {
-                    count_turn(place, kind, lock);
-                    if own.is_held() && witness::is_sure(hold) && is_there(kind, lock) {
-                        violation(format!("{name} has {place} twice"));
-                    }
-                    let _ = lock.unlock();
+                if let Some(lock) = second.lock()
+                    && matches!(lock.try_lock_for(Duration::from_secs(2)), Ok(true))
+                {
+                    end(lock);
                 }
             });
             thread::sleep(Duration::from_millis(30));
             other
         });
-        if let Some(lock) = lock_of(&second) {
+        if let Some(lock) = second.lock() {
             let waits = circles::waits(who, kind, place);
             let took = match was_lost {
                 true => lock.lock().map(|()| true),
@@ -245,11 +228,7 @@ impl Shared {
             };
             drop(waits);
             if matches!(took, Ok(true)) {
-                count_turn(place, kind, lock);
-                if own.is_held() && witness::is_sure(hold) && is_there(kind, lock) {
-                    violation(format!("{name} has {place} twice"));
-                }
-                let _ = lock.unlock();
+                end(lock);
             }
             if was_lost
                 && matches!(took, Err(Error::WouldDeadlock { .. }))
@@ -263,45 +242,39 @@ impl Shared {
     }
 
     /// Takes a read lock below the thread's own write. Returns the hold's number at the witness unless it has ended.
-    pub(super) fn read_below(
-        &self,
-        who: &str,
-        object: Target<'_>,
-        hold: usize,
-    ) -> Option<Option<usize>> {
-        let Object::Write(_, read) = object.object else {
+    pub(super) fn read_below(&self, turn: &Turn<'_>) -> Option<Option<usize>> {
+        let Object::Write(_, read) = turn.target.object else {
             return None;
         };
         kernel::count("deed: read below the write");
         let begun = kernel::elapsed();
         self.told("read below", read.lock())?;
         let holds = Lock::holds(read);
-        let place = self.plan.objects[object.number].place;
         Some((!holds.is_empty()).then(|| {
-            let held = Held::new(who.to_owned(), Kind::Read, place, Mode::Shared, holds);
-            witness::granted(held, begun, Some(hold))
+            let (who, place) = (turn.who.to_owned(), turn.place());
+            let held = Held::new(who, Kind::Read, place, Mode::Shared, holds);
+            witness::granted(held, begun, Some(turn.number))
         }))
     }
 
     /// Takes another object while one is held.
-    pub(super) fn also(&self, who: &str, object: Target<'_>, also: usize, wait: Duration) {
-        let plan = &self.plan.objects[also];
+    fn also(&self, turn: &Turn<'_>, object: usize, wait: Duration) {
+        let also = self.target(object);
         // The same object would be the same hold.
-        if object.shared() == Some(also) || plan.kind == Kind::Leadership {
+        if turn.target.shared() == Some(object) || also.plan.kind == Kind::Leadership {
             return;
         }
         kernel::count("deed: another lock beside");
-        let also = self.target(also);
-        let got = self.get("nested lock", who, also, Wait::For(wait), 1, true);
-        let Some((taken, hold)) = got else {
+        let got = self.get("nested lock", turn.who, also, Wait::For(wait), 1, true);
+        let Some((taken, turn)) = got else {
             return;
         };
         thread::sleep(Duration::from_millis(20));
-        self.give_back(also, taken, End::Release, hold);
+        self.give_back(also, taken, End::Release, turn.as_ref());
     }
 
     /// Works for this time, and checks that the end of the hold is announced in time.
-    pub(super) fn work(&self, own: &Hold, time: Duration) {
+    fn work(&self, own: &Hold, time: Duration) {
         let end = kernel::elapsed() + time;
         let (process, _) = kernel::whoami();
         loop {
@@ -312,7 +285,7 @@ impl Shared {
             let begun = kernel::elapsed();
             // A loss is announced within 100 ms.
             let valid = own.valid_for() + Duration::from_millis(100) + SLACK;
-            if kernel::recv_timeout(own.lost(), left.min(valid)) != Err(TIMEOUT) {
+            if kernel::recv_timeout(own.lost(), left.min(valid)) != Err(Timeout) {
                 if own.is_held() {
                     violation(format!("{} heard of an end, and holds", self.name));
                 }
@@ -322,7 +295,7 @@ impl Shared {
             if left >= valid
                 && own.valid_for().is_zero()
                 && !board(|board| board.has_jumped(process, begun))
-                && kernel::recv_timeout(own.lost(), SLACK) == Err(TIMEOUT)
+                && kernel::recv_timeout(own.lost(), SLACK) == Err(Timeout)
             {
                 violation(format!("{} was not told of the end of its hold", self.name));
             }
@@ -331,7 +304,7 @@ impl Shared {
 
     /// Takes turns without rivals, and checks the number of requests.
     pub(super) fn take_turns(&self, object: usize, count: u32) {
-        let Some(lock) = lock_of(&self.objects[object]) else {
+        let Some(lock) = self.objects[object].lock() else {
             return;
         };
         kernel::count("call: turns in a row");
@@ -342,13 +315,13 @@ impl Shared {
             if !matches!(lock.try_lock_for(Duration::from_secs(2)), Ok(true)) {
                 return;
             }
-            let path = Lock::holds(lock).first().map(|own| witness::path_of(kind, own));
+            let node = Lock::holds(lock).first().map(|own| witness::id_of(kind, own));
             // Without numbers to order by, only a list shows that nobody else is there.
-            if path.as_ref().is_some_and(|path| path.ends_with(&i32::MAX.to_string())) {
+            if node.as_ref().is_some_and(|(path, _)| path.ends_with(&i32::MAX.to_string())) {
                 let _ = lock.unlock();
                 return;
             }
-            let session = path.and_then(|path| witness::owner(&path));
+            let session = node.and_then(|(path, _)| witness::owner(&path));
             let _ = lock.unlock();
             if number == 2 {
                 // A search for orphans sends requests beside each unlock.
@@ -371,7 +344,7 @@ impl Shared {
             && witness::made(session) == (own + u64::from(count), others)
             && took > u64::from(count) * each / 3 + beats as u64 + 2
         {
-            violation(format!("{}: {count} turns alone took {took} requests", self.name));
+            self.fail(format!("{count} turns alone took {took} requests"));
         }
     }
 
@@ -384,7 +357,7 @@ impl Shared {
                     return;
                 }
                 kernel::count("call: unlock of nothing");
-                if let Some(lock) = lock_of(&self.objects[object])
+                if let Some(lock) = self.objects[object].lock()
                     && self.told("unlock of nothing", lock.unlock()).is_some()
                 {
                     violation(format!("{}, {name} has given back what it has not", self.name));
@@ -407,14 +380,14 @@ impl Shared {
     }
 
     /// Drops the last handle of a held lock, which releases the lock without waiting.
-    pub(super) fn drop_held(&self, name: &str, object: usize, time: Duration) {
+    fn drop_held(&self, name: &str, object: usize, time: Duration) {
         let plan = &self.plan.objects[object];
         if matches!(plan.kind, Kind::Semaphore | Kind::Several | Kind::Leadership) {
             return;
         }
         kernel::count("call: the last handle of what is held is dropped");
         let second = make(&self.client, plan);
-        let Some(lock) = lock_of(&second) else {
+        let Some(lock) = second.lock() else {
             return;
         };
         let (begun, mode) = (kernel::elapsed(), mode(plan.kind, 1));
@@ -433,10 +406,8 @@ impl Shared {
         let hold = (!holds.is_empty()).then(|| {
             let held = Held::new(who, plan.kind, plan.place, mode, holds);
             let hold = witness::granted(held, begun, None);
-            plan.options
-                .hold_at_most
-                .into_iter()
-                .for_each(|time| witness::lasts(hold, begun, time, Duration::ZERO));
+            let lasts = |time| witness::lasts(hold, begun, time, Duration::ZERO);
+            plan.options.hold_at_most.into_iter().for_each(lasts);
             hold
         });
         thread::sleep(time);
@@ -446,12 +417,12 @@ impl Shared {
     }
 
     /// Checks that a client cannot take more paths than its quota allows.
-    pub(super) fn lock_long_paths(&self, time: Duration, are_stuck: bool) {
+    fn lock_long_paths(&self, time: Duration, are_stuck: bool) {
         kernel::count("call: locks at long paths");
         let path = format!("/{}", "x".repeat(250)).repeat(16);
         let leases = format!("{path}/leases");
         let Ok(semaphore) = DistributedSemaphore::new(&self.client, path, 1_000) else {
-            return violation(format!("{}: a long path is invalid", self.name));
+            return self.fail("a long path is invalid");
         };
         let wait = Duration::from_secs(1);
         let mut some = self.told("nested lock", semaphore.try_acquire_for(30, wait)).flatten();
@@ -472,8 +443,7 @@ impl Shared {
         }
         let more = self.told("nested lock", semaphore.try_acquire_for(MANY, wait)).flatten();
         // An operator deletes the stuck nodes later: this one, or that of another client.
-        let is_stuck = |(path, token): &(String, u64)| witness::is_there(path, *token);
-        let is_full = (!stuck.is_empty() && stuck.iter().all(is_stuck))
+        let is_full = (!stuck.is_empty() && stuck.iter().all(witness::is_there))
             || some.as_ref().is_some_and(|permits| permits.is_held());
         if more.is_some() && is_full && self.client.stats().sessions == sessions {
             violation(format!("{} has more paths than fit", self.name));
@@ -484,7 +454,7 @@ impl Shared {
     }
 
     /// Connects a client and drops it unclosed. Its session ends with the last handle.
-    pub(super) fn visit(&self, is_cut: bool) {
+    fn visit(&self, is_cut: bool) {
         let builder = Client::builder(&self.hosts).session_timeout(self.plan.timeout);
         let Ok(client) = builder.connect() else {
             return;
@@ -496,8 +466,7 @@ impl Shared {
         drop(client);
         if is_cut {
             let (process, _) = kernel::whoami();
-            let net = board(|board| board.net.as_ref().map(Net::share));
-            net.iter().for_each(|net| net.act(|world| world.cut(process)));
+            net().act(|world| world.cut(process));
         }
     }
 }
@@ -509,8 +478,6 @@ fn count_turn(place: Place, kind: Kind, lock: &dyn Lock) {
 
 /// Returns whether the nodes of this thread's hold are there. Its client may not know yet that somebody has deleted
 /// them.
-fn is_there(kind: Kind, lock: &dyn Lock) -> bool {
-    let is_there =
-        |own: &Hold| witness::is_there(&witness::path_of(kind, own), own.fencing_token());
-    lock.holds().iter().all(is_there)
+fn are_there(kind: Kind, lock: &dyn Lock) -> bool {
+    lock.holds().iter().all(|own| witness::is_there(&witness::id_of(kind, own)))
 }

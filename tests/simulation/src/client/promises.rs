@@ -5,37 +5,32 @@ use std::slice;
 use std::time::Duration;
 
 use kernel::thread;
-use zoolock::{Client, ClientState, Error, Hold, HoldState, LossReason, Result};
+use zoolock::{Client, ClientState, Error, HoldState, LossReason, Result};
 
-use super::{SLACK, Shared, Target, board, look_at};
-use crate::network::Net;
+use super::turn::{Target, Turn};
+use super::{SLACK, Shared, board, look_at, net};
 use crate::plan::{DeadlockPlan, Kind, ObjectPlan, Odd, Place, Step, Wait, What};
 use crate::witness::{self, Witness, circles, outages, violation, witness};
 
 /// Checks soon that a node has gone behind its unlock, if its client says that it has and does nothing. `turns` is the
 /// number of turns with the node at its lock: another one may have followed.
-pub(super) fn goes(
-    (path, token): (&str, u64),
-    connections: u64,
-    (place, kind, turns): (Place, Kind, u32),
-) {
-    let ((process, _), path) = (kernel::whoami(), path.to_owned());
+pub(super) fn goes(turn: &Turn<'_>, connections: u64, turns: u32) {
+    let ((process, _), node) = (kernel::whoami(), turn.node());
+    let (kind, place) = (turn.kind(), turn.place());
     kernel::after(SLACK, move || {
         let is_open = |client: &Client| client.state() != ClientState::Closed;
         let stats = look_at(process, |client| is_open(client).then(|| client.stats())).flatten();
         let is_idle = stats.is_some_and(|stats| {
             (stats.connections, stats.held, stats.deleting) == (connections, 0, 0)
         });
-        let is_dead = witness(|witness| witness.dead.contains(&process));
         // The servers may have refused a deletion that went on in the background.
-        let may_be_stuck = witness(|witness| witness.has_hidden);
+        let is_sure = witness(|witness| !witness.dead.contains(&process) && !witness.has_hidden);
         if is_idle
-            && !is_dead
-            && !may_be_stuck
-            && witness::is_there(&path, token)
-            && witness::turns(place, kind, token) == turns
+            && is_sure
+            && witness::is_there(&node)
+            && witness::turns(place, kind, node.1) == turns
         {
-            violation(format!("client {}: {path} is there, and is forgotten", process.0));
+            violation(format!("client {}: {} is there, and is forgotten", process.0, node.0));
         }
     });
 }
@@ -51,7 +46,7 @@ pub(super) fn names(error: &Error, path: &str) -> bool {
 }
 
 /// Checks that the error of an unlock of several locks names all that were lost before.
-pub(super) fn names_all(error: &Error, lost: &[String]) {
+pub(super) fn names_all(error: &Error, lost: &[&str]) {
     if let Some(path) = lost.iter().find(|path| !names(error, path)) {
         violation(format!("{path} was lost, and the unlock does not say so: {error}"));
     }
@@ -84,7 +79,7 @@ impl Shared {
             _ => "error: another",
         });
         if !self.may_say(call, &error) {
-            violation(format!("{}: {call}: {error}", self.name));
+            self.fail(format!("{call}: {error}"));
         }
         None
     }
@@ -183,7 +178,7 @@ impl Shared {
             let more = self.client.session_timeout() / 3 * (2 * kind.members() + 1);
             let (process, _) = kernel::whoami();
             let problem = outages::judge(process, begun, limit, more, is_disconnected);
-            problem.into_iter().for_each(|problem| violation(format!("{}: {problem}", self.name)));
+            problem.into_iter().for_each(|problem| self.fail(problem));
         }
     }
 
@@ -193,7 +188,7 @@ impl Shared {
         let limit = kernel::elapsed() + self.client.session_timeout() * 2;
         while let Some(path) = witness::node_of(process) {
             if kernel::elapsed() > limit {
-                return violation(format!("{}: {path} is there, and is forgotten", self.name));
+                return self.fail(format!("{path} is there, and is forgotten"));
             }
             thread::sleep(Duration::from_millis(200));
         }
@@ -203,24 +198,24 @@ impl Shared {
     pub(super) fn was_cancelled(&self, object: Target<'_>, begun: Duration, error: Option<&Error>) {
         let last = object.shared().and_then(|object| self.cancelled[object].get());
         if error.is_some_and(Error::is_cancelled) && last.is_none_or(|last| last < begun) {
-            violation(format!("{}: a call was cancelled, and nobody has done that", self.name));
+            self.fail("a call was cancelled, and nobody has done that");
         }
     }
 
     /// Returns until when an unlock now has to keep the node for the next thread, if it has to, and the number of
     /// connections.
-    pub(super) fn is_to_stay(&self, plan: &ObjectPlan, own: &Hold) -> Option<(Duration, u64)> {
-        let (time, token) = (plan.options.keep_idle?, own.fencing_token());
-        let until = witness::is_only(&witness::path_of(plan.kind, own), token)? + time;
-        let is_kept = matches!(plan.kind, Kind::Exclusive | Kind::Reentrant)
-            && plan.options.hold_at_least.is_none()
-            && plan.options.hold_at_most.is_none()
-            && self.has_one_option_at(plan.place)
+    pub(super) fn is_to_stay(&self, turn: &Turn<'_>) -> Option<(Duration, u64)> {
+        let options = &turn.target.plan.options;
+        let until = options.keep_idle? + witness::is_only(&turn.node())?;
+        let is_kept = matches!(turn.kind(), Kind::Exclusive | Kind::Reentrant)
+            && options.hold_at_least.is_none()
+            && options.hold_at_most.is_none()
+            && self.has_one_option_at(turn.place())
             && until > kernel::elapsed() + SLACK
-            && own.state() == HoldState::Held
-            && own.valid_for() > self.client.session_timeout() / 2
+            && turn.own.state() == HoldState::Held
+            && turn.own.valid_for() > self.client.session_timeout() / 2
             // In an earlier turn, a look at the kept node may have failed.
-            && witness::turns(plan.place, plan.kind, token) == 1
+            && turn.count() == 1
             && witness(|witness| witness.is_gentle || witness.is_well);
         is_kept.then(|| (until, self.client.stats().connections))
     }
@@ -233,33 +228,23 @@ impl Shared {
     }
 
     /// Checks that the node exists after the unlock if nobody else has come.
-    pub(super) fn judge_stay(
-        &self,
-        plan: &ObjectPlan,
-        own: &Hold,
-        (until, connections): (Duration, u64),
-    ) {
-        let (path, token) = (witness::path_of(plan.kind, own), own.fencing_token());
+    pub(super) fn judge_stay(&self, turn: &Turn<'_>, (until, connections): (Duration, u64)) {
+        let node = turn.node();
         let is_well = until > kernel::elapsed() + SLACK
             && self.client.state() == ClientState::Connected
             && self.client.stats().connections == connections;
         // Whoever has taken it over since may have given it back for good.
-        let is_wanted = witness::is_last(&path, token)
-            && witness::turns(plan.place, plan.kind, token) == 1
-            && !witness::was_deleted(&path);
-        if is_well && is_wanted && !witness::is_there(&path, token) {
-            violation(format!("{}: {path} is not kept, and nobody else has come", self.name));
+        let is_wanted =
+            witness::is_last(&node) && turn.count() == 1 && !witness::was_deleted(&node.0);
+        if is_well && is_wanted && !witness::is_there(&node) {
+            self.fail(format!("{} is not kept, and nobody else has come", node.0));
         }
     }
 
     /// Checks a turn's options. `begun` and `connections` are the time and the number of connections at the call.
-    pub(super) fn judge_turn(
-        &self,
-        object: usize,
-        own: &Hold,
-        (begun, connections): (Duration, u64),
-    ) {
-        let ObjectPlan { kind, place, options } = &self.plan.objects[object];
+    pub(super) fn judge_turn(&self, turn: &Turn<'_>, begun: Duration, connections: u64) {
+        let ObjectPlan { kind, place, options } = turn.target.plan;
+        let (own, node) = (&turn.own, turn.node());
         let (process, _) = kernel::whoami();
         let in_a_row = match (kind, options.keep_idle) {
             (Kind::Read | Kind::Semaphore | Kind::Leadership, _) | (_, Some(_)) => None,
@@ -268,21 +253,20 @@ impl Shared {
         };
         // A multi-lock has held its first member for longer.
         let at_least = options.hold_at_least.filter(|_| *kind != Kind::Several);
-        let is_first = witness::turn(*place, *kind, own, in_a_row, at_least);
+        let is_first = witness::turn(*place, *kind, &node, in_a_row, at_least);
         // Both members of a multi-lock have its options.
-        witness::says(*kind, own, options.identity);
+        witness::says(&node, options.identity);
         // A kept node does not outlast a broken connection.
-        let key = (witness::path_of(*kind, own), own.fencing_token());
-        if let Some(before) = witness(|witness| witness.kept.remove(&key))
+        if let Some(before) = witness(|witness| witness.kept.remove(&node))
             && connections > before.connections
             // A lock of several has held it meanwhile.
             && self.plan.objects.iter().all(|object| object.kind != Kind::Several)
             && !matches!(kind, Kind::Read | Kind::Semaphore | Kind::Several)
         {
-            violation(format!("{} was kept over a broken connection", key.0));
+            violation(format!("{} was kept over a broken connection", node.0));
         }
         // A hold starts with enough time to work with. Stalls and set clocks take some of it.
-        let given = witness::given(&key.0, key.1).filter(|_| !is_first);
+        let given = witness::given(&node).filter(|_| !is_first);
         let since = given.map_or(begun, |at| at.max(begun));
         let timeout = self.client.session_timeout();
         // A multi-lock takes one member over locally and then waits for the next.
@@ -301,25 +285,25 @@ impl Shared {
     /// Checks that an unlock reports the loss of its hold.
     pub(super) fn judge_unlock(&self, was_lost: bool, released: &Result<()>) {
         if was_lost && released.is_ok() {
-            violation(format!("{}: an unlock of what was lost says Ok", self.name));
+            self.fail("an unlock of what was lost says Ok");
         }
         self.told("unlock", released.clone());
     }
 
-    pub(super) fn verify(&self, own: &Hold, kind: Kind) {
+    pub(super) fn verify(&self, turn: &Turn<'_>) {
         kernel::count("deed: verify");
-        let token = own.fencing_token();
-        let is_there = || witness::is_there(&witness::path_of(kind, own), token);
+        let (own, node, kind) = (&turn.own, turn.node(), turn.kind());
+        let is_there = || witness::is_there(&node);
         let before = (own.is_held(), is_there());
         let begun = kernel::elapsed();
-        let Some(said) = self.told("verify", self.client.verify_token(own.path(), token)) else {
+        let Some(said) = self.told("verify", self.client.verify_token(own.path(), node.1)) else {
             return;
         };
         let is_plain = !matches!(kind, Kind::Read | Kind::Write);
         // At a path with a queue, `verify_token` does not look for a semaphore.
         let is_seen = kind != Kind::Semaphore;
         if said && !before.1 && is_plain {
-            violation(format!("{}: {token:#x} was verified, and is over", self.name));
+            self.fail(format!("{:#x} was verified, and is over", node.1));
         }
         // A read below a write that has gone may be ahead for a moment.
         let is_sure = |witness: &mut Witness| {
@@ -334,20 +318,20 @@ impl Shared {
             && own.is_held()
             && is_there()
         {
-            violation(format!("{}: {token:#x} was not verified, and is held", self.name));
+            self.fail(format!("{:#x} was not verified, and is held", node.1));
         }
     }
 
     /// Verifies the token of an earlier hold.
     pub(super) fn verify_former(&self) {
-        let Some((path, node, token)) = witness::former() else {
+        let Some((path, node)) = witness::former() else {
             return;
         };
         kernel::count("deed: verifies what may be over");
-        let was_there = witness::is_there(&node, token);
-        let said = self.told("verify", self.client.verify_token(&path, token));
+        let was_there = witness::is_there(&node);
+        let said = self.told("verify", self.client.verify_token(&path, node.1));
         if said == Some(true) && !was_there {
-            violation(format!("{}: {token:#x} was verified, and is over: {node}", self.name));
+            self.fail(format!("{:#x} was verified, and is over: {}", node.1, node.0));
         }
     }
 
@@ -385,7 +369,7 @@ impl Shared {
         if let Some(limit) = limit
             && took > limit + observers + stalled + SLACK
         {
-            violation(format!("{}: {call} took {took:?} instead of {limit:?}", self.name));
+            self.fail(format!("{call} took {took:?} instead of {limit:?}"));
         }
         made
     }
@@ -394,9 +378,7 @@ impl Shared {
 /// Checks that nobody watches a missing contender's node. The node never comes back, so the watch would stay.
 pub(super) fn judge_watches(name: &str) {
     let missing = || {
-        let net = board(|board| board.net.as_ref().map(Net::share));
-        let watched = net.map(|net| net.look(|world| world.ensemble.watched()));
-        let watched = watched.unwrap_or_default().into_iter();
+        let watched = net().look(|world| world.ensemble.watched()).into_iter();
         watched.filter(|path| path.contains("/_c_") && !witness::is_any(path)).collect::<Vec<_>>()
     };
     let before = missing();

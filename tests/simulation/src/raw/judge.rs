@@ -273,7 +273,7 @@ pub(crate) fn is_deaf(process: Process) {
         program.map_or((0, Duration::ZERO), |program| (program.story.session, program.timeout))
     });
     kernel::after(timeout * 5, move || {
-        let is_healed = witness(|witness| witness.is_healed);
+        let is_healed = witness(|witness| witness.healed_at.is_some());
         let is_over = judge(|judge| session == 0 || judge.history.closed.contains(&session));
         if !is_healed && !is_over {
             report(process, vec![format!("session {session:#x} lives, and hears nothing")]);

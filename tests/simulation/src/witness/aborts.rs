@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kernel::Process;
-use zoolock::{ClientState, Hold, HoldState, LossReason};
+use zoolock::{ClientState, HoldState, LossReason};
 
-use super::{Held, died, has_stalled, violation, witness};
+use super::{Held, died, has_stalled, judged, violation, witness};
 use crate::client::{SLACK, look_at};
 use crate::histories;
 use crate::plan::{Kind, ObjectPlan, Plan};
@@ -40,24 +40,23 @@ pub(crate) fn watch(plan: &Plan, processes: &[Process]) {
 
 /// Returns whether a hold was lost, and not by the close of its client. `None` if the look would have to wait.
 fn is_lost(held: &Held) -> Option<bool> {
-    let is_lost = |hold: &Hold| matches!(hold.state(), HoldState::Lost(reason) if reason != LossReason::ClientClosed);
-    kernel::peek(held.process, || held.holds.iter().any(is_lost))
+    held.has(|state| matches!(state, HoldState::Lost(reason) if reason != LossReason::ClientClosed))
 }
 
 fn aborting_now(process: Process) {
     kernel::count("end: a program that has lost a hold");
     let is_calling = histories::is_calling(process);
-    let problem = witness(|witness| match witness.aborts.get(&process) {
-        None => Some("was not told to"),
-        Some(Program { is_known: true, has_lost: false }) if !is_calling => {
-            let mut own = witness.held.values().filter(|held| held.process == process);
-            own.all(|held| is_lost(held) == Some(false)).then_some("has lost nothing")
-        }
-        Some(_) => None,
+    judged(|witness| {
+        let problem = match witness.aborts.get(&process) {
+            None => Some("was not told to"),
+            Some(Program { is_known: true, has_lost: false }) if !is_calling => {
+                let mut own = witness.held.values().filter(|held| held.process == process);
+                own.all(|held| is_lost(held) == Some(false)).then_some("has lost nothing")
+            }
+            Some(_) => None,
+        }?;
+        Some(format!("client {} ends itself and {problem}", process.0))
     });
-    if let Some(problem) = problem {
-        violation(format!("client {} ends itself and {problem}", process.0));
-    }
     died(process);
 }
 

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kernel::Process;
-use zoolock::{Contender, Deadlock, Hold};
+use zoolock::{Contender, Deadlock};
 
-use super::{Held, READ, SECOND, is_held, parent, violation, witness};
+use super::{Held, READ, SECOND, judged, parent, witness};
+use crate::client::node_of;
 use crate::plan::{Kind, Place};
 
 /// Something that a thread did for a while: it waited at a path for a lock of this kind, or held a node with a token.
@@ -71,8 +72,7 @@ impl Circles {
     }
 
     fn nodes(held: &Held) -> impl Iterator<Item = String> {
-        let tokens = held.holds.iter().map(Hold::fencing_token);
-        held.nodes.iter().zip(tokens).map(|(path, token)| with_token(path, token))
+        held.nodes.iter().map(|(path, token)| with_token(path, *token))
     }
 
     /// Returns what is wrong with a circle that has ended a call: its threads have to have waited and held at one
@@ -88,11 +88,7 @@ impl Circles {
         let next = deadlock.waits.iter().cycle().skip(1).map(|(waiting, _)| waiting);
         let holders = deadlock.waits.iter().zip(next).filter(|((_, ahead), _)| ahead.holds);
         for ((_, ahead), next) in holders {
-            let node = match ahead.node.as_str() {
-                "" => ahead.path.clone(),
-                node => format!("{}/{node}", ahead.path),
-            };
-            let node = with_token(&node, ahead.token);
+            let node = with_token(&node_of(ahead), ahead.token);
             // Not all holds are known here, for example those of members of a multi-lock. One that is younger
             // than the look may have had another thread before.
             let is_old = |span: &Span| span.from + longest < kernel::elapsed();
@@ -150,31 +146,30 @@ impl Circles {
 
 /// Checks the circle that has ended a call.
 pub(crate) fn broken(deadlock: &Deadlock) {
-    let problem = witness(|witness| witness.circles.judge(deadlock, witness.timeout / 3));
-    problem.into_iter().for_each(|problem| violation(format!("{problem}: {deadlock}")));
+    judged(|witness| {
+        let problem = witness.circles.judge(deadlock, witness.timeout / 3)?;
+        Some(format!("{problem}: {deadlock}"))
+    });
 }
 
 /// Checks that a thread which waits at `path`, where calls look for deadlocks `after` this time, was not left in one.
 pub(crate) fn left_alone(who: &str, path: &str, after: Duration) {
     let now = kernel::elapsed();
-    let since = witness(|witness| {
+    judged(|witness| {
         let limit = after + witness.soon();
         let since = witness.circles.in_circle_since(who, path)?;
         // A wait for a thread may have become one for a node meanwhile.
         let ended = witness.ended_at.values().copied().max();
         let since = since.max(ended.unwrap_or_default());
         // The object of a hold that is lost is in use until its owner unlocks it, and knows of it.
-        let is_sure = |held: &Held| is_held(held) == Some(true) && !held.is_doubtful;
+        let is_sure = |held: &Held| held.is_held() == Some(true) && !held.is_doubtful;
         let are_held = witness.held.values().all(is_sure);
         // Two looks at two locks are eight requests one after the other, and end with a limit.
         let is_quick = witness.slowest * 24 < witness.timeout / 3;
-        (witness.is_well && is_quick && are_held && now - since > limit).then_some(since)
+        (witness.is_well && is_quick && are_held && now - since > limit).then(|| {
+            format!("{who} is in a deadlock at {path} since {since:?}, and no call is ended")
+        })
     });
-    if let Some(since) = since {
-        violation(format!(
-            "{who} is in a deadlock at {path} since {since:?}, and no call is ended"
-        ));
-    }
 }
 
 /// Returns what distinguishes a node from later ones of the same path.

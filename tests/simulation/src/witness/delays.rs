@@ -6,7 +6,7 @@ use std::time::Duration;
 use zookeeper::testing::ensemble::{Change, ChangeKind, Committed};
 use zoolock::Hold;
 
-use super::{Witness, parent, path_of, violation, witness};
+use super::{Witness, id_of, judged, parent};
 use crate::plan::Kind;
 
 /// End of a record's path.
@@ -137,28 +137,27 @@ impl Witness {
 
 /// Checks that a record names a hold with a lock-delay.
 pub(crate) fn names(kind: Kind, hold: &Hold) {
-    let path = path_of(kind, hold);
-    let is_unnamed = witness(|witness| {
-        let delays = &witness.delays;
-        let is_there = witness.node(&path, hold.fencing_token()).is_some();
-        let is_named = delays.names(hold.path(), &path) || delays.meddled.contains(hold.path());
-        is_there && !is_named
+    let (path, token) = id_of(kind, hold);
+    judged(|witness| {
+        let (delays, directory) = (&witness.delays, hold.path());
+        let is_named = delays.names(directory, &path) || delays.meddled.contains(directory);
+        let is_unnamed = witness.node(&path, token).is_some() && !is_named;
+        is_unnamed.then(|| format!("{path} is held, and no record says so"))
     });
-    if is_unnamed {
-        violation(format!("{path} is held, and no record says so"));
-    }
 }
 
 /// Checks that no record names a node that its owner has released.
 pub(crate) fn released(path: &str) {
-    if witness(|witness| witness.delays.names(parent(path), path)) {
-        violation(format!("{path} was released, and counts as lost"));
-    }
+    judged(|witness| {
+        let is_named = witness.delays.names(parent(path), path);
+        is_named.then(|| format!("{path} was released, and counts as lost"))
+    });
 }
 
 /// Checks that a hold which its owner has lost did not take its record along.
 pub(crate) fn lost(path: &str) {
-    if witness(|witness| witness.delays.released.contains(path)) {
-        violation(format!("{path} was lost, and took its record along"));
-    }
+    judged(|witness| {
+        let is_released = witness.delays.released.contains(path);
+        is_released.then(|| format!("{path} was lost, and took its record along"))
+    });
 }

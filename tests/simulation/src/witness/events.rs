@@ -7,7 +7,7 @@ use std::time::Duration;
 use zoolock::{Kind, LockChange, LockEvent};
 
 use super::tree::{is_of_queue, number_of};
-use super::{DATA, Node, Witness, parent, violation, witness};
+use super::{DATA, Node, Witness, judged, parent, witness};
 use crate::raw;
 
 /// A contender: the path of its lock, the path of its node, and its token.
@@ -174,7 +174,7 @@ impl Stream {
             LockChange::Asked => "events: asked",
             _ => "events: gone",
         });
-        let problem = witness(|witness| {
+        judged(|witness| {
             let locks = &witness.locks;
             let was_true = match change {
                 LockChange::Waits => locks.waited.contains(&key),
@@ -193,7 +193,6 @@ impl Stream {
                 true => self.is_in_order(&key, &event, is_overtaken).err(),
             }
         });
-        problem.into_iter().for_each(violation);
         match change {
             LockChange::Gone => {
                 self.state.remove(&key);

@@ -8,10 +8,7 @@ use zookeeper::testing::ensemble::{Change, ChangeKind, Committed};
 
 use super::delays::directory_of;
 use super::outages::has_lost_one;
-use super::{
-    DATA, FRAMES, Gone, Mode, Node, SOON, UNTOLD, Waiting, Witness, has_stalled, is_held, limit,
-    parent,
-};
+use super::{DATA, FRAMES, Gone, Node, SOON, UNTOLD, Witness, has_stalled};
 use crate::histories;
 use crate::plan::{Kind, Place};
 use crate::raw;
@@ -56,47 +53,6 @@ impl Witness {
         self.robbed.iter().any(|(_, path)| parent(path) == directory)
     }
 
-    /// Returns the place of a call of this process that has waited since then for its own node at `path` alone.
-    pub(super) fn waits_for_own(
-        &self,
-        process: Process,
-        path: &str,
-        since: Duration,
-    ) -> Option<Place> {
-        let directory = parent(path);
-        let number = number_of(path);
-        // A semaphore's turns are in another directory, where others may wait.
-        let turns = directory.strip_suffix("/leases").map(|place| format!("{place}/locks"));
-        let is_near = |other: &str| [Some(directory), turns.as_deref()].contains(&Some(other));
-        let beside = self.nodes.iter().filter(|(other, _)| is_near(parent(other)));
-        let (owner, is_permit) = (self.nodes.get(path)?.owner, directory.ends_with("/leases"));
-        let holds = self
-            .held
-            .values()
-            .any(|held| !held.has_left && held.nodes.iter().any(|node| parent(node) == directory));
-        let mut others = beside.clone().filter(|(_, node)| node.owner != owner);
-        let is_first = beside.clone().all(|(other, _)| number_of(other) >= number);
-        if holds || others.next().is_some() || (!is_permit && !is_first) {
-            return None;
-        }
-        let is_behind = |call: &&Waiting| {
-            let place = call.place.path();
-            let is_here = match (call.kind, is_permit) {
-                (Kind::Single, _) => place == path,
-                (Kind::Semaphore, true) => {
-                    // The call wants all permits, so the permit at `path` keeps it waiting.
-                    call.mode == Mode::Permits(limit(call.place))
-                        && directory.strip_suffix("/leases") == Some(place)
-                }
-                (Kind::Semaphore, false) => directory.strip_suffix("/locks") == Some(place),
-                (Kind::Exclusive | Kind::Reentrant | Kind::Write, false) => place == directory,
-                _ => false,
-            };
-            call.process == process && call.begun <= since && is_here
-        };
-        self.waiting.values().find(is_behind).map(|call| call.place)
-    }
-
     /// Checks that a transaction makes no two contenders in one directory, nor in one directory and below it: a token
     /// of a path would name both.
     fn judge_tokens(&self, one: &Committed) -> Option<String> {
@@ -121,21 +77,18 @@ impl Witness {
             match &change.kind {
                 ChangeKind::Created { owner, data } => {
                     let said = String::from_utf8_lossy(data).into_owned();
-                    let made = kernel::elapsed();
-                    let is_first = self.paths.insert(change.path.to_string());
                     let node = Node {
                         owner: *owner,
                         czxid: one.zxid,
-                        made,
+                        made: kernel::elapsed(),
                         said,
                         by: one.session,
                         is_written: false,
-                        is_first,
+                        is_first: self.gone.remove(&*change.path).is_none(),
                     };
                     self.last_change.insert(parent(&change.path).to_owned(), one.zxid);
                     *self.made.entry(one.session).or_default() += 1;
                     self.nodes.insert(change.path.to_string(), node);
-                    self.gone.remove(&*change.path);
                     self.created(&change.path, *owner, &mut problems);
                 }
                 ChangeKind::Deleted => self.deleted(&change.path, one, &mut problems),
@@ -193,9 +146,10 @@ impl Witness {
             }
             let directory = parent(path);
             // The node of a call that has failed goes alone.
-            let was_held = self.turns.keys().any(|((place, _), token)| {
-                place.path() == directory && *token == node.czxid as u64
-            });
+            let was_held = self
+                .turns
+                .keys()
+                .any(|(queue, token)| queue.0.path() == directory && *token == node.czxid as u64);
             let is_only = |made: &Node| {
                 made.is_first
                     && !made.is_written
@@ -316,14 +270,14 @@ impl Witness {
             self.circles.robbed(path);
         }
         for (number, held) in &mut self.held {
-            if held.has_left || held.is_doubtful || !held.nodes.iter().any(|node| node == path) {
+            if held.has_left || held.is_doubtful || !held.has_node(path) {
                 continue;
             }
             if by_somebody {
                 held.is_doubtful = true;
                 histories::doubted(*number);
                 self.deleted.push((*number, is_hidden));
-            } else if !self.dead.contains(&held.process) && is_held(held) == Some(true) {
+            } else if !self.dead.contains(&held.process) && held.is_held() == Some(true) {
                 problems.push(format!(
                     "{} has {} ({:?}) while its node {path} goes, with {} {:#x}",
                     held.who,
@@ -364,15 +318,6 @@ impl Witness {
         })
     }
 
-    /// Returns whether a call of the process for several locks may have the one at this path. It gives that back
-    /// before it returns, unless it takes the others.
-    pub(super) fn several_may_have(&self, process: Process, path: &str) -> bool {
-        self.waiting.values().any(|call| {
-            let is_its = call.kind == Kind::Several && call.process == process;
-            is_its && call.place.path() == path
-        })
-    }
-
     /// Checks that a node kept for the next thread of its process is not kept long after another session queues.
     fn was_kept(&mut self, path: &str, node: &Node) -> Option<String> {
         let kept = self.kept.remove(&(path.to_owned(), node.czxid as u64))?;
@@ -405,15 +350,15 @@ impl Witness {
             return;
         };
         let hold: Option<usize> = parts.next().and_then(|hold| hold.parse().ok());
-        if let Some(queue) = hold.and_then(|hold| self.queues.get(&hold)) {
-            self.written.insert(*queue, self.version);
-        }
         if let Some(hold) = hold
-            && !self.held.contains_key(&hold)
-            && let Some(queue) = self.queues.get(&hold)
-            && self.newest.get(queue).is_some_and(|newest| *newest > hold)
+            && let Some(queue) = self.exclusive.get(&hold)
         {
-            problems.push(format!("{path} was written for {node}, and its next turn has begun"));
+            let queue = self.queues.entry(*queue).or_default();
+            queue.written = self.version;
+            if !self.held.contains_key(&hold) && queue.newest > hold {
+                problems
+                    .push(format!("{path} was written for {node}, and its next turn has begun"));
+            }
         }
         let is_there = self.nodes.get(node).is_some_and(|node| node.czxid.to_string() == token);
         if !is_there {
@@ -469,6 +414,11 @@ pub(super) fn is_of_queue(name: &str) -> bool {
 
 pub(super) fn number_of(name: &str) -> Option<u64> {
     name.get(name.len().checked_sub(10)?..)?.parse().ok()
+}
+
+/// Returns the directory of a node.
+pub(super) fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 
 /// Returns whether a node belongs to a lock of a session and not to a program.

@@ -1,0 +1,149 @@
+//! The steps of a client's threads: turns with locks, looks at them from outside, and acts of operators.
+
+use std::time::Duration;
+
+use kernel::thread;
+use zoolock::{Contender, DistributedLock, LockOptions};
+
+use super::objects::{Object, make};
+use super::turn::Target;
+use super::{Shared, node_of};
+use crate::plan::{Place, What};
+use crate::witness::{self, limit, violation, witness};
+
+impl Shared {
+    pub(super) fn step(&self, name: &str, what: &What) {
+        match what {
+            What::Lock { object, is_fresh, wait, permits, while_held, end } => {
+                let number = *object;
+                let fresh = is_fresh.then(|| make(&self.client, &self.plan.objects[number]));
+                let shared = self.target(number);
+                let object = fresh.as_ref().unwrap_or(shared.object);
+                let target = Target { is_fresh: *is_fresh, object, ..shared };
+                self.use_lock(name, target, *wait, *permits, while_held, *end);
+            }
+            What::Contenders(place) => {
+                kernel::count("call: contenders");
+                let _ = self.told("contenders", self.client.contenders(place.path()));
+                self.verify_former();
+            }
+            What::Revoke(place) => self.revoke(*place),
+            What::BreakLock(place) => {
+                kernel::count("call: break_lock");
+                if let Some(holder) = self.holder(*place) {
+                    kernel::note(|| format!("breaks {place}, which {} has", holder.node));
+                    witness(|witness| witness.broken.insert(node_of(&holder)));
+                    let broken = self.told("break_lock", self.client.break_lock(&holder));
+                    if broken.is_some() && holder.node.is_empty() {
+                        violation(format!("{} has broken {place}, a single node", self.name));
+                    }
+                }
+            }
+            What::CancelWaiters { object } => {
+                kernel::count("call: cancel_waiters");
+                kernel::note(|| "cancels who waits".to_owned());
+                self.cancelled[*object].set(Some(Duration::MAX));
+                witness::cancels(*object);
+                self.objects[*object].cancel_waiters();
+                // Waiters that came before the cancellation took effect are cancelled, too.
+                self.cancelled[*object].set(Some(kernel::elapsed()));
+                witness::cancels(*object);
+            }
+            What::Turns { object, count } => self.take_turns(*object, *count),
+            What::Narrow { object, time } => self.narrow(*object, *time),
+            What::LocksBelow => self.locks_below(),
+            What::Odd { object, odd, time } => self.do_odd(name, *object, *odd, *time),
+            What::BadName(place) => {
+                kernel::count("call: a contender's name in a path");
+                let path = format!("{place}/_c_{:032x}-lock-0000000001/x", 7);
+                if let Ok(lock) = DistributedLock::new(&self.client, path) {
+                    self.told("try lock", lock.try_lock());
+                    let _ = lock.unlock();
+                }
+                let restless = LockOptions::new().on_queue_position(Duration::ZERO, |_| {});
+                if DistributedLock::with_options(&self.client, place.path(), restless).is_ok() {
+                    violation(format!("{} is to be told its place without a pause", self.name));
+                }
+            }
+            What::Close => {
+                kernel::count("call: close");
+                *self.is_closed.borrow_mut() = true;
+                let ((process, _), client) = (kernel::whoami(), self.client.clone());
+                let other = thread::spawn_in(process, "second close", move || client.close());
+                self.close();
+                let _ = other.join();
+            }
+        }
+    }
+
+    fn revoke(&self, place: Place) {
+        kernel::count("call: revoke");
+        let Some(holder) = self.holder(place) else {
+            return;
+        };
+        kernel::note(|| format!("asks {} to let go of {place}", holder.node));
+        let node = (node_of(&holder), holder.token);
+        witness::asks(&node);
+        let was_there = witness::is_there(&node);
+        // Time between the look and the request, in half of the cases.
+        let rest = kernel::with_random(|random| random.u64(..200).saturating_sub(100));
+        thread::sleep(Duration::from_millis(rest));
+        let is_gone = was_there && !witness::is_there(&node);
+        let asked = self.told("revoke", self.client.revoke(&holder));
+        // A stranger may have created a node of the same name since.
+        let is_sure = is_gone && !witness(|witness| witness.has_strangers);
+        if is_sure && asked.is_some() {
+            violation(format!("{} has asked {}, which was gone", self.name, node.0));
+        }
+    }
+
+    fn narrow(&self, object: usize, time: Duration) {
+        let Object::Semaphore(semaphore) = &self.objects[object] else {
+            return;
+        };
+        kernel::count("call: set_limit");
+        let place = self.plan.objects[object].place;
+        let (most, usual) = (semaphore.limit(), limit(place));
+        self.told("set_limit", semaphore.set_limit(1));
+        thread::sleep(time);
+        self.told("set_limit", semaphore.set_limit(usual));
+        witness::freed(place);
+        if let Some(free) = self.told("available", semaphore.available())
+            && free > most.max(usual)
+        {
+            self.fail(format!("{free} permits are free of {most}"));
+        }
+    }
+
+    fn holder(&self, place: Place) -> Option<Contender> {
+        let found = self.told("contenders", self.client.contenders(place.path()))?;
+        // Several permits have several holders.
+        let mut holders: Vec<_> = found.into_iter().filter(|contender| contender.holds).collect();
+        let count = holders.len();
+        let chosen = (count > 0).then(|| kernel::with_random(|random| random.usize(..count)));
+        chosen.map(|chosen| holders.swap_remove(chosen))
+    }
+
+    /// Checks that all locks are found in order, and nothing else.
+    fn locks_below(&self) {
+        kernel::count("call: locks_below");
+        let Some(locks) = self.told("locks_below", self.client.locks_below("/")) else {
+            return;
+        };
+        let mut last: Vec<String> = Vec::new();
+        for found in locks {
+            let Some(contenders) = self.told("contenders", found) else {
+                return;
+            };
+            let Some(first) = contenders.first() else {
+                self.fail("a lock without contenders was found");
+                continue;
+            };
+            let parts: Vec<String> = first.path.split('/').map(str::to_owned).collect();
+            if parts <= last || first.path.starts_with(witness::FOLDER) {
+                self.fail(format!("found {} behind {}", first.path, last.join("/")));
+            }
+            last = parts;
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! A turn with a lock: the call for it, the deeds of its owner, and its return.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Duration;
+
+use kernel::thread;
+use zoolock::{ClientState, Hold, HoldState, Lock, ReadLock, Result};
+use zoolock_judge::Unlocked;
+
+use super::objects::{Object, Taken, mode};
+use super::{Shared, net, promises};
+use crate::histories;
+use crate::plan::{Deed, End, Kind, ObjectPlan, Place, Wait};
+use crate::witness::{self, Held, Kept, NodeId, circles, delays, limit, witness};
+
+/// A lock object, and its number in the plan. Another object of that number may be fresh, made for one call.
+#[derive(Clone, Copy)]
+pub(super) struct Target<'a> {
+    pub number: usize,
+    pub is_fresh: bool,
+    pub object: &'a Object,
+    pub plan: &'a ObjectPlan,
+}
+
+/// A hold that a thread has.
+pub(super) struct Turn<'a> {
+    pub who: &'a str,
+    pub target: Target<'a>,
+    /// Number of the hold at the witness.
+    pub number: usize,
+    pub own: Hold,
+}
+
+impl Target<'_> {
+    /// Returns the number of an object that other calls use, too.
+    pub(super) fn shared(self) -> Option<usize> {
+        (!self.is_fresh).then_some(self.number)
+    }
+}
+
+impl Turn<'_> {
+    pub(super) fn kind(&self) -> Kind {
+        self.target.plan.kind
+    }
+
+    pub(super) fn place(&self) -> Place {
+        self.target.plan.place
+    }
+
+    pub(super) fn node(&self) -> NodeId {
+        witness::id_of(self.kind(), &self.own)
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        matches!(self.own.state(), HoldState::Lost(_))
+    }
+
+    /// Returns the number of turns with its node.
+    pub(super) fn count(&self) -> u32 {
+        witness::turns(self.place(), self.kind(), self.own.fencing_token())
+    }
+
+    /// Returns the data of a guarded write: node, token and hold.
+    pub(super) fn data(&self) -> String {
+        let (path, token) = self.node();
+        format!("{path} {token} {}", self.number)
+    }
+}
+
+/// Returns what the judges learn from the answer of an unlock.
+pub(super) fn said(answer: Option<()>) -> Unlocked {
+    answer.map_or(Unlocked::Silent, |()| Unlocked::Fine)
+}
+
+impl Shared {
+    pub(super) fn use_lock(
+        &self,
+        name: &str,
+        target: Target<'_>,
+        wait: Wait,
+        permits: u32,
+        deeds: &[Deed],
+        end: End,
+    ) {
+        let ObjectPlan { kind, place, .. } = *target.plan;
+        let who = format!("{}, {name}", self.name);
+        if target.is_fresh {
+            kernel::count("call: an object for one call");
+        }
+        let permits = permits.min(limit(place));
+        kernel::note(|| format!("wants {place} ({kind:?}, {wait:?})"));
+        witness(|witness| witness.calls += 1);
+        kernel::count(match kind {
+            Kind::Exclusive => "kind: exclusive",
+            Kind::Reentrant => "kind: reentrant",
+            Kind::Read => "kind: read",
+            Kind::Write => "kind: write",
+            Kind::Single => "kind: single node",
+            Kind::Semaphore => "kind: semaphore",
+            Kind::Several => "kind: several",
+            Kind::Leadership => "kind: leadership",
+        });
+        let is_guard = !matches!(end, End::Unlock | End::Downgrade);
+        let call = if matches!(wait, Wait::Forever) { "lock" } else { "try lock" };
+        let Some((taken, turn)) = self.get(call, &who, target, wait, permits, is_guard) else {
+            return;
+        };
+        let Some(turn) = turn else {
+            // The hold has already ended.
+            return self.give_back(target, taken, end, None);
+        };
+        deeds.iter().for_each(|deed| self.do_deed(&turn, deed));
+        let read = match end {
+            End::Downgrade => self.read_below(&turn),
+            _ => None,
+        };
+        let may_go = deeds.iter().any(|deed| matches!(deed, Deed::WriteLate(_) | Deed::Prolong(_)));
+        let stays = if may_go { None } else { self.is_to_stay(&turn) };
+        self.give_back(target, taken, end, Some(&turn));
+        stays.into_iter().for_each(|stays| self.judge_stay(&turn, stays));
+        if let (Some(read), Object::Write(_, lock)) = (read, target.object) {
+            kernel::count("deed: goes on as a read");
+            thread::sleep(Duration::from_millis(30));
+            self.end_read(read, lock);
+        }
+        if deeds.iter().any(|deed| matches!(deed, Deed::Verify)) {
+            self.verify(&turn);
+        }
+    }
+
+    /// Calls for a lock. Returns what it got, and the turn unless the hold has already ended.
+    pub(super) fn get<'a>(
+        &self,
+        call: &str,
+        who: &'a str,
+        target: Target<'a>,
+        wait: Wait,
+        permits: u32,
+        is_guard: bool,
+    ) -> Option<(Taken<'a>, Option<Turn<'a>>)> {
+        let ObjectPlan { kind, place, options } = target.plan;
+        let (kind, place) = (*kind, *place);
+        let (begun, mode) = (kernel::elapsed(), mode(kind, permits));
+        let connections = self.client.stats().connections;
+        let waits = !matches!(wait, Wait::Try);
+        let waiting = waits.then(|| witness::waits(target.shared(), kind, place, mode));
+        let in_circle = waits.then(|| circles::waits(who, kind, place));
+        let taken = histories::call(kind, place, mode, || {
+            let take = || target.object.take(wait, permits, is_guard);
+            self.timed(call, self.limit_of(kind, wait), || self.call_at(place, take))
+        });
+        if let (Some(number), Ok(Some(_))) = (waiting, &taken) {
+            witness::in_order(number, who);
+        }
+        self.judge_circle(who, place, &taken);
+        self.judge_outage(kind, begun, wait, taken.as_ref().err());
+        drop(in_circle);
+        waiting.into_iter().for_each(witness::waits_no_more);
+        self.was_cancelled(target, begun, taken.as_ref().err());
+        let taken = self.told(call, taken)??;
+        let mut holds = target.object.holds(&taken);
+        if kind == Kind::Several {
+            // Only the first member is at a place that others lock, too.
+            holds.truncate(1);
+        }
+        let turn = holds.first().cloned().map(|own| {
+            let held = Held::new(who.to_owned(), kind, place, mode, holds);
+            let number = witness::granted(held, begun, None);
+            if options.lock_delay.is_some() {
+                delays::names(kind, &own);
+            }
+            let lasts = |time| witness::lasts(number, begun, time, Duration::ZERO);
+            options.hold_at_most.into_iter().for_each(lasts);
+            let turn = Turn { who, target, number, own };
+            self.judge_turn(&turn, begun, connections);
+            turn
+        });
+        Some((taken, turn))
+    }
+
+    /// Gives back a read below a write.
+    pub(super) fn end_read(&self, read: Option<usize>, lock: &ReadLock) {
+        read.into_iter().for_each(witness::left);
+        let said = said(self.told("unlock", lock.unlock()));
+        read.into_iter().for_each(|read| witness::ended(read, said));
+    }
+
+    /// Counts a call for a lock at this place.
+    pub(super) fn call_at<T>(&self, place: Place, call: impl FnOnce() -> T) -> T {
+        let calls = &self.calls[place.0];
+        calls.update(|(begun, returned)| (begun + 1, returned));
+        let called = call();
+        calls.update(|(begun, returned)| (begun, returned + 1));
+        called
+    }
+
+    pub(super) fn give_back(
+        &self,
+        target: Target<'_>,
+        taken: Taken<'_>,
+        end: End,
+        turn: Option<&Turn<'_>>,
+    ) {
+        let ObjectPlan { kind, place, options } = target.plan;
+        turn.into_iter().for_each(|turn| witness::left(turn.number));
+        kernel::note(|| format!("gives {place} back ({end:?})"));
+        let limit = self.client.session_timeout() / 3 * kind.members();
+        let was_lost = turn.is_some_and(Turn::is_lost);
+        let members = match kind {
+            Kind::Several => target.object.holds(&taken),
+            _ => Vec::new(),
+        };
+        let members: Vec<_> =
+            members.iter().map(|own| (own.path(), witness::id_of(*kind, own))).collect();
+        if !members.is_empty() && witness::takes_robbery() {
+            for (_, (path, _)) in &members {
+                let _ = net().serve(|servers, now| servers.delete(path, now));
+            }
+        }
+        let lost = members.iter().filter(|(_, node)| !witness::is_there(node));
+        let lost: Vec<&str> = lost.map(|(path, _)| *path).collect();
+        let was_there = turn.is_none_or(|turn| witness::is_there(&turn.node()));
+        let connections = self.client.stats().connections;
+        let others = self.calls[place.0].get();
+        let turns = turn.map_or(0, Turn::count);
+        let begun = kernel::elapsed();
+        let was_connected = self.client.state() == ClientState::Connected;
+        let released = self.timed("unlock", Some(limit), || release(target.object, taken, end));
+        let is_silent = matches!(end, End::Drop | End::Panic);
+        // Without numbers to order by, the read shares the node of the write that it continues.
+        let is_shared = |turn: &Turn<'_>| turn.node().0.ends_with(&i32::MAX.to_string());
+        let goes_on = matches!(end, End::Downgrade) && turn.is_some_and(is_shared);
+        // With other options the node may go in the background, and nobody hears of a refusal.
+        let is_plain = options.is_plain();
+        let is_released = is_plain && released.is_ok() && !goes_on && !was_lost;
+        if let Some(turn) = turn
+            && is_released
+            && was_connected
+            && !is_silent
+            // The next thread may have the node.
+            && turn.count() == turns
+        {
+            promises::goes(turn, connections, turns);
+        }
+        // An answer has come, so the client knows what happened to the node.
+        let is_connected = self.client.state() == ClientState::Connected;
+        let is_same = || self.client.stats().connections == connections;
+        let is_answered = was_connected
+            && is_connected
+            // Counted later: the client may connect again in between.
+            && is_same()
+            // One request releases several locks.
+            && kernel::elapsed() - begun < self.client.session_timeout() / 6
+            // The request of a thread that gives up may include the deletion.
+            && others.0 == others.1
+            && self.calls[place.0].get() == others
+            // The calls of leaders are not counted.
+            && !self.leads_at(*place);
+        let may_go = is_same()
+            && options.hold_at_least.is_none()
+            && options.hold_at_most.is_none()
+            // A multi-lock may take one member over locally while it waits for the next.
+            && *kind != Kind::Several;
+        if let (Err(error), true) = (&released, is_answered && is_plain) {
+            promises::names_all(error, &lost);
+        }
+        if let Some(turn) = turn {
+            let node = turn.node();
+            if let Err(error) = &released
+                && promises::names(error, place.path())
+            {
+                delays::lost(&node.0);
+            }
+            if is_released && is_answered && *kind != Kind::Single {
+                self.judge_release(turn, was_there, is_silent);
+            }
+            // The next turn may have the node already.
+            if may_go && turn.count() == turns {
+                let (process, _) = kernel::whoami();
+                let kept = Kept { process, connections, since: kernel::elapsed() };
+                witness(|witness| witness.kept.insert(node, kept));
+            }
+        }
+        self.judge_unlock(was_lost && !is_silent, &released);
+        let said = said(released.ok().filter(|()| !is_silent));
+        turn.into_iter().for_each(|turn| witness::ended(turn.number, said));
+    }
+
+    /// Checks a node whose owner knows that it has released it.
+    fn judge_release(&self, turn: &Turn<'_>, was_there: bool, is_silent: bool) {
+        let node = turn.node();
+        if !was_there && !is_silent {
+            self.fail(format!("{} was deleted, and the unlock says Ok", node.0));
+        }
+        // A silent release does not report a refused deletion.
+        let may_stay = is_silent && witness(|witness| witness.has_hidden);
+        // It may have lasted for too long by then, and its node goes in the background.
+        let is_lost = witness::is_lost(turn.number);
+        if witness::is_there(&node) && !may_stay && !is_lost {
+            self.fail(format!("{} is there behind the unlock", node.0));
+        }
+        if !is_lost && !is_silent {
+            delays::released(&node.0);
+        }
+    }
+}
+
+/// Gives back what a call has taken.
+fn release(object: &Object, taken: Taken<'_>, end: End) -> Result<()> {
+    match (taken, end) {
+        (Taken::Lock, _) => object.lock().map_or(Ok(()), Lock::unlock),
+        (taken, End::Drop) => {
+            drop(taken);
+            Ok(())
+        }
+        (taken, End::Panic) => {
+            let _ = catch_unwind(AssertUnwindSafe(move || {
+                let _taken = taken;
+                resume_unwind(Box::new("as planned"));
+            }));
+            Ok(())
+        }
+        (taken, _) => taken.release(),
+    }
+}

@@ -1,0 +1,400 @@
+//! Judges holds: whom they exclude, the nodes and tokens behind them, how soon they come, and how long they last.
+
+use std::time::Duration;
+
+use kernel::Process;
+use zoolock::{Hold, HoldState, LossReason};
+use zoolock_judge::{Mode, Unlocked};
+
+use super::turns::{NodeId, id_of};
+use super::{
+    Maker, QueueId, SECOND, Witness, aborts, has_stalled, judged, limit, parent, queue, violation,
+    witness,
+};
+use crate::client::{SLACK, board};
+use crate::histories;
+use crate::plan::{Kind, Place};
+
+/// A granted hold.
+pub(crate) struct Held {
+    pub process: Process,
+    pub who: String,
+    pub kind: Kind,
+    pub place: Place,
+    pub mode: Mode,
+    /// All holds of a grant, and their nodes: several permits have one each.
+    pub holds: Vec<Hold>,
+    pub nodes: Vec<NodeId>,
+    pub token: u64,
+    granted: Duration,
+    /// When it ends by itself, at the earliest and at the latest.
+    lasts: Option<(Duration, Duration)>,
+    /// The owner is giving it back, or knows that it is over.
+    pub(super) has_left: bool,
+    /// Somebody else has deleted its node or ended its session, so the owner may not know yet.
+    pub(super) is_doubtful: bool,
+}
+
+/// A process, and the kind and the place of the first level that a lock uses there.
+pub(super) type Level = (Process, Kind, Place);
+
+pub(super) fn level(process: Process, kind: Kind, place: Place) -> Level {
+    let kind = match kind {
+        Kind::Several | Kind::Leadership => Kind::Exclusive,
+        kind => kind,
+    };
+    (process, kind, place)
+}
+
+impl Held {
+    /// Creates an entry for a hold of the running thread's process.
+    pub(crate) fn new(who: String, kind: Kind, place: Place, mode: Mode, holds: Vec<Hold>) -> Held {
+        let (process, _) = kernel::whoami();
+        Held {
+            process,
+            who,
+            kind,
+            place,
+            mode,
+            nodes: holds.iter().map(|hold| id_of(kind, hold)).collect(),
+            token: holds.first().map_or(0, |hold| hold.fencing_token()),
+            holds,
+            granted: kernel::elapsed(),
+            lasts: None,
+            has_left: false,
+            is_doubtful: false,
+        }
+    }
+
+    /// Returns whether its process takes it for held. `None` if the look would have to wait for another thread.
+    pub(super) fn is_held(&self) -> Option<bool> {
+        kernel::peek(self.process, || self.holds.iter().all(Hold::is_held))
+    }
+
+    /// Returns whether the state of one of its holds is like this. `None` if the look would have to wait.
+    pub(super) fn has(&self, is_like: impl Fn(HoldState) -> bool) -> Option<bool> {
+        kernel::peek(self.process, || self.holds.iter().any(|hold| is_like(hold.state())))
+    }
+
+    pub(super) fn queue(&self) -> QueueId {
+        queue(self.kind, self.place)
+    }
+
+    pub(super) fn level(&self) -> Level {
+        level(self.process, self.kind, self.place)
+    }
+
+    pub(super) fn has_node(&self, path: &str) -> bool {
+        self.nodes.iter().any(|(node, _)| node == path)
+    }
+
+    fn paths(&self) -> impl Iterator<Item = &str> {
+        self.nodes.iter().map(|(path, _)| &**path)
+    }
+
+    /// Describes the holder of a lock that has two.
+    fn described(&self) -> String {
+        let nodes: Vec<&str> = self.paths().collect();
+        format!("{} ({:?}, {})", self.who, self.kind, nodes.join(", "))
+    }
+
+    /// Checks that it has not lasted for longer than it may, and was not lost for that reason before.
+    fn judge_time(&self) -> Option<String> {
+        let now = kernel::elapsed();
+        let was_too_long = self.has(|state| state == HoldState::Lost(LossReason::HeldTooLong))?;
+        let (who, place) = (&self.who, self.place);
+        // The clock of a machine that sleeps stands still.
+        if board(|board| board.has_jumped(self.process, self.granted)) {
+            return None;
+        }
+        match self.lasts {
+            Some((_, end)) if now > end + SLACK && self.is_held() == Some(true) => {
+                Some(format!("{who} has {place} at {now:?}, until {end:?} at the latest"))
+            }
+            Some((end, _)) if was_too_long && now < end => {
+                Some(format!("{who} had {place} for too long at {now:?}, before {end:?}"))
+            }
+            // A read below a write may end with it, and the options of a leader are not known here.
+            None if was_too_long && !matches!(self.kind, Kind::Read | Kind::Leadership) => {
+                Some(format!("{who} had {place} for too long without a limit"))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Records and checks a grant. `begun` is the time of the call. `under` is the thread's write hold for a read below it.
+pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> usize {
+    kernel::note(|| format!("has {} ({:?}), token {:#x}", held.place, held.kind, held.token));
+    let is_held = held.is_held() == Some(true);
+    let problems = witness(|witness| {
+        let mut problems = witness.judge_nodes(&mut held, under, is_held);
+        problems.extend(witness.judge_rivals(&held, under, is_held));
+        problems.extend(witness.judge_token(&held, is_held));
+        problems.extend(witness.judge_wait(&held, begun));
+        problems
+    });
+    problems.into_iter().for_each(violation);
+    witness(|witness| {
+        witness.last += 1;
+        let still_held = held.is_held() != Some(false);
+        histories::granted(witness.last, &held, begun, under, still_held);
+        if !still_held {
+            histories::lost(witness.last);
+        }
+        if held.is_doubtful {
+            histories::doubted(witness.last);
+        }
+        if held.mode == Mode::Exclusive {
+            // An owner that cannot know of the loss of its node begins no turn.
+            if !held.is_doubtful {
+                witness.queues.entry(held.queue()).or_default().newest = witness.last;
+            }
+            witness.exclusive.insert(witness.last, held.queue());
+        }
+        witness.circles.granted(&held);
+        witness.held.insert(witness.last, held);
+        witness.last
+    })
+}
+
+impl Witness {
+    /// Checks that the nodes of a grant are there. Notes whether somebody else has deleted them.
+    fn judge_nodes(&self, held: &mut Held, under: Option<usize>, is_held: bool) -> Vec<String> {
+        let mut problems = Vec::new();
+        for (path, token) in &held.nodes {
+            // Its client may take a new directory for the one that it knew to be empty.
+            held.is_doubtful |= self.untold.contains(parent(path));
+            let is_robbed = || self.is_robbed(held.process, path);
+            match self.nodes.get(path) {
+                Some(node) if node.czxid as u64 == *token => {}
+                // A read below a write has the token of the write.
+                Some(_) if under.is_some() => {}
+                // Somebody deleted its own node, and the next node has the same name.
+                Some(_) if is_robbed() => held.is_doubtful = true,
+                Some(node) if is_held => problems.push(format!(
+                    "{} has {path} with another token than its node, made by {:#x}",
+                    held.who, node.czxid
+                )),
+                // The hold ended before the grant was recorded, for example with its client.
+                Some(_) => {}
+                None => match self.gone.get(path) {
+                    // Another node of that name may have come and gone since.
+                    Some(gone) if gone.by_somebody || is_robbed() => {
+                        held.is_doubtful = true;
+                        if gone.was_behind && under.is_none() && is_held {
+                            problems.push(format!(
+                                "{} has {path}, which was deleted when others were ahead of it",
+                                held.who
+                            ));
+                        }
+                    }
+                    _ if is_held => {
+                        problems.push(format!("{} has {path}, which is not there", held.who));
+                    }
+                    _ => {}
+                },
+            }
+        }
+        problems
+    }
+
+    /// Checks that a grant excludes those that it has to, and that no more permits are taken than there are.
+    fn judge_rivals(&self, held: &Held, under: Option<usize>, is_held: bool) -> Vec<String> {
+        let mut problems = Vec::new();
+        let count = |mode: Mode| match mode {
+            Mode::Permits(count) => count,
+            _ => 0,
+        };
+        let (mut permits, limit) = (count(held.mode), limit(held.place));
+        let is_sure = is_held && !held.is_doubtful;
+        for (number, other) in self.held.iter().filter(|(_, other)| !other.has_left) {
+            let is_rival = match other.is_held() {
+                Some(true) => other.queue() == held.queue() && Some(*number) != under,
+                Some(false) => {
+                    histories::lost(*number);
+                    false
+                }
+                // The look would have to wait for another thread, so the state of the hold is unknown.
+                None => {
+                    histories::doubted(*number);
+                    false
+                }
+            };
+            if !is_rival || other.is_doubtful || self.dead.contains(&other.process) {
+                continue;
+            }
+            permits += count(other.mode);
+            let is_shared = matches!(
+                (held.mode, other.mode),
+                (Mode::Shared, Mode::Shared) | (Mode::Permits(_), Mode::Permits(_))
+            );
+            if !is_shared && is_sure {
+                problems.push(format!(
+                    "two holders of {}: {} since {:?}, and now {}",
+                    held.place,
+                    other.described(),
+                    other.granted,
+                    held.described(),
+                ));
+            }
+        }
+        if permits > limit && is_sure {
+            problems.push(format!("{permits} permits of {limit} at {}", held.place));
+        }
+        problems
+    }
+
+    /// Checks that the tokens of a queue rise.
+    fn judge_token(&mut self, held: &Held, is_held: bool) -> Option<String> {
+        if held.mode != Mode::Exclusive {
+            return None;
+        }
+        let highest = &mut self.queues.entry(held.queue()).or_default().highest;
+        let before = *highest;
+        *highest = before.max(held.token);
+        (held.token < before && !held.is_doubtful && is_held).then(|| {
+            format!(
+                "the token of {} fell from {before:#x} to {:#x}, {}",
+                held.place, held.token, held.who
+            )
+        })
+    }
+
+    /// Checks that a grant comes soon after the lock is free.
+    fn judge_wait(&self, held: &Held, begun: Duration) -> Option<String> {
+        // A semaphore may have fewer permits for a while, and a leader takes and ends terms by itself.
+        let is_well = self.is_well
+            && !matches!(held.kind, Kind::Semaphore | Kind::Several | Kind::Leadership);
+        let soon = if is_well {
+            self.soon()
+        } else if board(|board| board.are_healed) {
+            // After a long outage a second lies between two handshakes.
+            self.soon() + Duration::from_secs(1)
+        } else if self.is_gentle && held.kind != Kind::Several {
+            // After a cut the next connection has to be made first. The second place of a multi-lock is kept for as
+            // long as its options say.
+            self.timeout * 3 / 4
+        } else {
+            return None;
+        };
+        // Threads of one process wait until their client knows that a hold is lost.
+        let key = held.level();
+        let is_robbed = |one: &Held| one.level() == key && one.is_doubtful;
+        let was_lost = self.lost_at.get(&key).is_some_and(|at| *at >= begun)
+            || self.held.values().any(is_robbed);
+        if was_lost || self.several_may_have(held.process, held.place.path()) {
+            return None;
+        }
+        // A call cannot have waited for nodes that it created itself.
+        let thread = format!("/{}", kernel::whoami().1);
+        let is_own = |(session, said): &Maker, made: Duration| {
+            let is_here = self.sessions.get(session) == Some(&held.process);
+            is_here && said.ends_with(&thread) && made >= begun
+        };
+        // Every multi-lock has the second place, too.
+        let directories = || held.paths().map(parent).chain([SECOND]);
+        let left = directories().filter_map(|directory| self.left_at.get(directory)).flatten();
+        let freed = left.filter(|(maker, (made, _))| !is_own(maker, *made));
+        let freed = freed.map(|(_, (_, left))| *left);
+        let freed = freed.chain(self.ended_at.get(&held.place).copied());
+        let freed = freed.chain(directories().filter_map(|directory| self.delayed(directory)));
+        // A call may begin before the first session.
+        let freed = freed.chain(self.connected_at.get(&held.process).copied());
+        let late = kernel::elapsed() - freed.fold(begun, Duration::max);
+        (late > soon)
+            .then(|| format!("{} has {} only {late:?} after it was free", held.who, held.place))
+    }
+}
+
+/// Records that a hold lasts for this long from `begun` on, or slightly longer, and no longer; but at least for
+/// `least` from its grant.
+pub(crate) fn lasts(hold: usize, begun: Duration, time: Duration, least: Duration) {
+    witness(|witness| {
+        if let Some(held) = witness.held.get_mut(&hold) {
+            let end = (kernel::elapsed() + time).max(held.granted + least);
+            held.lasts = Some((begun + time, end));
+        }
+    });
+}
+
+/// Records that the owner begins to give a hold back.
+pub(crate) fn left(hold: usize) {
+    judged(|witness| witness.held.get(&hold).and_then(Held::judge_time));
+    witness(|witness| {
+        if let Some(held) = witness.held.get_mut(&hold) {
+            let (is_held, now) = (held.is_held(), kernel::elapsed());
+            if is_held == Some(false) {
+                histories::lost(hold);
+            }
+            if is_held != Some(true) {
+                witness.lost_at.insert(held.level(), now);
+            }
+            held.has_left = true;
+            let nodes = held.nodes.iter().map(|(path, _)| ((path.clone(), held.token), now));
+            witness.given.extend(nodes);
+            witness.ended_at.insert(held.place, now);
+            histories::left(hold);
+        }
+    });
+}
+
+/// Returns whether a hold is lost, as its process knows.
+pub(crate) fn is_lost(hold: usize) -> bool {
+    let is_lost = |held: &Held| held.has(|state| matches!(state, HoldState::Lost(_)));
+    witness(|witness| witness.held.get(&hold).and_then(is_lost)) == Some(true)
+}
+
+/// Records the end of a hold and the answer of its unlock.
+pub(crate) fn ended(hold: usize, said: Unlocked) {
+    histories::unlocked(hold, said);
+    aborts::lost(hold);
+    witness(|witness| {
+        if let Some(held) = witness.held.remove(&hold) {
+            witness.circles.ended(&held);
+            // It may have been lost since its owner began to give it back.
+            if held.has(|state| matches!(state, HoldState::Lost(_))) != Some(false) {
+                witness.lost_at.insert(held.level(), kernel::elapsed());
+            }
+            witness.ended_at.insert(held.place, kernel::elapsed());
+            if !matches!(held.kind, Kind::Read | Kind::Write) {
+                let locks = held.holds.iter().map(|hold| hold.path().to_owned());
+                witness.former.extend(locks.zip(held.nodes));
+            }
+        }
+    });
+}
+
+/// Returns the lock and the node of one of the last two holds that have ended.
+pub(crate) fn former() -> Option<(String, NodeId)> {
+    let back = kernel::with_random(|random| random.usize(1..3));
+    witness(|witness| {
+        let index = witness.former.len().checked_sub(back)?;
+        witness.former.get(index).cloned()
+    })
+}
+
+/// Returns the number of holds that a thread has of locks of one queue, lost ones among them.
+pub(crate) fn holds_here(who: &str, kind: Kind, place: Place) -> usize {
+    let is_here = |held: &&Held| held.who == who && held.queue() == queue(kind, place);
+    witness(|witness| witness.held.values().filter(is_here).count())
+}
+
+/// Returns whether a hold has not ended and nobody else has deleted its node.
+pub(crate) fn is_sure(hold: usize) -> bool {
+    witness(|witness| witness.held.get(&hold).is_some_and(|held| !held.is_doubtful))
+}
+
+/// Checks a hold whose node was deleted at `begun`. By now its owner has looked, has no connection to
+/// look on, or its lease is over.
+pub(super) fn goes_on(hold: usize, begun: Duration) {
+    aborts::lost(hold);
+    judged(|witness| {
+        let held = witness.held.get(&hold).filter(|held| !held.has_left)?;
+        let is_well = !witness.dead.contains(&held.process) && !has_stalled(held.process, begun);
+        let goes_on = held.has(|state| state != HoldState::Held) == Some(false);
+        (is_well && goes_on).then(|| {
+            format!("{} has {} since its node was deleted at {begun:?}", held.who, held.place)
+        })
+    });
+}

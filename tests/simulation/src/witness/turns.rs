@@ -1,0 +1,156 @@
+//! Judges turns with a node: how many follow each other in a process, and what keeps the node from the next one.
+
+use std::mem;
+use std::time::Duration;
+
+use kernel::Process;
+use zoolock::{Error, Hold, Result};
+
+use super::{NAMED, judged, parent, queue, violation, witness};
+use crate::plan::{Kind, Place};
+
+/// The path of a node, and its token.
+pub(crate) type NodeId = (String, u64);
+
+/// A node that was kept when its turn ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kept {
+    pub process: Process,
+    /// Number of connections that the client had made.
+    pub connections: u64,
+    pub since: Duration,
+}
+
+/// Returns the node of a hold.
+pub(crate) fn id_of(kind: Kind, hold: &Hold) -> NodeId {
+    let path = match kind {
+        Kind::Single => hold.path().to_owned(),
+        Kind::Semaphore => format!("{}/leases/{}", hold.path(), hold.node()),
+        _ => format!("{}/{}", hold.path(), hold.node()),
+    };
+    (path, hold.fencing_token())
+}
+
+/// Begins a turn and checks the limits on turns with one node. Returns whether it is the node's first turn.
+pub(crate) fn turn(
+    place: Place,
+    kind: Kind,
+    node: &NodeId,
+    in_a_row: Option<u32>,
+    at_least: Option<Duration>,
+) -> bool {
+    let (path, token) = node;
+    let now = kernel::elapsed();
+    let (count, problem) = witness(|witness| {
+        let (count, allowed) = witness.turns.entry((queue(kind, place), *token)).or_default();
+        *count += 1;
+        let (count, allowed) = (*count, mem::replace(allowed, in_a_row));
+        let is_again = count > 1 && !matches!(kind, Kind::Read | Kind::Semaphore);
+        let reserved = witness.reserved.get(path).copied().filter(|until| *until > now);
+        let problem = if !is_again {
+            None
+        } else if allowed.is_some_and(|most| count > most) {
+            Some(format!("{place} goes to the {count}th of one process with {path}"))
+        } else if witness.heard.contains(node) {
+            Some(format!("{path} was asked for, and goes to the next of its process"))
+        } else if witness.unanswered.contains(node) {
+            Some(format!("{path} goes to the next of its process with a write on its way"))
+        } else {
+            reserved.is_some().then(|| {
+                format!("{path} is to be held on to until {reserved:?}, and goes to the next")
+            })
+        };
+        if let Some(time) = at_least {
+            // The grant was slightly before `now`.
+            let until = (now + time).saturating_sub(Duration::from_millis(100));
+            let held = witness.held.values().find(|held| held.has_node(path));
+            let nodes = held.map_or(std::slice::from_ref(node), |held| &held.nodes);
+            witness.reserved.extend(nodes.iter().map(|(node, _)| (node.clone(), until)));
+        }
+        (count, problem)
+    });
+    problem.into_iter().for_each(violation);
+    count == 1
+}
+
+/// Records the result of a guarded write. A write without an answer may take effect as long as the node exists.
+pub(crate) fn wrote(node: NodeId, written: &Result<()>) {
+    if matches!(written, Err(Error::Disconnected { .. })) {
+        witness(|witness| witness.unanswered.insert(node));
+    }
+}
+
+/// Returns the number of turns with the node of this token.
+pub(crate) fn turns(place: Place, kind: Kind, token: u64) -> u32 {
+    let key = (queue(kind, place), token);
+    witness(|witness| witness.turns.get(&key).map_or(0, |(count, _)| *count))
+}
+
+/// Returns the text of an identity.
+pub(crate) fn identity(number: u8) -> String {
+    format!("{NAMED}{number}")
+}
+
+/// Checks that the node of a hold has the identity of its lock object, or that of its client.
+pub(crate) fn says((path, token): &NodeId, number: Option<u8>) {
+    let is_its = |said: &String| match number {
+        Some(number) => *said == identity(number),
+        None => !said.starts_with(NAMED),
+    };
+    judged(|witness| {
+        let said = witness.node(path, *token)?.maker().1;
+        (!is_its(&said)).then(|| format!("{path} says {said:?}, and its owner is {number:?}"))
+    });
+}
+
+/// Begins a turn that is not checked, and that any number of others may follow.
+pub(crate) fn unchecked_turn(place: Place, kind: Kind, hold: &Hold) {
+    let node = id_of(kind, hold);
+    witness(|witness| {
+        witness.kept.remove(&node);
+        let turns = witness.turns.entry((queue(kind, place), node.1)).or_default();
+        *turns = (turns.0 + 1, None);
+    });
+}
+
+/// Records that somebody is about to ask for a node.
+pub(crate) fn asks(node: &NodeId) {
+    witness(|witness| witness.asked.insert(node.clone()));
+}
+
+/// Records that a holder knows of a request for its node, and checks that there was one.
+pub(crate) fn heard(node: &NodeId) {
+    judged(|witness| {
+        witness.heard.insert(node.clone());
+        let (path, token) = node;
+        (!witness.asked.contains(node))
+            .then(|| format!("{path} ({token:#x}) was asked for by nobody"))
+    });
+}
+
+/// Returns whether the node exists.
+pub(crate) fn is_there((path, token): &NodeId) -> bool {
+    witness(|witness| witness.node(path, *token).is_some())
+}
+
+/// Returns when this node was created, if it is the newest node and the only contender of its directory. Returns `None`
+/// if somebody has asked for it or has an unanswered write for it.
+pub(crate) fn is_only(node: &NodeId) -> Option<Duration> {
+    let made = witness(|witness| {
+        let (path, token) = node;
+        let made = witness.node(path, *token)?.made;
+        let is_free = !witness.asked.contains(node) && !witness.unanswered.contains(node);
+        (is_free && witness.contenders(parent(path)).count() == 1).then_some(made)
+    });
+    made.filter(|_| is_last(node))
+}
+
+/// Returns whether its directory has no newer nodes and has lost only contenders since.
+pub(crate) fn is_last((path, token): &NodeId) -> bool {
+    witness(|witness| witness.last_change.get(parent(path)) == Some(&(*token as i64)))
+}
+
+/// Returns when the owner of the node's last turn began to give it back.
+pub(crate) fn given(node: &NodeId) -> Option<Duration> {
+    witness(|witness| witness.given.get(node).copied())
+}
