@@ -1,9 +1,12 @@
 //! Programs that use the ZooKeeper client without locks. The seed decides their plans.
 
+mod answers;
+mod ends;
 mod history;
 mod judge;
 mod program;
 mod session;
+mod watches;
 
 use std::time::Duration;
 

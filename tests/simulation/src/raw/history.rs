@@ -106,6 +106,11 @@ impl History {
         }
     }
 
+    /// Returns the writes that were carried out for a call.
+    pub(super) fn done_for(&self, call: usize) -> &[Done] {
+        self.done.get(&call).map_or(&[], Vec::as_slice)
+    }
+
     fn mark(&mut self, data: &[u8], done: Done) {
         if let Some(call) = marked(data) {
             self.done.entry(call).or_default().push(done);

@@ -1,6 +1,5 @@
-//! Checks the client's answers and events. Each call gets one answer, by its deadline, that fits what the servers have
-//! done. Each watch reports once, before any answer that shows its change. Sessions last as long as the servers keep
-//! them, and leases no longer.
+//! Knows the programs, their calls and their watches. Checks that sessions last as long as the servers keep them, and
+//! leases no longer. Each call gets one answer (`answers`), and each watch reports once (`watches`).
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use kernel::Process;
 use zookeeper::testing::ensemble::Committed;
-use zookeeper::{ErrorKind, EventType, OpResult, SessionEvent, Stat, WatchedEvent, ZooKeeper};
+use zookeeper::{ErrorKind, OpResult, SessionEvent, Stat, ZooKeeper};
 
-use super::history::{Done, History};
+use super::history::History;
 use super::session::Story;
+use super::watches::{Ear, Watch};
 use crate::client::{SLACK, board};
 use crate::network::Question;
 use crate::witness::{violation, witness};
@@ -73,12 +73,6 @@ pub(super) enum Said {
     Several(Vec<OpResult>),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
-    Done,
-    Failed(ErrorKind),
-}
-
 /// How a call was made.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Made {
@@ -97,52 +91,26 @@ pub(super) struct Made {
 }
 
 #[derive(Debug)]
-struct Call {
-    made: Made,
-    asked: Asked,
-    session: i64,
+pub(super) struct Call {
+    pub(super) made: Made,
+    pub(super) asked: Asked,
+    pub(super) session: i64,
     /// The newest transaction that the session had seen.
-    seen: i64,
+    pub(super) seen: i64,
     /// The newest transaction of the servers.
-    head: i64,
-    begun: Duration,
-    clock: Instant,
+    pub(super) head: i64,
+    pub(super) begun: Duration,
+    pub(super) clock: Instant,
     /// The call is part of a transaction, which has the answer.
-    is_part: bool,
-    outcome: Option<Outcome>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WatchKind {
-    Data,
-    Exist,
-    Child,
-}
-
-#[derive(Debug)]
-struct Watch {
-    process: Process,
-    listener: usize,
-    kind: WatchKind,
-    path: String,
-    session: i64,
-    /// The earliest and the latest transaction that the read may have shown.
-    since: i64,
-    from: i64,
-    begun: Duration,
-}
-
-#[derive(Debug, Default)]
-struct Ear {
-    told: Vec<(EventType, String, Duration)>,
-    is_dropped: bool,
+    pub(super) is_part: bool,
+    pub(super) outcome: Option<Result<(), ErrorKind>>,
 }
 
 /// A program.
 pub(super) struct Program {
     zk: Option<ZooKeeper>,
     pub(super) story: Story,
-    seen: BTreeMap<i64, i64>,
+    pub(super) seen: BTreeMap<i64, i64>,
     pub(super) is_closing: bool,
     /// Nodes that it has created, or may have.
     pub(super) made: Vec<String>,
@@ -159,10 +127,10 @@ pub(super) struct Program {
 pub(super) struct Judge {
     pub(super) rules: Rules,
     pub(super) history: History,
-    programs: BTreeMap<Process, Program>,
-    calls: Vec<Call>,
-    watches: Vec<Watch>,
-    ears: Vec<Ear>,
+    pub(super) programs: BTreeMap<Process, Program>,
+    pub(super) calls: Vec<Call>,
+    pub(super) watches: Vec<Watch>,
+    pub(super) ears: Vec<Ear>,
     batches: usize,
 }
 
@@ -175,7 +143,7 @@ pub(super) fn judge<T>(act: impl FnOnce(&mut Judge) -> T) -> T {
 }
 
 /// Reports problems. The judge must not be borrowed.
-pub(super) fn report(who: Process, problems: Vec<String>) {
+pub(super) fn report(who: Process, problems: impl IntoIterator<Item = String>) {
     for problem in problems {
         violation(format!("client {}: {problem}", who.0));
     }
@@ -199,8 +167,6 @@ pub(super) fn stalled(process: Process, since: Duration) -> Duration {
     board(|board| board.stalled(process, since))
 }
 
-// ---- events
-
 /// Records changes that the servers have carried out, and checks the leases of sessions that end.
 pub(crate) fn committed(one: &Committed) {
     let ending: Vec<(Process, ZooKeeper)> = judge(|judge| {
@@ -219,7 +185,7 @@ pub(crate) fn committed(one: &Committed) {
             && !lease.valid_for.is_zero()
         {
             let left = lease.valid_for;
-            report(process, vec![format!("its session ends, and its lease has {left:?} left")]);
+            report(process, [format!("its session ends, and its lease has {left:?} left")]);
         }
     }
 }
@@ -239,7 +205,7 @@ pub(crate) fn greeted(process: Process) {
             format!("a handshake {:?} behind the last, silent for {idle:?} more", now - before)
         })
     });
-    report(process, problem.into_iter().collect());
+    report(process, problem);
 }
 
 /// Checks a handshake with a stranger, which the client must not make when it could know that the server has moved.
@@ -263,7 +229,7 @@ pub(crate) fn revealed(process: Process, session: i64, question: Question) {
             None
         }
     });
-    report(process, problem.map(|problem| format!("a stranger {problem}")).into_iter().collect());
+    report(process, problem.map(|problem| format!("a stranger {problem}")));
 }
 
 /// Checks that a program that gets no answers has lost its session after five timeouts.
@@ -276,7 +242,7 @@ pub(crate) fn is_deaf(process: Process) {
         let is_healed = witness(|witness| witness.healed_at.is_some());
         let is_over = judge(|judge| session == 0 || judge.history.closed.contains(&session));
         if !is_healed && !is_over {
-            report(process, vec![format!("session {session:#x} lives, and hears nothing")]);
+            report(process, [format!("session {session:#x} lives, and hears nothing")]);
         }
     });
 }
@@ -285,7 +251,7 @@ pub(crate) fn is_deaf(process: Process) {
 pub(super) fn sessions_are_over(process: Process, mut sessions: Vec<i64>) {
     judge(|judge| sessions.retain(|session| !judge.history.closed.contains(session)));
     if !sessions.is_empty() {
-        report(process, vec![format!("it is closed, and its sessions live: {sessions:x?}")]);
+        report(process, [format!("it is closed, and its sessions live: {sessions:x?}")]);
     }
 }
 
@@ -323,11 +289,11 @@ pub(super) fn session(process: Process, client: usize, event: SessionEvent) {
 }
 
 /// Checks a program's lease.
-fn look(process: Process) {
+pub(super) fn look(process: Process) {
     let zk = judge(|judge| judge.programs.get(&process)?.zk.clone());
     let lease = zk.and_then(|zk| kernel::peek(process, || zk.lease()));
-    let problems = lease.map(|lease| judge(|judge| judge.program(process).story.looked(lease)));
-    report(process, problems.unwrap_or_default());
+    let looked = |lease| judge(|judge| judge.program(process).story.looked(lease));
+    report(process, lease.into_iter().flat_map(looked));
 }
 
 /// Checks after a silence of a server that a kept lease leaves the time to find another server.
@@ -346,33 +312,9 @@ fn fell_silent(process: Process) {
     kernel::count("raw: a server falls silent for whoever has its lease kept");
     let left = zk.valid_for();
     if left < promised {
-        report(
-            process,
-            vec![format!("the server was silent, and the lease has only {left:?} left")],
-        );
+        report(process, [format!("the server was silent, and the lease has only {left:?} left")]);
     }
 }
-
-/// Checks an event of a listener.
-pub(super) fn told(process: Process, listener: usize, event: &WatchedEvent) {
-    kernel::note(|| {
-        format!("listener {listener} is told {:?} of {}", event.event_type, event.path)
-    });
-    let problem = judge(|judge| {
-        let program = judge.programs.get(&process)?;
-        let ear = &mut judge.ears[listener];
-        ear.told.push((event.event_type, event.path.clone(), kernel::elapsed()));
-        if ear.is_dropped {
-            return Some(format!("listener {listener} is told of {} and was dropped", event.path));
-        }
-        let may_end = program.story.has_ended() || program.is_closing;
-        (event.event_type == EventType::WatchEnded && !may_end)
-            .then(|| format!("listener {listener} is told the end of {}, too early", event.path))
-    });
-    report(process, problem.into_iter().collect());
-}
-
-// ---- acts of programs
 
 impl Judge {
     /// Registers a client of a program. Returns its number.
@@ -426,11 +368,16 @@ impl Judge {
         self.calls.len()
     }
 
+    /// Returns the newest transaction that the session of a program has seen.
+    pub(super) fn newest(&self, process: Process) -> i64 {
+        let program = &self.programs[&process];
+        program.seen.get(&program.story.session).copied().unwrap_or_default()
+    }
+
     /// Registers a call. Returns its number.
     pub(super) fn begin(&mut self, made: Made, asked: Asked, is_part: bool) -> usize {
         let program = &self.programs[&made.process];
-        let session = program.story.session;
-        let seen = program.seen.get(&session).copied().unwrap_or_default();
+        let (session, seen) = (program.story.session, self.newest(made.process));
         self.calls.push(Call {
             made,
             asked,
@@ -462,588 +409,9 @@ impl Judge {
     }
 }
 
-/// Checks the answer of a call. `is_in_order` says that the client delivers answers here in their order.
-pub(super) fn answered(
-    number: usize,
-    result: zookeeper::Result<Said>,
-    is_in_order: bool,
-) -> Option<ErrorKind> {
-    let kind = result.as_ref().err().map(zookeeper::Error::kind);
-    kernel::note(|| match &result {
-        Ok(said) => format!("call {number}: {said:?}"),
-        Err(error) => format!("call {number}: {error}"),
-    });
-    let (process, problems) = judge(|judge| {
-        let process = judge.calls[number].made.process;
-        (process, judge.answered(number, result, is_in_order))
-    });
-    report(process, problems);
-    if number.is_multiple_of(2) {
-        look(process);
-    }
-    kind
-}
-
-impl Judge {
-    fn answered(
-        &mut self,
-        number: usize,
-        result: zookeeper::Result<Said>,
-        is_in_order: bool,
-    ) -> Vec<String> {
-        let is_late = self.check_time(number, result.as_ref().err());
-        let mut problems = Vec::from_iter(is_late);
-        let outcome = match &result {
-            Ok(_) => Outcome::Done,
-            Err(error) => Outcome::Failed(error.kind()),
-        };
-        let call = &mut self.calls[number];
-        let before = call.outcome.replace(outcome);
-        if before.is_some() {
-            problems.push(format!("call {number} is answered twice, {before:?} and {outcome:?}"));
-        }
-        let by_server = match outcome {
-            Outcome::Done => true,
-            Outcome::Failed(kind) => is_answer(kind),
-        };
-        if by_server && is_in_order {
-            problems.extend(self.check_order(number));
-        }
-        let (asked, process) = (self.calls[number].asked.clone(), self.calls[number].made.process);
-        match &result {
-            Ok(said) => {
-                let problem = self.check_said(number, &asked, said);
-                problems
-                    .extend(problem.map(|problem| format!("call {number}, {asked:?}: {problem}")));
-                self.watch(number, &asked, said);
-                problems.extend(self.watch_each(number, &asked));
-                if let Some(zxid) = shown(said) {
-                    problems.extend(self.check_watches(process, number, zxid));
-                    self.see(number, zxid);
-                }
-                if matches!(asked, Asked::Sync) && self.rules.one_leader {
-                    self.see(number, self.calls[number].head);
-                }
-            }
-            Err(error) => {
-                let problem = self.check_error(number, &asked, error);
-                problems
-                    .extend(problem.map(|problem| format!("call {number}, {asked:?}: {problem}")));
-            }
-        }
-        if let Asked::Several(parts) = asked {
-            parts.iter().for_each(|part| self.calls[*part].outcome = Some(outcome));
-        }
-        problems
-    }
-
-    /// Checks that an answer is in time and that no call is given up early. The client's own clock may stand still.
-    fn check_time(&self, number: usize, error: Option<&zookeeper::Error>) -> Option<String> {
-        let call = &self.calls[number];
-        let limit = call.made.limit?;
-        let took = kernel::elapsed() - call.begun;
-        if took > limit + stalled(call.made.process, call.begun) + SLACK {
-            return Some(format!("call {number} took {took:?} instead of {limit:?}"));
-        }
-        let passed = kernel::now().saturating_duration_since(call.clock);
-        let is_late = error.is_some_and(|error| {
-            matches!(error.kind(), ErrorKind::Timeout | ErrorKind::NoConnection)
-        });
-        (is_late && passed < limit)
-            .then(|| format!("call {number} has no answer by {limit:?}, at {passed:?}"))
-    }
-
-    /// Returns whether both calls may share transactions, and so be answered in any order.
-    pub(super) fn are_shared(&self, calls: [usize; 2]) -> bool {
-        calls.iter().all(|call| self.calls[*call].made.is_shared)
-    }
-
-    /// Checks that calls of a batch are answered in their order, except for calls past their deadline.
-    fn check_order(&self, number: usize) -> Option<String> {
-        let batch = self.calls[number].made.batch;
-        let earlier = self.calls[..number].iter().enumerate().rev();
-        let mut own = earlier.take_while(|(_, call)| call.made.batch == batch);
-        let left = own.find(|(other, call)| {
-            let is_repeated = matches!(call.asked, Asked::Delete { is_repeated: true, .. });
-            let passed = kernel::now().saturating_duration_since(call.clock);
-            let is_late = call.made.limit.is_some_and(|limit| passed >= limit);
-            let may_wait = is_repeated || is_late || self.are_shared([number, *other]);
-            call.outcome.is_none() && !call.is_part && !may_wait
-        });
-        left.map(|(left, _)| format!("call {number} is answered before {left}"))
-    }
-
-    /// Returns the session of a call, if it has been the same all the time.
-    fn session_of(&self, number: usize) -> Option<i64> {
-        let call = &self.calls[number];
-        let now = self.programs[&call.made.process].story.session;
-        (now != 0 && now == call.session).then_some(now)
-    }
-
-    /// Returns the newest transaction that the session had seen at the call, with the writes before
-    /// it in its batch. Writes that share transactions come in any order.
-    fn seen(&self, number: usize) -> i64 {
-        let call = &self.calls[number];
-        let before = self.calls[..number].iter().enumerate().rev();
-        let before = before.take_while(|(_, other)| other.made.batch == call.made.batch);
-        let done = before.filter(|(_, other)| other.outcome == Some(Outcome::Done));
-        let done = done.filter(|(_, other)| !(other.made.is_shared && call.made.is_shared));
-        let done = done.filter_map(|(other, _)| Some(self.history.done.get(&other)?.last()?.zxid));
-        self.session_of(number).map_or(0, |_| done.fold(call.seen, i64::max))
-    }
-
-    /// Records a transaction that the session has seen.
-    fn see(&mut self, number: usize, zxid: i64) {
-        if let Some(session) = self.session_of(number) {
-            let process = self.calls[number].made.process;
-            let seen = self.program(process).seen.entry(session).or_default();
-            *seen = (*seen).max(zxid);
-        }
-    }
-
-    fn check_said(&mut self, number: usize, asked: &Asked, said: &Said) -> Option<String> {
-        let seen = self.seen(number);
-        let history = &self.history;
-        let done = history.done.get(&number).map_or(&[][..], Vec::as_slice);
-        let is_done = |zxid: i64| done.iter().any(|done| done.zxid == zxid);
-        match (asked, said) {
-            (Asked::Create { path, is_sequential }, Said::Created(made, stat)) => {
-                let rest = made.strip_prefix(path.as_str());
-                let digits = if *is_sequential { 10 } else { 0 };
-                let is_its = rest.is_some_and(|rest| {
-                    rest.len() == digits && rest.bytes().all(|digit| digit.is_ascii_digit())
-                });
-                let fits = is_its && is_done(stat.czxid) && history.fits(made, 0, stat, None);
-                (!fits).then(|| format!("no such node was made: {made}, {stat:?}, {done:?}"))
-            }
-            (Asked::Create { path, .. }, Said::CreatedBy(made, czxid)) => {
-                let fits = made.starts_with(path.as_str()) && is_done(*czxid);
-                (!fits).then(|| format!("no such node was made: {made}, {czxid:#x}, {done:?}"))
-            }
-            (Asked::Set(path), Said::Set(stat)) => {
-                let fits = is_done(stat.mzxid) && history.fits(path, 0, stat, None);
-                (!fits).then(|| format!("it was not written so: {stat:?}, {done:?}"))
-            }
-            (Asked::Get(path), Said::Data(data, stat)) => {
-                let fits = history.fits(path, seen, stat, Some(data));
-                (!fits).then(|| format!("it was never so behind {seen:#x}: {stat:?}"))
-            }
-            (Asked::Exists(path), Said::Found(Some(stat))) => {
-                let fits = history.fits(path, seen, stat, None)
-                    && history.has_children(path, 0, stat, None);
-                (!fits).then(|| format!("it was never so behind {seen:#x}: {stat:?}"))
-            }
-            (Asked::Exists(path), Said::Found(None)) => {
-                let fits = history.may_be_absent(path, seen).is_some();
-                (!fits).then(|| format!("it was always there behind {seen:#x}"))
-            }
-            (Asked::Children(path), Said::Names(names, stat)) => {
-                let fits = history.has_children(path, seen, stat, Some(names));
-                (!fits).then(|| format!("it never had these behind {seen:#x}: {names:?}, {stat:?}"))
-            }
-            (Asked::Several(parts), Said::Several(results)) => {
-                (parts.len() != results.len()).then(|| format!("{results:?}"))
-            }
-            (
-                Asked::Delete { .. } | Asked::Watch { .. } | Asked::Sync | Asked::Other,
-                Said::Done,
-            ) => None,
-            (Asked::Secret { .. }, Said::Created(..) | Said::Data(..)) => None,
-            _ => Some(format!("the answer of another call: {said:?}")),
-        }
-    }
-
-    fn check_error(
-        &self,
-        number: usize,
-        asked: &Asked,
-        error: &zookeeper::Error,
-    ) -> Option<String> {
-        let call = &self.calls[number];
-        let program = &self.programs[&call.made.process];
-        let seen = self.seen(number);
-        let history = &self.history;
-        let begun = call.begun;
-        let is_since = |times: &[Duration]| times.iter().any(|time| *time >= begun);
-        let is_absent = |path: &str| history.may_be_absent(path, seen).is_some();
-        let parent = |path: &str| path.rsplit_once('/').map(|(parent, _)| parent.to_owned());
-        let fits = match (error.kind(), asked) {
-            (ErrorKind::NoNode, Asked::Create { path, .. }) => {
-                parent(path).is_some_and(|parent| is_absent(&parent))
-            }
-            (
-                ErrorKind::NoNode,
-                Asked::Delete { path, is_repeated: false }
-                | Asked::Set(path)
-                | Asked::Get(path)
-                | Asked::Children(path),
-            ) => is_absent(path),
-            (ErrorKind::NodeExists, Asked::Create { path, is_sequential: false }) => {
-                history.may_be(path, seen, |_| true)
-            }
-            (ErrorKind::NoChildrenForEphemerals, Asked::Create { path, .. }) => parent(path)
-                .is_some_and(|parent| history.may_be(&parent, seen, |state| state.owner != 0)),
-            (ErrorKind::NotEmpty, Asked::Delete { .. }) => true,
-            (kind, Asked::Several(parts)) if is_answer(kind) && kind != BUSY => {
-                error.failed_op().is_some_and(|failed| failed < parts.len())
-            }
-            (ErrorKind::NoAuth, Asked::Secret { is_known }) => !is_known,
-            (
-                ErrorKind::NoNode | ErrorKind::NodeExists | ErrorKind::InvalidAcl,
-                Asked::Secret { .. },
-            ) => true,
-            (BUSY, Asked::Delete { is_repeated: true, .. }) => false,
-            (BUSY, _) => self.rules.throttle,
-            (ErrorKind::ConnectionLoss, Asked::Delete { is_repeated: true, .. }) => {
-                program.is_closing || is_since(&program.story.ended)
-            }
-            // Another thread may report the event at the same time, so `finish` checks it.
-            (ErrorKind::ConnectionLoss | ErrorKind::Timeout | ErrorKind::NoConnection, _) => {
-                !matches!(asked, Asked::Delete { is_repeated: true, .. })
-            }
-            (ErrorKind::SessionExpired, _) => match call.made.wanted {
-                Some(wanted) => wanted != call.session || self.session_of(number).is_none(),
-                None => true,
-            },
-            (ErrorKind::Closed, _) => program.is_closing,
-            _ => false,
-        };
-        (!fits).then(|| format!("it was never so behind {seen:#x}: {error}"))
-    }
-
-    // ---- watches
-
-    fn watch(&mut self, number: usize, asked: &Asked, said: &Said) {
-        let (Some(listener), Some(session)) =
-            (self.calls[number].made.listener, self.session_of(number))
-        else {
-            return;
-        };
-        let seen = self.seen(number);
-        let (kind, path, (since, from)) = match (asked, said) {
-            (Asked::Exists(path), Said::Found(None)) => {
-                let from = self.history.may_be_absent(path, seen).unwrap_or_default();
-                (WatchKind::Exist, path, from)
-            }
-            (Asked::Exists(path), Said::Found(Some(stat)))
-            | (Asked::Get(path), Said::Data(_, stat)) => {
-                (WatchKind::Data, path, (stat.mzxid, stat.mzxid))
-            }
-            (Asked::Children(path), Said::Names(_, stat)) => {
-                (WatchKind::Child, path, (stat.pzxid, stat.pzxid))
-            }
-            _ => return,
-        };
-        let call = &self.calls[number];
-        let (process, begun, path) = (call.made.process, call.begun, path.clone());
-        kernel::count(match kind {
-            WatchKind::Data => "raw: a watch of data",
-            WatchKind::Exist => "raw: a watch of a node that is not there",
-            WatchKind::Child => "raw: a watch of children",
-        });
-        self.watches.push(Watch { process, listener, kind, path, session, since, from, begun });
-    }
-
-    /// Takes the answer to a call that watches several nodes. Returns those that are missing and were not reported.
-    fn watch_each(&mut self, number: usize, asked: &Asked) -> Vec<String> {
-        let (Asked::Watch { paths, since }, Some(session), Some(listener)) =
-            (asked, self.session_of(number), self.calls[number].made.listener)
-        else {
-            return Vec::new();
-        };
-        let Call { made: Made { process, .. }, begun, seen, .. } = self.calls[number];
-        let mut problems = Vec::new();
-        for path in paths {
-            kernel::count("raw: a watch beside others");
-            // The server has set it by now.
-            let (kind, from) = (WatchKind::Data, (*since).min(self.history.zxid));
-            let (since, path) = (from.min(seen), path.clone());
-            let watch = Watch { process, listener, kind, path, session, since, from, begun };
-            let was_there = self.history.may_be(&watch.path, seen, |_| true);
-            if !was_there {
-                kernel::count("raw: a watch of a missing node beside others");
-            }
-            if !was_there && !self.ears[listener].is_dropped && !self.has_told(&watch) {
-                problems.push(format!("call {number} is answered, and told nothing: {watch:?}"));
-            }
-            self.watches.push(watch);
-        }
-        problems
-    }
-
-    /// Returns the newest transaction that the session of a program has seen.
-    pub(super) fn newest(&self, process: Process) -> i64 {
-        let program = &self.programs[&process];
-        program.seen.get(&program.story.session).copied().unwrap_or_default()
-    }
-
-    /// Returns the transaction that a watch has to report, if there was one.
-    fn due(&self, watch: &Watch) -> Option<i64> {
-        match watch.kind {
-            WatchKind::Data | WatchKind::Exist => self.history.changed(&watch.path, watch.from),
-            WatchKind::Child => self.history.children_changed(&watch.path, watch.from),
-        }
-    }
-
-    fn has_told(&self, watch: &Watch) -> bool {
-        self.ears[watch.listener].told.iter().any(|(event, path, at)| {
-            let is_its = match event {
-                EventType::NodeCreated | EventType::NodeDataChanged => {
-                    watch.kind != WatchKind::Child
-                }
-                EventType::NodeChildrenChanged => watch.kind == WatchKind::Child,
-                _ => true,
-            };
-            is_its && *path == watch.path && *at >= watch.begun
-        })
-    }
-
-    /// Returns whether a watch for a missing node may miss changes, because the connection was lost meanwhile.
-    fn may_miss(&self, watch: &Watch) -> bool {
-        watch.kind == WatchKind::Exist
-            && self.programs[&watch.process].story.lost.iter().any(|lost| *lost >= watch.begun)
-    }
-
-    /// Checks that all changes up to a transaction that an answer shows have been reported.
-    fn check_watches(&self, process: Process, number: usize, zxid: i64) -> Vec<String> {
-        let Some(session) = self.session_of(number) else {
-            return Vec::new();
-        };
-        let own = self.watches.iter().filter(|watch| {
-            watch.process == process
-                && watch.session == session
-                && !self.ears[watch.listener].is_dropped
-                && !self.may_miss(watch)
-        });
-        own.filter_map(|watch| {
-            let due = self.due(watch).filter(|due| *due <= zxid)?;
-            (!self.has_told(watch)).then(|| {
-                format!("call {number} shows {zxid:#x}, and {due:#x} was not told: {watch:?}")
-            })
-        })
-        .collect()
-    }
-
-    /// Checks long after the last fault that no event is missing.
-    pub(super) fn check_told(&self, process: Process) -> Vec<String> {
-        let session = self.programs[&process].story.session;
-        let own = self.watches.iter().filter(|watch| {
-            watch.process == process
-                && watch.session == session
-                && !self.ears[watch.listener].is_dropped
-                && self.due(watch).is_some()
-        });
-        let untold = own.filter(|watch| {
-            let is_sure = !self.may_miss(watch) || self.history.is_there(&watch.path);
-            is_sure && !self.has_told(watch)
-        });
-        untold.map(|watch| format!("never told: {watch:?}")).collect()
-    }
-
-    // ---- at the end of the run
-
-    fn check_all(&self) -> Vec<(Process, String)> {
-        let mut problems = Vec::new();
-        for (number, call) in self.calls.iter().enumerate() {
-            problems.extend(self.check_call(number, call).map(|text| (call.made.process, text)));
-        }
-        for (listener, ear) in self.ears.iter().enumerate() {
-            problems.extend(self.check_listener(listener, ear));
-        }
-        problems.extend(self.check_deletions());
-        problems
-    }
-
-    /// Compares what the servers have done for a call with its answer.
-    fn check_call(&self, number: usize, call: &Call) -> Option<String> {
-        let process = call.made.process;
-        let is_dead = witness(|witness| witness.dead.contains(&process));
-        let asked = &call.asked;
-        if call.outcome.is_none() && !is_dead && !call.is_part && !call.made.is_unheard {
-            return Some(format!("call {number}, {asked:?}, is never answered"));
-        }
-        if call.outcome == Some(Outcome::Failed(ErrorKind::ConnectionLoss)) && !call.is_part {
-            let story = &self.programs[&process].story;
-            // A call that waits for others first may begin just after the connection was lost.
-            if !story.lost.iter().any(|lost| *lost + SLACK >= call.begun) {
-                return Some(format!("call {number} fails with a connection that was never lost"));
-            }
-        }
-        if !matches!(asked, Asked::Create { .. } | Asked::Set(_)) {
-            return None;
-        }
-        let done = self.history.done.get(&number).map_or(&[][..], Vec::as_slice);
-        let wrong = |one: &&Done| call.made.wanted.is_some_and(|wanted| wanted != one.session);
-        if let Some(one) = done.iter().find(wrong) {
-            return Some(format!("call {number} was done in {:#x}: {:?}", one.session, call.made));
-        }
-        let fits = match call.outcome {
-            Some(Outcome::Done) => done.len() == 1,
-            Some(Outcome::Failed(ErrorKind::ConnectionLoss | ErrorKind::Timeout)) => {
-                if !done.is_empty() {
-                    kernel::count("raw: done, though its answer was lost");
-                }
-                done.len() <= 1
-            }
-            None => done.len() <= 1,
-            Some(Outcome::Failed(_)) => done.is_empty(),
-        };
-        (!fits).then(|| {
-            format!("call {number}, {asked:?}: {:?}, and it was done {done:?}", call.outcome)
-        })
-    }
-
-    /// Counts deletions for each client, because they carry no marks.
-    fn check_deletions(&self) -> Vec<(Process, String)> {
-        let mut asked: BTreeMap<(Process, &str), [usize; 2]> = BTreeMap::new();
-        for call in &self.calls {
-            let Asked::Delete { path, is_repeated } = &call.asked else {
-                continue;
-            };
-            let [least, most] = asked.entry((call.made.process, path)).or_default();
-            match call.outcome {
-                Some(Outcome::Done) if !is_repeated => (*least, *most) = (*least + 1, *most + 1),
-                // The client repeats a deletion whose first result is unknown.
-                Some(Outcome::Done) | None => *most += 1 + 9 * usize::from(*is_repeated),
-                Some(Outcome::Failed(ErrorKind::ConnectionLoss | ErrorKind::Timeout)) => {
-                    *most += 1 + 9 * usize::from(*is_repeated);
-                }
-                Some(Outcome::Failed(_)) => {}
-            }
-        }
-        let mut problems = Vec::new();
-        let all: BTreeSet<&str> = self.history.deleted.keys().map(String::as_str).collect();
-        let paths = asked.keys().map(|(_, path)| *path).chain(all);
-        for path in paths.collect::<BTreeSet<_>>() {
-            for (process, program) in &self.programs {
-                let done = self.history.deleted.get(path).map_or(&[][..], Vec::as_slice);
-                let own = done.iter().filter(|done| program.story.all.contains(&done.session));
-                let own = own.count();
-                let [least, most] = asked.get(&(*process, path)).copied().unwrap_or_default();
-                if own < least || own > most {
-                    let text = format!("{path} was deleted {own} times, not {least} to {most}");
-                    problems.push((*process, text));
-                }
-            }
-        }
-        problems
-    }
-
-    /// Returns whether a call that watches several nodes may have caused an event, which goes to all listeners.
-    fn is_told_to_all(&self, process: Process, event: EventType, path: &str, at: Duration) -> bool {
-        self.calls.iter().any(|call| match &call.asked {
-            Asked::Watch { paths, since } if paths.iter().any(|own| own == path) => {
-                let since = (*since).min(call.seen);
-                let is_true = match event {
-                    EventType::NodeDeleted => self.history.may_be_absent(path, since).is_some(),
-                    _ => self.history.changed(path, since).is_some(),
-                };
-                call.made.process == process && call.begun <= at && is_true
-            }
-            _ => false,
-        })
-    }
-
-    /// Checks that each watch reports once.
-    fn check_listener(&self, listener: usize, ear: &Ear) -> Vec<(Process, String)> {
-        let may_watch = |call: &&Call| {
-            let may_be_set = match call.outcome {
-                // Without an outcome, nobody waits for it, or its process was killed, maybe behind the answer.
-                Some(Outcome::Done) | None => true,
-                // In a process that stood still, a call may give up just before its answer is read.
-                Some(Outcome::Failed(ErrorKind::Timeout)) => {
-                    !stalled(call.made.process, call.begun).is_zero()
-                }
-                Some(_) => false,
-            };
-            // An event may come before the answer that is lost.
-            let may_be_early = matches!(call.asked, Asked::Watch { .. });
-            call.made.listener == Some(listener) && (may_be_set || may_be_early)
-        };
-        let watching: Vec<&Call> = self.calls.iter().filter(may_watch).collect();
-        let mut problems = Vec::new();
-        for (event, path, at) in &ear.told {
-            let is_its = |call: &&&Call| match &call.asked {
-                Asked::Get(own) | Asked::Exists(own) | Asked::Children(own) => own == path,
-                Asked::Watch { paths, .. } => paths.contains(path),
-                _ => false,
-            };
-            let told = ear.told.iter().filter(|(_, other, _)| other == path).count();
-            let calls = watching.iter().filter(is_its).count();
-            let process = self.calls.iter().find(|call| call.made.listener == Some(listener));
-            let process = process.map_or(Process(0), |call| call.made.process);
-            if told > calls && !self.is_told_to_all(process, *event, path, *at) {
-                let text = format!(
-                    "listener {listener} is told of {path} {told} times for {calls} watches"
-                );
-                problems.push((process, text));
-            }
-            let own = self.watches.iter().filter(|watch| {
-                watch.listener == listener && watch.path == *path && watch.begun <= *at
-            });
-            // Every watch is known.
-            let is_known = own.clone().count() == calls;
-            let is_true = own.clone().any(|watch| match event {
-                EventType::NodeCreated => self.history.was_created_behind(path, watch.since),
-                EventType::NodeDeleted => self.history.may_be_absent(path, watch.since).is_some(),
-                EventType::NodeDataChanged => self.history.changed(path, watch.since).is_some(),
-                EventType::NodeChildrenChanged => {
-                    self.history.children_changed(path, watch.since).is_some()
-                }
-                _ => true,
-            });
-            if is_known && !is_true && !self.is_told_to_all(process, *event, path, *at) {
-                let text =
-                    format!("listener {listener} is told {event:?} of {path}, which was not");
-                problems.push((process, text));
-            }
-        }
-        let process = |watch: &&Watch| {
-            let is_dead = witness(|witness| witness.dead.contains(&watch.process));
-            !is_dead && self.programs[&watch.process].story.is_closed()
-        };
-        let own = self.watches.iter().filter(|watch| watch.listener == listener && !ear.is_dropped);
-        for watch in own.filter(process).filter(|watch| !self.has_told(watch)) {
-            problems.push((watch.process, format!("told of nothing, not even its end: {watch:?}")));
-        }
-        problems
-    }
-}
-
-const BUSY: ErrorKind = ErrorKind::Server(-127);
-
-/// Returns whether an error is a server's answer, so that nothing was done.
-fn is_answer(kind: ErrorKind) -> bool {
-    !matches!(
-        kind,
-        ErrorKind::ConnectionLoss
-            | ErrorKind::Timeout
-            | ErrorKind::NoConnection
-            | ErrorKind::SessionExpired
-            | ErrorKind::Closed
-            | ErrorKind::BadArguments
-            | ErrorKind::WouldBlock
-    )
-}
-
-/// Returns the newest transaction that an answer shows.
-fn shown(said: &Said) -> Option<i64> {
-    match said {
-        Said::Created(_, stat) => Some(stat.czxid),
-        Said::CreatedBy(_, czxid) => Some(*czxid),
-        Said::Set(stat) | Said::Data(_, stat) | Said::Found(Some(stat)) | Said::Names(_, stat) => {
-            Some(stat.czxid.max(stat.mzxid).max(stat.pzxid))
-        }
-        _ => None,
-    }
-}
-
 /// Checks the whole run, if `is_whole` says that nothing was left under way.
 pub(crate) fn finish(is_whole: bool) {
-    let problems = judge(|judge| match is_whole {
-        true => judge.check_all(),
-        false => Vec::new(),
-    });
-    problems.into_iter().for_each(|(process, problem)| report(process, vec![problem]));
+    let problems = judge(|judge| if is_whole { judge.check_all() } else { Vec::new() });
+    problems.into_iter().for_each(|(process, problem)| report(process, [problem]));
     judge(forget);
 }

@@ -1,7 +1,6 @@
 //! A program that uses the client as its plan says. It tells the judge its requests and their results.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -11,12 +10,14 @@ use zookeeper::{
     SessionEvent, Stat, State, WatchedEvent, Watcher, ZooKeeper,
 };
 
+use super::answers::answered;
 use super::history::mark;
-use super::judge::{
-    Asked, Made, Said, answered, judge, report, session, sessions_are_over, stalled, told,
-};
+use super::judge::{Asked, Made, Said, judge, report, session, sessions_are_over, stalled};
+use super::session::Story;
+use super::watches::told;
 use super::{How, Node, ROOT, RawCall, RawPlan, RawWhat, Since, Whose};
 use crate::client::{Board, SLACK, await_calm, board, run_all};
+use crate::witness::witness;
 
 const SECRET: &[u8] = b"somebody:secret";
 /// A server whose leader was deposed may hang up this long after the last fault.
@@ -43,53 +44,26 @@ impl<T: Into<Said> + Send + 'static> Answer for Pending<T> {
     }
 }
 
-impl From<()> for Said {
-    fn from((): ()) -> Said {
-        Said::Done
-    }
+/// Says what a call of the client returns.
+macro_rules! said {
+    ($($returned:ty: $value:pat => $said:expr;)+) => {$(
+        impl From<$returned> for Said {
+            fn from($value: $returned) -> Said {
+                $said
+            }
+        }
+    )+};
 }
 
-impl From<(String, Stat)> for Said {
-    fn from((path, stat): (String, Stat)) -> Said {
-        Said::Created(path, stat)
-    }
-}
-
-impl From<(String, i64)> for Said {
-    fn from((path, czxid): (String, i64)) -> Said {
-        Said::CreatedBy(path, czxid)
-    }
-}
-
-impl From<Stat> for Said {
-    fn from(stat: Stat) -> Said {
-        Said::Set(stat)
-    }
-}
-
-impl From<(Vec<u8>, Stat)> for Said {
-    fn from((data, stat): (Vec<u8>, Stat)) -> Said {
-        Said::Data(data, stat)
-    }
-}
-
-impl From<Option<Stat>> for Said {
-    fn from(found: Option<Stat>) -> Said {
-        Said::Found(found)
-    }
-}
-
-impl From<(Names, Stat)> for Said {
-    fn from((names, stat): (Names, Stat)) -> Said {
-        let names: BTreeSet<String> = names.iter().map(str::to_owned).collect();
-        Said::Names(names, stat)
-    }
-}
-
-impl From<Vec<OpResult>> for Said {
-    fn from(results: Vec<OpResult>) -> Said {
-        Said::Several(results)
-    }
+said! {
+    (): () => Said::Done;
+    (String, Stat): (path, stat) => Said::Created(path, stat);
+    (String, i64): (path, czxid) => Said::CreatedBy(path, czxid);
+    Stat: stat => Said::Set(stat);
+    (Vec<u8>, Stat): (data, stat) => Said::Data(data, stat);
+    Option<Stat>: found => Said::Found(found);
+    (Names, Stat): (names, stat) => Said::Names(names.iter().map(str::to_owned).collect(), stat);
+    Vec<OpResult>: results => Said::Several(results);
 }
 
 /// State that the threads of a program share.
@@ -163,8 +137,13 @@ fn connect(
 }
 
 impl Shared {
+    /// Looks at what its client has told.
+    fn story<T>(&self, look: impl FnOnce(&mut Story) -> T) -> T {
+        judge(|judge| look(&mut judge.program(self.process).story))
+    }
+
     fn fail(&self, problem: String) {
-        report(self.process, vec![problem]);
+        report(self.process, [problem]);
     }
 
     fn step(&self, what: &RawWhat) {
@@ -179,9 +158,8 @@ impl Shared {
             }
             RawWhat::Keep => self.keep(),
             RawWhat::LetGo => {
-                judge(|judge| judge.program(self.process).story.is_kept = false);
-                let keepers = std::mem::take(&mut *self.keepers.borrow_mut());
-                drop(keepers);
+                self.story(|story| story.is_kept = false);
+                drop(self.keepers.take());
             }
             RawWhat::Renew => {
                 kernel::count("raw: a lease is renewed");
@@ -218,8 +196,7 @@ impl Shared {
     /// Checks the lease and returns the time that is left of it.
     fn look(&self) -> Duration {
         let lease = self.zk.lease();
-        let problems = judge(|judge| judge.program(self.process).story.looked(lease));
-        report(self.process, problems);
+        report(self.process, self.story(|story| story.looked(lease)));
         lease.valid_for
     }
 
@@ -247,17 +224,16 @@ impl Shared {
         // Read before the request, because another thread may add credentials meanwhile.
         let is_known = self.knows_secret.get();
         let made = self.made(judge(|judge| judge.batch()), Some(self.plan.timeout), None, None);
-        let asked = Asked::Secret { is_known };
-        if is_known && !judge(|judge| judge.history.is_there(&path)) {
-            let number = judge(|judge| judge.begin(made, asked, false));
+        let is_made = judge(|judge| judge.history.is_there(&path));
+        let number = judge(|judge| judge.begin(made, Asked::Secret { is_known }, false));
+        let result = if is_known && !is_made {
             let acl = Acl::creator_all();
-            let created = self.zk.create(&path, b"secret", &acl, CreateMode::Persistent);
-            answered(number, created.map(Into::into), false);
+            self.zk.create(&path, b"secret", &acl, CreateMode::Persistent).map(Into::into)
         } else {
             kernel::count("raw: a secret is read");
-            let number = judge(|judge| judge.begin(made, asked, false));
-            answered(number, self.zk.get_data(&path).map(Into::into), false);
-        }
+            self.zk.get_data(&path).map(Into::into)
+        };
+        answered(number, result, false);
     }
 
     fn close(&self) {
@@ -276,12 +252,10 @@ impl Shared {
             // A second close does nothing.
             return;
         }
-        let (one_leader, all) =
-            judge(|judge| (judge.rules.one_leader, judge.program(process).story.all.clone()));
-        if closed.is_ok() && one_leader {
+        let (rules, all) = (judge(|judge| judge.rules), self.story(|story| story.all.clone()));
+        if closed.is_ok() && rules.one_leader {
             // The servers carry out soon what they have accepted.
-            let slowest = judge(|judge| judge.rules.slowest);
-            kernel::after(slowest + SLACK, move || sessions_are_over(process, all));
+            kernel::after(rules.slowest + SLACK, move || sessions_are_over(process, all));
         }
     }
 
@@ -301,13 +275,13 @@ impl Shared {
     fn call(&self, calls: &[RawCall], how: How, limit: Duration, session: Option<Whose>) {
         let wanted = session.map(|whose| match whose {
             Whose::Present => self.zk.session_id(),
-            Whose::Former => judge(|judge| judge.program(self.process).story.former),
+            Whose::Former => self.story(|story| story.former),
         });
         let zk = self.zk.with_timeout(limit);
         let zk = wanted.map_or(zk.clone(), |wanted| zk.in_session(wanted));
         let mut made = self.made(judge(|judge| judge.batch()), Some(limit), wanted, None);
         made.is_unheard = how == How::Never;
-        witness_calls(calls.len());
+        witness(|witness| witness.calls += calls.len() as u64);
         let pending = zk.submit(|batch| {
             let all: Vec<_> = calls.iter().map(|call| self.ask(batch, made, call)).collect();
             all
@@ -377,12 +351,12 @@ impl Shared {
 
     fn ask(&self, batch: &mut Batch<'_>, made: Made, call: &RawCall) -> (usize, Box<dyn Answer>) {
         let begin = |made: Made, asked: Asked| judge(|judge| judge.begin(made, asked, false));
-        let watched = |is_watched: bool| match is_watched {
-            true => {
-                let (number, ear) = self.ear();
-                (Made { listener: Some(number), ..made }, Some(ear))
-            }
-            false => (made, None),
+        // Begins a read of a node. Returns its number, the node's path, and who listens to it.
+        let read = |node: Node, is_watched: bool, asked: fn(String) -> Asked| {
+            let path = self.path(node);
+            let ear = is_watched.then(|| self.ear());
+            let made = Made { listener: ear.as_ref().map(|(number, _)| *number), ..made };
+            (begin(made, asked(path.clone())), path, ear.map(|(_, ear)| ear))
         };
         match call {
             RawCall::Create { node, is_ephemeral, is_sequential, is_shared } => {
@@ -392,25 +366,21 @@ impl Shared {
                 self.made_perhaps(&path, *node, *is_sequential);
                 let mode = mode(*is_ephemeral, *is_sequential);
                 let (acl, data) = (Acl::open(), mark(number));
-                (
-                    number,
-                    match is_shared {
-                        true => Box::new(batch.shared_create(&path, &data, &acl, mode)),
-                        false => Box::new(batch.create(&path, &data, &acl, mode)),
-                    },
-                )
+                let answer: Box<dyn Answer> = match is_shared {
+                    true => Box::new(batch.shared_create(&path, &data, &acl, mode)),
+                    false => Box::new(batch.create(&path, &data, &acl, mode)),
+                };
+                (number, answer)
             }
             RawCall::Delete(node, is_shared) => {
                 let path = self.path(*node);
                 let asked = Asked::Delete { path: path.clone(), is_repeated: false };
                 let number = begin(Made { is_shared: *is_shared, ..made }, asked);
-                (
-                    number,
-                    match is_shared {
-                        true => Box::new(batch.shared_delete(&path)),
-                        false => Box::new(batch.delete(&path, None)),
-                    },
-                )
+                let answer: Box<dyn Answer> = match is_shared {
+                    true => Box::new(batch.shared_delete(&path)),
+                    false => Box::new(batch.delete(&path, None)),
+                };
+                (number, answer)
             }
             RawCall::DeleteEventually(node) => {
                 let path = self.path(*node);
@@ -424,18 +394,15 @@ impl Shared {
                 (number, Box::new(batch.set_data(&path, &mark(number), None)))
             }
             RawCall::Get(node, is_watched) => {
-                let (path, (made, ear)) = (self.path(*node), watched(*is_watched));
-                let number = begin(made, Asked::Get(path.clone()));
+                let (number, path, ear) = read(*node, *is_watched, Asked::Get);
                 (number, Box::new(batch.get_data(&path, ear.as_ref())))
             }
             RawCall::Exists(node, is_watched) => {
-                let (path, (made, ear)) = (self.path(*node), watched(*is_watched));
-                let number = begin(made, Asked::Exists(path.clone()));
+                let (number, path, ear) = read(*node, *is_watched, Asked::Exists);
                 (number, Box::new(batch.exists(&path, ear.as_ref())))
             }
             RawCall::Children(node, is_watched) => {
-                let (path, (made, ear)) = (self.path(*node), watched(*is_watched));
-                let number = begin(made, Asked::Children(path.clone()));
+                let (number, path, ear) = read(*node, *is_watched, Asked::Children);
                 (number, Box::new(batch.get_children(&path, ear.as_ref())))
             }
             RawCall::Watch(nodes, since) => {
@@ -556,11 +523,11 @@ impl Shared {
         let renewed = self.zk.renew_lease();
         let begun = kernel::elapsed();
         let before = self.zk.counts();
-        let mut ends = judge(|judge| judge.program(self.process).story.lease_ends);
+        let mut ends = self.story(|story| story.lease_ends);
         if is_throttled {
             // With throttling the renewal may take several tries.
             thread::sleep(timeout);
-            ends = judge(|judge| judge.program(self.process).story.lease_ends);
+            ends = self.story(|story| story.lease_ends);
         } else if let Err(error) = &renewed {
             self.fail(format!("a lease is not renewed: {error}"));
         }
@@ -577,7 +544,7 @@ impl Shared {
         if requests > 3 * 4 + 2 && !is_throttled {
             self.fail(format!("{requests} requests for a lease that is kept for three timeouts"));
         }
-        let told = judge(|judge| judge.program(self.process).story.lease_ends);
+        let told = self.story(|story| story.lease_ends);
         if (after.connections != before.connections || told != ends) && !is_throttled {
             self.fail(format!("a healthy connection is lost: {before:?}, {after:?}"));
         }
@@ -619,11 +586,11 @@ impl Shared {
         drop(zk);
         // Listeners stay until the client itself has ended.
         let (process, timeout) = (self.process, self.plan.timeout);
-        let ears = std::mem::take(&mut *self.ears.borrow_mut());
+        let ears = self.ears.take();
         drop(self);
         thread::sleep(timeout / 2);
         if !judge(|judge| judge.program(process).story.is_closed()) {
-            report(process, vec!["the end of the client is not told".to_owned()]);
+            report(process, ["the end of the client is not told".to_owned()]);
         }
         drop(ears);
     }
@@ -638,10 +605,6 @@ fn mode(is_ephemeral: bool, is_sequential: bool) -> CreateMode {
     }
 }
 
-fn witness_calls(count: usize) {
-    crate::witness::witness(|witness| witness.calls += count as u64);
-}
-
 /// Handles a result, mostly in a callback of the client, where waiting is forbidden.
 fn called_back(number: usize, result: zookeeper::Result<Said>, zk: &ZooKeeper) {
     answered(number, result, thread::must_not_wait());
@@ -650,7 +613,7 @@ fn called_back(number: usize, result: zookeeper::Result<Said>, zk: &ZooKeeper) {
         let kind = zk.exists(ROOT).err().map(|error| error.kind());
         if kind != Some(ErrorKind::WouldBlock) {
             let (process, _) = kernel::whoami();
-            report(process, vec![format!("a call in a callback: {kind:?}")]);
+            report(process, [format!("a call in a callback: {kind:?}")]);
         }
     }
 }

@@ -1,0 +1,274 @@
+//! Checks each answer: that it is in time and in order, and fits what the servers have done.
+
+use std::time::Duration;
+
+use zookeeper::ErrorKind;
+
+use super::judge::{Asked, Judge, Said, judge, look, report, stalled};
+use crate::client::SLACK;
+
+/// Checks the answer of a call. `is_in_order` says that the client delivers answers here in their order.
+pub(super) fn answered(
+    number: usize,
+    result: zookeeper::Result<Said>,
+    is_in_order: bool,
+) -> Option<ErrorKind> {
+    let kind = result.as_ref().err().map(zookeeper::Error::kind);
+    kernel::note(|| match &result {
+        Ok(said) => format!("call {number}: {said:?}"),
+        Err(error) => format!("call {number}: {error}"),
+    });
+    let (process, problems) = judge(|judge| {
+        let process = judge.calls[number].made.process;
+        (process, judge.answered(number, result, is_in_order))
+    });
+    report(process, problems);
+    if number.is_multiple_of(2) {
+        look(process);
+    }
+    kind
+}
+
+impl Judge {
+    fn answered(
+        &mut self,
+        number: usize,
+        result: zookeeper::Result<Said>,
+        is_in_order: bool,
+    ) -> Vec<String> {
+        let is_late = self.check_time(number, result.as_ref().err());
+        let mut problems = Vec::from_iter(is_late);
+        let outcome = result.as_ref().map(drop).map_err(zookeeper::Error::kind);
+        let call = &mut self.calls[number];
+        let before = call.outcome.replace(outcome);
+        if before.is_some() {
+            problems.push(format!("call {number} is answered twice, {before:?} and {outcome:?}"));
+        }
+        if outcome.map_or_else(is_answer, |()| true) && is_in_order {
+            problems.extend(self.check_order(number));
+        }
+        let (asked, process) = (self.calls[number].asked.clone(), self.calls[number].made.process);
+        let problem = match &result {
+            Ok(said) => self.check_said(number, &asked, said),
+            Err(error) => self.check_error(number, &asked, error),
+        };
+        problems.extend(problem.map(|problem| format!("call {number}, {asked:?}: {problem}")));
+        if let Ok(said) = &result {
+            self.watch(number, &asked, said);
+            problems.extend(self.watch_each(number, &asked));
+            if let Some(zxid) = shown(said) {
+                problems.extend(self.check_watches(process, number, zxid));
+                self.see(number, zxid);
+            }
+            if matches!(asked, Asked::Sync) && self.rules.one_leader {
+                self.see(number, self.calls[number].head);
+            }
+        }
+        if let Asked::Several(parts) = asked {
+            parts.iter().for_each(|part| self.calls[*part].outcome = Some(outcome));
+        }
+        problems
+    }
+
+    /// Checks that an answer is in time and that no call is given up early. The client's own clock may stand still.
+    fn check_time(&self, number: usize, error: Option<&zookeeper::Error>) -> Option<String> {
+        let call = &self.calls[number];
+        let limit = call.made.limit?;
+        let took = kernel::elapsed() - call.begun;
+        if took > limit + stalled(call.made.process, call.begun) + SLACK {
+            return Some(format!("call {number} took {took:?} instead of {limit:?}"));
+        }
+        let passed = kernel::now().saturating_duration_since(call.clock);
+        let is_late = error.is_some_and(|error| {
+            matches!(error.kind(), ErrorKind::Timeout | ErrorKind::NoConnection)
+        });
+        (is_late && passed < limit)
+            .then(|| format!("call {number} has no answer by {limit:?}, at {passed:?}"))
+    }
+
+    /// Returns whether both calls may share transactions, and so be answered in any order.
+    pub(super) fn are_shared(&self, calls: [usize; 2]) -> bool {
+        calls.iter().all(|call| self.calls[*call].made.is_shared)
+    }
+
+    /// Checks that calls of a batch are answered in their order, except for calls past their deadline.
+    fn check_order(&self, number: usize) -> Option<String> {
+        let batch = self.calls[number].made.batch;
+        let earlier = self.calls[..number].iter().enumerate().rev();
+        let mut own = earlier.take_while(|(_, call)| call.made.batch == batch);
+        let left = own.find(|(other, call)| {
+            let is_repeated = self.is_repeated(*other);
+            let passed = kernel::now().saturating_duration_since(call.clock);
+            let is_late = call.made.limit.is_some_and(|limit| passed >= limit);
+            let may_wait = is_repeated || is_late || self.are_shared([number, *other]);
+            call.outcome.is_none() && !call.is_part && !may_wait
+        });
+        left.map(|(left, _)| format!("call {number} is answered before {left}"))
+    }
+
+    /// Returns the session of a call, if it has been the same all the time.
+    pub(super) fn session_of(&self, number: usize) -> Option<i64> {
+        let call = &self.calls[number];
+        let now = self.programs[&call.made.process].story.session;
+        (now != 0 && now == call.session).then_some(now)
+    }
+
+    /// Returns the newest transaction that the session had seen at the call, with the writes before
+    /// it in its batch. Writes that share transactions come in any order.
+    pub(super) fn seen(&self, number: usize) -> i64 {
+        let call = &self.calls[number];
+        let before = self.calls[..number].iter().enumerate().rev();
+        let before = before.take_while(|(_, other)| other.made.batch == call.made.batch);
+        let done = before.filter(|(_, other)| other.outcome == Some(Ok(())));
+        let done = done.filter(|(_, other)| !(other.made.is_shared && call.made.is_shared));
+        let done = done.filter_map(|(other, _)| Some(self.history.done.get(&other)?.last()?.zxid));
+        self.session_of(number).map_or(0, |_| done.fold(call.seen, i64::max))
+    }
+
+    /// Records a transaction that the session has seen.
+    fn see(&mut self, number: usize, zxid: i64) {
+        if let Some(session) = self.session_of(number) {
+            let process = self.calls[number].made.process;
+            let seen = self.program(process).seen.entry(session).or_default();
+            *seen = (*seen).max(zxid);
+        }
+    }
+
+    fn check_said(&self, number: usize, asked: &Asked, said: &Said) -> Option<String> {
+        let seen = self.seen(number);
+        let history = &self.history;
+        let done = history.done_for(number);
+        let is_done = |zxid: i64| done.iter().any(|done| done.zxid == zxid);
+        match (asked, said) {
+            (Asked::Create { path, is_sequential }, Said::Created(made, stat)) => {
+                let rest = made.strip_prefix(path.as_str());
+                let digits = if *is_sequential { 10 } else { 0 };
+                let is_its = rest.is_some_and(|rest| {
+                    rest.len() == digits && rest.bytes().all(|digit| digit.is_ascii_digit())
+                });
+                let fits = is_its && is_done(stat.czxid) && history.fits(made, 0, stat, None);
+                (!fits).then(|| format!("no such node was made: {made}, {stat:?}, {done:?}"))
+            }
+            (Asked::Create { path, .. }, Said::CreatedBy(made, czxid)) => {
+                let fits = made.starts_with(path.as_str()) && is_done(*czxid);
+                (!fits).then(|| format!("no such node was made: {made}, {czxid:#x}, {done:?}"))
+            }
+            (Asked::Set(path), Said::Set(stat)) => {
+                let fits = is_done(stat.mzxid) && history.fits(path, 0, stat, None);
+                (!fits).then(|| format!("it was not written so: {stat:?}, {done:?}"))
+            }
+            (Asked::Get(path), Said::Data(data, stat)) => {
+                let fits = history.fits(path, seen, stat, Some(data));
+                (!fits).then(|| format!("it was never so behind {seen:#x}: {stat:?}"))
+            }
+            (Asked::Exists(path), Said::Found(Some(stat))) => {
+                let fits = history.fits(path, seen, stat, None)
+                    && history.has_children(path, 0, stat, None);
+                (!fits).then(|| format!("it was never so behind {seen:#x}: {stat:?}"))
+            }
+            (Asked::Exists(path), Said::Found(None)) => {
+                let fits = history.may_be_absent(path, seen).is_some();
+                (!fits).then(|| format!("it was always there behind {seen:#x}"))
+            }
+            (Asked::Children(path), Said::Names(names, stat)) => {
+                let fits = history.has_children(path, seen, stat, Some(names));
+                (!fits).then(|| format!("it never had these behind {seen:#x}: {names:?}, {stat:?}"))
+            }
+            (Asked::Several(parts), Said::Several(results)) => {
+                (parts.len() != results.len()).then(|| format!("{results:?}"))
+            }
+            (
+                Asked::Delete { .. } | Asked::Watch { .. } | Asked::Sync | Asked::Other,
+                Said::Done,
+            ) => None,
+            (Asked::Secret { .. }, Said::Created(..) | Said::Data(..)) => None,
+            _ => Some(format!("the answer of another call: {said:?}")),
+        }
+    }
+
+    fn check_error(
+        &self,
+        number: usize,
+        asked: &Asked,
+        error: &zookeeper::Error,
+    ) -> Option<String> {
+        let call = &self.calls[number];
+        let program = &self.programs[&call.made.process];
+        let seen = self.seen(number);
+        let history = &self.history;
+        let begun = call.begun;
+        let is_since = |times: &[Duration]| times.iter().any(|time| *time >= begun);
+        let is_absent = |path: &str| history.may_be_absent(path, seen).is_some();
+        let parent = |path: &str| path.rsplit_once('/').map(|(parent, _)| parent.to_owned());
+        let fits = match (error.kind(), asked) {
+            (ErrorKind::NoNode, Asked::Create { path, .. }) => {
+                parent(path).is_some_and(|parent| is_absent(&parent))
+            }
+            (
+                ErrorKind::NoNode,
+                Asked::Delete { path, is_repeated: false }
+                | Asked::Set(path)
+                | Asked::Get(path)
+                | Asked::Children(path),
+            ) => is_absent(path),
+            (ErrorKind::NodeExists, Asked::Create { path, is_sequential: false }) => {
+                history.may_be(path, seen, |_| true)
+            }
+            (ErrorKind::NoChildrenForEphemerals, Asked::Create { path, .. }) => parent(path)
+                .is_some_and(|parent| history.may_be(&parent, seen, |state| state.owner != 0)),
+            (ErrorKind::NotEmpty, Asked::Delete { .. }) => true,
+            (kind, Asked::Several(parts)) if is_answer(kind) && kind != BUSY => {
+                error.failed_op().is_some_and(|failed| failed < parts.len())
+            }
+            (ErrorKind::NoAuth, Asked::Secret { is_known }) => !is_known,
+            (
+                ErrorKind::NoNode | ErrorKind::NodeExists | ErrorKind::InvalidAcl,
+                Asked::Secret { .. },
+            ) => true,
+            (BUSY, Asked::Delete { is_repeated: true, .. }) => false,
+            (BUSY, _) => self.rules.throttle,
+            (ErrorKind::ConnectionLoss, Asked::Delete { is_repeated: true, .. }) => {
+                program.is_closing || is_since(&program.story.ended)
+            }
+            // Another thread may report the event at the same time, so `finish` checks it.
+            (ErrorKind::ConnectionLoss | ErrorKind::Timeout | ErrorKind::NoConnection, _) => {
+                !matches!(asked, Asked::Delete { is_repeated: true, .. })
+            }
+            (ErrorKind::SessionExpired, _) => match call.made.wanted {
+                Some(wanted) => wanted != call.session || self.session_of(number).is_none(),
+                None => true,
+            },
+            (ErrorKind::Closed, _) => program.is_closing,
+            _ => false,
+        };
+        (!fits).then(|| format!("it was never so behind {seen:#x}: {error}"))
+    }
+}
+
+const BUSY: ErrorKind = ErrorKind::Server(-127);
+
+/// Returns whether an error is a server's answer, so that nothing was done.
+fn is_answer(kind: ErrorKind) -> bool {
+    !matches!(
+        kind,
+        ErrorKind::ConnectionLoss
+            | ErrorKind::Timeout
+            | ErrorKind::NoConnection
+            | ErrorKind::SessionExpired
+            | ErrorKind::Closed
+            | ErrorKind::BadArguments
+            | ErrorKind::WouldBlock
+    )
+}
+
+/// Returns the newest transaction that an answer shows.
+fn shown(said: &Said) -> Option<i64> {
+    match said {
+        Said::Created(_, stat) => Some(stat.czxid),
+        Said::CreatedBy(_, czxid) => Some(*czxid),
+        Said::Set(stat) | Said::Data(_, stat) | Said::Found(Some(stat)) | Said::Names(_, stat) => {
+            Some(stat.czxid.max(stat.mzxid).max(stat.pzxid))
+        }
+        _ => None,
+    }
+}

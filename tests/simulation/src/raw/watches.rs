@@ -1,0 +1,252 @@
+//! Checks events of watches: each watch reports once, before any answer that shows its change.
+
+use std::time::Duration;
+
+use kernel::Process;
+use zookeeper::{ErrorKind, EventType, WatchedEvent};
+
+use super::judge::{Asked, Call, Judge, Made, Said, judge, report, stalled};
+use crate::witness::witness;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WatchKind {
+    Data,
+    Exist,
+    Child,
+}
+
+#[derive(Debug)]
+pub(super) struct Watch {
+    process: Process,
+    listener: usize,
+    kind: WatchKind,
+    path: String,
+    session: i64,
+    /// The earliest and the latest transaction that the read may have shown.
+    since: i64,
+    from: i64,
+    begun: Duration,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Ear {
+    told: Vec<(EventType, String, Duration)>,
+    pub(super) is_dropped: bool,
+}
+
+/// Checks an event of a listener.
+pub(super) fn told(process: Process, listener: usize, event: &WatchedEvent) {
+    kernel::note(|| {
+        format!("listener {listener} is told {:?} of {}", event.event_type, event.path)
+    });
+    let problem = judge(|judge| {
+        let program = judge.programs.get(&process)?;
+        let ear = &mut judge.ears[listener];
+        ear.told.push((event.event_type, event.path.clone(), kernel::elapsed()));
+        if ear.is_dropped {
+            return Some(format!("listener {listener} is told of {} and was dropped", event.path));
+        }
+        let may_end = program.story.has_ended() || program.is_closing;
+        (event.event_type == EventType::WatchEnded && !may_end)
+            .then(|| format!("listener {listener} is told the end of {}, too early", event.path))
+    });
+    report(process, problem);
+}
+
+impl Judge {
+    // ---- watches
+
+    pub(super) fn watch(&mut self, number: usize, asked: &Asked, said: &Said) {
+        let (Some(listener), Some(session)) =
+            (self.calls[number].made.listener, self.session_of(number))
+        else {
+            return;
+        };
+        let seen = self.seen(number);
+        let (kind, path, (since, from)) = match (asked, said) {
+            (Asked::Exists(path), Said::Found(None)) => {
+                let from = self.history.may_be_absent(path, seen).unwrap_or_default();
+                (WatchKind::Exist, path, from)
+            }
+            (Asked::Exists(path), Said::Found(Some(stat)))
+            | (Asked::Get(path), Said::Data(_, stat)) => {
+                (WatchKind::Data, path, (stat.mzxid, stat.mzxid))
+            }
+            (Asked::Children(path), Said::Names(_, stat)) => {
+                (WatchKind::Child, path, (stat.pzxid, stat.pzxid))
+            }
+            _ => return,
+        };
+        let call = &self.calls[number];
+        let (process, begun, path) = (call.made.process, call.begun, path.clone());
+        kernel::count(match kind {
+            WatchKind::Data => "raw: a watch of data",
+            WatchKind::Exist => "raw: a watch of a node that is not there",
+            WatchKind::Child => "raw: a watch of children",
+        });
+        self.watches.push(Watch { process, listener, kind, path, session, since, from, begun });
+    }
+
+    /// Takes the answer to a call that watches several nodes. Returns those that are missing and were not reported.
+    pub(super) fn watch_each(&mut self, number: usize, asked: &Asked) -> Vec<String> {
+        let (Asked::Watch { paths, since }, Some(session), Some(listener)) =
+            (asked, self.session_of(number), self.calls[number].made.listener)
+        else {
+            return Vec::new();
+        };
+        let Call { made: Made { process, .. }, begun, seen, .. } = self.calls[number];
+        let mut problems = Vec::new();
+        for path in paths {
+            kernel::count("raw: a watch beside others");
+            // The server has set it by now.
+            let (kind, from) = (WatchKind::Data, (*since).min(self.history.zxid));
+            let (since, path) = (from.min(seen), path.clone());
+            let watch = Watch { process, listener, kind, path, session, since, from, begun };
+            let was_there = self.history.may_be(&watch.path, seen, |_| true);
+            if !was_there {
+                kernel::count("raw: a watch of a missing node beside others");
+            }
+            if !was_there && !self.ears[listener].is_dropped && !self.has_told(&watch) {
+                problems.push(format!("call {number} is answered, and told nothing: {watch:?}"));
+            }
+            self.watches.push(watch);
+        }
+        problems
+    }
+
+    /// Returns the transaction that a watch has to report, if there was one.
+    fn due(&self, watch: &Watch) -> Option<i64> {
+        match watch.kind {
+            WatchKind::Data | WatchKind::Exist => self.history.changed(&watch.path, watch.from),
+            WatchKind::Child => self.history.children_changed(&watch.path, watch.from),
+        }
+    }
+
+    fn has_told(&self, watch: &Watch) -> bool {
+        self.ears[watch.listener].told.iter().any(|(event, path, at)| {
+            let is_its = match event {
+                EventType::NodeCreated | EventType::NodeDataChanged => {
+                    watch.kind != WatchKind::Child
+                }
+                EventType::NodeChildrenChanged => watch.kind == WatchKind::Child,
+                _ => true,
+            };
+            is_its && *path == watch.path && *at >= watch.begun
+        })
+    }
+
+    /// Returns whether a watch for a missing node may miss changes, because the connection was lost meanwhile.
+    fn may_miss(&self, watch: &Watch) -> bool {
+        watch.kind == WatchKind::Exist
+            && self.programs[&watch.process].story.lost.iter().any(|lost| *lost >= watch.begun)
+    }
+
+    /// Returns the watches of this session whose listener was not dropped.
+    fn heard_by(&self, process: Process, session: i64) -> impl Iterator<Item = &Watch> {
+        let is_its = move |watch: &&Watch| (watch.process, watch.session) == (process, session);
+        self.watches.iter().filter(is_its).filter(|watch| !self.ears[watch.listener].is_dropped)
+    }
+
+    /// Checks that all changes up to a transaction that an answer shows have been reported.
+    pub(super) fn check_watches(&self, process: Process, number: usize, zxid: i64) -> Vec<String> {
+        let Some(session) = self.session_of(number) else {
+            return Vec::new();
+        };
+        let own = self.heard_by(process, session).filter(|watch| !self.may_miss(watch));
+        own.filter_map(|watch| {
+            let due = self.due(watch).filter(|due| *due <= zxid)?;
+            (!self.has_told(watch)).then(|| {
+                format!("call {number} shows {zxid:#x}, and {due:#x} was not told: {watch:?}")
+            })
+        })
+        .collect()
+    }
+
+    /// Checks long after the last fault that no event is missing.
+    pub(super) fn check_told(&self, process: Process) -> Vec<String> {
+        let session = self.programs[&process].story.session;
+        let untold = self.heard_by(process, session).filter(|watch| {
+            let is_sure = !self.may_miss(watch) || self.history.is_there(&watch.path);
+            self.due(watch).is_some() && is_sure && !self.has_told(watch)
+        });
+        untold.map(|watch| format!("never told: {watch:?}")).collect()
+    }
+
+    /// Returns whether a call that watches several nodes may have caused an event, which goes to all listeners.
+    fn is_told_to_all(&self, process: Process, event: EventType, path: &str, at: Duration) -> bool {
+        self.calls.iter().any(|call| match &call.asked {
+            Asked::Watch { paths, since } if paths.iter().any(|own| own == path) => {
+                let since = (*since).min(call.seen);
+                let is_true = match event {
+                    EventType::NodeDeleted => self.history.may_be_absent(path, since).is_some(),
+                    _ => self.history.changed(path, since).is_some(),
+                };
+                call.made.process == process && call.begun <= at && is_true
+            }
+            _ => false,
+        })
+    }
+
+    /// Checks that each watch reports once.
+    pub(super) fn check_listener(&self, listener: usize, ear: &Ear) -> Vec<(Process, String)> {
+        let may_watch = |call: &&Call| {
+            let may_be_set = match call.outcome {
+                // Without an outcome, nobody waits for it, or its process was killed, maybe behind the answer.
+                Some(Ok(())) | None => true,
+                // In a process that stood still, a call may give up just before its answer is read.
+                Some(Err(ErrorKind::Timeout)) => !stalled(call.made.process, call.begun).is_zero(),
+                Some(_) => false,
+            };
+            // An event may come before the answer that is lost.
+            let may_be_early = matches!(call.asked, Asked::Watch { .. });
+            call.made.listener == Some(listener) && (may_be_set || may_be_early)
+        };
+        let watching: Vec<&Call> = self.calls.iter().filter(may_watch).collect();
+        let mut problems = Vec::new();
+        for (event, path, at) in &ear.told {
+            let is_its = |call: &&&Call| match &call.asked {
+                Asked::Get(own) | Asked::Exists(own) | Asked::Children(own) => own == path,
+                Asked::Watch { paths, .. } => paths.contains(path),
+                _ => false,
+            };
+            let told = ear.told.iter().filter(|(_, other, _)| other == path).count();
+            let calls = watching.iter().filter(is_its).count();
+            let process = self.calls.iter().find(|call| call.made.listener == Some(listener));
+            let process = process.map_or(Process(0), |call| call.made.process);
+            if told > calls && !self.is_told_to_all(process, *event, path, *at) {
+                let text = format!(
+                    "listener {listener} is told of {path} {told} times for {calls} watches"
+                );
+                problems.push((process, text));
+            }
+            let own = self.watches.iter().filter(|watch| {
+                watch.listener == listener && watch.path == *path && watch.begun <= *at
+            });
+            // Every watch is known.
+            let is_known = own.clone().count() == calls;
+            let is_true = own.clone().any(|watch| match event {
+                EventType::NodeCreated => self.history.was_created_behind(path, watch.since),
+                EventType::NodeDeleted => self.history.may_be_absent(path, watch.since).is_some(),
+                EventType::NodeDataChanged => self.history.changed(path, watch.since).is_some(),
+                EventType::NodeChildrenChanged => {
+                    self.history.children_changed(path, watch.since).is_some()
+                }
+                _ => true,
+            });
+            if is_known && !is_true && !self.is_told_to_all(process, *event, path, *at) {
+                let text =
+                    format!("listener {listener} is told {event:?} of {path}, which was not");
+                problems.push((process, text));
+            }
+        }
+        let process = |watch: &&Watch| {
+            let is_dead = witness(|witness| witness.dead.contains(&watch.process));
+            !is_dead && self.programs[&watch.process].story.is_closed()
+        };
+        let own = self.watches.iter().filter(|watch| watch.listener == listener && !ear.is_dropped);
+        for watch in own.filter(process).filter(|watch| !self.has_told(watch)) {
+            problems.push((watch.process, format!("told of nothing, not even its end: {watch:?}")));
+        }
+        problems
+    }
+}
