@@ -106,33 +106,16 @@ pub(crate) fn count_options(plan: &Plan) {
             lock_delay,
             observes_queue,
         } = &object.options;
-        if identity.is_some() {
-            kernel::count("option: identity");
-        }
-        if *local_handoffs > 0 {
-            kernel::count("option: local_handoffs");
-        }
-        if keep_idle.is_some() {
-            kernel::count("option: keep_idle");
-        }
-        if *background_release {
-            kernel::count("option: background_release");
-        }
-        if hold_at_least.is_some() {
-            kernel::count("option: hold_at_least");
-        }
-        if hold_at_most.is_some() {
-            kernel::count("option: hold_at_most");
-        }
-        if *abort_on_loss {
-            kernel::count("option: abort_on_loss");
-        }
-        if lock_delay.is_some() {
-            kernel::count("option: lock_delay");
-        }
-        if *observes_queue {
-            kernel::count("option: on_queue_position");
-        }
+        let count = |is_set: bool, what| is_set.then(|| kernel::count(what));
+        count(identity.is_some(), "option: identity");
+        count(*local_handoffs > 0, "option: local_handoffs");
+        count(keep_idle.is_some(), "option: keep_idle");
+        count(*background_release, "option: background_release");
+        count(hold_at_least.is_some(), "option: hold_at_least");
+        count(hold_at_most.is_some(), "option: hold_at_most");
+        count(*abort_on_loss, "option: abort_on_loss");
+        count(lock_delay.is_some(), "option: lock_delay");
+        count(*observes_queue, "option: on_queue_position");
     }
 }
 

@@ -12,7 +12,7 @@ use kernel::Process;
 use kernel::net::{self, Network};
 use zookeeper::testing::ensemble::{Committed, Ensemble, Outgoing};
 
-use crate::plan::{FrameFault, Meddling, Of, Place};
+use crate::plan::{FrameFault, Meddling, Of, Place, Plan};
 use crate::raw;
 use crate::story;
 use crate::witness::{self, outages};
@@ -87,7 +87,7 @@ struct Link {
 #[derive(Default)]
 pub(crate) struct Machine {
     /// Nothing passes up or down until then.
-    pub silent_until: [Duration; 2],
+    silent_until: [Duration; 2],
     pub refused_until: Duration,
     /// Sockets take only a part of the bytes until then.
     pub full_until: Duration,
@@ -167,7 +167,7 @@ impl Net {
                 Outgoing::End => {
                     let arrives = world.arrival(socket, DOWN);
                     world.at(self, arrives, move |world, _| {
-                        if world.links.get(&socket).is_some_and(|link| !link.is_over) {
+                        if world.is_open(socket) {
                             net::finish(socket, false);
                             outages::broken(socket);
                         }
@@ -316,14 +316,13 @@ impl World {
                 return self.at(net, arrives, move |world, _| world.tear(socket));
             }
             Some(FrameFault::Delay(time) | FrameFault::Meets(_, time)) => {
-                match fault {
-                    Some(FrameFault::Meets(what, _)) => {
-                        // A transaction begins with the path of its first operation.
-                        let begins = if of == Of::Transaction { 21 } else { 12 };
-                        let path = story::text(&bytes, begins);
-                        self.at(net, arrives, move |world, _| world.meddle(&path, what));
-                    }
-                    _ => kernel::count("fault: a late frame"),
+                if let Some(FrameFault::Meets(what, _)) = fault {
+                    // A transaction begins with the path of its first operation.
+                    let begins = if of == Of::Transaction { 21 } else { 12 };
+                    let path = story::text(&bytes, begins);
+                    self.at(net, arrives, move |world, _| world.meddle(&path, what));
+                } else {
+                    kernel::count("fault: a late frame");
                 }
                 arrives += time;
                 if let Some(link) = self.links.get_mut(&socket) {
@@ -393,8 +392,7 @@ impl World {
         }
         let [there, back] = [UP, DOWN].map(|way| self.arrival(socket, way));
         self.at(net, there.max(back), move |world, _| {
-            let is_open = world.links.get(&socket).is_some_and(|link| !link.is_over);
-            if is_open && could_know.is_some() && session != 0 {
+            if world.is_open(socket) && could_know.is_some() && session != 0 {
                 net::deliver(socket, &NO_SESSION);
             }
             net::finish(socket, false);
@@ -437,6 +435,10 @@ impl World {
                 net::deliver(socket, bytes);
             }
         }
+    }
+
+    fn is_open(&self, socket: u64) -> bool {
+        self.links.get(&socket).is_some_and(|link| !link.is_over)
     }
 
     /// Breaks a connection so that both ends notice.
@@ -490,6 +492,12 @@ impl World {
         self.tear_all(|link| link.is_useless || link.last.iter().any(|last| *last > late));
     }
 
+    /// Lets nothing pass up, or down, for this time.
+    pub(crate) fn silence(&mut self, process: Process, is_up: bool, time: Duration) {
+        let until = &mut self.machine(process).silent_until[if is_up { UP } else { DOWN }];
+        *until = (*until).max(kernel::elapsed() + time);
+    }
+
     pub(crate) fn machine(&mut self, process: Process) -> &mut Machine {
         self.machines.entry(process).or_default()
     }
@@ -525,18 +533,10 @@ fn garbled(frame: &[u8]) -> Option<Vec<u8>> {
 /// Port of every server.
 const PORT: u16 = 2181;
 
-/// Returns a connect string with the servers' names.
-pub(crate) fn names(servers: usize) -> String {
-    list("zk", servers)
-}
-
-/// Returns a connect string with the servers' addresses.
-pub(crate) fn addresses(servers: usize) -> String {
-    list("10.0.0.", servers)
-}
-
-fn list(host: &str, servers: usize) -> String {
-    let list = (1..=servers).map(|server| format!("{host}{server}:{PORT}"));
+/// Returns a connect string with the servers' names or addresses.
+pub(crate) fn hosts(plan: &Plan) -> String {
+    let host = if plan.has_names { "zk" } else { "10.0.0." };
+    let list = (1..=plan.servers).map(|server| format!("{host}{server}:{PORT}"));
     list.collect::<Vec<_>>().join(",")
 }
 
@@ -578,9 +578,9 @@ impl Network for Net {
             if let Some(link) = world.links.get_mut(&socket) {
                 link.is_former = is_former;
             }
-            let is_over = world.links.get(&socket).is_none_or(|link| link.is_over);
+            let is_open = world.is_open(socket);
             match connection {
-                Some(connection) if is_over => {
+                Some(connection) if !is_open => {
                     world.ensemble.hang_up(connection, kernel::instant());
                 }
                 Some(connection) => {

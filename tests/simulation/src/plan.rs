@@ -128,32 +128,25 @@ pub(crate) enum What {
         while_held: Vec<Deed>,
         end: End,
     },
+    /// Lists the contenders of a lock.
     Contenders(Place),
+    /// Asks a holder to release the lock.
     Revoke(Place),
+    /// Deletes a holder's node.
     BreakLock(Place),
-    CancelWaiters {
-        object: usize,
-    },
+    /// Ends the calls that wait for an object.
+    CancelWaiters { object: usize },
     /// Takes this many turns in a row without a pause.
-    Turns {
-        object: usize,
-        count: u32,
-    },
+    Turns { object: usize, count: u32 },
     /// Lowers the number of permits for a while.
-    Narrow {
-        object: usize,
-        time: Duration,
-    },
+    Narrow { object: usize, time: Duration },
     /// Lists all locks.
     LocksBelow,
     /// Does something unusual.
-    Odd {
-        object: usize,
-        odd: Odd,
-        time: Duration,
-    },
+    Odd { object: usize, odd: Odd, time: Duration },
     /// Tries a lock whose path contains a contender's name, and a lock with a zero pause between queue positions.
     BadName(Place),
+    /// Closes the client, twice at once.
     Close,
 }
 
@@ -185,6 +178,7 @@ pub(crate) enum Wait {
 /// An action while a lock is held.
 #[derive(Debug, Clone)]
 pub(crate) enum Deed {
+    /// Works for this time.
     Work(Duration),
     /// Lets the hold last until this time from now, and no longer.
     Prolong(Duration),
@@ -197,11 +191,10 @@ pub(crate) enum Deed {
     /// Takes a read lock under its own write lock.
     ReadBelow,
     /// Takes another object with this timeout.
-    Also {
-        object: usize,
-        wait: Duration,
-    },
+    Also { object: usize, wait: Duration },
+    /// Writes under the protection of the hold.
     Write,
+    /// Asks the servers whether the hold is the latest.
     Verify,
     /// Reads, rests, and writes if nobody else has written.
     ReadAndWrite(Duration),
@@ -211,9 +204,7 @@ pub(crate) enum Deed {
     WriteLate(Duration),
     /// Takes a second object of the same lock, which would wait for the first; alone, or behind another thread that
     /// already waits for it.
-    Second {
-        is_behind: bool,
-    },
+    Second { is_behind: bool },
     /// Ends the session after this time.
     Expire(Duration),
 }
@@ -290,139 +281,64 @@ pub(crate) enum Meddling {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Trouble {
-    Cut {
-        client: usize,
-    },
+    /// All connections of a client break.
+    Cut { client: usize },
     /// Frames are held back in both directions for this time, without an error.
-    BlackHole {
-        client: usize,
-        time: Duration,
-    },
+    BlackHole { client: usize, time: Duration },
     /// Frames in one direction are held back for this time, without an error.
-    Deaf {
-        client: usize,
-        is_up: bool,
-        time: Duration,
-    },
+    Deaf { client: usize, is_up: bool, time: Duration },
     /// New connections are refused.
-    Refuse {
-        client: usize,
-        time: Duration,
-    },
-    Freeze {
-        client: usize,
-        time: Duration,
-    },
+    Refuse { client: usize, time: Duration },
+    /// The threads of a client do not run.
+    Freeze { client: usize, time: Duration },
     /// One thread does not run.
-    Stall {
-        client: usize,
-        time: Duration,
-    },
+    Stall { client: usize, time: Duration },
     /// The machine is suspended, or its host pauses it, which also stops its time since boot.
-    Sleep {
-        client: usize,
-        time: Duration,
-        is_paused: bool,
-    },
-    ClockStep {
-        client: usize,
-        milliseconds: i64,
-    },
+    Sleep { client: usize, time: Duration, is_paused: bool },
+    /// The system clock of a client is set.
+    ClockStep { client: usize, milliseconds: i64 },
     /// A socket accepts a part of what is sent, or nothing.
-    Full {
-        client: usize,
-        time: Duration,
-    },
-    NoThreads {
-        client: usize,
-        time: Duration,
-    },
+    Full { client: usize, time: Duration },
+    /// Half of the threads that a client starts fail.
+    NoThreads { client: usize, time: Duration },
     /// Only handshakes of the client pass.
-    Useless {
-        client: usize,
-        time: Duration,
-    },
-    Kill {
-        client: usize,
-    },
-    Expire {
-        client: usize,
-    },
+    Useless { client: usize, time: Duration },
+    /// A client is killed.
+    Kill { client: usize },
+    /// An operator ends a session.
+    Expire { client: usize },
     /// A server crashes and comes back.
-    Crash {
-        server: usize,
-        time: Duration,
-    },
-    FreezeServer {
-        server: usize,
-        time: Duration,
-    },
-    CutOffServer {
-        server: usize,
-        time: Duration,
-    },
-    Lag {
-        server: usize,
-        time: Duration,
-    },
+    Crash { server: usize, time: Duration },
+    /// A server does not run, and keeps its connections.
+    FreezeServer { server: usize, time: Duration },
+    /// A server does not reach the others.
+    CutOffServer { server: usize, time: Duration },
+    /// A server learns late of what the others have carried out.
+    Lag { server: usize, time: Duration },
+    /// The leader is replaced.
     Depose,
     /// A server gets a new address, and a stranger gets the old one.
-    Move {
-        server: usize,
-    },
+    Move { server: usize },
     /// The name of a server is not found, or only after this time.
-    NoName {
-        server: usize,
-        time: Duration,
-        hangs: bool,
-    },
+    NoName { server: usize, time: Duration, hangs: bool },
     /// An operator deletes the `nth` node below the place.
-    Delete {
-        place: Place,
-        nth: usize,
-    },
+    Delete { place: Place, nth: usize },
     /// An operator deletes all nodes below the place, one after the other.
-    Clear {
-        place: Place,
-        pause: Duration,
-    },
+    Clear { place: Place, pause: Duration },
     /// An operator deletes the nodes of several locks as they are given back together.
     Rob,
     /// An operator ends a lock-delay.
-    EndDelay {
-        place: Place,
-    },
+    EndDelay { place: Place },
     /// A node may not be read for a while, so its end is not reported. The operator may delete it meanwhile.
-    Hide {
-        place: Place,
-        nth: usize,
-        time: Duration,
-        is_deleted: bool,
-    },
+    Hide { place: Place, nth: usize, time: Duration, is_deleted: bool },
     /// A directory may not be read for a while, so new nodes are not reported.
-    HideDirectory {
-        place: Place,
-        time: Duration,
-    },
-    /// Nodes in a directory may not be deleted for a while.
-    Forbid {
-        place: Place,
-        /// Subdirectory of a semaphore; empty for the place itself.
-        below: &'static str,
-        time: Duration,
-    },
+    HideDirectory { place: Place, time: Duration },
+    /// Nodes in a directory may not be deleted for a while: in the place itself, or in this subdirectory of a semaphore.
+    Forbid { place: Place, below: &'static str, time: Duration },
     /// A stranger creates a node.
-    Plant {
-        place: Place,
-        what: Plant,
-        time: Duration,
-    },
+    Plant { place: Place, what: Plant, time: Duration },
     /// Somebody writes into a node.
-    Scribble {
-        place: Place,
-        nth: usize,
-        is_request: bool,
-    },
+    Scribble { place: Place, nth: usize, is_request: bool },
 }
 
 #[derive(Debug, Clone, Copy)]

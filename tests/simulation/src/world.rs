@@ -16,7 +16,7 @@ use zoolock_judge::{History, Linearized};
 use crate::client::{self, Board, board, events, net};
 use crate::coverage;
 use crate::histories;
-use crate::network::{Net, SLOW_NAME, addresses, names};
+use crate::network::{Net, SLOW_NAME, hosts};
 use crate::plan::{Deed, Fault, Kind, ObjectPlan, Place, Plan, Plant, Theme, Trouble, Wait, What};
 use crate::raw;
 use crate::witness::{self, DATA, FOLDER, aborts, delays, mutexes, violation, witness};
@@ -280,11 +280,6 @@ fn heal(net: &Net, processes: &[Process]) {
     });
 }
 
-/// Returns the servers' connect string.
-fn hosts(plan: &Plan) -> String {
-    if plan.has_names { names(plan.servers) } else { addresses(plan.servers) }
-}
-
 /// Returns a time in which all calls of a plan return if every one is granted.
 fn longest(plan: &Plan) -> Duration {
     let mut longest = plan.timeout() * 12 + Duration::from_secs(30);
@@ -325,15 +320,12 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: Trouble) {
     match trouble {
         Trouble::Cut { client } => net.act(|world| world.cut(processes[client])),
         Trouble::BlackHole { client, time } => net.act(|world| {
-            for until in &mut world.machine(processes[client]).silent_until {
-                *until = (*until).max(now + time);
+            for is_up in [true, false] {
+                world.silence(processes[client], is_up, time);
             }
         }),
         Trouble::Deaf { client, is_up, time } => {
-            net.act(|world| {
-                let until = &mut world.machine(processes[client]).silent_until[usize::from(!is_up)];
-                *until = (*until).max(now + time);
-            });
+            net.act(|world| world.silence(processes[client], is_up, time));
             is_deaf(plan, processes, client, time);
         }
         Trouble::Useless { client, time } => {

@@ -21,15 +21,22 @@ type Truth = BTreeMap<Key, Option<bool>>;
 pub(super) struct Locks {
     pub(super) is_watched: bool,
     now: Truth,
-    changed: BTreeMap<Key, Duration>,
-    waited: BTreeSet<Key>,
-    held: BTreeSet<Key>,
-    gone: BTreeSet<Key>,
-    /// Holders that were overtaken: a read came late that its thread takes below its write; or that may have been, as
-    /// the numbers do not tell.
-    overtaken: BTreeSet<Key>,
+    /// All contenders that are or were there.
+    pasts: BTreeMap<Key, Past>,
     /// Paths of semaphores, also of those that were used for other locks, too.
     counted: BTreeSet<String>,
+}
+
+/// What was true of a contender.
+#[derive(Debug, Default, Clone, Copy)]
+struct Past {
+    changed: Duration,
+    waited: bool,
+    held: bool,
+    is_gone: bool,
+    /// The holder was overtaken: a read came late that its thread takes below its write; or may have been, as the
+    /// numbers do not tell.
+    is_overtaken: bool,
 }
 
 /// What a stream has told.
@@ -50,23 +57,18 @@ impl Witness {
         let before = std::mem::take(&mut self.locks.now);
         let locks = &mut self.locks;
         for (key, holds) in &now {
+            let past = locks.pasts.entry(key.clone()).or_default();
             if before.get(key) != Some(holds) {
-                locks.changed.insert(key.clone(), kernel::elapsed());
+                past.changed = kernel::elapsed();
             }
             let is_late = before.get(key) == Some(&Some(true)) && *holds == Some(false);
-            if is_late || holds.is_none() {
-                locks.overtaken.insert(key.clone());
-            }
-            if *holds != Some(true) {
-                locks.waited.insert(key.clone());
-            }
-            if *holds != Some(false) {
-                locks.held.insert(key.clone());
-            }
+            past.is_overtaken |= is_late || holds.is_none();
+            past.waited |= *holds != Some(true);
+            past.held |= *holds != Some(false);
         }
         for key in before.into_keys().filter(|key| !now.contains_key(key)) {
-            locks.changed.insert(key.clone(), kernel::elapsed());
-            locks.gone.insert(key);
+            let past = locks.pasts.entry(key).or_default();
+            (past.changed, past.is_gone) = (kernel::elapsed(), true);
         }
         locks.now = now;
     }
@@ -176,13 +178,14 @@ impl Stream {
         });
         judged(|witness| {
             let locks = &witness.locks;
-            let was_true = match change {
-                LockChange::Waits => locks.waited.contains(&key),
-                LockChange::Holds => locks.held.contains(&key),
-                LockChange::Gone => locks.gone.contains(&key),
-                _ => locks.changed.contains_key(&key),
-            };
-            let is_overtaken = locks.overtaken.contains(&key);
+            let past = locks.pasts.get(&key).copied();
+            let was_true = past.is_some_and(|past| match change {
+                LockChange::Waits => past.waited,
+                LockChange::Holds => past.held,
+                LockChange::Gone => past.is_gone,
+                _ => true,
+            });
+            let is_overtaken = past.is_some_and(|past| past.is_overtaken);
             // While somebody else's data are in it, a single node is not known for a lock.
             let is_single = key.0 == key.1;
             if locks.is_doubtful(&key.0) || (is_single && is_overtaken) {
@@ -249,7 +252,7 @@ impl Stream {
                 };
                 // A semaphore's directories are read one after the other, and soon again.
                 let may_be_late = !lag.is_zero() && locks.is_doubtful(&key.0);
-                let changed = locks.changed.get(**key).copied().unwrap_or_default();
+                let changed = locks.pasts.get(**key).map_or(Duration::ZERO, |past| past.changed);
                 !is_so && !may_be_late && now - changed >= lag
             };
             let key = all.iter().find(differs)?;

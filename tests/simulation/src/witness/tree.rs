@@ -119,17 +119,14 @@ impl Witness {
         if one.is_close || one.session == 0 {
             return problems;
         }
-        let is_deleted = |path: &str| {
-            let is_it =
-                |change: &Change| change.kind == ChangeKind::Deleted && *change.path == *path;
-            one.changes.iter().any(is_it)
-        };
-        let deleted =
-            one.changes.iter().map(|change| &*change.path).filter(|path| is_deleted(path));
+        let (deleted, others): (Vec<_>, Vec<_>) =
+            one.changes.iter().partition(|change| change.kind == ChangeKind::Deleted);
+        let deleted: Vec<&str> = deleted.iter().map(|change| &*change.path).collect();
+        let is_deleted = |path: &str| deleted.contains(&path);
         let is_of_others = |path: &str| {
             path.starts_with(DATA) || path.starts_with(raw::ROOT) || directory_of(path).is_some()
         };
-        for path in deleted.filter(|path| !is_of_others(path)) {
+        for path in deleted.iter().copied().filter(|path| !is_of_others(path)) {
             let Some(node) = self.nodes.get(path) else {
                 continue;
             };
@@ -156,17 +153,14 @@ impl Witness {
                     && made.czxid == node.czxid
                     && self.last_change.get(directory) == Some(&node.czxid)
             };
-            let is_replaced = one
-                .changes
+            let is_replaced = others
                 .iter()
                 .any(|change| parent(&change.path) == directory && !is_deleted(&change.path));
             let is_recorded = self.delays.names(directory, path);
+            let owner = self.sessions.get(&node.owner);
             if self.is_undisturbed
                 && self.is_quick
-                && !self
-                    .sessions
-                    .get(&node.owner)
-                    .is_some_and(|one| has_lost_one(&self.outages, *one))
+                && !owner.is_some_and(|owner| has_lost_one(&self.outages, *owner))
                 && node.owner == one.session
                 && was_held
                 && !self.broken.contains(path)
