@@ -141,13 +141,12 @@ struct Shared {
     plan: ClientPlan,
     leaderships: RefCell<Vec<Leadership>>,
     objects: Vec<Object>,
-    is_closed: RefCell<bool>,
+    is_closed: Cell<bool>,
     /// When the waiters of each object were last cancelled.
     cancelled: Vec<Cell<Option<Duration>>>,
     /// Number of calls at each place that have begun, and that have returned.
     calls: [Cell<(u64, u64)>; Place::ALL.len()],
     told: Option<Arc<Told>>,
-    is_gentle: bool,
 }
 
 /// Runs a client from connect to close.
@@ -167,11 +166,10 @@ pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
         plan: plan.clone(),
         leaderships: RefCell::default(),
         objects,
-        is_closed: RefCell::new(false),
+        is_closed: Cell::new(false),
         cancelled: plan.objects.iter().map(|_| Cell::new(None)).collect(),
         calls: Default::default(),
         told,
-        is_gentle: witness(|witness| witness.is_gentle),
     });
     let is_shut = Arc::new(AtomicBool::new(false));
     let leaderships = plan.objects.iter().filter_map(|object| lead(&shared, object, &is_shut));
@@ -184,13 +182,13 @@ pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
     }));
     await_calm();
     for leadership in shared.leaderships.take() {
-        if !leadership.is_healthy() && !*shared.is_closed.borrow() {
+        if !leadership.is_healthy() && !shared.is_closed.get() {
             shared.fail("a leadership is not well, and all is");
         }
         leadership.shutdown();
     }
     is_shut.store(true, Ordering::Relaxed);
-    if !*shared.is_closed.borrow() {
+    if !shared.is_closed.get() {
         shared.calm_round();
     }
     shared.end();
@@ -360,7 +358,7 @@ impl Shared {
 
     /// Waits until all gauges are zero, and closes the client.
     fn end(&self) {
-        if !*self.is_closed.borrow() {
+        if !self.is_closed.get() {
             let longest =
                 self.plan.objects.iter().filter_map(|object| {
                     object.options.keep_idle.max(object.options.hold_at_least)
@@ -387,7 +385,7 @@ impl Shared {
             promises::judge_watches(&self.name);
             let events = self.client.stats().events;
             witness(|witness| witness.events += events);
-            *self.is_closed.borrow_mut() = true;
+            self.is_closed.set(true);
             self.close();
         }
         self.told.iter().for_each(|told| told.set(None));

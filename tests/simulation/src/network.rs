@@ -60,6 +60,7 @@ pub(crate) struct Question {
     pub answer: (Duration, bool),
 }
 
+#[derive(Default)]
 struct Link {
     process: Process,
     server: usize,
@@ -550,20 +551,7 @@ impl Network for Net {
             }
             SocketAddr::V6(_) => (0, 0),
         };
-        let link = Link {
-            process,
-            server,
-            is_former: false,
-            connection: None,
-            sent: Vec::new(),
-            last: [Duration::ZERO; 2],
-            has_begun: false,
-            is_greeted: [false; 2],
-            swapped: None,
-            asked: BTreeMap::new(),
-            is_useless: false,
-            is_over: false,
-        };
+        let link = Link { process, server, ..Link::default() };
         world.links.insert(socket, link);
         let now = kernel::elapsed();
         let machine = world.machine(process);

@@ -10,6 +10,7 @@
 
 mod channel;
 mod clock;
+mod machine;
 pub mod net;
 mod scheduler;
 mod sync;
@@ -20,10 +21,13 @@ pub use channel::{at, never, recv, recv_deadline, recv_timeout};
 #[doc(hidden)]
 pub use channel::{is_ready, now_or_never, wait};
 pub use clock::{instant, now, since_boot, system_time};
+pub use machine::{
+    Process, clock_step, fail_spawns, freeze, is_busy, kill, machine_sleeps, process, program,
+    random,
+};
 pub use scheduler::{
-    End, Inner, Nesting, Process, abort, after, block, clock_step, elapsed, fail_spawns, fallback,
-    freeze, is_busy, is_running, kill, machine_sleeps, nestings, on_abort, panicked, peek, process,
-    program, random, rely_on_no_timer, run, shortcuts, stall, stop, take_no_shortcuts, tasks,
+    End, Inner, Nesting, abort, after, block, elapsed, fallback, is_running, nestings, on_abort,
+    panicked, peek, rely_on_no_timer, run, shortcuts, stall, stop, take_no_shortcuts, tasks,
     whoami, with_random,
 };
 pub use sync::{Condvar, Mutex, MutexGuard};

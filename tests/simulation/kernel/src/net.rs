@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::clock::count;
-use crate::scheduler::{Process, block, may_give_way, own_process, with};
+use crate::machine::Process;
+use crate::scheduler::{block, may_give_way, own_process, with};
 
 /// The other end of all sockets.
 pub trait Network {

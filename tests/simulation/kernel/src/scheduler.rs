@@ -11,6 +11,7 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use fastrand::Rng;
 
+use crate::machine::{Fate, Machine, Process, kill, process};
 use crate::net::Sockets;
 use crate::trace::Trace;
 
@@ -29,10 +30,6 @@ type Fiber = Coroutine<(), (), (), DefaultStack>;
 /// Something that happens outside of all threads at its time.
 type Happening = Box<dyn FnOnce()>;
 
-/// A program with several threads, which freezes, sleeps or dies as a whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Process(pub usize);
-
 /// How a run ended.
 #[derive(Debug)]
 pub enum End {
@@ -44,17 +41,6 @@ pub enum End {
     Stuck(Vec<String>),
     /// The run took more steps than allowed.
     Endless(Vec<String>),
-}
-
-/// Fate of a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    /// The process runs.
-    Runs,
-    /// No thread of the process runs until then.
-    Frozen(u64),
-    /// No thread of the process ever runs again.
-    Dead,
 }
 
 #[derive(Clone, Copy)]
@@ -81,22 +67,6 @@ pub(crate) struct Task {
     held: Vec<(usize, &'static Location<'static>)>,
 }
 
-pub(crate) struct Machine {
-    fate: Fate,
-    /// How long its monotonic clock stood still.
-    pub(crate) asleep: u64,
-    /// How long its time since boot stood still.
-    pub(crate) paused: u64,
-    /// End of its last sleep.
-    awake_at: u64,
-    /// How far its system clock is ahead, in nanoseconds.
-    pub(crate) ahead: i64,
-    fails_spawns: f64,
-    /// Other programs use its processors now and then.
-    is_busy: bool,
-    pub(crate) random: Rng,
-}
-
 /// The world of one run.
 pub(crate) struct Kernel {
     pub(crate) now: u64,
@@ -105,7 +75,7 @@ pub(crate) struct Kernel {
     /// Threads that have not ended.
     live: Vec<usize>,
     pub(crate) current: Option<usize>,
-    choices: Rng,
+    pub(crate) choices: Rng,
     /// Happenings by time and number.
     happenings: BTreeMap<(u64, u64), Happening>,
     next: u64,
@@ -515,13 +485,6 @@ pub(crate) fn has_ended(task: usize) -> bool {
     with(|kernel| matches!(kernel.tasks[task].state, State::Done))
 }
 
-pub(crate) fn may_spawn(process: Process) -> bool {
-    with(|kernel| {
-        let machine = &mut kernel.machines[process.0];
-        machine.fails_spawns == 0.0 || kernel.choices.f64() >= machine.fails_spawns
-    })
-}
-
 /// Returns the process of the running thread, or the world's process outside of threads.
 pub(crate) fn own_process() -> Process {
     with(|kernel| {
@@ -560,24 +523,6 @@ pub fn whoami() -> (Process, Arc<str>) {
 }
 
 // ---- called by the world
-
-/// Creates a process without threads.
-pub fn process() -> Process {
-    with(|kernel| {
-        let random = kernel.choices.fork();
-        kernel.machines.push(Machine {
-            fate: Fate::Runs,
-            asleep: 0,
-            paused: 0,
-            awake_at: 0,
-            ahead: 0,
-            fails_spawns: 0.0,
-            is_busy: false,
-            random,
-        });
-        Process(kernel.machines.len() - 1)
-    })
-}
 
 /// Lets `happening` happen after this delay.
 pub fn after(delay: Duration, happening: impl FnOnce() + 'static) {
@@ -619,24 +564,6 @@ pub fn stop() {
     with(|kernel| kernel.has_stopped = true);
 }
 
-/// Stops the threads of a process for this time.
-pub fn freeze(process: Process, time: Duration) {
-    with(|kernel| {
-        let until = kernel.now + time.as_nanos() as u64;
-        let fate = &mut kernel.machines[process.0].fate;
-        match *fate {
-            Fate::Dead => {}
-            Fate::Frozen(already) if already > until => {}
-            _ => *fate = Fate::Frozen(until),
-        }
-    });
-}
-
-/// Makes the threads of a process share their processors with other programs from now on.
-pub fn is_busy(process: Process) {
-    with(|kernel| kernel.machines[process.0].is_busy = true);
-}
-
 /// Stops one thread of a process for this time.
 pub fn stall(process: Process, time: Duration) {
     with(|kernel| {
@@ -647,31 +574,6 @@ pub fn stall(process: Process, time: Duration) {
             kernel.tasks[task].stands_until = kernel.now + time.as_nanos() as u64;
         }
     });
-}
-
-/// Suspends a machine: [`freeze`]s the process and stops its monotonic clock. If the host pauses it, its time since
-/// boot stops, too.
-pub fn machine_sleeps(process: Process, time: Duration, is_paused: bool) {
-    freeze(process, time);
-    with(|kernel| {
-        let (begin, machine) = (kernel.now, &mut kernel.machines[process.0]);
-        let end = begin + time.as_nanos() as u64;
-        // Overlapping sleeps count once.
-        let longer = end.saturating_sub(begin.max(machine.awake_at));
-        machine.asleep += longer;
-        machine.paused += if is_paused { longer } else { 0 };
-        machine.awake_at = end.max(machine.awake_at);
-    });
-}
-
-/// Moves the system clock of a process.
-pub fn clock_step(process: Process, nanoseconds: i64) {
-    with(|kernel| kernel.machines[process.0].ahead += nanoseconds);
-}
-
-/// Makes a process fail to start threads with this probability.
-pub fn fail_spawns(process: Process, probability: f64) {
-    with(|kernel| kernel.machines[process.0].fails_spawns = probability);
 }
 
 /// Has `hear` hear of each process that [`abort`]s.
@@ -690,12 +592,6 @@ pub fn abort() -> ! {
     }
 }
 
-/// Kills a process with all its connections.
-pub fn kill(process: Process) {
-    with(|kernel| kernel.machines[process.0].fate = Fate::Dead);
-    crate::net::shut_all(process);
-}
-
 /// Returns the names of the threads of a process that have not ended.
 pub fn tasks(process: Process) -> Vec<Arc<str>> {
     with(|kernel| {
@@ -704,19 +600,8 @@ pub fn tasks(process: Process) -> Vec<Arc<str>> {
     })
 }
 
-/// Returns the name of the machine and the number of the process.
-pub fn program() -> String {
-    format!("machine-{}/1", own_process().0)
-}
-
 /// Draws from the world's random numbers.
 pub fn with_random<T>(draw: impl FnOnce(&mut Rng) -> T) -> T {
     let mut random = with(|kernel| kernel.choices.fork());
     draw(&mut random)
-}
-
-/// Draws from the process's random numbers.
-pub fn random() -> u64 {
-    let process = own_process();
-    with(|kernel| kernel.machines[process.0].random.u64(..))
 }

@@ -7,7 +7,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::clock::{count, now};
-use crate::scheduler::{block, give_way, has_ended, may_spawn, own_process, start, with};
+use crate::machine::may_spawn;
+use crate::scheduler::{block, give_way, has_ended, own_process, start, with};
 
 /// Corresponds to `std::thread::ThreadId`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::scheduler::{Process, whoami, with};
+use crate::machine::Process;
+use crate::scheduler::{whoami, with};
 
 pub(crate) struct Trace {
     is_on: bool,

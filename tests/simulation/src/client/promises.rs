@@ -88,7 +88,7 @@ impl Shared {
     pub(super) fn may_say(&self, call: &str, error: &Error) -> bool {
         let waits_or_tries = matches!(call, "lock" | "try lock" | "nested lock");
         match error {
-            Error::Closed => *self.is_closed.borrow(),
+            Error::Closed => self.is_closed.get(),
             Error::Release { failures } => {
                 (waits_or_tries || call == "unlock")
                     && failures.iter().all(|one| {
@@ -103,7 +103,7 @@ impl Shared {
             Error::Lost { reason: LossReason::HeldTooLong, .. } => {
                 !matches!(call, "close" | "verify" | "contenders")
             }
-            Error::Lost { .. } if self.is_gentle => *self.is_closed.borrow(),
+            Error::Lost { .. } if witness(|witness| witness.is_gentle) => self.is_closed.get(),
             Error::Lost { .. } => {
                 waits_or_tries
                     || matches!(

@@ -25,6 +25,45 @@ struct Spell<T> {
     what: Option<T>,
 }
 
+/// The spells of each path.
+#[derive(Debug)]
+pub(super) struct Spells<T>(BTreeMap<String, Vec<Spell<T>>>);
+
+impl<T> Default for Spells<T> {
+    fn default() -> Spells<T> {
+        Spells(BTreeMap::new())
+    }
+}
+
+impl<T: Clone> Spells<T> {
+    fn of(&self, path: &str) -> &[Spell<T>] {
+        self.0.get(path).map_or(&[], Vec::as_slice)
+    }
+
+    fn last(&self, path: &str) -> Option<T> {
+        self.of(path).last()?.what.clone()
+    }
+
+    fn begin(&mut self, path: &str, from: i64, what: Option<T>) {
+        self.0.entry(path.to_owned()).or_default().push(Spell { from, what });
+    }
+
+    /// Returns the states that may be visible to a session that has seen this transaction.
+    fn since(&self, path: &str, seen: i64) -> impl Iterator<Item = (i64, Option<&T>)> {
+        let spells = self.of(path);
+        let begin = spells.first().map_or(i64::MAX, |first| first.from);
+        let before = (begin > seen).then_some((0, None));
+        let next = spells.iter().skip(1).map(|spell| spell.from).chain([i64::MAX]);
+        let later = spells.iter().zip(next).filter(move |(_, next)| *next > seen);
+        before.into_iter().chain(later.map(|(spell, _)| (spell.from, spell.what.as_ref())))
+    }
+
+    /// Returns the first transaction after this one that changed the state.
+    pub(super) fn changed(&self, path: &str, behind: i64) -> Option<i64> {
+        self.of(path).iter().map(|spell| spell.from).find(|from| *from > behind)
+    }
+}
+
 /// A write that was carried out.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Done {
@@ -34,8 +73,9 @@ pub(super) struct Done {
 
 #[derive(Debug, Default)]
 pub(super) struct History {
-    nodes: BTreeMap<String, Vec<Spell<State>>>,
-    children: BTreeMap<String, Vec<Spell<BTreeSet<String>>>>,
+    pub(super) nodes: Spells<State>,
+    /// The names of each node's children.
+    pub(super) children: Spells<BTreeSet<String>>,
     /// Writes with a call's number in their data, by call.
     pub(super) done: BTreeMap<usize, Vec<Done>>,
     pub(super) deleted: BTreeMap<String, Vec<Done>>,
@@ -54,15 +94,6 @@ fn marked(data: &[u8]) -> Option<usize> {
     std::str::from_utf8(data).ok()?.strip_prefix('#')?.parse().ok()
 }
 
-/// Returns the states that may be visible to a session that has seen this transaction.
-fn since<T>(spells: &[Spell<T>], seen: i64) -> impl Iterator<Item = (i64, Option<&T>)> {
-    let begin = spells.first().map_or(i64::MAX, |first| first.from);
-    let before = (begin > seen).then_some((0, None));
-    let next = spells.iter().skip(1).map(|spell| spell.from).chain([i64::MAX]);
-    let later = spells.iter().zip(next).filter(move |(_, next)| *next > seen);
-    before.into_iter().chain(later.map(|(spell, _)| (spell.from, spell.what.as_ref())))
-}
-
 impl History {
     pub(super) fn committed(&mut self, one: &Committed) {
         self.zxid = one.zxid;
@@ -77,29 +108,27 @@ impl History {
                     let (zxid, data, owner) = (one.zxid, Arc::clone(data), *owner);
                     self.mark(&data, done);
                     let state = State { czxid: zxid, mzxid: zxid, version: 0, owner, data };
-                    self.set(&path, zxid, Some(state));
-                    self.set_children(&path, zxid, Some(BTreeSet::new()));
+                    self.nodes.begin(&path, zxid, Some(state));
+                    self.children.begin(&path, zxid, Some(BTreeSet::new()));
                     self.change_children(&path, zxid, |names, name| names.insert(name));
                 }
                 ChangeKind::Deleted => {
                     if !one.is_close {
                         self.deleted.entry(path.clone()).or_default().push(done);
                     }
-                    self.set(&path, one.zxid, None);
-                    self.set_children(&path, one.zxid, None);
+                    self.nodes.begin(&path, one.zxid, None);
+                    self.children.begin(&path, one.zxid, None);
                     self.change_children(&path, one.zxid, |names, name| names.remove(&name));
                 }
                 ChangeKind::DataSet(data) => {
                     self.mark(data, done);
-                    let before = self.nodes.get(&path).and_then(|spells| spells.last());
-                    let before = before.and_then(|spell| spell.what.clone());
-                    let state = before.map(|before| State {
+                    let state = self.nodes.last(&path).map(|before| State {
                         mzxid: one.zxid,
                         version: before.version + 1,
                         data: Arc::clone(data),
                         ..before
                     });
-                    self.set(&path, one.zxid, state);
+                    self.nodes.begin(&path, one.zxid, state);
                 }
                 ChangeKind::AclSet => {}
             }
@@ -117,14 +146,6 @@ impl History {
         }
     }
 
-    fn set(&mut self, path: &str, from: i64, what: Option<State>) {
-        self.nodes.entry(path.to_owned()).or_default().push(Spell { from, what });
-    }
-
-    fn set_children(&mut self, path: &str, from: i64, what: Option<BTreeSet<String>>) {
-        self.children.entry(path.to_owned()).or_default().push(Spell { from, what });
-    }
-
     fn change_children(
         &mut self,
         path: &str,
@@ -134,25 +155,20 @@ impl History {
         let Some((parent, name)) = path.rsplit_once('/') else {
             return;
         };
-        let before = self.children.get(parent).and_then(|spells| spells.last());
-        if let Some(mut names) = before.and_then(|spell| spell.what.clone()) {
+        if let Some(mut names) = self.children.last(parent) {
             change(&mut names, name.to_owned());
-            self.set_children(parent, from, Some(names));
+            self.children.begin(parent, from, Some(names));
         }
-    }
-
-    fn node_since(&self, path: &str, seen: i64) -> impl Iterator<Item = (i64, Option<&State>)> {
-        since(self.nodes.get(path).map_or(&[], Vec::as_slice), seen)
     }
 
     /// Returns whether the node may have been there in such a state.
     pub(super) fn may_be(&self, path: &str, seen: i64, like: impl Fn(&State) -> bool) -> bool {
-        self.node_since(path, seen).any(|(_, state)| state.is_some_and(&like))
+        self.nodes.since(path, seen).any(|(_, state)| state.is_some_and(&like))
     }
 
     /// Returns the first and the last transaction from which the node may have been absent, if it may have been.
     pub(super) fn may_be_absent(&self, path: &str, seen: i64) -> Option<(i64, i64)> {
-        let mut absent = self.node_since(path, seen).filter(|(_, state)| state.is_none());
+        let mut absent = self.nodes.since(path, seen).filter(|(_, state)| state.is_none());
         let (first, _) = absent.next()?;
         Some((first, absent.last().map_or(first, |(last, _)| last)))
     }
@@ -177,8 +193,7 @@ impl History {
         stat: &Stat,
         names: Option<&BTreeSet<String>>,
     ) -> bool {
-        let spells = self.children.get(path).map_or(&[][..], Vec::as_slice);
-        let mut fitting = since(spells, seen).filter(|(from, _)| *from == stat.pzxid);
+        let mut fitting = self.children.since(path, seen).filter(|(from, _)| *from == stat.pzxid);
         fitting.any(|(_, known)| {
             known.is_some_and(|known| {
                 known.len() as i32 == stat.num_children && names.is_none_or(|names| names == known)
@@ -186,26 +201,12 @@ impl History {
         })
     }
 
-    /// Returns the first transaction after this one that changed the node.
-    pub(super) fn changed(&self, path: &str, behind: i64) -> Option<i64> {
-        let spells = self.nodes.get(path)?;
-        spells.iter().map(|spell| spell.from).find(|from| *from > behind)
-    }
-
-    /// Returns the first transaction after this one that changed its children, created it or deleted it.
-    pub(super) fn children_changed(&self, path: &str, behind: i64) -> Option<i64> {
-        let spells = self.children.get(path)?;
-        spells.iter().map(|spell| spell.from).find(|from| *from > behind)
-    }
-
     pub(super) fn is_there(&self, path: &str) -> bool {
-        let last = self.nodes.get(path).and_then(|spells| spells.last());
-        last.is_some_and(|spell| spell.what.is_some())
+        self.nodes.last(path).is_some()
     }
 
     /// Returns whether the node was created or changed after this transaction.
     pub(super) fn was_created_behind(&self, path: &str, behind: i64) -> bool {
-        let spells = self.nodes.get(path).map_or(&[][..], Vec::as_slice);
-        spells.iter().any(|spell| spell.from > behind && spell.what.is_some())
+        self.nodes.of(path).iter().any(|spell| spell.from > behind && spell.what.is_some())
     }
 }

@@ -107,6 +107,7 @@ pub(super) struct Call {
 }
 
 /// A program.
+#[derive(Default)]
 pub(super) struct Program {
     zk: Option<ZooKeeper>,
     pub(super) story: Story,
@@ -320,18 +321,8 @@ impl Judge {
     /// Registers a client of a program. Returns its number.
     pub(super) fn enter(&mut self, process: Process, timeout: Duration) -> usize {
         let tries = self.programs.get(&process).map_or(0, |before| before.tries + 1);
-        let program = Program {
-            tries,
-            zk: None,
-            story: Story::default(),
-            seen: BTreeMap::new(),
-            is_closing: false,
-            made: Vec::new(),
-            kept_since: Duration::ZERO,
-            heard: kernel::elapsed(),
-            greeted: None,
-            timeout,
-        };
+        let heard = kernel::elapsed();
+        let program = Program { tries, heard, timeout, ..Program::default() };
         self.programs.insert(process, program);
         tries
     }

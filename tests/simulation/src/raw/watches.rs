@@ -117,8 +117,10 @@ impl Judge {
     /// Returns the transaction that a watch has to report, if there was one.
     fn due(&self, watch: &Watch) -> Option<i64> {
         match watch.kind {
-            WatchKind::Data | WatchKind::Exist => self.history.changed(&watch.path, watch.from),
-            WatchKind::Child => self.history.children_changed(&watch.path, watch.from),
+            WatchKind::Data | WatchKind::Exist => {
+                self.history.nodes.changed(&watch.path, watch.from)
+            }
+            WatchKind::Child => self.history.children.changed(&watch.path, watch.from),
         }
     }
 
@@ -179,7 +181,7 @@ impl Judge {
                 let since = (*since).min(call.seen);
                 let is_true = match event {
                     EventType::NodeDeleted => self.history.may_be_absent(path, since).is_some(),
-                    _ => self.history.changed(path, since).is_some(),
+                    _ => self.history.nodes.changed(path, since).is_some(),
                 };
                 call.made.process == process && call.begun <= at && is_true
             }
@@ -227,9 +229,11 @@ impl Judge {
             let is_true = own.clone().any(|watch| match event {
                 EventType::NodeCreated => self.history.was_created_behind(path, watch.since),
                 EventType::NodeDeleted => self.history.may_be_absent(path, watch.since).is_some(),
-                EventType::NodeDataChanged => self.history.changed(path, watch.since).is_some(),
+                EventType::NodeDataChanged => {
+                    self.history.nodes.changed(path, watch.since).is_some()
+                }
                 EventType::NodeChildrenChanged => {
-                    self.history.children_changed(path, watch.since).is_some()
+                    self.history.children.changed(path, watch.since).is_some()
                 }
                 _ => true,
             });

@@ -1,0 +1,123 @@
+//! Processes, each on a machine of its own: whether it runs, its clocks, and what its system refuses.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use crate::scheduler::{own_process, with};
+
+/// A program with several threads, which freezes, sleeps or dies as a whole.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Process(pub usize);
+
+/// Fate of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// The process runs.
+    Runs,
+    /// No thread of the process runs until then.
+    Frozen(u64),
+    /// No thread of the process ever runs again.
+    Dead,
+}
+
+pub(crate) struct Machine {
+    pub(crate) fate: Fate,
+    /// How long its monotonic clock stood still.
+    pub(crate) asleep: u64,
+    /// How long its time since boot stood still.
+    pub(crate) paused: u64,
+    /// End of its last sleep.
+    awake_at: u64,
+    /// How far its system clock is ahead, in nanoseconds.
+    pub(crate) ahead: i64,
+    fails_spawns: f64,
+    /// Other programs use its processors now and then.
+    pub(crate) is_busy: bool,
+    pub(crate) random: Rng,
+}
+
+/// Creates a process without threads.
+pub fn process() -> Process {
+    with(|kernel| {
+        let random = kernel.choices.fork();
+        kernel.machines.push(Machine {
+            fate: Fate::Runs,
+            asleep: 0,
+            paused: 0,
+            awake_at: 0,
+            ahead: 0,
+            fails_spawns: 0.0,
+            is_busy: false,
+            random,
+        });
+        Process(kernel.machines.len() - 1)
+    })
+}
+
+/// Stops the threads of a process for this time.
+pub fn freeze(process: Process, time: Duration) {
+    with(|kernel| {
+        let until = kernel.now + time.as_nanos() as u64;
+        let fate = &mut kernel.machines[process.0].fate;
+        match *fate {
+            Fate::Dead => {}
+            Fate::Frozen(already) if already > until => {}
+            _ => *fate = Fate::Frozen(until),
+        }
+    });
+}
+
+/// Makes the threads of a process share their processors with other programs from now on.
+pub fn is_busy(process: Process) {
+    with(|kernel| kernel.machines[process.0].is_busy = true);
+}
+
+/// Suspends a machine: [`freeze`]s the process and stops its monotonic clock. If the host pauses it, its time since
+/// boot stops, too.
+pub fn machine_sleeps(process: Process, time: Duration, is_paused: bool) {
+    freeze(process, time);
+    with(|kernel| {
+        let (begin, machine) = (kernel.now, &mut kernel.machines[process.0]);
+        let end = begin + time.as_nanos() as u64;
+        // Overlapping sleeps count once.
+        let longer = end.saturating_sub(begin.max(machine.awake_at));
+        machine.asleep += longer;
+        machine.paused += if is_paused { longer } else { 0 };
+        machine.awake_at = end.max(machine.awake_at);
+    });
+}
+
+/// Moves the system clock of a process.
+pub fn clock_step(process: Process, nanoseconds: i64) {
+    with(|kernel| kernel.machines[process.0].ahead += nanoseconds);
+}
+
+/// Makes a process fail to start threads with this probability.
+pub fn fail_spawns(process: Process, probability: f64) {
+    with(|kernel| kernel.machines[process.0].fails_spawns = probability);
+}
+
+/// Kills a process with all its connections.
+pub fn kill(process: Process) {
+    with(|kernel| kernel.machines[process.0].fate = Fate::Dead);
+    crate::net::shut_all(process);
+}
+
+pub(crate) fn may_spawn(process: Process) -> bool {
+    with(|kernel| {
+        let machine = &mut kernel.machines[process.0];
+        machine.fails_spawns == 0.0 || kernel.choices.f64() >= machine.fails_spawns
+    })
+}
+
+/// Returns the name of the machine and the number of the process.
+pub fn program() -> String {
+    format!("machine-{}/1", own_process().0)
+}
+
+/// Draws from the process's random numbers.
+pub fn random() -> u64 {
+    let process = own_process();
+    with(|kernel| kernel.machines[process.0].random.u64(..))
+}
