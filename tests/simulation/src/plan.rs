@@ -119,15 +119,7 @@ pub(crate) struct Step<W = What> {
 #[derive(Debug, Clone)]
 pub(crate) enum What {
     /// Takes a lock, carries out the deeds, and gives the lock back.
-    Lock {
-        object: usize,
-        /// The call has an object for itself, like the one of this number.
-        is_fresh: bool,
-        wait: Wait,
-        permits: u32,
-        while_held: Vec<Deed>,
-        end: End,
-    },
+    Lock(TurnPlan),
     /// Lists the contenders of a lock.
     Contenders(Place),
     /// Asks a holder to release the lock.
@@ -148,6 +140,18 @@ pub(crate) enum What {
     BadName(Place),
     /// Closes the client, twice at once.
     Close,
+}
+
+/// A turn with a lock.
+#[derive(Debug, Clone)]
+pub(crate) struct TurnPlan {
+    pub object: usize,
+    /// The call has an object for itself, like the one of this number.
+    pub is_fresh: bool,
+    pub wait: Wait,
+    pub permits: u32,
+    pub while_held: Vec<Deed>,
+    pub end: End,
 }
 
 /// Unusual actions, on separate locks where needed.

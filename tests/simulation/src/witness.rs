@@ -277,6 +277,11 @@ pub(crate) fn died(process: Process) {
     histories::died(process);
 }
 
+/// Returns whether a process was killed or has ended itself.
+pub(crate) fn is_dead(process: Process) -> bool {
+    witness(|witness| witness.dead.contains(&process))
+}
+
 /// Returns a node of this process.
 pub(crate) fn node_of(process: Process) -> Option<String> {
     witness(|witness| {

@@ -17,7 +17,9 @@ use crate::client::{self, Board, board, events, net};
 use crate::coverage;
 use crate::histories;
 use crate::network::{Net, SLOW_NAME, hosts};
-use crate::plan::{Deed, Fault, Kind, ObjectPlan, Place, Plan, Plant, Theme, Trouble, Wait, What};
+use crate::plan::{
+    Deed, Fault, Kind, ObjectPlan, Place, Plan, Plant, Theme, Trouble, TurnPlan, Wait, What,
+};
 use crate::raw;
 use crate::witness::{self, DATA, FOLDER, aborts, delays, mutexes, violation, witness};
 
@@ -200,9 +202,8 @@ fn live(plan: &Plan) {
     let is_over = |limit: Duration, so_far: fn(&Board) -> &BTreeSet<Process>| {
         let end = kernel::elapsed() + limit;
         loop {
-            let is_dead = |process| witness(|witness| witness.dead.contains(process));
             let is_over = |over: &BTreeSet<Process>| {
-                processes.iter().all(|process| over.contains(process) || is_dead(process))
+                processes.iter().all(|process| over.contains(process) || witness::is_dead(*process))
             };
             if board(|board| is_over(so_far(board))) {
                 return true;
@@ -254,7 +255,7 @@ fn live(plan: &Plan) {
     }
     for &process in &processes {
         let left = kernel::tasks(process);
-        if !left.is_empty() && !witness(|witness| witness.dead.contains(&process)) {
+        if !left.is_empty() && !witness::is_dead(process) {
             violation(format!("client {} has threads left: {left:?}", process.0));
         }
     }
@@ -292,7 +293,7 @@ fn longest(plan: &Plan) -> Duration {
             longest += step.rest;
             match &step.what {
                 What::Turns { count, .. } => longest += Duration::from_secs(2) * (count + 2),
-                What::Lock { wait, while_held, object, .. } => {
+                What::Lock(TurnPlan { wait, while_held, object, .. }) => {
                     let work = while_held.iter().map(|deed| match deed {
                         Deed::Work(time) => *time,
                         _ => Duration::ZERO,

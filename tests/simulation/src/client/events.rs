@@ -9,7 +9,7 @@ use zoolock::{Client, ClientState, Error, LockEvents};
 use super::{Board, board};
 use crate::plan::{ClientPlan, Plan, Theme, Trouble, What, ms};
 use crate::witness::events::{self, Stream};
-use crate::witness::{violation, witness};
+use crate::witness::{is_dead, violation, witness};
 
 /// A server that answers and a client that is not stopped need this long for a few looks, beside the network.
 const SOON: Duration = Duration::from_secs(2);
@@ -146,10 +146,8 @@ fn follow(client: &Client, plan: &Dashboard, others: &[Process]) {
 }
 
 fn are_dead_or_over(others: &[Process]) -> bool {
-    others.iter().all(|other| {
-        witness(|witness| witness.dead.contains(other))
-            || board(|board| board.closed.contains(other))
-    })
+    let is_closed = |process: &Process| board(|board| board.closed.contains(process));
+    others.iter().all(|other| is_dead(*other) || is_closed(other))
 }
 
 /// Takes the next event. Returns false if there is none in time.

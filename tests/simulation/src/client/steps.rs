@@ -14,13 +14,12 @@ use crate::witness::{self, limit, violation, witness};
 impl Shared {
     pub(super) fn step(&self, name: &str, what: &What) {
         match what {
-            What::Lock { object, is_fresh, wait, permits, while_held, end } => {
-                let number = *object;
-                let fresh = is_fresh.then(|| make(&self.client, &self.plan.objects[number]));
-                let shared = self.target(number);
+            What::Lock(turn) => {
+                let shared = self.target(turn.object);
+                let fresh = turn.is_fresh.then(|| make(&self.client, shared.plan));
                 let object = fresh.as_ref().unwrap_or(shared.object);
-                let target = Target { is_fresh: *is_fresh, object, ..shared };
-                self.use_lock(name, target, *wait, *permits, while_held, *end);
+                let target = Target { is_fresh: turn.is_fresh, object, ..shared };
+                self.use_lock(name, target, turn);
             }
             What::Contenders(place) => {
                 kernel::count("call: contenders");

@@ -10,7 +10,7 @@ use zoolock_judge::Unlocked;
 use super::objects::{Object, Taken, mode};
 use super::{Shared, net, promises};
 use crate::histories;
-use crate::plan::{Deed, End, Kind, ObjectPlan, Place, Wait};
+use crate::plan::{Deed, End, Kind, ObjectPlan, Place, TurnPlan, Wait};
 use crate::witness::{self, Held, Kept, NodeId, circles, delays, limit, witness};
 
 /// A lock object, and its number in the plan. Another object of that number may be fresh, made for one call.
@@ -73,15 +73,8 @@ pub(super) fn said(answer: Option<()>) -> Unlocked {
 }
 
 impl Shared {
-    pub(super) fn use_lock(
-        &self,
-        name: &str,
-        target: Target<'_>,
-        wait: Wait,
-        permits: u32,
-        deeds: &[Deed],
-        end: End,
-    ) {
+    pub(super) fn use_lock(&self, name: &str, target: Target<'_>, plan: &TurnPlan) {
+        let TurnPlan { wait, permits, ref while_held, end, .. } = *plan;
         let ObjectPlan { kind, place, .. } = *target.plan;
         let who = format!("{}, {name}", self.name);
         if target.is_fresh {
@@ -109,12 +102,13 @@ impl Shared {
             // The hold has already ended.
             return self.give_back(target, taken, end, None);
         };
-        deeds.iter().for_each(|deed| self.do_deed(&turn, deed));
+        while_held.iter().for_each(|deed| self.do_deed(&turn, deed));
         let read = match end {
             End::Downgrade => self.read_below(&turn),
             _ => None,
         };
-        let may_go = deeds.iter().any(|deed| matches!(deed, Deed::WriteLate(_) | Deed::Prolong(_)));
+        let does = |is_it: fn(&Deed) -> bool| while_held.iter().any(is_it);
+        let may_go = does(|deed| matches!(deed, Deed::WriteLate(_) | Deed::Prolong(_)));
         let stays = if may_go { None } else { self.is_to_stay(&turn) };
         self.give_back(target, taken, end, Some(&turn));
         stays.into_iter().for_each(|stays| self.judge_stay(&turn, stays));
@@ -123,7 +117,7 @@ impl Shared {
             thread::sleep(Duration::from_millis(30));
             self.end_read(read, lock);
         }
-        if deeds.iter().any(|deed| matches!(deed, Deed::Verify)) {
+        if does(|deed| matches!(deed, Deed::Verify)) {
             self.verify(&turn);
         }
     }

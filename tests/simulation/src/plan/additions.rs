@@ -7,7 +7,7 @@ use fastrand::Rng;
 
 use super::{
     ClientPlan, DeadlockPlan, Deed, Fault, Kind, ObjectPlan, Odd, Options, Place, Plan, Step,
-    Theme, Trouble, What, draw_moves, faults, ms,
+    Theme, Trouble, TurnPlan, What, draw_moves, faults, ms,
 };
 use crate::raw;
 
@@ -85,10 +85,10 @@ impl Plan {
             let objects = client.objects.len();
             for step in client.steps_mut() {
                 match &mut step.what {
-                    What::Lock { is_fresh, while_held, .. } => {
-                        *is_fresh = random.bool();
+                    What::Lock(turn) => {
+                        turn.is_fresh = random.bool();
                         if random.u8(..6) == 0 {
-                            while_held.push(Deed::Second { is_behind: random.bool() });
+                            turn.while_held.push(Deed::Second { is_behind: random.bool() });
                         }
                     }
                     what if drops && random.bool() => {
@@ -124,7 +124,7 @@ impl Plan {
             client.deadlocks = Some(DeadlockPlan { after, fails, is_common });
             let count = client.objects.len();
             for step in client.steps_mut() {
-                let What::Lock { while_held, .. } = &mut step.what else {
+                let What::Lock(TurnPlan { while_held, .. }) = &mut step.what else {
                     continue;
                 };
                 if random.u8(..3) > 0 {
@@ -153,7 +153,7 @@ impl Plan {
             let objects = &client.objects;
             let steps = client.threads.iter_mut().flat_map(|thread| &mut thread.steps);
             for step in steps {
-                let What::Lock { object, while_held, .. } = &mut step.what else {
+                let What::Lock(TurnPlan { object, while_held, .. }) = &mut step.what else {
                     continue;
                 };
                 let options = &objects[*object].options;
@@ -226,7 +226,7 @@ impl Plan {
         let threads = &mut self.clients[client].threads;
         let thread = random.usize(..threads.len());
         let locks = threads[thread].steps.iter_mut().filter_map(|step| match &mut step.what {
-            What::Lock { while_held, .. } => Some(while_held),
+            What::Lock(turn) => Some(&mut turn.while_held),
             _ => None,
         });
         for deeds in locks {

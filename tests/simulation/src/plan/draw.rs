@@ -6,7 +6,7 @@ use fastrand::Rng;
 
 use super::{
     ClientPlan, Deed, End, Fault, Kind, ObjectPlan, Options, Place, Plan, Step, Targets, Theme,
-    ThreadPlan, Trouble, Wait, What,
+    ThreadPlan, Trouble, TurnPlan, Wait, What,
 };
 
 /// Limit on the steps of most threads.
@@ -157,7 +157,8 @@ impl ClientPlan {
                 let (while_held, end) = (vec![Deed::Work(time)], End::Unlock);
                 let rest = if random.bool() { Duration::ZERO } else { ms(random, 1, 100) };
                 let (permits, is_fresh) = (1, false);
-                let what = What::Lock { object, is_fresh, wait, permits, while_held, end };
+                let what =
+                    What::Lock(TurnPlan { object, is_fresh, wait, permits, while_held, end });
                 Step { rest, what }
             };
             thread.steps = (0..if stays { 3 } else { 2 * STEPS }).map(step).collect();
@@ -223,7 +224,7 @@ impl Step {
         let object = random.usize(..objects.len());
         let of = if theme == Theme::Meddlers { 16 } else { 48 };
         let what = match random.u8(..of) {
-            _ if theme == Theme::Herd => Step::lock(random, theme, objects),
+            _ if theme == Theme::Herd => What::Lock(TurnPlan::draw(random, theme, objects)),
             _ if theme == Theme::Asked && random.u8(..4) == 0 => What::Revoke(place),
             _ if theme == Theme::Groups && random.u8(..6) == 0 => What::CancelWaiters { object },
             0 => What::Contenders(place),
@@ -234,7 +235,7 @@ impl Step {
             6 => What::LocksBelow,
             7 if random.u8(..4) == 0 => What::BadName(place),
             7 if random.u8(..4) == 0 && theme != Theme::Gentle => What::Close,
-            _ => Step::lock(random, theme, objects),
+            _ => What::Lock(TurnPlan::draw(random, theme, objects)),
         };
         Step { rest, what }
     }
@@ -245,14 +246,13 @@ impl Step {
         if random.u8(..12) == 0 {
             return Step { rest, what: What::CancelWaiters { object } };
         }
-        let mut what = Step::lock(random, Theme::Orders, objects);
-        if let What::Lock { object: its, .. } = &mut what {
-            *its = object;
-        }
-        Step { rest, what }
+        let turn = TurnPlan::draw(random, Theme::Orders, objects);
+        Step { rest, what: What::Lock(TurnPlan { object, ..turn }) }
     }
+}
 
-    fn lock(random: &mut Rng, theme: Theme, objects: &[ObjectPlan]) -> What {
+impl TurnPlan {
+    fn draw(random: &mut Rng, theme: Theme, objects: &[ObjectPlan]) -> TurnPlan {
         let object = random.usize(..objects.len());
         let wait = match random.u8(..4) {
             0 if !matches!(theme, Theme::Herd | Theme::Impatient | Theme::Groups) => Wait::Try,
@@ -292,7 +292,7 @@ impl Step {
         });
         let while_held = deeds.collect();
         let (permits, is_fresh) = (random.u32(1..=3), false);
-        What::Lock { object, is_fresh, wait, permits, while_held, end }
+        TurnPlan { object, is_fresh, wait, permits, while_held, end }
     }
 }
 

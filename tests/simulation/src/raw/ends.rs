@@ -8,7 +8,7 @@ use zookeeper::ErrorKind;
 use super::history::Done;
 use super::judge::{Asked, Call, Judge};
 use crate::client::SLACK;
-use crate::witness::witness;
+use crate::witness::is_dead;
 
 impl Judge {
     // ---- at the end of the run
@@ -28,9 +28,8 @@ impl Judge {
     /// Compares what the servers have done for a call with its answer.
     fn check_call(&self, number: usize, call: &Call) -> Option<String> {
         let process = call.made.process;
-        let is_dead = witness(|witness| witness.dead.contains(&process));
         let asked = &call.asked;
-        if call.outcome.is_none() && !is_dead && !call.is_part && !call.made.is_unheard {
+        if call.outcome.is_none() && !is_dead(process) && !call.is_part && !call.made.is_unheard {
             return Some(format!("call {number}, {asked:?}, is never answered"));
         }
         if call.outcome == Some(Err(ErrorKind::ConnectionLoss)) && !call.is_part {

@@ -6,7 +6,7 @@ use kernel::Process;
 use zookeeper::{ErrorKind, EventType, WatchedEvent};
 
 use super::judge::{Asked, Call, Judge, Made, Said, judge, report, stalled};
-use crate::witness::witness;
+use crate::witness::is_dead;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WatchKind {
@@ -244,8 +244,7 @@ impl Judge {
             }
         }
         let process = |watch: &&Watch| {
-            let is_dead = witness(|witness| witness.dead.contains(&watch.process));
-            !is_dead && self.programs[&watch.process].story.is_closed()
+            !is_dead(watch.process) && self.programs[&watch.process].story.is_closed()
         };
         let own = self.watches.iter().filter(|watch| watch.listener == listener && !ear.is_dropped);
         for watch in own.filter(process).filter(|watch| !self.has_told(watch)) {

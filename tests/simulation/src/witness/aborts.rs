@@ -6,7 +6,7 @@ use std::time::Duration;
 use kernel::Process;
 use zoolock::{ClientState, HoldState, LossReason};
 
-use super::{Held, died, has_stalled, judged, violation, witness};
+use super::{Held, died, has_stalled, is_dead, judged, violation, witness};
 use crate::client::{SLACK, look_at};
 use crate::histories;
 use crate::plan::{Kind, ObjectPlan, Plan};
@@ -75,8 +75,7 @@ pub(super) fn lost(hold: usize) {
     };
     kernel::after(LAST_WORDS + SLACK, move || {
         let is_closed = look_at(process, |client| client.state() == ClientState::Closed);
-        let is_dead = witness(|witness| witness.dead.contains(&process));
-        if !is_dead && is_closed == Some(false) && !has_stalled(process, begun) {
+        if !is_dead(process) && is_closed == Some(false) && !has_stalled(process, begun) {
             violation(format!("client {} goes on though it lost a hold at {begun:?}", process.0));
         }
     });
