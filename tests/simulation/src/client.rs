@@ -71,7 +71,7 @@ pub(crate) fn look_at<T>(process: Process, look: impl FnOnce(&Client) -> T) -> O
 impl Board {
     /// Notes that the running program has closed.
     pub(crate) fn is_over(&mut self) {
-        let (process, _) = kernel::whoami();
+        let process = kernel::own_process();
         self.done.insert(process);
         self.closed.insert(process);
     }
@@ -155,7 +155,7 @@ pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
     let Some(client) = connect(plan, hosts, told.as_ref()) else {
         return board(Board::is_over);
     };
-    let (process, _) = kernel::whoami();
+    let process = kernel::own_process();
     board(|board| board.sessions.push((process, client.clone())));
     told.iter().for_each(|told| told.set(Some(client.clone())));
     let objects = plan.objects.iter().map(|object| make(&client, object)).collect();
@@ -200,16 +200,14 @@ pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
 
 /// Runs threads with these names in this process and waits until all have ended.
 pub(crate) fn run_all<F: FnOnce() + 'static>(threads: impl Iterator<Item = (String, F)>) {
-    let (process, _) = kernel::whoami();
-    let threads = threads.map(|(name, body)| thread::spawn_in(process, &name, body));
+    let threads = threads.map(|(name, body)| thread::spawn_in(kernel::own_process(), &name, body));
     let threads: Vec<_> = threads.collect();
     threads.into_iter().for_each(|thread| drop(thread.join()));
 }
 
 /// Reports that the plan is carried out, and waits until all faults are over.
 pub(crate) fn await_calm() {
-    let (process, _) = kernel::whoami();
-    board(|board| board.done.insert(process));
+    board(|board| board.done.insert(kernel::own_process()));
     let are_healed = || board(|board| board.are_healed);
     kernel::block("the end of all faults", None, Some(&are_healed));
 }

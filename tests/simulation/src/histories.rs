@@ -64,8 +64,7 @@ fn record_of(number: usize, act: impl FnOnce(&mut Recorder, HoldId, usize)) {
 }
 
 fn worker() -> WorkerId {
-    let (process, _) = kernel::whoami();
-    WorkerId { process: process.0, incarnation: 0, thread: kernel::thread::number() }
+    WorkerId { process: kernel::own_process().0, incarnation: 0, thread: kernel::thread::number() }
 }
 
 pub(crate) fn reset() {

@@ -27,8 +27,8 @@ pub use machine::{
 };
 pub use scheduler::{
     End, Inner, Nesting, abort, after, block, elapsed, fallback, is_running, nestings, on_abort,
-    panicked, peek, rely_on_no_timer, run, shortcuts, stall, stop, take_no_shortcuts, tasks,
-    whoami, with_random,
+    own_process, panicked, peek, rely_on_no_timer, run, shortcuts, stall, stop, take_no_shortcuts,
+    tasks, whoami, with_random,
 };
 pub use sync::{Condvar, Mutex, MutexGuard};
 pub use trace::{

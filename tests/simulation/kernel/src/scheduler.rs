@@ -486,7 +486,7 @@ pub(crate) fn has_ended(task: usize) -> bool {
 }
 
 /// Returns the process of the running thread, or the world's process outside of threads.
-pub(crate) fn own_process() -> Process {
+pub fn own_process() -> Process {
     with(|kernel| {
         let running = kernel.current.map_or(Process(0), |task| kernel.tasks[task].process);
         kernel.looks_at.unwrap_or(running)

@@ -155,8 +155,7 @@ impl Shared {
     fn write_late(&self, turn: &Turn<'_>, rest: Duration) {
         kernel::count("deed: writes late");
         let (own, data, name) = (turn.own.clone(), turn.data(), self.name.clone());
-        let (process, _) = kernel::whoami();
-        thread::spawn_in(process, "late write", move || {
+        thread::spawn_in(kernel::own_process(), "late write", move || {
             thread::sleep(rest);
             match own.transaction().set(DATA, data, None).commit() {
                 Ok(()) => kernel::count("deed: was written late"),
@@ -198,7 +197,6 @@ impl Shared {
         kernel::count("deed: a second object of what is held");
         let plan = ObjectPlan { kind, place, options: Options::default() };
         let second = Rc::new(make(&self.client, &plan));
-        let (process, _) = kernel::whoami();
         let (own, hold, name) = (turn.own.clone(), turn.number, self.name.clone());
         // Gives back what the second object has got.
         let end = Rc::new(move |lock: &dyn Lock| {
@@ -210,7 +208,7 @@ impl Shared {
         });
         let other = is_behind.then(|| {
             let (second, end) = (Rc::clone(&second), Rc::clone(&end));
-            let other = thread::spawn_in(process, "second", move || {
+            let other = thread::spawn_in(kernel::own_process(), "second", move || {
                 if let Some(lock) = second.lock()
                     && matches!(lock.try_lock_for(Duration::from_secs(2)), Ok(true))
                 {
@@ -276,7 +274,6 @@ impl Shared {
     /// Works for this time, and checks that the end of the hold is announced in time.
     fn work(&self, own: &Hold, time: Duration) {
         let end = kernel::elapsed() + time;
-        let (process, _) = kernel::whoami();
         loop {
             let left = end.saturating_sub(kernel::elapsed());
             if left.is_zero() {
@@ -294,7 +291,7 @@ impl Shared {
             // Another thread may be just about to announce it.
             if left >= valid
                 && own.valid_for().is_zero()
-                && !board(|board| board.has_jumped(process, begun))
+                && !board(|board| board.has_jumped(kernel::own_process(), begun))
                 && kernel::recv_timeout(own.lost(), SLACK) == Err(Timeout)
             {
                 violation(format!("{} was not told of the end of its hold", self.name));
@@ -465,8 +462,7 @@ impl Shared {
         }
         drop(client);
         if is_cut {
-            let (process, _) = kernel::whoami();
-            net().act(|world| world.cut(process));
+            net().act(|world| world.cut(kernel::own_process()));
         }
     }
 }

@@ -64,7 +64,7 @@ pub(crate) fn draw(plan: &Plan) -> Option<Dashboard> {
 
 /// Runs the program until all others are over.
 pub(crate) fn run(plan: &Dashboard, hosts: &str, others: Vec<Process>) {
-    let (process, _) = kernel::whoami();
+    let process = kernel::own_process();
     board(|board| board.done.insert(process));
     if let Some(client) = connect(plan, hosts) {
         board(|board| board.sessions.push((process, client.clone())));
@@ -78,7 +78,6 @@ pub(crate) fn run(plan: &Dashboard, hosts: &str, others: Vec<Process>) {
 /// Follows the events in another thread of some clients with locks, until the client is closed: its watch must not
 /// disturb those of the locks.
 pub(super) fn follow_beside(client: &Client, number: usize, plan: &ClientPlan) {
-    let (process, _) = kernel::whoami();
     let is_followed =
         witness(|witness| witness.follows.is_some_and(|seed| (seed >> number) & 3 == 0));
     // The requests of turns in a row are counted.
@@ -88,7 +87,7 @@ pub(super) fn follow_beside(client: &Client, number: usize, plan: &ClientPlan) {
     }
     kernel::count("events: followed beside locks");
     let events = client.events_below("/").expect("a path");
-    thread::spawn_in(process, "events", move || {
+    thread::spawn_in(kernel::own_process(), "events", move || {
         let mut stream = events::stream(format!("client {number}"));
         for event in events {
             match event {

@@ -15,7 +15,7 @@ use crate::witness::{self, Witness, circles, outages, violation, witness};
 /// Checks soon that a node has gone behind its unlock, if its client says that it has and does nothing. `turns` is the
 /// number of turns with the node at its lock: another one may have followed.
 pub(super) fn goes(turn: &Turn<'_>, connections: u64, turns: u32) {
-    let ((process, _), node) = (kernel::whoami(), turn.node());
+    let (process, node) = (kernel::own_process(), turn.node());
     let (kind, place) = (turn.kind(), turn.place());
     kernel::after(SLACK, move || {
         let is_open = |client: &Client| client.state() != ClientState::Closed;
@@ -176,17 +176,16 @@ impl Shared {
             let is_disconnected = is_in_time && matches!(error, Some(Error::Disconnected { .. }));
             // What the call has by then is given back. A connection may stand unused until a ping.
             let more = self.client.session_timeout() / 3 * (2 * kind.members() + 1);
-            let (process, _) = kernel::whoami();
-            let problem = outages::judge(process, begun, limit, more, is_disconnected);
+            let problem =
+                outages::judge(kernel::own_process(), begun, limit, more, is_disconnected);
             problem.into_iter().for_each(|problem| self.fail(problem));
         }
     }
 
     /// Checks that the servers have no node of this client, which has nothing and does nothing.
     pub(super) fn judge_nodes(&self) {
-        let (process, _) = kernel::whoami();
         let limit = kernel::elapsed() + self.client.session_timeout() * 2;
-        while let Some(path) = witness::node_of(process) {
+        while let Some(path) = witness::node_of(kernel::own_process()) {
             if kernel::elapsed() > limit {
                 return self.fail(format!("{path} is there, and is forgotten"));
             }
@@ -245,7 +244,6 @@ impl Shared {
     pub(super) fn judge_turn(&self, turn: &Turn<'_>, begun: Duration, connections: u64) {
         let ObjectPlan { kind, place, options } = turn.target.plan;
         let (own, node) = (&turn.own, turn.node());
-        let (process, _) = kernel::whoami();
         let in_a_row = match (kind, options.keep_idle) {
             (Kind::Read | Kind::Semaphore | Kind::Leadership, _) | (_, Some(_)) => None,
             (Kind::Single, None) => Some(1),
@@ -276,7 +274,7 @@ impl Shared {
         if own.state() == HoldState::Held
             && options.hold_at_most.is_none()
             && left + SLACK / 5 < least
-            && !board(|board| board.has_jumped(process, since))
+            && !board(|board| board.has_jumped(kernel::own_process(), since))
         {
             violation(format!("{} has {place} for no longer than {left:?}", self.name));
         }
@@ -359,8 +357,7 @@ impl Shared {
         let begun = kernel::elapsed();
         let made = make();
         let took = kernel::elapsed() - begun;
-        let (process, _) = kernel::whoami();
-        let stalled = board(|board| board.stalled(process, begun));
+        let stalled = board(|board| board.stalled(kernel::own_process(), begun));
         // An observer makes a call, once for each of two locks.
         let observers = match self.told {
             Some(_) => self.client.session_timeout() * 2,

@@ -67,7 +67,7 @@ impl Shared {
             What::Close => {
                 kernel::count("call: close");
                 self.is_closed.set(true);
-                let ((process, _), client) = (kernel::whoami(), self.client.clone());
+                let (process, client) = (kernel::own_process(), self.client.clone());
                 let other = thread::spawn_in(process, "second close", move || client.close());
                 self.close();
                 let _ = other.join();

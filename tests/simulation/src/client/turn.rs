@@ -270,8 +270,8 @@ impl Shared {
             }
             // The next turn may have the node already.
             if may_go && turn.count() == turns {
-                let (process, _) = kernel::whoami();
-                let kept = Kept { process, connections, since: kernel::elapsed() };
+                let kept =
+                    Kept { process: kernel::own_process(), connections, since: kernel::elapsed() };
                 witness(|witness| witness.kept.insert(node, kept));
             }
         }

@@ -81,7 +81,7 @@ struct Shared {
 
 /// Runs a program from connect to close.
 pub(crate) fn run(number: usize, plan: &RawPlan, hosts: &str) {
-    let (process, _) = kernel::whoami();
+    let process = kernel::own_process();
     let Some((zk, listener)) = connect(process, plan, hosts) else {
         return board(Board::is_over);
     };
@@ -612,8 +612,7 @@ fn called_back(number: usize, result: zookeeper::Result<Said>, zk: &ZooKeeper) {
         kernel::count("raw: a call in a callback");
         let kind = zk.exists(ROOT).err().map(|error| error.kind());
         if kind != Some(ErrorKind::WouldBlock) {
-            let (process, _) = kernel::whoami();
-            report(process, [format!("a call in a callback: {kind:?}")]);
+            report(kernel::own_process(), [format!("a call in a callback: {kind:?}")]);
         }
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct Waiting {
 
 /// Records the begin of a call that may wait.
 pub(crate) fn waits(object: Option<usize>, kind: Kind, place: Place, mode: Mode) -> usize {
-    let ((process, _), begun) = (kernel::whoami(), kernel::elapsed());
+    let (process, begun) = (kernel::own_process(), kernel::elapsed());
     let (turnless, is_cancelled) = (None, false);
     let call = Waiting { process, object, kind, place, mode, begun, turnless, is_cancelled };
     witness(|witness| {
@@ -40,9 +40,9 @@ pub(crate) fn waits(object: Option<usize>, kind: Kind, place: Place, mode: Mode)
 
 /// Notes that the calls that wait for this object are cancelled.
 pub(crate) fn cancels(object: usize) {
-    let (process, _) = kernel::whoami();
     witness(|witness| {
-        let is_its = |call: &&mut Waiting| (call.process, call.object) == (process, Some(object));
+        let its = (kernel::own_process(), Some(object));
+        let is_its = |call: &&mut Waiting| (call.process, call.object) == its;
         let own = witness.waiting.values_mut().filter(is_its);
         own.for_each(|call| call.is_cancelled = true);
     });

@@ -40,7 +40,8 @@ impl Drop for Waits {
 
 /// Notes that a thread may wait for a lock from now on.
 pub(crate) fn waits(who: &str, kind: Kind, place: Place) -> Waits {
-    let ((process, _), who, what) = (kernel::whoami(), who.to_owned(), place.path().to_owned());
+    let process = kernel::own_process();
+    let (who, what) = (who.to_owned(), place.path().to_owned());
     let span = Span { process, who, what, kind, from: kernel::elapsed(), to: None };
     Waits(witness(|witness| {
         witness.circles.waits.push(span);

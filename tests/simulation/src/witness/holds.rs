@@ -49,9 +49,8 @@ pub(super) fn level(process: Process, kind: Kind, place: Place) -> Level {
 impl Held {
     /// Creates an entry for a hold of the running thread's process.
     pub(crate) fn new(who: String, kind: Kind, place: Place, mode: Mode, holds: Vec<Hold>) -> Held {
-        let (process, _) = kernel::whoami();
         Held {
-            process,
+            process: kernel::own_process(),
             who,
             kind,
             place,
