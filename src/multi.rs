@@ -197,6 +197,7 @@ impl MultiLock {
     fn take(&self, wait: Wait) -> Result<bool> {
         let (mut taken, mut at_once) = (Taken(&[]), AtOnce::new());
         while taken.0.len() < self.locks.len() {
+            let wait = if taken.0.is_empty() { wait } else { wait.for_another() };
             match self.take_more(&mut taken, &mut at_once, wait) {
                 Ok(true) => {}
                 Ok(false) => {

@@ -104,6 +104,14 @@ impl Wait {
         }
     }
 
+    /// Returns how long the same call waits for one more lock: not at all if its time is over.
+    pub(crate) fn for_another(self) -> Wait {
+        match self.deadline().is_some_and(|end| end <= sys::now()) {
+            true => Wait { turn: Turn::Try, ..self },
+            false => self,
+        }
+    }
+
     /// Returns how long the call may wait at a time [for a connection](Wait::for_connection); `None`
     /// if only the deadline counts.
     #[must_use]

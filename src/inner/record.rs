@@ -76,7 +76,7 @@ impl Record {
             return self.delay;
         };
         // Both are rounded down, and the clock of another leader may be behind.
-        let over = (now - since - 1).max(0).unsigned_abs();
+        let over = now.saturating_sub(since).saturating_sub(1).max(0).unsigned_abs();
         self.delay.saturating_sub(Duration::from_millis(over))
     }
 }
@@ -121,5 +121,7 @@ mod tests {
         let last = later.seen(4_500);
         assert_eq!((&last, last.left(5_001)), (&lost(Some(4_000)), Duration::ZERO));
         assert_eq!(last.left(3_000), SECOND, "the clock of another leader");
+        assert_eq!(lost(Some(i64::MIN)).left(i64::MAX), Duration::ZERO, "a foreign record");
+        assert_eq!(lost(Some(i64::MAX)).left(i64::MIN), SECOND, "a foreign record");
     }
 }

@@ -3,7 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use zoolock::{Error, Hold, Lock, LockId, MultiLock, Result, Wait};
 
@@ -14,6 +15,8 @@ use common::{SOON, warnings};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Does {
     Well,
+    /// Is locked when the deadline has passed.
+    Late,
     /// Returns success without being locked.
     Forget,
     Busy,
@@ -22,7 +25,7 @@ enum Does {
     /// Panics with a payload that panics when dropped.
     Explode,
 }
-use Does::{Busy, Explode, Fail, Forget, Panic, Well};
+use Does::{Busy, Explode, Fail, Forget, Late, Panic, Well};
 
 struct Bomb;
 
@@ -47,7 +50,7 @@ impl Scripted {
         let (name, path) = (self.path.trim_start_matches('/'), self.path.clone());
         self.calls.lock().unwrap().push(format!("{verb} {name}"));
         match does {
-            Well | Forget => Ok(true),
+            Well | Late | Forget => Ok(true),
             Busy => Ok(false),
             Panic => panic!("told to panic when asked to {verb} {name}"),
             Explode => panic_any(Bomb),
@@ -72,7 +75,12 @@ impl Lock for Scripted {
         match wait.deadline() {
             _ if wait.is_try() => self.enter("try"),
             None => self.enter("lock"),
-            Some(deadline) => self.enter(&format!("until {deadline:?}")),
+            Some(deadline) => {
+                if self.locking == Late {
+                    thread::sleep(deadline.saturating_duration_since(Instant::now()));
+                }
+                self.enter(&format!("until {deadline:?}"))
+            }
         }
     }
 
@@ -189,6 +197,23 @@ fn one_deadline_covers_all_members() {
     let first = calls.split_once(" a, ").unwrap().0;
     assert!(first.starts_with("until "), "{calls}");
     assert_eq!(calls, ["a", "b", "c"].map(|name| format!("{first} {name}")).join(", "));
+}
+
+#[test]
+fn later_members_are_tried_after_the_deadline() {
+    for (last, is_taken) in [(Well, true), (Busy, false)] {
+        for wait in [Wait::within, |time| Wait::until(Instant::now() + time)] {
+            let script = Script::new([("/a", Late, Well), ("/b", Well, Well), ("/c", last, Well)]);
+            assert_eq!(
+                script.multi.lock_within(wait(Duration::from_millis(50))).unwrap(),
+                is_taken
+            );
+            let calls = script.calls();
+            let tried = calls.split_once(" a, ").unwrap().1;
+            let rest = if is_taken { "try b, try c" } else { "try b, try c, unlock b, unlock a" };
+            assert_eq!((tried, calls.starts_with("until ")), (rest, true), "{calls}");
+        }
+    }
 }
 
 #[test]
