@@ -252,6 +252,8 @@ fn without_recursive_watches_the_events_come_from_looks() {
         tells(&mut events, "/a/b", Kind::Exclusive, &[(Gone, token)]);
     }
     assert_eq!(await_no_events(&mut events), None);
+    let mut rare = connect().events_below("/").unwrap().interval(Duration::MAX);
+    assert_eq!(await_no_events(&mut rare), None);
 }
 
 /// Returns the event that comes within some looks, if any.
