@@ -20,16 +20,13 @@ use super::below::{Lock, locks_at};
 use super::{AT_ONCE, LEASES, LOCKS};
 use crate::contender::{Contender, LockEvent};
 use crate::error::{Error, Result};
-use crate::inner::{Failure, Inner, Requests};
+use crate::inner::{Failure, Inner, Requests, after};
 use crate::path::LockPath;
 use crate::sys::{self, at, never, select_biased};
 use crate::wait::Until;
 
 /// The time between two looks where servers have no recursive watches.
 const INTERVAL: Duration = Duration::from_secs(1);
-
-/// Stands for longer ones, which the clock could not add. More than a century.
-const LONGEST_INTERVAL: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// A stream of what happens to the locks at and below a path, from
 /// [`Client::events_below`](crate::Client::events_below). As an iterator it waits for each event,
@@ -244,7 +241,7 @@ impl LockEvents {
             self.walk = None;
             self.next_walk = match self.is_watched {
                 true => self.inner.requests.next_look(),
-                false => sys::now() + self.interval.min(LONGEST_INTERVAL),
+                false => after(sys::now(), self.interval),
             };
         }
         Ok(())
