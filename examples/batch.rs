@@ -1,4 +1,4 @@
-//! A batch that runs on one machine at a time, and writes to a place that cannot check tokens.
+//! A batch that runs on one machine at a time.
 //!
 //! ```text
 //! cargo run --example batch -- hang & cargo run --example batch
@@ -7,8 +7,7 @@
 //! The first of these two hangs in its second step. Its heartbeats go on, so only the end of its
 //! hold gives the lock back: each step must take less than `LONGEST_STEP`. A process whose hold is
 //! lost is aborted, whether it hangs, was cut off, or somebody broke its lock. A supervisor would
-//! start it again. What it has sent by then may still arrive, so the next machine begins `DELAY`
-//! later. After a batch that has released its lock, the next one begins at once.
+//! start it again.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
@@ -19,8 +18,6 @@ use zoolock::{Client, DistributedLock, LockOptions};
 
 /// A step that takes longer hangs.
 const LONGEST_STEP: Duration = Duration::from_secs(2);
-/// The longest time for which a write may be on its way.
-const DELAY: Duration = Duration::from_secs(1);
 const STEPS: u32 = 3;
 
 fn main() {
@@ -35,8 +32,7 @@ fn run() -> zoolock::Result<()> {
     let servers = std::env::var("ZOOKEEPER_CONNECT");
     let servers = servers.as_deref().unwrap_or("127.0.0.1:2181");
     let client = Client::builder(servers).connect_lazily()?; // the batch waits for servers, too
-    let options =
-        LockOptions::new().hold_at_most(LONGEST_STEP).abort_on_loss(true).lock_delay(DELAY);
+    let options = LockOptions::new().hold_at_most(LONGEST_STEP).abort_on_loss(true);
     let lock = DistributedLock::with_options(&client, "/zoolock-examples/batch", options)?;
 
     let guard = lock.acquire()?;

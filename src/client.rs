@@ -223,9 +223,7 @@ impl Client {
     /// [claims](crate::Hold::fencing_token) with its token.
     ///
     /// False when the lock is free or held with another token. Also false when the holder's session
-    /// has ended, even if the holder does not know that. True for the contender that waits for the
-    /// end of a [lock-delay](crate::LockOptions::lock_delay), although it does not hold the lock yet:
-    /// a resource that verifies tokens needs no such delay.
+    /// has ended, even if the holder does not know that.
     ///
     /// Costs one refused write, one list and one read for each contender; blocks for at most a
     /// third of the session timeout.

@@ -33,8 +33,7 @@ pub struct Contender {
     pub sequence: Option<i64>,
     /// What the contender asks for.
     pub kind: Kind,
-    /// Whether the contender holds the lock. If not, it waits. True also for the one that waits for
-    /// the end of a [lock-delay](crate::LockOptions::lock_delay), which nobody else can see.
+    /// Whether the contender holds the lock. If not, it waits.
     pub holds: bool,
     /// The identity in the node's data. `None` if the data are something else, or a revocation
     /// request that the contender has not received yet.

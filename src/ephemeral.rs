@@ -68,8 +68,7 @@ use crate::level::{Site, TwoLevel};
 pub type EphemeralLock = LockHandle<SingleNode>;
 
 impl AtPath for EphemeralLock {
-    fn at(site: Site) -> Result<EphemeralLock> {
-        let mut site = site.without_delay("an EphemeralLock")?;
+    fn at(mut site: Site) -> Result<EphemeralLock> {
         // These options make no sense without a queue.
         site.options = site.options.without_queue();
         let (directory, _) = site.path.split();

@@ -280,9 +280,6 @@
 //! [`Hold::transaction`] only while the lock is held. [Guarded writes](guide::guarded_writes) says
 //! when to use which.
 //!
-//! A resource that can check nothing gets time instead: with [`LockOptions::lock_delay`], the next
-//! holder begins some time after one that was lost. A write that is later still does harm.
-//!
 //! # Leadership
 //!
 //! [`Leadership`] starts a thread that runs a function whenever this process leads. The thread

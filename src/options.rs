@@ -7,9 +7,6 @@ use crate::data;
 use crate::error::{Error, Result};
 use crate::recipe::{OnPosition, QueuePosition};
 
-/// The longest lock-delay. A lock that is free later than in a day is one that is lost.
-const MAX_DELAY: Duration = Duration::from_secs(24 * 60 * 60);
-
 /// The longest identity. A server drops the connection on a request of 1 MB (`jute.maxbuffer`).
 const MAX_IDENTITY: usize = 16 * 1024;
 
@@ -61,7 +58,6 @@ pub struct LockOptions {
     pub(crate) hold_at_least: Duration,
     pub(crate) hold_at_most: Option<Duration>,
     pub(crate) abort_on_loss: bool,
-    pub(crate) lock_delay: Option<Duration>,
     pub(crate) on_position: Option<OnPosition>,
     pub(crate) name: Arc<str>,
 }
@@ -195,43 +191,6 @@ impl LockOptions {
         self
     }
 
-    /// Keeps the lock busy for `time` after its holder was lost: a lock-delay, as Chubby and Consul
-    /// have it. This is for resources that cannot check a
-    /// [fencing token](crate::Hold::fencing_token): what the lost holder has sent arrives before
-    /// the next holder begins. Default: the next one begins at once.
-    ///
-    /// The holder's session has expired, its client was closed, the hold lasted
-    /// [too long](LockOptions::hold_at_most), or somebody has deleted its node. A hold that was
-    /// unlocked delays nobody, unless its session expires before a server gets the release: that
-    /// waits for a connection, and for the end of [`hold_at_least`](LockOptions::hold_at_least). A
-    /// call that ends just when its record is written may count as a lost holder.
-    ///
-    /// All programs that use the lock need the option; others pass. The `time` of the lost holder
-    /// counts. It begins when the next contender is first in the queue. Meanwhile that contender
-    /// waits as for another holder; a try finds the lock busy. If the call ends before, the time goes
-    /// on by the servers' clocks. So it is too short if another leader takes over whose clock is
-    /// ahead.
-    ///
-    /// Other clients see the queue, and not the delay. So they take the contender that waits for its
-    /// end for the holder: in [lists](crate::Client::contenders) and
-    /// [events](crate::Client::events_below), and where they
-    /// [verify its token](crate::Client::verify_token).
-    ///
-    /// A record beside the lock, the node `PATH.lock-delay`, exists while the lock is held. It is
-    /// persistent, and stays behind a lost holder until the next one with this option releases the
-    /// lock. Delete it to end a delay; a call that waits already goes on waiting. Each turn costs a
-    /// list and a write more. The client needs permission to create and delete nodes beside the lock; otherwise calls
-    /// return [`Error::Denied`].
-    ///
-    /// [`local_handoffs`](LockOptions::local_handoffs) and [`keep_idle`](LockOptions::keep_idle)
-    /// have no effect. Read-write locks, semaphores and [`EphemeralLock`](crate::EphemeralLock)
-    /// have no lock-delay, and are not created with one: [`Error::InvalidArgument`]. In a
-    /// [`MultiLock`](crate::MultiLock) such members are taken one by one.
-    pub fn lock_delay(mut self, time: Duration) -> LockOptions {
-        self.lock_delay = Some(time);
-        self
-    }
-
     /// Calls `tell` with the queue position of every waiting call, on the thread of that call.
     /// `tell` is called when the call begins to wait, then at each interval of `every`, and when
     /// the call's predecessor has gone. `every` is 10 ms or more; a lock with less fails to be
@@ -283,10 +242,6 @@ impl LockOptions {
 
     pub(crate) fn check(self) -> Result<LockOptions> {
         self.identity.as_deref().map_or(Ok(()), check_identity)?;
-        if self.lock_delay.is_some_and(|delay| delay > MAX_DELAY) {
-            let reason = format!("it is longer than {MAX_DELAY:?}");
-            return Err(Error::InvalidArgument { what: "lock_delay", reason });
-        }
         if let Some(most) =
             self.hold_at_most.filter(|most| most.is_zero() || *most < self.hold_at_least)
         {
@@ -301,7 +256,6 @@ impl LockOptions {
                 let reason = format!("every {every:?}: it takes {LEAST_PAUSE:?} or more");
                 Err(Error::InvalidArgument { what: "on_queue_position", reason })
             }
-            _ if self.lock_delay.is_some() => Ok(self.without_handoffs()),
             _ => Ok(self),
         }
     }

@@ -52,12 +52,6 @@ impl LockPath {
         }
     }
 
-    /// Returns the path of the record of a lock-delay: beside the directory, because other clients
-    /// may not expect it in there.
-    pub(crate) fn record(&self) -> String {
-        format!("{self}.lock-delay")
-    }
-
     pub(crate) fn is_root(&self) -> bool {
         self.0.is_empty()
     }

@@ -103,7 +103,7 @@ impl DistributedRwLock {
         path: impl Into<String>,
         options: LockOptions,
     ) -> Result<DistributedRwLock> {
-        let site = Site::new(client, &path.into(), options)?.without_delay("a read-write lock")?;
+        let site = Site::new(client, &path.into(), options)?;
         let write = TwoLevel::at(site, LockKind::Write);
         let read = Readers::new(Arc::clone(&write));
         Ok(DistributedRwLock { read, write })

@@ -133,7 +133,7 @@ impl DistributedSemaphore {
         options: LockOptions,
     ) -> Result<DistributedSemaphore> {
         check_limit(limit)?;
-        let site = Site::new(client, &path.into(), options)?.without_delay("a semaphore")?;
+        let site = Site::new(client, &path.into(), options)?;
         let turns = site.path.below(LOCKS);
         let mut turn = site.clone();
         // A call that has its permits, or no time left, need not wait for the end of its turn.

@@ -100,9 +100,6 @@ is late finds the lock free if the job has ended by then, and runs the job again
 code. It runs for as long itself, then ends with that code. Give more than the clocks differ by, and
 less than the time until the job is due again. INT, TERM, HUP, QUIT, USR1 and USR2 end the wait early.
 
-With --lock-delay, the next one waits for this long after a zoolock that has lost the lock: what that
-one's program has sent arrives before. A lock that was given back delays nobody.
-
 With -w, zoolock also waits for servers if none answers at the start. Without -w, or with -n, it ends
 with 69 then, so that a wrong address is noticed. It waits through later outages in any case.
 
@@ -542,9 +539,6 @@ pub(crate) struct Run {
     /// Keep the lock for at least this long after its grant, even if the program ends earlier: for a short job that is due on many machines whose clocks differ
     #[arg(long, value_name = "SECS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) hold_at_least: Option<Duration>,
-    /// Keep the lock busy for this long after a holder that was lost, also by a `zoolock break`; all users of PATH must give it: for resources that cannot check $ZOOLOCK_TOKEN
-    #[arg(long, value_name = "SECS", value_parser = seconds, allow_negative_numbers = true, conflicts_with_all = ["shared", "semaphore"])]
-    pub(crate) lock_delay: Option<Duration>,
     /// Send this signal, such as TERM, to the program when another client asks for the lock (`zoolock revoke`)
     #[arg(long, value_name = "SIGNAL", value_parser = signal)]
     pub(crate) on_revoke: Option<Signal>,
@@ -582,7 +576,6 @@ impl Run {
             wait: None,
             conflict_exit_code: CONFLICT,
             hold_at_least: None,
-            lock_delay: None,
             on_revoke: None,
             program,
         }

@@ -163,9 +163,6 @@ fn connect(run: &Run, deadline: Option<Instant>) -> Result<(Client, Wanted), Fai
     if *verbose || notify::is_heard() {
         options = progress::with_position(options, lock.path.clone(), *verbose);
     }
-    if let Some(time) = run.lock_delay {
-        options = options.lock_delay(time);
-    }
     let wanted = Wanted::at(&client, run, options)?;
     Ok((client, wanted))
 }

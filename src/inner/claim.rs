@@ -26,8 +26,6 @@ pub(crate) struct Claim {
     pub(crate) background: bool,
     /// How long the lock stays busy after the grant, however early it is released.
     pub(crate) at_least: Duration,
-    /// How long the lock stays busy after its holder was lost.
-    pub(crate) delay: Option<Duration>,
 }
 
 /// Who takes a hold, and how that may end. Nodes that are left to another thread get another one.
@@ -55,22 +53,11 @@ impl Claim {
         chosen(self) == chosen(other)
             && self.background == other.background
             && self.at_least == other.at_least
-            && self.delay == other.delay
     }
 
     pub(crate) fn path_of(&self, node: &Node) -> String {
         self.directory.child(&node.name)
     }
-}
-
-/// What is deleted with a node, in one transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Taken {
-    /// The directory, as far as nobody else has used it: it was made for this node alone, in the
-    /// same transaction.
-    Directory,
-    /// The record that names the node as the holder. It stays if the hold was lost.
-    Record,
 }
 
 /// A node of this client.
@@ -84,7 +71,9 @@ pub(crate) struct Node {
     pub(crate) czxid: i64,
     /// The fencing token: the czxid, or that of the write for a read under a write.
     pub(crate) token: u64,
-    pub(crate) takes: Option<Taken>,
+    /// The directory was made for this node alone, in the same transaction. It is deleted with the
+    /// node, as far as nobody else has used it.
+    pub(crate) takes_directory: bool,
     /// The node's part of the quota.
     pub(crate) charge: Charge,
 }

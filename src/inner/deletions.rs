@@ -9,8 +9,8 @@ use std::time::Duration;
 use log::{Level, warn};
 use zookeeper::{ErrorKind, Pending};
 
-use super::claim::{Claim, Node, Taken};
-use super::directories::{delete_with_node, is_taken_refused};
+use super::claim::{Claim, Node};
+use super::directories::{delete_with_directory, is_directory_refused};
 use super::failure::{is_outcome_unknown, is_session_over};
 use super::nodes::Nodes;
 use super::quota::Charge;
@@ -58,52 +58,39 @@ impl Deletions {
         }
     }
 
-    /// Deletes the nodes of a lost hold in the background. The record of the holder stays: it keeps
-    /// others out.
-    pub(super) fn delete_lost(&self, nodes: &Nodes) {
-        if nodes.claim.delay.is_none() {
-            return self.delete_all(nodes);
-        }
-        for node in &nodes.list {
-            let (path, charge) = (nodes.claim.path_of(node), node.charge.take());
-            self.delete_eventually(nodes.term.session_id(), path, charge);
-        }
-    }
-
     /// Deletes a node of this session in the background.
     pub(crate) fn delete(&self, claim: &Claim, session: i64, node: &Node) {
         let (path, charge) = (claim.path_of(node), node.charge.take());
-        match node.takes {
-            _ if claim.kind.is_single_node() => {
-                self.delete_single(session, path, node.czxid, charge);
-            }
-            Some(taken) => self.delete_with(taken, session, &claim.directory, path, charge),
-            None => self.delete_eventually(session, path, charge),
+        if claim.kind.is_single_node() {
+            self.delete_single(session, path, node.czxid, charge);
+        } else if node.takes_directory {
+            self.delete_with_directory(session, &claim.directory, path, charge);
+        } else {
+            self.delete_eventually(session, path, charge);
         }
     }
 
-    /// Deletes a node and what it takes along, on as many connections as it takes; the node alone if
-    /// only that is refused.
-    fn delete_with(
+    /// Deletes a node and its directory, on as many connections as it takes; the node alone if only
+    /// the directory is refused.
+    fn delete_with_directory(
         &self,
-        taken: Taken,
         session: i64,
         directory: &LockPath,
         path: String,
         charge: Charge,
     ) {
         let zk = self.requests.zk.in_session(session).with_timeout(Duration::MAX);
-        let deletion = zk.submit(|batch| delete_with_node(batch, directory, (&path, taken), false));
+        let deletion = zk.submit(|batch| delete_with_directory(batch, directory, &path, false));
         let directory = directory.clone();
         self.follow(deletion, (path, charge), move |deletions, (path, charge), error| {
             if is_outcome_unknown(error) {
-                sys::reached("a deletion of a node and what it takes along is sent again");
-                return deletions.delete_with(taken, session, &directory, path, charge);
+                sys::reached("a deletion of a node and its directory is sent again");
+                return deletions.delete_with_directory(session, &directory, path, charge);
             }
-            if !is_taken_refused(error) {
+            if !is_directory_refused(error) {
                 return deletions.conclude(path, charge, error);
             }
-            sys::reached("a node is deleted in the background without what it takes along");
+            sys::reached("a node is deleted in the background without its directory");
             deletions.delete_eventually(session, path, charge);
         });
     }

@@ -3,7 +3,7 @@
 
 use zookeeper::{Batch, CreateMode, ErrorKind, Op, OpResult, Pending};
 
-use super::claim::{Claim, Taken};
+use super::claim::Claim;
 use super::failure::Failure;
 use super::requests::Requests;
 use crate::path::LockPath;
@@ -75,25 +75,20 @@ pub(crate) fn create_with_node(
     ])
 }
 
-/// Deletes a node and what it takes along, in one transaction. The servers refuse it if a directory
-/// has other nodes, or if somebody has set its data. Where that is unlikely, it `shares` a
-/// transaction with other writes.
-pub(super) fn delete_with_node(
+/// Deletes a node and its directory, in one transaction. The servers refuse it if the directory has
+/// other nodes, or if somebody has set its data. Where that is unlikely, it `shares` a transaction
+/// with other writes.
+pub(super) fn delete_with_directory(
     batch: &mut Batch<'_>,
     directory: &LockPath,
-    (node, taken): (&str, Taken),
+    node: &str,
     shares: bool,
 ) -> Pending<Vec<OpResult>> {
-    let (path, version) = match taken {
-        Taken::Directory => (directory.to_string(), Some(NEW)),
-        Taken::Record => (directory.record(), None),
-    };
-    let ops = [Op::Delete(node, None), Op::Delete(&path, version)];
+    let ops = [Op::Delete(node, None), Op::Delete(directory.as_str(), Some(NEW))];
     if shares { batch.shared_multi(&ops) } else { batch.multi(&ops) }
 }
 
-/// Returns whether [`delete_with_node`] failed at what the node takes along. If it failed at the
-/// node, a deletion of the node alone could succeed later, and would leave a record behind.
-pub(super) fn is_taken_refused(error: &zookeeper::Error) -> bool {
+/// Returns whether [`delete_with_directory`] failed at the directory.
+pub(super) fn is_directory_refused(error: &zookeeper::Error) -> bool {
     error.failed_op() == Some(1)
 }

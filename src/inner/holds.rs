@@ -235,7 +235,7 @@ impl Holds {
         self.registry.remove(nodes);
         self.losses.lost(nodes, grants);
         self.tell_losses(nodes, grants, reason);
-        self.deletions.delete_lost(nodes);
+        self.deletions.delete_all(nodes);
     }
 
     /// Reports to the observer on another thread, because this one may deliver answers and must not

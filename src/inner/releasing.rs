@@ -7,8 +7,8 @@ use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use log::{Level, warn};
 use zookeeper::{Batch, ErrorKind, OpResult, Pending, WatchedEvent, Watcher};
 
-use super::claim::{Node, Taken};
-use super::directories::{delete_with_node, is_taken_refused};
+use super::claim::Node;
+use super::directories::{delete_with_directory, is_directory_refused};
 use super::failure::{Failure, is_outcome_unknown};
 use super::holds::Holds;
 use super::nodes::{AfterRelease, Grant, Nodes};
@@ -125,7 +125,7 @@ impl Holds {
     fn delete_together(&self, all: &[&Arc<Nodes>]) -> Vec<Result<()>> {
         let session = all.first().map_or(0, |nodes| nodes.term.session_id());
         let may_share = |nodes: &&Arc<Nodes>| {
-            let is_alone = nodes.claim.background || nodes.list[0].takes.is_some();
+            let is_alone = nodes.claim.background || nodes.list[0].takes_directory;
             nodes.term.session_id() == session && !is_alone
         };
         let patience = self.requests.patience();
@@ -155,7 +155,7 @@ impl Deletion<'_> {
     /// thread, so it must not be one in the background.
     fn replacement(&self) -> Option<Replacement> {
         let (number, claim) = (self.nodes.only_number()?, &self.nodes.claim);
-        if claim.background || claim.delay.is_some() || !self.holds.requests.is_connected() {
+        if claim.background || !self.holds.requests.is_connected() {
             return None;
         }
         let path = claim.path_of(&self.nodes.list[0]);
@@ -213,49 +213,32 @@ impl Deletion<'_> {
             return Ok(());
         }
         match &nodes.list[..] {
-            [node @ Node { takes: Some(taken), .. }] if !is_again => {
-                self.run_with(*taken, node, patience)
+            [node @ Node { takes_directory: true, .. }] if !is_again => {
+                self.run_with_directory(node, patience)
             }
             _ => self.run_alone(patience, is_again),
         }
     }
 
-    /// Deletes the only node and what it takes along; the node alone if only that is refused.
-    fn run_with(&self, taken: Taken, node: &Node, patience: Duration) -> Result<()> {
+    /// Deletes the only node and its directory; the node alone if only the directory is refused.
+    fn run_with_directory(&self, node: &Node, patience: Duration) -> Result<()> {
         let Deletion { holds, nodes } = self;
         let end = sys::now() + patience;
         let zk = holds.requests.zk.in_session(nodes.term.session_id()).with_timeout(patience);
         let (directory, path) = (&nodes.claim.directory, nodes.claim.path_of(node));
-        let is_directory = taken == Taken::Directory;
-        let shares = !is_directory || holds.fresh.is_likely_to_go();
-        let deletion =
-            zk.submit(|batch| delete_with_node(batch, directory, (&path, taken), shares));
+        let shares = holds.fresh.is_likely_to_go();
+        let deletion = zk.submit(|batch| delete_with_directory(batch, directory, &path, shares));
         let follow = move |deletion: &Deletion<'_>, deleted: zookeeper::Result<Vec<OpResult>>| {
             let left = end.saturating_duration_since(sys::now());
-            if is_directory {
-                deletion.holds.fresh.note_went(deleted.is_ok());
-            }
+            deletion.holds.fresh.note_went(deleted.is_ok());
             match deleted {
-                Err(error) if is_taken_refused(&error) => {
-                    sys::reached_if(
-                        || is_directory,
-                        "a directory that was made for one node stays",
-                    );
-                    sys::reached_if(|| !is_directory, "a node is released without its record");
-                    let is_denied = error.kind() == ErrorKind::NoAuth;
-                    let alone = deletion.run_alone(left, false);
-                    match is_denied && !is_directory {
-                        true => alone.and(Err(deletion.record_denied(error))),
-                        false => alone,
-                    }
+                Err(error) if is_directory_refused(&error) => {
+                    sys::reached("a directory that was made for one node stays");
+                    deletion.run_alone(left, false)
                 }
                 deleted => {
                     let is_gone = deleted.is_ok();
-                    sys::reached_if(
-                        || is_gone && is_directory,
-                        "a directory goes with its only node",
-                    );
-                    sys::reached_if(|| is_gone && !is_directory, "a release ends without a delay");
+                    sys::reached_if(|| is_gone, "a directory goes with its only node");
                     judge(deletion.holds, deletion.nodes, 0, None, deleted.map(drop))
                 }
             }
@@ -268,12 +251,6 @@ impl Deletion<'_> {
             me.upgrade().map(|holds| follow(&Deletion { holds: &holds, nodes: &nodes }, deleted));
         });
         Ok(())
-    }
-
-    /// Returns the error of a release whose record stays.
-    fn record_denied(&self, error: zookeeper::Error) -> Error {
-        let record = self.nodes.claim.directory.record();
-        self.holds.requests.error(&record, Failure::Refused(error))
     }
 
     fn run_alone(&self, patience: Duration, is_again: bool) -> Result<()> {

@@ -292,14 +292,13 @@ mod tests {
             is_chosen: false,
             background: false,
             at_least: Duration::ZERO,
-            delay: None,
         }
     }
 
     fn node(inner: &Inner, claim: &Claim) -> Node {
         let charge = inner.requests.charge(claim, 1).unwrap();
         let name = "node".to_owned();
-        Node { name, number: None, czxid: 1, token: 1, takes: None, charge }
+        Node { name, number: None, czxid: 1, token: 1, takes_directory: false, charge }
     }
 
     #[test]

@@ -29,15 +29,6 @@ impl Site {
         Ok(Site { client, path, options: options.check()? })
     }
 
-    /// Returns an error if the options have a lock-delay, for locks of a `kind` that has none.
-    pub(crate) fn without_delay(self, kind: &str) -> Result<Site> {
-        if self.options.lock_delay.is_none() {
-            return Ok(self);
-        }
-        let reason = format!("{kind} has none; a DistributedLock or a Leadership has");
-        Err(Error::InvalidArgument { what: "lock_delay", reason })
-    }
-
     pub(crate) fn inner(&self) -> &Arc<Inner> {
         self.client.inner()
     }
@@ -63,7 +54,6 @@ impl Site {
             identity: chosen.unwrap_or_else(|| self.client.identity()),
             background: self.options.background_release,
             at_least: self.options.hold_at_least,
-            delay: self.options.lock_delay,
         }
     }
 

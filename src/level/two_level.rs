@@ -247,8 +247,7 @@ impl RawLock for TwoLevel {
     }
 
     fn begin(&self, wait: Wait) -> Option<(Begun<'_>, Keep<'_>)> {
-        // A lock-delay may have to be waited for.
-        if self.kind.is_single_node() || self.site.options.lock_delay.is_some() {
+        if self.kind.is_single_node() {
             return None;
         }
         let turn = match self.level.local.try_enter(self.number)? {

@@ -3,7 +3,6 @@
 //! separate, small loop.
 
 mod attempt;
-mod delay;
 mod permits;
 mod position;
 mod queue;

@@ -171,7 +171,14 @@ impl<'a> SingleCall<'a> {
         self.attempt.want.inner.deletions.remove_stuck(self.attempt.path());
         let (name, czxid) = (self.name().to_owned(), stat.czxid);
         let token = czxid.unsigned_abs();
-        self.attempt.own.push(Node { name, number: None, czxid, token, takes: None, charge });
+        self.attempt.own.push(Node {
+            name,
+            number: None,
+            czxid,
+            token,
+            takes_directory: false,
+            charge,
+        });
     }
 
     fn name(&self) -> &'a str {

@@ -199,7 +199,7 @@ impl Waiter<'_> {
             [node] if is_alone => node.number,
             _ => None,
         };
-        self.attempt.grant_after_delay(number)
+        self.attempt.grant(number)
     }
 
     // ---- own nodes that cannot be deleted

@@ -6,7 +6,6 @@ mod contenders;
 mod counting;
 mod curator;
 mod deadlocks;
-mod delaying;
 mod ephemeral;
 mod events;
 mod every;

@@ -120,7 +120,7 @@ fn scheduled_job_runs_once_a_round_on_three_different_clocks() {
 }
 
 #[test]
-fn batch_begins_some_time_after_one_that_hangs_is_aborted() {
+fn batch_begins_after_one_that_hangs_is_aborted() {
     let path = fresh_path("batch");
     let begun = |said: &str, step: &str| -> u64 {
         let begun = said.lines().find_map(|line| line.strip_prefix(step));
@@ -133,8 +133,8 @@ fn batch_begins_some_time_after_one_that_hangs_is_aborted() {
     let next = Running::start("batch", &path, &[]).said();
     assert!(next.ends_with("all done\n"), "{next}");
     let pause = begun(&next, "step 1") - begun(&hung, "step 2");
-    // The longest step and the delay.
-    assert!(pause > 2900, "{pause} ms");
+    // The longest step.
+    assert!(pause > 1900, "{pause} ms");
 }
 
 #[test]

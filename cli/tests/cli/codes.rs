@@ -90,8 +90,6 @@ fn wrong_arguments_give_64_and_help_0() {
         &["run", "--no-such-option", "/path", "true"],
         &["run", "-n", "-w", "1", "/path", "true"],
         &["run", "-x", "-s", "/path", "true"],
-        &["run", "-s", "--lock-delay", "1", "/path", "true"],
-        &["run", "--semaphore", "2", "--lock-delay", "1", "/path", "true"],
         &["run", "--semaphore", "0", "/path", "true"],
         &["run", "-w", "soon", "/path", "true"],
         &["run", "-w", "-1", "/path", "true"],

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::sys::signal::Signal;
 use zoolock::Client;
@@ -12,8 +12,8 @@ use zoolock_test_support::{
 };
 
 use crate::util::{
-    Beside, SOON, await_gone, await_nodes, client, code_of, in_terminal, is_gone, lock_of, run,
-    send, shell, zoolock_at,
+    Beside, SOON, await_gone, await_nodes, client, code_of, in_terminal, is_gone, lock_of, send,
+    shell, zoolock_at,
 };
 
 /// Reports TERM and ignores it.
@@ -200,25 +200,4 @@ fn program_stopped_beyond_its_lease_does_not_continue() {
     rival.release().expect("released");
     shell.send_line("exit 0").expect("sent");
     assert_eq!(code_of(&shell), 0);
-}
-
-#[test]
-fn next_program_waits_for_the_lock_delay_behind_a_lost_one_only() {
-    const DELAY: Duration = Duration::from_millis(700);
-    let path = fresh_path("lock-delay");
-    let start = |script| Beside::start(run(&["-v", "--lock-delay", "700ms"], &path, script));
-    let lost = start(ORDERLY);
-    let inside = lost.is_inside();
-    let mut next = start("true");
-    await_nodes(&path, 2);
-    let nodes = shared_probe().unwrap().children(&path).unwrap();
-    let holder = nodes.into_iter().min_by_key(|name| name[name.len() - 10..].to_owned());
-    shared_probe().unwrap().delete(&format!("{path}/{}", holder.unwrap())).unwrap();
-    let begun = Instant::now();
-    assert_eq!(next.code(), Some(0));
-    println!("the next one has ended {:?} after the loss", begun.elapsed());
-    assert!(begun.elapsed() >= DELAY && is_gone(inside));
-    // Its record is gone, too.
-    await_nodes(&path, 0);
-    assert!(!shared_probe().unwrap().exists(&format!("{path}.lock-delay")).unwrap());
 }

@@ -209,7 +209,7 @@ impl Waiter<'_> {
     fn add_own(&mut self, name: &str, charge: Charge, czxid: i64, number: Option<Number>) {
         let (name, token) = (name.to_owned(), self.recipe.token(czxid));
         self.czxids.insert(name.clone(), czxid);
-        self.attempt.own.push(Node { name, number, czxid, token, takes: None, charge });
+        self.attempt.own.push(Node { name, number, czxid, token, takes_directory: false, charge });
     }
 
     pub(super) fn add_unanswered(&mut self, create: Create) {

@@ -7,7 +7,7 @@ use zookeeper::{Batch, ErrorKind, Names, OpResult};
 
 use super::Waiter;
 use crate::error::Error;
-use crate::inner::{Taken, create_with_node, make_directories};
+use crate::inner::{create_with_node, make_directories};
 use crate::recipe::attempt::{Create, Stop, Want};
 use crate::shortcuts::Known;
 use crate::sys;
@@ -122,7 +122,7 @@ impl Waiter<'_> {
         };
         sys::reached_if(|| takes_directory, "a directory is made for one node");
         sys::reached_if(|| !takes_directory, "a directory is made to stay");
-        node.takes = takes_directory.then_some(Taken::Directory);
+        node.takes_directory = takes_directory;
         Ok(iter::once(&node.name).collect())
     }
 }

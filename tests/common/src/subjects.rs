@@ -22,9 +22,6 @@ const KEPT: Duration = Duration::from_secs(300);
 /// A time that is longer than a turn, but does not make tests slow.
 const AT_LEAST: Duration = Duration::from_millis(200);
 
-/// A time in which nobody else can have waited for the same lock.
-const DELAY: Duration = Duration::from_millis(1);
-
 /// An interval that is longer than the looks by which a [`Task`](crate::Task) sees that its thread
 /// is asleep.
 const EVERY: Duration = Duration::from_millis(500);
@@ -58,12 +55,11 @@ enum Choice {
     HandedOn,
     Kept,
     AtLeast,
-    Delayed,
     Observed,
 }
 
-const SUBJECTS: [Subject; 23] = {
-    use Choice::{AtLeast, Background, Delayed, HandedOn, Kept, Observed, Plain};
+const SUBJECTS: [Subject; 22] = {
+    use Choice::{AtLeast, Background, HandedOn, Kept, Observed, Plain};
     use Kind::{Exclusive, Permit, Read, Reentrant, Several, Single, Write};
     const fn row(name: &'static str, kind: Kind, option: Choice) -> Subject {
         Subject { name, kind, option }
@@ -88,7 +84,6 @@ const SUBJECTS: [Subject; 23] = {
         row("exclusive, hold_at_least", Exclusive, AtLeast),
         row("read, hold_at_least", Read, AtLeast),
         row("permit, hold_at_least", Permit, AtLeast),
-        row("exclusive, lock_delay", Exclusive, Delayed),
         row("exclusive, on_queue_position", Exclusive, Observed),
         row("read, on_queue_position", Read, Observed),
         row("permit, on_queue_position", Permit, Observed),
@@ -137,7 +132,6 @@ impl Subject {
             Choice::HandedOn => options.local_handoffs(4),
             Choice::Kept => options.keep_idle(KEPT),
             Choice::AtLeast => options.hold_at_least(AT_LEAST),
-            Choice::Delayed => options.lock_delay(DELAY),
             Choice::Observed => options.on_queue_position(EVERY, |_| {}),
         };
         self.object(self.kind, client, path, options)
@@ -254,11 +248,6 @@ impl Subject {
         self.option == Choice::Background
     }
 
-    /// Returns whether a record goes with its node, in one transaction.
-    pub fn has_a_record(self) -> bool {
-        self.option == Choice::Delayed
-    }
-
     /// Returns whether it has the default options.
     pub fn is_plain(self) -> bool {
         self.option == Choice::Plain
@@ -373,8 +362,6 @@ impl Subject {
     /// rivals. A semaphore's turn is a second node.
     pub fn cost_of_a_cycle(self) -> [u64; 5] {
         match self.kind {
-            // Transactions create the record, and delete it with the node.
-            _ if self.option == Choice::Delayed => [1, 0, 1, 0, 2],
             Kind::Permit => [2, 2, 0, 0, 0],
             // One transaction creates all nodes, and one deletes them.
             Kind::Several => [0, 0, 1, 0, 2],
@@ -385,14 +372,13 @@ impl Subject {
     /// Returns the same counts for the first two cycles, whose numbers do not yet show that the
     /// directory is empty. The second cycle watches the directory.
     pub fn cost_of_the_first_cycles(self) -> [[u64; 5]; 2] {
-        let [creates, deletions, _, _, records] = self.cost_of_a_cycle();
+        let [creates, deletions, _, _, transactions] = self.cost_of_a_cycle();
         let lists = if self.kind == Kind::Single { 0 } else { creates };
         match self.kind {
             Kind::Several => [self.cost_of_a_cycle(); 2],
-            _ if self.option == Choice::Delayed => [self.cost_of_a_cycle(); 2],
             _ => [
-                [creates, deletions, lists, 0, records],
-                [creates, deletions, lists, lists, records],
+                [creates, deletions, lists, 0, transactions],
+                [creates, deletions, lists, lists, transactions],
             ],
         }
     }

@@ -103,7 +103,6 @@ pub(crate) fn count_options(plan: &Plan) {
             hold_at_least,
             hold_at_most,
             abort_on_loss,
-            lock_delay,
             observes_queue,
         } = &object.options;
         let count = |is_set: bool, what| is_set.then(|| kernel::count(what));
@@ -114,7 +113,6 @@ pub(crate) fn count_options(plan: &Plan) {
         count(hold_at_least.is_some(), "option: hold_at_least");
         count(hold_at_most.is_some(), "option: hold_at_most");
         count(*abort_on_loss, "option: abort_on_loss");
-        count(lock_delay.is_some(), "option: lock_delay");
         count(*observes_queue, "option: on_queue_position");
     }
 }

@@ -105,7 +105,6 @@ pub(crate) struct Options {
     pub hold_at_least: Option<Duration>,
     pub hold_at_most: Option<Duration>,
     pub abort_on_loss: bool,
-    pub lock_delay: Option<Duration>,
     pub observes_queue: bool,
 }
 
@@ -331,8 +330,6 @@ pub(crate) enum Trouble {
     Clear { place: Place, pause: Duration },
     /// An operator deletes the nodes of several locks as they are given back together.
     Rob,
-    /// An operator ends a lock-delay.
-    EndDelay { place: Place },
     /// A node may not be read for a while, so its end is not reported. The operator may delete it meanwhile.
     Hide { place: Place, nth: usize, time: Duration, is_deleted: bool },
     /// A directory may not be read for a while, so new nodes are not reported.

@@ -3,7 +3,6 @@
 pub(crate) mod aborts;
 mod calls;
 pub(crate) mod circles;
-pub(crate) mod delays;
 pub(crate) mod events;
 mod holds;
 pub(crate) mod mutexes;
@@ -194,7 +193,6 @@ pub(crate) struct Witness {
     pub(crate) follows: Option<u64>,
     aborts: aborts::Aborts,
     outages: outages::Outages,
-    delays: delays::Delays,
     /// No answer takes so long that a call or a lease ends before.
     pub is_quick: bool,
 }

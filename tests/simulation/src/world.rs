@@ -21,7 +21,7 @@ use crate::plan::{
     Deed, Fault, Kind, ObjectPlan, Place, Plan, Plant, Theme, Trouble, TurnPlan, Wait, What,
 };
 use crate::raw;
-use crate::witness::{self, DATA, FOLDER, aborts, delays, mutexes, violation, witness};
+use crate::witness::{self, DATA, FOLDER, aborts, mutexes, violation, witness};
 
 /// Limit on scheduler steps that no healthy run reaches.
 const STEPS: u64 = 3_000_000;
@@ -408,10 +408,6 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: Trouble) {
         }
         Trouble::Clear { place, pause } => clear(net, place, pause),
         Trouble::Rob => witness(|witness| witness.robberies += 1),
-        Trouble::EndDelay { place } => {
-            let record = delays::record_of(place.path());
-            let _ = net.serve(|servers, now| servers.delete(&record, now));
-        }
         Trouble::Hide { place, nth, time, is_deleted } => {
             if let Some(node) = witness(|witness| witness.below(place, nth)) {
                 witness(|witness| witness.hidden.insert(node.clone()));
@@ -453,10 +449,7 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: Trouble) {
         Trouble::Scribble { place, nth, is_request } => {
             let node = witness(|witness| witness.below(place, nth));
             // On a single node the write overwrites the owner's id, which would cost the hold in a gentle run.
-            let is_one = |node: &String| {
-                // No call takes a lock with such a record, until somebody deletes it.
-                delays::directory_of(node).is_none() && (!plan.is_gentle() || node.contains("/_c_"))
-            };
+            let is_one = |node: &String| !plan.is_gentle() || node.contains("/_c_");
             if let Some(node) = node.filter(is_one) {
                 let data: &[u8] = if is_request { b"__REVOKE__" } else { b"hello" };
                 let _ = net.serve(|servers, now| servers.set_data(&node, data, now));
@@ -577,7 +570,6 @@ fn name(trouble: Trouble) -> &'static str {
         Trouble::Delete { .. } => "fault: an operator deletes a node",
         Trouble::Clear { .. } => "fault: an operator deletes all nodes",
         Trouble::Rob => "fault: an operator deletes the nodes of several locks",
-        Trouble::EndDelay { .. } => "fault: an operator ends a lock-delay",
         Trouble::HideDirectory { .. } => "fault: a directory may not be read",
         Trouble::Hide { .. } => "fault: a node may not be read",
         Trouble::Forbid { .. } => "fault: nodes may not be deleted",

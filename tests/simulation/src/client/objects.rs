@@ -77,9 +77,6 @@ pub(super) fn options(plan: &Options) -> LockOptions {
     if let Some(time) = plan.hold_at_most {
         options = options.hold_at_most(time);
     }
-    if let Some(time) = plan.lock_delay {
-        options = options.lock_delay(time);
-    }
     if let Some(number) = plan.identity {
         options = options.identity(witness::identity(number));
     }
@@ -109,10 +106,7 @@ pub(super) fn make(client: &Client, plan: &ObjectPlan) -> Object {
             DistributedSemaphore::with_options(client, path, limit(plan.place), options)
                 .map(Object::Semaphore)
         }
-        Kind::Several => {
-            let of_read = Options { lock_delay: None, ..plan.options.clone() };
-            several(client, path, options, self::options(&of_read)).map(Object::Several)
-        }
+        Kind::Several => several(client, path, options).map(Object::Several),
         Kind::Leadership => Ok(Object::Leadership),
     };
     made.unwrap_or_else(|error| panic!("{plan:?}: {error}"))
@@ -120,15 +114,10 @@ pub(super) fn make(client: &Client, plan: &ObjectPlan) -> Object {
 
 /// Returns a multi-lock of the lock at the place, of one that all multi-locks share, and of a read that all share.
 /// They are in any order. Some multi-locks take them one by one, as earlier releases did.
-fn several(
-    client: &Client,
-    path: &str,
-    options: LockOptions,
-    of_read: LockOptions,
-) -> Result<MultiLock> {
+fn several(client: &Client, path: &str, options: LockOptions) -> Result<MultiLock> {
     let own = DistributedLock::with_options(client, path, options.clone())?;
-    let other = DistributedLock::with_options(client, witness::SECOND, options)?;
-    let read = DistributedRwLock::with_options(client, witness::READ, of_read)?.read_lock();
+    let other = DistributedLock::with_options(client, witness::SECOND, options.clone())?;
+    let read = DistributedRwLock::with_options(client, witness::READ, options)?.read_lock();
     let mut all: [Box<dyn Lock>; 3] = [own.into(), other.into(), read.into()];
     let is_one_by_one = kernel::with_random(|random| {
         random.shuffle(&mut all);

@@ -36,7 +36,7 @@ pub(super) fn goes(turn: &Turn<'_>, connections: u64, turns: u32) {
 }
 
 /// Returns whether the error of an unlock says that this lock was lost, or may not be released.
-pub(super) fn names(error: &Error, path: &str) -> bool {
+fn names(error: &Error, path: &str) -> bool {
     match error {
         Error::Release { failures } => failures.iter().any(|one| names(one, path)),
         // The servers refuse a deletion before they look for the node.

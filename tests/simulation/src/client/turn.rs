@@ -11,7 +11,7 @@ use super::objects::{Object, Taken, mode};
 use super::{Shared, net, promises};
 use crate::histories;
 use crate::plan::{Deed, End, Kind, ObjectPlan, Place, TurnPlan, Wait};
-use crate::witness::{self, Held, Kept, NodeId, circles, delays, limit, witness};
+use crate::witness::{self, Held, Kept, NodeId, circles, limit, witness};
 
 /// A lock object, and its number in the plan. Another object of that number may be fresh, made for one call.
 #[derive(Clone, Copy)]
@@ -160,9 +160,6 @@ impl Shared {
         let turn = holds.first().cloned().map(|own| {
             let held = Held::new(who.to_owned(), kind, place, mode, holds);
             let number = witness::granted(held, begun, None);
-            if options.lock_delay.is_some() {
-                delays::names(kind, &own);
-            }
             let lasts = |time| witness::lasts(number, begun, time, Duration::ZERO);
             options.hold_at_most.into_iter().for_each(lasts);
             let turn = Turn { who, target, number, own };
@@ -260,11 +257,6 @@ impl Shared {
         }
         if let Some(turn) = turn {
             let node = turn.node();
-            if let Err(error) = &released
-                && promises::names(error, place.path())
-            {
-                delays::lost(&node.0);
-            }
             if is_released && is_answered && *kind != Kind::Single {
                 self.judge_release(turn, was_there, is_silent);
             }
@@ -292,9 +284,6 @@ impl Shared {
         let is_lost = witness::is_lost(turn.number);
         if witness::is_there(&node) && !may_stay && !is_lost {
             self.fail(format!("{} is there behind the unlock", node.0));
-        }
-        if !is_lost && !is_silent {
-            delays::released(&node.0);
         }
     }
 }

@@ -1,7 +1,4 @@
-//! What some plans have besides, by seeds of their own: rare actions, deadlocks, delays, and operators.
-
-use std::mem;
-use std::time::Duration;
+//! What some plans have besides, by seeds of their own: rare actions, deadlocks, and operators.
 
 use fastrand::Rng;
 
@@ -21,7 +18,6 @@ impl Plan {
         self.add_objects();
         self.add_circles();
         self.add_aborts();
-        self.add_delays();
         self.add_robberies();
         self.add_ends();
     }
@@ -180,33 +176,6 @@ impl Plan {
         if let Some(client) = random.choice(&mut self.clients) {
             let objects = client.objects.iter_mut();
             objects.for_each(|object| object.options.abort_on_loss = true);
-        }
-    }
-
-    /// Gives the exclusive locks of some plans a lock-delay. An operator ends delays, and deletes the nodes of holders
-    /// and of those that wait for the end of a delay.
-    fn add_delays(&mut self) {
-        let random = &mut Rng::with_seed(self.seed ^ 0xde1a7);
-        if random.u8(..8) > 0 {
-            return;
-        }
-        let deletes = self.theme != Theme::Gentle && !self.is_steady();
-        for client in &mut self.clients {
-            for object in &mut client.objects {
-                use Kind::{Exclusive, Leadership, Reentrant, Several};
-                if !matches!(object.kind, Exclusive | Reentrant | Several | Leadership) {
-                    continue;
-                }
-                // A call looks at its node once a session timeout.
-                let least = if random.bool() { Duration::ZERO } else { client.timeout };
-                let (lock_delay, keep_idle) = (Some(least + ms(random, 1, 2_000)), None);
-                let options = mem::take(&mut object.options);
-                object.options = Options { lock_delay, keep_idle, local_handoffs: 0, ..options };
-                for _ in 0..random.usize(..3) {
-                    let delay = faults::draw_delay(random, object.place, self.latency, deletes);
-                    self.faults.extend(delay);
-                }
-            }
         }
     }
 

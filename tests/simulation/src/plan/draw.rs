@@ -178,7 +178,6 @@ impl Options {
             hold_at_least,
             hold_at_most: longer.map(|time| time + hold_at_least.unwrap_or_default()),
             abort_on_loss: false,
-            lock_delay: None,
             observes_queue: random.u8(..6) == 0,
         }
     }

@@ -48,23 +48,6 @@ pub(crate) fn draw_moves(random: &mut Rng, servers: usize) -> Vec<Fault> {
     faults
 }
 
-/// Draws the end of a lock-delay by an operator. With `deletes`, it may come behind the deletion of a holder's node,
-/// or the node of whoever waits for the end of the delay is deleted instead.
-pub(super) fn draw_delay(
-    random: &mut Rng,
-    place: Place,
-    latency: Duration,
-    deletes: bool,
-) -> Vec<Fault> {
-    let when = ms(random, 10, 10_000);
-    let (end, delete) = (Trouble::EndDelay { place }, Trouble::Delete { place, nth: 0 });
-    match random.u8(..3) {
-        0 if deletes => vec![delete.at(when), end.at(when + latency * random.u32(1..12))],
-        1 if deletes => vec![delete.at(when), delete.at(when + ms(random, 10, 1_000))],
-        _ => vec![end.at(when)],
-    }
-}
-
 fn draw_ban(random: &mut Rng, place: Place, time: Duration) -> Trouble {
     let below = ["", "/locks", "/leases", "/leases"][random.usize(..4)];
     Trouble::Forbid { place, below, time }

@@ -297,7 +297,6 @@ impl Witness {
         let freed = left.filter(|(maker, (made, _))| !is_own(maker, *made));
         let freed = freed.map(|(_, (_, left))| *left);
         let freed = freed.chain(self.ended_at.get(&held.place).copied());
-        let freed = freed.chain(directories().filter_map(|directory| self.delayed(directory)));
         // A call may begin before the first session.
         let freed = freed.chain(self.connected_at.get(&held.process).copied());
         let late = kernel::elapsed() - freed.fold(begun, Duration::max);

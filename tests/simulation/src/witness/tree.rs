@@ -6,7 +6,6 @@ use std::time::Duration;
 use kernel::Process;
 use zookeeper::testing::ensemble::{Change, ChangeKind, Committed};
 
-use super::delays::directory_of;
 use super::outages::has_lost_one;
 use super::{DATA, FRAMES, Gone, Node, SOON, UNTOLD, Witness, has_stalled};
 use crate::histories;
@@ -73,7 +72,6 @@ impl Witness {
         let mut problems = self.judge_directories(one);
         problems.extend(self.judge_tokens(one));
         for change in &one.changes {
-            problems.extend(self.judge_record(change, one));
             match &change.kind {
                 ChangeKind::Created { owner, data } => {
                     let said = String::from_utf8_lossy(data).into_owned();
@@ -123,9 +121,7 @@ impl Witness {
             one.changes.iter().partition(|change| change.kind == ChangeKind::Deleted);
         let deleted: Vec<&str> = deleted.iter().map(|change| &*change.path).collect();
         let is_deleted = |path: &str| deleted.contains(&path);
-        let is_of_others = |path: &str| {
-            path.starts_with(DATA) || path.starts_with(raw::ROOT) || directory_of(path).is_some()
-        };
+        let is_of_others = |path: &str| path.starts_with(DATA) || path.starts_with(raw::ROOT);
         for path in deleted.iter().copied().filter(|path| !is_of_others(path)) {
             let Some(node) = self.nodes.get(path) else {
                 continue;
@@ -156,7 +152,6 @@ impl Witness {
             let is_replaced = others
                 .iter()
                 .any(|change| parent(&change.path) == directory && !is_deleted(&change.path));
-            let is_recorded = self.delays.names(directory, path);
             let owner = self.sessions.get(&node.owner);
             if self.is_undisturbed
                 && self.is_quick
@@ -166,7 +161,6 @@ impl Witness {
                 && !self.broken.contains(path)
                 && self.nodes.get(directory).is_some_and(is_only)
                 && !is_replaced
-                && !is_recorded
                 && !is_deleted(directory)
             {
                 problems.push(format!("{directory} stays behind its only node"));
