@@ -281,12 +281,11 @@ Examples:
 
 const DOCTOR: &str = "\
 zoolock opens a session as all subcommands do. It also asks each address of each server with
-ZooKeeper's four-letter words, all servers at the same time. A server has a third of the session
-timeout for its answers, and at most 10 s. LATENCY is the time of a connection and its first answer.
+ZooKeeper's four-letter word `srvr`, all servers at the same time. A server has a third of the session
+timeout for its answer, and at most 10 s. LATENCY is the time of a connection and its answer.
 
-To see all, set 4lw.commands.whitelist=srvr,conf,mntr,cons on the servers. Without `conf`, their
-tickTime, bounds of session timeouts and maxClientCnxns are unknown. No four-letter word shows
-forceSync, which has to be `yes`.
+zoolock does not see the servers' settings: tickTime and the bounds of session timeouts, which have to
+be the same on all servers, maxClientCnxns, and forceSync, which has to be `yes`.
 
 With PATH, zoolock lists the node at PATH, then creates an ephemeral node in it and deletes it again.
 If there is no node at PATH, it does so in the nearest directory above. It does not take the lock.

@@ -6,9 +6,6 @@ use std::time::Duration;
 
 use crate::four_letter::{Answer, Failure, Server};
 
-/// The words that show everything.
-const WORDS: &str = "srvr,conf,mntr,cons";
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
     Ok,
@@ -73,7 +70,7 @@ pub(crate) fn servers(servers: &[Server], timeout: Duration) -> Vec<Finding> {
     };
     let answers = servers.iter().filter_map(|server| Some((server, server.answer.as_ref().ok()?)));
     let answers: Vec<_> = answers.collect();
-    let each = said.into_iter().map(text).chain(differences(&answers));
+    let each = said.into_iter().map(text).chain(versions(&answers));
     each.chain(ensemble(&answers, servers.len())).collect()
 }
 
@@ -117,24 +114,10 @@ pub(crate) fn why(failure: &Failure) -> String {
 /// Judges one server that has answered.
 fn one(answer: &Answer, timeout: Duration) -> Vec<Finding> {
     let mut all = Vec::new();
-    if !answer.refused.is_empty() {
-        let words = answer.refused.join("`, `");
-        all.push(Warning.says(format!(
-            "`{words}` is not allowed, so not all is known: set 4lw.commands.whitelist={WORDS}"
-        )));
-    }
     if answer.text("Mode") == Some("read-only") {
         all.push(Problem.says("it only takes reads: it finds no majority of its ensemble"));
     }
     all.extend(old(answer));
-    all.extend(sessions(answer, timeout));
-    let limit = answer.number("maxClientCnxns").unwrap_or(0);
-    let own = answer.own_connections.unwrap_or(0) as u64;
-    if limit > 0 && own * 5 >= limit * 4 {
-        all.push(Warning.says(format!(
-            "it has {own} connections from this machine, of at most {limit}: raise maxClientCnxns"
-        )));
-    }
     all.extend(slow(answer, timeout));
     all
 }
@@ -151,29 +134,6 @@ fn old(answer: &Answer) -> Option<Finding> {
         _ => return None,
     };
     Some(level.says(format!("its version is {text}, and {what}: upgrade it to 3.6 or later")))
-}
-
-/// Judges the session timeout that the server grants.
-fn sessions(answer: &Answer, asked: Duration) -> Vec<Finding> {
-    let millis = |name| answer.number(name).map(Duration::from_millis);
-    let mut all = Vec::new();
-    let least = asked.max(millis("minSessionTimeout").unwrap_or(asked));
-    let granted = least.min(millis("maxSessionTimeout").unwrap_or(least));
-    if granted != asked {
-        let name = if granted > asked { "minSessionTimeout" } else { "maxSessionTimeout" };
-        all.push(Warning.says(format!(
-            "its {name} is {granted:?}, and {asked:?} is asked for: ask for {granted:?}, or change it on \
-             all servers"
-        )));
-    }
-    if let Some(tick) = millis("tickTime").filter(|tick| granted < *tick * 4) {
-        all.push(Warning.says(format!(
-            "a session timeout of {granted:?} is less than four ticks of {tick:?}, so holds may be lost \
-             early: ask for {:?} or more",
-            tick * 4
-        )));
-    }
-    all
 }
 
 /// Judges round trips: a hold survives those of up to an eighth of the session timeout. From a
@@ -198,39 +158,24 @@ fn slow(answer: &Answer, timeout: Duration) -> Option<Finding> {
 /// A server that has answered.
 type Answered<'a> = (&'a Server, &'a Answer);
 
-/// Judges settings that have to be the same on all servers.
-fn differences(answers: &[Answered<'_>]) -> Vec<Finding> {
-    let of = |name| by(answers, move |answer: &Answer| answer.text(name));
-    let agree = "a session that moves changes its timeout; set the same on all servers";
-    let all = [
-        ("version", by(answers, version), "finish the upgrade"),
-        ("tickTime", of("tickTime"), agree),
-        ("minSessionTimeout", of("minSessionTimeout"), agree),
-        ("maxSessionTimeout", of("maxSessionTimeout"), agree),
-    ];
-    let differ = all.iter().filter(|(_, values, _)| values.len() > 1);
-    differ
-        .map(|(what, values, todo)| {
-            let has =
-                |(value, names): (_, &Vec<String>)| format!("{} has {value}", names.join(", "));
-            let each: Vec<_> = values.iter().map(has).collect();
-            Warning.says(format!("the {what} differs, {}: {todo}", each.join("; ")))
-        })
-        .collect()
+/// Judges the versions, which have to be the same on all servers.
+fn versions(answers: &[Answered<'_>]) -> Option<Finding> {
+    let mut all: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (server, answer) in answers {
+        all.entry(version(answer)?).or_default().push(name(server));
+    }
+    let has = |(version, names): (_, &Vec<_>)| format!("{} has {version}", names.join(", "));
+    let each: Vec<_> = all.iter().map(has).collect();
+    let text = || format!("the version differs, {}: finish the upgrade", each.join("; "));
+    (all.len() > 1).then(|| Warning.says(text()))
 }
 
 /// Judges whether the servers are one ensemble, and all of it.
 fn ensemble(answers: &[Answered<'_>], addresses: usize) -> Option<Finding> {
-    // The addresses of a name may be those of one server.
-    let of_mode = |mode: &str| {
-        let is_it = answers.iter().filter(|(_, answer)| answer.text("Mode") == Some(mode));
-        let ids = is_it.map(|(server, answer)| (&server.host, answer.text("serverId")));
-        ids.collect::<BTreeSet<_>>().len()
-    };
     let modes = ["leader", "follower", "observer", "standalone"];
-    let counts @ [leaders, followers, observers, alone] = modes.map(of_mode);
-    let leader = answers.iter().find(|(_, answer)| answer.text("Mode") == Some("leader"));
-    if let Some(what) = apart(answers, leader, counts) {
+    let counts = modes.map(|mode| of_mode(answers, mode).count());
+    let [leaders, followers, observers, alone] = counts;
+    if let Some(what) = apart(answers) {
         return Some(Problem.says(format!(
             "the servers are not one ensemble, so their locks do not exclude each other ({what}): \
              remove foreign servers from the list"
@@ -241,29 +186,27 @@ fn ensemble(answers: &[Answered<'_>], addresses: usize) -> Option<Finding> {
         let text = "no server of the list is the leader: name all servers of the ensemble";
         return Some(Warning.says(text));
     }
-    let synced = leader.and_then(|(_, answer)| answer.number("zk_synced_followers"));
-    if let Some(synced) = synced.filter(|synced| *synced != followers as u64 && is_whole) {
-        return Some(Warning.says(format!(
-            "the list has {followers} followers, and the leader knows {synced} that are up to date: name \
-             all servers; one that has just started needs time"
-        )));
-    }
     let counts = counts.iter().zip(modes).filter(|(count, _)| **count > 0);
     let counts: Vec<_> = counts.map(|(count, mode)| format!("{count} {mode}")).collect();
     let text = format!("{} of {addresses} addresses answer: {}", answers.len(), counts.join(", "));
     (leaders + followers + observers + alone > 0).then(|| Fine.says(text))
 }
 
+/// Returns the servers of this mode.
+fn of_mode<'a>(answers: &'a [Answered<'a>], mode: &str) -> impl Iterator<Item = &'a Answered<'a>> {
+    answers.iter().filter(move |(_, answer)| answer.text("Mode") == Some(mode))
+}
+
 /// Returns why the servers cannot be one ensemble.
-fn apart(
-    answers: &[Answered<'_>],
-    leader: Option<&Answered<'_>>,
-    [leaders, followers, observers, alone]: [usize; 4],
-) -> Option<String> {
+fn apart(answers: &[Answered<'_>]) -> Option<String> {
+    // The addresses of a name may be those of one server.
+    let hosts =
+        |mode| of_mode(answers, mode).map(|(server, _)| &server.host).collect::<BTreeSet<_>>();
+    let [leaders, alone] = ["leader", "standalone"].map(|mode| hosts(mode).len());
     if leaders > 1 {
         return Some(format!("{leaders} are leaders, unless one has just lost its majority"));
     }
-    if alone > 0 && leaders + followers + observers + alone > 1 {
+    if alone > 0 && (alone > 1 || of_mode(answers, "standalone").count() < answers.len()) {
         return Some(format!("{alone} of them standalone"));
     }
     let epoch = |answer: &Answer| {
@@ -271,30 +214,15 @@ fn apart(
         Some(u64::from_str_radix(zxid, 16).ok()? >> 32)
     };
     // A follower may show the epoch before, until the first transaction of this one.
-    let leads = epoch(leader?.1)?;
+    let leads = epoch(of_mode(answers, "leader").next()?.1)?;
     let is_ahead = |(_, answer): &&Answered<'_>| epoch(answer) > Some(leads);
     let (ahead, _) = answers.iter().find(is_ahead)?;
     Some(format!("{} has a newer epoch in its zxid than the leader", name(ahead)))
 }
 
-/// Returns the names of the servers by this value of their answers.
-fn by<'a>(
-    answers: &[Answered<'a>],
-    value: impl Fn(&'a Answer) -> Option<&'a str>,
-) -> BTreeMap<&'a str, Vec<String>> {
-    let mut values: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for (server, answer) in answers {
-        if let Some(value) = value(answer) {
-            values.entry(value).or_default().push(name(server));
-        }
-    }
-    values
-}
-
 /// Returns the version, without the build: `3.8.0` of `3.8.0-5a02a05, built on ..`.
 pub(crate) fn version(answer: &Answer) -> Option<&str> {
-    let version = answer.text("Zookeeper version").or_else(|| answer.text("zk_version"))?;
-    version.split(['-', ',']).next()
+    answer.text("Zookeeper version")?.split(['-', ',']).next()
 }
 
 /// Judges a session that was opened.
@@ -372,7 +300,6 @@ mod tests {
     fn server(host: &str, lines: &str) -> Server {
         let mut answer = Answer::default();
         answer.take("Zookeeper version: 3.8.0-5a02a05, built on 2022\nMode: standalone\nZxid: 0x4");
-        answer.take("tickTime=2000\nminSessionTimeout=4000\nmaxSessionTimeout=40000");
         answer.take(lines);
         Server { host: host.to_owned(), address: None, answer: Ok(answer) }
     }
@@ -384,17 +311,12 @@ mod tests {
             late.answer.as_mut().expect("an answer").latency = Duration::from_millis(millis);
             vec![late]
         };
-        let crowded = |own| {
-            let mut crowded = server("a", "maxClientCnxns=60");
-            crowded.answer.as_mut().expect("an answer").own_connections = Some(own);
-            vec![crowded]
-        };
         let failed = |host: &str| Server { answer: Err(Failure::Refused), ..server(host, "") };
         let of = |lines: &[&str]| {
             let each = ["a", "b", "c"].into_iter().zip(lines);
             each.map(|(host, lines)| server(host, lines)).collect::<Vec<_>>()
         };
-        let leader = "Mode: leader\nZxid: 0x300000001\nzk_synced_followers\t1";
+        let leader = "Mode: leader\nZxid: 0x300000001";
         let follower = "Mode: follower\nZxid: 0x200000009";
         for (servers, seconds, expected) in [
             (of(&[""]), 10, "ok 1 of 1 addresses answer: 1 standalone"),
@@ -411,20 +333,12 @@ mod tests {
             ),
             (of(&["Zookeeper version: strange"]), 10, "ok "),
             (of(&["Mode: read-only"]), 10, "problem a: it only takes reads"),
-            (of(&[""]), 3, "warning a: its minSessionTimeout is 4s, and 3s is asked for"),
-            (of(&[""]), 3, "warning a: a session timeout of 4s is less than four ticks of 2s"),
-            (of(&[""]), 41, "warning a: its maxSessionTimeout is 40s"),
-            (of(&[""]), 7, "warning a: a session timeout of 7s is less than four ticks"),
-            (of(&[""]), 8, "ok "),
             (late(999), 8, "ok "),
             (late(1000), 8, "warning a: a request took 1000 ms now"),
             (late(1334), 8, "problem a: a request took 1334 ms now"),
             (of(&["Latency min/avg/max: 0/0.5/1000"]), 8, "warning a: a request took 1000 ms once"),
             (of(&["Latency min/avg/max: 0/0.5/999"]), 8, "ok "),
-            (crowded(47), 10, "ok "),
-            (crowded(48), 10, "warning a: it has 48 connections from this machine, of at most 60"),
             (of(&[leader, follower]), 10, "ok 2 of 2 addresses answer: 1 leader, 1 follower"),
-            (of(&[leader]), 10, "warning the list has 0 followers, and the leader knows 1"),
             (of(&[follower]), 10, "warning no server of the list is the leader"),
             (of(&[leader, leader]), 10, "problem the servers are not one ensemble"),
             (of(&[leader, follower, ""]), 10, "problem the servers are not one ensemble"),
@@ -439,10 +353,11 @@ mod tests {
                 10,
                 "warning the version differs, a has 3.8.0; b has 3.9.2",
             ),
-            (of(&[leader, "Mode: follower\ntickTime=3000"]), 10, "warning the tickTime differs"),
             // The addresses of one name may be those of one server.
-            (vec![server("a", "serverId=1"), server("a", "serverId=1")], 10, "ok 2 of 2"),
-            (vec![server("a", "serverId=1"), server("a", "serverId=2")], 10, "problem the servers"),
+            (vec![server("a", ""), server("a", "")], 10, "ok 2 of 2"),
+            (vec![server("a", leader), server("a", leader)], 10, "ok 2 of 2"),
+            (vec![server("a", leader), server("a", follower)], 10, "ok 2 of 2"),
+            (vec![server("a", ""), server("a", follower)], 10, "problem the servers"),
             (vec![server("a", ""), failed("a")], 10, "warning a: it refuses connections"),
             (vec![server("a", ""), failed("b"), failed("c")], 10, "problem b, c: it refuses"),
         ] {

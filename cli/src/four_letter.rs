@@ -1,9 +1,9 @@
-//! Asks servers with ZooKeeper's four-letter words. This module knows the format of the answers, and
-//! does not judge them.
+//! Asks servers with ZooKeeper's four-letter word `srvr`, the only one that they always answer. This module
+//! knows the format of the answers, and does not judge them.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 use zoolock::Tls;
@@ -11,8 +11,8 @@ use zoolock::crossbeam_channel::unbounded;
 
 use crate::exit::{Failed, start_thread};
 
-/// The most bytes of an answer. `cons` has a line for each connection.
-const LONGEST: usize = 16 << 20;
+/// The most bytes of an answer, which has ten lines.
+const LONGEST: usize = 64 << 10;
 
 /// A server at one address of the list.
 #[derive(Debug)]
@@ -28,12 +28,7 @@ pub(crate) struct Server {
 pub(crate) struct Answer {
     /// The time of a connect and the first answer.
     pub(crate) latency: Duration,
-    /// All lines of `srvr`, `conf` and `mntr`, which have no names in common.
-    pub(crate) values: BTreeMap<String, String>,
-    /// The words that the server does not allow.
-    pub(crate) refused: Vec<&'static str>,
-    /// The number of connections from this machine's address, if `conf` limits it.
-    pub(crate) own_connections: Option<usize>,
+    values: BTreeMap<String, String>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -61,15 +56,10 @@ impl Answer {
         self.text(name)?.parse().ok()
     }
 
-    /// Takes the lines of an answer, which have the form `name: value`, `name=value` or
-    /// `name<tab>value`.
+    /// Takes the lines of an answer, which have the form `name: value`.
     pub(crate) fn take(&mut self, said: &str) {
-        for line in said.lines() {
-            let parts = [": ", "=", "\t"].iter().find_map(|separator| line.split_once(separator));
-            if let Some((name, value)) = parts {
-                self.values.insert(name.to_owned(), value.trim().to_owned());
-            }
-        }
+        let parts = said.lines().filter_map(|line| line.split_once(": "));
+        self.values.extend(parts.map(|(name, value)| (name.to_owned(), value.trim().to_owned())));
     }
 }
 
@@ -157,60 +147,24 @@ fn ask(
 ) -> Result<Answer, Failure> {
     let begun = Instant::now();
     let end = begun + within;
-    let mut answer = Answer::default();
-    for word in ["srvr", "conf", "mntr", "cons"] {
-        // `cons` is long, and only of use for this limit.
-        if word == "cons" && answer.number("maxClientCnxns").is_none_or(|limit| limit == 0) {
-            continue;
-        }
-        let (said, own) = ask_word((name, address), tls, word, end)?;
-        if word == "srvr" {
-            answer.latency = begun.elapsed();
-        }
-        match word {
-            _ if said.contains("not in the whitelist") => answer.refused.push(word),
-            _ if said.contains("not currently serving requests") => {
-                return Err(Failure::NotServing);
-            }
-            "cons" => {
-                let is_own = |line: &&str| client_of(line) == Some(own);
-                answer.own_connections = Some(said.lines().filter(is_own).count());
-            }
-            "srvr" if !said.contains("Zookeeper version: ") => {
-                return Err(Failure::Foreign(said.chars().take(40).collect()));
-            }
-            _ => answer.take(&said),
-        }
-    }
-    Ok(answer)
-}
-
-/// Returns the address in a line of `cons`, such as ` /10.0.0.1:40112[1](queued=0,recved=1,sent=0)`.
-fn client_of(line: &str) -> Option<IpAddr> {
-    let (address, _) = line.split_once('/')?.1.split_once('[')?;
-    // An IPv6 address has no brackets here, and may name an interface.
-    let (address, _) = address.rsplit_once(':')?;
-    address.split('%').next()?.parse().ok()
-}
-
-/// Returns the answer, and the address of this machine that the server sees.
-fn ask_word(
-    (name, address): (&str, SocketAddr),
-    tls: Option<&Tls>,
-    word: &str,
-    end: Instant,
-) -> Result<(String, IpAddr), Failure> {
     let stream = connect(address, end)?;
-    let own = stream.local_addr().map_err(|_| Failure::HungUp)?.ip();
-    let said = exchange(&stream, (name, tls), word, end).map_err(|error| match error.kind() {
+    let said = exchange(&stream, (name, tls), end).map_err(|error| match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => Failure::Silent,
         _ if tls.is_some() => Failure::Tls(error.to_string()),
         _ => Failure::HungUp,
     })?;
-    match (said.is_empty(), tls) {
-        (true, None) => Err(Failure::HungUp),
-        (true, Some(_)) => Err(Failure::Tls("it hangs up".to_owned())),
-        (false, _) => Ok((String::from_utf8_lossy(&said).into_owned(), own)),
+    let mut answer = Answer { latency: begun.elapsed(), ..Answer::default() };
+    match String::from_utf8_lossy(&said) {
+        said if said.is_empty() && tls.is_some() => Err(Failure::Tls("it hangs up".to_owned())),
+        said if said.is_empty() => Err(Failure::HungUp),
+        said if said.contains("not currently serving requests") => Err(Failure::NotServing),
+        said if !said.contains("Zookeeper version: ") => {
+            Err(Failure::Foreign(said.chars().take(40).collect()))
+        }
+        said => {
+            answer.take(&said);
+            Ok(answer)
+        }
     }
 }
 
@@ -226,7 +180,6 @@ fn connect(address: SocketAddr, end: Instant) -> Result<TcpStream, Failure> {
 fn exchange(
     socket: &TcpStream,
     (name, tls): (&str, Option<&Tls>),
-    word: &str,
     end: Instant,
 ) -> io::Result<Vec<u8>> {
     let wait = || {
@@ -241,7 +194,7 @@ fn exchange(
         }
         None => Box::new(socket),
     };
-    stream.write_all(word.as_bytes())?;
+    stream.write_all(b"srvr")?;
     stream.flush()?;
     let (mut said, mut piece) = (Vec::new(), [0; 4096]);
     loop {
@@ -267,20 +220,6 @@ impl<S: Read + Write> Stream for S {}
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn clients_of_a_server_are_read_from_its_list() {
-        for (line, address) in [
-            (" /10.0.0.1:40112[1](queued=0,recved=1,sent=0)", Some("10.0.0.1")),
-            (" /0:0:0:0:0:0:0:1:40112[0](queued=0)", Some("::1")),
-            (" /fe80:0:0:0:0:0:0:1%eth0:40112[0]()", Some("fe80::1")),
-            (" host/10.0.0.1:40112[1]()", Some("10.0.0.1")),
-            ("", None),
-        ] {
-            let address = address.map(|text| text.parse().expect("an address"));
-            assert_eq!(client_of(line), address, "{line:?}");
-        }
-    }
 
     #[test]
     fn entries_of_the_list_are_resolved() {

@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::net::TcpListener;
-use std::time::Duration;
 
 use common::secured::{BOB, Secured};
 use serde_json::Value;
@@ -112,8 +111,6 @@ fn ensemble_with_a_stopped_and_a_hanging_member_has_problems() {
 
     let leader = ensemble.leader().expect("a leader");
     let followers: Vec<_> = (0..3).filter(|index| *index != leader).collect();
-    let some = format!("{},{}", addresses[leader], addresses[followers[0]]);
-    finds(&doctor(&some, &[]).1, "warning", &["the list has 1 followers", "name all servers"]);
     let some = format!("{},{}", addresses[followers[1]], addresses[followers[0]]);
     finds(&doctor(&some, &[]).1, "warning", &["no server of the list is the leader"]);
 
@@ -158,34 +155,10 @@ fn member_without_a_majority_does_not_serve() {
 }
 
 #[test]
-fn words_that_are_not_allowed_are_named() {
-    let only = Ensemble::builder(1).property("4lw.commands.whitelist", "srvr,ruok");
-    let only = only.start().expect("a server");
-    let (code, said) = doctor(&only.connect_string(), &[]);
+fn session_timeout_that_is_not_granted_is_named() {
+    let (code, said) = doctor(&connect_string(), &["--session-timeout", "90"]);
     assert_eq!(code, Some(0));
-    let todo = "set 4lw.commands.whitelist=srvr,conf,mntr,cons";
-    finds(&said, "warning", &["`conf`, `mntr` is not allowed", todo]);
-    assert_eq!(row(&said, &only.connect_string())[2], "leader");
-}
-
-#[test]
-fn settings_that_do_not_suit_the_session_are_named() {
-    let server = Server::builder().tick(Duration::from_secs(10)).property("maxClientCnxns", "10");
-    let server = server.start().expect("a server");
-    let (code, said) = doctor(&server.connect_string(), &["--session-timeout", "90"]);
-    assert_eq!(code, Some(0));
-    finds(&said, "warning", &["its maxSessionTimeout is 60s, and 90s is asked for"]);
     finds(&said, "warning", &["with a timeout of 60s in place of 90s: give --session-timeout 60"]);
-    let (code, said) = doctor(&server.connect_string(), &["--session-timeout", "30"]);
-    assert_eq!(code, Some(0));
-    finds(&said, "warning", &["30s is less than four ticks of 10s", "ask for 40s or more"]);
-
-    assert!(!said.contains("raise maxClientCnxns"));
-    let connect = |_| Probe::connect(server.address()).expect("connected");
-    let _seven: Vec<_> = (0..7).map(connect).collect();
-    let (code, said) = doctor(&server.connect_string(), &[]);
-    assert_eq!(code, Some(0));
-    finds(&said, "warning", &["connections from this machine, of at most 10"]);
 }
 
 #[test]
