@@ -40,13 +40,12 @@
 //! survives longer network trouble. It should be four server ticks or more, which is 8 s at
 //! ZooKeeper's default. The path after the hosts is the *chroot*: all paths of this client are
 //! below it. [`Client::builder`] takes credentials and ACLs. [`Client::from_env`] reads all
-//! settings from the environment and a file, as the command does.
+//! settings from the environment, as the command does.
 //!
 //! | feature | what it adds |
 //! |---|---|
 //! | `tls` | `ClientBuilder::tls`: TLS 1.2 and 1.3, by rustls |
 //! | `sasl` | `ClientBuilder::sasl`: a user and a password that is not sent (DIGEST-MD5) |
-//! | `config` | a TOML file of settings for [`Client::from_env`] |
 //! | `metrics` | `metrics::MetricsObserver`: an [`observer`] for the crate `metrics` 0.24, and so for Prometheus |
 //! | `testing` | the module `testing`: a ZooKeeper server in the process of a test |
 //!

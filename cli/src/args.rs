@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
 use std::num::ParseIntError;
@@ -14,6 +15,7 @@ use nix::sys::signal::Signal;
 use zoolock::{Client, ClientBuilder, Error};
 
 use crate::exit::{CONFLICT, Failed, USAGE};
+use crate::settings::{Setting, in_file};
 
 const HELP: &str = "\
 `zoolock run --help` lists the exit codes.
@@ -448,8 +450,22 @@ pub(crate) struct Servers {
 impl Servers {
     /// Returns the settings of a client.
     pub(crate) fn builder(&self) -> Result<ClientBuilder, Failed> {
-        let builder = ClientBuilder::from_vars(|name| self.setting(name));
-        let builder = builder.map_err(|error| self.wrong(error))?;
+        let file = self.file()?;
+        let own = |name: &str| {
+            let text = self.option(name).or_else(|| env::var_os(name));
+            text.filter(|text| !text.is_empty())
+        };
+        let builder = ClientBuilder::from_vars(|name| {
+            own(name).or_else(|| file.get(name).map(|(text, _)| text.clone()))
+        });
+        let builder = builder.map_err(|error| match &error {
+            Error::InvalidArgument { what, .. }
+                if own(what).is_none() && file.contains_key(*what) =>
+            {
+                Failed::new(USAGE, format!("{error}{}", file[*what].1))
+            }
+            _ => self.wrong(error),
+        })?;
         Ok(builder.existing_chroot(self.no_create))
     }
 
@@ -471,10 +487,16 @@ impl Servers {
         builder.connect().map_err(|error| self.wrong(error))
     }
 
-    /// Returns a setting: that of the option, else that of the variable, else the default.
-    fn setting(&self, name: &str) -> Option<OsString> {
-        let default = || (name == CONFIG && Path::new(SETTINGS).exists()).then(|| SETTINGS.into());
-        self.option(name).or_else(|| env::var_os(name)).or_else(default)
+    /// Reads the file of the option, else of the variable, else the default one if it is there.
+    fn file(&self) -> Result<BTreeMap<String, Setting>, Failed> {
+        let default = || Path::new(SETTINGS).exists().then(|| (SETTINGS, SETTINGS.into()));
+        let option = self.config.clone().map(|file| ("--config", file));
+        let named = option.or_else(|| Some((CONFIG, env::var_os(CONFIG)?))).or_else(default);
+        let Some((what, file)) = named.filter(|(_, file)| !file.is_empty()) else {
+            return Ok(BTreeMap::new());
+        };
+        let wrong = |reason| Failed::new(USAGE, format!("invalid {what}: {reason}"));
+        in_file(Path::new(&file)).map_err(wrong)
     }
 
     /// Renames a setting in an error: the library knows the variable, the user gave an option.
@@ -486,7 +508,6 @@ impl Servers {
         let place = match option {
             Some(option) => format!("--{}", option.to_lowercase().replace('_', "-")),
             None if *what == "identity" => "--identity".to_owned(),
-            None if *what == CONFIG && env::var_os(what).is_none() => SETTINGS.to_owned(),
             None => return error.into(),
         };
         Failed::new(USAGE, format!("invalid {place}: {reason}"))
@@ -508,7 +529,6 @@ impl Servers {
             "ZOOKEEPER_CACERT" => self.cacert.clone(),
             "ZOOKEEPER_CERT" => self.cert.clone(),
             "ZOOKEEPER_KEY" => self.key.clone(),
-            CONFIG => self.config.clone(),
             _ => None,
         }
     }

@@ -23,6 +23,7 @@ mod output;
 mod progress;
 mod ready;
 mod run;
+mod settings;
 mod signals;
 mod step;
 mod table;

@@ -57,7 +57,6 @@ fn logs_debug_output_and_errors_contain_no_secret() {
     let digest = format!("digest:ann:{ANN}");
     let sasl = [format!("sasl:bob:{BOB}"), format!("sasl:ann:{BOB}"), format!("sasl:{ANN}")];
     let wrong = [BOB.to_owned(), format!("nonsense:{BOB}"), digest.clone()];
-    let file_with = |line: String| secured.write("zookeeper.toml", &line).into_os_string();
     for auth in sasl.iter().chain(&wrong) {
         let builder = ClientBuilder::from_vars(|name| match name {
             "ZOOKEEPER_CONNECT" => Some(proxy.connect_string().into()),
@@ -83,12 +82,12 @@ fn logs_debug_output_and_errors_contain_no_secret() {
         let _ = writeln!(shown, "{lock:?} {ends:?} {:?}", client.stats());
     }
     // As the value of each file variable, and as a part of a malformed value.
-    for name in ["ZOOKEEPER_CACERT", "ZOOKEEPER_CERT", "ZOOKEEPER_KEY", "ZOOKEEPER_CONFIG"] {
-        for file in [file("key.pem"), file_with(format!("auth = sasl:bob:{BOB}\n"))] {
+    let other = secured.write("other.pem", &format!("sasl:bob:{BOB}\n")).into_os_string();
+    for name in ["ZOOKEEPER_CACERT", "ZOOKEEPER_CERT", "ZOOKEEPER_KEY"] {
+        for file in [file("key.pem"), other.clone()] {
             let builder = ClientBuilder::from_vars(|asked| match asked {
                 "ZOOKEEPER_CONNECT" => Some(secured.hosts().into()),
                 "ZOOKEEPER_CERT" | "ZOOKEEPER_KEY" if name == "ZOOKEEPER_CACERT" => None,
-                "ZOOKEEPER_CERT" | "ZOOKEEPER_KEY" if name == "ZOOKEEPER_CONFIG" => None,
                 "ZOOKEEPER_CERT" | "ZOOKEEPER_KEY" => Some(file.clone()),
                 asked => (asked == name).then(|| file.clone()),
             });
@@ -106,12 +105,7 @@ fn logs_debug_output_and_errors_contain_no_secret() {
     });
     let all = shown + &logged();
     println!("{all}");
-    for said in [
-        "Resumed",
-        "refused the SASL user \"ann\"",
-        "what: \"ZOOKEEPER_CACERT\"",
-        "string values must be quoted",
-    ] {
+    for said in ["Resumed", "refused the SASL user \"ann\"", "what: \"ZOOKEEPER_CACERT\""] {
         assert!(all.contains(said), "it has not come to {said:?}");
     }
     let found = secured.secrets_in(&all);

@@ -1,6 +1,7 @@
 //! Settings from options, the environment and files, and their errors.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use zoolock_test_support::{connect_string, fresh_path, shared_probe};
@@ -42,6 +43,37 @@ fn error_names_the_typed_option_or_the_variable() {
     let (code, errors) = fails(variable);
     assert_eq!(code, Some(64));
     assert!(errors.starts_with("zoolock: invalid ZOOKEEPER_CONFIG: there is no"), "{errors}");
+}
+
+#[test]
+fn environment_overrides_the_settings_file() {
+    let file = Scratch::new();
+    let list = |text: &str, variables: &[(&str, &str)]| {
+        fs::write(&file.file, text).expect("written");
+        fs::set_permissions(&file.file, Permissions::from_mode(0o600)).expect("chmod");
+        let mut list = zoolock(&["list", "--config", file.name(), &fresh_path("overridden")]);
+        list.env_remove("ZOOKEEPER_CONNECT").envs(variables.iter().copied());
+        fails(list)
+    };
+    let hosts = connect_string();
+    let nowhere = "connect = 'localhost:port'\nsession_timeout = 7.5";
+    assert_eq!(list(nowhere, &[("ZOOKEEPER_CONNECT", &hosts)]).0, Some(0));
+    assert_eq!(list(nowhere, &[("ZOOKEEPER_CONNECT", "")]).0, Some(64), "as if it were not set");
+    let soon = &[("ZOOKEEPER_SESSION_TIMEOUT", "soon")];
+    let (_, errors) = list(&format!("connect = '{hosts}'\nsession_timeout = 7"), soon);
+    assert!(errors.ends_with("such as 10 or 2.5\n"), "the variable has no line: {errors}");
+    // What is wrong with a setting of the file names its line.
+    for (text, parts) in [
+        ("connect = 'a'\n\nsession_timeout = 'hunter2'", ["ZOOKEEPER_SESSION_TIMEOUT", "line 3"]),
+        ("connect = 'a'\ntls = 'hunter2'", ["ZOOKEEPER_TLS", "line 2"]),
+        ("connect = 'a'\nauth = 'hunter2'", ["ZOOKEEPER_AUTH", "line 2"]),
+    ] {
+        let (code, errors) = list(text, &[]);
+        assert_eq!(code, Some(64), "{text}");
+        let parts = [&parts[..], &[file.name()]].concat();
+        assert!(parts.iter().all(|part| errors.contains(part)), "{errors}");
+        assert!(!errors.contains("hunter2"), "{errors}");
+    }
 }
 
 /// `zoolock` where `/etc` has only this file. Returns `None` where that is not allowed.

@@ -1,0 +1,107 @@
+//! The settings file: reads it, and does not know what the settings mean.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{metadata, read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use toml::de::{DeTable, DeValue};
+
+/// The settings that the file may contain.
+const NAMES: [&str; 7] = ["connect", "session_timeout", "auth", "tls", "cacert", "cert", "key"];
+
+/// A setting, and a text to append to an error about it.
+pub(crate) type Setting = (OsString, String);
+
+/// Reads the settings of a file, by the variables that override them.
+pub(crate) fn in_file(file: &Path) -> Result<BTreeMap<String, Setting>, String> {
+    let failed = |error| format!("{file:?}: {error}");
+    let is_open = metadata(file).map_err(failed)?.permissions().mode() & 0o007 != 0;
+    let bytes = read(file).map_err(failed)?;
+    let text = str::from_utf8(&bytes).map_err(|_| "it is not UTF-8")?;
+    let place = |at: usize| {
+        let line = bytes.iter().take(at).filter(|byte| **byte == b'\n').count() + 1;
+        format!(" (in {file:?}, line {line})")
+    };
+    let table = DeTable::parse(text).map_err(|error| {
+        // The whole error would show the line, which may have a secret.
+        let at = error.span().map_or(0, |span| span.start);
+        format!("{}{}", error.message(), place(at))
+    })?;
+    let mut settings = BTreeMap::new();
+    for (key, value) in table.get_ref() {
+        let (key, place) = (&**key.get_ref(), place(key.span().start));
+        if !NAMES.contains(&key) {
+            return Err(format!("there is no setting {key:?}{place}"));
+        }
+        let text = match value.get_ref() {
+            DeValue::String(text) => text.to_string(),
+            DeValue::Integer(number) => number.to_string(),
+            DeValue::Float(number) => number.to_string(),
+            DeValue::Boolean(truth) => truth.to_string(),
+            _ => return Err(format!("{key} is no text, number or truth value{place}")),
+        };
+        if text.is_empty() {
+            continue;
+        }
+        if key == "auth" && is_open {
+            return Err(format!(
+                "{file:?} has a secret and is open to everybody: chmod o= {file:?}"
+            ));
+        }
+        let text = match key {
+            "cacert" | "cert" | "key" => file.with_file_name(text).into(),
+            _ => text.into(),
+        };
+        settings.insert(format!("ZOOKEEPER_{}", key.to_uppercase()), (text, place));
+    }
+    Ok(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+
+    use super::*;
+
+    /// Reads a file with this text.
+    fn read(text: &str, mode: u32) -> Result<BTreeMap<String, Setting>, String> {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        fs::write(&file, text).expect("written");
+        fs::set_permissions(&file, Permissions::from_mode(mode)).expect("chmod");
+        let read = in_file(file.path());
+        println!("{read:?}");
+        read.map_err(|error| {
+            assert!(!error.contains("hunter2"));
+            error.replace(file.path().to_str().expect("a plain name"), "FILE")
+        })
+    }
+
+    #[test]
+    fn error_in_the_file_names_its_line_and_shows_no_content() {
+        for (text, parts) in [
+            ("tls = false\ncacerts = 'hunter2'\n", &["\"cacerts\"", "line 2"][..]),
+            ("\n\nconfig = 'hunter2'", &["\"config\"", "line 3"]),
+            ("connect = 'a'\n[auth]\nuser = 'hunter2'", &["auth", "line 2"]),
+            ("connect = 'a'\nauth = ['hunter2']", &["auth", "line 2"]),
+            ("connect = 'a'\nauth = digest:x:hunter2", &["line 2"]),
+            ("connect = 'a'\nauth = 'digest:x:hunter2", &["line 2"]),
+            ("connect = 'a'\nauth = \"digest:\\hunter2\"", &["line 2"]),
+            ("auth = 'a:hunter2'\nauth = 'b:hunter2'", &["line 2"]),
+            ("auth 'hunter2'", &["line 1"]),
+        ] {
+            let error = read(text, 0o600).expect_err("this is wrong");
+            assert!(error.contains("\"FILE\"") && parts.iter().all(|part| error.contains(part)));
+        }
+    }
+
+    #[test]
+    fn world_readable_secret_is_refused() {
+        let secret = "connect = 'a'\nauth = 'digest:x:hunter2'";
+        let error = read(secret, 0o644).expect_err("it is open");
+        assert!(error.ends_with("chmod o= \"FILE\""));
+        assert_eq!(read(secret, 0o640).expect("settings").len(), 2);
+        assert_eq!(read("connect = 'a' # auth", 0o644).expect("settings").len(), 1);
+    }
+}
