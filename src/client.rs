@@ -9,7 +9,7 @@ use std::time::Duration;
 use zookeeper::{ErrorKind, Stat};
 
 use crate::contender::{Contender, Deadlock, Kind};
-use crate::contenders::{Below, LockEvents, contenders, find_deadlocks, remove, verify};
+use crate::contenders::{Below, contenders, find_deadlocks, remove, verify};
 use crate::data::{self, REVOKE};
 use crate::error::{Error, Result};
 use crate::inner::{ClientState, Failure, Inner, Stats, Subscription};
@@ -165,16 +165,6 @@ impl Client {
         root: &str,
     ) -> Result<impl Iterator<Item = Result<Vec<Contender>>> + use<>> {
         Ok(Below::new(Arc::clone(&self.inner), LockPath::parse_directory(root)?))
-    }
-
-    /// Returns a stream of what happens to the locks at and below `root`, which may be `/`: who waits,
-    /// who holds, and who is gone, for dashboards. The locks may be of any type, and their nodes of any
-    /// client. The stream begins with the present state. No I/O before its first event.
-    ///
-    /// # Errors
-    /// [`Error::InvalidPath`]. For those of the stream, see [`LockEvents`].
-    pub fn events_below(&self, root: &str) -> Result<LockEvents> {
-        Ok(LockEvents::new(Arc::clone(&self.inner), LockPath::parse_directory(root)?))
     }
 
     /// Returns the deadlocks among the locks at and below `root`, which may be `/`: circles of

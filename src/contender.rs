@@ -63,32 +63,6 @@ impl Contender {
     }
 }
 
-/// Something that happened to a lock, from [`LockEvents`](crate::LockEvents).
-#[non_exhaustive]
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LockEvent {
-    /// What happened.
-    pub change: LockChange,
-    /// The contender it happened to, as it was seen. Its node and its token name it in later events.
-    pub contender: Contender,
-}
-
-/// What happened to a contender of a lock.
-#[non_exhaustive]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum LockChange {
-    /// It waits for the lock. A holder may wait again, if the read of a writer that wanted to go on
-    /// as a reader has come too late.
-    Waits,
-    /// It holds the lock, as [`Contender::holds`] has it.
-    Holds,
-    /// It was [asked](crate::Client::revoke) to release the lock.
-    Asked,
-    /// Its node is gone. It released the lock, lost it with its session or by an operator, or stopped
-    /// waiting. The servers do not tell which.
-    Gone,
-}
-
 /// Contenders that wait for each other in a circle; see
 /// [`Client::deadlocks_below`](crate::Client::deadlocks_below) and
 /// [`Error::Deadlock`](crate::Error::Deadlock).

@@ -338,10 +338,8 @@ fn token(name: &str, stat: &Stat) -> u64 {
 
 mod below;
 mod deadlocks;
-mod events;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use below::Below;
 pub(crate) use deadlocks::{find as find_deadlocks, look_for_deadlock};
-pub use events::LockEvents;

@@ -307,7 +307,7 @@
 //! # Looking from outside
 //!
 //! - [`Client::contenders`] lists the holders and waiters of a lock, and [`Client::locks_below`]
-//!   all locks of a tree. [`Client::events_below`] tells what happens there.
+//!   all locks of a tree.
 //! - [`Client::revoke`] asks a holder to release the lock. The holder learns of the request through
 //!   [`Hold::revocation`].
 //! - [`Client::verify_token`] tells whether a fencing token is the current holder's.
@@ -435,8 +435,7 @@ pub use crossbeam_channel;
 
 pub use acl::Acl;
 pub use client::{Client, ClientBuilder};
-pub use contender::{Contender, Deadlock, Kind, LockChange, LockEvent};
-pub use contenders::LockEvents;
+pub use contender::{Contender, Deadlock, Kind};
 pub use ephemeral::EphemeralLock;
 pub use error::{ConflictReason, Error, LossReason, Result};
 pub use guard::{AnyThread, Guard, ReentrantGuard, ThisThread};

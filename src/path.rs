@@ -56,12 +56,6 @@ impl LockPath {
         self.0.is_empty()
     }
 
-    /// Returns whether this is `directory` or below it.
-    pub(crate) fn is_in(&self, directory: &LockPath) -> bool {
-        let rest = self.0.strip_prefix(&*directory.0);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    }
-
     /// Returns the path as requests and people write it; `/` for the root.
     pub(crate) fn or_slash(&self) -> &str {
         if self.is_root() { "/" } else { self.as_str() }

@@ -207,7 +207,8 @@ Examples:
 
 const WATCH: &str = "\
 On a terminal, zoolock draws the table again each time. The last line counts what does not fit.
-Elsewhere zoolock writes a line for each contender that came (+), acquired the lock (*) or left (-).
+Elsewhere zoolock writes a line for each contender that came (+), acquired the lock (*), was asked
+to release it (!) or left (-). What changes back between two looks is not seen.
 Ctrl-C ends it and leaves the last table on the terminal, below what was there before.
 
 With -r there is a line for each lock: first the locks with most waiters, and of these, the one that is
@@ -218,11 +219,10 @@ permission are counted as not readable; `zoolock list -r` names them.
 HELD is the time since zoolock saw the grant. If it did not see the grant, HELD is at most (≤) the age
 of the holder's node, which includes the time before the grant.
 
-With -r --json, zoolock writes a JSON object on a line for each event: first one for each contender, then
-each change. `event` is `waits`, `holds`, `asked` (to release the lock) or `gone`; the servers do not tell
-a release from a loss. `time` is when zoolock saw it. `path`, `node` and `token` name the contender. The
-servers report changes at once; only those before 3.6 do not, and are looked at in intervals. States that
-change again at once may be left out. After a disconnection zoolock writes what is different.
+With --json, zoolock writes a JSON object on a line for each change: first one for each contender, then
+what each look shows anew. `event` is `waits`, `holds`, `asked` (to release the lock) or `gone`: released,
+lost, given up, or not readable any more. `time` is when zoolock saw it. `path`, `node` and `token` name
+the contender.
 
 Examples:
   zoolock watch --interval 0.5 /locks/backup
@@ -350,8 +350,8 @@ pub(crate) enum Action {
         /// Show all locks at PATH and below, busiest first
         #[arg(short, long)]
         recursive: bool,
-        /// Print a JSON object on a line for each event; with -r
-        #[arg(long, requires = "recursive")]
+        /// Print a JSON object on a line for each change
+        #[arg(long)]
         json: bool,
         #[command(flatten)]
         lock: Target,

@@ -8,7 +8,6 @@ mod args;
 mod child;
 mod diagnosis;
 mod doctor;
-mod events;
 mod exit;
 mod family;
 mod four_letter;
@@ -66,8 +65,9 @@ fn act(arguments: Arguments) -> Result<u8, Failed> {
         Action::Lead(program) => lead::lead(program),
         Action::List { json, recursive: false, lock } => look::list(&lock, json),
         Action::List { json, recursive: true, lock } => tree::list(&lock, json),
-        Action::Watch { interval, json: true, lock, .. } => events::stream(&lock, interval),
-        Action::Watch { interval, recursive, lock, .. } => watch::watch(&lock, interval, recursive),
+        Action::Watch { interval, recursive, json, lock } => {
+            watch::watch(&lock, interval, recursive, json)
+        }
         Action::Verify { lock, token } => look::verify(&lock, token),
         Action::Revoke(lock) => look::revoke(&lock),
         Action::Break { lock, token } => look::break_lock(&lock, token),

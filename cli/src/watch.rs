@@ -1,9 +1,11 @@
 //! `watch`: looks at a lock, or at all locks below a path, again and again.
 
+use std::collections::HashMap;
 use std::io::{self, IsTerminal};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use serde_json::json;
 use terminal_size::{Height, terminal_size_of};
 use zoolock::{Contender, Kind};
 
@@ -11,7 +13,7 @@ use crate::args::Target;
 use crate::exit::{Failed, print};
 use crate::grants::Grants;
 use crate::output::say;
-use crate::table::{clip, cut, identity, kind, plain, state, table, width_of};
+use crate::table::{self, clip, cut, identity, kind, plain, state, table, width_of};
 use crate::tree;
 
 /// The contenders, and the number of paths that may not be read.
@@ -22,14 +24,19 @@ const CLEAR: &str = "\x1b[H\x1b[J";
 
 /// Watches until a signal or a failure ends the process. The modes of the terminal stay as they
 /// are, so a signal leaves nothing to restore.
-pub(crate) fn watch(lock: &Target, interval: Duration, recursive: bool) -> Result<u8, Failed> {
+pub(crate) fn watch(
+    lock: &Target,
+    interval: Duration,
+    recursive: bool,
+    as_json: bool,
+) -> Result<u8, Failed> {
     let client = lock.connect()?;
-    let terminal = io::stdout().is_terminal();
-    if terminal {
+    let is_drawn = io::stdout().is_terminal() && !as_json;
+    if is_drawn {
         // Scrolls up what the terminal shows.
         print("\n".repeat(height().unwrap_or(0)).as_bytes())?;
     }
-    let (mut before, mut grants) = (None, Grants::default());
+    let (mut before, mut grants) = (None::<Look>, Grants::default());
     loop {
         let look = match recursive {
             true => tree::look(&client, lock),
@@ -39,11 +46,20 @@ pub(crate) fn watch(lock: &Target, interval: Duration, recursive: bool) -> Resul
             Ok(look) => {
                 grants.look(&look.0);
                 let text = match &before {
-                    _ if terminal => drawn(&lock.path, &look, &grants, recursive),
+                    _ if is_drawn => drawn(&lock.path, &look, &grants, recursive),
                     Some(before) if *before == look => String::new(),
-                    _ if recursive => block(&lock.path, &look, &grants, true, usize::MAX) + "\n",
-                    Some((before, _)) => changes(before, &look.0),
-                    None => changes(&[], &look.0),
+                    _ if recursive && !as_json => {
+                        block(&lock.path, &look, &grants, true, usize::MAX) + "\n"
+                    }
+                    before => {
+                        let (before, denied) =
+                            before.as_ref().map_or((&[][..], 0), |(all, denied)| (all, *denied));
+                        if denied != look.1 {
+                            say(&format!("{}: {} paths are not readable", lock.path, look.1));
+                        }
+                        let line = if as_json { object } else { line };
+                        changes(before, &look.0).into_iter().map(line).collect()
+                    }
                 };
                 print(text.as_bytes())?;
                 before = Some(look);
@@ -89,32 +105,55 @@ fn block(path: &str, look: &Look, grants: &Grants, recursive: bool, lines: usize
     format!("{}\n\n{table}", clip(&(path + &title), &io::stdout()))
 }
 
-/// Returns a line for each contender that came, acquired the lock, or left.
-fn changes(before: &[Contender], now: &[Contender]) -> String {
-    let time = humantime::format_rfc3339_seconds(SystemTime::now());
-    let was = |contender: &Contender| before.iter().find(|other| is_same(contender, other));
-    let is_gone = |contender: &&Contender| !now.iter().any(|other| is_same(contender, other));
-    let went = before.iter().filter(is_gone).map(|gone| ('-', gone));
-    let others = now.iter().filter_map(|contender| match was(contender) {
-        Some(was) if was.holds == contender.holds => None,
-        _ if contender.holds => Some(('*', contender)),
-        None => Some(('+', contender)),
-        Some(_) => None,
-    });
-    let line = |(sign, contender): (char, &Contender)| {
-        let identity = identity(contender).unwrap_or_else(|| "-".to_owned());
-        let (kind, token) = (kind(contender.kind), contender.token);
-        format!("{time} {sign} {} {kind} {identity} {token}\n", state(contender))
-    };
-    went.chain(others).map(line).collect()
+/// What has happened to a contender: it `waits`, `holds`, was `asked` to release, or is `gone`.
+type Change<'a> = (&'static str, &'a Contender);
+
+/// Returns what is different in the second look.
+fn changes<'a>(before: &'a [Contender], now: &'a [Contender]) -> Vec<Change<'a>> {
+    let (old, new) = (by_node(before), by_node(now));
+    let gone = before.iter().filter(|one| !new.contains_key(&node(one)));
+    let mut all: Vec<_> = gone.map(|one| ("gone", one)).collect();
+    for one in now {
+        let was = old.get(&node(one));
+        if was.is_none_or(|was| was.holds != one.holds) {
+            all.push((if one.holds { "holds" } else { "waits" }, one));
+        }
+        if one.asked && was.is_none_or(|was| !was.asked) {
+            all.push(("asked", one));
+        }
+    }
+    all.retain(|(_, one)| one.kind != Kind::Foreign);
+    all
 }
 
-/// Returns whether two looks show the same contender. The node of a single-node lock always has the
-/// same name, so tokens are compared.
-fn is_same(one: &Contender, other: &Contender) -> bool {
-    let foreign = one.kind == Kind::Foreign;
-    match foreign {
-        true => one.node == other.node,
-        false => one.token == other.token && one.kind == other.kind,
-    }
+fn by_node(contenders: &[Contender]) -> HashMap<Node<'_>, &Contender> {
+    contenders.iter().map(|one| (node(one), one)).collect()
+}
+
+/// A node. The node of a single-node lock always has the same name, so its token counts, too.
+type Node<'a> = (&'a str, &'a str, u64);
+
+fn node(contender: &Contender) -> Node<'_> {
+    (&contender.path, &contender.node, contender.token)
+}
+
+fn line((event, contender): Change<'_>) -> String {
+    let time = humantime::format_rfc3339_seconds(SystemTime::now());
+    let sign = match event {
+        "gone" => '-',
+        "holds" => '*',
+        "waits" => '+',
+        _ => '!',
+    };
+    let identity = identity(contender).unwrap_or_else(|| "-".to_owned());
+    let (kind, token) = (kind(contender.kind), contender.token);
+    format!("{time} {sign} {} {kind} {identity} {token}\n", state(contender))
+}
+
+fn object((event, contender): Change<'_>) -> String {
+    let mut object = table::object(contender);
+    object["event"] = json!(event);
+    object["path"] = json!(contender.path);
+    object["time"] = json!(humantime::format_rfc3339_millis(SystemTime::now()).to_string());
+    table::line(&object)
 }

@@ -54,7 +54,7 @@ enum What {
 }
 
 /// What is at a path: a lock with its contenders, or the error of nodes that may not be read.
-pub(super) type Lock = Option<Result<Vec<Contender>>>;
+type Lock = Option<Result<Vec<Contender>>>;
 
 /// The children of a node and its own `Stat`, or the error of a node that may not be read.
 type Listed = Result<(Names, Stat), Failure>;
@@ -118,17 +118,6 @@ impl Step {
             Step::Tell(_) => None,
         }
     }
-}
-
-/// Looks at these nodes, or at the first ones if those have enough contenders, and returns the lock
-/// at each. The paths below them are not visited.
-pub(super) fn locks_at(
-    requests: &Requests,
-    nodes: &[LockPath],
-    until: &Until,
-) -> Result<Vec<Lock>, Failure> {
-    let mut sights = look_at(requests, nodes, until)?;
-    read(requests, nodes, &mut sights, until)
 }
 
 /// Looks at these nodes, or at the first ones if those have enough contenders, and returns what is

@@ -112,7 +112,7 @@ pub(super) enum AfterRelease {
 }
 
 /// Returns `begin + time`. A time too large for the clock never ends.
-pub(crate) fn after(begin: Instant, time: Duration) -> Instant {
+pub(super) fn after(begin: Instant, time: Duration) -> Instant {
     begin.checked_add(time).unwrap_or_else(|| begin + FAR)
 }
 

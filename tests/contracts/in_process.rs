@@ -18,7 +18,6 @@ const NOT_AGAIN: &[(&str, &[&str])] = &[
     (
         "starts a Java server of its own, to count what that receives or to see what it cannot take",
         &[
-            "events::without_recursive_watches_the_events_come_from_looks",
             "ephemeral::vanished_node_wakes_the_waiter_and_leaks_no_watch",
             "every::outside::listeners_share_one_request_per_node_and_leave_no_watch",
             "every::places::client_refuses_more_path_bytes_than_the_server_survives",

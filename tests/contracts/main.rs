@@ -7,7 +7,6 @@ mod counting;
 mod curator;
 mod deadlocks;
 mod ephemeral;
-mod events;
 mod every;
 mod fresh;
 mod guarding;

@@ -8,7 +8,6 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 
-import org.apache.zookeeper.AddWatchMode;
 import org.apache.zookeeper.CreateMode;
 import org.apache.zookeeper.KeeperException;
 import org.apache.zookeeper.Op;
@@ -194,12 +193,6 @@ public final class SayEverything {
         cutAndResume("resume below a root with watches");
         zk.delete("/below", -1);
         done("delete below a root");
-        zk.addWatch("/below", ignored(), AddWatchMode.PERSISTENT_RECURSIVE);
-        done("watch everything below a root");
-        zk.create("/below", new byte[0], Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT, new Stat());
-        zk.removeAllWatches("/below", Watcher.WatcherType.Any, false);
-        zk.exists("/", false);
-        done("watch nothing more below a root");
         zk.close();
         done("close below a root");
     }

@@ -227,21 +227,6 @@ impl Batch<'_> {
         pending
     }
 
-    /// See [`ZooKeeper::watch_below`](crate::ZooKeeper::watch_below).
-    pub fn watch_below(&mut self, path: &str, watcher: &Watcher) -> Pending<()> {
-        // Servers answer with the code of an error, 0, once more.
-        let read: Read<_> = |reader, _| Ok(reader.int().map(drop)?);
-        let before = self.calls.len();
-        let pending = self.add(OpCode::AddWatch, check(path), read, |out, root| {
-            message::add_watch(out, (root, path));
-        });
-        if let Some(call) = self.calls.get_mut(before) {
-            let path = message::full((self.root, path)).collect();
-            call.effect = Effect::WatchBelow(path, watcher.downgrade());
-        }
-        pending
-    }
-
     /// See [`ZooKeeper::set_data`](crate::ZooKeeper::set_data).
     pub fn set_data(&mut self, path: &str, data: &[u8], version: Option<i32>) -> Pending<Stat> {
         self.add(OpCode::SetData, check(path), STAT, |out, root| {

@@ -219,24 +219,6 @@ impl ZooKeeper {
         self.ask("watch", "several nodes", |batch| batch.set_watches(relative_zxid, paths, watcher))
     }
 
-    /// Watches everything at and below a path, whether or not there is a node. `watcher` receives an
-    /// event whenever a node there is created or deleted, or its data are set, and none of the kind
-    /// [`NodeChildrenChanged`](crate::EventType::NodeChildrenChanged).
-    ///
-    /// The watch ends with the connection, because changes until the next one would be missed. The
-    /// watcher then receives [`WatchEnded`](crate::EventType::WatchEnded): set the watch again, and
-    /// look at what may have changed. An event may come before this returns, and nothing is watched
-    /// if this fails. After the last clone of the watcher is dropped, the client removes the watch
-    /// at the next event. A server sends no event of a node that this client [may not
-    /// read](Self::exists_w).
-    ///
-    /// On servers from 3.6 to 3.8, another watch of this client at the same path ends this one
-    /// without an event. Fails with [`Unimplemented`](ErrorKind::Unimplemented) on servers before
-    /// 3.6.
-    pub fn watch_below(&self, path: &str, watcher: &Watcher) -> Result<()> {
-        self.ask("watch", path, |batch| batch.watch_below(path, watcher))
-    }
-
     /// Sets the data of a node, with this version if one is given. Fails with
     /// [`NoNode`](ErrorKind::NoNode), [`BadVersion`](ErrorKind::BadVersion).
     pub fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Result<Stat> {

@@ -77,7 +77,6 @@ pub(crate) mod code {
     pub(crate) const SESSION_MOVED: i32 = -118;
     pub(crate) const NOT_READ_ONLY: i32 = -119;
     pub(crate) const EPHEMERAL_ON_LOCAL_SESSION: i32 = -120;
-    pub(crate) const NO_WATCHER: i32 = -121;
     pub(crate) const REQUEST_TIMEOUT: i32 = -122;
     pub(crate) const RECONFIG_DISABLED: i32 = -123;
     pub(crate) const SESSION_CLOSED_REQUIRE_SASL: i32 = -124;
@@ -130,7 +129,6 @@ const OTHERS: &[(i32, &str)] = &[
     (code::SESSION_MOVED, "the session has moved to another server"),
     (code::NOT_READ_ONLY, "it only takes reads"),
     (code::EPHEMERAL_ON_LOCAL_SESSION, "no ephemeral nodes in a local session"),
-    (code::NO_WATCHER, "there is no such watch"),
     (code::REQUEST_TIMEOUT, "the request was too old when it came to it"),
     (code::RECONFIG_DISABLED, "reconfiguration is off"),
     (code::SESSION_CLOSED_REQUIRE_SASL, "it wants authentication by SASL first"),

@@ -61,8 +61,7 @@ impl<E> fmt::Debug for Listener<E> {
     }
 }
 
-/// A [`Listener`] for changes of nodes. It receives one event for each watch that it sets, and any
-/// number of them for [`watch_below`](crate::ZooKeeper::watch_below).
+/// A [`Listener`] for changes of nodes. It receives one event for each watch that it sets.
 pub type Watcher = Listener<WatchedEvent>;
 
 /// A listener as the client knows it.

@@ -108,8 +108,7 @@ pub enum EventType {
     NodeDataChanged,
     /// A child was created or deleted.
     NodeChildrenChanged,
-    /// The watch has ended without a known change: the session has expired, the client is closed,
-    /// or the connection of a [`watch_below`](crate::ZooKeeper::watch_below) has ended.
+    /// The watch has ended without a known change: the session has expired, or the client is closed.
     WatchEnded,
 }
 
@@ -118,8 +117,7 @@ pub enum EventType {
 pub struct WatchedEvent {
     /// What happened.
     pub event_type: EventType,
-    /// The node, as it was given; for a [`watch_below`](crate::ZooKeeper::watch_below), the node
-    /// that changed.
+    /// The node, as it was given.
     pub path: String,
 }
 

@@ -1,7 +1,6 @@
 //! A client that uses the library as its plan says and checks the results.
 
 mod deeds;
-pub(crate) mod events;
 mod objects;
 mod promises;
 mod steps;
@@ -174,7 +173,6 @@ pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
     let is_shut = Arc::new(AtomicBool::new(false));
     let leaderships = plan.objects.iter().filter_map(|object| lead(&shared, object, &is_shut));
     *shared.leaderships.borrow_mut() = leaderships.collect();
-    events::follow_beside(&client, number, plan);
     run_all(plan.threads.iter().enumerate().map(|(index, plan)| {
         let (shared, plan) = (Rc::clone(&shared), plan.clone());
         let name = format!("thread {index}");

@@ -3,8 +3,8 @@
 pub(crate) mod aborts;
 mod calls;
 pub(crate) mod circles;
-pub(crate) mod events;
 mod holds;
+pub(crate) mod lists;
 pub(crate) mod mutexes;
 pub(crate) mod outages;
 mod tree;
@@ -188,9 +188,7 @@ pub(crate) struct Witness {
     left_at: BTreeMap<String, BTreeMap<Maker, (Duration, Duration)>>,
     pub calls: u64,
     circles: circles::Circles,
-    locks: events::Locks,
-    /// Decides which clients with locks follow the events of all locks.
-    pub(crate) follows: Option<u64>,
+    lists: lists::Lists,
     aborts: aborts::Aborts,
     outages: outages::Outages,
     /// No answer takes so long that a call or a lease ends before.

@@ -13,15 +13,16 @@ use zookeeper::testing::ensemble::{Committed, Ensemble, Settings};
 use zookeeper::{Acl, Permissions, ZooKeeper};
 use zoolock_judge::{History, Linearized};
 
-use crate::client::{self, Board, board, events, net};
+use crate::client::{self, Board, board, net};
 use crate::coverage;
 use crate::histories;
 use crate::network::{Net, SLOW_NAME, hosts};
 use crate::plan::{
-    Deed, Fault, Kind, ObjectPlan, Place, Plan, Plant, Theme, Trouble, TurnPlan, Wait, What,
+    ClientPlan, Deed, Fault, Kind, ObjectPlan, Place, Plan, Plant, Theme, Trouble, TurnPlan, Wait,
+    What,
 };
 use crate::raw;
-use crate::witness::{self, DATA, FOLDER, aborts, mutexes, violation, witness};
+use crate::witness::{self, DATA, FOLDER, aborts, lists, mutexes, violation, witness};
 
 /// Limit on scheduler steps that no healthy run reaches.
 const STEPS: u64 = 3_000_000;
@@ -109,7 +110,6 @@ fn live(plan: &Plan) {
         containers: Duration::from_secs(random.u64(2..30)),
         numbered_events: random.bool(),
         multi_read: Rng::with_seed(plan.seed ^ 0x3050).u8(..4) > 0,
-        recursive_watches: Rng::with_seed(plan.seed ^ 0x106).u8(..4) > 0,
         ..Settings::default()
     };
     let settings = raw::settings(plan, settings);
@@ -152,8 +152,15 @@ fn live(plan: &Plan) {
         witness.most_nodes = most.max().unwrap_or_default() + 1;
         witness.most_creates = witness.most_nodes * if plan.has(Kind::Semaphore) { 3 } else { 1 };
     });
-    let dashboard = events::draw(plan);
-    let count = plan.clients.len() + plan.raw.len() + usize::from(dashboard.is_some());
+    if plan
+        .clients
+        .iter()
+        .flat_map(ClientPlan::steps)
+        .any(|step| matches!(step.what, What::LocksBelow))
+    {
+        lists::watched();
+    }
+    let count = plan.clients.len() + plan.raw.len();
     let processes: Vec<Process> = (0..count).map(|_| kernel::process()).collect();
     // The judge of programs expects answers at once, so only runs without programs have busy machines.
     if plan.raw.is_empty() && random.u8(..3) == 0 {
@@ -182,13 +189,7 @@ fn live(plan: &Plan) {
             (processes[plan.clients.len() + number], raw.clone(), hosts.clone());
         thread::spawn_in(process, "main", move || raw::run(number, &raw, &hosts));
     }
-    let troubles = dashboard.iter().flat_map(|dashboard| dashboard.troubles.clone());
-    let mut troubles: Vec<(Duration, Trouble)> = troubles.collect();
-    if let (Some(dashboard), Some((&process, others))) = (dashboard, processes.split_last()) {
-        let (others, hosts) = (others.to_vec(), hosts.clone());
-        thread::spawn_in(process, "main", move || events::run(&dashboard, &hosts, others));
-    }
-    troubles.extend(plan.troubles());
+    let mut troubles: Vec<(Duration, Trouble)> = plan.troubles().collect();
     troubles.sort_by_key(|(when, _)| *when);
     for (when, trouble) in troubles {
         thread::sleep(when.saturating_sub(kernel::elapsed()));

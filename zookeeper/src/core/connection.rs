@@ -52,8 +52,6 @@ pub(crate) enum Effect<W> {
     Watch(WatchKind, String, W),
     /// The server set watches of the data of these nodes.
     WatchEach(Vec<String>, W),
-    /// The server set a watch of everything at and below a node.
-    WatchBelow(String, W),
     /// The server set the watches of earlier connections again.
     WatchAgain,
     /// The server accepted credentials, which later connections need too.
@@ -270,15 +268,6 @@ impl<S, W> Connection<S, W> {
             0 => Vec::new(),
             _ => self.in_flight.iter_mut().filter_map(take).collect(),
         }
-    }
-
-    /// Returns whether a request in flight sets a watch.
-    pub(super) fn is_watching(&self) -> bool {
-        use Effect::{Watch, WatchAgain, WatchBelow, WatchEach};
-        let sets = |effect: &Effect<W>| {
-            matches!(effect, Watch(..) | WatchEach(..) | WatchBelow(..) | WatchAgain)
-        };
-        self.in_flight.iter().any(|flight| sets(&flight.call.effect))
     }
 
     pub(super) fn authenticated(&mut self) -> Result<Flight<S, W>, Malformed> {

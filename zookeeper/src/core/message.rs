@@ -23,7 +23,6 @@ pub(crate) enum OpCode {
     Check = 13,
     Multi = 14,
     Create2 = 15,
-    RemoveWatches = 18,
     CreateContainer = 19,
     CreateTtl = 21,
     MultiRead = 22,
@@ -31,7 +30,6 @@ pub(crate) enum OpCode {
     SetWatches = 101,
     #[cfg(feature = "sasl")]
     Sasl = 102,
-    AddWatch = 106,
     WhoAmI = 107,
     CloseSession = -11,
 }
@@ -247,24 +245,6 @@ pub(crate) fn set_watches(out: &mut Vec<u8>, zxid: i64, paths: &WatchedPaths) {
         out.put_int(list.len() as i32);
         list.iter().for_each(|watched| out.put_buffer(watched.as_bytes()));
     }
-}
-
-/// The mode of a watch that reports every change at and below its node
-/// (`AddWatchMode.PERSISTENT_RECURSIVE`).
-pub(crate) const RECURSIVE: i32 = 1;
-
-/// Watches of any kind (`WatcherType.Any`). Servers before 3.9 cannot remove one kind alone.
-pub(crate) const ANY_WATCH: i32 = 3;
-
-pub(crate) fn add_watch(out: &mut Vec<u8>, node: RootedPath<'_>) {
-    path(out, node);
-    out.put_int(RECURSIVE);
-}
-
-/// Encodes the removal of this connection's watches at a node.
-pub(crate) fn remove_watches(out: &mut Vec<u8>, node: RootedPath<'_>) {
-    path(out, node);
-    out.put_int(ANY_WATCH);
 }
 
 // ---- what comes back

@@ -1,7 +1,5 @@
 //! The rules for ZooKeeper's paths, so that the client refuses a bad path with a reason. Pure.
 
-use std::iter;
-
 /// Checks that ZooKeeper accepts this path, by the rules of its `PathUtils.validatePath`. The error
 /// says which rule is broken and where, as a text that continues "the path is invalid". Bytes are
 /// counted from 0, parts from 1.
@@ -46,15 +44,6 @@ pub(crate) fn below(path: &str, root: usize) -> String {
 /// ZooKeeper checks UTF-16 units and refuses surrogates, and so every character above U+FFFF.
 fn is_allowed(c: char) -> bool {
     !matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
-}
-
-/// Returns a path and those above it, up to the root.
-pub(crate) fn at_and_above(path: &str) -> impl Iterator<Item = &str> {
-    iter::successors(Some(path), |path| match path.rsplit_once('/')? {
-        ("", "") => None,
-        ("", _) => Some("/"),
-        (above, _) => Some(above),
-    })
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use super::message::{self, OpCode};
 use super::sasl::User;
 use super::tries::Tries;
 use super::vitals::Vitals;
-use super::watches::{Listen, Recursive, Watches};
+use super::watches::{Listen, Watches};
 use crate::error::{Error, ErrorKind};
 use crate::sys;
 use crate::types::{Counts, EventType, SessionEvent, SessionEventKind, State};
@@ -98,7 +98,6 @@ pub(crate) struct Core<S, W> {
     outage: Outage,
     keeping: Keeping,
     watches: Watches<W>,
-    recursive: Recursive<W>,
     queue: Queue<S, W>,
     gathering: Gathering<S, W>,
     looks: Looks,
@@ -182,7 +181,6 @@ impl<S, W: Listen> Core<S, W> {
             outage: Outage { since: now, reason: None, refusals: 0, is_refused: false },
             keeping: Keeping { keepers: 0, end: LeaseEnd::NotYet },
             watches: Watches::new(),
-            recursive: Recursive::new(),
             queue: Queue { waiting: VecDeque::new(), retry_at: now, next_deadline: None },
             gathering: Gathering::new(),
             looks: Looks { planned: now, excused: now },
@@ -410,7 +408,6 @@ impl<S, W: Listen> Core<S, W> {
         let reason: Arc<str> = connection.doomed.as_deref().unwrap_or(reason).into();
         self.outage.reason = Some(Arc::clone(&reason));
         self.outbox.bytes.clear();
-        self.end_recursive_watches();
         self.vitals.broke();
         if connection.is_of_use {
             // Only handshakes could keep the session alive forever, and none was sent since then.
@@ -487,16 +484,7 @@ impl<S, W: Listen> Core<S, W> {
     }
 
     fn end_watches(&mut self) {
-        self.end_recursive_watches();
         for (path, listeners) in self.watches.take_all() {
-            self.outbox.outputs.push(Output::Watched(listeners, EventType::WatchEnded, path));
-        }
-    }
-
-    /// Ends the watches that live as long as a connection. They are not set again: nothing would
-    /// report the changes in between.
-    fn end_recursive_watches(&mut self) {
-        for (path, listeners) in self.recursive.take_all() {
             self.outbox.outputs.push(Output::Watched(listeners, EventType::WatchEnded, path));
         }
     }

@@ -1,13 +1,10 @@
 //! A table of the listeners and the events that they wait for. Pure: it neither sets watches nor
 //! calls listeners.
 
-mod recursive;
-
 use std::collections::{BTreeMap, HashMap};
 
 use super::message::WatchedPaths;
 use crate::types::EventType;
-pub(crate) use recursive::Recursive;
 
 /// A receiver of events.
 pub(crate) trait Listen: Clone {
@@ -140,11 +137,6 @@ impl<W: Listen> Watches<W> {
             self.by_path.remove(path);
         }
         taken
-    }
-
-    /// Returns whether there is a watch at this path.
-    pub(crate) fn has(&self, path: &str) -> bool {
-        self.by_path.contains_key(path)
     }
 
     /// Ends all watches. Returns their listeners by path.

@@ -44,14 +44,6 @@ pub(super) enum Request<'a> {
         path: &'a str,
     },
     WhoAmI,
-    /// A watch of everything at and below a path.
-    AddWatch {
-        path: &'a str,
-    },
-    /// The end of all watches of the connection at a path.
-    RemoveWatches {
-        path: &'a str,
-    },
     Write {
         op: TreeOp<'a>,
         with_stat: bool,
@@ -71,8 +63,6 @@ pub(super) fn request(frame: &[u8]) -> Result<(i32, Request<'_>), Malformed> {
     const GET_CHILDREN_2: i32 = OpCode::GetChildren2 as i32;
     const GET_ACL: i32 = OpCode::GetAcl as i32;
     const SYNC: i32 = OpCode::Sync as i32;
-    const ADD_WATCH: i32 = OpCode::AddWatch as i32;
-    const REMOVE_WATCHES: i32 = OpCode::RemoveWatches as i32;
     const WHO_AM_I: i32 = OpCode::WhoAmI as i32;
     const MULTI_READ: i32 = OpCode::MultiRead as i32;
     const MULTI: i32 = OpCode::Multi as i32;
@@ -83,14 +73,6 @@ pub(super) fn request(frame: &[u8]) -> Result<(i32, Request<'_>), Malformed> {
         PING => Request::Ping,
         CLOSE => Request::CloseSession,
         WHO_AM_I => Request::WhoAmI,
-        ADD_WATCH => match (reader.string()?, reader.int()?) {
-            (path, message::RECURSIVE) => Request::AddWatch { path },
-            (_, mode) => return Err(Malformed(format!("a watch of the mode {mode}"))),
-        },
-        REMOVE_WATCHES => match (reader.string()?, reader.int()?) {
-            (path, message::ANY_WATCH) => Request::RemoveWatches { path },
-            (_, kind) => return Err(Malformed(format!("watches of the kind {kind}"))),
-        },
         AUTH => {
             let _kind = reader.int()?;
             Request::Auth { scheme: reader.string()?, secret: reader.buffer()? }

@@ -196,53 +196,6 @@ fn test_server_denies_reads_like_a_real_one() {
     assert_eq!(told, if rules == ReadRules::Open { (6, 2) } else { (0, 3) });
 }
 
-/// Watches of everything below a path: beside other watches, nested, without a connection, and of what may
-/// not be read.
-#[test]
-fn test_server_reports_changes_below_a_path_like_a_real_one() {
-    let real = Server::start().expect("a server");
-    let ours = testing::Server::start_with(rules_of(real.address())).expect("a server");
-    let root = "/below/tree";
-    let mut sides = [real.address(), ours.address()].map(|address| Side::new(address, root));
-    let (path, child) = ("/below/tree/a", "/below/tree/a/b");
-    let below = |who, path: &str| Step::WatchBelow(who, path.to_owned());
-    let delete = |path: &str| Change::Delete(path.to_owned(), None);
-    let far = Change::Create(format!("{child}/far"), vec![1], Acl::open(), CreateMode::Ephemeral);
-    let all = [
-        create(path, Acl::open()),
-        set_data(path),
-        create(child, Acl::open()),
-        Step::Multi(OWNER, vec![far, delete(&format!("{child}/far"))]),
-        Step::Write(OWNER, delete(child)),
-        create(child, private()),
-        set_data(child),
-        Step::SetAcl(OWNER, child.to_owned(), Acl::open(), None),
-        set_data(child),
-        Step::Write(OWNER, delete(child)),
-        Step::Write(OWNER, delete(path)),
-    ];
-    let watches = [
-        vec![below(NOBODY, root)],
-        vec![below(NOBODY, path), below(OWNER, "/")],
-        vec![
-            Step::Exists(NOBODY, child.to_owned(), true),
-            Step::GetChildren(OWNER, root.to_owned(), true),
-        ],
-        vec![Step::Away(NOBODY, OWNER, vec![])],
-        vec![below(NOBODY, path)],
-        vec![Step::Reopen(OWNER), Step::Reopen(NOBODY)],
-    ];
-    let mut log = Vec::new();
-    let told = watches.map(|steps| {
-        let each = steps.iter().chain(&all);
-        let told = each.map(|step| take(&mut sides, step, &mut log, "below").events.len());
-        told.sum::<usize>()
-    });
-    println!("{}", log.join("\n"));
-    println!("{told:?}");
-    assert!(told[..3].iter().all(|told| *told >= 6) && told[5] <= 2, "it is no test: {told:?}");
-}
-
 /// A container that is created with its first node in one transaction, and deleted with its last one.
 #[test]
 fn test_server_creates_and_deletes_containers_in_a_multi_like_a_real_one() {

@@ -103,10 +103,6 @@ impl Side {
                 let since = since.map_or(i64::MAX, |since| self.base + since);
                 self.text(zk.set_watches(since, paths, watcher), |()| String::new())
             }
-            Step::WatchBelow(who, path) => {
-                let Client { zk, watcher, .. } = &self.clients[*who];
-                self.text(zk.watch_below(path, watcher), |()| String::new())
-            }
             Step::GetChildrenOfEach(who, paths) => {
                 self.text(self.clients[*who].zk.get_children_of_each(paths), |lists| {
                     let text = |list| {

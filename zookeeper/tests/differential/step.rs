@@ -16,8 +16,6 @@ pub(crate) enum Step {
     GetChildren(usize, String, bool),
     /// Watches since this transaction, counted from the root's, or `None` for all of the future.
     SetWatches(usize, Option<i64>, Vec<String>),
-    /// Watches everything at and below a path.
-    WatchBelow(usize, String),
     GetChildrenOfEach(usize, Vec<String>),
     GetAcl(usize, String),
     SetAcl(usize, String, Vec<Acl>, Option<i32>),
@@ -59,8 +57,6 @@ impl Step {
             }
             // The root stays open for everybody.
             78..90 if path != root => Step::SetAcl(who, path, acl(rng), version(rng)),
-            // Up to 3.8, servers keep one watch of a client at a path. No other step watches this one.
-            90 => Step::WatchBelow(who, root.rsplit_once('/').expect("a path").0.to_owned()),
             78..92 => Step::Sync(who, path),
             92..95 => {
                 let (scheme, secret) = SECRETS[rng.usize(..SECRETS.len())];
@@ -78,7 +74,6 @@ impl Step {
             Step::GetData(..) => "get data",
             Step::GetChildren(..) => "get children",
             Step::SetWatches(..) => "set watches",
-            Step::WatchBelow(..) => "watch below",
             Step::GetChildrenOfEach(..) => "get children of each",
             Step::GetAcl(..) => "get ACL",
             Step::SetAcl(..) => "set ACL",

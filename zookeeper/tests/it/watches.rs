@@ -1,6 +1,5 @@
 //! Watches: their events, their callbacks, and their costs.
 
-mod below;
 mod costs;
 mod over_cuts;
 mod together;

@@ -9,7 +9,7 @@ use super::objects::{Object, make};
 use super::turn::Target;
 use super::{Shared, node_of};
 use crate::plan::{Place, What};
-use crate::witness::{self, limit, violation, witness};
+use crate::witness::{self, limit, lists, violation, witness};
 
 impl Shared {
     pub(super) fn step(&self, name: &str, what: &What) {
@@ -123,7 +123,7 @@ impl Shared {
         chosen.map(|chosen| holders.swap_remove(chosen))
     }
 
-    /// Checks that all locks are found in order, and nothing else.
+    /// Checks that all locks are found in order, as they were, and nothing else.
     fn locks_below(&self) {
         kernel::count("call: locks_below");
         let Some(locks) = self.told("locks_below", self.client.locks_below("/")) else {
@@ -142,6 +142,7 @@ impl Shared {
             if parts <= last || first.path.starts_with(witness::FOLDER) {
                 self.fail(format!("found {} behind {}", first.path, last.join("/")));
             }
+            contenders.iter().for_each(|contender| lists::listed(&self.name, contender));
             last = parts;
         }
     }

@@ -67,8 +67,8 @@ impl Op {
             Self::Create | Self::Delete | Self::Exists | Self::GetData | Self::SetData => true,
             Self::GetAcl | Self::SetAcl | Self::GetChildren => true,
             Self::Sync => true,
-            // removeWatches, createContainer, createTTL, addWatch
-            Self::Other(code) => matches!(code, 18 | 19 | 21 | 106),
+            // createContainer, createTTL
+            Self::Other(code) => matches!(code, 19 | 21),
             Self::Connect | Self::Ping | Self::Multi | Self::Auth => false,
             Self::SetWatches | Self::CloseSession | Self::Event => false,
         }

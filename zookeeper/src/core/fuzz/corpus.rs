@@ -73,8 +73,6 @@ pub(super) fn answers(code: i32) -> &'static [&'static str] {
         (OpCode::SetAcl, &["set ACL"]),
         (OpCode::Sync, &["sync"]),
         (OpCode::WhoAmI, &["who am I"]),
-        (OpCode::AddWatch, &["add watch"]),
-        (OpCode::RemoveWatches, &["remove watches", "remove watches refused"]),
         (
             OpCode::Multi,
             &[

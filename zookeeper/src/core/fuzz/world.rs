@@ -56,7 +56,6 @@ enum Kind {
     SetAcl,
     Sync,
     WhoAmI,
-    WatchBelow,
     Multi,
     Auth,
     Close,
@@ -79,7 +78,6 @@ impl Kind {
         Kind::SetAcl,
         Kind::Sync,
         Kind::WhoAmI,
-        Kind::WatchBelow,
         Kind::Multi,
         Kind::Auth,
     ];
@@ -117,7 +115,6 @@ impl Asked {
                 Kind::SetAcl => drop(batch.set_acl("/persistent", &acl, None)),
                 Kind::Sync => drop(batch.sync("/")),
                 Kind::WhoAmI => drop(batch.who_am_i()),
-                Kind::WatchBelow => drop(batch.watch_below("/", &Watcher::new(|_| {}))),
                 Kind::Multi => drop(batch.shared_multi(OPS)),
                 Kind::Auth | Kind::Close => drop(batch.auth("digest", b"user:secret")),
             }
@@ -177,9 +174,6 @@ struct World<'a> {
     /// What was asked for, and how often it was answered.
     told: Vec<(Kind, u32)>,
     watches: usize,
-    /// Watches that report every event, and their end.
-    recursive: usize,
-    events: usize,
     heard: usize,
     tally: &'a mut Tally,
 }
@@ -200,8 +194,6 @@ pub(super) fn run(asked: &Asked, seed: u64, tally: &mut Tally, spare: &mut Frame
         input: Input { seed, come: Vec::new() },
         told: Vec::new(),
         watches: 0,
-        recursive: 0,
-        events: 0,
         heard: 0,
         tally,
     };
@@ -311,7 +303,6 @@ impl World<'_> {
                     let full = |path: &&str| format!("{ROOT}{path}");
                     Effect::WatchEach(WATCHED.iter().map(full).collect(), ear)
                 }
-                Kind::WatchBelow => Effect::WatchBelow(ROOT.into(), ear),
                 Kind::Auth => Effect::Remember(Credential {
                     scheme: "digest".into(),
                     secret: b"user:secret".to_vec(),
@@ -323,7 +314,6 @@ impl World<'_> {
                 Effect::WatchEach(paths, _) => paths.len(),
                 _ => 0,
             };
-            self.recursive += usize::from(kind == Kind::WatchBelow);
             let repeat = kind == Kind::DeleteEventually;
             let limit = Duration::from_millis(1 + self.rng.below(20_000) as u64);
             let has_deadline = !repeat && self.rng.one_in(2);
@@ -500,8 +490,7 @@ impl World<'_> {
         for (slot, (kind, told)) in self.told.iter().enumerate() {
             assert_eq!(*told, 1, "{kind:?}, call {slot}: how often it was answered");
         }
-        let most = self.watches + self.recursive * (self.events + 1);
-        assert!(self.heard <= most, "{} events for {} watches", self.heard, self.watches);
+        assert!(self.heard <= self.watches, "{} events for {} watches", self.heard, self.watches);
         let slot = self.told.len();
         self.told.push((Kind::Delete, 0));
         let (code, frame, _) = self.asked.frames[Kind::Delete as usize].clone();
@@ -537,7 +526,6 @@ impl World<'_> {
                     assert!(!listeners.is_empty(), "{event:?} for nobody");
                     let ended = u64::from(event == EventType::WatchEnded);
                     self.tally.events += 1 - ended;
-                    self.events += 1 - ended as usize;
                     self.heard += listeners.len();
                 }
                 Output::Session(_) => {}
@@ -628,10 +616,6 @@ impl World<'_> {
                     texts.sum::<usize>() / 3 + 8 * all.capacity() + 4
                 };
                 answer.decode(|batch| batch.who_am_i(), size)
-            }
-            Kind::WatchBelow => {
-                let watcher = Watcher::new(|_| {});
-                answer.decode(|batch| batch.watch_below("/", &watcher), |()| 4)
             }
             Kind::Multi => {
                 // In a shared transaction without an end of its own.

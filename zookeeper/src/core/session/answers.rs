@@ -42,7 +42,7 @@ impl<S, W: Listen> Core<S, W> {
         let mut reader = Reader(frame);
         let header = message::header(&mut reader)?;
         match header.xid {
-            message::EVENT => self.event(&mut reader, now)?,
+            message::EVENT => self.event(&mut reader)?,
             message::PING => {
                 let sign = connection.pinged(&reader)?;
                 self.pinged(sign, header.code, now);
@@ -119,7 +119,7 @@ impl<S, W: Listen> Core<S, W> {
         Ok(())
     }
 
-    fn event(&mut self, body: &mut Reader<'_>, now: Moment) -> Result<(), Malformed> {
+    fn event(&mut self, body: &mut Reader<'_>) -> Result<(), Malformed> {
         if let Some((event_type, path)) = message::event(body)? {
             self.outbox.counts.events += 1;
             if event_type != EventType::NodeChildrenChanged {
@@ -131,33 +131,12 @@ impl<S, W: Listen> Core<S, W> {
                     self.watches.add(WatchKind::Data, path.to_owned(), listener);
                 }
             }
-            let mut listeners = self.watches.take(event_type, path);
-            if event_type != EventType::NodeChildrenChanged {
-                let (heard, idle) = self.recursive.hear(path);
-                let is_new = |one: &W| listeners.iter().all(|other| other.id() != one.id());
-                let heard: Vec<_> = heard.into_iter().filter(is_new).collect();
-                listeners.extend(heard);
-                idle.into_iter().for_each(|path| self.remove_watch(&path, now));
-            }
+            let listeners = self.watches.take(event_type, path);
             if !listeners.is_empty() {
                 self.outbox.outputs.push(Output::Watched(listeners, event_type, path.to_owned()));
             }
         }
         Ok(())
-    }
-
-    /// Removes a recursive watch that nobody listens to. The request removes all watches of the
-    /// connection at this node. So if there are others, or may be soon, the next event tries again.
-    fn remove_watch(&mut self, path: &str, now: Moment) {
-        let has_others = self.watches.has(path);
-        let may_have = self.connection.as_ref().is_none_or(Connection::is_watching);
-        if has_others || may_have || self.is_doomed() {
-            return;
-        }
-        sys::reached("a watch that nobody listens to is removed");
-        self.recursive.remove(path);
-        let remove = |out: &mut Vec<u8>| message::remove_watches(out, ("", path));
-        self.send(Call::nobodys(OpCode::RemoveWatches, remove), now);
     }
 
     fn pinged(&mut self, sign: u64, code: i32, now: Moment) {
@@ -246,7 +225,6 @@ impl<S, W: Listen> Core<S, W> {
                     self.watches.add(WatchKind::Data, path, listener.clone());
                 }
             }
-            (Effect::WatchBelow(path, listener), code::OK, _) => self.recursive.add(path, listener),
             (Effect::Watch(_, path, listener), code::NO_NODE, OpCode::Exists) => {
                 self.watches.add(WatchKind::Exist, path, listener);
             }

@@ -16,7 +16,7 @@ use crate::core::message;
 use crate::core::server_codec;
 use crate::core::wire::{Malformed, Put};
 use crate::error::ErrorKind;
-use crate::error::code::{NO_WATCHER, THROTTLED};
+use crate::error::code::THROTTLED;
 use crate::types::{EventType, Stat};
 
 /// Longer requests end the connection (`jute.maxbuffer`).
@@ -398,7 +398,6 @@ impl Ensemble {
     fn read(&mut self, connection: u64, xid: i32, request: Request<'_>) {
         let is_unknown = match request {
             Request::Lists(_) => !self.settings.multi_read,
-            Request::AddWatch { .. } => !self.settings.recursive_watches,
             _ => false,
         };
         if is_unknown {
@@ -529,15 +528,6 @@ impl Reading<'_> {
                 for (scheme, user) in ids.iter().map(Id::user) {
                     out.put_buffer(scheme.as_bytes());
                     out.put_buffer(user.as_bytes());
-                }
-            }
-            Request::AddWatch { path } => {
-                self.watches.add_recursive(path, connection);
-                out.put_int(0);
-            }
-            Request::RemoveWatches { path } => {
-                if !self.watches.remove(path, connection) {
-                    return Err(ErrorKind::of_code(NO_WATCHER));
                 }
             }
             _ => return Err(ErrorKind::Unimplemented),

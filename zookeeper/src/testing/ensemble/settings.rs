@@ -37,8 +37,6 @@ pub struct Settings {
     pub numbered_events: bool,
     /// Whether several lists may be one request, as in servers from 3.6 on.
     pub multi_read: bool,
-    /// Whether watches may be recursive, as in servers from 3.6 on.
-    pub recursive_watches: bool,
     /// How often a server is overloaded and says so (`code::THROTTLED`).
     pub throttle: f64,
     /// Whether nothing depends on chance. Sessions are then as short as clients ask for, from 50 ms
@@ -64,7 +62,6 @@ impl Default for Settings {
             overtaking: false,
             numbered_events: true,
             multi_read: true,
-            recursive_watches: true,
             throttle: 0.0,
             exact: false,
             recorded: true,

@@ -28,13 +28,11 @@ const KINDS: &[(i32, &str)] = &[
     (13, "check"),
     (14, "multi"),
     (15, "create2"),
-    (18, "removeWatches"),
     (19, "createContainer"),
     (21, "createTTL"),
     (AUTH, "auth"),
     (SET_WATCHES, "setWatches"),
     (105, "setWatches2"),
-    (106, "addWatch"),
     (-11, "closeSession"),
 ];
 

@@ -209,14 +209,6 @@ fn below_a_root(recorder: &mut Recorder, root: &str) {
     client.cut_and_resume("resume below a root with watches");
     zk.delete("/below", None).expect("deleted");
     client.done("delete below a root");
-    let watcher = ignored();
-    zk.watch_below("/below", &watcher).expect("an answer");
-    client.done("watch everything below a root");
-    // The event finds nobody, so the client removes the watch.
-    drop(watcher);
-    zk.create("/below", b"", &Acl::open(), CreateMode::Persistent).expect("created");
-    zk.exists("/").expect("an answer");
-    client.done("watch nothing more below a root");
     zk.close().expect("closed");
     client.done("close below a root");
 }

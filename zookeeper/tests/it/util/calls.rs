@@ -20,6 +20,5 @@ pub(crate) const CALLS: [Call; 13] = [
     |client, path| client.set_acl(path, &Acl::open(), None).map(drop),
     |client, path| client.sync(path),
     |client, _| client.who_am_i().map(drop),
-    |client, path| client.watch_below(path, &Watcher::new(|_| {})),
     |client, path| client.multi(&[Op::SetData(path, b"new", None)]).map(drop),
 ];

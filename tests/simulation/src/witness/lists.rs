@@ -1,26 +1,24 @@
-//! Judges streams of events: each event was true at some instant, events of a node are in order, and the last state of
-//! a stream is that of the servers.
+//! Judges lists of all locks: what they show of each contender was true at some instant.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
-use zoolock::{Kind, LockChange, LockEvent};
+use zoolock::Contender;
 
 use super::tree::{is_of_queue, number_of};
 use super::{DATA, Node, Witness, judged, parent, witness};
+use crate::client::node_of;
 use crate::raw;
 
 /// A contender: the path of its lock, the path of its node, and its token.
-pub(crate) type Key = (String, String, u64);
+type Key = (String, String, u64);
 
 /// The contenders of all locks, and whether each holds its lock. Unknown if the numbers of its queue do not tell.
 type Truth = BTreeMap<Key, Option<bool>>;
 
-/// What was true of the locks, and what is.
+/// What was true of the locks.
 #[derive(Debug, Default)]
-pub(super) struct Locks {
-    pub(super) is_watched: bool,
-    now: Truth,
+pub(super) struct Lists {
+    is_watched: bool,
     /// All contenders that are or were there.
     pasts: BTreeMap<Key, Past>,
     /// Paths of semaphores, also of those that were used for other locks, too.
@@ -30,47 +28,21 @@ pub(super) struct Locks {
 /// What was true of a contender.
 #[derive(Debug, Default, Clone, Copy)]
 struct Past {
-    changed: Duration,
     waited: bool,
     held: bool,
-    is_gone: bool,
-    /// The holder was overtaken: a read came late that its thread takes below its write; or may have been, as the
-    /// numbers do not tell.
-    is_overtaken: bool,
-}
-
-/// What a stream has told.
-#[derive(Debug, Default)]
-pub(crate) struct Stream {
-    pub(crate) who: String,
-    state: BTreeMap<Key, LockEvent>,
-    left: BTreeSet<Key>,
 }
 
 impl Witness {
     /// Notes the state of all locks after a transaction.
     pub(super) fn note_locks(&mut self) {
-        if !self.locks.is_watched {
+        if !self.lists.is_watched {
             return;
         }
-        let now = self.truth();
-        let before = std::mem::take(&mut self.locks.now);
-        let locks = &mut self.locks;
-        for (key, holds) in &now {
-            let past = locks.pasts.entry(key.clone()).or_default();
-            if before.get(key) != Some(holds) {
-                past.changed = kernel::elapsed();
-            }
-            let is_late = before.get(key) == Some(&Some(true)) && *holds == Some(false);
-            past.is_overtaken |= is_late || holds.is_none();
-            past.waited |= *holds != Some(true);
-            past.held |= *holds != Some(false);
+        for (key, holds) in self.truth() {
+            let past = self.lists.pasts.entry(key).or_default();
+            past.waited |= holds != Some(true);
+            past.held |= holds != Some(false);
         }
-        for key in before.into_keys().filter(|key| !now.contains_key(key)) {
-            let past = locks.pasts.entry(key).or_default();
-            (past.changed, past.is_gone) = (kernel::elapsed(), true);
-        }
-        locks.now = now;
     }
 
     fn truth(&mut self) -> Truth {
@@ -78,7 +50,7 @@ impl Witness {
         let directories: BTreeSet<String> =
             self.nodes.keys().map(|path| parent(path)).filter(is_lock).map(str::to_owned).collect();
         let counted = self.nodes.keys().filter_map(|path| path.strip_suffix("/leases"));
-        self.locks.counted.extend(counted.map(str::to_owned));
+        self.lists.counted.extend(counted.map(str::to_owned));
         let mut truth = Truth::new();
         for directory in &directories {
             let base = directory.strip_suffix("/locks").or(directory.strip_suffix("/leases"));
@@ -154,7 +126,7 @@ impl Witness {
     }
 }
 
-impl Locks {
+impl Lists {
     /// Returns whether the looks at a path may tell of states between two transactions: it was a semaphore, whose
     /// directories are read one after the other.
     fn is_doubtful(&self, lock: &str) -> bool {
@@ -163,115 +135,25 @@ impl Locks {
     }
 }
 
-impl Stream {
-    /// Checks an event.
-    pub(crate) fn judge(&mut self, event: LockEvent) {
-        let node = crate::client::node_of(&event.contender);
-        let key = (event.contender.path.clone(), node, event.contender.token);
-        let (change, who) = (event.change, &self.who);
-        kernel::note(|| format!("{who} is told {change:?} of {} ({:#x})", key.1, key.2));
-        kernel::count(match change {
-            LockChange::Waits => "events: waits",
-            LockChange::Holds => "events: holds",
-            LockChange::Asked => "events: asked",
-            _ => "events: gone",
-        });
-        judged(|witness| {
-            let locks = &witness.locks;
-            let past = locks.pasts.get(&key).copied();
-            let was_true = past.is_some_and(|past| match change {
-                LockChange::Waits => past.waited,
-                LockChange::Holds => past.held,
-                LockChange::Gone => past.is_gone,
-                _ => true,
-            });
-            let is_overtaken = past.is_some_and(|past| past.is_overtaken);
-            // While somebody else's data are in it, a single node is not known for a lock.
-            let is_single = key.0 == key.1;
-            if locks.is_doubtful(&key.0) || (is_single && is_overtaken) {
-                return None;
-            }
-            match was_true {
-                false => Some(format!("{who} is told {change:?} of {key:?}, which was never so")),
-                true => self.is_in_order(&key, &event, is_overtaken).err(),
-            }
-        });
-        match change {
-            LockChange::Gone => {
-                self.state.remove(&key);
-                self.left.insert(key);
-            }
-            LockChange::Asked => {}
-            _ => drop(self.state.insert(key, event)),
-        }
-    }
-
-    /// Checks an event against those before it.
-    fn is_in_order(&self, key: &Key, event: &LockEvent, is_overtaken: bool) -> Result<(), String> {
-        let (who, change) = (&self.who, event.change);
-        let before = self.state.get(key).map(|before| before.change);
-        let is_next = match change {
-            LockChange::Waits => before.is_none_or(|_| is_overtaken),
-            LockChange::Holds => before != Some(LockChange::Holds),
-            _ => before.is_some(),
-        };
-        // Nodes of queues whose numbers tell nothing may be overtaken.
-        if (!is_next || self.left.contains(key)) && is_normal(&key.1) {
-            return Err(format!("{who} is told {change:?} of {key:?} after {before:?}"));
-        }
-        let is_other = |(other, seen): &(&Key, &LockEvent)| {
-            let (one, other_one) = (&event.contender, &seen.contender);
-            let both_read = one.kind == Kind::Read && other_one.kind == Kind::Read;
-            *other != key
-                && other.0 == key.0
-                && seen.change == LockChange::Holds
-                && !both_read
-                && one.kind != Kind::Permit
-                && is_normal(&key.1)
-                && is_normal(&other.1)
-                && other_one.sequence != one.sequence
-        };
-        match self.state.iter().find(is_other).filter(|_| change == LockChange::Holds) {
-            Some((other, _)) => Err(format!("{who} is told that {key:?} holds beside {other:?}")),
-            None => Ok(()),
-        }
-    }
-
-    /// Returns what differs from the servers' state for longer than `lag`.
-    pub(crate) fn difference(&self, lag: Duration) -> Option<String> {
-        witness(|witness| {
-            let locks = &witness.locks;
-            let all: BTreeSet<_> = locks.now.keys().chain(self.state.keys()).collect();
-            let now = kernel::elapsed();
-            let differs = |key: &&&Key| {
-                let seen = self.state.get(**key).map(|seen| seen.change == LockChange::Holds);
-                let is_so = match locks.now.get(**key) {
-                    None => seen.is_none(),
-                    Some(None) => return false,
-                    Some(holds) => *holds == seen,
-                };
-                // A semaphore's directories are read one after the other, and soon again.
-                let may_be_late = !lag.is_zero() && locks.is_doubtful(&key.0);
-                let changed = locks.pasts.get(**key).map_or(Duration::ZERO, |past| past.changed);
-                !is_so && !may_be_late && now - changed >= lag
-            };
-            let key = all.iter().find(differs)?;
-            let (truth, seen) = (locks.now.get(*key), self.state.get(*key).map(|seen| seen.change));
-            Some(format!("{} has {seen:?} of {key:?}, and the servers {truth:?}", self.who))
-        })
-    }
-}
-
-/// Has the witness note the state of locks, for a stream of this name.
-pub(crate) fn stream(who: String) -> Stream {
-    Stream { who, ..Stream::default() }
-}
-
-/// Notes that the run has a stream of events.
+/// Has the witness note the state of locks from now on.
 pub(crate) fn watched() {
     witness(|witness| {
-        witness.locks.is_watched = true;
+        witness.lists.is_watched = true;
         witness.note_locks();
+    });
+}
+
+/// Checks a contender from a list of all locks.
+pub(crate) fn listed(who: &str, contender: &Contender) {
+    let key = (contender.path.clone(), node_of(contender), contender.token);
+    judged(|witness| {
+        let lists = &witness.lists;
+        let was_so = lists.pasts.get(&key).is_some_and(|past| match contender.holds {
+            true => past.held,
+            false => past.waited,
+        });
+        let is_wrong = !was_so && !lists.is_doubtful(&key.0);
+        is_wrong.then(|| format!("{who} has listed what never was: {contender:?}"))
     });
 }
 
