@@ -1,5 +1,4 @@
-//! Measures the cost of an observer for each turn: for a lock that sends requests, and for an idle
-//! lock that is kept and sends none.
+//! Measures the cost of an observer for each turn.
 //!
 //! Short blocks of turns, with and without an observer, come in random order. So other work of the
 //! machine affects both alike. An observer costs work of the calling thread. The output has the
@@ -19,6 +18,7 @@ use zoolock::{Client, DistributedLock, LockOptions};
 use zoolock_test_support::{Server, fresh_path};
 
 const BLOCKS: usize = 100;
+const TURNS: u32 = 100;
 
 /// An observer that adds up figures, as an exporter does.
 #[derive(Default)]
@@ -48,41 +48,35 @@ fn main() {
     ]
     .map(|(name, builder)| (name, builder.connect().expect("connect")));
 
-    let kept = LockOptions::new().keep_idle(Duration::MAX);
-    for (what, options, turns) in [
-        ("a turn at the server", LockOptions::new(), 100),
-        ("a turn of a lock that is kept", kept, 10_000),
-    ] {
-        let mut runs = clients.each_ref().map(|(_, client)| {
-            let options = options.clone().name("invoices");
-            let lock = DistributedLock::with_options(client, fresh_path("observed"), options);
-            (lock.expect("a good path"), Vec::new(), Vec::new())
-        });
-        for block in 0..BLOCKS + BLOCKS / 10 {
-            let mut order: Vec<_> = runs.iter_mut().collect();
-            fastrand::shuffle(&mut order);
-            for (lock, times, works) in order {
-                let (begun, worked) = (Instant::now(), work());
-                for _ in 0..turns {
-                    let guard = lock.acquire().expect("a turn");
-                    black_box(&guard);
-                    guard.release().expect("a release");
-                }
-                // Leave out the first blocks, which run with cold caches.
-                if block >= BLOCKS / 10 {
-                    times.push(begun.elapsed() / turns);
-                    works.push((work() - worked) / turns);
-                }
+    let mut runs = clients.each_ref().map(|(_, client)| {
+        let options = LockOptions::new().name("invoices");
+        let lock = DistributedLock::with_options(client, fresh_path("observed"), options);
+        (lock.expect("a good path"), Vec::new(), Vec::new())
+    });
+    for block in 0..BLOCKS + BLOCKS / 10 {
+        let mut order: Vec<_> = runs.iter_mut().collect();
+        fastrand::shuffle(&mut order);
+        for (lock, times, works) in order {
+            let (begun, worked) = (Instant::now(), work());
+            for _ in 0..TURNS {
+                let guard = lock.acquire().expect("a turn");
+                black_box(&guard);
+                guard.release().expect("a release");
+            }
+            // Leave out the first blocks, which run with cold caches.
+            if block >= BLOCKS / 10 {
+                times.push(begun.elapsed() / TURNS);
+                works.push((work() - worked) / TURNS);
             }
         }
-        println!("{what}, medians of {BLOCKS} blocks of {turns}: time, and work");
-        let mut base = Duration::ZERO;
-        for ((name, _), (_, times, works)) in clients.iter().zip(&mut runs) {
-            let (time, work) = (median(times), median(works));
-            base = if base.is_zero() { time } else { base };
-            let ratio = time.as_secs_f64() / base.as_secs_f64();
-            println!("  {name:14} {time:8.2?} ({ratio:.4}) {work:8.2?}");
-        }
+    }
+    println!("medians of {BLOCKS} blocks of {TURNS} turns: time, and work");
+    let mut base = Duration::ZERO;
+    for ((name, _), (_, times, works)) in clients.iter().zip(&mut runs) {
+        let (time, work) = (median(times), median(works));
+        base = if base.is_zero() { time } else { base };
+        let ratio = time.as_secs_f64() / base.as_secs_f64();
+        println!("  {name:14} {time:8.2?} ({ratio:.4}) {work:8.2?}");
     }
 }
 

@@ -1,24 +1,49 @@
-//! A batch that runs on one machine at a time.
+//! A batch that runs on one machine at a time, and ends its process when its lock is lost.
 //!
 //! ```text
 //! cargo run --example batch -- hang & cargo run --example batch
 //! ```
 //!
-//! The first of these two hangs in its second step. Its heartbeats go on, so only the end of its
-//! hold gives the lock back: each step must take less than `LONGEST_STEP`. A process whose hold is
-//! lost is aborted, whether it hangs, was cut off, or somebody broke its lock. A supervisor would
+//! [`AtLoss`] is the part to copy: an observer of all holds of a client, which needs no thread for
+//! each. The first of the two batches hangs in its second step. Its heartbeats go on, so only the end
+//! of its hold gives the lock back: each step must take less than `LONGEST_STEP`. A process whose hold
+//! is lost is aborted, whether it hangs, was cut off, or somebody broke its lock. A supervisor would
 //! start it again.
+//!
+//! The abort follows the loss within milliseconds, unless the process stands still. The next batch may
+//! begin a moment before it, so a place that can check
+//! [fencing tokens](zoolock::Hold::fencing_token) should check them.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use zoolock::{Client, DistributedLock, LockOptions};
+use zoolock::observer::{Ended, Observer, Outcome};
+use zoolock::{Client, DistributedLock, LockOptions, LossReason};
 
 /// A step that takes longer hangs.
 const LONGEST_STEP: Duration = Duration::from_secs(2);
 const STEPS: u32 = 3;
+
+/// Calls a function when a hold of its client is lost, and not when the program closes the client.
+struct AtLoss<F>(F);
+
+impl<F: Fn(LossReason) + Send + Sync> Observer for AtLoss<F> {
+    fn ended(&self, hold: &Ended<'_>) {
+        if let Outcome::Lost(reason) = hold.outcome
+            && reason != LossReason::ClientClosed
+        {
+            (self.0)(reason);
+        }
+    }
+}
+
+/// Ends the process, without destructors and exit handlers: they could wait for the work that hangs.
+fn abort(reason: LossReason) {
+    eprintln!("batch: the lock was lost: {reason}");
+    std::process::abort()
+}
 
 fn main() {
     if let Err(error) = run() {
@@ -31,8 +56,9 @@ fn run() -> zoolock::Result<()> {
     let hangs = std::env::args().nth(1).as_deref() == Some("hang");
     let servers = std::env::var("ZOOKEEPER_CONNECT");
     let servers = servers.as_deref().unwrap_or("127.0.0.1:2181");
-    let client = Client::builder(servers).connect_lazily()?; // the batch waits for servers, too
-    let options = LockOptions::new().hold_at_most(LONGEST_STEP).abort_on_loss(true);
+    // The batch waits for servers, too.
+    let client = Client::builder(servers).observer(AtLoss(abort)).connect_lazily()?;
+    let options = LockOptions::new().hold_at_most(LONGEST_STEP);
     let lock = DistributedLock::with_options(&client, "/zoolock-examples/batch", options)?;
 
     let guard = lock.acquire()?;
@@ -54,4 +80,51 @@ fn run() -> zoolock::Result<()> {
 /// Returns the time since 1970 in milliseconds.
 fn now() -> u128 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis()
+}
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use zoolock::crossbeam_channel::{Receiver, unbounded};
+    use zoolock::testing::Server;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(60);
+
+    /// Returns a client, and the losses of its holds.
+    fn observed(server: &Server) -> (Client, Receiver<LossReason>) {
+        let (tell, losses) = unbounded();
+        let observer = AtLoss(move |reason| tell.send(reason).expect("somebody listens"));
+        (server.builder().observer(observer).connect().expect("a client"), losses)
+    }
+
+    #[test]
+    fn each_loss_is_heard() {
+        let server = Server::start().expect("a server");
+        let (client, losses) = observed(&server);
+        let options = LockOptions::new().hold_at_most(Duration::from_millis(50));
+        let short = DistributedLock::with_options(&client, "/short", options).expect("a good path");
+        let long = DistributedLock::new(&client, "/long").expect("a good path");
+        let short = short.acquire().expect("it is free");
+        assert_eq!(losses.recv_timeout(SOON), Ok(LossReason::HeldTooLong));
+        assert!(short.release().is_err());
+        let long = long.acquire().expect("it is free");
+        server.expire(&client);
+        assert_eq!(losses.recv_timeout(SOON), Ok(LossReason::LeaseExpired));
+        assert!(long.release().is_err() && losses.is_empty());
+    }
+
+    #[test]
+    fn release_and_close_are_no_losses() {
+        let server = Server::start().expect("a server");
+        let (client, losses) = observed(&server);
+        let lock = |path| DistributedLock::new(&client, path).expect("a good path");
+        lock("/released").acquire().expect("it is free").release().expect("it was held");
+        let held = lock("/held").acquire().expect("it is free");
+        client.close().expect("a server answers");
+        drop(held);
+        drop(client);
+        // The observer goes with its client, so nothing comes behind this.
+        assert!(losses.recv_timeout(SOON).is_err_and(|end| end.is_disconnected()));
+    }
 }

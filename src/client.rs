@@ -91,6 +91,13 @@ impl Client {
         self.inner.requests.timeout()
     }
 
+    /// Returns the id of the current session, which a [`Contender`] of this client has, too. 0 before
+    /// the first session. No I/O.
+    #[must_use]
+    pub fn session_id(&self) -> i64 {
+        self.inner.requests.session_id()
+    }
+
     /// Returns a channel of the connection's changes from now on. It is disconnected when the
     /// client is closed. It keeps up to 256 unread events and drops later ones.
     pub fn subscribe(&self) -> Subscription {

@@ -8,7 +8,7 @@ use zookeeper::{ErrorKind, Stat};
 use crate::contender::{Contender, Kind};
 use crate::data;
 use crate::error::Result;
-use crate::inner::{Claim, Failure, Requests};
+use crate::inner::{Failure, Requests};
 use crate::names::{self, Mode};
 use crate::path::LockPath;
 use crate::sys;
@@ -264,25 +264,6 @@ fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Cont
         ..turn.clone()
     });
     leases.into_iter().chain(waiting).collect()
-}
-
-/// Returns the first contender of the queue in which `claim` waits, or `None` if it has gone.
-pub(crate) fn first_of(
-    requests: &Requests,
-    claim: &Claim,
-    name: &str,
-    until: &Until,
-) -> Result<Option<Contender>, Failure> {
-    let node = look(requests, &claim.directory.child(name), until)?;
-    let (path, kind) = (&claim.lock, public(names::mode_of(name)));
-    Ok(node.map(|node| {
-        let node = Znode { name: name.to_owned(), ..node };
-        match claim.directory == *path {
-            true => contender(path, None, kind, true, node),
-            // The claim has the turn, but no permit yet.
-            false => contender(path, Some(LOCKS), Kind::Permit, false, node),
-        }
-    }))
 }
 
 /// Returns the contender of a lock that is a single node.

@@ -69,8 +69,8 @@ pub type EphemeralLock = LockHandle<SingleNode>;
 
 impl AtPath for EphemeralLock {
     fn at(mut site: Site) -> Result<EphemeralLock> {
-        // These options make no sense without a queue.
-        site.options = site.options.without_queue();
+        // It makes no sense without a queue.
+        site.options = site.options.without_handoffs();
         let (directory, _) = site.path.split();
         Ok(LockHandle::of(TwoLevel::new(site, directory, LockKind::Ephemeral)))
     }

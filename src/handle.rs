@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::client::Client;
 use crate::contender::Contender;
@@ -129,22 +129,22 @@ impl<K, O> LockHandle<K, O> {
 
     /// Acquires the lock. Waits for at most `timeout`, which includes the wait for a connection. A
     /// timeout too large for the clock waits forever. A zero timeout is the same as
-    /// [`try_lock`](Self::try_lock).
-    ///
-    /// # Errors
-    /// As [`try_lock_until`](Self::try_lock_until).
-    pub fn try_lock_for(&self, timeout: Duration) -> Result<bool> {
-        Lock::try_lock_for(self, timeout)
-    }
-
-    /// Acquires the lock. Waits until `deadline` at most, which includes the wait for a connection.
-    /// Returns false if another contender was ahead until then.
+    /// [`try_lock`](Self::try_lock). Returns false if another contender was ahead until then.
     ///
     /// # Errors
     /// As [`lock`](Self::lock), and [`Disconnected`](crate::Error::Disconnected) if the client has
     /// not found out by then whether the lock is free.
-    pub fn try_lock_until(&self, deadline: Instant) -> Result<bool> {
-        Lock::try_lock_until(self, deadline)
+    pub fn try_lock_for(&self, timeout: Duration) -> Result<bool> {
+        Lock::try_lock_for(self, timeout)
+    }
+
+    /// Acquires the lock. Waits as long as `wait` says: a [`Wait`], a `Duration`, or an `Instant`.
+    /// Returns false if another contender was ahead until then.
+    ///
+    /// # Errors
+    /// As [`try_lock_for`](Self::try_lock_for).
+    pub fn lock_within(&self, wait: impl Into<Wait>) -> Result<bool> {
+        Lock::lock_within(self, wait.into())
     }
 
     /// Unlocks the lock once. Waits for the answer for at most a third of the session timeout. A
@@ -183,24 +183,15 @@ impl<K, O> LockHandle<K, O> {
     /// # Errors
     /// As [`try_lock_for`](Self::try_lock_for).
     pub fn try_acquire_for(&self, timeout: Duration) -> Result<Option<Guard<O>>> {
-        self.acquire_within(Wait::within(timeout))
+        self.acquire_within(timeout)
     }
 
-    /// Like [`try_lock_until`](Self::try_lock_until), with a guard.
+    /// Like [`lock_within`](Self::lock_within), with a guard.
     ///
     /// # Errors
-    /// As [`try_lock_until`](Self::try_lock_until).
-    pub fn try_acquire_until(&self, deadline: Instant) -> Result<Option<Guard<O>>> {
-        self.acquire_within(Wait::until(deadline))
-    }
-
-    /// Acquires the lock, like [`acquire`](Self::acquire), and waits as long as `wait` says. Returns
-    /// `None` if another contender is ahead until then.
-    ///
-    /// # Errors
-    /// As [`try_lock`](Self::try_lock).
-    pub fn acquire_within(&self, wait: Wait) -> Result<Option<Guard<O>>> {
-        let got = self.raw.acquire(wait)?;
+    /// As [`try_lock_for`](Self::try_lock_for).
+    pub fn acquire_within(&self, wait: impl Into<Wait>) -> Result<Option<Guard<O>>> {
+        let got = self.raw.acquire(wait.into())?;
         Ok(got.map(|grant| Guard::new(self.raw.hold_of(grant), Arc::clone(&self.raw) as _)))
     }
 

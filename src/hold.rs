@@ -96,10 +96,9 @@ impl Hold {
     /// - It does not change while the hold lasts: neither by re-entry nor when the session is
     ///   resumed on another connection.
     /// - Consecutive holds share a token in two cases. In the first, threads of one process take
-    ///   over by [`local_handoffs`](crate::LockOptions::local_handoffs) or
-    ///   [`keep_idle`](crate::LockOptions::keep_idle). In the second, a thread takes a read under
-    ///   its own write. The resource then accepts a late write of the first hold: wait for the
-    ///   answers to all writes before the unlock.
+    ///   over by [`local_handoffs`](crate::LockOptions::local_handoffs). In the second, a thread
+    ///   takes a read under its own write. The resource then accepts a late write of the first hold:
+    ///   wait for the answers to all writes before the unlock.
     ///
     /// What it does not guarantee: **a token that is only sent along with writes does not stop a
     /// late write.** The resource refuses a token only if it has seen a higher one. A next holder

@@ -118,9 +118,8 @@ impl Leadership {
     /// The term ends when `lead` returns, and the next candidate in the queue leads. Without other
     /// candidates, `lead` is called again at once, so a function with nothing to do should
     /// [wait](Term::wait). With [`hold_at_least`](LockOptions::hold_at_least), the next term of any
-    /// process begins no sooner than that long after the start of this one. The options for other
-    /// threads of the process, [`local_handoffs`](LockOptions::local_handoffs) and
-    /// [`keep_idle`](LockOptions::keep_idle), have no effect.
+    /// process begins no sooner than that long after the start of this one. The option for other threads
+    /// of the process, [`local_handoffs`](LockOptions::local_handoffs), has no effect.
     ///
     /// # Errors
     /// [`Error::InvalidPath`], [`Error::InvalidArgument`]; [`Error::Thread`] if the operating
@@ -246,7 +245,7 @@ impl Shared {
     fn one_term(&self, lead: &mut impl FnMut(&Term), failing: &mut Option<Instant>) -> Result<()> {
         let stopping = self.stopping.ended().clone();
         let until = Until::new(None, stopping.clone());
-        let Some(grant) = self.lock.acquire_until(&until)? else {
+        let Some(grant) = self.lock.acquire_by(&until)? else {
             return Ok(()); // not without a deadline
         };
         *failing = None;

@@ -60,7 +60,8 @@
 //! | call | waits | without a guard | with a guard |
 //! |---|---|---|---|
 //! | lock | without a limit | `lock()` | `acquire()` |
-//! | lock | until a deadline | `try_lock_for(..)`, `try_lock_until(..)` | `try_acquire_for(..)`, `try_acquire_until(..)` |
+//! | lock | for a time | `try_lock_for(..)` | `try_acquire_for(..)` |
+//! | lock | for a time, or until an instant | `lock_within(..)` | `acquire_within(..)` |
 //! | lock | for the servers' answers only | `try_lock()` | `try_acquire()` |
 //! | unlock | for the servers' answers only | `unlock()` | `release()`, or drop |
 //!
@@ -154,7 +155,7 @@
 //! use std::time::{Duration, Instant};
 //!
 //! let deadline = Instant::now() + Duration::from_secs(5);
-//! match lock.try_acquire_until(deadline) {
+//! match lock.acquire_within(deadline) {
 //!     Ok(Some(guard)) => guard.release()?,
 //!     Ok(None) => println!("another contender was ahead all the time"),
 //!     Err(error) if error.is_retryable() => println!("unknown, try again: {error}"),
@@ -208,8 +209,8 @@
 //! - A broken connection does not end a waiting call. The call keeps its queue position. If the
 //!   servers have ended the session, it queues again, behind the contenders that are there by then.
 //!
-//! A program that cannot stop its work otherwise may end with a loss:
-//! [`LockOptions::abort_on_loss`]. Long work should check its hold from time to time, or wait on
+//! A program that cannot stop its work otherwise may end itself at a loss: the example `batch` does
+//! so, by an [`observer`] of all holds. Long work should check its hold from time to time, or wait on
 //! [`Hold::lost`] together with its other channels:
 //!
 //! ```no_run
@@ -306,12 +307,11 @@
 //!
 //! # Looking from outside
 //!
-//! - [`Client::contenders`] lists the holders and waiters of a lock, and [`Client::locks_below`]
-//!   all locks of a tree.
+//! - [`Client::contenders`] lists the holders and waiters of a lock in their order, which shows the
+//!   queue position of a waiting call, and [`Client::locks_below`] all locks of a tree.
 //! - [`Client::revoke`] asks a holder to release the lock. The holder learns of the request through
 //!   [`Hold::revocation`].
 //! - [`Client::verify_token`] tells whether a fencing token is the current holder's.
-//! - [`LockOptions::on_queue_position`] reports the queue position of a waiting call.
 //! - [`Client::state`], [`Client::subscribe`] and [`Client::stats`] report on the connection.
 //! - An [`observer`] receives how long calls waited, how long locks were held, and how both ended.
 //!   The feature `metrics` has one for Prometheus.
@@ -447,7 +447,6 @@ pub use lock::DistributedLock;
 pub use locker::{Lock, LockId, Locker};
 pub use multi::MultiLock;
 pub use options::LockOptions;
-pub use recipe::QueuePosition;
 pub use reentrant::DistributedReentrantLock;
 pub use rwlock::{DistributedRwLock, ReadLock, WriteLock};
 pub use semaphore::{DistributedSemaphore, Permits};

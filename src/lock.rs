@@ -41,9 +41,8 @@ use crate::level::{Site, TwoLevel};
 ///   the client repeats it in the background until the node is known to be gone.
 /// - The lock of a process that dies is free one session timeout later, give or take a server tick.
 ///
-/// With [`local_handoffs`](crate::LockOptions::local_handoffs) or
-/// [`keep_idle`](crate::LockOptions::keep_idle), consecutive turns of one process may share a
-/// token. What no lock can promise is described under [fencing](crate#fencing).
+/// With [`local_handoffs`](crate::LockOptions::local_handoffs), consecutive turns of one process may
+/// share a token. What no lock can promise is described under [fencing](crate#fencing).
 ///
 /// # Fairness
 /// First come, first served among all clients, in the order in which the servers received their

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::mem;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use log::warn;
 
@@ -74,14 +74,6 @@ pub trait Lock: Debug + Send + Sync {
     /// As [`lock_within`](Lock::lock_within).
     fn try_lock_for(&self, timeout: Duration) -> Result<bool> {
         self.lock_within(Wait::within(timeout))
-    }
-
-    /// Acquires the lock. Waits until `deadline` at most.
-    ///
-    /// # Errors
-    /// As [`lock_within`](Lock::lock_within).
-    fn try_lock_until(&self, deadline: Instant) -> Result<bool> {
-        self.lock_within(Wait::until(deadline))
     }
 
     /// Releases the lock. Waits for the answer for at most a third of the session timeout. With
@@ -297,22 +289,15 @@ impl dyn Lock + '_ {
     /// # Errors
     /// As [`Lock::lock_within`].
     pub fn try_acquire_for(&self, timeout: Duration) -> Result<Option<Locker<'_>>> {
-        self.acquire_within(Wait::within(timeout))
+        self.acquire_within(timeout)
     }
 
-    /// Like [`try_lock_until`](Lock::try_lock_until), with a guard.
+    /// Like [`lock_within`](Lock::lock_within), with a guard. `wait` may also be a `Duration` or an
+    /// `Instant`.
     ///
     /// # Errors
     /// As [`Lock::lock_within`].
-    pub fn try_acquire_until(&self, deadline: Instant) -> Result<Option<Locker<'_>>> {
-        self.acquire_within(Wait::until(deadline))
-    }
-
-    /// Like [`lock_within`](Lock::lock_within), with a guard.
-    ///
-    /// # Errors
-    /// As [`Lock::lock_within`].
-    pub fn acquire_within(&self, wait: Wait) -> Result<Option<Locker<'_>>> {
-        Ok(self.lock_within(wait)?.then(|| Locker { lock: self }))
+    pub fn acquire_within(&self, wait: impl Into<Wait>) -> Result<Option<Locker<'_>>> {
+        Ok(self.lock_within(wait.into())?.then(|| Locker { lock: self }))
     }
 }

@@ -175,7 +175,7 @@ impl fmt::Debug for MetricsObserver {
 pub fn record_client(client: &Client) {
     let stats = client.stats();
     let gauges = [
-        ("zoolock_held", stats.held, "Holds, and locks that are kept for the next thread."),
+        ("zoolock_held", stats.held, "Holds, and locks that are held for longer by hold_at_least."),
         ("zoolock_waiting", stats.waiting, "Calls that are at the servers for a lock."),
         ("zoolock_deleting", stats.deleting, "Nodes that are to be deleted and may be there."),
         (

@@ -5,7 +5,7 @@ use std::any::Any;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use log::warn;
 
@@ -177,19 +177,12 @@ impl MultiLock {
         (self as &dyn Lock).try_acquire_for(timeout)
     }
 
-    /// Like [`try_lock_until`](Lock::try_lock_until), with a guard.
+    /// Like [`lock_within`](Lock::lock_within), with a guard. `wait` may also be a `Duration` or an
+    /// `Instant`.
     ///
     /// # Errors
     /// Those of the [type](MultiLock#errors).
-    pub fn try_acquire_until(&self, deadline: Instant) -> Result<Option<Locker<'_>>> {
-        (self as &dyn Lock).try_acquire_until(deadline)
-    }
-
-    /// Like [`lock_within`](Lock::lock_within), with a guard.
-    ///
-    /// # Errors
-    /// Those of the [type](MultiLock#errors).
-    pub fn acquire_within(&self, wait: Wait) -> Result<Option<Locker<'_>>> {
+    pub fn acquire_within(&self, wait: impl Into<Wait>) -> Result<Option<Locker<'_>>> {
         (self as &dyn Lock).acquire_within(wait)
     }
 

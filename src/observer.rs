@@ -41,8 +41,7 @@
 //!   [`not_acquired`](Observer::not_acquired). Each acquired hold is reported again at its end, to
 //!   [`ended`](Observer::ended).
 //! - Re-entries by the owner, and their unlocks, are not reported. A lock that was [handed
-//!   on](crate::LockOptions::local_handoffs) or [kept](crate::LockOptions::keep_idle) is acquired
-//!   and ended by each thread.
+//!   on](crate::LockOptions::local_handoffs) is acquired and ended by each thread.
 //! - Permits of a semaphore that are taken together are one hold. The members of a
 //!   [`MultiLock`](crate::MultiLock) are reported separately.
 //!

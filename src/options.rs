@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::data;
 use crate::error::{Error, Result};
-use crate::recipe::{OnPosition, QueuePosition};
 
 /// The longest identity. A server drops the connection on a request of 1 MB (`jute.maxbuffer`).
 const MAX_IDENTITY: usize = 16 * 1024;
@@ -18,26 +17,22 @@ pub(crate) const LEAST_PAUSE: Duration = Duration::from_millis(10);
 /// | saving | option | price |
 /// |---|---|---|
 /// | requests among threads of one process | [`local_handoffs(n)`](LockOptions::local_handoffs) | others wait for n more turns |
-/// | all requests, while there are no rivals | [`keep_idle(time)`](LockOptions::keep_idle) | a `try_lock` of others may find the lock busy for `time` |
 /// | the wait for an unlock | [`background_release(true)`](LockOptions::background_release) | others may find the lock busy for a round trip longer |
 ///
 /// [`hold_at_least(time)`](LockOptions::hold_at_least) keeps the lock longer than the work takes,
 /// for jobs that are due on many machines. [`hold_at_most(time)`](LockOptions::hold_at_most) takes
-/// the lock from a thread that hangs. [`abort_on_loss`](LockOptions::abort_on_loss) ends the process
-/// when a hold is lost.
+/// the lock from a thread that hangs.
 ///
 /// The other options inform people: [`identity`](LockOptions::identity) says who contends, and
 /// [`name`](LockOptions::name) groups locks for an observer, both at no cost.
-/// [`on_queue_position`](LockOptions::on_queue_position) tells the queue position, for a list and a
-/// read each time.
 ///
 /// # Several objects at one path
 /// Objects of one client at one path may have different options:
-/// - A thread takes over the node of another object, handed on or kept, only if both objects have
-///   the same `identity`, `background_release` and `hold_at_least`. Otherwise that node is deleted,
-///   and the thread queues with one of its own.
-/// - `local_handoffs` and `keep_idle` are those of the object that unlocks.
-/// - `name`, `on_queue_position` and the identity in a new node are those of the object that locks.
+/// - A thread takes over the node of another object only if both objects have the same `identity`,
+///   `background_release` and `hold_at_least`. Otherwise that node is deleted, and the thread queues
+///   with one of its own.
+/// - `local_handoffs` is that of the object that unlocks.
+/// - `name` and the identity in a new node are those of the object that locks.
 ///
 /// ```no_run
 /// # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
@@ -53,12 +48,9 @@ pub(crate) const LEAST_PAUSE: Duration = Duration::from_millis(10);
 pub struct LockOptions {
     pub(crate) identity: Option<Arc<str>>,
     pub(crate) local_handoffs: u32,
-    pub(crate) keep_idle: Option<Duration>,
     pub(crate) background_release: bool,
     pub(crate) hold_at_least: Duration,
     pub(crate) hold_at_most: Option<Duration>,
-    pub(crate) abort_on_loss: bool,
-    pub(crate) on_position: Option<OnPosition>,
     pub(crate) name: Arc<str>,
 }
 
@@ -96,31 +88,6 @@ impl LockOptions {
     /// [`EphemeralLock`](crate::EphemeralLock).
     pub fn local_handoffs(mut self, times: u32) -> LockOptions {
         self.local_handoffs = times;
-        self
-    }
-
-    /// Keeps the lock when it is unlocked, until another contender queues for it, and for at most
-    /// `time` after its grant. The next thread of this client that locks the path gets it without a
-    /// request, also through another object. Default: the lock is not kept.
-    ///
-    /// A kept lock outlives its objects, so that a program may create an object for each call. With
-    /// many paths, choose a short time: each kept lock has a node until it ends. The drop of an
-    /// object that holds the lock does not keep it.
-    ///
-    /// A kept lock is not held: `is_held()` is false, and nothing announces its end. Heartbeats
-    /// keep it alive. Other contenders find it busy, including reads of the same read-write lock. A
-    /// contender that queues gets an unused lock two requests later. If the lock is in use, the
-    /// contender gets it at the unlock, or after the [hand-offs](LockOptions::local_handoffs) that
-    /// are allowed. But [`try_lock`](crate::Lock::try_lock) of others only looks and does not
-    /// queue, so it may find the lock busy for as long as `time`. Turns taken in this way share one
-    /// fencing token. The lock is not kept over a broken connection, or with less than a third of
-    /// the session timeout left of its lease.
-    ///
-    /// After `time` the lock is given back in the background. For a round trip it may then be found
-    /// busy, also by this process. A time too large for the clock never ends. No effect on reads,
-    /// permits and [`EphemeralLock`](crate::EphemeralLock).
-    pub fn keep_idle(mut self, time: Duration) -> LockOptions {
-        self.keep_idle = Some(time);
         self
     }
 
@@ -174,70 +141,9 @@ impl LockOptions {
         self
     }
 
-    /// Aborts the process when a hold is lost: [`std::process::abort`], without destructors and exit
-    /// handlers. This is for programs that cannot stop their work otherwise, before somebody else
-    /// does it: a supervisor starts them again. Default: false.
-    ///
-    /// It happens on the thread that notices the loss, at once; within a few milliseconds of the end
-    /// of a lease, unless the process stands still. Before that, up to 100 ms are spent to log the
-    /// reason and to print it on stderr. A hold that the program ends itself is not lost: by an
-    /// unlock, a drop, or the close of the client. An unlock that finds that somebody has deleted
-    /// the node only reports [`Error::Lost`].
-    ///
-    /// The other locks of the process are not released, so others get them a session timeout later.
-    /// For an orderly end, react to the [loss](crate#loss) instead.
-    pub fn abort_on_loss(mut self, aborts: bool) -> LockOptions {
-        self.abort_on_loss = aborts;
-        self
-    }
-
-    /// Calls `tell` with the queue position of every waiting call, on the thread of that call.
-    /// `tell` is called when the call begins to wait, then at each interval of `every`, and when
-    /// the call's predecessor has gone. `every` is 10 ms or more; a lock with less fails to be
-    /// created with [`Error::InvalidArgument`]. Default: no calls, and no requests for them.
-    ///
-    /// An [`Observer`](crate::observer::Observer) differs from this: it receives the results of
-    /// calls and holds, of all locks of a client, for metrics.
-    ///
-    /// ```no_run
-    /// # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
-    /// use std::time::Duration;
-    /// use zoolock::{DistributedLock, LockOptions};
-    ///
-    /// let options = LockOptions::new().on_queue_position(Duration::from_secs(1), |queue| {
-    ///     let holder = queue.first.as_ref().and_then(|first| first.identity.as_deref());
-    ///     println!("{} before us, held by {}", queue.ahead, holder.unwrap_or("somebody"));
-    /// });
-    /// let guard = DistributedLock::with_options(client, "/locks/report", options)?.acquire()?;
-    /// # drop(guard);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// Each look costs a list of the queue and a read of its first node. The answer is for people
-    /// and may be out of date when it arrives. While `tell` blocks, its thread does not take the
-    /// lock. If it panics, the call ends, and its node is deleted. For threads that wait in the
-    /// process for another thread of the same client, `tell` is not called. No effect on
-    /// [`EphemeralLock`](crate::EphemeralLock), which has no queue.
-    pub fn on_queue_position(
-        mut self,
-        every: Duration,
-        tell: impl Fn(&QueuePosition) + Send + Sync + 'static,
-    ) -> LockOptions {
-        self.on_position = Some(OnPosition::new(every, tell));
-        self
-    }
-
-    /// Returns the options without hand-offs between threads: the lock is neither kept nor handed
-    /// on.
+    /// Returns the options without hand-offs between threads.
     pub(crate) fn without_handoffs(self) -> LockOptions {
-        LockOptions { local_handoffs: 0, keep_idle: None, ..self }
-    }
-
-    /// Returns the options for a lock without a queue: it is not kept or handed on, and has no
-    /// position.
-    pub(crate) fn without_queue(self) -> LockOptions {
-        LockOptions { local_handoffs: 0, keep_idle: None, on_position: None, ..self }
+        LockOptions { local_handoffs: 0, ..self }
     }
 
     pub(crate) fn check(self) -> Result<LockOptions> {
@@ -251,13 +157,7 @@ impl LockOptions {
             );
             return Err(Error::InvalidArgument { what: "hold_at_most", reason });
         }
-        match self.on_position.as_ref().map(OnPosition::every) {
-            Some(every) if every < LEAST_PAUSE => {
-                let reason = format!("every {every:?}: it takes {LEAST_PAUSE:?} or more");
-                Err(Error::InvalidArgument { what: "on_queue_position", reason })
-            }
-            _ => Ok(self),
-        }
+        Ok(self)
     }
 }
 

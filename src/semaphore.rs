@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 use zookeeper::ErrorKind;
@@ -124,8 +124,7 @@ impl DistributedSemaphore {
     ///
     /// # Errors
     /// As [`new`](Self::new), and [`Error::InvalidArgument`] for an identity that is too long or
-    /// would be read as a revocation request, and for an interval of `on_queue_position` below 10
-    /// ms.
+    /// would be read as a revocation request.
     pub fn with_options(
         client: &Client,
         path: impl Into<String>,
@@ -142,7 +141,6 @@ impl DistributedSemaphore {
             background_release: true,
             hold_at_least: Duration::ZERO,
             hold_at_most: None,
-            abort_on_loss: false,
             ..options
         };
         let turn = TwoLevel::new(turn, turns, LockKind::Exclusive);
@@ -187,26 +185,17 @@ impl DistributedSemaphore {
     /// # Errors
     /// As [`try_acquire`](Self::try_acquire).
     pub fn try_acquire_for(&self, count: u32, timeout: Duration) -> Result<Option<Permits>> {
-        self.acquire_within(count, Wait::within(timeout))
+        self.acquire_within(count, timeout)
     }
 
-    /// Takes `count` permits. Waits until `deadline` at most, which includes the wait for a
-    /// connection. Returns `None` if other calls were ahead until then, or too few permits were
-    /// free.
-    ///
-    /// # Errors
-    /// As [`try_acquire`](Self::try_acquire).
-    pub fn try_acquire_until(&self, count: u32, deadline: Instant) -> Result<Option<Permits>> {
-        self.acquire_within(count, Wait::until(deadline))
-    }
-
-    /// Takes `count` permits, and waits as long as `wait` says. Returns `None` if other calls were
+    /// Takes `count` permits, and waits as long as `wait` says: a [`Wait`], a `Duration`, or an
+    /// `Instant`. Returns `None` if other calls were
     /// ahead until then, or too few permits were free.
     ///
     /// # Errors
     /// As [`try_acquire`](Self::try_acquire).
-    pub fn acquire_within(&self, count: u32, wait: Wait) -> Result<Option<Permits>> {
-        self.inner.acquire(count, wait)
+    pub fn acquire_within(&self, count: u32, wait: impl Into<Wait>) -> Result<Option<Permits>> {
+        self.inner.acquire(count, wait.into())
     }
 
     /// Returns this object's limit of permits.

@@ -13,6 +13,8 @@ use crate::sys::{self, never};
 
 /// How long a call for a lock may wait: for its turn, and for a connection.
 ///
+/// A `Duration` stands for [`within`](Wait::within), an `Instant` for [`until`](Wait::until).
+///
 /// In an outage of the servers, all threads of a pool would soon wait for a connection. A service
 /// that has something better to do limits that wait on its own. The limit counts while the client
 /// knows that it has no connection: when the network falls silent, that takes a quarter to two
@@ -117,6 +119,18 @@ impl Wait {
     #[must_use]
     pub fn connection_limit(&self) -> Option<Duration> {
         self.connection
+    }
+}
+
+impl From<Duration> for Wait {
+    fn from(timeout: Duration) -> Wait {
+        Wait::within(timeout)
+    }
+}
+
+impl From<Instant> for Wait {
+    fn from(deadline: Instant) -> Wait {
+        Wait::until(deadline)
     }
 }
 

@@ -4,22 +4,18 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use zoolock::{Client, DistributedLock, LockOptions};
 use zoolock_test_support::{Probe, fresh_path};
 
 use crate::cut::Cuts;
 use crate::report::Results;
 use crate::servers::{Kind, Servers};
 use crate::session::Outcome;
-use crate::workload::{Case, Workload};
+use crate::workload::Case;
 
 /// The number of locks held while the connection is cut.
 pub(crate) const HELD: usize = 8;
 /// The number of times in a round that are shorter than a cut.
 const EACH: usize = 100;
-const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longer than a round.
-const KEPT: Duration = Duration::from_secs(600);
 
 /// The times of some operations.
 pub(crate) struct Spans {
@@ -40,10 +36,7 @@ pub(crate) fn measure(case: Case, servers: &Servers, results: &mut Results) -> O
         probe.set(&path, b"")?;
         writes.push(begun.elapsed());
     }
-    let mut spans = match case.workload {
-        Workload::Recover => recover(case, &server, results.rounds)?,
-        _ => recall(case, &server, results.rounds)?,
-    };
+    let mut spans = recover(case, &server, results.rounds)?;
     spans.rows.push(("one write, for comparison", writes));
     results.add(spans);
     Ok(())
@@ -65,37 +58,6 @@ fn recover(case: Case, server: &str, rounds: usize) -> Outcome<Spans> {
         rows: vec![
             ("from the cut until all held are held again", held),
             ("until all waiting have their places, too", waiting),
-        ],
-    })
-}
-
-/// Measures a lock that another client keeps idle, and a lock that no client keeps.
-fn recall(case: Case, server: &str, rounds: usize) -> Outcome<Spans> {
-    let [keeper, other] = [(); 2].map(|()| Client::connect(server, SESSION_TIMEOUT));
-    let (keeper, other) = (keeper?, other?);
-    let keeps = LockOptions::new().keep_idle(KEPT);
-    let timed = |options: LockOptions| -> Outcome<Vec<Duration>> {
-        let path = fresh_path("recall");
-        let kept = DistributedLock::with_options(&keeper, &path, options)?;
-        let wanted = DistributedLock::new(&other, &path)?;
-        let mut times = Vec::new();
-        for _ in 0..rounds * EACH {
-            kept.lock()?;
-            kept.unlock()?;
-            let begun = Instant::now();
-            wanted.lock()?;
-            times.push(begun.elapsed());
-            wanted.unlock()?;
-        }
-        Ok(times)
-    };
-    eprintln!("{}", case.name());
-    Ok(Spans {
-        name: case.name(),
-        about: case.workload.about(case.size),
-        rows: vec![
-            ("lock(), when the other has released it", timed(LockOptions::new())?),
-            ("lock(), when the other keeps it idle", timed(keeps)?),
         ],
     })
 }

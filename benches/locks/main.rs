@@ -127,7 +127,7 @@ fn measure(options: &Options, results: &mut Results) -> Outcome<()> {
     }
     for case in workloads.into_iter().flat_map(|workload| workload.cases(quick)) {
         match case.workload {
-            Workload::Recover | Workload::Recall => alone::measure(case, &servers, results)?,
+            Workload::Recover => alone::measure(case, &servers, results)?,
             _ => compare(case, &mut running, seconds, results),
         }
     }

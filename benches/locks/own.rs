@@ -19,12 +19,8 @@ pub(crate) const VARIANTS: &[Variant] = &[
     Variant("zoolock-reentrant", reentrant, |defaults| defaults),
     Variant("zoolock-ephemeral", ephemeral, |defaults| defaults),
     Variant("zoolock-handoffs", plain, |it| it.local_handoffs(32)),
-    Variant("zoolock-keep", plain, |it| it.keep_idle(KEPT)),
     Variant("zoolock-background", plain, |it| it.background_release(true)),
 ];
-
-/// Longer than any thread here is away from its lock.
-const KEPT: Duration = Duration::from_secs(1);
 
 fn plain(client: &Client, path: &str, options: LockOptions) -> zoolock::Result<Box<dyn Lock>> {
     DistributedLock::with_options(client, path, options).map(Into::into)

@@ -78,7 +78,7 @@ impl<'a> Running<'a> {
             Workload::Handoff => (size, "one", 1),
             Workload::TryBusy => (1, "try", 1),
             Workload::Rw => (size, "read-write", 1),
-            Workload::Queue | Workload::Recover | Workload::Recall => {
+            Workload::Queue | Workload::Recover => {
                 return Err("it is not repeated".into());
             }
         };

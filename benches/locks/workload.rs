@@ -28,8 +28,6 @@ pub(crate) enum Workload {
     Rw,
     /// This library only: from a cut connection until all holds and queue positions are back.
     Recover,
-    /// This library only: a lock that another client keeps.
-    Recall,
 }
 
 /// A workload, and its number of threads, clients or waiters.
@@ -40,7 +38,7 @@ pub(crate) struct Case {
 }
 
 impl Workload {
-    pub(crate) const ALL: [Workload; 11] = [
+    pub(crate) const ALL: [Workload; 10] = [
         Workload::Uncontended,
         Workload::Many,
         Workload::Fresh,
@@ -51,7 +49,6 @@ impl Workload {
         Workload::TryBusy,
         Workload::Rw,
         Workload::Recover,
-        Workload::Recall,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -66,7 +63,6 @@ impl Workload {
             Workload::TryBusy => "try_busy",
             Workload::Rw => "rw",
             Workload::Recover => "recover",
-            Workload::Recall => "recall",
         }
     }
 
@@ -96,7 +92,6 @@ impl Workload {
             Workload::Recover => format!(
                 "a busy client's connection is cut while {HELD} locks are held and {size} threads wait"
             ),
-            Workload::Recall => "a client locks what another one has just unlocked".to_owned(),
         }
     }
 
@@ -112,7 +107,6 @@ impl Workload {
             Workload::Queue => (&[10, 100, 1000], &[10, 100]),
             Workload::Rw => (&[8], &[8]),
             Workload::Recover => (&[1000], &[100]),
-            Workload::Recall => (&[1], &[1]),
         };
         let sizes = if quick { few } else { full };
         let case = |&size| Case { workload: self, size };
@@ -124,9 +118,7 @@ impl Case {
     /// Returns the name, such as `queue-10`, or the workload alone if there is only one size.
     pub(crate) fn name(self) -> String {
         match self.workload {
-            Workload::Uncontended | Workload::TryBusy | Workload::Recall => {
-                self.workload.name().to_owned()
-            }
+            Workload::Uncontended | Workload::TryBusy => self.workload.name().to_owned(),
             workload => format!("{}-{}", workload.name(), self.size),
         }
     }

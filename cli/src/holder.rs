@@ -6,16 +6,17 @@ use std::time::{Duration, Instant};
 use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select_biased};
 use zoolock::{
     Client, ClientState, DistributedLock, DistributedRwLock, DistributedSemaphore, Error, Hold,
-    Lock, LockOptions, Locker, Permits,
+    Lock, Locker, Permits, Wait,
 };
 
 use nix::sys::signal::{SIGCONT, SIGTSTP, Signal, raise};
 
 use crate::args::{Program, Run};
 use crate::exit::{Failed, UNAVAILABLE, by_signal, start_thread};
+use crate::notify;
 use crate::output::say;
+use crate::progress::{self, Reports};
 use crate::signals::stop;
-use crate::{notify, progress};
 
 /// The divisor of the session timeout that gives the grace. While the connection is healthy, nearly
 /// half of the timeout is left or more. A broken connection usually returns long before, or not at
@@ -60,9 +61,9 @@ impl Holder {
             };
             let grace = client.session_timeout() / GRACE;
             // After a signal, the main thread does not listen any more.
-            let mut wanted = say_connected.send(Ok(client)).is_ok();
+            let mut wanted = say_connected.send(Ok(client.clone())).is_ok();
             while wanted && asked.recv().is_ok() {
-                wanted = match take(&run, &lock, deadline) {
+                wanted = match take(&run, &client, &lock, deadline) {
                     Ok((got, hold, token)) => {
                         let wanted = say_held.send(Ok(Held { hold, token, grace })).is_ok();
                         wanted && asked.recv().is_ok() && say_released.send(got.release()).is_ok()
@@ -156,14 +157,10 @@ fn nonblock(run: &Run) -> bool {
 fn connect(run: &Run, deadline: Option<Instant>) -> Result<(Client, Wanted), Failed> {
     let Program { lock, verbose, .. } = &run.program;
     let client = reach(&run.program, deadline)?;
-    let mut options = LockOptions::new();
     if *verbose {
         progress::follow(&client, lock.path.clone());
     }
-    if *verbose || notify::is_heard() {
-        options = progress::with_position(options, lock.path.clone(), *verbose);
-    }
-    let wanted = Wanted::at(&client, run, options)?;
+    let wanted = Wanted::at(&client, run)?;
     Ok((client, wanted))
 }
 
@@ -192,12 +189,21 @@ fn reach(program: &Program, deadline: Option<Instant>) -> Result<Client, Failed>
 
 fn take<'a>(
     run: &Run,
+    client: &Client,
     lock: &'a Wanted,
     deadline: Option<Instant>,
 ) -> Result<(Got<'a>, Hold, u64), Failed> {
-    let (path, waited) = (&run.program.lock.path, Instant::now());
-    let got = lock.take(nonblock(run), deadline)?;
-    if run.program.verbose {
+    let (path, verbose, waited) = (&run.program.lock.path, run.program.verbose, Instant::now());
+    let wait = match deadline {
+        _ if nonblock(run) => Wait::TRY,
+        Some(deadline) => Wait::until(deadline),
+        None => Wait::FOREVER,
+    };
+    let is_reported = !wait.is_try() && (verbose || notify::is_heard());
+    let reports = is_reported.then(|| Reports::start(client, path, verbose));
+    let got = lock.take(wait)?;
+    drop(reports);
+    if verbose {
         let how = if got.is_some() { "acquired" } else { "not acquired" };
         say(&format!("{path}: {how} after {:.1?}", waited.elapsed()));
     }
@@ -220,35 +226,22 @@ enum Got<'a> {
 }
 
 impl Wanted {
-    fn at(client: &Client, run: &Run, options: LockOptions) -> zoolock::Result<Wanted> {
+    fn at(client: &Client, run: &Run) -> zoolock::Result<Wanted> {
         let path = run.program.lock.path.as_str();
         Ok(match run.semaphore {
-            Some(limit) => {
-                Wanted::Permit(DistributedSemaphore::with_options(client, path, limit, options)?)
-            }
+            Some(limit) => Wanted::Permit(DistributedSemaphore::new(client, path, limit)?),
             None if run.shared => {
-                let lock = DistributedRwLock::with_options(client, path, options)?;
-                Wanted::One(lock.read_lock().into())
+                Wanted::One(DistributedRwLock::new(client, path)?.read_lock().into())
             }
             // To readers, the nodes of this lock are writers.
-            None => Wanted::One(DistributedLock::with_options(client, path, options)?.into()),
+            None => Wanted::One(DistributedLock::new(client, path)?.into()),
         })
     }
 
-    fn take(&self, nonblock: bool, deadline: Option<Instant>) -> zoolock::Result<Option<Got<'_>>> {
+    fn take(&self, wait: Wait) -> zoolock::Result<Option<Got<'_>>> {
         Ok(match self {
-            Wanted::One(lock) => match (nonblock, deadline) {
-                (true, _) => lock.try_acquire()?,
-                (false, Some(deadline)) => lock.try_acquire_until(deadline)?,
-                (false, None) => Some(lock.acquire()?),
-            }
-            .map(Got::One),
-            Wanted::Permit(semaphore) => match (nonblock, deadline) {
-                (true, _) => semaphore.try_acquire(1)?,
-                (false, Some(deadline)) => semaphore.try_acquire_until(1, deadline)?,
-                (false, None) => Some(semaphore.acquire(1)?),
-            }
-            .map(Got::Permit),
+            Wanted::One(lock) => lock.acquire_within(wait)?.map(Got::One),
+            Wanted::Permit(semaphore) => semaphore.acquire_within(1, wait)?.map(Got::Permit),
         })
     }
 }

@@ -2,19 +2,34 @@
 //! time. A terminal shows the position in one line that is overwritten; elsewhere, each change is a
 //! line. A service manager gets the position, too.
 
+use std::convert::Infallible;
 use std::io::{self, IsTerminal};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock::{Client, ConnectionEvent, Contender, LockOptions, QueuePosition};
+use zoolock::crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+use zoolock::{Client, ConnectionEvent, Contender, Kind};
 
 use crate::notify;
 use crate::output::{say, status};
 use crate::table::{age, name, seconds};
 
-/// Interval between looks at the queue.
+/// Interval between looks at the queue. A look at a long queue rests for longer.
 const EVERY: Duration = Duration::from_secs(1);
+
+/// Time before the first look. Who gets the lock sooner need not know of a queue.
+const FIRST: Duration = Duration::from_millis(100);
+
+/// How much longer the rest is than the look before it, at least.
+const REST: u32 = 20;
+
+/// The reports of a call that waits for the lock. Their drop ends them: none comes after it.
+pub(crate) struct Reports {
+    seen: Arc<Mutex<Option<Seen>>>,
+    /// Ends the rest of the thread.
+    _waits: Sender<Infallible>,
+}
 
 /// The last look at the queue.
 #[derive(Default)]
@@ -25,24 +40,44 @@ struct Seen {
     first_since: Option<Instant>,
 }
 
-/// Makes the lock report its queue position: to a service manager, and with `verbose` on standard
-/// error.
-pub(crate) fn with_position(options: LockOptions, path: String, verbose: bool) -> LockOptions {
-    let (seen, terminal) = (Mutex::<Seen>::default(), io::stderr().is_terminal());
-    options.on_queue_position(EVERY, move |position| {
-        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let changed = seen.look(position);
-        if changed {
-            notify::status(&format!("waiting for {path}, {}", ahead(position)));
-        }
-        let text = format!("{path}: {}", seen.text(position));
-        match terminal {
-            _ if !verbose => {}
-            true => status(&text),
-            false if changed => say(&text),
-            false => {}
-        }
-    })
+/// The queue position of this program.
+struct Position {
+    /// How many contenders are ahead, including holders. For a semaphore, those that wait.
+    ahead: usize,
+    /// The first of them.
+    first: Option<Contender>,
+}
+
+impl Reports {
+    /// Reports the queue position from now on: to a service manager, and with `verbose` on standard
+    /// error.
+    pub(crate) fn start(client: &Client, path: &str, verbose: bool) -> Reports {
+        let seen = Arc::new(Mutex::new(Some(Seen::default())));
+        let (waits, ended) = bounded::<Infallible>(0);
+        let (client, path, its) = (client.clone(), path.to_owned(), Arc::clone(&seen));
+        let look = move || {
+            let mut rest = FIRST;
+            while ended.recv_timeout(rest) == Err(RecvTimeoutError::Timeout) {
+                let begun = Instant::now();
+                let contenders = client.contenders(&path).unwrap_or_default();
+                rest = EVERY.max(begun.elapsed() * REST);
+                if let Some(position) = Position::find(contenders, client.session_id())
+                    && let Some(seen) = &mut *its.lock().unwrap_or_else(PoisonError::into_inner)
+                {
+                    seen.report(&path, &position, verbose);
+                }
+            }
+        };
+        // Without a thread there are no reports. The command still does its work.
+        let _ = thread::Builder::new().name("zoolock-position".into()).spawn(look);
+        Reports { seen, _waits: waits }
+    }
+}
+
+impl Drop for Reports {
+    fn drop(&mut self) {
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
 }
 
 /// Reports changes of the connection until the client is closed.
@@ -63,9 +98,46 @@ pub(crate) fn follow(client: &Client, path: String) {
     let _ = thread::Builder::new().spawn(tell);
 }
 
+impl Position {
+    /// Returns the position of the session's waiter among the contenders of a lock. `None` if it does
+    /// not wait.
+    fn find(mut contenders: Vec<Contender>, session: i64) -> Option<Position> {
+        let is_own = |one: &Contender| one.session == session && !one.holds;
+        let own = contenders.iter().rposition(is_own)?;
+        contenders.truncate(own);
+        // Permits are not in the queue, whether they are held or waited for.
+        let is_permit =
+            |one: &Contender| one.kind == Kind::Permit && !one.node.starts_with("locks/");
+        contenders.retain(|one| !is_permit(one));
+        Some(Position { ahead: contenders.len(), first: contenders.into_iter().next() })
+    }
+
+    /// Returns the position without times, which would change with every look.
+    fn ahead(&self) -> String {
+        match self.first.as_ref().filter(|first| first.holds) {
+            Some(first) => format!("{} ahead, held by {}", self.ahead, name(first)),
+            None => format!("{} ahead", self.ahead),
+        }
+    }
+}
+
 impl Seen {
+    fn report(&mut self, path: &str, position: &Position, verbose: bool) {
+        let changed = self.look(position);
+        if changed {
+            notify::status(&format!("waiting for {path}, {}", position.ahead()));
+        }
+        let text = format!("{path}: {}", self.text(position));
+        match io::stderr().is_terminal() {
+            _ if !verbose => {}
+            true => status(&text),
+            false if changed => say(&text),
+            false => {}
+        }
+    }
+
     /// Takes a new position. Returns whether it differs from the last one.
-    fn look(&mut self, position: &QueuePosition) -> bool {
+    fn look(&mut self, position: &Position) -> bool {
         let first = position.first.as_ref().map(|first| first.token);
         let before = self.position.replace((position.ahead, first));
         match before {
@@ -75,15 +147,14 @@ impl Seen {
         before != self.position
     }
 
-    fn text(&self, position: &QueuePosition) -> String {
+    fn text(&self, position: &Position) -> String {
         let number = ordinal(position.ahead + 1);
         match &position.first {
             Some(first) if first.holds => {
                 format!("{number}, held by {} {}", name(first), self.held_for(first))
             }
             Some(first) => format!("{number}, the next permits are for {}", name(first)),
-            None if position.ahead == 0 => format!("{number}, all permits are taken"),
-            None => number,
+            None => format!("{number}, all permits are taken"),
         }
     }
 
@@ -93,14 +164,6 @@ impl Seen {
             Some(since) => format!("for {}", seconds(since.elapsed())),
             None => format!("for {} or less", seconds(age(first))),
         }
-    }
-}
-
-/// Returns the position without times, which would change with every look.
-fn ahead(position: &QueuePosition) -> String {
-    match position.first.as_ref().filter(|first| first.holds) {
-        Some(first) => format!("{} ahead, held by {}", position.ahead, name(first)),
-        None => format!("{} ahead", position.ahead),
     }
 }
 

@@ -35,8 +35,6 @@ pub(crate) struct Holder {
     pub(crate) thread: ThreadId,
     /// How long the hold may last.
     pub(crate) at_most: Option<Duration>,
-    /// The loss of the hold ends the process.
-    pub(crate) aborts: bool,
 }
 
 impl Claim {

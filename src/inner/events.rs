@@ -98,8 +98,8 @@ pub struct Stats {
     pub resumed: u64,
     /// Holds lost.
     pub holds_lost: u64,
-    /// Gauge: holds, and locks that are kept for the next thread. Permits that were taken together
-    /// count once.
+    /// Gauge: holds, and released locks that [`hold_at_least`](crate::LockOptions::hold_at_least)
+    /// keeps busy. Permits that were taken together count once.
     pub held: usize,
     /// Gauge: calls that wait for a lock at the servers, or are about to have it. Threads that wait
     /// for another thread of this process are not counted.

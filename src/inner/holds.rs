@@ -1,22 +1,18 @@
-//! Holds from the grant to the end: the losses that clocks and servers bring, and what is kept for
-//! the next thread.
+//! Holds from the grant to the end: the losses that clocks and servers bring.
 //!
 //! The assumptions of this module, what each rests on, and who could break it:
 //! - *The nodes of a hold exist*: their session lives while the lease runs, and no other client
 //!   deletes them. A client with permission to delete them can break this. A watch, set a quarter
 //!   of the session timeout after the grant, reports it.
-//! - *No other contender wants the kept nodes*: a list, and a watch on the directory.
 //! - *Events report what is watched*. A client that first takes READ from this one can break this,
-//!   because servers send events of a node only to clients that may read it by then. So held and
-//!   kept nodes are [looked at again](Requests::next_look) after some session timeouts.
+//!   because servers send events of a node only to clients that may read it by then. So held nodes
+//!   are [looked at again](Requests::next_look) after some session timeouts.
 
-use std::convert::Infallible;
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::bounded;
 use log::{Level, debug, error};
 
 use super::claim::{Claim, Node};
@@ -32,9 +28,6 @@ use crate::names::Number;
 use crate::shortcuts::{Following, Fresh};
 use crate::sys;
 use crate::wait::Until;
-
-/// How long a process that is about to end waits until it has said why.
-const LAST_WORDS: Duration = Duration::from_millis(100);
 
 /// The holds of one client.
 pub(crate) struct Holds {
@@ -150,7 +143,7 @@ impl Holds {
     }
 
     /// Does what is due: looks at nodes that have been held for a while, and ends those that were
-    /// held or kept for long enough.
+    /// held or reserved for long enough.
     fn attend(&self, due: Instant) {
         if !self.timer.fires(due) {
             return;
@@ -167,9 +160,9 @@ impl Holds {
                 Some(due) if due <= now => self.look_at(&nodes),
                 due => next = next.into_iter().chain(due).min(),
             }
-            match nodes.kept_until() {
+            match nodes.reserved_until() {
                 Some(until) if until <= now => {
-                    sys::reached("the time of what is kept or reserved is over");
+                    sys::reached("the time of what is reserved is over");
                     self.end_unwanted(&nodes);
                 }
                 until => next = next.into_iter().chain(until).min(),
@@ -223,7 +216,7 @@ impl Holds {
         let reason = match nodes.term.left().is_zero() {
             true => LossReason::LeaseExpired,
             false => {
-                sys::reached("a node that is held or kept is deleted");
+                sys::reached("a node that is held is deleted");
                 LossReason::NodeDeleted
             }
         };
@@ -239,16 +232,11 @@ impl Holds {
     }
 
     /// Reports to the observer on another thread, because this one may deliver answers and must not
-    /// wait. Ends the process if the options of a hold say so: before the nodes are deleted, which
-    /// lets others in.
+    /// wait.
     fn tell_losses(&self, nodes: &Nodes, grants: &[Arc<Grant>], reason: LossReason) {
         self.count_losses(nodes, grants.len(), reason);
         for tell in grants.iter().filter_map(|grant| grant.take_report(End::Lost(reason))) {
             self.requests.zk.call_aside(tell);
-        }
-        let is_own_end = reason == LossReason::ClientClosed;
-        if !is_own_end && grants.iter().any(|grant| grant.holder.aborts) {
-            abort(format!("aborting: lock {} was lost: {reason}", nodes.claim.lock));
         }
     }
 
@@ -274,24 +262,4 @@ impl Holds {
             self.deletions.delete_all(nodes);
         }
     }
-
-    /// Ends all nodes that nobody holds: nothing is kept over the end of its connection.
-    pub(super) fn end_all_kept(&self) {
-        self.registry.all().iter().for_each(|nodes| self.end_unwanted(nodes));
-    }
-}
-
-/// Ends the process. Another thread says why before, as far as that takes no longer than
-/// [`LAST_WORDS`].
-fn abort(why: String) -> ! {
-    let (telling, told) = bounded::<Infallible>(0);
-    let tell = move || {
-        error!(target: "zoolock", "{why}");
-        sys::print(&format!("zoolock: {why}"));
-        drop(telling);
-    };
-    // Without another thread nothing is told.
-    let _ = sys::thread::Builder::new().name("zoolock-abort".into()).spawn(tell);
-    let _ = sys::recv_timeout(&told, LAST_WORDS);
-    sys::abort()
 }

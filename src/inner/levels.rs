@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use super::claim::Claim;
 use super::holds::{Holds, Losses};
-use super::local::{Local, Unclaimed};
+use super::local::Local;
 use super::nodes::{Grant, Nodes};
 use super::releasing::Replaceable;
 use crate::kind::LockKind;
@@ -23,8 +23,7 @@ pub(crate) enum Handed {
     Replaceable(Replaceable),
 }
 
-/// The first level of one path. It lasts while an object of the path or [kept
-/// nodes](Holds::keep) have it.
+/// The first level of one path. It lasts while an object of the path has it.
 pub(crate) struct Level {
     pub(crate) local: Local<Arc<Grant>, Handed>,
     key: Key,
@@ -95,15 +94,12 @@ impl Levels {
 }
 
 fn local(kind: LockKind, holds: Weak<Holds>) -> Local<Arc<Grant>, Handed> {
-    let unclaimed = Unclaimed {
-        stays: |handed: &Handed| matches!(handed, Handed::Nodes(nodes) if nodes.stay()),
-        discard: Box::new(move |handed| {
-            if let (Handed::Nodes(nodes), Some(holds)) = (handed, holds.upgrade()) {
-                holds.end_unwanted(&nodes);
-            }
-        }),
+    let discard = move |handed| {
+        if let (Handed::Nodes(nodes), Some(holds)) = (handed, holds.upgrade()) {
+            holds.end_unwanted(&nodes);
+        }
     };
-    Local::new(kind.is_of_a_thread(), unclaimed)
+    Local::new(kind.is_of_a_thread(), Box::new(discard))
 }
 
 impl Losses for Levels {

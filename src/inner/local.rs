@@ -22,16 +22,11 @@ pub(crate) struct Local<H, L> {
     /// Otherwise any thread unlocks the object, and none enters it again.
     is_of_a_thread: bool,
     state: Mutex<State<H, L>>,
-    unclaimed: Unclaimed<L>,
+    discard: Discard<L>,
 }
 
-/// What to do with something that was [handed over](Turn::hand_over) when there is no next thread.
-pub(crate) struct Unclaimed<L> {
-    /// Returns whether it stays for a later thread. Called under the mutex.
-    pub(crate) stays: fn(&L) -> bool,
-    /// Discards it.
-    pub(crate) discard: Box<dyn Fn(L) + Send + Sync>,
-}
+/// Discards something that was [handed over](Turn::hand_over) when there is no next thread.
+pub(crate) type Discard<L> = Box<dyn Fn(L) + Send + Sync>;
 
 /// | owner | its hold | means |
 /// |---|---|---|
@@ -121,10 +116,6 @@ impl<H, L> Turn<'_, H, L> {
         self.is_kept = true;
     }
 
-    pub(crate) fn has_handed(&self) -> bool {
-        self.local.state.lock().handed.is_some()
-    }
-
     /// Takes what the previous thread handed over.
     pub(crate) fn take_handed(&self) -> Option<L> {
         self.local.state.lock().handed.take()
@@ -160,10 +151,10 @@ impl<H, L> Drop for Turn<'_, H, L> {
 }
 
 impl<H: Clone, L> Local<H, L> {
-    pub(crate) fn new(is_of_a_thread: bool, unclaimed: Unclaimed<L>) -> Local<H, L> {
+    pub(crate) fn new(is_of_a_thread: bool, discard: Discard<L>) -> Local<H, L> {
         Local {
             is_of_a_thread,
-            unclaimed,
+            discard,
             state: Mutex::new(State {
                 owner: None,
                 holds: Vec::new(),
@@ -355,9 +346,7 @@ impl<H, L> Local<H, L> {
         sys::reached_if(|| next > Some(0), "a thread waits behind the lost hold of its object");
         let next = next.and_then(|next| state.waiting.remove(next));
         state.owner = next.as_ref().map(|waiter| waiter.by);
-        let is_unclaimed = next.is_none();
-        let discarded =
-            state.handed.take_if(|handed| is_unclaimed && !(self.unclaimed.stays)(handed));
+        let discarded = state.handed.take_if(|_| next.is_none());
         drop(state);
         if let Some(waiter) = next {
             // The channel has room for one, and only one is ever sent.
@@ -365,7 +354,7 @@ impl<H, L> Local<H, L> {
         }
         if let Some(discarded) = discarded {
             sys::reached("nobody comes for what a thread has left");
-            (self.unclaimed.discard)(discarded);
+            (self.discard)(discarded);
         }
     }
 }

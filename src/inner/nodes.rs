@@ -3,7 +3,6 @@
 
 mod grant;
 
-use std::any::Any;
 use std::collections::HashMap;
 use std::mem;
 use std::sync::atomic::AtomicBool;
@@ -22,9 +21,6 @@ use crate::sys::{self, Mutex};
 pub(super) use grant::End;
 pub(crate) use grant::Grant;
 pub use grant::HoldState;
-
-/// The first level of the nodes' lock.
-pub(super) type FirstLevel = Arc<dyn Any + Send + Sync>;
 
 /// A time farther ahead than any look.
 const FAR: Duration = Duration::from_secs(u32::MAX as u64);
@@ -64,15 +60,14 @@ struct State {
     /// The transactions that last requested the lock from its holder, by the index of the node.
     requested: HashMap<usize, i64>,
     watch: NodeWatch,
-    keep: Keep,
 }
 
 #[derive(Debug)]
 enum Phase {
     /// Held by this, and by those that share the nodes.
     Held(Arc<Grant>),
-    /// No thread holds them. They are kept for the next thread.
-    Kept,
+    /// No thread holds them. They were handed over to the next thread.
+    HandedOver,
     /// No thread holds them, and none gets them before this instant.
     Reserved(Instant),
     /// Released or lost. They are deleted, or will be.
@@ -85,18 +80,6 @@ struct NodeWatch {
     watcher: Option<Watcher>,
     /// When the nodes are looked at again even without an event.
     look_again: Option<Instant>,
-}
-
-/// How long nodes may be kept for later threads.
-#[derive(Debug, Default)]
-struct Keep {
-    until: Option<Instant>,
-    /// Watches the directory for other contenders.
-    watcher: Option<Watcher>,
-    /// Lasts as long as the nodes, so that an object that is created later finds them there.
-    level: Option<FirstLevel>,
-    /// Another contender has come, or may have.
-    is_wanted: bool,
 }
 
 /// What a release by the owner of a hold leads to.
@@ -162,13 +145,12 @@ impl Nodes {
             term,
             granted: sys::now(),
             state: Mutex::new(State {
-                phase: Phase::Kept,
+                phase: Phase::HandedOver,
                 sharing: Vec::new(),
                 read_under: false,
                 writes: 0,
                 requested: HashMap::new(),
                 watch: NodeWatch::default(),
-                keep: Keep::default(),
             }),
             is_loss_counted: AtomicBool::new(false),
         });
@@ -203,11 +185,11 @@ impl Nodes {
         if let Phase::Held(grant) = phase {
             grants.push(grant);
         }
-        let watchers = state.take_watchers();
+        let watcher = state.watch.watcher.take();
         // All at once: an unlock that comes meanwhile reports the same.
         grants.iter().for_each(|grant| grant.end(end));
         drop(state);
-        drop(watchers);
+        drop(watcher);
         grants.iter().for_each(|grant| grant.raise());
         (!was_over).then_some(grants)
     }
@@ -221,13 +203,13 @@ impl Nodes {
                 sys::reached("what is reserved stays though nobody wants it");
                 return false;
             }
-            Phase::Reserved(_) | Phase::Kept => {}
+            Phase::Reserved(_) | Phase::HandedOver => {}
         }
-        sys::reached("what was kept is given back");
+        sys::reached("what was handed over or reserved is given back");
         state.phase = Phase::Over;
-        let watchers = state.take_watchers();
+        let watcher = state.watch.watcher.take();
         drop(state);
-        drop(watchers);
+        drop(watcher);
         true
     }
 
@@ -274,7 +256,7 @@ impl Nodes {
                 false
             }
         };
-        let (released, watchers) = match grant.reserved_until() {
+        let (released, watcher) = match grant.reserved_until() {
             _ if !is_last => (AfterRelease::Shared, None),
             Some(until) => {
                 state.phase = Phase::Reserved(until);
@@ -282,26 +264,25 @@ impl Nodes {
             }
             None => {
                 state.phase = Phase::Over;
-                (AfterRelease::Last, Some(state.take_watchers()))
+                (AfterRelease::Last, state.watch.watcher.take())
             }
         };
         grant.end(End::Released);
         drop(state);
-        drop(watchers);
+        drop(watcher);
         grant.raise();
         released
     }
 
     // ---- the next thread of the process
 
-    /// Ends this hold and keeps the nodes for a thread that [takes them over](Nodes::take_over).
+    /// Ends this hold and leaves the nodes to a thread that [takes them over](Nodes::take_over).
     /// Returns false, and changes nothing, if the nodes have to be deleted or to stay: less than a
     /// third of the session timeout is left of the lease, a client has requested the lock, a read
     /// stands at the same queue position, a write guarded by this hold has no answer yet, or the
     /// hold has to last longer.
     pub(crate) fn hand_over(&self, grant: &Arc<Grant>) -> bool {
         let mut state = self.state.lock();
-        // Asked under the mutex: the end of the connection ends what is kept by then, or is seen.
         let is_sound = self.term.is_sound();
         let is_alone = matches!(state.phase, Phase::Held(_)) && state.sharing.is_empty();
         let stays = grant.reserved_until().is_some();
@@ -319,7 +300,7 @@ impl Nodes {
         if is_shared || is_requested || !is_sound || stays || is_over {
             return false;
         }
-        state.phase = Phase::Kept;
+        state.phase = Phase::HandedOver;
         grant.end(End::Released);
         drop(state);
         grant.raise();
@@ -335,62 +316,18 @@ impl Nodes {
         }
         let is_sound = self.term.is_sound();
         let mut state = self.state.lock();
-        let is_free = is_sound && matches!(state.phase, Phase::Kept);
+        let is_free = is_sound && matches!(state.phase, Phase::HandedOver);
         sys::reached_if(|| is_free, "a thread takes over what another has left");
         sys::reached_if(|| !is_free, "what was left to a thread is over by now");
         is_free.then(|| self.add_grant(&mut state, claim.holder))
     }
 
-    /// Returns until when they may be kept, if that is for `time` after the grant. `None` if that
-    /// time is over, or another contender has come.
-    pub(super) fn may_keep(&self, time: Duration) -> Option<Instant> {
-        let until = after(self.granted, time);
-        let mut state = self.state.lock();
-        state.keep.until = Some(until);
-        (until > sys::now() && !state.keep.is_wanted).then_some(until)
-    }
-
-    /// Returns whether they are kept for any later thread, not only for a thread that waits
-    /// already.
-    pub(crate) fn stay(&self) -> bool {
-        let state = self.state.lock();
-        let Keep { until, watcher, is_wanted, .. } = &state.keep;
-        let is_in_time = until.is_some_and(|until| until > sys::now());
-        !state.is_over() && is_in_time && watcher.is_some() && !is_wanted
-    }
-
-    /// Returns until when they are kept or reserved, if no thread holds them.
-    pub(super) fn kept_until(&self) -> Option<Instant> {
-        let state = self.state.lock();
-        match state.phase {
-            Phase::Kept => Some(state.keep.until.unwrap_or(self.granted + FAR)),
+    /// Returns until when they are reserved, if they are.
+    pub(super) fn reserved_until(&self) -> Option<Instant> {
+        match self.state.lock().phase {
             Phase::Reserved(until) => Some(until),
-            Phase::Held(_) | Phase::Over => None,
+            Phase::Held(_) | Phase::HandedOver | Phase::Over => None,
         }
-    }
-
-    /// Sets the watcher of their directory, if there is none, and keeps the first level for a later
-    /// thread. Returns whether it did.
-    pub(super) fn watch_directory(&self, watcher: &Watcher, level: FirstLevel) -> bool {
-        let mut state = self.state.lock();
-        let is_first = !state.is_over() && state.keep.watcher.is_none();
-        if is_first {
-            state.keep.watcher = Some(watcher.clone());
-            state.keep.level = Some(level);
-        }
-        is_first
-    }
-
-    /// Returns the watcher of their directory while no thread holds them.
-    pub(super) fn kept_watcher(&self) -> Option<Watcher> {
-        let state = self.state.lock();
-        let is_held = matches!(state.phase, Phase::Held(_));
-        state.keep.watcher.clone().filter(|_| !is_held)
-    }
-
-    /// Notes that another contender has come, so that they are not kept again.
-    pub(super) fn mark_wanted(&self) {
-        self.state.lock().keep.is_wanted = true;
     }
 
     /// Notes that a read is about to stand at the same queue position.
@@ -492,13 +429,8 @@ impl State {
     fn grants(&self) -> impl Iterator<Item = &Arc<Grant>> {
         let first = match &self.phase {
             Phase::Held(first) => Some(first),
-            Phase::Kept | Phase::Reserved(_) | Phase::Over => None,
+            Phase::HandedOver | Phase::Reserved(_) | Phase::Over => None,
         };
         first.into_iter().chain(&self.sharing)
-    }
-
-    /// Returns what has to be dropped without the mutex.
-    fn take_watchers(&mut self) -> (Option<Watcher>, Option<Watcher>, Option<FirstLevel>) {
-        (self.watch.watcher.take(), self.keep.watcher.take(), self.keep.level.take())
     }
 }

@@ -1,4 +1,4 @@
-//! The register of all nodes that are held, kept or reserved, and of calls that may have a
+//! The register of all nodes that are held, handed over or reserved, and of calls that may have a
 //! single node.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::sys::{self, Mutex};
 
 type Table = BTreeMap<(LockPath, u64), Arc<Nodes>>;
 
-/// All nodes that are held, kept for the next thread, or reserved.
+/// All nodes that are held, handed over to the next thread, or reserved.
 #[derive(Debug, Default)]
 pub(crate) struct Registry(Mutex<Entries>);
 
@@ -99,7 +99,7 @@ impl Registry {
         self.0.lock().nodes.values().cloned().collect()
     }
 
-    /// Returns how many are held or kept, without the turns of semaphores.
+    /// Returns how many there are, without the turns of semaphores.
     pub(super) fn held(&self) -> usize {
         self.0.lock().nodes.values().filter(|nodes| !nodes.claim.is_turn()).count()
     }

@@ -131,7 +131,6 @@ impl Inner {
     fn on_event(self: &Arc<Self>, event: &SessionEvent) {
         match event.kind {
             SessionEventKind::Suspended => {
-                self.holds.end_all_kept();
                 self.on_suspended();
                 let (me, after) = (Arc::downgrade(self), self.requests.timeout());
                 self.requests.zk.call_at(sys::now() + after, move || {
@@ -287,7 +286,7 @@ mod tests {
             lock: path.clone(),
             directory: path,
             kind,
-            holder: Holder { thread: thread::current().id(), at_most, aborts: false },
+            holder: Holder { thread: thread::current().id(), at_most },
             identity: "".into(),
             is_chosen: false,
             background: false,

@@ -1,27 +1,21 @@
-//! Watches of held and kept nodes: their own data tell of revocation requests and deletions, and
-//! their directory tells of other contenders.
+//! Watches of held nodes: their data tell of revocation requests and deletions.
 
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use zookeeper::{ErrorKind, EventType, Stat, WatchedEvent, Watcher};
 
 use super::holds::Holds;
-use super::nodes::{FirstLevel, Grant, Nodes};
+use super::nodes::Nodes;
 use crate::data;
-use crate::names;
 use crate::sys;
 
 impl Holds {
-    // ---- the nodes
-
-    /// Looks at nodes that are held or kept, whatever events were received.
+    /// Looks at nodes that are held, whatever events were received.
     pub(super) fn look_at(&self, nodes: &Arc<Nodes>) {
         match self.read_all(nodes) {
             true => sys::reached("what is held is looked at though nothing was told"),
             false => self.watch(nodes),
         }
-        self.look_around(nodes);
     }
 
     /// Watches the nodes from now on, if they are not watched yet, and reads them.
@@ -79,7 +73,7 @@ impl Holds {
                 if !is_single {
                     self.answer_request(nodes, index, stat.version);
                 }
-                // If the nodes are kept, there is no holder to ask.
+                // If no thread holds the nodes, there is no holder to ask.
                 self.end_unwanted(nodes);
             }
             Ok(_) => {}
@@ -103,62 +97,5 @@ impl Holds {
             (nodes.claim.path_of(&nodes.list[index]), data::answer(&nodes.claim.identity));
         // The data are for people, who can do without.
         drop(zk.submit(|batch| batch.set_data(&path, &data, Some(version))));
-    }
-
-    // ---- the directory of what is kept
-
-    /// Keeps the nodes of a hold for the next thread, until another contender comes and for at most
-    /// `time` after the grant. The first level lasts as long. Returns false if the nodes have to be
-    /// deleted or to stay.
-    pub(crate) fn keep(&self, grant: &Arc<Grant>, time: Duration, level: FirstLevel) -> bool {
-        let nodes = grant.nodes();
-        let Some(until) = nodes.may_keep(time) else {
-            sys::reached("a hold is not kept as its time is over or somebody has come");
-            return false;
-        };
-        if !nodes.hand_over(grant) {
-            return false;
-        }
-        sys::reached("a hold is kept for whoever comes");
-        self.watch_directory(nodes, level);
-        self.attend_at(until);
-        true
-    }
-
-    /// Watches the directory from now on, and lists the contenders that are there already.
-    fn watch_directory(&self, nodes: &Arc<Nodes>, level: FirstLevel) {
-        let (watched, me) = (Arc::downgrade(nodes), Weak::clone(&self.me));
-        let watcher = Watcher::new(move |_: &WatchedEvent| {
-            if let (Some(holds), Some(nodes)) = (me.upgrade(), watched.upgrade()) {
-                holds.on_contender(&nodes);
-            }
-        });
-        if nodes.watch_directory(&watcher, level) {
-            self.look_around(nodes);
-        }
-    }
-
-    /// Looks for other contenders while the nodes are kept.
-    fn look_around(&self, nodes: &Arc<Nodes>) {
-        let Some(watcher) = nodes.kept_watcher() else {
-            return;
-        };
-        let zk = self.requests.zk.in_session(nodes.term.session_id());
-        let directory = nodes.claim.directory.as_str();
-        let listed = zk.submit(|batch| batch.get_children(directory, Some(&watcher)));
-        let (me, nodes) = (Weak::clone(&self.me), Arc::clone(nodes));
-        listed.on_done(move |listed| {
-            let own = &nodes.list[0].name;
-            let contends = |name: &str| names::mode_of(name).is_some() && name != own;
-            let has_come = listed.map_or(true, |(names, _)| names.iter().any(contends));
-            me.upgrade().filter(|_| has_come).inspect(|holds| holds.on_contender(&nodes));
-        });
-    }
-
-    /// Handles the event that another contender wants the nodes, or may want them.
-    fn on_contender(&self, nodes: &Nodes) {
-        sys::reached("somebody may want what is kept");
-        nodes.mark_wanted();
-        self.end_unwanted(nodes);
     }
 }

@@ -45,11 +45,7 @@ impl Site {
             lock: self.path.clone(),
             directory: directory.clone(),
             kind,
-            holder: Holder {
-                thread: thread::current().id(),
-                at_most: self.options.hold_at_most,
-                aborts: self.options.abort_on_loss,
-            },
+            holder: Holder { thread: thread::current().id(), at_most: self.options.hold_at_most },
             is_chosen: chosen.is_some(),
             identity: chosen.unwrap_or_else(|| self.client.identity()),
             background: self.options.background_release,
@@ -111,10 +107,7 @@ impl Site {
         until: Option<&Until>,
         call: Option<&Call>,
     ) -> Result<Option<Arc<Grant>>> {
-        let on_position = self.options.on_position.as_ref();
-        self.want(claim, until, call, |want| {
-            recipe::acquire(want, recipe, replaceable, on_position)
-        })
+        self.want(claim, until, call, |want| recipe::acquire(want, recipe, replaceable))
     }
 
     /// Takes a single node. With `until`, waits for it.

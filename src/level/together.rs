@@ -38,9 +38,9 @@ pub(crate) fn acquire_first<'a>(
     let (inner, waits) = (begun[0].site.inner(), !wait.is_try());
     let queues: Vec<_> = begun.iter().map(|begun| Queue(begun.claim.kind.mode())).collect();
     let mut together = Together::enter(begun.iter().zip(&queues).map(|(begun, queue)| {
-        let Begun { site, claim, until, call } = begun;
+        let Begun { claim, until, call, .. } = begun;
         let want = Want { inner, claim, until, waits, call: call.as_ref() };
-        (want, queue as &dyn Recipe, site.options.on_position.as_ref())
+        (want, queue as &dyn Recipe)
     }));
     let mut keeps = keeps.into_iter();
     let mut end = |index: usize, keep: Option<Keep<'_>>, got: Result<Option<Arc<Grant>>>| {

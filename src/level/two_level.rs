@@ -3,7 +3,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use log::warn;
 
@@ -53,11 +52,11 @@ impl TwoLevel {
     }
 
     /// Like [`acquire`](Self::acquire), with the deadline and the cancel signal of `until`.
-    pub(crate) fn acquire_until(&self, until: &Until) -> Result<Option<Arc<Grant>>> {
+    pub(crate) fn acquire_by(&self, until: &Until) -> Result<Option<Arc<Grant>>> {
         self.site.observe(self.kind, Some(until), |call| self.enter(until, call))
     }
 
-    /// Like [`acquire_until`](Self::acquire_until), as part of an observed call.
+    /// Like [`acquire_by`](Self::acquire_by), as part of an observed call.
     pub(crate) fn enter(&self, until: &Until, call: Option<&Call>) -> Result<Option<Arc<Grant>>> {
         let path = || self.path().to_owned();
         let local = &self.level.local;
@@ -159,13 +158,11 @@ impl TwoLevel {
         }
     }
 
-    fn leave(&self, exit: Exit<'_, Arc<Grant>, Handed>, keep_idle: Option<Duration>) -> Result<()> {
+    fn leave(&self, exit: Exit<'_, Arc<Grant>, Handed>) -> Result<()> {
         match exit {
             Exit::Inner(grant) => grant.check(),
             // The turn is dropped before the observer is told.
-            Exit::Last(grant, turn) => {
-                grant.release_by(|| self.release_last(&grant, turn, keep_idle))
-            }
+            Exit::Last(grant, turn) => grant.release_by(|| self.release_last(&grant, turn)),
             Exit::Lost(grant) => self.inner().holds.release(&grant),
         }
     }
@@ -175,27 +172,17 @@ impl TwoLevel {
         &self,
         grant: &Arc<Grant>,
         turn: Turn<'t, Arc<Grant>, Handed>,
-        keep_idle: Option<Duration>,
     ) -> Option<Turn<'t, Arc<Grant>, Handed>> {
         let times = self.site.options.local_handoffs;
-        let keep = |time| self.inner().holds.keep(grant, time, Arc::clone(&self.level) as _);
-        // What is kept stays even if the thread that waits for it gives up now.
-        let is_handed = keep_idle.is_some_and(keep)
-            || turn.may_hand_over(times) && grant.nodes().hand_over(grant);
-        if !is_handed {
+        if !turn.may_hand_over(times) || !grant.nodes().hand_over(grant) {
             return Some(turn);
         }
         turn.hand_over(Handed::Nodes(Arc::clone(grant.nodes())));
         None
     }
 
-    fn release_last(
-        &self,
-        grant: &Arc<Grant>,
-        turn: Turn<'_, Arc<Grant>, Handed>,
-        keep_idle: Option<Duration>,
-    ) -> Result<()> {
-        let Some(turn) = self.hand_on(grant, turn, keep_idle) else {
+    fn release_last(&self, grant: &Arc<Grant>, turn: Turn<'_, Arc<Grant>, Handed>) -> Result<()> {
+        let Some(turn) = self.hand_on(grant, turn) else {
             return Ok(());
         };
         let may_replace = turn.may_hand_over(u32::MAX);
@@ -251,11 +238,8 @@ impl RawLock for TwoLevel {
             return None;
         }
         let turn = match self.level.local.try_enter(self.number)? {
-            Entry::First(turn) if !turn.has_handed() => turn,
-            _ => {
-                sys::reached("one of several locks needs no new node");
-                return None;
-            }
+            Entry::First(turn) => turn,
+            Entry::Again(_) => return None,
         };
         turn.start_over();
         let begun = Begun::new(&self.site, self.claim(), wait, self.number);
@@ -266,15 +250,14 @@ impl RawLock for TwoLevel {
         if self.kind.is_single_node() {
             return Unlocked::Done(self.release_once(None));
         }
-        let keep_idle = self.site.options.keep_idle;
         let (grant, turn) = match self.level.local.exit(self.number, None) {
             Ok(Exit::Last(grant, turn)) => (grant, turn),
-            Ok(exit) => return Unlocked::Done(self.leave(exit, keep_idle)),
+            Ok(exit) => return Unlocked::Done(self.leave(exit)),
             Err(refused) => return Unlocked::Done(Err(self.refuse(refused))),
         };
         let mut left = None;
         let handed_on = grant.release_by(|| {
-            left = self.hand_on(&grant, turn, keep_idle);
+            left = self.hand_on(&grant, turn);
             Ok(())
         });
         match left {
@@ -286,7 +269,7 @@ impl RawLock for TwoLevel {
     fn release_once(&self, only: Option<&Arc<Grant>>) -> Result<()> {
         let is_it = |grant: &Arc<Grant>| only.is_none_or(|only| Arc::ptr_eq(only, grant));
         match self.level.local.exit(self.number, Some(&is_it)) {
-            Ok(exit) => self.leave(exit, self.site.options.keep_idle),
+            Ok(exit) => self.leave(exit),
             Err(refused) => Err(self.refuse(refused)),
         }
     }
@@ -327,8 +310,7 @@ impl Drop for TwoLevel {
             target: "zoolock",
             "the last handle of lock {} was dropped while it was held: releasing it", self.path()
         );
-        // The program has not unlocked it, so it may have no use for it.
-        if let Err(error) = self.leave(exit, None) {
+        if let Err(error) = self.leave(exit) {
             warn!(target: "zoolock", "dropped a lock: {error}");
         }
     }

@@ -312,13 +312,12 @@ impl<'a> Attempt<'a> {
         &self,
         news: &Receiver<T>,
         [limit, turn]: [Ended; 2],
-        next: Option<Instant>,
     ) -> Result<Option<T>, Stop> {
         let until = self.want.until;
         // When to look though nothing was told.
         let mut look = self.requests().next_look();
         loop {
-            let others = [next, until.deadline, until.next_look()].into_iter().flatten();
+            let others = [until.deadline, until.next_look()].into_iter().flatten();
             let first = others.fold(look, Instant::min);
             select_biased! {
                 recv(until.cancelled) -> _ => {
@@ -336,12 +335,11 @@ impl<'a> Attempt<'a> {
                     sys::reached("a waiting call hears of a node that stays");
                 }
                 recv(at(first)) -> _ => {
-                    let is_due = |when: Instant| when <= sys::now();
-                    if until.is_over() || next.is_some_and(is_due) {
+                    if until.is_over() {
                         return Ok(None);
                     }
                     look_for_deadlock(self.want.inner, until);
-                    if !is_due(look) {
+                    if look > sys::now() {
                         continue;
                     }
                     // Without a connection, a look is put off: otherwise all calls would look at

@@ -4,7 +4,6 @@
 
 mod attempt;
 mod permits;
-mod position;
 mod queue;
 mod rule;
 mod single;
@@ -13,8 +12,6 @@ mod waiting;
 
 pub(crate) use attempt::Want;
 pub(crate) use permits::{Limit, Permits};
-pub(crate) use position::OnPosition;
-pub use position::QueuePosition;
 pub(crate) use queue::Queue;
 pub(crate) use rule::Recipe;
 pub(crate) use single::acquire_single;

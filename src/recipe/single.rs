@@ -80,7 +80,7 @@ impl<'a> SingleCall<'a> {
                 }
                 let path = &self.attempt.want.claim.lock;
                 self.attempt.waits_at(|| Place::SingleNode(path.clone()));
-                let news = self.attempt.wait(&self.news, [never(), never()], None)?;
+                let news = self.attempt.wait(&self.news, [never(), never()])?;
                 self.may_create = news.is_some() && self.attempt.unanswered.is_empty();
                 self.attempt.look_again()
             }

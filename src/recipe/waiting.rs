@@ -7,13 +7,11 @@ mod together;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Instant;
 
 use crossbeam_channel::{Receiver, unbounded};
 use zookeeper::{ErrorKind, Names, Pending, WatchedEvent, Watcher};
 
 use super::attempt::{Attempt, Pass, Stop, Want, run};
-use super::position::OnPosition;
 use super::rule::Recipe;
 use crate::calls::Place;
 use crate::error::{Error, Result};
@@ -25,14 +23,13 @@ use crate::sys::{self, Mutex};
 pub(crate) use together::{MOST, Together};
 
 /// Takes what the recipe says. The call replaces the node `replaceable`, which the previous thread
-/// has released, and calls `on_position` with the queue position.
+/// has released.
 pub(crate) fn acquire(
     want: Want<'_>,
     recipe: &dyn Recipe,
     replaceable: Option<Replaceable>,
-    on_position: Option<&OnPosition>,
 ) -> Result<Option<Arc<Grant>>> {
-    run(Waiter::new(want, recipe, replaceable, on_position), Waiter::pass)
+    run(Waiter::new(want, recipe, replaceable), Waiter::pass)
 }
 
 /// A call that queues.
@@ -40,7 +37,6 @@ struct Waiter<'a> {
     attempt: Attempt<'a>,
     recipe: &'a dyn Recipe,
     replaceable: Option<Replaceable>,
-    on_position: Option<&'a OnPosition>,
     /// The nodes may be created without a look.
     may_create: bool,
     watcher: Watcher,
@@ -100,19 +96,13 @@ fn listen(
 }
 
 impl<'a> Waiter<'a> {
-    fn new(
-        want: Want<'a>,
-        recipe: &'a dyn Recipe,
-        replaceable: Option<Replaceable>,
-        on_position: Option<&'a OnPosition>,
-    ) -> Waiter<'a> {
+    fn new(want: Want<'a>, recipe: &'a dyn Recipe, replaceable: Option<Replaceable>) -> Waiter<'a> {
         let heard = Arc::<Mutex<Heard>>::default();
         let (watcher, news) = listen(&want, recipe, &heard);
         Waiter {
             attempt: Attempt::new(want),
             recipe,
             replaceable,
-            on_position,
             may_create: false,
             watcher,
             news,
@@ -234,7 +224,7 @@ impl Waiter<'_> {
     // ---- waiting
 
     fn wait_behind(&mut self, ahead: Option<Ahead>, list: Names) -> Result<Pass, Stop> {
-        let Want { inner, claim, until, .. } = self.attempt.want;
+        let Want { inner, claim, .. } = self.attempt.want;
         self.attempt.seen_ahead = true;
         if !self.attempt.want.waits {
             return Ok(Pass::Busy);
@@ -259,16 +249,9 @@ impl Waiter<'_> {
         } else if self.recipe.watches_list() {
             self.check_room(&list)?;
         }
-        let next = match self.on_position {
-            Some(on_position) => {
-                let before = self.recipe.ahead(&list, &self.attempt.own);
-                on_position.tell(self.attempt.requests(), claim, &before, until)?
-            }
-            None => None,
-        };
         // The list may be long, and so may the wait.
         drop(list);
-        self.await_change(next)
+        self.await_change()
     }
 
     /// Watches the nodes ahead and our own nodes, as far as they are not watched, and expects the
@@ -340,9 +323,9 @@ impl Waiter<'_> {
     }
 
     /// Waits for the grant, or for a reason to look again.
-    fn await_change(&mut self, next: Option<Instant>) -> Result<Pass, Stop> {
+    fn await_change(&mut self) -> Result<Pass, Stop> {
         let Want { inner, claim, until, .. } = self.attempt.want;
-        if let Some(news) = self.attempt.wait(&self.news, self.recipe.changes(), next)? {
+        if let Some(news) = self.attempt.wait(&self.news, self.recipe.changes())? {
             self.may_create = self.attempt.unanswered.is_empty() && self.stuck().is_empty();
             if self.receive(&news) {
                 sys::reached("an expected event grants");

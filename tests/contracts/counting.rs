@@ -131,7 +131,7 @@ fn times(what: What, count: usize) -> Vec<What> {
 
 #[test]
 fn observer_gets_the_times_of_each_hold() {
-    every_subject_that(Subject::is_free_with_its_unlock, |subject| {
+    every_subject_that(Subject::goes_with_its_unlock, |subject| {
         let (notes, _client, object) = observed(subject, &fresh_path("turn-told"));
         let each = subject.nodes_of_one();
         let expected = [times(What::Acquired, each), times(Released, each)].concat();

@@ -1,6 +1,5 @@
 //! What every kind of lock promises with every option. Each test runs over the table of subjects.
 
-mod aborting;
 mod deadlines;
 mod ending;
 mod excluding;

@@ -282,3 +282,30 @@ fn handed_on_node_keeps_one_watch_and_leaves_none() {
     await_nothing_left(&client);
     wait_until("no watch is left", SOON, || watched().is_empty());
 }
+
+/// "Nobody gets the lock for `time` after its grant, however early it is unlocked."
+#[test]
+fn minimum_hold_of_a_node_that_was_handed_on_counts_from_the_last_grant() {
+    const AT_LEAST: Duration = Duration::from_millis(700);
+    let (ours, others) = (client_of(&connect_string(), Duration::from_secs(120)), client());
+    let path = fresh_path("at-least-again");
+    let options = handing_on(8).hold_at_least(AT_LEAST);
+    let lock = DistributedLock::with_options(&ours, &*path, options).unwrap();
+    let first = Visitor::start_asleep(lock.clone());
+    first.comes_in();
+    let begun = Instant::now();
+    wait_until("its time is over", SOON, || begun.elapsed() > AT_LEAST);
+    let second = Visitor::start_asleep(lock.clone());
+    let before = first.hold().node();
+    let granted = Instant::now();
+    first.leaves();
+    let after = second.hold().node();
+    assert_eq!(before, after, "the second has it without the servers");
+    second.leaves();
+    let rival = lock_of(&others, &path);
+    rival.lock().unwrap();
+    let passed = granted.elapsed();
+    println!("somebody else has it {passed:?} after the grant");
+    rival.unlock().unwrap();
+    assert!(passed >= AT_LEAST, "{passed:?}");
+}

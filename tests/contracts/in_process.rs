@@ -50,7 +50,6 @@ const NOT_AGAIN: &[(&str, &[&str])] = &[
             "handoffs::node_handed_on_beyond_a_session_timeout_stays_alive",
             "handoffs::revocation_is_heard_during_repeated_handoffs",
             "multi::member_lost_during_the_wait_fails_the_call",
-            "observing::one_position_report_costs_one_read_before_a_deadline",
             "rwlock::abnormal::both_sides_hear_of_the_loss_of_a_shared_node",
             "rwlock::downgrade::write_with_an_ended_lease_allows_no_downgrade",
             "rwlock::read_with_a_lost_release_does_not_block_its_thread",

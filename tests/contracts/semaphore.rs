@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock::crossbeam_channel::unbounded;
 use zoolock::{Client, DistributedSemaphore, Error, HoldState, LockOptions, Permits};
 use zoolock_test_support::{FaultProxy, Op, Probe, connect_string, fresh_path, wait_until};
 
@@ -63,7 +62,7 @@ fn permits_are_counted_and_returned() {
     for timeout in [SOON, Duration::MAX] {
         drop(own.try_acquire_for(5, timeout).unwrap().expect("all are free"));
     }
-    drop(own.try_acquire_until(5, Instant::now() + SOON).unwrap().expect("all are free"));
+    drop(own.acquire_within(5, Instant::now() + SOON).unwrap().expect("all are free"));
     is_free(&own, &[&client]);
     // Permits and a running call keep their client alive.
     let call = acquiring(&own, 2);
@@ -263,7 +262,7 @@ fn invalid_limits_and_counts_are_refused_and_leave_nothing() {
             own.acquire(count).map(drop),
             own.try_acquire(count).map(drop),
             own.try_acquire_for(count, SOON).map(drop),
-            own.try_acquire_until(count, Instant::now()).map(drop),
+            own.acquire_within(count, Instant::now()).map(drop),
         ]
     };
     for count in [0, 4, u32::MAX] {
@@ -346,11 +345,7 @@ fn large_request_is_not_starved_by_small_ones() {
     let path = fresh_path("sem-large");
     let (clients, [one, other, _]) = objects::<3>(&path, LIMIT);
     let meters = [(); 2].map(|()| Arc::new(Meter::default()));
-    // The number of small holders when the large request was seen in the queue.
-    let ((say, queued), small) = (unbounded(), Arc::clone(&meters[0]));
-    let options = LockOptions::new().on_queue_position(Duration::MAX, move |_| {
-        say.send(small.grants()).expect("somebody listens")
-    });
+    let options = LockOptions::new().identity("large");
     let own = DistributedSemaphore::with_options(&clients[2], &path, LIMIT, options).unwrap();
     let over = Arc::new(AtomicBool::new(false));
     let stream = (0..6).map(|number| {
@@ -372,10 +367,18 @@ fn large_request_is_not_starved_by_small_ones() {
     let grants = || meters.each_ref().map(|meter| meter.grants());
     wait_until("the streams run", SOON, || grants()[0] > 5 && grants()[1] > 0);
     for _ in 0..10 {
-        let tries = grants()[1];
-        let permits = own.try_acquire_for(LIMIT, SOON).unwrap().expect("granted at last");
-        let before = queued.try_iter().collect::<Vec<_>>();
-        let overtook = before.first().map_or(0, |before| grants()[0] - before);
+        let (tries, large) = (grants()[1], own.clone());
+        let large = Task::spawn(move || large.try_acquire_for(LIMIT, SOON));
+        // The number of small holders when the large request was seen in the queue.
+        let mut before = None;
+        wait_until("it queues", SOON, || {
+            let seen = clients[2].contenders(&path).unwrap();
+            let is_seen = seen.iter().any(|one| one.identity.as_deref() == Some("large"));
+            before = is_seen.then(|| grants()[0]);
+            is_seen || large.is_done()
+        });
+        let permits = large.result("the large one").unwrap().expect("granted at last");
+        let overtook = before.map_or(0, |before| grants()[0] - before);
         println!("small ones meanwhile: {overtook}, tries: {}", grants()[1] - tries);
         permits.release().unwrap();
         // Those ahead of it and a few that are counted late, and no others.

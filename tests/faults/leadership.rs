@@ -121,36 +121,6 @@ fn shutdown_without_answers_takes_a_third_of_a_session_timeout() {
     }
 }
 
-/// A leadership takes the options of a lock.
-#[test]
-fn contest_goes_on_after_a_panic_of_the_observer() {
-    let path = fresh_path("observed");
-    let own = client_of(&connect_string(), Duration::from_secs(4));
-    let others = lock_of(&client_of(&connect_string(), LONG), &path);
-    others.lock().unwrap();
-    let (tell, told) = unbounded();
-    let options = LockOptions::new().on_queue_position(LONG, move |_| {
-        tell.send(None).unwrap();
-        panic!("on purpose");
-    });
-    let (tell, terms) = unbounded();
-    let one = Leadership::new(&own, &*path, options, move |term| {
-        tell.send(term.fencing_token()).unwrap();
-        term.wait(Duration::MAX);
-    });
-    let one = one.unwrap();
-    for _ in 0..4 {
-        assert_eq!(told.recv_timeout(SOON), Ok(None::<()>));
-    }
-    wait_until("its health is bad", SOON, || !one.is_healthy());
-    others.unlock().unwrap();
-    terms.recv_timeout(SOON).unwrap();
-    assert!(one.is_healthy() && one.is_leader());
-    one.shutdown();
-    await_nodes(&path, 0);
-    await_nothing_left(&own);
-}
-
 #[test]
 fn minimum_hold_limits_a_leadership_to_one_term_in_that_time() {
     const AT_LEAST: Duration = Duration::from_secs(2);

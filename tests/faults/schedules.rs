@@ -137,9 +137,9 @@ fn wake_ups() -> u64 {
 }
 
 #[test]
-fn timer_rests_after_a_thousand_short_idle_locks() {
+fn timer_rests_after_a_thousand_short_minimum_holds() {
     if std::env::var(OWN).is_err() {
-        let name = "schedules::timer_rests_after_a_thousand_short_idle_locks";
+        let name = "schedules::timer_rests_after_a_thousand_short_minimum_holds";
         run_again(name, OWN, "yes");
         return;
     }
@@ -148,8 +148,8 @@ fn timer_rests_after_a_thousand_short_idle_locks() {
     // While this is held the timer has work.
     let long = lock_of(&own, &format!("{path}/long"));
     long.lock().unwrap();
-    let options = LockOptions::new().keep_idle(Duration::from_millis(2));
-    let lock = DistributedLock::with_options(&own, format!("{path}/kept"), options).unwrap();
+    let options = LockOptions::new().hold_at_least(Duration::from_millis(2));
+    let lock = DistributedLock::with_options(&own, format!("{path}/short"), options).unwrap();
     for _ in 0..1_000 {
         lock.lock().unwrap();
         lock.unlock().unwrap();

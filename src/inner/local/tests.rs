@@ -34,10 +34,7 @@ struct Fixture {
 impl Fixture {
     fn new(owner: OwnedBy) -> Fixture {
         Fixture {
-            local: Local::new(
-                owner == OwnedBy::Thread,
-                Unclaimed { stays: |_| false, discard: Box::new(|_| panic!("nothing was left")) },
-            ),
+            local: Local::new(owner == OwnedBy::Thread, Box::new(|_| panic!("nothing was left"))),
             cancel: Broadcast::new(),
             closed: Signal::new(),
         }

@@ -16,7 +16,6 @@ use super::looking::send_create;
 use crate::error::Error;
 use crate::inner::{Failure, Grant};
 use crate::recipe::attempt::{Attempt, Create, Pass, Stop, Want, run_from};
-use crate::recipe::position::OnPosition;
 use crate::recipe::rule::Recipe;
 use crate::sys;
 
@@ -33,13 +32,13 @@ pub(crate) struct Together<'a> {
     index: usize,
 }
 
-/// A call, its rule and its callback.
-pub(crate) type Member<'a> = (Want<'a>, &'a dyn Recipe, Option<&'a OnPosition>);
+/// A call and its rule.
+pub(crate) type Member<'a> = (Want<'a>, &'a dyn Recipe);
 
 impl<'a> Together<'a> {
     /// Creates nodes for these calls. All of them may wait, or none.
     pub(crate) fn enter(members: impl IntoIterator<Item = Member<'a>>) -> Together<'a> {
-        let call = |(want, recipe, on_position)| Waiter::new(want, recipe, None, on_position);
+        let call = |(want, recipe)| Waiter::new(want, recipe, None);
         let calls = members.into_iter().map(call).collect();
         let mut together = Together { calls, passed: None, index: 0 };
         match together.create() {

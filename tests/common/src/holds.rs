@@ -35,18 +35,6 @@ pub fn await_nodes(path: &str, count: usize) -> Vec<String> {
     nodes
 }
 
-/// Takes turns at a lock with `keep_idle` until its node is kept, that is until the look after the first
-/// unlock has been answered.
-pub fn await_kept(lock: &dyn Lock, client: &Client) {
-    let mut requests = u64::MAX;
-    wait_until("nothing is asked any more", SOON, || {
-        let before = std::mem::replace(&mut requests, client.stats().requests);
-        lock.lock().unwrap();
-        lock.unlock().unwrap();
-        before == requests
-    });
-}
-
 /// Deletes the node as an operator would.
 pub fn delete_node(hold: &Hold) {
     let node = format!("{}/{}", hold.path(), hold.node());

@@ -28,8 +28,8 @@ use zoolock_test_support::{FaultProxy, Stat, connect_string, shared_probe};
 pub use arrivals::Arrivals;
 pub use costs::{PROBES, assert_cost, last_transaction, packets, quiet_server};
 pub use holds::{
-    assert_cancelled, assert_lost, await_kept, await_lost, await_nodes, await_nothing_left,
-    await_resumed, delete_node, hold_of, is_lost, place,
+    assert_cancelled, assert_lost, await_lost, await_nodes, await_nothing_left, await_resumed,
+    delete_node, hold_of, is_lost, place,
 };
 pub use in_time::{answered, in_time};
 pub use logged::{PANICS_THE_LOGGER, warnings, warnings_with_keys};

@@ -1,9 +1,7 @@
 //! Waiters of one lock in a queue.
 
-use std::time::Duration;
-
-use zoolock::crossbeam_channel::{Receiver, Sender, bounded, unbounded};
-use zoolock::{Client, DistributedLock, LockOptions};
+use zoolock::crossbeam_channel::{Receiver, Sender, unbounded};
+use zoolock::{Client, DistributedLock};
 use zoolock_test_support::wait_until;
 
 use crate::{SOON, Task, children, hold_of, lock_of};
@@ -71,15 +69,4 @@ pub fn has_one_node_until_unlocked(lock: &DistributedLock) {
     lock.unlock().unwrap();
     let took = wait_until("nothing is left", SOON, || children(path).is_empty());
     println!("{path}: {node} alone, and nothing {took:?} after the unlock");
-}
-
-/// Options of a call that stops in its observer once it waits. It sends a message, and continues when the
-/// sender is dropped.
-pub fn held_in_its_observer() -> (LockOptions, Receiver<()>, Sender<()>) {
-    let ((say, told), (go_on, may_go_on)) = (unbounded(), bounded(0));
-    let options = LockOptions::new().on_queue_position(Duration::MAX, move |_| {
-        say.send(()).unwrap();
-        let _ = may_go_on.recv();
-    });
-    (options, told, go_on)
 }

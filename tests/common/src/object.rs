@@ -88,7 +88,7 @@ macro_rules! guards {
                     Ask::Wait => Some(self.acquire($($permits)?)?),
                     Ask::Try => self.try_acquire($($permits)?)?,
                     Ask::For(time) => self.try_acquire_for($($permits,)? time)?,
-                    Ask::Until(deadline) => self.try_acquire_until($($permits,)? deadline)?,
+                    Ask::Until(deadline) => self.acquire_within($($permits,)? deadline)?,
                     Ask::Within(wait) => self.acquire_within($($permits,)? wait)?,
                 };
                 Ok(guard.map(|guard| Box::new(guard) as Box<dyn Guarding>))
@@ -147,7 +147,7 @@ impl Object {
             Ask::Wait => self.lock().map(|()| true),
             Ask::Try => self.try_lock(),
             Ask::For(time) => self.try_lock_for(time),
-            Ask::Until(deadline) => self.try_lock_until(deadline),
+            Ask::Until(deadline) => self.lock_within(deadline.into()),
             Ask::Within(wait) => self.lock_within(wait),
         }
     }

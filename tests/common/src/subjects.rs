@@ -14,17 +14,10 @@ use zoolock::{
 use zoolock_test_support::wait_until;
 
 use crate::object::{Object, OnePermit};
-use crate::{SOON, children, client, exists};
-
-/// A time that is longer than any test.
-const KEPT: Duration = Duration::from_secs(300);
+use crate::{SOON, children, exists};
 
 /// A time that is longer than a turn, but does not make tests slow.
 const AT_LEAST: Duration = Duration::from_millis(200);
-
-/// An interval that is longer than the looks by which a [`Task`](crate::Task) sees that its thread
-/// is asleep.
-const EVERY: Duration = Duration::from_millis(500);
 
 /// The variable with the name of the only subject to run contracts over.
 pub const ONLY: &str = "ZOOLOCK_SUBJECT";
@@ -53,13 +46,11 @@ enum Choice {
     Plain,
     Background,
     HandedOn,
-    Kept,
     AtLeast,
-    Observed,
 }
 
-const SUBJECTS: [Subject; 22] = {
-    use Choice::{AtLeast, Background, HandedOn, Kept, Observed, Plain};
+const SUBJECTS: [Subject; 17] = {
+    use Choice::{AtLeast, Background, HandedOn, Plain};
     use Kind::{Exclusive, Permit, Read, Reentrant, Several, Single, Write};
     const fn row(name: &'static str, kind: Kind, option: Choice) -> Subject {
         Subject { name, kind, option }
@@ -79,14 +70,9 @@ const SUBJECTS: [Subject; 22] = {
         row("permit, background_release", Permit, Background),
         row("exclusive, local_handoffs", Exclusive, HandedOn),
         row("write, local_handoffs", Write, HandedOn),
-        row("exclusive, keep_idle", Exclusive, Kept),
-        row("write, keep_idle", Write, Kept),
         row("exclusive, hold_at_least", Exclusive, AtLeast),
         row("read, hold_at_least", Read, AtLeast),
         row("permit, hold_at_least", Permit, AtLeast),
-        row("exclusive, on_queue_position", Exclusive, Observed),
-        row("read, on_queue_position", Read, Observed),
-        row("permit, on_queue_position", Permit, Observed),
     ]
 };
 
@@ -130,9 +116,7 @@ impl Subject {
             Choice::Plain => options,
             Choice::Background => options.background_release(true),
             Choice::HandedOn => options.local_handoffs(4),
-            Choice::Kept => options.keep_idle(KEPT),
             Choice::AtLeast => options.hold_at_least(AT_LEAST),
-            Choice::Observed => options.on_queue_position(EVERY, |_| {}),
         };
         self.object(self.kind, client, path, options)
     }
@@ -230,17 +214,11 @@ impl Subject {
 
     /// Returns whether the unlock deletes its nodes before it returns, or [in the
     /// background](Self::releases_in_the_background).
-    pub fn goes_with_its_unlock(self) -> bool {
-        self.option != Choice::Kept && self.is_free_with_its_unlock()
-    }
-
-    /// Returns whether other contenders can have it after the unlock: at once, or as soon as a kept
-    /// node is given back.
     ///
     /// `hold_at_least` keeps the nodes until its time is over. A contract excludes the option only
     /// for this reason: the contract tries again at once, expects no nodes, counts requests or
     /// times, or sets a time itself.
-    pub fn is_free_with_its_unlock(self) -> bool {
+    pub fn goes_with_its_unlock(self) -> bool {
         self.option != Choice::AtLeast
     }
 
@@ -285,18 +263,6 @@ impl Subject {
             nodes.len() == count
         });
         nodes
-    }
-
-    /// Waits until nothing is left of objects that are gone. Kept nodes outlive them, so another
-    /// client asks for those.
-    #[track_caller]
-    pub fn await_gone(self, path: &str) {
-        if self.option == Choice::Kept {
-            let rival = self.rival(&client(), path);
-            rival.lock().unwrap();
-            rival.unlock().unwrap();
-        }
-        self.await_nodes(path, 0);
     }
 
     /// Returns the number of nodes of one holder.

@@ -28,8 +28,8 @@ fn all_fail(name: &str, object: &Object) {
     fails_in_its_time(name, Duration::ZERO, || object.try_lock());
     fails_in_its_time(name, TIMEOUT, || object.try_lock_for(TIMEOUT));
     fails_in_its_time(name, Duration::ZERO, || object.try_lock_for(Duration::ZERO));
-    fails_in_its_time(name, TIMEOUT, || object.try_lock_until(Instant::now() + TIMEOUT));
-    fails_in_its_time(name, Duration::ZERO, || object.try_lock_until(Instant::now()));
+    fails_in_its_time(name, TIMEOUT, || object.lock_within((Instant::now() + TIMEOUT).into()));
+    fails_in_its_time(name, Duration::ZERO, || object.lock_within(Instant::now().into()));
     for (ask, timeout) in [(Ask::Try, Duration::ZERO), (Ask::For(TIMEOUT), TIMEOUT)] {
         fails_in_its_time(name, timeout, || object.guard(ask).map(|guard| guard.is_some()));
     }
@@ -70,7 +70,7 @@ fn call_fails_at_its_deadline_and_leaves_nothing() {
 
 #[test]
 fn timeouts_of_every_size_are_accepted() {
-    every_subject_that(Subject::is_free_with_its_unlock, |subject| {
+    every_subject_that(Subject::goes_with_its_unlock, |subject| {
         let (client, path) = (client(), fresh_path("sizes"));
         let object = subject.at(&client, &path);
         let nanosecond = Duration::from_nanos(1);

@@ -100,7 +100,7 @@ fn close_ends_each_hold_and_wait_once_and_refuses_later_calls() {
         closed(subject, &object.lock());
         closed(subject, &object.try_lock());
         closed(subject, &object.try_lock_for(SOON));
-        closed(subject, &object.try_lock_until(Instant::now()));
+        closed(subject, &object.lock_within(Instant::now().into()));
         closed(subject, &ours.contenders(&held));
         closed(subject, &ours.verify_token(&held, 1));
         object.cancel_waiters();
@@ -204,7 +204,7 @@ fn cancel_ends_only_the_waits_of_its_object() {
         bystander.result("the bystander").unwrap();
         later.result("who came later").unwrap();
         drop((object, other));
-        subject.await_gone(&path);
+        subject.await_nodes(&path, 0);
         [ours, others].iter().for_each(await_nothing_left);
     });
 }

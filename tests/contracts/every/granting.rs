@@ -30,8 +30,7 @@ fn are_granted(subject: Subject, client: &Client, path: &str, holds: &[Hold], la
         assert_ne!(stat.ephemeral_owner, 0, "{node}");
         let token = hold.fencing_token();
         assert_eq!(token, stat.czxid as u64);
-        let same = !subject.goes_with_its_unlock() && token == last;
-        assert!(token > last || same, "{token} after {last}");
+        assert!(token > last, "{token} after {last}");
         token
     };
     holds.iter().zip(&nodes).map(one).max().unwrap()
@@ -44,9 +43,7 @@ fn are_over(subject: Subject, path: &str, holds: &[Hold]) {
         assert_eq!((hold.state(), hold.is_held()), (HoldState::Released, false));
         assert_eq!(hold.valid_for(), Duration::ZERO);
     }
-    if !subject.goes_with_its_unlock() {
-        assert_eq!(subject.holding(path).len(), 1);
-    } else if subject.releases_in_the_background() {
+    if subject.releases_in_the_background() {
         subject.await_nodes(path, 0);
     } else {
         assert!(subject.holding(path).is_empty(), "{:?}", subject.holding(path));
@@ -55,7 +52,7 @@ fn are_over(subject: Subject, path: &str, holds: &[Hold]) {
 
 #[test]
 fn token_is_the_zxid_of_the_nodes_creation() {
-    every_subject_that(Subject::is_free_with_its_unlock, |subject| {
+    every_subject_that(Subject::goes_with_its_unlock, |subject| {
         let (client, path) = (client(), fresh_path("granted"));
         let object = subject.at(&client, &path);
         assert!(!object.is_held() && object.holds().is_empty());
@@ -146,7 +143,7 @@ fn node_has_curators_name_and_the_identity_as_data() {
 
 #[test]
 fn locker_holds_any_lock_until_its_drop() {
-    every_subject_that(Subject::is_free_with_its_unlock, |subject| {
+    every_subject_that(Subject::goes_with_its_unlock, |subject| {
         let [ours, others] = [client(), client()];
         let path = fresh_path("locker");
         let object = subject.at(&ours, &path);
@@ -173,7 +170,7 @@ fn locker_holds_any_lock_until_its_drop() {
             let locker = lock.try_acquire_for(SOON).unwrap().expect("nobody else is there");
             is_alone(lock, &locker);
             locker.release().unwrap();
-            let locker = lock.try_acquire_until(Instant::now() + SOON).unwrap();
+            let locker = lock.acquire_within(Instant::now() + SOON).unwrap();
             let locker = locker.expect("nobody else is there");
             is_alone(lock, &locker);
             lock.unlock().unwrap();

@@ -25,7 +25,7 @@ fn is_gone(subject: Subject, path: &str, after: &str) {
 
 #[test]
 fn panic_releases_the_guard_and_poisons_nothing() {
-    every_subject_that(Subject::is_free_with_its_unlock, |subject| {
+    every_subject_that(Subject::goes_with_its_unlock, |subject| {
         let (client, path) = (client(), fresh_path("panic"));
         let object = subject.at(&client, &path);
         let panicked = catch_unwind(AssertUnwindSafe(|| {
@@ -34,9 +34,7 @@ fn panic_releases_the_guard_and_poisons_nothing() {
             panic!("as the test wants it");
         }));
         assert!(panicked.is_err() && !object.is_held());
-        if subject.goes_with_its_unlock() {
-            is_gone(subject, &path, "a panic");
-        }
+        is_gone(subject, &path, "a panic");
         assert!(object.try_lock().unwrap(), "{}", subject.name);
         object.unlock().unwrap();
     });
@@ -44,7 +42,7 @@ fn panic_releases_the_guard_and_poisons_nothing() {
 
 #[test]
 fn drop_of_the_last_handle_releases_a_held_lock_and_warns() {
-    every_subject_that(Subject::is_free_with_its_unlock, |subject| {
+    every_subject_that(Subject::goes_with_its_unlock, |subject| {
         let (client, path) = (client(), fresh_path("last_handle"));
         warnings(&path);
         let object = subject.at(&client, &path);

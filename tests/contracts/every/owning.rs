@@ -41,7 +41,7 @@ fn says_not_held(object: &Object) {
 
 #[test]
 fn second_unlock_is_not_held_and_changes_nothing() {
-    every_subject_that(Subject::is_free_with_its_unlock, |subject| {
+    every_subject_that(Subject::goes_with_its_unlock, |subject| {
         let (client, path) = (client(), fresh_path("not_held"));
         let (object, other) = (subject.at(&client, &path), subject.at(&client, &path));
         says_not_held(&object);

@@ -29,7 +29,7 @@ fn is_too_long(error: &Error) -> bool {
 
 #[test]
 fn hold_that_lasts_too_long_is_lost_and_lets_others_in() {
-    every_subject_that(Subject::is_free_with_its_unlock, |subject| {
+    every_subject_that(Subject::goes_with_its_unlock, |subject| {
         let ([ours, others], path) = ([(); 2].map(|()| client()), fresh_path("too-long"));
         let object = limited(subject, &ours, &path, AT_MOST);
         // Each turn is lost, and the object is usable again.
@@ -56,7 +56,7 @@ fn hold_that_lasts_too_long_is_lost_and_lets_others_in() {
 
 #[test]
 fn prolonged_hold_lasts_until_its_new_end() {
-    every_subject_that(Subject::is_free_with_its_unlock, |subject| {
+    every_subject_that(Subject::goes_with_its_unlock, |subject| {
         let (ours, path) = (client(), fresh_path("prolonged"));
         let object = limited(subject, &ours, &path, AT_MOST);
         let begun = Instant::now();

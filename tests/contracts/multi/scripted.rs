@@ -187,7 +187,7 @@ fn failed_member_releases_the_others_in_reverse() {
 fn one_deadline_covers_all_members() {
     let script = Script::new([("/a", Well, Well), ("/b", Well, Well), ("/c", Well, Well)]);
     let deadline = Instant::now() + SOON;
-    assert!(script.multi.try_lock_until(deadline).unwrap());
+    assert!(script.multi.lock_within(deadline.into()).unwrap());
     let expected = ["a", "b", "c"].map(|name| format!("until {deadline:?} {name}"));
     assert_eq!(script.calls(), expected.join(", "));
     script.multi.unlock().unwrap();

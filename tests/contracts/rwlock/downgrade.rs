@@ -165,7 +165,7 @@ fn every_read_call_downgrades_and_guards_drop_independently() {
         |read| read.try_lock(),
         |read| read.try_lock_for(SOON),
         |read| read.try_lock_for(Duration::ZERO),
-        |read| read.try_lock_until(Instant::now()),
+        |read| read.lock_within(Instant::now()),
     ];
     for enter in ways {
         assert!(enter(&read).unwrap());

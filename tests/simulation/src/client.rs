@@ -358,9 +358,7 @@ impl Shared {
     fn end(&self) {
         if !self.is_closed.get() {
             let longest =
-                self.plan.objects.iter().filter_map(|object| {
-                    object.options.keep_idle.max(object.options.hold_at_least)
-                });
+                self.plan.objects.iter().filter_map(|object| object.options.hold_at_least);
             let longest = longest.max().unwrap_or_default();
             let limit = kernel::elapsed() + self.client.session_timeout() * 5 + longest;
             loop {

@@ -95,25 +95,14 @@ const MAY: &[&str] = &["verify"];
 /// Counts the lock options in a plan.
 pub(crate) fn count_options(plan: &Plan) {
     for object in plan.objects() {
-        let Options {
-            identity,
-            local_handoffs,
-            keep_idle,
-            background_release,
-            hold_at_least,
-            hold_at_most,
-            abort_on_loss,
-            observes_queue,
-        } = &object.options;
+        let Options { identity, local_handoffs, background_release, hold_at_least, hold_at_most } =
+            &object.options;
         let count = |is_set: bool, what| is_set.then(|| kernel::count(what));
         count(identity.is_some(), "option: identity");
         count(*local_handoffs > 0, "option: local_handoffs");
-        count(keep_idle.is_some(), "option: keep_idle");
         count(*background_release, "option: background_release");
         count(hold_at_least.is_some(), "option: hold_at_least");
         count(hold_at_most.is_some(), "option: hold_at_most");
-        count(*abort_on_loss, "option: abort_on_loss");
-        count(*observes_queue, "option: on_queue_position");
     }
 }
 

@@ -164,11 +164,6 @@ pub(crate) fn doubted(number: usize) {
     });
 }
 
-/// Returns whether a thread of the process is in a call for a lock.
-pub(crate) fn is_calling(process: Process) -> bool {
-    record(|recorder| recorder.history.open.keys().any(|worker| worker.process == process.0))
-}
-
 pub(crate) fn died(process: Process) {
     record(|recorder| recorder.history.died((process.0, 0), now()));
 }

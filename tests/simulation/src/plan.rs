@@ -100,12 +100,9 @@ pub(crate) struct Options {
     /// The number of the identity, which several objects may have.
     pub identity: Option<u8>,
     pub local_handoffs: u32,
-    pub keep_idle: Option<Duration>,
     pub background_release: bool,
     pub hold_at_least: Option<Duration>,
     pub hold_at_most: Option<Duration>,
-    pub abort_on_loss: bool,
-    pub observes_queue: bool,
 }
 
 /// Next action of a thread.
@@ -571,7 +568,6 @@ impl Options {
     /// Returns whether an unlock deletes its node and waits for the answer.
     pub(crate) fn is_plain(&self) -> bool {
         self.local_handoffs == 0
-            && self.keep_idle.is_none()
             && !self.background_release
             && self.hold_at_least.is_none()
             && self.hold_at_most.is_none()

@@ -1,6 +1,5 @@
 //! Records the truth: the servers' tree, the true time and every hold. Reports each violation of a guarantee.
 
-pub(crate) mod aborts;
 mod calls;
 pub(crate) mod circles;
 mod holds;
@@ -20,8 +19,8 @@ pub(crate) use holds::{Held, ended, former, granted, holds_here, is_lost, is_sur
 use kernel::Process;
 use tree::parent;
 pub(crate) use turns::{
-    Kept, NodeId, asks, given, heard, id_of, identity, is_last, is_only, is_there, says, turn,
-    turns, unchecked_turn, wrote,
+    Left, NodeId, asks, given, heard, id_of, identity, is_there, says, turn, turns, unchecked_turn,
+    wrote,
 };
 use zookeeper::testing::ensemble::Committed;
 
@@ -137,7 +136,8 @@ pub(crate) struct Witness {
     unanswered: BTreeSet<NodeId>,
     /// Number of turns with each node, by its queue and token, and how many turns the last owner allows.
     turns: BTreeMap<(QueueId, u64), (u32, Option<u32>)>,
-    pub kept: BTreeMap<NodeId, Kept>,
+    /// Nodes that a thread has released or handed over, and that no other thread has taken since.
+    pub left: BTreeMap<NodeId, Left>,
     /// When the owner of each node's last turn began to give it back.
     given: BTreeMap<NodeId, Duration>,
     /// Nodes that have to stay until this time.
@@ -189,7 +189,6 @@ pub(crate) struct Witness {
     pub calls: u64,
     circles: circles::Circles,
     lists: lists::Lists,
-    aborts: aborts::Aborts,
     outages: outages::Outages,
     /// No answer takes so long that a call or a lease ends before.
     pub is_quick: bool,
@@ -249,11 +248,6 @@ pub(crate) fn is_any(path: &str) -> bool {
     witness(|witness| witness.nodes.contains_key(path))
 }
 
-/// Returns whether somebody else has deleted the last node at this path, or ended its session.
-pub(crate) fn was_deleted(path: &str) -> bool {
-    witness(|witness| witness.gone.get(path).is_some_and(|gone| gone.by_somebody))
-}
-
 /// Returns the number of nodes that a session has created, and the number that all others have.
 pub(crate) fn made(session: i64) -> (u64, u64) {
     witness(|witness| {
@@ -273,7 +267,7 @@ pub(crate) fn died(process: Process) {
     histories::died(process);
 }
 
-/// Returns whether a process was killed or has ended itself.
+/// Returns whether a process was killed.
 pub(crate) fn is_dead(process: Process) -> bool {
     witness(|witness| witness.dead.contains(&process))
 }

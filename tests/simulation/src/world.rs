@@ -22,7 +22,7 @@ use crate::plan::{
     What,
 };
 use crate::raw;
-use crate::witness::{self, DATA, FOLDER, aborts, lists, mutexes, violation, witness};
+use crate::witness::{self, DATA, FOLDER, lists, mutexes, violation, witness};
 
 /// Limit on scheduler steps that no healthy run reaches.
 const STEPS: u64 = 3_000_000;
@@ -166,7 +166,6 @@ fn live(plan: &Plan) {
     if plan.raw.is_empty() && random.u8(..3) == 0 {
         processes.iter().for_each(|process| kernel::is_busy(*process));
     }
-    aborts::watch(plan, &processes);
     for fault in &plan.faults {
         if let Fault::Frame { client, is_up, of, nth, what } = *fault {
             net.act(|world| world.machine(processes[client]).faults.push((is_up, of, nth, what)));
@@ -288,7 +287,6 @@ fn longest(plan: &Plan) -> Duration {
     for client in &plan.clients {
         for object in &client.objects {
             longest += object.options.hold_at_least.unwrap_or_default();
-            longest += object.options.keep_idle.unwrap_or_default();
         }
         for step in client.steps() {
             longest += step.rest;

@@ -2,7 +2,6 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::io::{self, Write};
 use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam_channel::{Receiver, RecvError, RecvTimeoutError};
@@ -33,16 +32,6 @@ pub fn system_time() -> SystemTime {
 /// Draws a number. No secret depends on it.
 pub fn random() -> u64 {
     RandomState::new().hash_one(0)
-}
-
-/// Prints a line on stderr. Unlike `eprintln!` it does not panic if nobody reads that.
-pub fn print(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
-}
-
-/// Ends the process at once.
-pub fn abort() -> ! {
-    std::process::abort()
 }
 
 /// Returns the name of this machine, as far as the standard library can find out, and the process

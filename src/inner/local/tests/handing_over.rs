@@ -12,9 +12,7 @@ impl Leaving {
     fn new() -> Leaving {
         let nobodys = Arc::new(Mutex::new(Vec::new()));
         let keep = Arc::clone(&nobodys);
-        let unclaimed =
-            Unclaimed { stays: |_| false, discard: Box::new(move |hold| keep.lock().push(hold)) };
-        let local = Local::new(true, unclaimed);
+        let local = Local::new(true, Box::new(move |hold| keep.lock().push(hold)));
         let (cancel, closed) = (Broadcast::new(), Signal::new());
         Leaving { fixture: Fixture { local, cancel, closed }, nobodys }
     }

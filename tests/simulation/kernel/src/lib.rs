@@ -26,11 +26,9 @@ pub use machine::{
     random,
 };
 pub use scheduler::{
-    End, Inner, Nesting, abort, after, block, elapsed, fallback, is_running, nestings, on_abort,
-    own_process, panicked, peek, rely_on_no_timer, run, shortcuts, stall, stop, take_no_shortcuts,
-    tasks, whoami, with_random,
+    End, Inner, Nesting, after, block, elapsed, fallback, is_running, nestings, own_process,
+    panicked, peek, rely_on_no_timer, run, shortcuts, stall, stop, take_no_shortcuts, tasks,
+    whoami, with_random,
 };
 pub use sync::{Condvar, Mutex, MutexGuard};
-pub use trace::{
-    count, counts, hash, is_traced, mix, note, note_of, print, reached, reached_if, story,
-};
+pub use trace::{count, counts, hash, is_traced, mix, note, note_of, reached, reached_if, story};

@@ -11,7 +11,7 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use fastrand::Rng;
 
-use crate::machine::{Fate, Machine, Process, kill, process};
+use crate::machine::{Fate, Machine, Process, process};
 use crate::net::Sockets;
 use crate::trace::Trace;
 
@@ -80,7 +80,6 @@ pub(crate) struct Kernel {
     happenings: BTreeMap<(u64, u64), Happening>,
     next: u64,
     has_stopped: bool,
-    on_abort: Option<fn(Process)>,
     has_panicked: Vec<Arc<str>>,
     /// The process that [`peek`] looks at. No thread gives way meanwhile.
     pub(crate) looks_at: Option<Process>,
@@ -147,7 +146,6 @@ pub fn run<T>(
         happenings: BTreeMap::new(),
         next: 0,
         has_stopped: false,
-        on_abort: None,
         has_panicked: Vec::new(),
         looks_at: None,
         stacks: STACKS.take(),
@@ -574,22 +572,6 @@ pub fn stall(process: Process, time: Duration) {
             kernel.tasks[task].stands_until = kernel.now + time.as_nanos() as u64;
         }
     });
-}
-
-/// Has `hear` hear of each process that [`abort`]s.
-pub fn on_abort(hear: fn(Process)) {
-    with(|kernel| kernel.on_abort = Some(hear));
-}
-
-/// Ends the process of the running thread.
-pub fn abort() -> ! {
-    let process = own_process();
-    let hear = with(|kernel| kernel.on_abort);
-    hear.inspect(|hear| hear(process));
-    kill(process);
-    loop {
-        block("the end of its process", None, None);
-    }
 }
 
 /// Returns the names of the threads of a process that have not ended.

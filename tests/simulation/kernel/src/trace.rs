@@ -38,11 +38,6 @@ pub fn note(line: impl FnOnce() -> String) {
     note_of(process, &name, line);
 }
 
-/// Prints a line on stderr: adds it to the story.
-pub fn print(line: &str) {
-    note(|| line.to_owned());
-}
-
 /// Adds a line to the story for a process.
 pub fn note_of(process: Process, name: &str, line: impl FnOnce() -> String) {
     if !is_traced() {

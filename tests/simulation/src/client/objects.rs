@@ -66,11 +66,7 @@ macro_rules! acquire {
 pub(super) fn options(plan: &Options) -> LockOptions {
     let mut options = LockOptions::new()
         .local_handoffs(plan.local_handoffs)
-        .background_release(plan.background_release)
-        .abort_on_loss(plan.abort_on_loss);
-    if let Some(time) = plan.keep_idle {
-        options = options.keep_idle(time);
-    }
+        .background_release(plan.background_release);
     if let Some(time) = plan.hold_at_least {
         options = options.hold_at_least(time);
     }
@@ -79,11 +75,6 @@ pub(super) fn options(plan: &Options) -> LockOptions {
     }
     if let Some(number) = plan.identity {
         options = options.identity(witness::identity(number));
-    }
-    if plan.observes_queue {
-        options = options.on_queue_position(Duration::from_secs(1), |_| {
-            kernel::count("option: a queue position was told")
-        });
     }
     options
 }

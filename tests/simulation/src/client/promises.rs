@@ -201,68 +201,21 @@ impl Shared {
         }
     }
 
-    /// Returns until when an unlock now has to keep the node for the next thread, if it has to, and the number of
-    /// connections.
-    pub(super) fn is_to_stay(&self, turn: &Turn<'_>) -> Option<(Duration, u64)> {
-        let options = &turn.target.plan.options;
-        let until = options.keep_idle? + witness::is_only(&turn.node())?;
-        let is_kept = matches!(turn.kind(), Kind::Exclusive | Kind::Reentrant)
-            && options.hold_at_least.is_none()
-            && options.hold_at_most.is_none()
-            && self.has_one_option_at(turn.place())
-            && until > kernel::elapsed() + SLACK
-            && turn.own.state() == HoldState::Held
-            && turn.own.valid_for() > self.client.session_timeout() / 2
-            // In an earlier turn, a look at the kept node may have failed.
-            && turn.count() == 1
-            && witness(|witness| witness.is_gentle || witness.is_well);
-        is_kept.then(|| (until, self.client.stats().connections))
-    }
-
-    /// Returns whether all objects at a place would keep a node in the same way.
-    fn has_one_option_at(&self, place: Place) -> bool {
-        let mut here = self.plan.objects.iter().filter(|object| object.place == place);
-        let first = here.next().map(|object| &object.options);
-        here.all(|object| Some(&object.options) == first)
-    }
-
-    /// Checks that the node exists after the unlock if nobody else has come.
-    pub(super) fn judge_stay(&self, turn: &Turn<'_>, (until, connections): (Duration, u64)) {
-        let node = turn.node();
-        let is_well = until > kernel::elapsed() + SLACK
-            && self.client.state() == ClientState::Connected
-            && self.client.stats().connections == connections;
-        // Whoever has taken it over since may have given it back for good.
-        let is_wanted =
-            witness::is_last(&node) && turn.count() == 1 && !witness::was_deleted(&node.0);
-        if is_well && is_wanted && !witness::is_there(&node) {
-            self.fail(format!("{} is not kept, and nobody else has come", node.0));
-        }
-    }
-
-    /// Checks a turn's options. `begun` and `connections` are the time and the number of connections at the call.
-    pub(super) fn judge_turn(&self, turn: &Turn<'_>, begun: Duration, connections: u64) {
+    /// Checks a turn's options. `begun` is the time of the call.
+    pub(super) fn judge_turn(&self, turn: &Turn<'_>, begun: Duration) {
         let ObjectPlan { kind, place, options } = turn.target.plan;
         let (own, node) = (&turn.own, turn.node());
-        let in_a_row = match (kind, options.keep_idle) {
-            (Kind::Read | Kind::Semaphore | Kind::Leadership, _) | (_, Some(_)) => None,
-            (Kind::Single, None) => Some(1),
-            (_, None) => Some(options.local_handoffs + 1),
+        let in_a_row = match kind {
+            Kind::Read | Kind::Semaphore | Kind::Leadership => None,
+            Kind::Single => Some(1),
+            _ => Some(options.local_handoffs + 1),
         };
         // A multi-lock has held its first member for longer.
         let at_least = options.hold_at_least.filter(|_| *kind != Kind::Several);
         let is_first = witness::turn(*place, *kind, &node, in_a_row, at_least);
         // Both members of a multi-lock have its options.
         witness::says(&node, options.identity);
-        // A kept node does not outlast a broken connection.
-        if let Some(before) = witness(|witness| witness.kept.remove(&node))
-            && connections > before.connections
-            // A lock of several has held it meanwhile.
-            && self.plan.objects.iter().all(|object| object.kind != Kind::Several)
-            && !matches!(kind, Kind::Read | Kind::Semaphore | Kind::Several)
-        {
-            violation(format!("{} was kept over a broken connection", node.0));
-        }
+        witness(|witness| witness.left.remove(&node));
         // A hold starts with enough time to work with. Stalls and set clocks take some of it.
         let given = witness::given(&node).filter(|_| !is_first);
         let since = given.map_or(begun, |at| at.max(begun));

@@ -11,7 +11,7 @@ use super::objects::{Object, Taken, mode};
 use super::{Shared, net, promises};
 use crate::histories;
 use crate::plan::{Deed, End, Kind, ObjectPlan, Place, TurnPlan, Wait};
-use crate::witness::{self, Held, Kept, NodeId, circles, limit, witness};
+use crate::witness::{self, Held, Left, NodeId, circles, limit, witness};
 
 /// A lock object, and its number in the plan. Another object of that number may be fresh, made for one call.
 #[derive(Clone, Copy)]
@@ -107,17 +107,13 @@ impl Shared {
             End::Downgrade => self.read_below(&turn),
             _ => None,
         };
-        let does = |is_it: fn(&Deed) -> bool| while_held.iter().any(is_it);
-        let may_go = does(|deed| matches!(deed, Deed::WriteLate(_) | Deed::Prolong(_)));
-        let stays = if may_go { None } else { self.is_to_stay(&turn) };
         self.give_back(target, taken, end, Some(&turn));
-        stays.into_iter().for_each(|stays| self.judge_stay(&turn, stays));
         if let (Some(read), Object::Write(_, lock)) = (read, target.object) {
             kernel::count("deed: goes on as a read");
             thread::sleep(Duration::from_millis(30));
             self.end_read(read, lock);
         }
-        if does(|deed| matches!(deed, Deed::Verify)) {
+        if while_held.iter().any(|deed| matches!(deed, Deed::Verify)) {
             self.verify(&turn);
         }
     }
@@ -135,7 +131,6 @@ impl Shared {
         let ObjectPlan { kind, place, options } = target.plan;
         let (kind, place) = (*kind, *place);
         let (begun, mode) = (kernel::elapsed(), mode(kind, permits));
-        let connections = self.client.stats().connections;
         let waits = !matches!(wait, Wait::Try);
         let waiting = waits.then(|| witness::waits(target.shared(), kind, place, mode));
         let in_circle = waits.then(|| circles::waits(who, kind, place));
@@ -163,7 +158,7 @@ impl Shared {
             let lasts = |time| witness::lasts(number, begun, time, Duration::ZERO);
             options.hold_at_most.into_iter().for_each(lasts);
             let turn = Turn { who, target, number, own };
-            self.judge_turn(&turn, begun, connections);
+            self.judge_turn(&turn, begun);
             turn
         });
         Some((taken, turn))
@@ -262,9 +257,8 @@ impl Shared {
             }
             // The next turn may have the node already.
             if may_go && turn.count() == turns {
-                let kept =
-                    Kept { process: kernel::own_process(), connections, since: kernel::elapsed() };
-                witness(|witness| witness.kept.insert(node, kept));
+                let left = Left { process: kernel::own_process(), since: kernel::elapsed() };
+                witness(|witness| witness.left.insert(node, left));
             }
         }
         self.judge_unlock(was_lost && !is_silent, &released);

@@ -17,7 +17,6 @@ impl Plan {
         self.leave_a_clock();
         self.add_objects();
         self.add_circles();
-        self.add_aborts();
         self.add_robberies();
         self.add_ends();
     }
@@ -164,18 +163,6 @@ impl Plan {
                     });
                 }
             }
-        }
-    }
-
-    /// Has a program end itself when it loses a hold, in some plans with faults.
-    fn add_aborts(&mut self) {
-        let random = &mut Rng::with_seed(self.seed ^ 0xab027);
-        if self.theme == Theme::Gentle || self.is_steady() || random.u8(..8) > 0 {
-            return;
-        }
-        if let Some(client) = random.choice(&mut self.clients) {
-            let objects = client.objects.iter_mut();
-            objects.for_each(|object| object.options.abort_on_loss = true);
         }
     }
 

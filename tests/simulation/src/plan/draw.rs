@@ -173,12 +173,9 @@ impl Options {
         Options {
             identity: None,
             local_handoffs: if random.u8(..3) == 0 { random.u32(1..4) } else { 0 },
-            keep_idle: (random.u8(..3) == 0).then(|| ms(random, 10, 20_000)),
             background_release: random.u8(..3) == 0,
             hold_at_least,
             hold_at_most: longer.map(|time| time + hold_at_least.unwrap_or_default()),
-            abort_on_loss: false,
-            observes_queue: random.u8(..6) == 0,
         }
     }
 }

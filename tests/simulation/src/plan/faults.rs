@@ -319,9 +319,8 @@ impl Theme {
         let nth = random.usize(..4);
         let choice = random.u8(..12);
         Some(match (self, choice) {
-            (Theme::Gentle, 0..3) | (Theme::Kept, 0..6) => Trouble::Cut { client },
+            (Theme::Gentle, 0..3) => Trouble::Cut { client },
             (Theme::Gentle, 3..9) => Trouble::Scribble { place, nth, is_request: true },
-            (Theme::Kept, 6..9) => Trouble::HideDirectory { place, time: time * 2 },
             // Permits come before turns.
             (Theme::Weeding, 0..6) => Trouble::Delete { place, nth: nth + random.usize(..8) },
             (Theme::Weeding, 6..9) => {
@@ -333,6 +332,7 @@ impl Theme {
             (Theme::Hidden, 2..8) => {
                 Trouble::Hide { place, nth, time: time * 3, is_deleted: random.bool() }
             }
+            (Theme::Hidden, 8) => Trouble::HideDirectory { place, time: time * 2 },
             (Theme::Outages, 0 | 1) => Trouble::Freeze { client, time },
             (Theme::Outages, 2 | 3) => Trouble::Stall { client, time },
             (Theme::Outages, 4 | 10 | 11) => Trouble::Expire { client },

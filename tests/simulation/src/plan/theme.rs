@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::{Kind, Options, Place, ms};
+use super::{Kind, Options, Place};
 
 /// Limits of most plans.
 const CLIENTS: usize = 4;
@@ -33,8 +33,6 @@ pub(crate) enum Theme {
     Numbers,
     /// Some clients take turns in quick succession while others stay for long.
     Visitors,
-    /// Locks that are kept for the next thread of the process.
-    Kept,
     /// Operators delete nodes of holders and waiters.
     Weeding,
     /// A server lags, and connections move between servers.
@@ -60,7 +58,7 @@ pub(crate) enum Theme {
 }
 
 /// Weights of the themes. Themes with rare findings have more weight.
-const THEMES: [(Theme, usize); 19] = [
+const THEMES: [(Theme, usize); 18] = [
     (Theme::Mixed, 8),
     (Theme::Frames, 4),
     (Theme::Gentle, 8),
@@ -68,7 +66,6 @@ const THEMES: [(Theme, usize); 19] = [
     (Theme::Herd, 1),
     (Theme::Numbers, 2),
     (Theme::Visitors, 2),
-    (Theme::Kept, 2),
     (Theme::Weeding, 8),
     (Theme::Behind, 3),
     (Theme::Outages, 4),
@@ -95,7 +92,7 @@ impl Theme {
             Theme::Crowd => random.usize(1..=2),
             Theme::Herd => HERD,
             Theme::Visitors => random.usize(1..=3),
-            Theme::Numbers | Theme::Kept | Theme::Behind => random.usize(2..=3),
+            Theme::Numbers | Theme::Behind => random.usize(2..=3),
             Theme::Weeding => random.usize(2..=CLIENTS),
             Theme::Asked | Theme::Groups => random.usize(2..CLIENTS),
             Theme::Impatient | Theme::Stuck => 1 + random.usize(..3) / 2,
@@ -107,12 +104,7 @@ impl Theme {
     pub(super) fn timeout(self, random: &mut Rng) -> Duration {
         let timeouts = [1_000, 2_000, 4_000, 10_000];
         Duration::from_millis(match self {
-            Theme::Short
-            | Theme::Hidden
-            | Theme::Kept
-            | Theme::Weeding
-            | Theme::Stuck
-            | Theme::Groups => 1_000,
+            Theme::Short | Theme::Hidden | Theme::Weeding | Theme::Stuck | Theme::Groups => 1_000,
             Theme::Impatient => 10_000,
             Theme::Outages => timeouts[random.usize(..2)],
             _ => timeouts[random.usize(..timeouts.len())],
@@ -144,7 +136,7 @@ impl Theme {
                 let first = if random.bool() { Kind::Exclusive } else { Kind::Reentrant };
                 vec![first, Kind::Write, Kind::Read, Kind::Read]
             }
-            Theme::Kept | Theme::Behind => vec![Kind::Exclusive, Kind::Reentrant],
+            Theme::Behind => vec![Kind::Exclusive, Kind::Reentrant],
             Theme::Weeding if random.u8(..4) == 0 => vec![Kind::Semaphore],
             Theme::Weeding | Theme::Outages | Theme::Hidden | Theme::Orders => {
                 let kinds = [Kind::Exclusive, Kind::Reentrant, Kind::Write, Kind::Read];
@@ -170,25 +162,21 @@ impl Theme {
     /// Draws the options of all objects if they share them.
     pub(super) fn options(self, random: &mut Rng) -> Options {
         match self {
-            Theme::Herd | Theme::Visitors | Theme::Behind => Options::default(),
-            Theme::Kept => {
-                Options { keep_idle: Some(ms(random, 6_000, 60_000)), ..Options::default() }
-            }
-            Theme::Weeding => Options { observes_queue: random.bool(), ..Options::default() },
-            Theme::Outages => Options {
-                local_handoffs: random.u32(1..4),
-                observes_queue: random.bool(),
-                ..Options::default()
-            },
+            Theme::Herd | Theme::Visitors | Theme::Behind | Theme::Weeding => Options::default(),
+            Theme::Outages => Options { local_handoffs: random.u32(1..4), ..Options::default() },
             Theme::Crowd if random.bool() => {
                 Options { local_handoffs: random.u32(1..4), ..Options::default() }
             }
-            Theme::Asked | Theme::Impatient | Theme::Stuck | Theme::Groups | Theme::Orders
+            Theme::Asked
+            | Theme::Impatient
+            | Theme::Stuck
+            | Theme::Groups
+            | Theme::Orders
+            | Theme::Short
                 if random.bool() =>
             {
                 Options::default()
             }
-            Theme::Short if random.bool() => Options { observes_queue: true, ..Options::default() },
             _ => Options::draw(random),
         }
     }
@@ -202,7 +190,7 @@ impl Theme {
             Theme::Stuck => (random.usize(1..=3), random.usize(1..=3)),
             Theme::Weeding | Theme::Outages => (random.usize(1..=3), random.usize(2..=5)),
             Theme::Visitors => (4, random.usize(1..=2)),
-            Theme::Kept | Theme::Behind => (1, random.usize(1..=2)),
+            Theme::Behind => (1, random.usize(1..=2)),
             Theme::Orders => (Place::ALL.len() - Place::SHARED, random.usize(1..=2)),
             _ => (random.usize(1..=OBJECTS), random.usize(1..=THREADS)),
         }
@@ -215,7 +203,6 @@ impl Theme {
             Theme::Crowd
                 | Theme::Herd
                 | Theme::Visitors
-                | Theme::Kept
                 | Theme::Weeding
                 | Theme::Hidden
                 | Theme::Behind

@@ -8,8 +8,7 @@ use zoolock_judge::{Mode, Unlocked};
 
 use super::turns::{NodeId, id_of};
 use super::{
-    Maker, QueueId, SECOND, Witness, aborts, has_stalled, judged, limit, parent, queue, violation,
-    witness,
+    Maker, QueueId, SECOND, Witness, has_stalled, judged, limit, parent, queue, violation, witness,
 };
 use crate::client::{SLACK, board};
 use crate::histories;
@@ -346,7 +345,6 @@ pub(crate) fn is_lost(hold: usize) -> bool {
 /// Records the end of a hold and the answer of its unlock.
 pub(crate) fn ended(hold: usize, said: Unlocked) {
     histories::unlocked(hold, said);
-    aborts::lost(hold);
     witness(|witness| {
         if let Some(held) = witness.held.remove(&hold) {
             witness.circles.ended(&held);
@@ -386,7 +384,6 @@ pub(crate) fn is_sure(hold: usize) -> bool {
 /// Checks a hold whose node was deleted at `begun`. By now its owner has looked, has no connection to
 /// look on, or its lease is over.
 pub(super) fn goes_on(hold: usize, begun: Duration) {
-    aborts::lost(hold);
     judged(|witness| {
         let held = witness.held.get(&hold).filter(|held| !held.has_left)?;
         let is_well = !witness.dead.contains(&held.process) && !has_stalled(held.process, begun);

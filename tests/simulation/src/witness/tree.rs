@@ -242,7 +242,7 @@ impl Witness {
             }
         }
         if !by_somebody && !one.is_close {
-            problems.extend(self.was_kept(path, &node));
+            problems.extend(self.was_left(path, &node));
         }
         let reserved = self.reserved.remove(path);
         if let Some(until) = reserved
@@ -306,28 +306,28 @@ impl Witness {
         })
     }
 
-    /// Checks that a node kept for the next thread of its process is not kept long after another session queues.
-    fn was_kept(&mut self, path: &str, node: &Node) -> Option<String> {
-        let kept = self.kept.remove(&(path.to_owned(), node.czxid as u64))?;
+    /// Checks that a node without a holder does not stay long after another session queues.
+    fn was_left(&mut self, path: &str, node: &Node) -> Option<String> {
+        let left = self.left.remove(&(path.to_owned(), node.czxid as u64))?;
         let (directory, name) = path.rsplit_once('/')?;
         let (_, number) = contender(name)?;
         let rivals = self.contenders(directory);
         let rivals = rivals.filter(|(_, other, one)| *other > number && one.owner != node.owner);
-        let since = rivals.map(|(_, _, one)| one.made).min()?.max(kept.since);
-        let may_be_taken = self.several_may_have(kept.process, directory);
+        let since = rivals.map(|(_, _, one)| one.made).min()?.max(left.since);
+        let may_be_taken = self.several_may_have(left.process, directory);
         let ended = self.ended_at.iter().find(|(place, _)| place.path() == directory);
         // Its client hears of the others as soon as it has a connection.
-        let heard = self.connected_at.get(&kept.process);
+        let heard = self.connected_at.get(&left.process);
         let both = ended.map(|(_, ended)| ended).into_iter().chain(heard);
         let since = both.copied().fold(since, Duration::max);
         let now = kernel::elapsed();
         // Clients look at nodes without events from time to time.
         let limit =
             if self.is_well && !self.has_hidden { self.soon() } else { self.timeout * UNTOLD };
-        let is_late = now - since > limit && !has_stalled(kept.process, since);
+        let is_late = now - since > limit && !has_stalled(left.process, since);
         let is_reserved = self.reserved.contains_key(path);
         (is_late && !is_reserved && !may_be_taken).then(|| {
-            format!("{path} is kept for nobody since {:?}, with others behind it", kept.since)
+            format!("{path} stays for nobody since {:?}, with others behind it", left.since)
         })
     }
 

@@ -6,18 +6,16 @@ use std::time::Duration;
 use kernel::Process;
 use zoolock::{Error, Hold, Result};
 
-use super::{NAMED, judged, parent, queue, violation, witness};
+use super::{NAMED, judged, queue, violation, witness};
 use crate::plan::{Kind, Place};
 
 /// The path of a node, and its token.
 pub(crate) type NodeId = (String, u64);
 
-/// A node that was kept when its turn ended.
+/// A node whose turn has ended.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Kept {
+pub(crate) struct Left {
     pub process: Process,
-    /// Number of connections that the client had made.
-    pub connections: u64,
     pub since: Duration,
 }
 
@@ -107,7 +105,7 @@ pub(crate) fn says((path, token): &NodeId, number: Option<u8>) {
 pub(crate) fn unchecked_turn(place: Place, kind: Kind, hold: &Hold) {
     let node = id_of(kind, hold);
     witness(|witness| {
-        witness.kept.remove(&node);
+        witness.left.remove(&node);
         let turns = witness.turns.entry((queue(kind, place), node.1)).or_default();
         *turns = (turns.0 + 1, None);
     });
@@ -131,23 +129,6 @@ pub(crate) fn heard(node: &NodeId) {
 /// Returns whether the node exists.
 pub(crate) fn is_there((path, token): &NodeId) -> bool {
     witness(|witness| witness.node(path, *token).is_some())
-}
-
-/// Returns when this node was created, if it is the newest node and the only contender of its directory. Returns `None`
-/// if somebody has asked for it or has an unanswered write for it.
-pub(crate) fn is_only(node: &NodeId) -> Option<Duration> {
-    let made = witness(|witness| {
-        let (path, token) = node;
-        let made = witness.node(path, *token)?.made;
-        let is_free = !witness.asked.contains(node) && !witness.unanswered.contains(node);
-        (is_free && witness.contenders(parent(path)).count() == 1).then_some(made)
-    });
-    made.filter(|_| is_last(node))
-}
-
-/// Returns whether its directory has no newer nodes and has lost only contenders since.
-pub(crate) fn is_last((path, token): &NodeId) -> bool {
-    witness(|witness| witness.last_change.get(parent(path)) == Some(&(*token as i64)))
 }
 
 /// Returns when the owner of the node's last turn began to give it back.

@@ -1,16 +1,11 @@
 //! The lock objects of a client process, shared by its threads.
 
-use std::time::Duration;
-
 use zoolock::{
     Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore,
     EphemeralLock, LockOptions, ReadLock, WriteLock,
 };
 
 use crate::paths::{self, PATHS, Use, lock_path};
-
-/// How long an idle lock may be kept from clients that only try.
-const KEPT: Duration = Duration::from_millis(500);
 
 /// The objects at one path. Each path has one of every type, since that costs no request. [`paths`] decides
 /// which of them are used.
@@ -54,6 +49,6 @@ fn options(process: usize) -> LockOptions {
     let options = LockOptions::new().background_release(process % 2 == 1);
     match process / 2 % 2 {
         0 => options,
-        _ => options.local_handoffs(4).keep_idle(KEPT),
+        _ => options.local_handoffs(4),
     }
 }
