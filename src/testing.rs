@@ -170,12 +170,11 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crossbeam_channel::select;
-use zookeeper::{ErrorKind, testing};
+use zookeeper_testing::{self as testing, Refused};
 
 use crate::client::{Client, ClientBuilder};
 use crate::error::{Error, Result};
@@ -291,17 +290,18 @@ impl Server {
     /// Blocks until the hold is over, which is soon while its client is connected.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if there is no such node.
+    /// [`Error::InvalidArgument`] if there is no such node, or if it has children.
     pub fn delete(&self, hold: &Hold) -> Result<()> {
         // Otherwise the client first looks after a quarter of the session timeout.
         hold.watch_now();
-        self.server.delete(&hold.znode()).map_err(|error| match error.kind() {
-            ErrorKind::NoNode => {
-                let reason =
-                    "it is over, of another server, or of a client with a chroot".to_owned();
-                Error::InvalidArgument { what: "hold", reason }
-            }
-            _ => Error::ZooKeeper { path: hold.path().to_owned(), cause: Arc::new(error) },
+        self.server.delete(&hold.znode()).map_err(|refused| {
+            let reason = match refused {
+                Refused::NO_NODE => {
+                    "it is over, of another server, or of a client with a chroot".to_owned()
+                }
+                other => other.to_string(),
+            };
+            Error::InvalidArgument { what: "hold", reason }
         })?;
         // The channel never has a message: it is disconnected.
         let _ = hold.lost().recv();

@@ -20,6 +20,11 @@ fn client_files_use_no_higher_layer_and_no_cycle() {
 }
 
 #[test]
+fn files_of_the_servers_for_tests_use_no_higher_layer_and_no_cycle() {
+    check("zookeeper-testing/src");
+}
+
+#[test]
 fn library_files_use_no_higher_layer_and_no_cycle() {
     check("src");
 }

@@ -1,5 +1,5 @@
 //! Compares the public API of the library and of its client with the lists in `tests/api.txt` and
-//! `zookeeper/tests/api.txt`, one line for each item, so that every change shows.
+//! `zookeeper*/tests/api.txt`, one line for each item, so that every change shows.
 //!
 //! The list is read from the source, not from the compiler, so that it takes a moment on every
 //! toolchain: from `lib.rs` along its `pub` items. The source does not show auto traits (`Send`,
@@ -40,6 +40,11 @@ fn public_api_matches_the_list() {
 #[test]
 fn public_api_of_the_client_matches_the_list() {
     compare("zookeeper");
+}
+
+#[test]
+fn public_api_of_the_servers_for_tests_matches_the_list() {
+    compare("zookeeper-testing");
 }
 
 /// What is in the source of this package with what is in its list.

@@ -142,21 +142,6 @@ impl ErrorKind {
     }
 }
 
-#[cfg(feature = "testing")]
-impl ErrorKind {
-    /// Returns the code that a server sends for it.
-    pub(crate) fn code(self) -> i32 {
-        match self {
-            ErrorKind::Server(code) => code,
-            kind => KINDS
-                .iter()
-                .find(|known| known.0 == kind)
-                .and_then(|known| known.1)
-                .unwrap_or(code::OK),
-        }
-    }
-}
-
 impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(known) = KINDS.iter().find(|known| known.0 == *self) {

@@ -118,8 +118,7 @@
 //!
 //! # Testing one's own code
 //!
-//! With the feature `testing`, the module `testing` has a server that runs in the process of the
-//! test.
+//! The crate `zoolock-zookeeper-testing` has a server that runs in the process of the test.
 //!
 //! # Logs
 //!
@@ -150,8 +149,6 @@ mod resolver;
 mod shared;
 #[doc(hidden)]
 pub mod sys;
-#[cfg(feature = "testing")]
-pub mod testing;
 #[cfg(feature = "tls")]
 mod tls;
 mod types;

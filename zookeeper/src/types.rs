@@ -39,22 +39,6 @@ impl CreateMode {
         }
     }
 
-    /// Returns the mode with this number, and with a time to live in milliseconds if it has one.
-    #[cfg(feature = "testing")]
-    pub(crate) fn of_flag(flag: i32, ttl: i64) -> Option<CreateMode> {
-        let ttl = Duration::from_millis(u64::try_from(ttl).unwrap_or_default());
-        Some(match flag {
-            0 => CreateMode::Persistent,
-            1 => CreateMode::Ephemeral,
-            2 => CreateMode::PersistentSequential,
-            3 => CreateMode::EphemeralSequential,
-            4 => CreateMode::Container,
-            5 => CreateMode::PersistentWithTtl(ttl),
-            6 => CreateMode::PersistentSequentialWithTtl(ttl),
-            _ => return None,
-        })
-    }
-
     pub(crate) fn is_sequential(self) -> bool {
         matches!(self.flag(), 2 | 3 | 6)
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use kernel::Process;
 use kernel::net::{self, Network};
-use zookeeper::testing::ensemble::{Committed, Ensemble, Outgoing};
+use zookeeper_testing::ensemble::{Committed, Ensemble, Outgoing};
 
 use crate::plan::{FrameFault, Meddling, Of, Place, Plan};
 use crate::raw;

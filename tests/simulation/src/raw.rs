@@ -11,7 +11,7 @@ mod watches;
 use std::time::Duration;
 
 use fastrand::Rng;
-use zookeeper::testing::ensemble::Settings;
+use zookeeper_testing::ensemble::Settings;
 
 pub(crate) use judge::{Rules, committed, finish, greeted, heard, is_deaf, reset, revealed};
 pub(crate) use program::run;

@@ -22,7 +22,7 @@ pub(crate) use turns::{
     Left, NodeId, asks, given, heard, id_of, identity, is_there, says, turn, turns, unchecked_turn,
     wrote,
 };
-use zookeeper::testing::ensemble::Committed;
+use zookeeper_testing::ensemble::Committed;
 
 use crate::client::board;
 use crate::histories;

@@ -9,8 +9,8 @@ use fastrand::Rng;
 use kernel::net::set_network;
 use kernel::{Process, thread};
 use zookeeper::ErrorKind;
-use zookeeper::testing::ensemble::{Committed, Ensemble, Settings};
 use zookeeper::{Acl, Permissions, ZooKeeper};
+use zookeeper_testing::ensemble::{Committed, Ensemble, Refused, Settings};
 use zoolock_judge::{History, Linearized};
 
 use crate::client::{self, Board, board, net};
@@ -471,7 +471,7 @@ fn is_deaf(plan: &Plan, processes: &[Process], client: usize, time: Duration) {
 /// Deletes a node, and retries until there is a leader.
 fn take_away(net: Net, path: String) {
     let deleted = net.serve(|servers, now| servers.delete(&path, now));
-    if deleted.is_err_and(|error| error.kind() != ErrorKind::NoNode) {
+    if deleted.is_err_and(|refused| refused != Refused::NO_NODE) {
         kernel::after(Duration::from_millis(100), move || take_away(net, path));
     }
 }

@@ -14,9 +14,6 @@ pub(crate) mod message;
 pub(crate) mod path;
 #[cfg(feature = "sasl")]
 pub(crate) mod sasl;
-#[cfg(any(test, feature = "testing"))]
-#[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "unit tests need less of it"))]
-pub(crate) mod server_codec;
 pub(crate) mod session;
 mod tries;
 mod vitals;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use zookeeper::Stat;
-use zookeeper::testing::ensemble::{ChangeKind, Committed};
+use zookeeper_testing::ensemble::{ChangeKind, Committed};
 
 use super::ROOT;
 

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use kernel::Process;
-use zookeeper::testing::ensemble::Committed;
 use zookeeper::{ErrorKind, OpResult, SessionEvent, Stat, ZooKeeper};
+use zookeeper_testing::ensemble::Committed;
 
 use super::history::History;
 use super::session::Story;

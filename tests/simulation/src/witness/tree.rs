@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kernel::Process;
-use zookeeper::testing::ensemble::{Change, ChangeKind, Committed};
+use zookeeper_testing::ensemble::{Change, ChangeKind, Committed};
 
 use super::outages::has_lost_one;
 use super::{DATA, FRAMES, Gone, Node, SOON, UNTOLD, Witness, has_stalled};

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 
 use parking_lot::Mutex;
 
-use crate::core::server_codec;
+use crate::core::wire::{Put, Reader};
 use crate::error::code::NO_NODE;
 
 const PING: i32 = 11;
@@ -146,28 +146,45 @@ impl State {
     }
 
     fn serve(&self, mut stream: TcpStream) -> io::Result<()> {
-        let greeting =
-            server_codec::connect_request(&frame(&mut stream)?).expect("a client greets");
+        let greeting = frame(&mut stream)?;
+        let mut greeting = Reader(&greeting);
+        let (_version, _zxid) = (greeting.int().unwrap(), greeting.long().unwrap());
+        let (timeout, known) = (greeting.int().unwrap(), greeting.long().unwrap());
         // Before anybody can tell of the answer.
         let session = {
             let ensemble = self.ensemble.lock();
-            self.asked.lock().push(greeting.session);
-            ensemble.session(greeting.session)
+            self.asked.lock().push(known);
+            ensemble.session(known)
         };
         let Ok(session) = session else {
             return stream.shutdown(Shutdown::Both);
         };
-        let timeout = if session == 0 { 0 } else { greeting.timeout };
-        stream.write_all(&server_codec::connected(timeout, session, &[7; 16]))?;
+        send(&mut stream, |out| {
+            out.put_int(0);
+            out.put_int(if session == 0 { 0 } else { timeout });
+            out.put_long(session);
+            out.put_buffer(&[7; 16]);
+            out.put_bool(false);
+        })?;
         loop {
             let request = frame(&mut stream)?;
             let number =
                 |at: usize| i32::from_be_bytes([0, 1, 2, 3].map(|byte| request[at + byte]));
             let code = if [PING, CLOSE].contains(&number(4)) { 0 } else { NO_NODE };
-            let answer = |out: &mut Vec<u8>| server_codec::header(out, number(0), 0, code);
-            stream.write_all(&server_codec::frame(answer))?;
+            send(&mut stream, |out| {
+                out.put_int(number(0));
+                out.put_long(0);
+                out.put_int(code);
+            })?;
         }
     }
+}
+
+/// Sends a frame with this body.
+fn send(stream: &mut TcpStream, body: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
+    let mut out = Vec::new();
+    body(&mut out);
+    stream.write_all(&[&(out.len() as u32).to_be_bytes()[..], &out].concat())
 }
 
 fn frame(stream: &mut TcpStream) -> io::Result<Vec<u8>> {

@@ -10,15 +10,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::access::{self, Id};
-use super::committed::{Change, ChangeKind};
-use crate::acl::{Acl, Permissions};
-use crate::core::path;
-use crate::error::{ErrorKind, code};
-use crate::types::{CreateMode, EventType, Stat};
+use crate::access::{self, Acl, Id, permission};
+use crate::committed::{Change, ChangeKind};
+use crate::terms::{CreateMode, EventType, Refused, Stat, is_path};
 
-/// The error for an argument that servers do not accept.
-const BAD_ARGUMENTS: ErrorKind = ErrorKind::Server(code::BAD_ARGUMENTS);
 /// Stands for any version.
 pub(super) const ANY: i32 = -1;
 
@@ -113,9 +108,9 @@ impl Step {
     /// The event for watchers of the node itself.
     pub(super) fn event(&self) -> Option<EventType> {
         match self.change.kind {
-            ChangeKind::Created { .. } => Some(EventType::NodeCreated),
-            ChangeKind::Deleted => Some(EventType::NodeDeleted),
-            ChangeKind::DataSet(_) => Some(EventType::NodeDataChanged),
+            ChangeKind::Created { .. } => Some(EventType::Created),
+            ChangeKind::Deleted => Some(EventType::Deleted),
+            ChangeKind::DataSet(_) => Some(EventType::DataChanged),
             ChangeKind::AclSet => None,
         }
     }
@@ -146,14 +141,14 @@ fn name(path: &str) -> (u32, &str) {
     (name.bytes().fold(0x811c_9dc5, mix), name)
 }
 
-fn check_path(path: &str) -> Result<(), ErrorKind> {
-    path::check(path).map_err(|_| BAD_ARGUMENTS)
+fn check_path(path: &str) -> Result<(), Refused> {
+    is_path(path).then_some(()).ok_or(Refused::BAD_ARGUMENTS)
 }
 
-fn check_version(asked: i32, found: i32) -> Result<(), ErrorKind> {
+fn check_version(asked: i32, found: i32) -> Result<(), Refused> {
     match asked == ANY || asked == found {
         true => Ok(()),
-        false => Err(ErrorKind::BadVersion),
+        false => Err(Refused::BAD_VERSION),
     }
 }
 
@@ -183,10 +178,10 @@ impl Tree {
     }
 
     /// Returns a node as it was after this transaction.
-    pub(super) fn node(&self, path: &str, zxid: i64) -> Result<&Node, ErrorKind> {
+    pub(super) fn node(&self, path: &str, zxid: i64) -> Result<&Node, Refused> {
         match self.slots.get(path).and_then(|slot| slot.at(zxid)) {
             Some(node) => Ok(node),
-            None => check_path(path).and(Err(ErrorKind::NoNode)),
+            None => check_path(path).and(Err(Refused::NO_NODE)),
         }
     }
 
@@ -195,9 +190,9 @@ impl Tree {
         &self,
         path: &str,
         ids: &[Id],
-        any_of: Permissions,
+        any_of: i32,
         zxid: i64,
-    ) -> Result<&Node, ErrorKind> {
+    ) -> Result<&Node, Refused> {
         let node = self.node(path, zxid)?;
         access::check(&node.acl, ids, any_of).map(|()| node)
     }
@@ -229,7 +224,6 @@ impl Tree {
     }
 }
 
-#[cfg(any(test, zoolock_simulation))]
 impl Tree {
     /// Sets how many children a node had before.
     pub(super) fn count_from(&mut self, path: &str, number: i32) {
@@ -252,7 +246,7 @@ impl Tree {
 // ---- versions
 
 impl Tree {
-    fn newest(&self, path: &str) -> Result<&Node, ErrorKind> {
+    fn newest(&self, path: &str) -> Result<&Node, Refused> {
         self.node(path, i64::MAX)
     }
 
@@ -361,7 +355,7 @@ impl Tree {
         &mut self,
         ops: impl IntoIterator<Item = TreeOp<'o>>,
         asker: Asker<'_>,
-    ) -> Result<(Vec<Outcome>, Vec<Step>), (usize, ErrorKind)> {
+    ) -> Result<(Vec<Outcome>, Vec<Step>), (usize, Refused)> {
         let (mut outcomes, mut steps) = (Vec::new(), Vec::new());
         for (index, op) in ops.into_iter().enumerate() {
             match self.apply(op, asker, &mut steps) {
@@ -393,7 +387,7 @@ impl Tree {
         op: TreeOp<'_>,
         asker: Asker<'_>,
         steps: &mut Vec<Step>,
-    ) -> Result<Outcome, ErrorKind> {
+    ) -> Result<Outcome, Refused> {
         let Asker { ids, zxid, wall, .. } = asker;
         match op {
             TreeOp::Create { path, data, acl, mode } => {
@@ -404,19 +398,19 @@ impl Tree {
             }
             TreeOp::Delete { path, version } => {
                 if matches!(path, "/" | "/zookeeper" | "/zookeeper/config" | "/zookeeper/quota") {
-                    return Err(BAD_ARGUMENTS);
+                    return Err(Refused::BAD_ARGUMENTS);
                 }
-                self.permitted(parent(path), ids, Permissions::DELETE, i64::MAX)?;
+                self.permitted(parent(path), ids, permission::DELETE, i64::MAX)?;
                 let node = self.newest(path)?;
                 check_version(version, node.kept.version)?;
                 if node.kept.num_children > 0 {
-                    return Err(ErrorKind::NotEmpty);
+                    return Err(Refused::NOT_EMPTY);
                 }
                 steps.push(self.remove(self.key(path), zxid));
                 Ok(Outcome::Deleted)
             }
             TreeOp::SetData { path, data, version } => {
-                let node = self.permitted(path, ids, Permissions::WRITE, i64::MAX)?;
+                let node = self.permitted(path, ids, permission::WRITE, i64::MAX)?;
                 check_version(version, node.kept.version)?;
                 let data: Arc<[u8]> = data.into();
                 let mut node = Node { data: Arc::clone(&data), ..node.clone() };
@@ -426,14 +420,14 @@ impl Tree {
             }
             TreeOp::SetAcl { path, acl, version } => {
                 let acl = access::resolve(&acl, ids)?;
-                let node = self.permitted(path, ids, Permissions::ADMIN, i64::MAX)?;
+                let node = self.permitted(path, ids, permission::ADMIN, i64::MAX)?;
                 check_version(version, node.kept.aversion)?;
                 let mut node = Node { acl, ..node.clone() };
                 node.kept.aversion = node.kept.aversion.wrapping_add(1);
                 Ok(self.change(path, node, ChangeKind::AclSet, zxid, steps))
             }
             TreeOp::Check { path, version } => {
-                let node = self.permitted(path, ids, Permissions::READ, i64::MAX)?;
+                let node = self.permitted(path, ids, permission::READ, i64::MAX)?;
                 check_version(version, node.kept.version).map(|()| Outcome::Checked)
             }
         }
@@ -446,24 +440,24 @@ impl Tree {
         acl: &Arc<[Acl]>,
         mode: CreateMode,
         ids: &[Id],
-    ) -> Result<(Arc<str>, Arc<[Acl]>), ErrorKind> {
+    ) -> Result<(Arc<str>, Arc<[Acl]>), Refused> {
         // Off by default in servers, too.
-        if mode.ttl().is_some() {
-            return Err(ErrorKind::Unimplemented);
+        if matches!(mode, CreateMode::WithTtl | CreateMode::SequentialWithTtl) {
+            return Err(Refused::UNIMPLEMENTED);
         }
         let acl = access::resolve(acl, ids)?;
-        let parent = self.permitted(parent(path), ids, Permissions::CREATE, i64::MAX)?;
+        let parent = self.permitted(parent(path), ids, permission::CREATE, i64::MAX)?;
         let path: Arc<str> = match mode.is_sequential() {
             true => format!("{path}{:010}", parent.kept.cversion).into(),
             false => path.into(),
         };
         check_path(&path)?;
         if self.slots.get(&path).is_some_and(|slot| slot.newest().is_some()) {
-            return Err(ErrorKind::NodeExists);
+            return Err(Refused::NODE_EXISTS);
         }
         match parent.kept.ephemeral_owner {
             0 => Ok((path, acl)),
-            _ => Err(ErrorKind::NoChildrenForEphemerals),
+            _ => Err(Refused::NO_CHILDREN_FOR_EPHEMERALS),
         }
     }
 

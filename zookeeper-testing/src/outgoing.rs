@@ -87,8 +87,8 @@ mod tests {
     use crossbeam_channel::bounded;
 
     use super::*;
-    use crate::testing::{PATIENCE, Server};
-    use crate::{Acl, CreateMode, ZooKeeper};
+    use crate::{PATIENCE, Server};
+    use zoolock_zookeeper::{Acl, CreateMode, ZooKeeper};
 
     #[test]
     fn output_is_written_in_order_before_the_connection_ends() {

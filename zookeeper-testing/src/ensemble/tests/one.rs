@@ -6,8 +6,8 @@ use super::*;
 fn frames_arrive_in_any_pieces_and_garbage_ends_the_connection() {
     let mut world = World::new(1, 1);
     let connection = world.ensemble.connect(0, world.now).unwrap();
-    let mut bytes = message::connect(0, 1000, 0, &[0; 16]);
-    bytes.extend(message::ping());
+    let mut bytes = client::connect(0, 1000, 0, &[0; 16]);
+    bytes.extend(client::ping());
     for byte in bytes {
         world.receive(connection, &[byte]);
     }
@@ -54,7 +54,7 @@ fn session_lives_while_it_is_touched_and_can_be_resumed() {
     let other = world.greet(0, TICK * 2, session);
     assert_eq!(world.wait(other), Some(Seen::Session(session)));
     assert_eq!(world.take(connection).last(), Some(&Seen::End), "the former one ends");
-    world.send(other, OpCode::CloseSession, |_| {});
+    world.send(other, op::CLOSE, |_| {});
     assert_eq!(world.answer(other), (0, vec![]));
     assert_eq!(world.take(other), [Seen::End]);
     let late = world.greet(0, TICK * 2, session);

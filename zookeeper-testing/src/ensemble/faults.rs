@@ -2,13 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::committed::Committed;
-use super::super::tree::{ANY, TreeOp};
 use super::settings::nanos;
 use super::{Ensemble, Event};
-use crate::acl::Acl;
-use crate::error::{Error, Result};
-use crate::types::{CreateMode, Stat};
+use crate::access;
+use crate::committed::Committed;
+use crate::terms::{CreateMode, Refused, Stat};
+use crate::tree::{ANY, TreeOp};
 
 // ---- connections and faults
 
@@ -143,10 +142,9 @@ impl Ensemble {
     /// # Errors
     ///
     /// Those of servers, and `ConnectionLoss` while no leader has a quorum.
-    pub fn create(&mut self, path: &str, data: &[u8], now: Instant) -> Result<()> {
-        let (acl, mode) = (Acl::open().into(), CreateMode::Persistent);
-        let created = self.operate(TreeOp::Create { path, data, acl, mode }, now);
-        created.map_err(|kind| Error::from(kind).of("create", path))
+    pub fn create(&mut self, path: &str, data: &[u8], now: Instant) -> Result<(), Refused> {
+        let (acl, mode) = (access::open(), CreateMode::Persistent);
+        self.operate(TreeOp::Create { path, data, acl, mode }, now)
     }
 
     /// Sets the number of the next sequential node below this one.
@@ -159,8 +157,7 @@ impl Ensemble {
     /// # Errors
     ///
     /// As [`create`](Self::create).
-    pub fn set_data(&mut self, path: &str, data: &[u8], now: Instant) -> Result<()> {
-        let set = self.operate(TreeOp::SetData { path, data, version: ANY }, now);
-        set.map_err(|kind| Error::from(kind).of("set the data of", path))
+    pub fn set_data(&mut self, path: &str, data: &[u8], now: Instant) -> Result<(), Refused> {
+        self.operate(TreeOp::SetData { path, data, version: ANY }, now)
     }
 }

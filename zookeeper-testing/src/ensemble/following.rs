@@ -8,8 +8,9 @@ use super::leading::{Kind, Reign, Transaction};
 use super::settings::nanos;
 use super::watching::ServerWatches;
 use super::{Ensemble, Event, Outgoing, Settings, Time};
-use crate::core::server_codec;
-use crate::types::EventType;
+use crate::access::Acl;
+use crate::answers;
+use crate::terms::EventType;
 
 #[derive(Debug)]
 pub(super) struct Member {
@@ -347,7 +348,7 @@ impl Ensemble {
             let (path, watches) = (&step.change.path, &mut self.servers[server].watches);
             let watching = match step.event() {
                 None => Vec::new(),
-                Some(EventType::NodeDeleted) => watches.take_all(path),
+                Some(EventType::Deleted) => watches.take_all(path),
                 Some(_) => watches.take_data(path),
             };
             for (event, connection) in step.event().into_iter().cycle().zip(watching) {
@@ -355,7 +356,7 @@ impl Ensemble {
             }
             if let Some((parent, acl)) = &step.parent {
                 for connection in self.servers[server].watches.take_child(parent) {
-                    let event = EventType::NodeChildrenChanged;
+                    let event = EventType::ChildrenChanged;
                     self.tell(connection, done.zxid, event, parent, acl);
                 }
             }
@@ -414,29 +415,14 @@ impl Ensemble {
     // ---- what is sent
 
     /// Reports a change to its watches. They end, whether the client may be told or not.
-    fn tell(
-        &mut self,
-        connection: u64,
-        zxid: i64,
-        event: EventType,
-        path: &str,
-        acl: &[crate::Acl],
-    ) {
+    fn tell(&mut self, connection: u64, zxid: i64, event: EventType, path: &str, acl: &[Acl]) {
         if self.may_know(connection, acl) {
             self.tell_anyway(connection, zxid, event, path);
         }
     }
 
     pub(super) fn tell_anyway(&mut self, connection: u64, zxid: i64, event: EventType, path: &str) {
-        let kind = match event {
-            EventType::NodeCreated => 1,
-            EventType::NodeDeleted => 2,
-            EventType::NodeDataChanged => 3,
-            EventType::NodeChildrenChanged => 4,
-            // No server sends this.
-            EventType::WatchEnded => return,
-        };
         let zxid = if self.settings.numbered_events { zxid } else { -1 };
-        self.outgoing.push((connection, Outgoing::Bytes(server_codec::event(zxid, kind, path))));
+        self.outgoing.push((connection, Outgoing::Bytes(answers::event(zxid, event, path))));
     }
 }

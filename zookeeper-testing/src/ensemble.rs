@@ -3,11 +3,10 @@
 //!
 //! The servers behave like ZooKeeper's. The leader alone expires sessions and validates writes.
 //! Followers lag, report signs of life twice a tick, and answer reads by themselves, also under a
-//! deposed leader. The server of the feature `testing` is an ensemble of one.
+//! deposed leader. A `Server` is an ensemble of one.
 
 mod chance;
 mod events;
-#[cfg(any(test, zoolock_simulation))]
 mod faults;
 mod following;
 mod leading;
@@ -21,16 +20,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use super::committed::Committed;
-#[cfg(any(test, zoolock_simulation))]
-pub use super::committed::{Change, ChangeKind};
-use super::tree::{ANY, Tree, TreeOp};
-use crate::error::ErrorKind;
+pub use crate::committed::{Change, ChangeKind, Committed};
+pub use crate::terms::{Refused, Stat};
+use crate::tree::{ANY, Tree, TreeOp};
 use chance::Chance;
 use events::{Event, Events};
 use following::Member;
 use leading::{Reign, Transaction};
-pub(super) use serving::LONGEST;
+pub(crate) use serving::LONGEST;
 use serving::ServerConnection;
 pub use settings::Settings;
 use settings::Time;
@@ -253,12 +250,12 @@ impl Ensemble {
 
     /// Returns the leader that can carry out a change at once. `None` while all servers are down:
     /// then their files can be changed.
-    fn operable(&self) -> Result<Option<usize>, ErrorKind> {
+    fn operable(&self) -> Result<Option<usize>, Refused> {
         if self.servers.iter().all(|server| !server.up) {
             return Ok(None);
         }
         let reign = self.ruling().filter(|reign| self.has_quorum(*reign));
-        reign.map(Some).ok_or(ErrorKind::ConnectionLoss)
+        reign.map(Some).ok_or(Refused::CONNECTION_LOSS)
     }
 
     /// Ends a session early, as operators can. This takes effect at once if a leader has a quorum.
@@ -280,7 +277,7 @@ impl Ensemble {
     }
 
     /// Carries out a change at once, for an operator with all permissions and no session.
-    pub(super) fn operate(&mut self, op: TreeOp<'_>, now: Instant) -> Result<(), ErrorKind> {
+    pub(super) fn operate(&mut self, op: TreeOp<'_>, now: Instant) -> Result<(), Refused> {
         self.advance(now);
         let reign = self.operable()?;
         if let Some(reign) = reign {
@@ -305,9 +302,8 @@ impl Ensemble {
     /// # Errors
     ///
     /// Those of servers, and `ConnectionLoss` while no leader has a quorum.
-    pub fn delete(&mut self, path: &str, now: Instant) -> crate::Result<()> {
-        let deleted = self.operate(TreeOp::Delete { path, version: ANY }, now);
-        deleted.map_err(|kind| crate::Error::from(kind).of("delete", path))
+    pub fn delete(&mut self, path: &str, now: Instant) -> Result<(), Refused> {
+        self.operate(TreeOp::Delete { path, version: ANY }, now)
     }
 
     /// Kills a server and its connections.

@@ -45,7 +45,6 @@ impl ServerWatches {
         self.child.add(path, connection);
     }
 
-    #[cfg(any(test, zoolock_simulation))]
     pub(super) fn data_paths(&self) -> impl Iterator<Item = &String> {
         self.data.0.keys()
     }

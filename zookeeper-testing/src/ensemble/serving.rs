@@ -4,23 +4,21 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::super::access::{self, Id, ReadRules};
-use super::super::requests::{self, Request};
-use super::super::tree::Tree;
 use super::events::{LeaderRequest, Origin, What};
 use super::leading::answer;
 use super::watching::ServerWatches;
 use super::{Ensemble, Event, Time};
-use crate::acl::{Acl, Permissions};
-use crate::core::message;
-use crate::core::server_codec;
-use crate::core::wire::{Malformed, Put};
-use crate::error::ErrorKind;
-use crate::error::code::THROTTLED;
-use crate::types::{EventType, Stat};
+use crate::access::{self, Id, ReadRules};
+use crate::access::{Acl, permission};
+use crate::answers;
+use crate::requests::{self, Request, op};
+use crate::terms::Refused;
+use crate::terms::{EventType, Stat};
+use crate::tree::Tree;
+use crate::wire::{Malformed, Put};
 
 /// Longer requests end the connection (`jute.maxbuffer`).
-pub(in super::super) const LONGEST: usize = 0xf_ffff;
+pub(crate) const LONGEST: usize = 0xf_ffff;
 
 /// A server's view of a connection.
 #[derive(Debug)]
@@ -128,7 +126,7 @@ impl Ensemble {
     }
 
     /// Takes a whole frame, without its length.
-    pub(in super::super) fn take(&mut self, connection: u64, frame: &[u8], now: Instant) {
+    pub(crate) fn take(&mut self, connection: u64, frame: &[u8], now: Instant) {
         self.advance(now);
         self.frame(connection, frame);
     }
@@ -188,7 +186,7 @@ impl Ensemble {
 
 impl Ensemble {
     fn greet(&mut self, connection: u64, frame: &[u8]) -> Result<(), HangUp> {
-        let asked = server_codec::connect_request(frame)?;
+        let asked = requests::connect_request(frame)?;
         let timeout = self.settings.granted(asked.timeout);
         let known = self.connections.get_mut(&connection).ok_or(HangUp)?;
         let (server, session) = (known.server, asked.session);
@@ -234,14 +232,11 @@ impl Ensemble {
         let (session, timeout) = (known.session, (known.timeout / 1_000_000) as i32);
         match lives {
             true => {
-                self.send(
-                    connection,
-                    server_codec::connected(timeout, session, &password(session)),
-                );
+                self.send(connection, answers::connected(timeout, session, &password(session)));
                 self.come(connection, &[]);
             }
             false => {
-                self.send(connection, server_codec::connected(0, 0, &[0; 16]));
+                self.send(connection, answers::connected(0, 0, &[0; 16]));
                 self.end(connection);
             }
         }
@@ -276,7 +271,7 @@ impl Ensemble {
         let leads = self.leads(server);
         let is_ping = matches!(request, Request::Ping);
         if !is_ping && self.chance.is(self.settings.throttle) {
-            let answer = answer(xid, self.servers[server].zxid, THROTTLED, |_| {});
+            let answer = answer(xid, self.servers[server].zxid, Refused::THROTTLED.0, |_| {});
             return self.answer_later(connection, answer);
         }
         let what = match request {
@@ -371,7 +366,7 @@ impl Ensemble {
         &mut self,
         connection: u64,
         xid: i32,
-        body: impl FnOnce(&mut Reading<'_>, &mut Vec<u8>) -> Result<(), ErrorKind>,
+        body: impl FnOnce(&mut Reading<'_>, &mut Vec<u8>) -> Result<(), Refused>,
     ) {
         let Some(known) = self.connections.get(&connection) else {
             return;
@@ -380,12 +375,12 @@ impl Ensemble {
         let (tree, rules, ids) = (&self.tree, self.settings.rules, known.ids.as_slice());
         let (zxid, watches) = (server.zxid, &mut server.watches);
         let mut reading = Reading { tree, zxid, rules, ids, connection, watches };
-        let answer = server_codec::frame(|out| {
+        let answer = answers::frame(|out| {
             let start = out.len();
-            server_codec::header(out, xid, zxid, 0);
+            answers::header(out, xid, zxid, 0);
             if let Err(kind) = body(&mut reading, out) {
                 out.truncate(start);
-                server_codec::header(out, xid, zxid, kind.code());
+                answers::header(out, xid, zxid, kind.0);
             }
         });
         self.send(connection, answer);
@@ -401,7 +396,7 @@ impl Ensemble {
             _ => false,
         };
         if is_unknown {
-            return self.reply(connection, xid, |_, _| Err(ErrorKind::Unimplemented));
+            return self.reply(connection, xid, |_, _| Err(Refused::UNIMPLEMENTED));
         }
         if let Request::SetWatches { zxid, data, exist, child } = request {
             self.set_watches(connection, zxid, [data, exist, child]);
@@ -412,7 +407,7 @@ impl Ensemble {
 
     /// Returns whether this client may learn of an event at a node with this ACL.
     pub(super) fn may_know(&self, connection: u64, acl: &[Acl]) -> bool {
-        let may = |ids: &[Id]| access::check(acl, ids, Permissions::READ).is_ok();
+        let may = |ids: &[Id]| access::check(acl, ids, permission::READ).is_ok();
         let is_open = self.settings.rules == ReadRules::Open;
         self.connections.get(&connection).is_some_and(|known| is_open || may(&known.ids))
     }
@@ -426,24 +421,24 @@ impl Ensemble {
         let server = &mut self.servers[known.server];
         let (tree, zxid, watches) = (&self.tree, server.zxid, &mut server.watches);
         let changed = |path: &str, changed: fn(&Stat) -> i64, event| match tree.node(path, zxid) {
-            Err(_) => Some(EventType::NodeDeleted),
+            Err(_) => Some(EventType::Deleted),
             Ok(node) => (changed(&node.stat()) > since).then_some(event),
         };
         let mut missed = Vec::new();
         for path in data {
-            match changed(path, |stat| stat.mzxid, EventType::NodeDataChanged) {
+            match changed(path, |stat| stat.mzxid, EventType::DataChanged) {
                 Some(event) => missed.push((event, path)),
                 None => watches.add_data(path, connection),
             }
         }
         for path in exist {
             match tree.node(path, zxid) {
-                Ok(_) => missed.push((EventType::NodeCreated, path)),
+                Ok(_) => missed.push((EventType::Created, path)),
                 Err(_) => watches.add_data(path, connection),
             }
         }
         for path in child {
-            match changed(path, |stat| stat.pzxid, EventType::NodeChildrenChanged) {
+            match changed(path, |stat| stat.pzxid, EventType::ChildrenChanged) {
                 Some(event) => missed.push((event, path)),
                 None => watches.add_child(path, connection),
             }
@@ -466,61 +461,61 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     /// Appends the body of the answer.
-    fn read(&mut self, request: Request<'_>, out: &mut Vec<u8>) -> Result<(), ErrorKind> {
+    fn read(&mut self, request: Request<'_>, out: &mut Vec<u8>) -> Result<(), Refused> {
         let Reading { tree, zxid, ids, connection, .. } = *self;
         match request {
             Request::Ping => {}
             Request::Exists { path, watch } => {
                 let node = tree.node(path, zxid);
                 if let (ReadRules::EventsAndExists, Ok(node)) = (self.rules, node) {
-                    access::check(&node.acl, ids, Permissions::READ)?;
+                    access::check(&node.acl, ids, permission::READ)?;
                 }
                 if watch {
                     self.watches.add_data(path, connection);
                 }
-                server_codec::stat(out, &node?.stat());
+                answers::stat(out, &node?.stat());
             }
             Request::GetData { path, watch } => {
-                let node = tree.permitted(path, ids, Permissions::READ, zxid)?;
+                let node = tree.permitted(path, ids, permission::READ, zxid)?;
                 if watch {
                     self.watches.add_data(path, connection);
                 }
                 out.put_buffer(&node.data);
-                server_codec::stat(out, &node.stat());
+                answers::stat(out, &node.stat());
             }
             Request::GetChildren { path, watch, with_stat } => {
-                let node = tree.permitted(path, ids, Permissions::READ, zxid)?;
+                let node = tree.permitted(path, ids, permission::READ, zxid)?;
                 if watch {
                     self.watches.add_child(path, connection);
                 }
                 out.put_int(node.stat().num_children);
                 tree.children(path, zxid, |name| out.put_buffer(name.as_bytes()));
                 if with_stat {
-                    server_codec::stat(out, &node.stat());
+                    answers::stat(out, &node.stat());
                 }
             }
             Request::Lists(paths) => {
                 for path in paths {
                     let start = out.len();
-                    message::multi_header(out, Some(message::GET_CHILDREN));
+                    answers::multi_header(out, Some(op::GET_CHILDREN));
                     let list = Request::GetChildren { path, watch: false, with_stat: false };
                     if let Err(kind) = self.read(list, out) {
                         out.truncate(start);
-                        message::multi_header(out, Some(-1));
-                        out.put_int(kind.code());
+                        answers::multi_header(out, Some(-1));
+                        out.put_int(kind.0);
                     }
                 }
-                message::multi_header(out, None);
+                answers::multi_header(out, None);
             }
             Request::GetAcl { path } => {
-                let any_of = Permissions::READ | Permissions::ADMIN;
+                let any_of = permission::READ | permission::ADMIN;
                 let node = tree.permitted(path, ids, any_of, zxid)?;
-                let may_set = access::check(&node.acl, ids, Permissions::ADMIN).is_ok();
+                let may_set = access::check(&node.acl, ids, permission::ADMIN).is_ok();
                 match may_set {
-                    true => message::acl_list(out, &node.acl),
-                    false => message::acl_list(out, &access::hidden(&node.acl)),
+                    true => answers::acl(out, &node.acl),
+                    false => answers::acl(out, &access::hidden(&node.acl)),
                 }
-                server_codec::stat(out, &node.stat());
+                answers::stat(out, &node.stat());
             }
             Request::Sync { path } => out.put_buffer(path.as_bytes()),
             Request::WhoAmI => {
@@ -530,7 +525,7 @@ impl Reading<'_> {
                     out.put_buffer(user.as_bytes());
                 }
             }
-            _ => return Err(ErrorKind::Unimplemented),
+            _ => return Err(Refused::UNIMPLEMENTED),
         }
         Ok(())
     }

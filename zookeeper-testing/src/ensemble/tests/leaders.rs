@@ -40,15 +40,10 @@ fn lagging_follower_lists_the_children_that_it_knows() {
     world.ensemble.delete("/p/a", world.now).unwrap();
     world.ensemble.create("/p/c", b"", world.now).unwrap();
     let children = |world: &mut World| {
-        world.send(at_follower, OpCode::GetChildren2, |out| {
-            message::watched(out, ("", "/p"), false)
-        });
+        world.send(at_follower, op::GET_CHILDREN_2, |out| client::watched(out, "/p", false));
         let (code, body) = world.answer(at_follower);
         assert_eq!(code, 0);
-        let names = message::names(&mut Reader(&body)).unwrap();
-        let mut names: Vec<_> = names.iter().map(str::to_owned).collect();
-        names.sort();
-        names
+        client::names(&body)
     };
     assert_eq!(children(&mut world), ["a", "b"]);
     world.run(TICK * 2);
@@ -81,8 +76,8 @@ fn watch_fires_once_where_it_was_set() {
     world.run(TICK);
     assert!(world.exists(at_follower, "/a", true));
     for _ in 0..2 {
-        world.send(at_leader, OpCode::SetData, |out| {
-            message::set_data(out, ("", "/a"), b"new", None);
+        world.send(at_leader, op::SET_DATA, |out| {
+            client::set_data(out, "/a", b"new");
         });
         assert_eq!(world.answer(at_leader).0, 0);
         world.run(TICK);
@@ -101,7 +96,7 @@ fn lagging_server_refuses_a_client_that_has_seen_more() {
     world.send_create(at_leader, "/a", CreateMode::Persistent);
     let Some(Seen::Answer { zxid, .. }) = world.wait(at_leader) else { panic!("no answer") };
     let late = world.ensemble.connect(follower, world.now).unwrap();
-    world.receive(late, &message::connect(zxid, 5000, 0, &[0; 16]));
+    world.receive(late, &client::connect(zxid, 5000, 0, &[0; 16]));
     assert_eq!(world.wait(late), Some(Seen::End));
 }
 
@@ -231,7 +226,7 @@ fn closed_session_ends_everywhere() {
     let second = world.greet(leader, TICK * 20, session);
     assert_eq!(world.wait(second), Some(Seen::Session(session)));
     assert!(world.exists(second, "/a", true));
-    world.send(second, OpCode::CloseSession, |_| {});
+    world.send(second, op::CLOSE, |_| {});
     assert_eq!(world.wait(second), Some(Seen::Event(2, "/a".into())));
     assert_eq!(world.answer(second).0, 0);
     world.run(TICK);
@@ -302,6 +297,6 @@ fn leader_frozen_for_too_long_is_replaced() {
     world.ensemble.create("/a", b"", world.now).unwrap();
     world.send_exists(connection, "/a", false);
     let Some(Seen::Answer { code, .. }) = world.wait(connection) else { panic!("no answer") };
-    assert_eq!(code, crate::error::code::NO_NODE, "it has not found out");
+    assert_eq!(code, crate::terms::Refused::NO_NODE.0, "it has not found out");
     assert_eq!(world.wait(connection), Some(Seen::End));
 }

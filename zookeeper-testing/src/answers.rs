@@ -1,33 +1,11 @@
-//! The server's side of the protocol, for the servers that tests use: it reads the first request of
-//! a connection and writes answers and events. Pure.
+//! Encodes what servers send: answers and events. Pure.
 
-use super::message;
-use super::wire::{Malformed, Put, Reader};
-use crate::types::Stat;
+use crate::access::Acl;
+use crate::terms::{EventType, Stat};
+use crate::wire::Put;
 
-/// The first request on a connection.
-#[derive(Debug)]
-pub(crate) struct ConnectRequest {
-    pub(crate) zxid: i64,
-    /// In milliseconds.
-    pub(crate) timeout: i32,
-    /// The session to resume; 0 asks for a new one.
-    pub(crate) session: i64,
-    pub(crate) password: Vec<u8>,
-}
-
-pub(crate) fn connect_request(frame: &[u8]) -> Result<ConnectRequest, Malformed> {
-    let mut reader = Reader(frame);
-    let _version = reader.int()?;
-    let greeting = ConnectRequest {
-        zxid: reader.long()?,
-        timeout: reader.int()?,
-        session: reader.long()?,
-        password: reader.buffer()?.to_vec(),
-    };
-    let _read_only = reader.bool()?;
-    reader.end().map(|()| greeting)
-}
+/// The number of an event, in place of a request's.
+pub(crate) const EVENT: i32 = -1;
 
 /// Returns a frame: this body behind its length.
 pub(crate) fn frame(body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
@@ -40,7 +18,7 @@ pub(crate) fn frame(body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     out
 }
 
-/// Returns the answer to a [`ConnectRequest`]. A timeout of 0 says that the session is over.
+/// Returns the answer to the first request of a connection. A timeout of 0 says that the session is over.
 pub(crate) fn connected(timeout: i32, session: i64, password: &[u8]) -> Vec<u8> {
     frame(|out| {
         out.put_int(0);
@@ -57,10 +35,10 @@ pub(crate) fn header(out: &mut Vec<u8>, xid: i32, zxid: i64, code: i32) {
     out.put_int(code);
 }
 
-pub(crate) fn event(zxid: i64, kind: i32, path: &str) -> Vec<u8> {
+pub(crate) fn event(zxid: i64, kind: EventType, path: &str) -> Vec<u8> {
     frame(|out| {
-        header(out, message::EVENT, zxid, 0);
-        out.put_int(kind);
+        header(out, EVENT, zxid, 0);
+        out.put_int(kind as i32);
         out.put_int(3); // connected
         out.put_buffer(path.as_bytes());
     })
@@ -78,4 +56,20 @@ pub(crate) fn stat(out: &mut Vec<u8>, stat: &Stat) {
     out.put_int(stat.data_length);
     out.put_int(stat.num_children);
     out.put_long(stat.pzxid);
+}
+
+pub(crate) fn acl(out: &mut Vec<u8>, acl: &[Acl]) {
+    out.put_int(acl.len() as i32);
+    for Acl { permissions, scheme, id } in acl {
+        out.put_int(*permissions);
+        out.put_buffer(scheme.as_bytes());
+        out.put_buffer(id.as_bytes());
+    }
+}
+
+/// Encodes the beginning of an operation or a result of a `multi`; with `None`, the end.
+pub(crate) fn multi_header(out: &mut Vec<u8>, code: Option<i32>) {
+    out.put_int(code.unwrap_or(-1));
+    out.put_bool(code.is_none());
+    out.put_int(-1);
 }

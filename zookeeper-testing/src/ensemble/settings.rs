@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::access::ReadRules;
+use crate::access::ReadRules;
 
 /// Nanoseconds since the ensemble began.
 pub(super) type Time = u64;
@@ -37,7 +37,7 @@ pub struct Settings {
     pub numbered_events: bool,
     /// Whether several lists may be one request, as in servers from 3.6 on.
     pub multi_read: bool,
-    /// How often a server is overloaded and says so (`code::THROTTLED`).
+    /// How often a server is overloaded and says so (`THROTTLEDOP`).
     pub throttle: f64,
     /// Whether nothing depends on chance. Sessions are then as short as clients ask for, from 50 ms
     /// on. They end exactly in time, not at the next tick, and their connections end first. Empty

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::testing::ensemble::chance::Chance;
-use crate::testing::ensemble::{ChangeKind, Committed};
-use crate::types::Stat;
+use crate::ensemble::chance::Chance;
+use crate::ensemble::{ChangeKind, Committed};
+use crate::terms::Stat;
 
 const PARENTS: [&str; 3] = ["/p", "/q", "/p/r"];
 
@@ -27,19 +27,19 @@ fn ask(world: &mut World, chance: &mut Chance, connection: u64) -> Option<i32> {
         0..2 => return Some(world.send_create(connection, &path, mode)),
         2 => return Some(world.send_delete(connection, &path)),
         3 => {
-            return Some(world.send(connection, OpCode::SetData, |out| {
-                message::set_data(out, ("", &path), b"other", None);
+            return Some(world.send(connection, op::SET_DATA, |out| {
+                client::set_data(out, &path, b"other");
             }));
         }
         4 | 5 => world.send_exists(connection, &path, true),
         6 => world.send_sync(connection),
-        _ => world.send(connection, OpCode::Multi, |out| {
+        _ => world.send(connection, op::MULTI, |out| {
             let other = format!("{path}-");
-            message::multi_header(out, Some(message::CREATE));
-            message::create(out, ("", &other), b"both", &Acl::open(), mode);
-            message::multi_header(out, Some(OpCode::Delete as i32));
-            message::versioned(out, ("", &path), None);
-            message::multi_header(out, None);
+            client::multi_header(out, Some(op::CREATE));
+            client::create(out, &other, b"both", mode);
+            client::multi_header(out, Some(op::DELETE));
+            client::any_version(out, &path);
+            client::multi_header(out, None);
         }),
     };
     None
@@ -139,16 +139,15 @@ fn schedule(seed: u64) -> (usize, Vec<Seen>) {
     for server in 0..servers {
         let client = world.client(server);
         for path in PARENTS {
-            let read = world.send(client, OpCode::GetChildren2, |out| {
-                message::watched(out, ("", path), false);
+            let read = world.send(client, op::GET_CHILDREN_2, |out| {
+                client::watched(out, path, false);
             });
             let Some(Seen::Answer { xid, body, code: 0, .. }) = world.wait(client) else {
                 panic!()
             };
             assert_eq!(xid, read);
-            let names = message::names(&mut Reader(&body)).unwrap();
-            let mut names: Vec<_> = names.iter().map(|name| format!("{path}/{name}")).collect();
-            names.sort();
+            let names: Vec<_> =
+                client::names(&body).iter().map(|name| format!("{path}/{name}")).collect();
             let mut expected = world.ensemble.below(path);
             expected.retain(|below| !below[path.len() + 1..].contains('/'));
             assert_eq!(names, expected, "seed {seed}, server {server}");

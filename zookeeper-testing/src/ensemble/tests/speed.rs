@@ -15,8 +15,8 @@ fn ensemble_runs_a_thousand_turns() {
         let path = "/locks/0b0b0b0b-0b0b-0b0b-0b0b-0b0b0b0b0b0b-lock-";
         world.send_create(client, path, CreateMode::EphemeralSequential);
         assert_eq!(world.answer(client).0, 0);
-        world.send(client, OpCode::GetChildren2, |out| {
-            message::watched(out, ("", "/locks"), false);
+        world.send(client, op::GET_CHILDREN_2, |out| {
+            client::watched(out, "/locks", false);
         });
         assert_eq!(world.answer(client).0, 0);
         let path = format!("{path}{turn:010}");

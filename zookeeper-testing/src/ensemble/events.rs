@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use super::super::access::Id;
 use super::settings::Time;
+use crate::access::Id;
 
 /// The destination of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The server of `testing` compared with a real one. The same random operations by the same clients must give
+//! The server compared with a real one. The same random operations by the same clients must give
 //! the same answers and events on both. The comparison covers names, data, errors, versions, transactions,
 //! ACLs and owners, but not clocks or the order of children.
 //!
@@ -16,8 +16,8 @@ use std::net::SocketAddr;
 
 use fastrand::Rng;
 use zoolock_test_support::Server;
-use zoolock_zookeeper::testing::{self, ReadRules};
 use zoolock_zookeeper::{Acl, CreateMode, Permissions};
+use zoolock_zookeeper_testing::{self as testing, ReadRules};
 
 use side::{Seen, Side};
 use step::{Change, Step, USER};

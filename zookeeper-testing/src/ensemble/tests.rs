@@ -1,5 +1,6 @@
 //! What an ensemble does to clients that speak its protocol by hand.
 
+mod client;
 mod compared;
 mod leaders;
 mod one;
@@ -9,10 +10,10 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::{Ensemble, Outgoing, Settings};
-use crate::acl::Acl;
-use crate::core::message::{self, OpCode};
-use crate::core::wire::Reader;
-use crate::types::CreateMode;
+use crate::answers::EVENT;
+use crate::requests::op;
+use crate::terms::CreateMode;
+use crate::wire::Reader;
 
 const TICK: Duration = Duration::from_millis(500);
 
@@ -83,16 +84,17 @@ impl World {
 
     fn read(&mut self, connection: u64, frame: &[u8]) -> Seen {
         if !self.is_greeted.insert(connection, true).unwrap_or_default() {
-            return Seen::Session(message::connected(frame).unwrap().session);
+            let (_version_and_timeout, rest) = frame.split_at(8);
+            return Seen::Session(Reader(rest).long().unwrap());
         }
         let mut reader = Reader(frame);
-        let header = message::header(&mut reader).unwrap();
-        if header.xid == message::EVENT {
+        let (xid, zxid) = (reader.int().unwrap(), reader.long().unwrap());
+        let code = reader.int().unwrap();
+        if xid == EVENT {
             let kind = reader.int().unwrap();
             reader.int().unwrap();
             return Seen::Event(kind, reader.string().unwrap().to_owned());
         }
-        let message::Header { xid, zxid, code } = header;
         Seen::Answer { xid, zxid, code, body: reader.0.to_vec() }
     }
 
@@ -129,7 +131,7 @@ impl World {
         let connection = self.ensemble.connect(server, self.now).expect("it is up");
         let password = [session.to_be_bytes(), (!session).to_be_bytes()].concat();
         let timeout = timeout.as_millis() as i32;
-        self.receive(connection, &message::connect(0, timeout, session, &password));
+        self.receive(connection, &client::connect(0, timeout, session, &password));
         connection
     }
 
@@ -148,11 +150,9 @@ impl World {
 
     // ---- requests
 
-    fn send(&mut self, connection: u64, code: OpCode, body: impl FnOnce(&mut Vec<u8>)) -> i32 {
+    fn send(&mut self, connection: u64, code: i32, body: impl FnOnce(&mut Vec<u8>)) -> i32 {
         self.last_xid += 1;
-        let mut frame = message::request(code, body);
-        message::number(&mut frame, self.last_xid);
-        self.receive(connection, &frame);
+        self.receive(connection, &client::request(self.last_xid, code, body));
         self.last_xid
     }
 
@@ -165,9 +165,7 @@ impl World {
     }
 
     fn send_create(&mut self, connection: u64, path: &str, mode: CreateMode) -> i32 {
-        self.send(connection, OpCode::Create2, |out| {
-            message::create(out, ("", path), b"data", &Acl::open(), mode);
-        })
+        self.send(connection, op::CREATE_2, |out| client::create(out, path, b"data", mode))
     }
 
     fn create(&mut self, connection: u64, path: &str, mode: CreateMode) -> i32 {
@@ -176,11 +174,11 @@ impl World {
     }
 
     fn send_delete(&mut self, connection: u64, path: &str) -> i32 {
-        self.send(connection, OpCode::Delete, |out| message::versioned(out, ("", path), None))
+        self.send(connection, op::DELETE, |out| client::any_version(out, path))
     }
 
     fn send_exists(&mut self, connection: u64, path: &str, watch: bool) -> i32 {
-        self.send(connection, OpCode::Exists, |out| message::watched(out, ("", path), watch))
+        self.send(connection, op::EXISTS, |out| client::watched(out, path, watch))
     }
 
     fn exists(&mut self, connection: u64, path: &str, watch: bool) -> bool {
@@ -189,11 +187,11 @@ impl World {
     }
 
     fn send_sync(&mut self, connection: u64) -> i32 {
-        self.send(connection, OpCode::Sync, |out| message::path(out, ("", "/")))
+        self.send(connection, op::SYNC, |out| client::path(out, "/"))
     }
 
     fn ping(&mut self, connection: u64) {
-        self.receive(connection, &message::ping());
+        self.receive(connection, &client::ping());
     }
 
     fn leader(&self) -> usize {

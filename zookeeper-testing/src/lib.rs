@@ -2,9 +2,9 @@
 //! Java, and does to its clients what is hard to arrange with a real one.
 //!
 //! It speaks ZooKeeper's protocol on a port of the loopback interface, so code that works on it
-//! works on real servers. It has one tree, in memory, and supports the requests of this client as
-//! ZooKeeper 3.9.5 does. With other [`ReadRules`] it behaves like older releases. The differences
-//! are:
+//! works on real servers. It has one tree, in memory, and supports the requests of the client
+//! `zoolock-zookeeper` as ZooKeeper 3.9.5 does. With other [`ReadRules`] it behaves like older
+//! releases. The differences are:
 //!
 //! - A session is as short as the client asks for, from 50 ms on. It ends exactly when its time is
 //!   over, not some ticks later.
@@ -15,8 +15,8 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use zoolock_zookeeper::testing::Server;
-//! use zoolock_zookeeper::{Acl, CreateMode, SessionEventKind, Listener, ZooKeeper};
+//! use zoolock_zookeeper::{Acl, CreateMode, Listener, SessionEventKind, ZooKeeper};
+//! use zoolock_zookeeper_testing::Server;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let server = Server::start()?;
@@ -35,22 +35,19 @@
 //! ```
 
 mod access;
-// Both are public for simulations, which are compiled with a cfg of their own.
-#[cfg_attr(not(any(test, zoolock_simulation)), allow(dead_code, unreachable_pub))]
+mod answers;
 mod committed;
-#[cfg(any(test, zoolock_simulation))]
 #[doc(hidden)]
 pub mod ensemble;
-#[cfg(not(any(test, zoolock_simulation)))]
-#[allow(dead_code, unreachable_pub)]
-mod ensemble;
 mod outgoing;
 mod requests;
+mod terms;
 mod tree;
+mod wire;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -59,14 +56,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use parking_lot::{Condvar, Mutex};
 use socket2::{Domain, Socket, Type};
 
-use crate::core::frames::Frames;
-use crate::error::Result;
 pub use access::ReadRules;
 use ensemble::{Ensemble, LONGEST, Outgoing, Settings};
 use outgoing::ServerWriter;
+pub use terms::Refused;
 
 /// How many connections may wait to be accepted, if the system allows it.
 const BACKLOG: i32 = 4096;
+/// The most bytes of one read.
+const READ: usize = 64 * 1024;
 /// The number of the server in its ensemble.
 const ONLY: usize = 0;
 /// A client that reads nothing for this long loses its connection.
@@ -167,8 +165,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`NoNode`](crate::ErrorKind::NoNode) and [`NotEmpty`](crate::ErrorKind::NotEmpty).
-    pub fn delete(&self, path: &str) -> Result<()> {
+    /// [`Refused::NO_NODE`] and [`Refused::NOT_EMPTY`].
+    pub fn delete(&self, path: &str) -> Result<(), Refused> {
         self.shared.with(|ensemble, now| ensemble.delete(path, now))
     }
 
@@ -245,16 +243,11 @@ impl ServerState {
 
     /// Takes requests until the connection is over.
     fn serve(&self, id: u64, writer: &ServerWriter) {
-        let mut frames = Frames::new(LONGEST);
-        while let Ok(()) = receive(&mut frames, writer.stream()) {
-            loop {
-                writer.wait_for_room();
-                match frames.next() {
-                    Ok(None) => break,
-                    Ok(Some(frame)) => self.with(|ensemble, now| ensemble.take(id, frame, now)),
-                    Err(_) => return,
-                }
-            }
+        let mut stream = BufReader::with_capacity(READ, writer.stream());
+        let mut frame = Vec::new();
+        while let Ok(()) = next_frame(&mut stream, &mut frame) {
+            writer.wait_for_room();
+            self.with(|ensemble, now| ensemble.take(id, &frame, now));
         }
     }
 
@@ -312,10 +305,14 @@ fn attend(shared: &Arc<ServerState>, stream: TcpStream) -> io::Result<()> {
     served.map(drop).inspect_err(|_| shared.hang_up(id))
 }
 
-fn receive(frames: &mut Frames, mut stream: &TcpStream) -> io::Result<()> {
-    match stream.read(frames.space()) {
-        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
-        read => read.map(|count| frames.filled(count)),
+/// Reads a frame, without its length.
+fn next_frame(stream: &mut impl Read, frame: &mut Vec<u8>) -> io::Result<()> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    let length = u32::from_be_bytes(length) as usize;
+    if length > LONGEST {
+        return Err(io::ErrorKind::InvalidData.into());
     }
+    frame.resize(length, 0);
+    stream.read_exact(frame)
 }

@@ -7,8 +7,31 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha1_smol::Sha1;
 
-use crate::acl::{Acl, Permissions};
-use crate::error::ErrorKind;
+use crate::terms::Refused;
+
+/// Permissions are bits.
+pub(crate) mod permission {
+    pub(crate) const READ: i32 = 1;
+    pub(crate) const WRITE: i32 = 2;
+    pub(crate) const CREATE: i32 = 4;
+    pub(crate) const DELETE: i32 = 8;
+    pub(crate) const ADMIN: i32 = 16;
+    pub(crate) const ALL: i32 = 31;
+}
+
+/// One entry of an ACL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Acl {
+    pub(crate) permissions: i32,
+    pub(crate) scheme: String,
+    pub(crate) id: String,
+}
+
+impl Acl {
+    fn new(permissions: i32, scheme: &str, id: &str) -> Acl {
+        Acl { permissions, scheme: scheme.to_owned(), id: id.to_owned() }
+    }
+}
 
 /// The scheme of users who may do everything. No client can prove it.
 const SUPER: &str = "super";
@@ -46,18 +69,14 @@ pub enum ReadRules {
     /// `exists` answers every client. A watcher is told nothing of an event if its client may not
     /// read the node by then: Debian's 3.8.0.
     Events,
-    /// As [`Events`](Self::Events), and `exists` fails with [`NoAuth`](ErrorKind::NoAuth):
+    /// As [`Events`](Self::Events), and `exists` fails with `NoAuth`:
     /// ZooKeeper 3.8.4, 3.9.2 and later.
     #[default]
     EventsAndExists,
 }
 
 /// Adds the identity that these credentials prove, if it is a new one.
-pub(super) fn authenticate(
-    ids: &mut Vec<Id>,
-    scheme: &str,
-    secret: &[u8],
-) -> Result<(), ErrorKind> {
+pub(super) fn authenticate(ids: &mut Vec<Id>, scheme: &str, secret: &[u8]) -> Result<(), Refused> {
     match scheme {
         // A connection shows its address from the start.
         "ip" => Ok(()),
@@ -71,13 +90,14 @@ pub(super) fn authenticate(
             }
             Ok(())
         }
-        _ => Err(ErrorKind::AuthFailed),
+        _ => Err(Refused::AUTH_FAILED),
     }
 }
 
 /// Returns the ACL of nearly all nodes, which is stored once.
 pub(super) fn open() -> Arc<[Acl]> {
-    static OPEN: LazyLock<Arc<[Acl]>> = LazyLock::new(|| Acl::open().into());
+    static OPEN: LazyLock<Arc<[Acl]>> =
+        LazyLock::new(|| [Acl::new(permission::ALL, "world", "anyone")].into());
     Arc::clone(&OPEN)
 }
 
@@ -87,7 +107,7 @@ pub(super) fn superuser() -> Id {
 }
 
 /// Returns the ACL that a node gets: without duplicates, and with `auth` replaced by identities.
-pub(super) fn resolve(acl: &Arc<[Acl]>, ids: &[Id]) -> Result<Arc<[Acl]>, ErrorKind> {
+pub(super) fn resolve(acl: &Arc<[Acl]>, ids: &[Id]) -> Result<Arc<[Acl]>, Refused> {
     if Arc::ptr_eq(acl, &open()) {
         return Ok(Arc::clone(acl));
     }
@@ -105,14 +125,14 @@ pub(super) fn resolve(acl: &Arc<[Acl]>, ids: &[Id]) -> Result<Arc<[Acl]>, ErrorK
                 let before = resolved.len();
                 resolved.extend(own.map(|id| Acl::new(entry.permissions, &id.scheme, &id.name)));
                 if resolved.len() == before {
-                    return Err(ErrorKind::InvalidAcl);
+                    return Err(Refused::INVALID_ACL);
                 }
             }
-            _ => return Err(ErrorKind::InvalidAcl),
+            _ => return Err(Refused::INVALID_ACL),
         }
     }
     match resolved.is_empty() {
-        true => Err(ErrorKind::InvalidAcl),
+        true => Err(Refused::INVALID_ACL),
         false => Ok(resolved.into()),
     }
 }
@@ -145,7 +165,7 @@ fn is_in(id: &str, client: &str) -> bool {
 }
 
 /// Checks that an entry allows one of these permissions.
-pub(super) fn check(acl: &[Acl], ids: &[Id], any_of: Permissions) -> Result<(), ErrorKind> {
+pub(super) fn check(acl: &[Acl], ids: &[Id], any_of: i32) -> Result<(), Refused> {
     let is_for = |entry: &Acl| {
         let is_own = |id: &str| match entry.scheme.as_str() {
             "ip" => is_in(&entry.id, id),
@@ -155,9 +175,9 @@ pub(super) fn check(acl: &[Acl], ids: &[Id], any_of: Permissions) -> Result<(), 
         (entry.scheme == "world" && entry.id == "anyone") || ids.iter().any(known)
     };
     let may_all = ids.iter().any(|id| id.scheme == SUPER);
-    match may_all || acl.iter().any(|entry| entry.permissions.0 & any_of.0 != 0 && is_for(entry)) {
+    match may_all || acl.iter().any(|entry| entry.permissions & any_of != 0 && is_for(entry)) {
         true => Ok(()),
-        false => Err(ErrorKind::NoAuth),
+        false => Err(Refused::NO_AUTH),
     }
 }
 
@@ -183,13 +203,13 @@ mod tests {
             ("::1", Ok(())),
             ("::/0", Ok(())),
             ("fe80::1:2/128", Ok(())),
-            ("::1/129", Err(ErrorKind::InvalidAcl)),
-            ("1::2::3", Err(ErrorKind::InvalidAcl)),
-            ("::g", Err(ErrorKind::InvalidAcl)),
+            ("::1/129", Err(Refused::INVALID_ACL)),
+            ("1::2::3", Err(Refused::INVALID_ACL)),
+            ("::g", Err(Refused::INVALID_ACL)),
         ] {
-            let acl: Arc<[Acl]> = [Acl::new(Permissions::ALL, "ip", id)].into();
+            let acl: Arc<[Acl]> = [Acl::new(permission::ALL, "ip", id)].into();
             assert_eq!(resolve(&acl, &own).map(drop), expected, "{id}");
-            assert_eq!(check(&acl, &own, Permissions::READ), Err(ErrorKind::NoAuth), "{id}");
+            assert_eq!(check(&acl, &own, permission::READ), Err(Refused::NO_AUTH), "{id}");
         }
     }
 }

@@ -4,21 +4,16 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use super::super::access::{self, Id};
-use super::super::committed::{Change, Committed};
-use super::super::requests::{self, Request};
-use super::super::tree::{Asker, Outcome, Step, TreeOp};
 use super::events::{LeaderRequest, Origin, What};
 use super::settings::nanos;
 use super::{Ensemble, Event, Time};
-use crate::core::message::{self, CREATE, OpCode};
-use crate::core::server_codec;
-use crate::core::wire::Put;
-use crate::error::ErrorKind;
-use crate::error::code;
-
-/// The result, in a failed `multi`, of the operations after the refused one.
-const NOT_TRIED: i32 = code::RUNTIME_INCONSISTENCY;
+use crate::access::{self, Id};
+use crate::answers;
+use crate::committed::{Change, Committed};
+use crate::requests::{self, Request, op};
+use crate::terms::Refused;
+use crate::tree::{Asker, Outcome, Step, TreeOp};
+use crate::wire::Put;
 
 /// A leader's view of a session.
 #[derive(Debug, Clone)]
@@ -181,7 +176,8 @@ impl Ensemble {
         server: usize,
     ) -> Result<(), Option<i32>> {
         let track = self.reigns[reign].tracks.get_mut(&session);
-        let track = track.filter(|track| !track.is_closing).ok_or(Some(code::SESSION_EXPIRED))?;
+        let track =
+            track.filter(|track| !track.is_closing).ok_or(Some(Refused::SESSION_EXPIRED.0))?;
         match *track.owner.get_or_insert(server) == server {
             true => Ok(()),
             false => Err(None),
@@ -250,7 +246,7 @@ impl Ensemble {
                     transaction.steps = steps;
                     answer(xid, zxid, 0, |out| put_outcomes(out, &outcomes, with_stat))
                 }
-                Err((_, kind)) => answer(xid, zxid, kind.code(), |_| {}),
+                Err((_, kind)) => answer(xid, zxid, kind.0, |_| {}),
             },
             (Ok(()), Request::Multi(ops)) => {
                 let count = ops.len();
@@ -275,7 +271,7 @@ impl Ensemble {
     }
 
     /// Creates the transaction of an operator, who has all permissions.
-    pub(super) fn operation(&mut self, op: TreeOp<'_>) -> Result<Transaction, ErrorKind> {
+    pub(super) fn operation(&mut self, op: TreeOp<'_>) -> Result<Transaction, Refused> {
         let (zxid, ids) = (self.next_zxid(), [access::superuser()]);
         let asker = Asker { session: 0, ids: &ids, zxid, wall: self.wall() };
         let done = self.tree.transact([op], asker);
@@ -424,8 +420,8 @@ impl Ensemble {
 // ---- answers
 
 pub(super) fn answer(xid: i32, zxid: i64, code: i32, body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
-    server_codec::frame(|out| {
-        server_codec::header(out, xid, zxid, code);
+    answers::frame(|out| {
+        answers::header(out, xid, zxid, code);
         body(out);
     })
 }
@@ -436,10 +432,10 @@ fn put_outcomes(out: &mut Vec<u8>, outcomes: &[Outcome], with_stat: bool) {
             Outcome::Created(path, stat) => {
                 out.put_buffer(path.as_bytes());
                 if with_stat {
-                    server_codec::stat(out, stat);
+                    answers::stat(out, stat);
                 }
             }
-            Outcome::Set(stat) => server_codec::stat(out, stat),
+            Outcome::Set(stat) => answers::stat(out, stat),
             Outcome::Deleted | Outcome::Checked => {}
         }
     }
@@ -448,25 +444,26 @@ fn put_outcomes(out: &mut Vec<u8>, outcomes: &[Outcome], with_stat: bool) {
 fn put_multi(out: &mut Vec<u8>, outcomes: &[Outcome]) {
     for outcome in outcomes {
         let code = match outcome {
-            Outcome::Created(..) => CREATE,
-            Outcome::Deleted => OpCode::Delete as i32,
-            Outcome::Set(_) => OpCode::SetData as i32,
-            Outcome::Checked => OpCode::Check as i32,
+            Outcome::Created(..) => op::CREATE,
+            Outcome::Deleted => op::DELETE,
+            Outcome::Set(_) => op::SET_DATA,
+            Outcome::Checked => op::CHECK,
         };
-        message::multi_header(out, Some(code));
+        answers::multi_header(out, Some(code));
         put_outcomes(out, std::slice::from_ref(outcome), false);
     }
-    message::multi_header(out, None);
+    answers::multi_header(out, None);
 }
 
-fn put_refused(out: &mut Vec<u8>, count: usize, (failed, kind): (usize, ErrorKind)) {
+fn put_refused(out: &mut Vec<u8>, count: usize, (failed, kind): (usize, Refused)) {
     for index in 0..count {
-        message::multi_header(out, Some(-1));
+        answers::multi_header(out, Some(-1));
         out.put_int(match index.cmp(&failed) {
             Ordering::Less => 0,
-            Ordering::Equal => kind.code(),
-            Ordering::Greater => NOT_TRIED,
+            Ordering::Equal => kind.0,
+            // Those after the refused one.
+            Ordering::Greater => Refused::NOT_TRIED.0,
         });
     }
-    message::multi_header(out, None);
+    answers::multi_header(out, None);
 }

@@ -1,0 +1,68 @@
+//! Requests, encoded by hand.
+
+use crate::answers::frame;
+use crate::requests::op;
+use crate::terms::CreateMode;
+use crate::wire::{Put, Reader};
+
+pub(super) use crate::answers::multi_header;
+
+/// The first frame of a connection.
+pub(super) fn connect(zxid: i64, timeout: i32, session: i64, password: &[u8]) -> Vec<u8> {
+    frame(|out| {
+        out.put_int(0);
+        out.put_long(zxid);
+        out.put_int(timeout);
+        out.put_long(session);
+        out.put_buffer(password);
+        out.put_bool(false);
+    })
+}
+
+pub(super) fn request(xid: i32, code: i32, body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    frame(|out| {
+        out.put_int(xid);
+        out.put_int(code);
+        body(out);
+    })
+}
+
+pub(super) fn ping() -> Vec<u8> {
+    request(-2, op::PING, |_| {})
+}
+
+pub(super) fn path(out: &mut Vec<u8>, path: &str) {
+    out.put_buffer(path.as_bytes());
+}
+
+/// A node that is open to everybody.
+pub(super) fn create(out: &mut Vec<u8>, node: &str, data: &[u8], mode: CreateMode) {
+    path(out, node);
+    out.put_buffer(data);
+    crate::answers::acl(out, &crate::access::open());
+    out.put_int(mode as i32);
+}
+
+/// A path and any version.
+pub(super) fn any_version(out: &mut Vec<u8>, node: &str) {
+    path(out, node);
+    out.put_int(-1);
+}
+
+pub(super) fn watched(out: &mut Vec<u8>, node: &str, watch: bool) {
+    path(out, node);
+    out.put_bool(watch);
+}
+
+pub(super) fn set_data(out: &mut Vec<u8>, node: &str, data: &[u8]) {
+    path(out, node);
+    out.put_buffer(data);
+    out.put_int(-1);
+}
+
+/// The names at the beginning of the answer to a list, sorted.
+pub(super) fn names(body: &[u8]) -> Vec<String> {
+    let mut names = Reader(body).list(|reader| reader.string().map(str::to_owned)).unwrap();
+    names.sort();
+    names
+}
