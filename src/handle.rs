@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::guard::{AnyThread, Guard, ThisThread};
 use crate::hold::Hold;
 use crate::level::{RawLock, Readers, Site};
-use crate::locker::{Inside, Lock, LockId};
+use crate::locker::{Lock, LockId};
 use crate::options::LockOptions;
 use crate::wait::{Wait, surely};
 
@@ -260,10 +260,6 @@ impl<K, O> Lock for LockHandle<K, O> {
 
     fn holds(&self) -> Vec<Hold> {
         self.hold().into_iter().collect()
-    }
-
-    fn inside(&self) -> Inside<'_> {
-        Inside(Some(&*self.raw))
     }
 }
 

@@ -9,7 +9,7 @@ use log::warn;
 
 use crate::error::Result;
 use crate::hold::Hold;
-use crate::level::{RawLock, Site};
+use crate::level::Site;
 use crate::wait::{Wait, surely};
 
 /// A lock of any type, for code that works with all of them, such as a
@@ -91,18 +91,7 @@ pub trait Lock: Debug + Send + Sync {
     /// Returns the holds behind [`is_held`](Lock::is_held): none or one, or one of each member. A
     /// lost hold is returned until the unlock that reports the loss. No I/O, never blocks.
     fn holds(&self) -> Vec<Hold>;
-
-    /// Returns the object behind a lock of this crate, for a [`MultiLock`](crate::MultiLock).
-    #[doc(hidden)]
-    fn inside(&self) -> Inside<'_> {
-        Inside(None)
-    }
 }
-
-/// The object behind a [`Lock`], if it is one of this crate.
-#[doc(hidden)]
-#[derive(Debug, Clone, Copy)]
-pub struct Inside<'a>(pub(crate) Option<&'a dyn RawLock>);
 
 macro_rules! lock_through_pointer {
     ($($pointer:ty),*) => {$(
@@ -124,9 +113,6 @@ macro_rules! lock_through_pointer {
             }
             fn holds(&self) -> Vec<Hold> {
                 (**self).holds()
-            }
-            fn inside(&self) -> Inside<'_> {
-                (**self).inside()
             }
         }
     )*};

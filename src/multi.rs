@@ -11,16 +11,15 @@ use log::warn;
 
 use crate::error::{Error, Result};
 use crate::hold::Hold;
-use crate::level::{self, AtOnce};
 use crate::locker::{Lock, LockId, Locker};
 use crate::sys;
 use crate::wait::Wait;
 
 /// Several locks that are held together or not at all.
 ///
-/// The members may be of any type and of several clients. They are taken in a fixed
-/// [order](MultiLock#order), those that are free in one transaction, and released in reverse order.
-/// If a member is busy or fails, the members taken before it are released again.
+/// The members may be of any type and of several clients. They are taken one by one in a fixed
+/// [order](MultiLock#order), and released in reverse order. If a member is busy or fails, the
+/// members taken before it are released again.
 ///
 /// A `MultiLock` has no state: it is held while all its members are, no matter who locked them. So
 /// the rules of its members apply. A `MultiLock` of
@@ -42,33 +41,19 @@ use crate::wait::Wait;
 /// `MultiLock`s, or in this order, and both name an ensemble by the same servers. A server's name
 /// and its address count as different servers.
 ///
-/// As far as they are free, neighbours in this order are taken at once: one transaction creates
-/// their nodes, one request looks at all of them, and one transaction deletes the nodes at the
-/// unlock. Ten free locks cost three requests. That includes locks of this crate that queue
-/// ([`DistributedLock`](crate::DistributedLock),
-/// [`DistributedReentrantLock`](crate::DistributedReentrantLock), [`ReadLock`](crate::ReadLock) and
-/// [`WriteLock`](crate::WriteLock)), with one client and up to 32 at a time. A lock of another type,
-/// one that the thread has already, and one that another thread hands on are taken separately.
-///
-/// If one of them is not free, the call gives up those behind it, and waits for that one alone. So
-/// at no time does anybody wait for a lock behind one that the call waits for. It can be used beside
-/// programs that take the same locks one by one in this order, such as those with an earlier release
-/// of this crate. For a moment, other calls see the nodes that it gives up: a `try_lock` of another
-/// client may find a lock busy that nobody has.
+/// Each free member costs two requests and two round trips, one to take it and one to release it:
+/// ten free locks take ten round trips, and as many to release.
 ///
 /// # Deadlines
 /// One deadline covers all members. If an earlier member has used it up, a later one is still
 /// tried, as by `try_lock`, to find out whether it is busy. A `try_lock` waits for at most a third
-/// of the session timeout for each member that it takes alone, and for those that it takes at once.
-/// If one of these is busy, it creates nothing. Members that were taken are given back after the
+/// of the session timeout for each member. Members that were taken are given back after the
 /// deadline. That waits for answers like every unlock: usually for milliseconds, and for a third of
-/// the session timeout if the network has just fallen silent.
+/// the session timeout for each member if the network has just fallen silent.
 ///
 /// # Guarantees
 /// - While [`is_held`](Lock::is_held) is true, all members are held, each with the guarantees of
-///   its type. Each has a separate fencing token; see [`holds`](Locker::holds). The tokens of
-///   members that were taken at once are the same number. Each is higher than all earlier tokens of
-///   its own lock.
+///   its type. Each has a separate fencing token; see [`holds`](Locker::holds).
 /// - A call that fails to take all members has released those that it took, or reports those that
 ///   it could not release. An unlock also visits every member.
 ///
@@ -188,14 +173,14 @@ impl MultiLock {
 
     /// Takes all members, or none. Returns false if a member is busy.
     fn take(&self, wait: Wait) -> Result<bool> {
-        let (mut taken, mut at_once) = (Taken(&[]), AtOnce::new());
-        while taken.0.len() < self.locks.len() {
-            let wait = if taken.0.is_empty() { wait } else { wait.for_another() };
-            match self.take_more(&mut taken, &mut at_once, wait) {
-                Ok(true) => {}
+        let mut taken = Taken(&[]);
+        for (index, lock) in self.locks.iter().enumerate() {
+            let wait = if index == 0 { wait } else { wait.for_another() };
+            match lock.lock_within(wait) {
+                Ok(true) => taken.0 = &self.locks[..=index],
                 Ok(false) => {
                     sys::reached_if(
-                        || !taken.0.is_empty(),
+                        || index > 0,
                         "locks of a group are given back for one that is busy",
                     );
                     return match taken.give_back() {
@@ -205,7 +190,7 @@ impl MultiLock {
                 }
                 Err(reason) => {
                     sys::reached_if(
-                        || !taken.0.is_empty(),
+                        || index > 0,
                         "locks of a group are given back for one that fails",
                     );
                     return Err(failure(reason, taken.give_back()));
@@ -224,27 +209,6 @@ impl MultiLock {
         let first = losses.next();
         let first = first.unwrap_or_else(|| Error::NotHeld { path: path() });
         Err(failure(first, losses.collect()))
-    }
-
-    /// Takes the next members: those that are free at once, and the first that is not. Returns false
-    /// if that one is busy.
-    fn take_more<'m>(
-        &'m self,
-        taken: &mut Taken<'m>,
-        at_once: &mut AtOnce,
-        wait: Wait,
-    ) -> Result<bool> {
-        let rest = &self.locks[taken.0.len()..];
-        let inside = rest.iter().map_while(|lock| lock.inside().0);
-        let next = |taken: &mut Taken<'m>| taken.0 = &self.locks[..=taken.0.len()];
-        match level::acquire_first(inside, at_once, wait, || next(taken)) {
-            Some(taken) => taken,
-            None => rest[0].lock_within(wait).inspect(|is_taken| {
-                if *is_taken {
-                    next(taken);
-                }
-            }),
-        }
     }
 }
 
@@ -318,15 +282,10 @@ fn release(locks: &[Box<dyn Lock>]) -> Vec<Error> {
 /// Releases all members, and returns the failures and the first panic.
 fn release_each(locks: &[Box<dyn Lock>]) -> (Vec<Error>, Option<Box<dyn Any + Send>>) {
     let (mut failures, mut panic) = (Vec::new(), None);
-    let is_inside = |lock: &dyn Lock| lock.inside().0.is_some();
-    for locks in locks.chunk_by(|one, other| is_inside(one) && is_inside(other)).rev() {
-        let unlock = || match locks {
-            [lock] => lock.unlock().err().into_iter().collect(),
-            several => level::release(several.iter().rev().filter_map(|lock| lock.inside().0)),
-        };
+    for lock in locks.iter().rev() {
         // A panic may leave state of the lock half done, and nothing here reads that state.
-        match catch_unwind(AssertUnwindSafe(unlock)) {
-            Ok(errors) => failures.extend(errors),
+        match catch_unwind(AssertUnwindSafe(|| lock.unlock())) {
+            Ok(unlocked) => failures.extend(unlocked.err()),
             Err(payload) if panic.is_none() => panic = Some(payload),
             // The destructor of the payload may panic.
             Err(payload) => mem::forget(payload),

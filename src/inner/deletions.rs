@@ -95,25 +95,6 @@ impl Deletions {
         });
     }
 
-    /// Deletes nodes of several claims in the background, with one transaction for those of one
-    /// session.
-    pub(crate) fn delete_together(&self, nodes: Vec<(&Claim, i64, Node)>) {
-        for nodes in nodes.chunk_by(|(_, one, _), (_, other, _)| one == other) {
-            let session = nodes[0].1;
-            let paths: Vec<_> = nodes.iter().map(|(claim, _, node)| claim.path_of(node)).collect();
-            let deletions = self.requests.zk.in_session(session).submit(|batch| -> Vec<_> {
-                paths.iter().map(|path| batch.shared_delete(path)).collect()
-            });
-            for (((_, _, node), path), deletion) in nodes.iter().zip(paths).zip(deletions) {
-                let it = (path, node.charge.take());
-                self.follow(deletion, it, move |deletions, (path, charge), _| {
-                    sys::reached("a node that was given up with others is deleted again");
-                    deletions.delete_eventually(session, path, charge);
-                });
-            }
-        }
-    }
-
     /// Follows a deletion that is sent once. If it fails, `again` goes on.
     fn follow<T: Send + 'static>(
         &self,

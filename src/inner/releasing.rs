@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use log::{Level, warn};
-use zookeeper::{Batch, ErrorKind, OpResult, Pending, WatchedEvent, Watcher};
+use zookeeper::{Batch, ErrorKind, OpResult, WatchedEvent, Watcher};
 
 use super::claim::Node;
 use super::directories::{delete_with_directory, is_directory_refused};
@@ -93,54 +93,6 @@ impl Holds {
                 Err(Error::Lost { path: grant.path().to_owned(), reason })
             }
         }
-    }
-
-    /// Releases several holds like [`release`](Holds::release), with one transaction. Calls `after`
-    /// before it reports to the observer.
-    pub(crate) fn release_together(
-        &self,
-        grants: &[Arc<Grant>],
-        after: impl FnOnce(),
-    ) -> Vec<Result<()>> {
-        let held: Vec<_> = grants.iter().map(|grant| grant.held()).collect();
-        let ended: Vec<_> = grants.iter().map(|grant| self.is_last_release(grant)).collect();
-        let last = grants.iter().zip(&ended).filter(|(_, ended)| matches!(ended, Ok(true)));
-        let last: Vec<_> = last.map(|(grant, _)| grant.nodes()).collect();
-        last.iter().for_each(|nodes| self.registry.remove(nodes));
-        let mut deleted = self.delete_together(&last).into_iter();
-        last.iter().for_each(|nodes| self.orphans.look_for_those_of(&nodes.claim));
-        let result = |ended: Result<bool>| match ended? {
-            true => deleted.next().unwrap_or(Ok(())),
-            false => Ok(()),
-        };
-        let released: Vec<_> = ended.into_iter().map(result).collect();
-        after();
-        for ((grant, held), released) in grants.iter().zip(held).zip(&released) {
-            grant.report_release(held, released);
-        }
-        released
-    }
-
-    /// Deletes the single node of each of these, in one transaction if that can be.
-    fn delete_together(&self, all: &[&Arc<Nodes>]) -> Vec<Result<()>> {
-        let session = all.first().map_or(0, |nodes| nodes.term.session_id());
-        let may_share = |nodes: &&Arc<Nodes>| {
-            let is_alone = nodes.claim.background || nodes.list[0].takes_directory;
-            nodes.term.session_id() == session && !is_alone
-        };
-        let patience = self.requests.patience();
-        if all.len() < 2 || !self.requests.is_connected() || !all.iter().all(may_share) {
-            let run = |nodes: &&Arc<Nodes>| Deletion { holds: self, nodes }.run(patience, false);
-            return all.iter().map(run).collect();
-        }
-        let zk = self.requests.zk.in_session(session).with_timeout(patience);
-        let deletions = zk.submit(|batch| -> Vec<_> {
-            let path = |nodes: &&Arc<Nodes>| nodes.claim.path_of(&nodes.list[0]);
-            all.iter().map(|nodes| batch.shared_delete(&path(nodes))).collect()
-        });
-        let deleted = deletions.into_iter().map(Pending::wait);
-        let judge = |(nodes, deleted): (&&Arc<Nodes>, _)| judge(self, nodes, 0, None, deleted);
-        all.iter().zip(deleted).map(judge).collect()
     }
 }
 

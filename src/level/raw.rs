@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::begun::{Begun, Keep, Unlocked};
 use super::site::Site;
 use crate::error::Result;
 use crate::guard::Releases;
@@ -17,13 +16,6 @@ pub(crate) trait RawLock: Releases + fmt::Debug {
 
     /// Takes both levels. Returns `None` if another contender is ahead, now or until the deadline.
     fn acquire(&self, wait: Wait) -> Result<Option<Arc<Grant>>>;
-
-    /// Enters the first level without waiting, for a call that takes several locks at once. Returns
-    /// `None` if another thread is in, or if this thread needs no new node.
-    fn begin(&self, wait: Wait) -> Option<(Begun<'_>, Keep<'_>)>;
-
-    /// Releases once, except for the nodes.
-    fn begin_release(&self) -> Unlocked<'_>;
 
     /// Releases once. With `only`, does so only if that is the current hold.
     fn release_once(&self, only: Option<&Arc<Grant>>) -> Result<()>;

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use log::warn;
 
-use super::begun::{Begun, Keep, Unlocked};
 use super::raw::RawLock;
 use super::site::Site;
 use super::two_level::TwoLevel;
@@ -131,24 +130,6 @@ impl RawLock for Readers {
             }
             Ok(grant)
         })
-    }
-
-    fn begin(&self, wait: Wait) -> Option<(Begun<'_>, Keep<'_>)> {
-        if self.grant().is_some() || self.write.grant().is_some() {
-            return None;
-        }
-        let claim = self.site().claim(&self.site().path, LockKind::Read);
-        let begun = Begun::new(self.site(), claim, wait, self.number);
-        let me = thread::current().id();
-        let keep = move |grant| drop(self.reads.lock().insert(me, Read { grant, depth: 1 }));
-        Some((begun, Box::new(keep)))
-    }
-
-    fn begin_release(&self) -> Unlocked<'_> {
-        match self.leave(None) {
-            Ok(Some(grant)) => Unlocked::Last(grant, Box::new(|_| {})),
-            inner => Unlocked::Done(inner.map(drop)),
-        }
     }
 
     fn release_once(&self, only: Option<&Arc<Grant>>) -> Result<()> {

@@ -60,7 +60,10 @@ impl Site {
         until: Option<&Until>,
         acquire: impl FnOnce(Option<&Call>) -> Result<Option<Arc<Grant>>>,
     ) -> Result<Option<Arc<Grant>>> {
-        let call = self.begin_call(kind, until.is_some());
+        let call = self.client.observer().cloned().map(|observer| {
+            let observed = Observed { observer, lock: kind, name: Arc::clone(&self.options.name) };
+            Call::begin(observed, until.is_some())
+        });
         let mut got = acquire(call.as_ref());
         if let Some(until) = until {
             got = until.explain(got);
@@ -69,14 +72,8 @@ impl Site {
         got
     }
 
-    /// Begins a call, if there is an observer.
-    pub(super) fn begin_call(&self, lock: LockKind, waits: bool) -> Option<Call> {
-        let (observer, name) = (self.client.observer().cloned()?, Arc::clone(&self.options.name));
-        Some(Call::begin(Observed { observer, lock, name }, waits))
-    }
-
     /// Reports the outcome of a call to its observer.
-    pub(super) fn end_call(call: &Call, got: &Result<Option<Arc<Grant>>>) {
+    fn end_call(call: &Call, got: &Result<Option<Arc<Grant>>>) {
         if call.is_reentry() {
             return;
         }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use log::warn;
 
-use super::begun::{Begun, Keep, Unlocked};
 use super::raw::RawLock;
 use super::site::Site;
 use crate::calls::Place;
@@ -231,39 +230,6 @@ impl RawLock for TwoLevel {
                 None => self.busy(),
             },
         })
-    }
-
-    fn begin(&self, wait: Wait) -> Option<(Begun<'_>, Keep<'_>)> {
-        if self.kind.is_single_node() {
-            return None;
-        }
-        let turn = match self.level.local.try_enter(self.number)? {
-            Entry::First(turn) => turn,
-            Entry::Again(_) => return None,
-        };
-        turn.start_over();
-        let begun = Begun::new(&self.site, self.claim(), wait, self.number);
-        Some((begun, Box::new(|grant| self.keep(turn, &grant))))
-    }
-
-    fn begin_release(&self) -> Unlocked<'_> {
-        if self.kind.is_single_node() {
-            return Unlocked::Done(self.release_once(None));
-        }
-        let (grant, turn) = match self.level.local.exit(self.number, None) {
-            Ok(Exit::Last(grant, turn)) => (grant, turn),
-            Ok(exit) => return Unlocked::Done(self.leave(exit)),
-            Err(refused) => return Unlocked::Done(Err(self.refuse(refused))),
-        };
-        let mut left = None;
-        let handed_on = grant.release_by(|| {
-            left = self.hand_on(&grant, turn);
-            Ok(())
-        });
-        match left {
-            Some(turn) => Unlocked::Last(grant, Box::new(|grant| self.keep(turn, &grant))),
-            None => Unlocked::Done(handed_on),
-        }
     }
 
     fn release_once(&self, only: Option<&Arc<Grant>>) -> Result<()> {

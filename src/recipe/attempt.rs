@@ -1,7 +1,6 @@
 //! The part that all calls at the servers have in common: they follow the client's session, own
 //! their nodes until the grant, and wait.
 
-use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -93,26 +92,14 @@ impl From<Error> for Stop {
 
 /// Runs passes until one ends the call. `None` means busy: now, or until the deadline.
 pub(super) fn run<'a, L: AsMut<Attempt<'a>>>(
-    call: L,
-    pass: impl Fn(&mut L) -> Result<Pass, Stop>,
-) -> Result<Option<Arc<Grant>>, Error> {
-    run_from(call, Ok(Pass::Again), pass)
-}
-
-/// Like [`run`], after a pass that ended like this.
-pub(super) fn run_from<'a, L: AsMut<Attempt<'a>>>(
     mut call: L,
-    mut passed: Result<Pass, Stop>,
     pass: impl Fn(&mut L) -> Result<Pass, Stop>,
 ) -> Result<Option<Arc<Grant>>, Error> {
     loop {
-        let failure = match mem::replace(&mut passed, Ok(Pass::Again)) {
+        let failure = match pass(&mut call) {
             Ok(Pass::Held(grant)) => return Ok(Some(grant)),
             Ok(Pass::Busy) => return Ok(None),
-            Ok(Pass::Again) => {
-                passed = pass(&mut call);
-                continue;
-            }
+            Ok(Pass::Again) => continue,
             Err(Stop::Over(error)) => return Err(error),
             Err(Stop::Failed(failure)) => failure,
         };

@@ -16,4 +16,4 @@ pub(crate) use queue::Queue;
 pub(crate) use rule::Recipe;
 pub(crate) use single::acquire_single;
 pub(crate) use under::Under;
-pub(crate) use waiting::{MOST, Together, acquire};
+pub(crate) use waiting::acquire;

@@ -3,7 +3,6 @@
 
 mod looking;
 mod making;
-mod together;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,8 +18,6 @@ use crate::inner::{Grant, Replaceable};
 use crate::names::{self, Ahead, Next, Standing};
 use crate::shortcuts::{Expected, Heard, News, Reaction};
 use crate::sys::{self, Mutex};
-
-pub(crate) use together::{MOST, Together};
 
 /// Takes what the recipe says. The call replaces the node `replaceable`, which the previous thread
 /// has released.
@@ -163,21 +160,6 @@ impl Waiter<'_> {
         let is_rival = |name: &&str| names::mode_of(name).is_some();
         self.attempt.record_ahead(|| list.iter().filter(is_rival).count());
         Pass::Busy
-    }
-
-    /// Grants our nodes if the list that was delivered shows that they are first. Otherwise changes
-    /// nothing.
-    fn grant_listed(&mut self) -> Option<Result<Pass, Stop>> {
-        let list = self.listed.as_ref()?;
-        if self.is_missing() || !self.attempt.own_are_in(list) {
-            return None;
-        }
-        let standing = self.recipe.standing(&names::children(list), &self.attempt.own);
-        let is_alone = self.attempt.own.len() == list.len();
-        matches!(standing, Ok(Standing::Granted)).then(|| {
-            self.attempt.record_ahead(|| 0);
-            self.grant(is_alone)
-        })
     }
 
     fn is_missing(&self) -> bool {

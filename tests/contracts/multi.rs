@@ -123,26 +123,18 @@ fn member_lost_during_the_wait_fails_the_call() {
 }
 
 #[test]
-fn ten_free_locks_take_three_requests_and_two_transactions() {
+fn each_free_member_takes_two_requests() {
     let (client, root) = (client(), fresh_path("multi-free"));
-    let probe = shared_probe().unwrap();
-    let members = members(&client, &root, ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"]);
-    let multi = multi_of(&members);
+    let multi = multi_of(&members(&client, &root, ["a", "b", "c", "d", "e"]));
     for round in 0..3 {
         let before = client.stats().requests;
-        let locked = multi.acquire().unwrap();
-        let tokens: Vec<_> = locked.holds().iter().map(Hold::fencing_token).collect();
-        locked.release().unwrap();
+        multi.acquire().unwrap().release().unwrap();
         let requests = client.stats().requests - before;
-        let deleted: Vec<_> =
-            members.iter().map(|lock| probe.stat(lock.path()).unwrap().unwrap().pzxid).collect();
-        println!("round {round}: {requests} requests, tokens {tokens:x?}, deleted {deleted:x?}");
-        // The first round creates the directories.
+        println!("round {round}: {requests} requests");
+        // The first round creates the nodes above.
         if round > 0 {
-            assert_eq!(requests, 3);
-            assert!(tokens.iter().all(|token| *token == tokens[0]), "several transactions");
+            assert_eq!(requests, 10);
         }
-        assert!(deleted.iter().all(|zxid| *zxid == deleted[0]), "several transactions");
     }
 }
 
@@ -158,26 +150,6 @@ fn lock_and_one_below_it_have_different_tokens() {
         assert_ne!(tokens[0], tokens[2]);
         multi.unlock().unwrap();
     }
-}
-
-#[test]
-fn tries_of_a_busy_multi_lock_create_nothing() {
-    let (client, rivals, root) = (client(), self::client(), fresh_path("multi-tries"));
-    let members = members(&client, &root, ["a", "b", "c"]);
-    let multi = multi_of(&members);
-    multi.lock().unwrap();
-    multi.unlock().unwrap();
-    let rival = lock_of(&rivals, members[1].path());
-    rival.lock().unwrap();
-    let created =
-        || members.each_ref().map(|lock| shared_probe().unwrap().stat(lock.path()).unwrap());
-    let before = (client.stats().requests, created());
-    assert!(!multi.try_lock().unwrap());
-    assert_eq!(client.stats().requests, before.0 + 1);
-    assert_eq!(created(), before.1);
-    rival.unlock().unwrap();
-    assert!(multi.try_lock().unwrap());
-    multi.unlock().unwrap();
 }
 
 /// Nobody who waits holds or requests a lock that comes later.

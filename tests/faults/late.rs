@@ -143,26 +143,3 @@ fn looks_behind_an_outage(waiting: usize) -> Option<u64> {
     calls.into_iter().for_each(|(_, call)| drop(call.result("a call")));
     (took < SHORT && own.stats().sessions == 1).then_some(looks)
 }
-
-#[test]
-fn cancel_while_several_locks_create_leaves_no_node() {
-    for is_carried_out in [true, false] {
-        let (proxy, own) = behind_a_proxy(LONG);
-        let locks = ["several-a", "several-b"].map(|name| lock_of(&own, &fresh_path(name)));
-        for lock in locks.iter().chain(&locks) {
-            lock.acquire().unwrap().release().unwrap();
-        }
-        let rule = proxy.on(Op::Multi);
-        let held = if is_carried_out { rule.hold_answer() } else { rule.hold_request() };
-        let all = MultiLock::new(locks.clone().map(Into::into)).unwrap();
-        let call = Task::spawn(move || all.lock());
-        assert!(held.wait(SOON), "{:#?}", proxy.log());
-        locks.iter().for_each(|lock| lock.cancel_waiters());
-        assert!(matches!(call.result("lock()"), Err(Error::Cancelled { .. })));
-        held.release();
-        for lock in &locks {
-            await_nodes(lock.path(), 0);
-        }
-        await_nothing_left(&own);
-    }
-}

@@ -6,7 +6,6 @@ use super::lease::{self, Lease};
 use super::numbers::{self, Numbers};
 use super::opens::{self, Mode, Opens};
 use super::queue::{Bounds, Broken, IN_ORDER, NO_STUCK_WAITER, NOTHING_LEFT, ONE_HOLDER, Queue};
-use super::several::{self, NO_CIRCLE, Several, Thread, Way};
 
 #[test]
 fn lease_rules_are_all_needed() {
@@ -91,24 +90,6 @@ fn missed_event_rules_are_all_needed() {
     let bounds = opens::Bounds::new(Mode::Exclusive, (&[Mode::Exclusive], 1), [0; 6]);
     let (bounds, broken) = (bounds.with_hides(1), opens::Broken::NeverLooksAgain);
     check::fails(broken, Opens { bounds, broken: Some(broken) }, NO_STUCK_WAITER);
-}
-
-/// Whoever waits in all queues at once and whoever takes the same locks one by one wait for each other, though
-/// both have the same order. So a call waits in one queue at a time, and is not fair as a whole: the first one
-/// would have to keep its place ahead of the other.
-#[test]
-fn rules_of_several_locks_are_all_needed() {
-    const BOTH: &[usize] = &[0, 1];
-    let fails = |broken, threads| {
-        check::fails((broken, threads), Several { threads, broken }, NO_CIRCLE);
-    };
-    fails(None, &[Thread(Way::InAll, BOTH, BOTH), Thread(Way::OneByOne, BOTH, &[2, 3])]);
-    fails(None, &[Thread(Way::AtOnce, BOTH, BOTH), Thread(Way::AtOnce, &[1, 0], &[2, 3])]);
-    fails(None, &[Thread(Way::InAll, BOTH, BOTH), Thread(Way::InAll, &[1, 0], &[1, 0])]);
-    let beside = &[Thread(Way::AtOnce, BOTH, BOTH), Thread(Way::OneByOne, BOTH, &[2, 3])];
-    fails(Some(several::Broken::NodesKept), beside);
-    let beside = &[Thread(Way::AtOnce, BOTH, BOTH), Thread(Way::OneByOne, BOTH, &[2, 1])];
-    fails(Some(several::Broken::LevelsKept), beside);
 }
 
 fn opens_fail(broken: opens::Broken, property: &'static str, faults: [u8; 6]) {

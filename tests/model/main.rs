@@ -1,7 +1,7 @@
 //! An exhaustive check of the lock protocol, in every possible order of requests, answers, cuts, resumes,
 //! expiries and users' calls, within small bounds.
 //!
-//! Five models state the intended protocol, independent of the library's code:
+//! Four models state the intended protocol, independent of the library's code:
 //! - `lease.rs`, with time: while a lease runs that the client has certified by its own clock, its session
 //!   has not expired, on whatever server it was resumed;
 //! - `queue.rs`, without time: which waiter waits for which, and the fate of creates, deletes and watches
@@ -9,9 +9,7 @@
 //! - `numbers.rs`, without time: when a node's number proves that it is alone, so that it is granted without
 //!   a list. It takes the same from the first model, and late creates from the second;
 //! - `opens.rs`, without time: when the end of the node ahead proves that a waiter is first, so that it is
-//!   granted without another list. It takes the same from both;
-//! - `several.rs`, without time and faults: calls that take several locks do not wait for each other in a
-//!   circle.
+//!   granted without another list. It takes the same from both.
 //!
 //! With all rules they are sound (`sound.rs`). Breaking each rule shows that it is needed (`broken.rs`).
 //!
@@ -44,5 +42,4 @@ mod lease;
 mod numbers;
 mod opens;
 mod queue;
-mod several;
 mod sound;

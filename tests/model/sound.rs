@@ -7,7 +7,6 @@ use super::lease::Lease;
 use super::numbers::{self, Numbers};
 use super::opens::{self, Mode, Opens};
 use super::queue::{Bounds, Queue};
-use super::several::{Several, Thread, Way};
 
 #[test]
 fn lease() {
@@ -80,69 +79,6 @@ fn opens_for_three_waiters() {
 fn opens_beside_readers() {
     opens(Mode::Write, (&[Mode::Read, Mode::Exclusive], 0), [0; 6], [1, 0, 0, 0, 0, 0]);
     opens(Mode::Write, (&[Mode::Exclusive, Mode::Read], 0), [0; 6], [1, 0, 0, 0, 0, 0]);
-}
-
-/// Locks in one order, of all threads. Beside each other: takers at once and one by one, with separate objects
-/// and shared ones.
-#[test]
-fn several_locks_at_once() {
-    use Way::{AtOnce, OneByOne};
-
-    const ALL: &[usize] = &[0, 1, 2];
-    several(
-        "three at once",
-        &[
-            Thread(AtOnce, ALL, ALL),
-            Thread(AtOnce, &[1, 2], &[4, 5]),
-            Thread(AtOnce, &[0, 2], &[6, 8]),
-        ],
-    );
-    several(
-        "at once and one by one",
-        &[
-            Thread(AtOnce, ALL, ALL),
-            Thread(OneByOne, ALL, &[3, 4, 5]),
-            Thread(AtOnce, ALL, &[6, 7, 8]),
-        ],
-    );
-    several(
-        "some of the locks",
-        &[
-            Thread(AtOnce, ALL, ALL),
-            Thread(OneByOne, &[0, 2], &[3, 5]),
-            Thread(AtOnce, &[1, 2], &[7, 8]),
-            Thread(OneByOne, &[0, 1], &[6, 4]),
-        ],
-    );
-    several(
-        "threads that share objects",
-        &[Thread(AtOnce, ALL, ALL), Thread(OneByOne, ALL, ALL), Thread(AtOnce, ALL, &[3, 4, 5])],
-    );
-    several(
-        "two objects on the first lock",
-        &[
-            Thread(AtOnce, ALL, ALL),
-            Thread(OneByOne, ALL, &[3, 1, 2]),
-            Thread(AtOnce, ALL, &[4, 1, 5]),
-        ],
-    );
-}
-
-/// One transaction orders them everywhere alike, in any order of their locks. But see `broken.rs`.
-#[test]
-fn several_locks_waited_for_in_all_queues() {
-    several(
-        "in all queues",
-        &[
-            Thread(Way::InAll, &[0, 1, 2], &[0, 1, 2]),
-            Thread(Way::InAll, &[2, 1, 0], &[5, 4, 3]),
-            Thread(Way::InAll, &[1, 2], &[7, 8]),
-        ],
-    );
-}
-
-fn several(what: &str, threads: &'static [Thread]) {
-    check::everything(&format!("several locks, {what}"), Several { threads, broken: None });
 }
 
 /// Bounds in this order: deletions, changes, give-ups, cuts, expiries and looks.

@@ -25,7 +25,6 @@ pub(crate) mod op {
     pub(crate) const CREATE_2: i32 = 15;
     pub(crate) const CREATE_CONTAINER: i32 = 19;
     pub(crate) const CREATE_TTL: i32 = 21;
-    pub(crate) const MULTI_READ: i32 = 22;
     pub(crate) const AUTH: i32 = 100;
     pub(crate) const SET_WATCHES: i32 = 101;
     pub(crate) const WHO_AM_I: i32 = 107;
@@ -82,8 +81,6 @@ pub(super) enum Request<'a> {
         watch: bool,
         with_stat: bool,
     },
-    /// The directories of a `multiRead`, which this client asks for nothing but lists.
-    Lists(Vec<&'a str>),
     GetAcl {
         path: &'a str,
     },
@@ -132,17 +129,6 @@ pub(super) fn request(frame: &[u8]) -> Result<(i32, Request<'_>), Malformed> {
             }
             Request::Multi(ops)
         }
-        op::MULTI_READ => {
-            let mut paths = Vec::new();
-            while let Some(code) = multi_header(&mut reader)? {
-                if code != op::GET_CHILDREN {
-                    return Err(Malformed);
-                }
-                let (path, _watch) = (reader.string()?, reader.bool()?);
-                paths.push(path);
-            }
-            Request::Lists(paths)
-        }
         other => match change(other, &mut reader)? {
             Some(op) => Request::Write { op, with_stat: code != op::CREATE },
             // Its body is not known either.
@@ -152,7 +138,7 @@ pub(super) fn request(frame: &[u8]) -> Result<(i32, Request<'_>), Malformed> {
     reader.end().map(|()| (xid, request))
 }
 
-/// Returns the number of the next operation of a `multi` or a `multiRead`, or `None` at the end.
+/// Returns the number of the next operation of a `multi`, or `None` at the end.
 fn multi_header(reader: &mut Reader<'_>) -> Result<Option<i32>, Malformed> {
     let (code, is_end, _error) = (reader.int()?, reader.bool()?, reader.int()?);
     Ok((!is_end).then_some(code))

@@ -244,24 +244,6 @@ impl Batch<'_> {
         self.watch(OpCode::GetChildren2, path, WatchKind::Child, watcher, read)
     }
 
-    /// See [`ZooKeeper::get_children_of_each`](crate::ZooKeeper::get_children_of_each).
-    pub fn get_children_of_each<P: AsRef<str>>(
-        &mut self,
-        paths: &[P],
-    ) -> Pending<Vec<Result<Names>>> {
-        let mut checks = paths.iter().enumerate();
-        let checked = checks
-            .try_for_each(|(index, path)| check(path.as_ref()).map_err(|error| error.at(index)));
-        let decode = Decode { read: lists, no_node: || None, ops: paths.len() };
-        self.add(OpCode::MultiRead, checked, decode, |out, root| {
-            for path in paths {
-                message::multi_header(out, Some(message::GET_CHILDREN));
-                message::watched(out, (root, path.as_ref()), false);
-            }
-            message::multi_header(out, None);
-        })
-    }
-
     /// See [`ZooKeeper::get_acl`](crate::ZooKeeper::get_acl).
     pub fn get_acl(&mut self, path: &str) -> Pending<(Vec<Acl>, Stat)> {
         let read: Read<_> = |reader, _| Ok((message::acls(reader)?, message::stat(reader)?));
@@ -462,17 +444,6 @@ fn results(reader: &mut Reader<'_>, asked: Expected) -> Result<Vec<OpResult>, Un
     }
 }
 
-fn lists(reader: &mut Reader<'_>, asked: Expected) -> Result<Vec<Result<Names>>, Unread> {
-    let mut lists = Vec::new();
-    while let Some(list) = message::multi_list(reader)? {
-        lists.push(list.map_err(|code| ErrorKind::of_code(code).into()));
-    }
-    match lists.len() == asked.ops {
-        true => Ok(lists),
-        false => Err(Malformed(format!("{} results of {} lists", lists.len(), asked.ops)).into()),
-    }
-}
-
 pub(crate) fn check(path: &str) -> Result<()> {
     path::check(path).map_err(|problem| Error::bad(format!("the path is invalid: {problem}")))
 }
@@ -531,7 +502,6 @@ mod tests {
             (refused(|batch| batch.get_data("/\u{1f512}", None)), "U+1F512"),
             (refused(|batch| batch.set_data("//", b"", None)), "the path is invalid"),
             (refused(|batch| batch.get_children("/a//b", None)), "part 2 is empty"),
-            (refused(|batch| batch.get_children_of_each(&["/a", "/b/"])), "ends in a slash"),
             (refused(|batch| batch.get_acl("")), "it is empty"),
             (refused(|batch| batch.set_acl("x", &[], None)), "a slash"),
             (refused(|batch| batch.sync("/.")), "relative paths"),

@@ -238,20 +238,6 @@ impl ZooKeeper {
         self.ask("list", path, |batch| batch.get_children(path, Some(watcher)))
     }
 
-    /// Lists each of these nodes like [`get_children`](Self::get_children), in one request. Each list
-    /// has its own error, and may be newer than the one before. Fails with
-    /// [`Unimplemented`](ErrorKind::Unimplemented) on servers before 3.6.
-    pub fn get_children_of_each<P: AsRef<str>>(&self, paths: &[P]) -> Result<Vec<Result<Names>>> {
-        let listed = self.wait_for(|batch| batch.get_children_of_each(paths)).map_err(|error| {
-            let failed = error.failed_op().and_then(|index| paths.get(index));
-            error.of("list", failed.map_or("several nodes", AsRef::as_ref))
-        })?;
-        let with_path = |(list, path): (Result<Names>, &P)| {
-            list.map_err(|error| error.of("list", path.as_ref()))
-        };
-        Ok(listed.into_iter().zip(paths).map(with_path).collect())
-    }
-
     /// Reads the ACL of a node. Fails with [`NoNode`](ErrorKind::NoNode).
     pub fn get_acl(&self, path: &str) -> Result<(Vec<Acl>, Stat)> {
         self.ask("read the ACL of", path, |batch| batch.get_acl(path))

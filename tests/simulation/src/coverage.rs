@@ -30,10 +30,6 @@ const SELDOM: &[(&str, &str)] = &[
     ),
     ("a call has one node too many", "more cuts behind creates that are carried out late"),
     (
-        "a call for several locks is ended while it creates",
-        "a cancel or a close while the servers create the nodes of a `MultiLock`",
-    ),
-    (
         "a call is ended while it replaces a node",
         "a cancel or a close while one thread's node takes the place of another's",
     ),

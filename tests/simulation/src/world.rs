@@ -109,7 +109,6 @@ fn live(plan: &Plan) {
         tick: plan.tick,
         containers: Duration::from_secs(random.u64(2..30)),
         numbered_events: random.bool(),
-        multi_read: Rng::with_seed(plan.seed ^ 0x3050).u8(..4) > 0,
         ..Settings::default()
     };
     let settings = raw::settings(plan, settings);

@@ -391,13 +391,6 @@ impl Ensemble {
 
 impl Ensemble {
     fn read(&mut self, connection: u64, xid: i32, request: Request<'_>) {
-        let is_unknown = match request {
-            Request::Lists(_) => !self.settings.multi_read,
-            _ => false,
-        };
-        if is_unknown {
-            return self.reply(connection, xid, |_, _| Err(Refused::UNIMPLEMENTED));
-        }
         if let Request::SetWatches { zxid, data, exist, child } = request {
             self.set_watches(connection, zxid, [data, exist, child]);
             return self.reply(connection, xid, |_, _| Ok(()));
@@ -493,19 +486,6 @@ impl Reading<'_> {
                 if with_stat {
                     answers::stat(out, &node.stat());
                 }
-            }
-            Request::Lists(paths) => {
-                for path in paths {
-                    let start = out.len();
-                    answers::multi_header(out, Some(op::GET_CHILDREN));
-                    let list = Request::GetChildren { path, watch: false, with_stat: false };
-                    if let Err(kind) = self.read(list, out) {
-                        out.truncate(start);
-                        answers::multi_header(out, Some(-1));
-                        out.put_int(kind.0);
-                    }
-                }
-                answers::multi_header(out, None);
             }
             Request::GetAcl { path } => {
                 let any_of = permission::READ | permission::ADMIN;

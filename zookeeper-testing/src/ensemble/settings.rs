@@ -35,8 +35,6 @@ pub struct Settings {
     pub overtaking: bool,
     /// Whether events have the transaction's number, as in servers from 3.9 on.
     pub numbered_events: bool,
-    /// Whether several lists may be one request, as in servers from 3.6 on.
-    pub multi_read: bool,
     /// How often a server is overloaded and says so (`THROTTLEDOP`).
     pub throttle: f64,
     /// Whether nothing depends on chance. Sessions are then as short as clients ask for, from 50 ms
@@ -61,7 +59,6 @@ impl Default for Settings {
             wall: 1_800_000_000_000,
             overtaking: false,
             numbered_events: true,
-            multi_read: true,
             throttle: 0.0,
             exact: false,
             recorded: true,

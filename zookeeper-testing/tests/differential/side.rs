@@ -103,18 +103,6 @@ impl Side {
                 let since = since.map_or(i64::MAX, |since| self.base + since);
                 self.text(zk.set_watches(since, paths, watcher), |()| String::new())
             }
-            Step::GetChildrenOfEach(who, paths) => {
-                self.text(self.clients[*who].zk.get_children_of_each(paths), |lists| {
-                    let text = |list| {
-                        self.text(list, |names: Names| {
-                            let mut names: Vec<&str> = names.iter().collect();
-                            names.sort_unstable();
-                            format!("{names:?}")
-                        })
-                    };
-                    lists.into_iter().map(text).collect::<Vec<_>>().join(", ")
-                })
-            }
             Step::GetAcl(who, path) => {
                 self.text(self.clients[*who].zk.get_acl(path), |(acl, stat)| {
                     // `auth` stands for all identities of a connection, in any order.

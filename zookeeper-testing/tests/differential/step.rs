@@ -16,7 +16,6 @@ pub(crate) enum Step {
     GetChildren(usize, String, bool),
     /// Watches since this transaction, counted from the root's, or `None` for all of the future.
     SetWatches(usize, Option<i64>, Vec<String>),
-    GetChildrenOfEach(usize, Vec<String>),
     GetAcl(usize, String),
     SetAcl(usize, String, Vec<Acl>, Option<i32>),
     AddAuth(usize, &'static str, &'static str),
@@ -48,8 +47,7 @@ impl Step {
             44..54 => Step::Exists(who, path, watches),
             54..63 => Step::GetData(who, path, watches),
             63..70 => Step::GetChildren(who, path, watches),
-            70..73 => Step::GetChildrenOfEach(who, several(rng, root, known)),
-            73..75 => Step::GetAcl(who, path),
+            70..75 => Step::GetAcl(who, path),
             75..78 => {
                 let since = rng.bool().then(|| rng.i64(0..250));
                 let more = (0..rng.usize(..4)).map(|_| self::path(rng, root, known));
@@ -74,7 +72,6 @@ impl Step {
             Step::GetData(..) => "get data",
             Step::GetChildren(..) => "get children",
             Step::SetWatches(..) => "set watches",
-            Step::GetChildrenOfEach(..) => "get children of each",
             Step::GetAcl(..) => "get ACL",
             Step::SetAcl(..) => "set ACL",
             Step::AddAuth(..) => "add credentials",
@@ -108,10 +105,6 @@ impl Change {
 
 fn changes(rng: &mut Rng, root: &str, known: &[String]) -> Vec<Change> {
     (0..rng.usize(1..5)).map(|_| Change::random(rng, root, known)).collect()
-}
-
-fn several(rng: &mut Rng, root: &str, known: &[String]) -> Vec<String> {
-    (0..rng.usize(..4)).map(|_| path(rng, root, known)).collect()
 }
 
 /// The name of all containers. They get no children, because servers sooner or later delete a container that

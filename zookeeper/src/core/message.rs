@@ -25,7 +25,6 @@ pub(crate) enum OpCode {
     Create2 = 15,
     CreateContainer = 19,
     CreateTtl = 21,
-    MultiRead = 22,
     Auth = 100,
     SetWatches = 101,
     #[cfg(feature = "sasl")]
@@ -59,9 +58,6 @@ impl OpCode {
 pub(crate) const EVENT: i32 = -1;
 pub(crate) const PING: i32 = -2;
 pub(crate) const AUTH: i32 = -4;
-
-/// The number of a list in a `multiRead`. Its answer has no [`Stat`].
-pub(crate) const GET_CHILDREN: i32 = 8;
 
 /// The version that matches any version.
 const ANY: i32 = -1;
@@ -421,24 +417,6 @@ pub(crate) fn multi_result<'a>(
         other => return Err(Malformed(format!("the result of an operation {other}"))),
     };
     Ok(Some(result))
-}
-
-/// Decodes the next result of a `multiRead` of lists: the names, or the code of an error. Returns
-/// `None` after the last.
-pub(crate) fn multi_list(reader: &mut Reader<'_>) -> Result<Option<Result<Names, i32>>, Malformed> {
-    let (code, done, _error) = (reader.int()?, reader.bool()?, reader.int()?);
-    match code {
-        _ if done => Ok(None),
-        GET_CHILDREN => {
-            // Other lists follow, and names take as much space as their message has left.
-            let whole = reader.0;
-            reader.list(4, |reader| reader.buffer().map(drop))?;
-            let (list, _) = whole.split_at(whole.len() - reader.0.len());
-            names(&mut Reader(list)).map(|names| Some(Ok(names)))
-        }
-        -1 => reader.int().map(|code| Some(Err(code))),
-        other => Err(Malformed(format!("the result of an operation {other} in a list of lists"))),
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 mod bounds;
 mod credentials;
-mod lists;
 mod modes;
 mod multi;
 mod roots;

@@ -104,50 +104,14 @@ pub(super) fn make(client: &Client, plan: &ObjectPlan) -> Object {
 }
 
 /// Returns a multi-lock of the lock at the place, of one that all multi-locks share, and of a read that all share.
-/// They are in any order. Some multi-locks take them one by one, as earlier releases did.
+/// They are in any order.
 fn several(client: &Client, path: &str, options: LockOptions) -> Result<MultiLock> {
     let own = DistributedLock::with_options(client, path, options.clone())?;
     let other = DistributedLock::with_options(client, witness::SECOND, options.clone())?;
     let read = DistributedRwLock::with_options(client, witness::READ, options)?.read_lock();
     let mut all: [Box<dyn Lock>; 3] = [own.into(), other.into(), read.into()];
-    let is_one_by_one = kernel::with_random(|random| {
-        random.shuffle(&mut all);
-        random.u8(..3) == 0
-    });
-    MultiLock::new(all.map(|lock| match is_one_by_one {
-        true => Box::new(Outside(lock)),
-        false => lock,
-    }))
-}
-
-/// A lock type of the program's own around one of the library.
-#[derive(Debug)]
-struct Outside(Box<dyn Lock>);
-
-impl Lock for Outside {
-    fn path(&self) -> &str {
-        self.0.path()
-    }
-
-    fn id(&self) -> LockId {
-        self.0.id()
-    }
-
-    fn lock_within(&self, wait: zoolock::Wait) -> Result<bool> {
-        self.0.lock_within(wait)
-    }
-
-    fn unlock(&self) -> Result<()> {
-        self.0.unlock()
-    }
-
-    fn is_held(&self) -> bool {
-        self.0.is_held()
-    }
-
-    fn holds(&self) -> Vec<Hold> {
-        self.0.holds()
-    }
+    kernel::with_random(|random| random.shuffle(&mut all));
+    MultiLock::new(all)
 }
 
 /// Returns how a hold of this kind excludes others.

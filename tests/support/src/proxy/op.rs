@@ -20,7 +20,7 @@ pub enum Op {
     GetAcl,
     /// `setACL`
     SetAcl,
-    /// `getChildren`, with the stat in its answer or without, or several lists in one `multiRead`
+    /// `getChildren`, with the stat in its answer or without
     GetChildren,
     /// `sync`
     Sync,
@@ -50,7 +50,7 @@ impl Op {
             5 => Self::SetData,
             6 => Self::GetAcl,
             7 => Self::SetAcl,
-            8 | 12 | 22 => Self::GetChildren,
+            8 | 12 => Self::GetChildren,
             9 => Self::Sync,
             11 => Self::Ping,
             14 => Self::Multi,

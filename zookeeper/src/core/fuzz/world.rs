@@ -36,7 +36,6 @@ const OPS: &[Op<'_>] = &[Op::Check("/m", None); 4];
 const WATCHED: &[&str] = &["/persistent", "/missing"];
 
 /// As many as the answers of the corpus are about.
-const LISTED: &[&str] = &["/", "/ttl"];
 
 /// What is asked for, and how its answer is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +49,6 @@ enum Kind {
     GetData,
     GetChildren,
     SetWatches,
-    GetChildrenOfEach,
     SetData,
     GetAcl,
     SetAcl,
@@ -72,7 +70,6 @@ impl Kind {
         Kind::GetData,
         Kind::GetChildren,
         Kind::SetWatches,
-        Kind::GetChildrenOfEach,
         Kind::SetData,
         Kind::GetAcl,
         Kind::SetAcl,
@@ -109,7 +106,6 @@ impl Asked {
                 Kind::GetData => drop(batch.get_data("/persistent", watcher)),
                 Kind::GetChildren => drop(batch.get_children("/", watcher)),
                 Kind::SetWatches => drop(batch.set_watches(0, WATCHED, &Watcher::new(|_| {}))),
-                Kind::GetChildrenOfEach => drop(batch.get_children_of_each(LISTED)),
                 Kind::SetData => drop(batch.set_data("/persistent", b"", None)),
                 Kind::GetAcl => drop(batch.get_acl("/persistent")),
                 Kind::SetAcl => drop(batch.set_acl("/persistent", &acl, None)),
@@ -590,14 +586,6 @@ impl World<'_> {
             Kind::SetWatches => {
                 let watcher = Watcher::new(|_| {});
                 answer.decode(|batch| batch.set_watches(0, WATCHED, &watcher), |()| 0)
-            }
-            Kind::GetChildrenOfEach => {
-                let size = |lists: &Vec<Result<Names>>| {
-                    let capacities = lists.iter().flatten().map(Names::capacity);
-                    let names: usize = capacities.map(|(count, bytes)| bytes + 4 * count).sum();
-                    names + 13 * lists.len() + 9
-                };
-                answer.decode(|batch| batch.get_children_of_each(LISTED), size)
             }
             Kind::SetData => answer.decode(|batch| batch.set_data("/persistent", b"", None), stat),
             Kind::GetAcl => {

@@ -5,7 +5,7 @@ use zoolock_zookeeper::{Acl, CreateMode, Op, Result, Watcher, ZooKeeper};
 type Call = fn(&ZooKeeper, &str) -> Result<()>;
 
 /// Each call acts on a node or below it.
-pub(crate) const CALLS: [Call; 13] = [
+pub(crate) const CALLS: [Call; 12] = [
     |client, path| {
         let path = format!("{path}/new");
         client.create(&path, b"", &Acl::open(), CreateMode::Persistent).map(drop)
@@ -15,7 +15,6 @@ pub(crate) const CALLS: [Call; 13] = [
     |client, path| client.get_data(path).map(drop),
     |client, path| client.set_data(path, b"new", None).map(drop),
     |client, path| client.get_children(path).map(drop),
-    |client, path| client.get_children_of_each(&[path])?.remove(0).map(drop),
     |client, path| client.get_acl(path).map(drop),
     |client, path| client.set_acl(path, &Acl::open(), None).map(drop),
     |client, path| client.sync(path),
