@@ -9,8 +9,8 @@ use crate::level::{Site, TwoLevel};
 /// holds the lock.
 ///
 /// A lock and an unlock take two requests. [`DistributedLock`] takes two as well while there are no
-/// rivals, one more if the last turn was another client's, and more behind others. The price of a
-/// single node:
+/// rivals, one more where another client has made its directory, and more behind others. The price
+/// of a single node:
 ///
 /// - There is no queue. A release wakes all waiters, and each tries to create the node. So the work
 ///   of a release grows with their number: with five contenders or more, prefer

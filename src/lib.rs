@@ -380,9 +380,8 @@
 //!   some [settings](guide::operating#what-to-set).
 //! - **Round trips** must be well below the session timeout. A hold survives round trips of up to
 //!   an eighth of it. From a sixth on, its lease ends before a heartbeat can renew it.
-//! - **Old servers.** Servers before 3.5 are not supported. Those before 3.5.3 have no containers,
-//!   so the directories of locks stay. Those before 3.6 do not keep the order after 2,147,483,647
-//!   turns in one directory. [Names](guide::names) has more.
+//! - **Old servers.** Servers before 3.5.3 are not supported. Those before 3.6 do not keep the
+//!   order after 2,147,483,647 turns in one directory. [Names](guide::names) has more.
 //! - **Quota.** A client may have 896 KiB of node paths at a time: 10,000 locks held or waited for
 //!   at paths of 20 bytes. A node counts until the servers are known not to have it. That includes
 //!   nodes that are being deleted, that the servers refuse to delete, or whose creates have no

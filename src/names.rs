@@ -2,7 +2,7 @@
 //! granted or behind which other. Pure: must not know requests, sessions or watches.
 
 use std::cmp::Reverse;
-use std::{fmt, iter, mem};
+use std::{iter, mem};
 
 use uuid::{Builder, Uuid};
 
@@ -211,33 +211,6 @@ pub(crate) fn vacant(mode: Mode, names: &Names) -> bool {
 }
 
 // ---- names of ours
-
-/// The number that the server appended to a requested name: the count of nodes created in the
-/// directory before. A name that a user chose may also end in ten digits, and is never one of
-/// these.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Number(i32);
-
-impl Number {
-    /// Returns the number that follows the requested name in a created one, if it alone tells the
-    /// position. A node that was created with exactly the requested name has none.
-    pub(crate) fn given(asked: &str, made: &str) -> Option<Number> {
-        let number = made.strip_prefix(asked)?.parse().ok()?;
-        is_normal(number).then_some(Number(number))
-    }
-
-    /// Returns the number of the next node that is created in the directory, if it also tells the
-    /// position.
-    pub(crate) fn next(self) -> Option<Number> {
-        Some(self.0 + 1).filter(|&next| is_normal(next)).map(Number)
-    }
-}
-
-impl fmt::Display for Number {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:010}", self.0)
-    }
-}
 
 /// Returns an id that is new for every create.
 pub(crate) fn new_id() -> String {

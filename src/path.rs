@@ -73,6 +73,13 @@ impl LockPath {
         (LockPath(parent.into()), name)
     }
 
+    /// Returns the directories from the top down to this one, without the root.
+    pub(crate) fn levels(&self) -> Vec<LockPath> {
+        let ends = self.0.match_indices('/').map(|(at, _)| at).skip(1);
+        let whole = (!self.is_root()).then_some(self.0.len());
+        ends.chain(whole).map(|end| LockPath(self.0[..end].into())).collect()
+    }
+
     /// Returns a directory of the lock below its path; `name` is one legal part.
     pub(crate) fn below(&self, name: &str) -> LockPath {
         LockPath(self.child(name).into())

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::quota::Charge;
 use crate::kind::LockKind;
-use crate::names::Number;
 use crate::path::LockPath;
 use crate::sys::thread::ThreadId;
 
@@ -62,15 +61,12 @@ impl Claim {
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) name: String,
-    /// The number that the server appended to the name. `None` for the node of an ephemeral lock
-    /// and a read under a write, whose names were chosen, and for a node that was found in a list.
-    pub(crate) number: Option<Number>,
     /// The transaction that created it.
     pub(crate) czxid: i64,
     /// The fencing token: the czxid, or that of the write for a read under a write.
     pub(crate) token: u64,
-    /// The directory was made for this node alone, in the same transaction. It is deleted with the
-    /// node, as far as nobody else has used it.
+    /// The directory is deleted with the node, unless it has others by then: this client made it,
+    /// and the node was alone at the grant.
     pub(crate) takes_directory: bool,
     /// The node's part of the quota.
     pub(crate) charge: Charge,

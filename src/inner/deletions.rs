@@ -7,11 +7,11 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use log::{Level, warn};
-use zookeeper::{ErrorKind, Pending};
+use zookeeper::ErrorKind;
 
 use super::claim::{Claim, Node};
-use super::directories::{delete_with_directory, is_directory_refused};
-use super::failure::{is_outcome_unknown, is_session_over};
+use super::directories::delete_with_directory;
+use super::failure::is_session_over;
 use super::nodes::Nodes;
 use super::quota::Charge;
 use super::requests::Requests;
@@ -70,8 +70,8 @@ impl Deletions {
         }
     }
 
-    /// Deletes a node and its directory, on as many connections as it takes; the node alone if only
-    /// the directory is refused.
+    /// Deletes a node and its directory, in a transaction that is sent once. The node alone follows if
+    /// that fails.
     fn delete_with_directory(
         &self,
         session: i64,
@@ -80,28 +80,7 @@ impl Deletions {
         charge: Charge,
     ) {
         let zk = self.requests.zk.in_session(session).with_timeout(Duration::MAX);
-        let deletion = zk.submit(|batch| delete_with_directory(batch, directory, &path, false));
-        let directory = directory.clone();
-        self.follow(deletion, (path, charge), move |deletions, (path, charge), error| {
-            if is_outcome_unknown(error) {
-                sys::reached("a deletion of a node and its directory is sent again");
-                return deletions.delete_with_directory(session, &directory, path, charge);
-            }
-            if !is_directory_refused(error) {
-                return deletions.conclude(path, charge, error);
-            }
-            sys::reached("a node is deleted in the background without its directory");
-            deletions.delete_eventually(session, path, charge);
-        });
-    }
-
-    /// Follows a deletion that is sent once. If it fails, `again` goes on.
-    fn follow<T: Send + 'static>(
-        &self,
-        deletion: Pending<T>,
-        (path, charge): (String, Charge),
-        again: impl FnOnce(&Deletions, (String, Charge), &zookeeper::Error) + Send + 'static,
-    ) {
+        let deletion = zk.submit(|batch| delete_with_directory(batch, directory, &path));
         let me = self.start();
         deletion.on_done(move |deleted| {
             let Some(deletions) = me.upgrade() else {
@@ -109,7 +88,8 @@ impl Deletions {
             };
             match deleted {
                 Err(error) if !is_session_over(&error) => {
-                    again(&deletions, (path, charge), &error);
+                    sys::reached("a node is deleted in the background without its directory");
+                    deletions.delete_eventually(session, path, charge);
                     deletions.under_way.fetch_sub(1, Ordering::Relaxed);
                 }
                 deleted => deletions.finish(path, charge, deleted.map(drop)),

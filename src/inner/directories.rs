@@ -1,94 +1,189 @@
-//! The directories of locks: containers, which the server removes some time after they are empty. A
-//! directory that was made with its node goes with that node.
+//! The directories of locks: containers, which exist as long as the lock is in use. A node is created
+//! in one transaction with its directory, where that is missing, and the last node takes the
+//! directory along. The server removes what stays, some time after it is empty.
+//!
+//! A directory is deleted only in the transaction that deletes a node of ours in it. The servers
+//! refuse it if the directory has other nodes, or if its data were set. So nothing of any other
+//! client is ever deleted. The client keeps one number for each directory: the transaction in which
+//! it created the directory. One that another client created stays, and so does one in which nodes
+//! of other programs were seen: some programs make sure of their directory only once. These are left
+//! to the server, which removes a container when it finds it empty, once a minute by default.
 
-use zookeeper::{Batch, CreateMode, ErrorKind, Op, OpResult, Pending};
+use std::collections::HashMap;
+
+use zookeeper::{Acl, Batch, CreateMode, Names, Op, OpResult, Pending};
 
 use super::claim::Claim;
-use super::failure::Failure;
-use super::requests::Requests;
+use crate::names;
 use crate::path::LockPath;
-use crate::wait::Until;
+use crate::sys::{self, Mutex};
 
 /// The version of data that nobody has set since the node was created.
 const NEW: i32 = 0;
 
-/// Creates a directory and the missing nodes above it, including the chroot. Returns false if the
-/// directory is still missing, because another client deletes the same nodes meanwhile.
-pub(crate) fn make_directories(
-    requests: &Requests,
-    path: &LockPath,
-    until: &Until,
-) -> Result<bool, Failure> {
-    let mut missing = Vec::new();
-    let mut next = path.as_str();
-    // Upwards until a node exists, so that no permission is needed where nothing is created ..
-    while !next.is_empty() && !make(requests, next, until)? {
-        missing.push(next);
-        next = next.rsplit_once('/').map_or("", |(above, _)| above);
-    }
-    if next.is_empty() {
-        let zk = requests.zk.with_timeout(until.left().min(requests.patience()));
-        zk.create_all("/", requests.acl(), CreateMode::Persistent)?;
-    }
-    // .. and downwards again.
-    let mut exists = true;
-    for path in missing.into_iter().rev() {
-        exists = make(requests, path, until)?;
-    }
-    Ok(exists)
-}
+/// The most directories that a client knows. If there are more, it begins anew: that costs requests,
+/// and nothing else.
+const MOST: usize = 8192;
 
-/// Creates one directory. Returns false if the node above it is missing.
-fn make(requests: &Requests, path: &str, until: &Until) -> Result<bool, Failure> {
-    let make = |mode| {
-        let acl = requests.acl();
-        requests.ask_one(None, until, |batch| batch.create(path, b"", acl, mode)).map(drop)
-    };
-    let made = match make(CreateMode::Container) {
-        Ok(()) => {
-            requests.note_containers();
-            Ok(())
+/// In place of the transaction: the directory is not ours to delete.
+const STAYS: i64 = 0;
+
+/// The directories that exist, as far as this client knows, by the transactions that created them.
+#[derive(Debug, Default)]
+pub(crate) struct Directories(Mutex<HashMap<LockPath, i64>>);
+
+impl Directories {
+    /// Returns whether the directory exists.
+    pub(crate) fn has(&self, directory: &LockPath) -> bool {
+        self.0.lock().contains_key(directory)
+    }
+
+    /// Returns whether this client created the directory that exists, and may delete it.
+    pub(crate) fn is_ours(&self, directory: &LockPath) -> bool {
+        self.0.lock().get(directory).is_some_and(|&czxid| czxid != STAYS)
+    }
+
+    /// Notes that this client has created it.
+    pub(crate) fn note_made(&self, directory: &LockPath, czxid: i64) {
+        self.set(directory, czxid);
+    }
+
+    /// Notes that it exists, and stays.
+    pub(super) fn note_stays(&self, directory: &LockPath) {
+        self.set(directory, STAYS);
+    }
+
+    /// Notes what a list has shown: which directory there is, and these nodes in it.
+    pub(crate) fn note_listed(&self, directory: &LockPath, czxid: i64, names: &Names) {
+        let known = self.0.lock().get(directory).copied();
+        let is_foreign = |name: &str| names::id_of(name).is_none();
+        match known {
+            // The list is of an earlier directory.
+            Some(known) if known > czxid => {}
+            Some(known) if known == czxid && !names.iter().any(is_foreign) => {}
+            known => {
+                sys::reached_if(
+                    || known == Some(czxid),
+                    "a directory stays for nodes of other programs",
+                );
+                self.note_stays(directory);
+            }
         }
-        // Servers before 3.5.3 have no containers.
-        Err(failure) if failure.is(ErrorKind::Unimplemented) => make(CreateMode::Persistent),
-        made => made,
-    };
-    match made {
-        Err(failure) if failure.is(ErrorKind::NoNode) => Ok(false),
-        Err(failure) if failure.is(ErrorKind::NodeExists) => Ok(true),
-        made => made.map(|()| true),
+    }
+
+    /// Notes that it is missing.
+    pub(crate) fn note_missing(&self, directory: &LockPath) {
+        self.0.lock().remove(directory);
+    }
+
+    fn set(&self, directory: &LockPath, czxid: i64) {
+        let mut known = self.0.lock();
+        if known.len() >= MOST && !known.contains_key(directory) {
+            known.clear();
+        }
+        known.insert(directory.clone(), czxid);
     }
 }
 
-/// Creates the directory of a claim and a node in it, in one transaction. That may share a transaction
-/// with other writes, if nothing but such writes is before it in its batch.
-pub(crate) fn create_with_node(
-    requests: &Requests,
+/// Creates these directories and a node in the last one, in one transaction. That may share a
+/// transaction with other writes, if nothing but such writes is before it in its batch.
+pub(crate) fn create_with_levels(
     batch: &mut Batch<'_>,
-    claim: &Claim,
-    (name, mode): (&str, CreateMode),
+    acl: &[Acl],
+    levels: &[LockPath],
+    (path, data, mode): (&str, &[u8], CreateMode),
 ) -> Pending<Vec<OpResult>> {
-    let acl = requests.acl();
+    let mut ops = Vec::with_capacity(levels.len() + 1);
+    for level in levels {
+        ops.push(Op::Create(level.as_str(), b"", acl, CreateMode::Container));
+    }
+    ops.push(Op::Create(path, data, acl, mode));
+    batch.shared_multi(&ops)
+}
+
+/// Returns the path and the czxid of the node that a transaction created last; no path if it created
+/// none.
+pub(crate) fn last_created(results: Vec<OpResult>) -> (String, i64) {
+    match results.into_iter().next_back() {
+        Some(OpResult::Created { path, czxid }) => (path, czxid),
+        _ => (String::new(), 0),
+    }
+}
+
+/// Replaces a node of ours by another one, and its directory by another one, in one transaction. The
+/// servers refuse it if the directory has other nodes, or if its data were set.
+pub(crate) fn replace_with_directory(
+    batch: &mut Batch<'_>,
+    acl: &[Acl],
+    claim: &Claim,
+    (old, new, mode): (&str, &str, CreateMode),
+) -> Pending<Vec<OpResult>> {
+    let directory = claim.directory.as_str();
     batch.shared_multi(&[
-        Op::Create(claim.directory.as_str(), b"", acl, CreateMode::Container),
-        Op::Create(&claim.directory.child(name), claim.identity.as_bytes(), acl, mode),
+        Op::Delete(old, None),
+        Op::Delete(directory, Some(NEW)),
+        Op::Create(directory, b"", acl, CreateMode::Container),
+        Op::Create(new, claim.identity.as_bytes(), acl, mode),
     ])
 }
 
 /// Deletes a node and its directory, in one transaction. The servers refuse it if the directory has
-/// other nodes, or if somebody has set its data. Where that is unlikely, it `shares` a transaction
-/// with other writes.
+/// other nodes, or if its data were set.
 pub(super) fn delete_with_directory(
     batch: &mut Batch<'_>,
     directory: &LockPath,
     node: &str,
-    shares: bool,
 ) -> Pending<Vec<OpResult>> {
-    let ops = [Op::Delete(node, None), Op::Delete(directory.as_str(), Some(NEW))];
-    if shares { batch.shared_multi(&ops) } else { batch.multi(&ops) }
+    batch.shared_multi(&[Op::Delete(node, None), Op::Delete(directory.as_str(), Some(NEW))])
 }
 
 /// Returns whether [`delete_with_directory`] failed at the directory.
 pub(super) fn is_directory_refused(error: &zookeeper::Error) -> bool {
     error.failed_op() == Some(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(number: usize) -> LockPath {
+        LockPath::parse(&format!("/orders/{number}")).unwrap()
+    }
+
+    fn names(names: &[&str]) -> Names {
+        names.iter().collect()
+    }
+
+    #[test]
+    fn directory_is_ours_while_lists_show_the_one_that_we_made() {
+        let (directories, path) = (Directories::default(), path(1));
+        let ours = format!("_c_{}-lock-0000000001", names::new_id());
+        let is = || (directories.has(&path), directories.is_ours(&path));
+        assert_eq!(is(), (false, false));
+        directories.note_made(&path, 7);
+        for (czxid, listed) in [(7, names(&[&ours])), (5, names(&["of an earlier one"]))] {
+            directories.note_listed(&path, czxid, &listed);
+            assert_eq!(is(), (true, true), "{czxid}");
+        }
+        for (czxid, listed) in [(9, names(&[&ours])), (7, names(&[&ours, "a__lock__0000000000"]))] {
+            directories.note_made(&path, 7);
+            directories.note_listed(&path, czxid, &listed);
+            assert_eq!(is(), (true, false), "{czxid}");
+            directories.note_listed(&path, 7, &names(&[]));
+            assert_eq!(is(), (true, false), "it stays");
+        }
+        directories.note_missing(&path);
+        assert_eq!(is(), (false, false));
+        directories.note_listed(&path, 7, &names(&[]));
+        assert_eq!(is(), (true, false));
+    }
+
+    #[test]
+    fn client_forgets_directories_rather_than_grow() {
+        let directories = Directories::default();
+        for number in 0..=MOST {
+            directories.note_made(&path(number), 1);
+        }
+        assert!(directories.is_ours(&path(MOST)) && !directories.has(&path(0)));
+    }
 }

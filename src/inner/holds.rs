@@ -24,8 +24,6 @@ use super::registry::Registry;
 use super::requests::Requests;
 use super::timer::Timer;
 use crate::error::{LossReason, Result};
-use crate::names::Number;
-use crate::shortcuts::{Following, Fresh};
 use crate::sys;
 use crate::wait::Until;
 
@@ -36,8 +34,6 @@ pub(crate) struct Holds {
     pub(crate) registry: Arc<Registry>,
     pub(super) deletions: Arc<Deletions>,
     pub(super) orphans: Arc<Orphans>,
-    pub(crate) following: Following,
-    pub(crate) fresh: Fresh,
     pub(super) lost: AtomicU64,
     losses: Arc<dyn Losses>,
     timer: Timer,
@@ -61,18 +57,15 @@ impl Holds {
             registry,
             deletions,
             orphans,
-            following: Following::default(),
-            fresh: Fresh::default(),
             lost: AtomicU64::new(0),
             losses,
             timer: Timer::default(),
         })
     }
 
-    /// Takes own nodes, which were seen to be first in their queue, and makes a hold of them. If the
-    /// directory has no other node, `only_number` is the number of the only one. Returns `None` if
-    /// no lease is long enough to hold the nodes in, or if it ran out meanwhile: then the nodes are
-    /// taken and deleted.
+    /// Takes own nodes, which were seen to be first in their queue, and makes a hold of them. Returns
+    /// `None` if no lease is long enough to hold the nodes in, or if it ran out meanwhile: then the
+    /// nodes are taken and deleted.
     ///
     /// A lease shorter than 9/20 of the session timeout is renewed first, with one request, if that
     /// is of use. If the connection falls silent right after the grant, that is noticed a quarter
@@ -83,7 +76,6 @@ impl Holds {
         &self,
         claim: &Claim,
         own: &mut Vec<Node>,
-        only_number: Option<Number>,
         session: i64,
         until: &Until,
     ) -> Result<Option<Arc<Grant>>, Failure> {
@@ -105,7 +97,7 @@ impl Holds {
         let term = Term { requests: Arc::downgrade(&self.requests), lease };
         let grant = self.registry.add(
             || self.requests.zk.keep_lease(),
-            |number| Nodes::new(number, claim.clone(), mem::take(own), only_number, term),
+            |number| Nodes::new(number, claim.clone(), mem::take(own), term),
         )?;
         let nodes = grant.nodes();
         // From here on, the end of the lease ends the hold. The lease may have ended before.

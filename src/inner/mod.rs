@@ -22,7 +22,7 @@ mod timer;
 mod watching;
 
 pub(crate) use claim::{Claim, Holder, Node};
-pub(crate) use directories::{create_with_node, make_directories};
+pub(crate) use directories::{create_with_levels, last_created, replace_with_directory};
 pub use events::{ClientState, ConnectionEvent, Stats, Subscription};
 pub(crate) use failure::{Failure, is_outcome_unknown};
 pub(crate) use guarded::{Guarding, What, Write};

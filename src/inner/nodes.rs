@@ -14,8 +14,6 @@ use zookeeper::{Lease, Watcher};
 use super::claim::{Claim, Holder, Node};
 use super::requests::Requests;
 use crate::error::{Error, LossReason, Result};
-use crate::names::Number;
-use crate::shortcuts;
 use crate::sys::thread::ThreadId;
 use crate::sys::{self, Mutex};
 pub(super) use grant::End;
@@ -32,8 +30,6 @@ pub(crate) struct Nodes {
     pub(super) claim: Claim,
     /// Never empty.
     pub(super) list: Vec<Node>,
-    /// The number of the only node, if the directory had no other node at the grant.
-    only_number: Option<Number>,
     pub(super) term: Term,
     pub(super) granted: Instant,
     state: Mutex<State>,
@@ -133,7 +129,6 @@ impl Nodes {
         number: u64,
         claim: Claim,
         list: Vec<Node>,
-        only_number: Option<Number>,
         term: Term,
     ) -> (Arc<Nodes>, Arc<Grant>) {
         let holder = claim.holder;
@@ -141,7 +136,6 @@ impl Nodes {
             number,
             claim,
             list,
-            only_number,
             term,
             granted: sys::now(),
             state: Mutex::new(State {
@@ -156,13 +150,6 @@ impl Nodes {
         });
         let grant = nodes.add_grant(&mut nodes.state.lock(), holder);
         (nodes, grant)
-    }
-
-    /// Returns the number of the only node, if the directory had no other node at the grant. Nodes
-    /// that were made since have higher numbers.
-    pub(super) fn only_number(&self) -> Option<Number> {
-        let number = self.only_number.filter(|_| shortcuts::are_on());
-        number.filter(|_| !self.state.lock().read_under)
     }
 
     fn add_grant(self: &Arc<Self>, state: &mut State, holder: Holder) -> Arc<Grant> {
@@ -328,6 +315,15 @@ impl Nodes {
             Phase::Reserved(until) => Some(until),
             Phase::Held(_) | Phase::HandedOver | Phase::Over => None,
         }
+    }
+
+    /// Returns the only node, if its directory goes with it. A read at the same queue position keeps
+    /// it.
+    pub(super) fn with_directory(&self) -> Option<&Node> {
+        let [node @ Node { takes_directory: true, .. }] = &self.list[..] else {
+            return None;
+        };
+        (!self.state.lock().read_under).then_some(node)
     }
 
     /// Notes that a read is about to stand at the same queue position.

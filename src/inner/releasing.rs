@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use log::{Level, warn};
-use zookeeper::{Batch, ErrorKind, OpResult, WatchedEvent, Watcher};
+use zookeeper::{ErrorKind, OpResult};
 
 use super::claim::Node;
 use super::directories::{delete_with_directory, is_directory_refused};
@@ -13,17 +13,19 @@ use super::failure::{Failure, is_outcome_unknown};
 use super::holds::Holds;
 use super::nodes::{AfterRelease, Grant, Nodes};
 use crate::error::{Error, LossReason, Result};
-use crate::shortcuts::{Departing, Replacement};
+use crate::shortcuts;
 use crate::sys;
 
-/// A released node that the next thread for the same lock replaces: it deletes this node in the
-/// transaction that creates its own. If it does not, the thread that released the node deletes it.
+/// A released node that the next thread for the same lock replaces, with its directory: it deletes
+/// both in the transaction that creates its own. If it does not, the thread that released the node
+/// deletes it.
 #[derive(Debug)]
 pub(crate) struct Replaceable {
-    pub(crate) node: Replacement,
+    /// The session of the node. Only a call in the same session can delete it.
+    pub(crate) session: i64,
+    pub(crate) path: String,
     holds: Weak<Holds>,
     nodes: Arc<Nodes>,
-    departing: Option<Departing>,
     /// The result of the release, or `None` if the fate of the node is unknown.
     result: Sender<Option<Result<()>>>,
 }
@@ -32,9 +34,8 @@ impl Replaceable {
     /// Takes the answer to the transaction, and passes it to the thread that released the node.
     pub(crate) fn settle(self, deleted: zookeeper::Result<()>) {
         let is_known = deleted.as_ref().err().is_none_or(|error| !is_outcome_unknown(error));
-        let (holds, departing) = (self.holds.upgrade(), self.departing.as_ref());
-        let judge = |holds: Arc<Holds>| judge(&holds, &self.nodes, 0, departing, deleted);
-        let result = is_known.then(|| holds.map(judge).unwrap_or(Ok(())));
+        let judge = |holds: Arc<Holds>| judge(&holds, &self.nodes, 0, deleted);
+        let result = is_known.then(|| self.holds.upgrade().map_or(Ok(()), judge));
         // The other thread may have stopped waiting.
         let _ = self.result.send(result);
     }
@@ -64,8 +65,8 @@ impl Holds {
         let _deleting = is_single.then(|| self.orphans.deleting(&claim.lock));
         self.registry.remove(nodes);
         let deletion = Deletion { holds: self, nodes };
-        let result = match next.zip(deletion.replacement()) {
-            Some((next, node)) => deletion.await_replacement(node, next),
+        let result = match next.filter(|_| deletion.may_be_replaced()) {
+            Some(next) => deletion.await_replacement(next),
             None => deletion.run(self.requests.patience(), false),
         };
         self.orphans.look_for_those_of(claim);
@@ -103,35 +104,27 @@ struct Deletion<'a> {
 }
 
 impl Deletion<'_> {
-    /// Returns the only node, if the next thread may replace it. The release then waits for that
+    /// Returns whether the next thread may replace the only node. The release then waits for that
     /// thread, so it must not be one in the background.
-    fn replacement(&self) -> Option<Replacement> {
-        let (number, claim) = (self.nodes.only_number()?, &self.nodes.claim);
-        if claim.background || !self.holds.requests.is_connected() {
-            return None;
-        }
-        let path = claim.path_of(&self.nodes.list[0]);
-        Replacement::of(self.nodes.term.session_id(), path, number)
-    }
-
-    /// Notes that the nodes are about to be deleted, if there is only one, which is alone.
-    fn departing(&self) -> Option<Departing> {
-        let number = self.nodes.only_number()?;
-        self.holds.following.departing(&self.nodes.claim.directory, number)
+    fn may_be_replaced(&self) -> bool {
+        self.nodes.with_directory().is_some()
+            && shortcuts::are_on()
+            && !self.nodes.claim.background
+            && self.holds.requests.is_connected()
     }
 
     /// Gives the node to the next thread, and waits for the answer to the transaction that replaces
     /// it. Deletes the node if there is none.
-    fn await_replacement(
-        &self,
-        node: Replacement,
-        next: &mut dyn FnMut(Replaceable),
-    ) -> Result<()> {
+    fn await_replacement(&self, next: &mut dyn FnMut(Replaceable)) -> Result<()> {
         let Deletion { holds, nodes } = self;
         let (result, received) = bounded(1);
-        let departing = self.departing();
-        let me = Weak::clone(&holds.me);
-        next(Replaceable { node, holds: me, nodes: Arc::clone(nodes), departing, result });
+        next(Replaceable {
+            session: nodes.term.session_id(),
+            path: nodes.claim.path_of(&nodes.list[0]),
+            holds: Weak::clone(&holds.me),
+            nodes: Arc::clone(nodes),
+            result,
+        });
         let end = sys::now() + holds.requests.patience();
         let is_again = match sys::recv_deadline(&received, end) {
             Ok(Some(result)) => return result,
@@ -164,11 +157,9 @@ impl Deletion<'_> {
             holds.deletions.delete_all(nodes);
             return Ok(());
         }
-        match &nodes.list[..] {
-            [node @ Node { takes_directory: true, .. }] if !is_again => {
-                self.run_with_directory(node, patience)
-            }
-            _ => self.run_alone(patience, is_again),
+        match nodes.with_directory().filter(|_| !is_again) {
+            Some(node) => self.run_with_directory(node, patience),
+            None => self.run_alone(patience, is_again),
         }
     }
 
@@ -178,20 +169,25 @@ impl Deletion<'_> {
         let end = sys::now() + patience;
         let zk = holds.requests.zk.in_session(nodes.term.session_id()).with_timeout(patience);
         let (directory, path) = (&nodes.claim.directory, nodes.claim.path_of(node));
-        let shares = holds.fresh.is_likely_to_go();
-        let deletion = zk.submit(|batch| delete_with_directory(batch, directory, &path, shares));
+        let deletion = zk.submit(|batch| delete_with_directory(batch, directory, &path));
         let follow = move |deletion: &Deletion<'_>, deleted: zookeeper::Result<Vec<OpResult>>| {
-            let left = end.saturating_duration_since(sys::now());
-            deletion.holds.fresh.note_went(deleted.is_ok());
+            let Deletion { holds, nodes } = deletion;
+            let (directory, directories) = (&nodes.claim.directory, &holds.requests.directories);
             match deleted {
                 Err(error) if is_directory_refused(&error) => {
-                    sys::reached("a directory that was made for one node stays");
-                    deletion.run_alone(left, false)
+                    sys::reached("a directory stays behind a release");
+                    match error.kind() {
+                        ErrorKind::NotEmpty => deletion.list(),
+                        _ => directories.note_stays(directory),
+                    }
+                    deletion.run_alone(end.saturating_duration_since(sys::now()), false)
                 }
                 deleted => {
-                    let is_gone = deleted.is_ok();
-                    sys::reached_if(|| is_gone, "a directory goes with its only node");
-                    judge(deletion.holds, deletion.nodes, 0, None, deleted.map(drop))
+                    if deleted.is_ok() {
+                        sys::reached("a directory goes with its last node");
+                        directories.note_missing(directory);
+                    }
+                    judge(holds, nodes, 0, deleted.map(drop))
                 }
             }
         };
@@ -205,18 +201,24 @@ impl Deletion<'_> {
         Ok(())
     }
 
+    /// Lists the directory, which has other nodes: those of other programs may need it.
+    fn list(&self) {
+        let (me, directory) = (Weak::clone(&self.holds.me), self.nodes.claim.directory.clone());
+        self.holds.requests.list(&directory).on_done(move |listed| {
+            if let (Ok((names, stat)), Some(holds)) = (listed, me.upgrade()) {
+                holds.requests.directories.note_listed(&directory, stat.czxid, &names);
+            }
+        });
+    }
+
     fn run_alone(&self, patience: Duration, is_again: bool) -> Result<()> {
         let Deletion { holds, nodes } = self;
         let zk = holds.requests.zk.in_session(nodes.term.session_id()).with_timeout(patience);
-        let departing = self.departing().filter(|_| !is_again);
         let meant = move |deleted: zookeeper::Result<()>| match deleted {
             Err(error) if is_again && error.kind() == ErrorKind::NoNode => Ok(()),
             deleted => deleted,
         };
         let deletions = zk.submit(|batch| {
-            if let Some(departing) = departing.as_ref().filter(|departing| departing.watches) {
-                watch_directory(holds, departing, batch);
-            }
             let delete = |node| batch.shared_delete(&nodes.claim.path_of(node));
             nodes.list.iter().map(delete).collect::<Vec<_>>()
         });
@@ -225,51 +227,25 @@ impl Deletion<'_> {
         for (index, deletion) in deletions.into_iter().enumerate().rev() {
             if !nodes.claim.background {
                 let deleted = meant(deletion.wait());
-                outcome = outcome.and(judge(holds, nodes, index, departing.as_ref(), deleted));
+                outcome = outcome.and(judge(holds, nodes, index, deleted));
                 continue;
             }
             let (me, nodes) = (Weak::clone(&holds.me), Arc::clone(nodes));
-            let departing = departing.clone();
             deletion.on_done(move |deleted| {
                 sys::reached_if(|| deleted.is_err(), "a release in the background fails");
                 // An error is counted and logged.
-                me.upgrade()
-                    .map(|holds| judge(&holds, &nodes, index, departing.as_ref(), meant(deleted)));
+                me.upgrade().map(|holds| judge(&holds, &nodes, index, meant(deleted)));
             });
         }
         outcome
     }
 }
 
-/// Watches the directory of a node that is about to be deleted. The deletion follows this.
-fn watch_directory(holds: &Holds, departing: &Departing, batch: &mut Batch<'_>) {
-    let (made, directory) = (departing.made, departing.directory.clone());
-    let (me, ended) = (Weak::clone(&holds.me), directory.clone());
-    let watcher = Watcher::new(move |_: &WatchedEvent| {
-        sys::reached("a directory that was vacant has ended");
-        me.upgrade().inspect(|holds| holds.following.forget(&ended, made));
-    });
-    let me = Weak::clone(&holds.me);
-    let read = batch.get_data(departing.directory.as_str(), Some(&watcher));
-    read.on_done(move |read| {
-        if let (Ok(_), Some(holds)) = (read, me.upgrade()) {
-            holds.following.mark_watched(&directory, made, watcher);
-        }
-    });
-}
-
 /// Returns the result of a release, from the answer to the deletion.
-fn judge(
-    holds: &Holds,
-    nodes: &Nodes,
-    index: usize,
-    departing: Option<&Departing>,
-    deleted: zookeeper::Result<()>,
-) -> Result<()> {
+fn judge(holds: &Holds, nodes: &Nodes, index: usize, deleted: zookeeper::Result<()>) -> Result<()> {
     let (node, lock) = (&nodes.list[index], nodes.claim.lock.as_str());
     let Err(error) = deleted else {
         node.charge.give_back();
-        departing.inspect(|departing| holds.following.mark_departed(departing));
         return Ok(());
     };
     match error.kind() {

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
-use zookeeper::{Batch, ErrorKind, Names, Pending, Stat, State, ZooKeeper};
+use zookeeper::{Batch, CreateMode, ErrorKind, Names, Pending, Stat, State, ZooKeeper};
 
 use super::claim::Claim;
+use super::directories::Directories;
 use super::failure::Failure;
 use super::quota::{Charge, Quota};
 use crate::error::{Error, Result};
@@ -39,8 +40,7 @@ pub(crate) struct Requests {
     /// How often the session had been resumed when a [read](Requests::read) was last known to be
     /// up to date.
     caught_up: AtomicU64,
-    /// The servers have created a container.
-    has_containers: AtomicBool,
+    pub(crate) directories: Directories,
     pub(super) waiting: AtomicUsize,
 }
 
@@ -71,7 +71,7 @@ impl Requests {
             connected: Broadcast::new(),
             resumed: AtomicU64::new(0),
             caught_up: AtomicU64::new(0),
-            has_containers: AtomicBool::new(false),
+            directories: Directories::default(),
             waiting: AtomicUsize::new(0),
         }
     }
@@ -150,17 +150,6 @@ impl Requests {
 
     pub(crate) fn acl(&self) -> &[zookeeper::Acl] {
         &self.acl
-    }
-
-    /// Returns whether the servers are known to have containers, so that a transaction may create
-    /// one. Servers before 3.5.3 cannot read such a transaction.
-    pub(crate) fn has_containers(&self) -> bool {
-        self.has_containers.load(Ordering::Relaxed)
-    }
-
-    /// Notes that the servers have created a container.
-    pub(super) fn note_containers(&self) {
-        self.has_containers.store(true, Ordering::Relaxed);
     }
 
     /// Returns an error without a connection, for calls that do not wait for one.
@@ -276,6 +265,31 @@ impl Requests {
         })?;
         // These were answered before the last one.
         Ok(others.into_iter().map(Pending::wait).chain([last]).collect())
+    }
+
+    /// Returns which directories are missing, from this one upwards, the highest first. Creates the
+    /// chroot if that is missing.
+    pub(crate) fn missing_levels(
+        &self,
+        directory: &LockPath,
+        until: &Until,
+    ) -> Result<Vec<LockPath>, Failure> {
+        let levels = directory.levels();
+        let paths = ["/"].into_iter().chain(levels.iter().map(LockPath::as_str));
+        let paths: Vec<_> = paths.map(str::to_owned).collect();
+        let found = self.ask_each(None, until, &paths, |batch, path| batch.exists(path, None))?;
+        let exists = |found: zookeeper::Result<Option<Stat>>| match found {
+            // Servers tell strangers nothing else of a node, from 3.8.3 on.
+            Err(error) if error.kind() == ErrorKind::NoAuth => Ok(true),
+            found => found.map(|stat| stat.is_some()),
+        };
+        let exist = found.into_iter().map(exists).collect::<zookeeper::Result<Vec<_>>>()?;
+        if !exist[0] {
+            let zk = self.zk.with_timeout(until.left().min(self.patience()));
+            zk.create_all("/", self.acl(), CreateMode::Persistent)?;
+        }
+        let first = exist[1..].iter().position(|exists| !exists).unwrap_or(levels.len());
+        Ok(levels.into_iter().skip(first).collect())
     }
 
     /// Reads a node that users write. The answer is no older than any earlier answer or event of

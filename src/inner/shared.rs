@@ -297,7 +297,7 @@ mod tests {
     fn node(inner: &Inner, claim: &Claim) -> Node {
         let charge = inner.requests.charge(claim, 1).unwrap();
         let name = "node".to_owned();
-        Node { name, number: None, czxid: 1, token: 1, takes_directory: false, charge }
+        Node { name, czxid: 1, token: 1, takes_directory: false, charge }
     }
 
     #[test]
@@ -309,7 +309,7 @@ mod tests {
             [(inner.requests.session_id(), true), (inner.requests.session_id() + 1, false)]
         {
             let mut nodes = vec![node(&inner, &claim)];
-            let granted = inner.holds.grant(&claim, &mut nodes, None, id, &until);
+            let granted = inner.holds.grant(&claim, &mut nodes, id, &until);
             assert_eq!(matches!(granted, Ok(Some(_))), is_held, "in session {id:x}");
         }
     }
@@ -322,7 +322,7 @@ mod tests {
             let (zk, list) = (&inner.requests.zk, vec![node(&inner, &claim)]);
             let lease = zk.in_session(inner.requests.session_id()).lease();
             let term = Term { requests: Arc::downgrade(&inner.requests), lease };
-            let new = |number| Nodes::new(number, claim.clone(), list, None, term);
+            let new = |number| Nodes::new(number, claim.clone(), list, term);
             // No timer has noticed its end.
             let grant = inner.holds.registry.add(|| zk.keep_lease(), new).ok().unwrap();
             assert_eq!(inner.holds.registry.holds_here(&claim), is_held, "{at_most:?}");

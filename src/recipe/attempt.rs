@@ -14,9 +14,7 @@ use crate::contenders::look_for_deadlock;
 use crate::error::Error;
 use crate::inner::{
     Charge, Claim, Failure, Grant, Inner, Node, Orphan, Requests, Waiting, is_outcome_unknown,
-    make_directories,
 };
-use crate::names::Number;
 use crate::observer::Call;
 use crate::signal::Ended;
 use crate::sys::{self, at, select_biased};
@@ -186,12 +184,6 @@ impl<'a> Attempt<'a> {
         Ok((charge, self.requests().resumed()))
     }
 
-    /// Makes the directory of its nodes, which is missing. Returns whether it exists then.
-    pub(super) fn make_directory(&self) -> Result<bool, Failure> {
-        let Want { claim, until, .. } = self.want;
-        make_directories(self.requests(), &claim.directory, until)
-    }
-
     /// Sends creates by `make` and waits for the answer to its last request. If the call ends before,
     /// they are unanswered.
     pub(super) fn ask_creates<C: IntoIterator<Item = Create>, R, T: Send + 'static>(
@@ -247,11 +239,11 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Takes its nodes, which are first. `only_number` is that of the only node, if it is alone.
-    pub(super) fn grant(&mut self, only_number: Option<Number>) -> Result<Pass, Stop> {
+    /// Takes its nodes, which are first.
+    pub(super) fn grant(&mut self) -> Result<Pass, Stop> {
         let Want { inner, claim, until, .. } = self.want;
         let (own, session) = (&mut self.own, self.session_id);
-        let granted = inner.holds.grant(claim, own, only_number, session, until)?;
+        let granted = inner.holds.grant(claim, own, session, until)?;
         Ok(granted.map_or(Pass::Again, Pass::Held))
     }
 

@@ -8,14 +8,16 @@
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, unbounded};
-use zookeeper::{Batch, CreateMode, ErrorKind, Stat, WatchedEvent, Watcher};
+use zookeeper::{Batch, CreateMode, ErrorKind, WatchedEvent, Watcher};
 
-use super::attempt::{Attempt, Create, Pass, Stop, Want, run};
+use super::attempt::{Attempt, Pass, Stop, Want, run};
 use super::rule::New;
 use crate::calls::Place;
 use crate::data;
 use crate::error::{Error, Result};
-use crate::inner::{Charge, Grant, Making, Node, Orphans};
+use crate::inner::{
+    Charge, Failure, Grant, Making, Node, Orphans, create_with_levels, last_created,
+};
 use crate::names;
 use crate::sys::{self, never};
 
@@ -66,7 +68,7 @@ impl<'a> SingleCall<'a> {
             Sight::Ours => {
                 self.attempt.give_up_old();
                 self.attempt.record_ahead(|| 0);
-                self.attempt.grant(None)
+                self.attempt.grant()
             }
             Sight::Nothing => {
                 self.may_create = true;
@@ -87,33 +89,55 @@ impl<'a> SingleCall<'a> {
         }
     }
 
-    /// Creates the node. If it exists already, looks at it.
+    /// Creates the node, and the directories above it if need be. If it exists already, looks at it.
     fn create(&mut self) -> Result<Sight, Stop> {
-        let Want { inner, claim, .. } = self.attempt.want;
+        let Want { inner, claim, until, .. } = self.attempt.want;
         let orphans: &'a Orphans = &inner.orphans;
         self.may_create = false;
+        let mut levels = Vec::new();
         loop {
             let (id, mode) = (names::new_id(), CreateMode::Ephemeral);
             let create = self.attempt.create(New { id, name: self.name().to_owned(), mode })?;
             self.making.get_or_insert_with(|| orphans.making(&claim.lock));
             let data = data::encode_single(&create.new.id, &claim.identity);
             let (path, acl) = (self.attempt.path(), self.attempt.requests().acl());
-            let make =
-                |batch: &mut Batch<'_>, _: &[Create; 1]| ((), batch.create(path, &data, acl, mode));
-            let ([create], (), created) = self.attempt.ask_creates([create], make)?;
-            match created {
-                Ok((_, stat)) => {
-                    self.add_own(create.charge, &stat);
+            let ([create], created) = match levels.is_empty() {
+                true => {
+                    let make =
+                        |batch: &mut Batch<'_>, _: &_| ((), batch.create(path, &data, acl, mode));
+                    let (create, (), created) = self.attempt.ask_creates([create], make)?;
+                    (create, created.map(|(path, stat)| (path, stat.czxid)))
+                }
+                false => {
+                    let node = (path, &*data, mode);
+                    let make = |batch: &mut Batch<'_>, _: &_| {
+                        ((), create_with_levels(batch, acl, &levels, node))
+                    };
+                    let (create, (), made) = self.attempt.ask_creates([create], make)?;
+                    (create, made.map(last_created))
+                }
+            };
+            let error = match created {
+                Ok((created, czxid)) if created == path => {
+                    self.add_own(create.charge, czxid);
                     return Ok(Sight::Ours);
                 }
-                Err(error) if error.kind() == ErrorKind::NodeExists => {
+                Ok(_) => {
+                    self.attempt.add_unanswered(create);
+                    return Err(Failure::Broken.into());
+                }
+                Err(error) => error,
+            };
+            let is_at_node = error.failed_op().unwrap_or(0) == levels.len();
+            match error.kind() {
+                ErrorKind::NodeExists if is_at_node => {
                     sys::reached("a single node is there already");
                     return self.look();
                 }
-                Err(error) if error.kind() == ErrorKind::NoNode => {
-                    self.attempt.make_directory()?;
+                ErrorKind::NoNode | ErrorKind::NodeExists => {
+                    levels = inner.requests.missing_levels(&claim.directory, until)?;
                 }
-                Err(error) => return Err(self.attempt.take_error(create, error).into()),
+                _ => return Err(self.attempt.take_error(create, error).into()),
             }
         }
     }
@@ -150,7 +174,7 @@ impl<'a> SingleCall<'a> {
         {
             sys::reached("a single node without an answer is ours");
             let found = self.attempt.unanswered.swap_remove(at);
-            self.add_own(found.charge, &stat);
+            self.add_own(found.charge, stat.czxid);
         } else if self.attempt.want.waits && is_of_session && deletions.is_stuck(path) {
             sys::reached("a single node of ours stays and is in the way");
             return Err(Error::Denied { path: path.to_owned() }.into());
@@ -167,18 +191,11 @@ impl<'a> SingleCall<'a> {
     }
 
     /// Takes the node, which is ours. An earlier one of this path that could not be deleted is gone.
-    fn add_own(&mut self, charge: Charge, stat: &Stat) {
+    fn add_own(&mut self, charge: Charge, czxid: i64) {
         self.attempt.want.inner.deletions.remove_stuck(self.attempt.path());
-        let (name, czxid) = (self.name().to_owned(), stat.czxid);
+        let name = self.name().to_owned();
         let token = czxid.unsigned_abs();
-        self.attempt.own.push(Node {
-            name,
-            number: None,
-            czxid,
-            token,
-            takes_directory: false,
-            charge,
-        });
+        self.attempt.own.push(Node { name, czxid, token, takes_directory: false, charge });
     }
 
     fn name(&self) -> &'a str {

@@ -167,11 +167,11 @@ impl Waiter<'_> {
     }
 
     fn grant(&mut self, is_alone: bool) -> Result<Pass, Stop> {
-        let number = match &self.attempt.own[..] {
-            [node] if is_alone => node.number,
-            _ => None,
-        };
-        self.attempt.grant(number)
+        let Want { inner, claim, .. } = self.attempt.want;
+        if let ([node], true) = (&mut self.attempt.own[..], is_alone) {
+            node.takes_directory = inner.requests.directories.is_ours(&claim.directory);
+        }
+        self.attempt.grant()
     }
 
     // ---- own nodes that cannot be deleted

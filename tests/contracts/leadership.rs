@@ -268,7 +268,6 @@ fn health_is_bad_while_calls_are_refused_beyond_a_session_timeout() {
     println!("bad after {:?}, {timeout:?}; {:#?}", begun.elapsed(), warnings(&path));
     assert!(begun.elapsed() >= timeout);
     owners.unlock().unwrap();
-    zoolock_test_support::shared_probe().unwrap().delete(&path).unwrap();
     refused.leads();
     assert!(refused.leadership.is_healthy());
     refused.leadership.shutdown();

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError};
-use zoolock::{Acl, Client, ClientState, ConnectionEvent, Error, Lock, Wait};
+use zoolock::{Acl, Client, ClientState, ConnectionEvent, Error, Wait};
 use zoolock_test_support::{Direction, FaultProxy, fresh_path, wait_until};
 
 use ConnectionEvent::{Connected, Lost, Suspended};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use zoolock::{EphemeralLock, Error};
-use zoolock_test_support::{fresh_path, wait_until};
+use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 
 use common::line::has_one_node_until_unlocked;
 use common::relay::{CREATE, Fate, Frame, GET_DATA, Relay};
@@ -36,6 +36,13 @@ fn another_path(frame: &Frame<'_>) -> Fate {
     Fate::Instead([header, b"\0\0\0\x0e/somebody/else", stat].concat())
 }
 
+/// Returns the path of a directory that exists, so that creates and deletions are no part of a transaction.
+fn directory(name: &str) -> String {
+    let path = fresh_path(name);
+    shared_probe().unwrap().create_all(&path).unwrap();
+    path
+}
+
 /// Once armed, damages the first answer to each of these operations in turn, and then no more.
 fn damaging(ops: Vec<i32>, damage: fn(&Frame<'_>) -> Fate) -> (Relay, Arc<AtomicBool>) {
     let armed = Arc::new(AtomicBool::new(false));
@@ -61,7 +68,7 @@ fn create_with_an_inconclusive_error_leaves_no_node() {
     {
         let (relay, armed) = damaging(vec![CREATE], damage);
         let client = client_of(&relay.connect_string(), SESSION);
-        let path = fresh_path("unproven");
+        let path = directory("unproven");
         let lock = lock_of(&client, &path);
         lock.lock().unwrap();
         lock.unlock().unwrap();
@@ -164,7 +171,7 @@ fn deletion_abandoned_by_the_server_is_repeated() {
     for times in 1..=3 {
         let relay = giving_up_deletions(times);
         let client = client_of(&relay.connect_string(), Duration::from_secs(4));
-        let path = fresh_path("gave-up");
+        let path = directory("gave-up");
         let lock = lock_of(&client, &path);
         lock.lock().unwrap();
         let unlocked = lock.unlock();

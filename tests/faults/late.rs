@@ -2,14 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use zoolock::{ClientState, Error, Lock, MultiLock};
+use zoolock::{ClientState, Error};
 use zoolock_test_support::{Direction, Op, Probe, Server, Then, fresh_path, wait_until};
 
 use common::rwlock::rw_of;
-use common::{
-    SOON, Task, await_nodes, await_nothing_left, behind_a_proxy, behind_a_proxy_of, children,
-    client, lock_of,
-};
+use common::{SOON, Task, behind_a_proxy, behind_a_proxy_of, children, client, lock_of};
 
 const LONG: Duration = Duration::from_secs(40);
 const SHORT: Duration = Duration::from_secs(4);
@@ -22,7 +19,7 @@ fn lost_create_of_an_old_session_delays_no_later_call() {
         lock.acquire().unwrap().release().unwrap();
     }
     proxy.refuse(true);
-    let lost = proxy.drop_answer(Op::Create, 1, Then::Cut);
+    let lost = proxy.drop_answer(Op::Multi, 1, Then::Cut);
     let waiting = lock.clone();
     let call = Task::spawn(move || waiting.lock());
     assert!(lost.wait(SOON), "{:#?}", proxy.log());

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use zoolock::crossbeam_channel::{Receiver, unbounded};
 use zoolock::{Client, ClientState, Hold, HoldState, Leadership, LockOptions};
-use zoolock_test_support::{Direction, FaultProxy, connect_string, fresh_path, wait_until};
+use zoolock_test_support::{Direction, FaultProxy, fresh_path, wait_until};
 
-use common::relay::{CREATE, Fate, Relay, UNTOUCHED};
+use common::relay::{Fate, MULTI, Relay, UNTOUCHED};
 use common::{
     SOON, await_nodes, await_nothing_left, await_resumed, behind_a_proxy, client, client_of,
     in_time, lock_of, shared_address,
@@ -150,7 +150,7 @@ fn health_is_bad_while_every_request_ends_the_connection() {
     let (path, cuts) = (fresh_path("cut-each-time"), Arc::new(AtomicBool::new(true)));
     let on = Arc::clone(&cuts);
     let relay = Relay::start(shared_address(), move |frame| {
-        match !frame.is_answer && frame.op == Some(CREATE) && on.load(Ordering::SeqCst) {
+        match !frame.is_answer && frame.op == Some(MULTI) && on.load(Ordering::SeqCst) {
             true => Fate::LastBytes(Vec::new()),
             false => UNTOUCHED,
         }

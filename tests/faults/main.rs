@@ -7,7 +7,6 @@ mod every;
 mod garbled;
 mod late;
 mod leadership;
-mod numbers;
 mod places;
 mod pressed;
 mod reading;

@@ -58,13 +58,13 @@ fn lost_create_found_by_two_searches_is_deleted_once() {
 fn deadline_and_cancel_end_the_creation_of_directories() {
     let (proxy, own) = behind_a_proxy(LONG);
     let deep = || lock_of(&own, &format!("{}/1/2/3/4/5/6/7/8", fresh_path("deep")));
-    proxy.delay(Direction::Both, Duration::from_millis(150));
+    proxy.delay(Direction::Both, Duration::from_millis(250));
     let timed = deep();
     let second = Duration::from_secs(1);
     let got = in_time("a try for a second", 2 * second, || timed.try_lock_for(second));
     assert!(matches!(got, Err(Error::Disconnected { .. })), "{got:?}");
     proxy.restore();
-    let making = proxy.on(Op::Other(19)).hold_request();
+    let making = proxy.on(Op::Multi).hold_request();
     let lock = deep();
     let call = locking(&lock);
     assert!(making.wait(SOON));

@@ -3,7 +3,6 @@
 
 use super::check;
 use super::lease::{self, Lease};
-use super::numbers::{self, Numbers};
 use super::opens::{self, Mode, Opens};
 use super::queue::{Bounds, Broken, IN_ORDER, NO_STUCK_WAITER, NOTHING_LEFT, ONE_HOLDER, Queue};
 
@@ -48,23 +47,6 @@ fn waiting_rules_are_all_needed() {
 }
 
 #[test]
-fn sequence_rules_are_all_needed() {
-    use numbers::Broken::*;
-
-    numbers_fail(1, NotWatched);
-    numbers_fail(1, WatchedBehind);
-    numbers_fail(1, NotedUnwatched);
-    numbers_fail(1, GapAccepted);
-    numbers_fail(2, NotedAtGrant);
-    numbers_fail(1, NotedGivenUp);
-    numbers_fail(1, NotedLate);
-    numbers_fail(1, NotSetAgain);
-    numbers_fail(1, EventsOvertaken);
-    numbers_fail(1, KeptOverSession);
-    numbers_fail(1, NamesBelieved);
-}
-
-#[test]
 fn opening_rules_are_all_needed() {
     use opens::Broken::*;
 
@@ -101,15 +83,6 @@ fn opens_fail(broken: opens::Broken, property: &'static str, faults: [u8; 6]) {
     };
     let bounds = opens::Bounds::new(holder, waiters, faults);
     check::fails(broken, Opens { bounds, broken: Some(broken) }, property);
-}
-
-fn numbers_fail(waiters: usize, broken: numbers::Broken) {
-    let expiries = u8::from(broken == numbers::Broken::KeptOverSession);
-    let singles = u8::from(broken == numbers::Broken::NamesBelieved);
-    let (claims, rivals) = (3, 2);
-    let bounds =
-        numbers::Bounds { waiters, claims, rivals, singles, give_ups: 1, cuts: 1, expiries };
-    check::fails(broken, Numbers { bounds, broken: Some(broken) }, ONE_HOLDER);
 }
 
 fn queue_fails(waiters: &'static [usize], broken: Broken, property: &'static str) {

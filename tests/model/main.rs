@@ -1,13 +1,11 @@
 //! An exhaustive check of the lock protocol, in every possible order of requests, answers, cuts, resumes,
 //! expiries and users' calls, within small bounds.
 //!
-//! Four models state the intended protocol, independent of the library's code:
+//! Three models state the intended protocol, independent of the library's code:
 //! - `lease.rs`, with time: while a lease runs that the client has certified by its own clock, its session
 //!   has not expired, on whatever server it was resumed;
 //! - `queue.rs`, without time: which waiter waits for which, and the fate of creates, deletes and watches
 //!   when a connection breaks. It takes from the first model that no session expires during its lease;
-//! - `numbers.rs`, without time: when a node's number proves that it is alone, so that it is granted without
-//!   a list. It takes the same from the first model, and late creates from the second;
 //! - `opens.rs`, without time: when the end of the node ahead proves that a waiter is first, so that it is
 //!   granted without another list. It takes the same from both.
 //!
@@ -20,7 +18,7 @@
 //!   the order in which they are applied, and shows a session no older state than it saw before;
 //! - it sends a session's events and answers in one order. When watches are set again, the missed events
 //!   precede every later answer. It sends no event of a node that is unreadable by then: `opens.rs` checks
-//!   that, and `numbers.rs` assumes that it never happens to the directory;
+//!   that;
 //! - a create under way on a broken connection is applied within a T of the cut or never, and a server asked
 //!   after that shows it;
 //! - nobody else deletes a client's nodes, except the operator in `opens.rs`, and directories are only
@@ -39,7 +37,6 @@
 mod broken;
 mod check;
 mod lease;
-mod numbers;
 mod opens;
 mod queue;
 mod sound;

@@ -4,7 +4,6 @@ use std::env;
 
 use super::check;
 use super::lease::Lease;
-use super::numbers::{self, Numbers};
 use super::opens::{self, Mode, Opens};
 use super::queue::{Bounds, Queue};
 
@@ -27,22 +26,6 @@ fn three_clients() {
 #[test]
 fn two_waiters_of_one_client() {
     queue("two waiters of one client", &[0, 0, 1], [1, 1, 0], [1, 1, 1]);
-}
-
-#[test]
-fn numbers_of_one_waiter() {
-    numbers(1, [3, 2, 0, 1, 1, 1], [4, 3, 0, 1, 2, 1]);
-}
-
-/// They share their client's knowledge.
-#[test]
-fn numbers_of_two_waiters() {
-    numbers(2, [3, 2, 0, 0, 1, 0], [4, 3, 0, 1, 1, 1]);
-}
-
-#[test]
-fn numbers_beside_single_nodes() {
-    numbers(1, [3, 2, 2, 1, 1, 0], [4, 2, 2, 1, 1, 1]);
 }
 
 #[test]
@@ -93,13 +76,6 @@ fn queue(what: &str, waiters: &'static [usize], small: [u8; 3], large: [u8; 3]) 
     let [cuts, expiries, give_ups] = of_size(small, large);
     let bounds = Bounds { waiters, cuts, expiries, give_ups };
     check::everything(what, Queue { bounds, broken: None });
-}
-
-/// Bounds in this order: creates of the client and of its rival, single nodes, give-ups, cuts and expiries.
-fn numbers(waiters: usize, small: [u8; 6], large: [u8; 6]) {
-    let [claims, rivals, singles, give_ups, cuts, expiries] = of_size(small, large);
-    let bounds = numbers::Bounds { waiters, claims, rivals, singles, give_ups, cuts, expiries };
-    check::everything(&format!("numbers, waiters: {waiters}"), Numbers { bounds, broken: None });
 }
 
 /// The small bounds, or the large ones if the environment asks for them.

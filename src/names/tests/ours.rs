@@ -169,26 +169,3 @@ fn foreign_names_carry_no_turn() {
         assert!(Uuid::try_parse(&id).is_ok(), "{id:?} in the turn of {foreign:?}");
     }
 }
-
-#[test]
-fn number_is_the_suffix_that_the_server_appended() {
-    for (asked, made, number, next) in [
-        ("lock-", "lock-0000000000", Some(0), Some(1)),
-        ("lock-", "lock-2147483646", Some(i32::MAX - 1), None),
-        // These do not tell their positions.
-        ("lock-", "lock-2147483647", None, None),
-        ("lock-", "lock--000000001", None, None),
-        // A single node, and a read under a write.
-        ("order-0000000001", "order-0000000001", None, None),
-        // The answer to another request.
-        ("lock-", "read-0000000001", None, None),
-        ("lock-", "lock-", None, None),
-        ("lock-", "lock-x000000001", None, None),
-    ] {
-        let given = Number::given(asked, made);
-        assert_eq!(given, number.map(Number), "{made:?}, asked for as {asked:?}");
-        assert_eq!(given.and_then(Number::next), next.map(Number), "behind {made:?}");
-        let printed = given.map(|number| format!("{asked}{number}"));
-        assert_eq!(printed, number.map(|_| made.to_owned()));
-    }
-}

@@ -1,128 +1,287 @@
-//! The first use of a path: a queueing call creates the directory together with its node, where that
-//! may be missing.
+//! What a queueing call creates: nodes in the directory, or the directory with a node in it.
+//!
+//! A node that was created in one transaction with its directory is alone, and needs no list. What
+//! that rests on: the transaction is carried out only if the directory does not exist, and one that
+//! does not exist has no nodes. Nobody can break this. A node that takes the place of the one that
+//! the previous thread released is alone for the same reason: the transaction deletes the old node
+//! and the directory, and creates both anew.
 
-use std::iter;
-
-use zookeeper::{Batch, ErrorKind, Names, OpResult};
+use zookeeper::{Acl, Batch, ErrorKind, Names, OpResult, Pending};
 
 use super::Waiter;
-use crate::error::Error;
-use crate::inner::{create_with_node, make_directories};
+use crate::inner::{
+    Charge, Claim, Failure, Node, Replaceable, create_with_levels, is_outcome_unknown,
+    last_created, replace_with_directory,
+};
+use crate::names;
+use crate::path::LockPath;
 use crate::recipe::attempt::{Create, Stop, Want};
-use crate::shortcuts::Known;
+use crate::recipe::rule::New;
+use crate::shortcuts;
 use crate::sys;
 
-/// What became of a create in the directory, and of the transaction that creates the directory.
-type Answers = (Create, zookeeper::Result<(String, i64)>, Create, zookeeper::Result<Vec<OpResult>>);
+/// Where missing nodes are created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// With the directory, which is likely to be missing.
+    Make,
+    /// In the directory, which is likely to exist.
+    Inside,
+    /// Both in one write, after one of them failed: other clients make and remove the directory. No
+    /// more than one succeeds.
+    Both,
+}
 
 impl Waiter<'_> {
-    /// Returns whether the directory may be missing, so that the next node may make it.
-    pub(super) fn may_be_new(&self) -> bool {
-        let Want { inner, claim, .. } = self.attempt.want;
-        // Semaphores have directories below their path. A read under a write has its directory.
-        let is_queue = claim.directory == claim.lock && self.recipe.no_directory().is_none();
-        is_queue
-            && self.attempt.own.is_empty()
-            && self.attempt.unanswered.is_empty()
-            && self.attempt.requests().has_containers()
-            && inner.holds.fresh.known(&claim.directory) != Known::Exists
-    }
-
-    /// Creates a node in the directory, and also the directory with a node in it. Only one of these
-    /// can succeed. Returns a list that shows the node, or `None` if neither succeeds although the
-    /// node above the directory exists.
-    pub(super) fn create_new(&mut self) -> Result<Option<Names>, Stop> {
+    /// Creates the missing nodes, and the directory if need be. Returns a list that is no older.
+    pub(super) fn create_missing(&mut self) -> Result<Names, Stop> {
+        if let Some(replaceable) = self.replaceable.take()
+            && let Some(list) = self.replace(replaceable)?
+        {
+            return self.sort_out(list);
+        }
         let Want { inner, claim, until, .. } = self.attempt.want;
+        let (requests, directory) = (&inner.requests, &claim.directory);
+        let may_make = self.recipe.no_directory().is_none() && !requests.directories.has(directory);
+        let mut way = if may_make { Way::Make } else { Way::Inside };
+        let mut levels = vec![directory.clone()];
         loop {
-            if inner.holds.fresh.is_likely_new()
-                && let Some(list) = self.make_directory()?
-            {
-                return Ok(Some(list));
+            let created = match way {
+                Way::Make => self.make(&levels)?,
+                Way::Inside => self.create_by(None, send_create, |created| created)?,
+                // What may be refused shares no transaction.
+                Way::Both => self.create_by(Some(&levels), send_create_alone, |(path, stat)| {
+                    (path, stat.czxid)
+                })?,
+            };
+            let failure = match created {
+                Ok(list) if !self.is_missing() => return self.sort_out(list),
+                Ok(_) => {
+                    sys::reached("more nodes follow the one that made their directory");
+                    way = Way::Inside;
+                    continue;
+                }
+                Err(failure) => failure,
+            };
+            let is_missing = failure.is(ErrorKind::NoNode);
+            let exists = failure.is(ErrorKind::NodeExists);
+            match way {
+                _ if failure.is_outcome_unknown() => return Err(failure.into()),
+                Way::Inside if is_missing => {
+                    if let Some(error) = self.recipe.no_directory() {
+                        sys::reached("a read under a write finds no directory");
+                        return Err(error.into());
+                    }
+                    sys::reached("a directory that was known is missing");
+                    requests.directories.note_missing(directory);
+                }
+                Way::Make | Way::Both if is_missing || exists && levels.len() > 1 => {
+                    levels = requests.missing_levels(directory, until)?;
+                    sys::reached_if(|| levels.len() > 1, "levels above a directory are missing");
+                    if levels.is_empty() {
+                        levels.push(directory.clone());
+                    }
+                }
+                Way::Make => sys::reached("a directory cannot be made with its node"),
+                Way::Both if exists => sys::reached("a directory comes and goes"),
+                Way::Inside | Way::Both => return Err(failure.into()),
             }
-            let inside = self.attempt.create(self.recipe.node())?;
-            let with = match self.attempt.create(self.recipe.node()) {
-                // One node may still be within the quota.
-                Err(Stop::Over(Error::Limit { .. })) => return Ok(None),
-                create => create?,
-            };
-            let (inside, created, with, made) = self.ask_both(inside, with)?;
-            let failure = self.created(inside, created);
-            let refused = match made {
-                Ok(results) => return self.take_made(with, &results).map(Some),
-                Err(error) => self.attempt.take_error(with, error),
-            };
-            match failure {
-                None => {
-                    sys::reached("a directory that may be new exists");
-                    inner.holds.fresh.note_new(false);
-                    return self.list().map(Some);
-                }
-                Some(failure) if !failure.is(ErrorKind::NoNode) => return Err(failure.into()),
-                Some(_) if refused.is_outcome_unknown() => return Err(refused.into()),
-                Some(_) if refused.is(ErrorKind::NoNode) => {
-                    sys::reached("the node above a new directory is missing");
-                    let (above, _) = claim.directory.split();
-                    make_directories(self.attempt.requests(), &above, until)?;
-                }
-                Some(_) => {
-                    sys::reached("a directory cannot be made with its node");
-                    return Ok(None);
-                }
+            way = Way::Both;
+        }
+    }
+
+    /// Creates these directories with a node in the last one. Returns a list that shows it.
+    fn make(&mut self, levels: &[LockPath]) -> Result<Result<Names, Failure>, Stop> {
+        let claim = self.attempt.want.claim;
+        let acl = self.attempt.requests().acl();
+        let create = self.attempt.create(self.recipe.node())?;
+        let make = |batch: &mut Batch<'_>, [create]: &[Create; 1]| {
+            ((), send_make(claim, acl, batch, levels, &create.new))
+        };
+        let ([create], (), made) = self.attempt.ask_creates([create], make)?;
+        Ok(match self.made(create, made) {
+            None if shortcuts::are_on() => Ok(self.own_names()),
+            None => Ok(self.list()?),
+            Some(failure) => Err(failure),
+        })
+    }
+
+    /// Creates the missing nodes in the directory, and lists it. With `levels`, also creates these
+    /// with a node in the last one, in case that the directory is missing.
+    fn create_by<T: Send + 'static>(
+        &mut self,
+        levels: Option<&[LockPath]>,
+        send: fn(&Claim, &[Acl], &mut Batch<'_>, &New) -> Pending<T>,
+        czxid_of: fn(T) -> (String, i64),
+    ) -> Result<Result<Names, Failure>, Stop> {
+        let Want { inner, claim, .. } = self.attempt.want;
+        let acl = inner.requests.acl();
+        let missing = self.recipe.count() - self.attempt.own.len();
+        let count = missing + levels.iter().len();
+        let creates: Vec<_> = self.attempt.creates(count, || self.recipe.node())?.collect();
+        let watcher = self.recipe.watches_list().then_some(&self.watcher);
+        let ask = |batch: &mut Batch<'_>, creates: &Vec<Create>| {
+            let (inside, with) = creates.split_at(missing);
+            let created: Vec<_> =
+                inside.iter().map(|create| send(claim, acl, batch, &create.new)).collect();
+            let make =
+                |(levels, create): (_, &Create)| send_make(claim, acl, batch, levels, &create.new);
+            let made = levels.zip(with.first()).map(make);
+            ((created, made), batch.get_children(claim.directory.as_str(), watcher))
+        };
+        let (creates, (created, made), listed) = self.attempt.ask_creates(creates, ask)?;
+        let mut creates = creates.into_iter();
+        // All were answered before the list.
+        let mut failure = None;
+        for (created, create) in created.into_iter().zip(creates.by_ref()) {
+            failure = self.created(create, created.wait().map(czxid_of)).or(failure);
+        }
+        if let Some((made, create)) = made.zip(creates.next()) {
+            let made = self.made(create, made.wait());
+            if failure.as_ref().is_some_and(|failure| failure.is(ErrorKind::NoNode)) {
+                failure = made;
+            }
+        }
+        let names = listed.map(|(names, stat)| {
+            inner.requests.directories.note_listed(&claim.directory, stat.czxid, &names);
+            names
+        });
+        Ok(match failure {
+            Some(failure) => Err(failure),
+            None => names.map_err(Failure::from),
+        })
+    }
+
+    /// Takes the place of the node that the previous thread left. Returns `None` if there was nothing
+    /// to replace.
+    fn replace(&mut self, replaceable: Replaceable) -> Result<Option<Names>, Stop> {
+        if replaceable.session != self.attempt.session_id {
+            sys::reached("what a thread has left is of another session");
+            return Ok(None);
+        }
+        let create = self.attempt.create(self.recipe.node())?;
+        let claim = self.attempt.want.claim;
+        let acl = self.attempt.requests().acl();
+        let replace = |batch: &mut Batch<'_>, [Create { new, .. }]: &[Create; 1]| {
+            let path = claim.directory.child(&new.name);
+            ((), replace_with_directory(batch, acl, claim, (&replaceable.path, &path, new.mode)))
+        };
+        match self.attempt.ask_creates([create], replace) {
+            Ok(([create], (), Ok(results))) => {
+                sys::reached("a node takes the place of another in one transaction");
+                replaceable.settle(Ok(()));
+                self.made(create, Ok(results)).map_or(Ok(()), Err)?;
+                Ok(Some(self.own_names()))
+            }
+            Ok(([create], (), Err(error))) if is_outcome_unknown(&error) => {
+                sys::reached("a transaction that replaces a node has no answer");
+                replaceable.settle(Err(error.clone()));
+                Err(self.refused(create, error).into())
+            }
+            Ok((_, (), Err(_))) => {
+                sys::reached("a transaction that replaces a node is refused");
+                Ok(None)
+            }
+            Err(stop) => {
+                sys::reached("a call is ended while it replaces a node");
+                replaceable.settle(Err(ErrorKind::ConnectionLoss.into()));
+                Err(stop)
             }
         }
     }
 
-    /// Creates the directory with a node in it. Returns `None` if the servers refuse that.
-    fn make_directory(&mut self) -> Result<Option<Names>, Stop> {
-        let Want { inner, claim, .. } = self.attempt.want;
-        let with = self.attempt.create(self.recipe.node())?;
-        let ask = |batch: &mut Batch<'_>, [with]: &[Create; 1]| {
-            ((), create_with_node(&inner.requests, batch, claim, (&with.new.name, with.new.mode)))
-        };
-        let ([with], (), made) = self.attempt.ask_creates([with], ask)?;
-        let error = match made {
-            Ok(results) => return self.take_made(with, &results).map(Some),
-            Err(error) => error,
-        };
-        inner.holds.fresh.note_new(false);
-        let refused = self.attempt.take_error(with, error);
-        if refused.is_outcome_unknown() {
-            return Err(refused.into());
+    fn own_names(&self) -> Names {
+        self.attempt.own.iter().map(|node| &node.name).collect()
+    }
+
+    // ---- answers
+
+    /// Takes the answer to a transaction that created the directory and a node in it. Returns why
+    /// they were not made.
+    fn made(&mut self, create: Create, made: zookeeper::Result<Vec<OpResult>>) -> Option<Failure> {
+        let failure = self.created(create, made.map(last_created));
+        if failure.is_none()
+            && let Some(node) = self.attempt.own.last_mut()
+        {
+            let Want { inner, claim, .. } = self.attempt.want;
+            sys::reached("a directory is made with its node");
+            inner.requests.directories.note_made(&claim.directory, node.czxid);
+            node.takes_directory = true;
         }
-        sys::reached("a directory that was likely to be new is not");
-        Ok(None)
+        failure
     }
 
-    /// Sends both creates, whose nodes have different ids: each is looked for if it has no answer.
-    fn ask_both(&mut self, inside: Create, with: Create) -> Result<Answers, Stop> {
-        let Want { inner, claim, .. } = self.attempt.want;
-        let requests = &inner.requests;
-        let ask = |batch: &mut Batch<'_>, [inside, with]: &[Create; 2]| {
-            // It may be refused, so it shares no transaction.
-            let (path, data) = (claim.directory.child(&inside.new.name), claim.identity.as_bytes());
-            let created = batch.create(&path, data, requests.acl(), inside.new.mode);
-            let node = (&*with.new.name, with.new.mode);
-            (created, create_with_node(requests, batch, claim, node))
-        };
-        let ([inside, with], created, made) = self.attempt.ask_creates([inside, with], ask)?;
-        // It was answered before the last one.
-        let created = created.wait().map(|(path, stat)| (path, stat.czxid));
-        Ok((inside, created, with, made))
+    /// Takes the answer to a create. Returns a failure if no node is known from it.
+    fn created(
+        &mut self,
+        create: Create,
+        created: zookeeper::Result<(String, i64)>,
+    ) -> Option<Failure> {
+        match created {
+            Ok((path, czxid)) => {
+                let name = path.rsplit('/').next().unwrap_or_default();
+                if names::carries(name, &create.new.id) {
+                    self.add_own(name, create.charge, czxid);
+                    return None;
+                }
+                // The answer names another node. Only a list can tell.
+                sys::reached("the answer to a create is of another node");
+                self.add_unanswered(create);
+                Some(Failure::Broken)
+            }
+            Err(error) => Some(self.refused(create, error)),
+        }
     }
 
-    /// Takes the node that was created with its directory. It is alone: a node that was created
-    /// before is gone with an earlier directory.
-    fn take_made(&mut self, create: Create, results: &[OpResult]) -> Result<Names, Stop> {
-        let Want { inner, claim, .. } = self.attempt.want;
-        let fresh = &inner.holds.fresh;
-        let takes_directory = fresh.known(&claim.directory) == Known::Nothing;
-        fresh.note_made(&claim.directory);
-        let Some(node) = self.take_created(create, results) else {
-            return self.list();
-        };
-        sys::reached_if(|| takes_directory, "a directory is made for one node");
-        sys::reached_if(|| !takes_directory, "a directory is made to stay");
-        node.takes_directory = takes_directory;
-        Ok(iter::once(&node.name).collect())
+    /// Takes the error of a create, after which its node may exist all the same.
+    fn refused(&mut self, create: Create, error: zookeeper::Error) -> Failure {
+        self.may_create &= !is_outcome_unknown(&error);
+        self.attempt.take_error(create, error)
     }
+
+    fn add_unanswered(&mut self, create: Create) {
+        self.attempt.add_unanswered(create);
+        self.may_create = false;
+    }
+
+    /// Takes a node that the answer to its create, or a look, has shown.
+    pub(super) fn add_own(&mut self, name: &str, charge: Charge, czxid: i64) {
+        let (name, token) = (name.to_owned(), self.recipe.token(czxid));
+        self.czxids.insert(name.clone(), czxid);
+        self.attempt.own.push(Node { name, czxid, token, takes_directory: false, charge });
+    }
+}
+
+/// Creates a node of the claim in its directory.
+fn send_create(
+    claim: &Claim,
+    acl: &[Acl],
+    batch: &mut Batch<'_>,
+    new: &New,
+) -> Pending<(String, i64)> {
+    let path = claim.directory.child(&new.name);
+    batch.shared_create(&path, claim.identity.as_bytes(), acl, new.mode)
+}
+
+/// Like [`send_create`], with a transaction of its own.
+fn send_create_alone(
+    claim: &Claim,
+    acl: &[Acl],
+    batch: &mut Batch<'_>,
+    new: &New,
+) -> Pending<(String, zookeeper::Stat)> {
+    let path = claim.directory.child(&new.name);
+    batch.create(&path, claim.identity.as_bytes(), acl, new.mode)
+}
+
+/// Creates these directories, with a node of the claim in the last one.
+fn send_make(
+    claim: &Claim,
+    acl: &[Acl],
+    batch: &mut Batch<'_>,
+    levels: &[LockPath],
+    new: &New,
+) -> Pending<Vec<OpResult>> {
+    let path = claim.directory.child(&new.name);
+    create_with_levels(batch, acl, levels, (&path, claim.identity.as_bytes(), new.mode))
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 pub const CREATE: i32 = 15;
+pub const MULTI: i32 = 14;
 pub const GET_DATA: i32 = 4;
 pub const GET_CHILDREN: i32 = 12;
 pub const SET_DATA: i32 = 5;

@@ -47,8 +47,8 @@ impl Visitor {
         let is_in = Arc::clone(&inside);
         let visit = spawn(Box::new(move || {
             lock.lock()?;
-            tell();
             *is_in.lock().unwrap() = lock.holds().into_iter().next();
+            tell();
             let _ = told.recv();
             *is_in.lock().unwrap() = None;
             lock.unlock()

@@ -70,7 +70,8 @@ fn background_release_does_not_wait_for_the_answer() {
         let object = subject.at(&ours, &path);
         object.lock().unwrap();
         let (hold, nodes) = (object.hold(), subject.holding(&path));
-        let deletion = proxy.on(Op::Delete).path_contains(&nodes[0]).hold_request();
+        let op = if subject.queues() { Op::Multi } else { Op::Delete };
+        let deletion = proxy.on(op).path_contains(&nodes[0]).hold_request();
         // Otherwise the unlock would wait a third of the session timeout.
         in_time(subject.name, QUIET / 6, || object.unlock()).unwrap();
         assert!(!object.is_held() && hold.state() == HoldState::Released, "{hold:?}");

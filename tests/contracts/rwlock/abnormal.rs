@@ -1,7 +1,7 @@
 //! Sequences without an order. A downgraded read shares the node of such a write.
 
 use zoolock::{HoldState, LossReason};
-use zoolock_test_support::{fresh_path, wait_until};
+use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 
 use super::{assert_not_held, counts, rw_of, would_deadlock};
 use common::relay::{Fate, Relay, UNTOUCHED};
@@ -20,12 +20,19 @@ fn numbering(digits: &'static str) -> Relay {
     })
 }
 
+/// Returns the path of a directory that exists, so that creates are no part of a transaction.
+fn directory(name: &str) -> String {
+    let path = fresh_path(name);
+    shared_probe().unwrap().create_all(&path).unwrap();
+    path
+}
+
 #[test]
 fn downgrade_at_an_abnormal_sequence_keeps_the_write() {
     for digits in ["2147483647", "-2147483648", "-000000001"] {
         let relay = numbering(digits);
         let [ours, others] = [client_of(&relay.connect_string(), SESSION), client()];
-        let path = fresh_path("abnormal");
+        let path = directory("abnormal");
         let (lock, rival) = (rw_of(&ours, &path), rw_of(&others, &path));
         let (read, write) = (lock.read_lock(), lock.write_lock());
         write.lock().unwrap();
@@ -69,7 +76,7 @@ fn downgrade_at_an_abnormal_sequence_keeps_the_write() {
 #[test]
 fn both_sides_hear_of_the_loss_of_a_shared_node() {
     let relay = numbering("2147483647");
-    let (ours, path) = (client_of(&relay.connect_string(), SESSION), fresh_path("abnormal-lost"));
+    let (ours, path) = (client_of(&relay.connect_string(), SESSION), directory("abnormal-lost"));
     let lock = rw_of(&ours, &path);
     let (read, write) = (lock.read_lock(), lock.write_lock());
     for write_first in [true, false] {

@@ -65,8 +65,6 @@ struct Node {
     by: i64,
     /// Somebody has set its data.
     is_written: bool,
-    /// No earlier node had its path.
-    is_first: bool,
 }
 
 impl Node {

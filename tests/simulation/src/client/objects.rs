@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zoolock::{
     Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore,
-    EphemeralLock, Guard, Hold, Lock, LockId, LockOptions, Locker, MultiLock, Permits, ReadLock,
+    EphemeralLock, Guard, Hold, Lock, LockOptions, Locker, MultiLock, Permits, ReadLock,
     ReentrantGuard, Result, WriteLock,
 };
 use zoolock_judge::Mode;

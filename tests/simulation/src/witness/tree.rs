@@ -82,8 +82,8 @@ impl Witness {
                         said,
                         by: one.session,
                         is_written: false,
-                        is_first: self.gone.remove(&*change.path).is_none(),
                     };
+                    self.gone.remove(&*change.path);
                     self.last_change.insert(parent(&change.path).to_owned(), one.zxid);
                     *self.made.entry(one.session).or_default() += 1;
                     self.nodes.insert(change.path.to_string(), node);
@@ -110,16 +110,15 @@ impl Witness {
         problems
     }
 
-    /// Checks that a client deletes a directory only with the node for which it has made the directory, and that a
+    /// Checks that a client deletes a directory only if it has made it, and with a node of its own, and that a
     /// directory goes with its only node. Looks at the tree before this transaction.
     fn judge_directories(&self, one: &Committed) -> Vec<String> {
         let mut problems = Vec::new();
         if one.is_close || one.session == 0 {
             return problems;
         }
-        let (deleted, others): (Vec<_>, Vec<_>) =
-            one.changes.iter().partition(|change| change.kind == ChangeKind::Deleted);
-        let deleted: Vec<&str> = deleted.iter().map(|change| &*change.path).collect();
+        let deleted = one.changes.iter().filter(|change| change.kind == ChangeKind::Deleted);
+        let deleted: Vec<&str> = deleted.map(|change| &*change.path).collect();
         let is_deleted = |path: &str| deleted.contains(&path);
         let is_of_others = |path: &str| path.starts_with(DATA) || path.starts_with(raw::ROOT);
         for path in deleted.iter().copied().filter(|path| !is_of_others(path)) {
@@ -129,9 +128,11 @@ impl Witness {
             if node.owner == 0 && !self.broken.contains(path) {
                 let mut children = self.children(path);
                 let has_its_node = children.any(|(name, child)| {
-                    child.czxid == node.czxid && is_deleted(&format!("{path}/{name}"))
+                    child.owner == one.session && is_deleted(&format!("{path}/{name}"))
                 });
-                let is_its = node.by == one.session && !node.is_written && has_its_node;
+                let process = |session| self.sessions.get(session);
+                let is_made = process(&node.by) == process(&one.session);
+                let is_its = is_made && !node.is_written && has_its_node;
                 if !is_its && !self.is_late(one.session, path) {
                     problems.push(format!("a client deletes {path}, which is not its own"));
                 }
@@ -144,14 +145,10 @@ impl Witness {
                 .keys()
                 .any(|(queue, token)| queue.0.path() == directory && *token == node.czxid as u64);
             let is_only = |made: &Node| {
-                made.is_first
-                    && !made.is_written
+                !made.is_written
                     && made.czxid == node.czxid
                     && self.last_change.get(directory) == Some(&node.czxid)
             };
-            let is_replaced = others
-                .iter()
-                .any(|change| parent(&change.path) == directory && !is_deleted(&change.path));
             let owner = self.sessions.get(&node.owner);
             if self.is_undisturbed
                 && self.is_quick
@@ -160,7 +157,6 @@ impl Witness {
                 && was_held
                 && !self.broken.contains(path)
                 && self.nodes.get(directory).is_some_and(is_only)
-                && !is_replaced
                 && !is_deleted(directory)
             {
                 problems.push(format!("{directory} stays behind its only node"));

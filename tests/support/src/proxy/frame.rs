@@ -127,7 +127,11 @@ pub(crate) struct Request {
 impl Request {
     pub(crate) fn parse(frame: &[u8]) -> Option<Self> {
         let op = Op::from_code(int(frame, PREFIX + 4)?);
-        let path = if op.has_path() { string(frame, PREFIX + 8) } else { String::new() };
+        let path = match op {
+            Op::Multi => first_path(frame),
+            _ if op.has_path() => string(frame, PREFIX + 8),
+            _ => String::new(),
+        };
         let id = int(frame, PREFIX)?;
         Some(Self { id, op, path })
     }
@@ -156,6 +160,12 @@ impl Answer {
 /// The session that the first frame from a server grants.
 pub(crate) fn granted(frame: &[u8]) -> Option<Grant> {
     Grant::read(frame.get(PREFIX..)?).ok().flatten()
+}
+
+/// The path of the first operation of a `multi`, behind its number, a flag and an error. A node is
+/// below the directory that is created with it, and deleted before that.
+fn first_path(frame: &[u8]) -> String {
+    string(frame, PREFIX + 8 + 9)
 }
 
 fn int(bytes: &[u8], at: usize) -> Option<i32> {

@@ -1,4 +1,4 @@
-//! Paths that are used once, such as a lock for each order.
+//! The directories of locks, which come and go with their use.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use zoolock::{
-    Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, Hold, Lock, LockOptions,
+    Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore,
+    EphemeralLock, Hold, Lock, LockOptions,
 };
 use zoolock_test_support::{FaultProxy, Op, fresh_path, shared_probe, wait_until};
 
@@ -32,14 +33,11 @@ fn of_kind(kind: &str, client: &Client, path: &str) -> Box<dyn Lock> {
     }
 }
 
-/// A client that has seen the servers create a container and a new directory, and the directory of
-/// its new paths.
+/// A client that has used a lock in the directory of its new paths.
 fn seasoned() -> (FaultProxy, Client, String) {
     let (proxy, client) = behind_a_proxy(Duration::from_secs(60));
     let above = fresh_path("orders");
-    for name in ["first", "second"] {
-        lock_of(&client, &format!("{above}/{name}")).acquire().unwrap().release().unwrap();
-    }
+    lock_of(&client, &format!("{above}/first")).acquire().unwrap().release().unwrap();
     (proxy, client, above)
 }
 
@@ -83,26 +81,31 @@ fn new_path_costs_two_requests_and_leaves_nothing() {
         let cost = requests_since(&proxy, before);
         println!("{kind}: {PATHS} paths, [create, multi, delete, list, ..] = {cost:?}");
         assert_eq!(cost, [0, 2 * PATHS, 0, PATHS, PATHS, 0, 0], "{kind}");
-        assert_eq!(children(&above), ["first"], "{kind}");
+        assert_eq!(children(&above), [""; 0], "{kind}");
     }
 }
 
-/// Only the first of them is taken for a new one.
+/// The first call finds out that it exists.
 #[test]
-#[cfg_attr(zoolock_without_shortcuts, ignore = "without shortcuts there are fewer requests")]
-fn first_use_of_a_directory_that_exists_costs_one_request_more() {
-    const PATHS: u64 = 20;
+#[cfg_attr(zoolock_without_shortcuts, ignore = "without shortcuts a waiting call lists once more")]
+fn directory_of_another_client_costs_three_requests_a_turn() {
+    const TURNS: u64 = 10;
     let (proxy, client, above) = seasoned();
-    let probe = shared_probe().unwrap();
-    let before = requests(&proxy);
-    for number in 0..PATHS {
-        let path = format!("{above}/{number}");
-        probe.create(&path, b"", false, false).unwrap();
-        cycle(&lock_of(&client, &path));
+    for kind in KINDS {
+        let path = format!("{above}/{kind}");
+        shared_probe().unwrap().create(&path, b"", false, false).unwrap();
+        let lock = of_kind(kind, &client, &path);
+        let before = requests(&proxy);
+        for number in 0..=TURNS {
+            cycle(&*lock);
+            await_nodes(&path, 0);
+            let cost = requests_since(&proxy, before);
+            let turns = number + 1;
+            println!("{kind}: [create, multi, delete, list, ..] = {cost:?}");
+            let refused = 2;
+            assert_eq!(cost, [turns, refused, turns, turns, 0, 0, 0], "{kind}");
+        }
     }
-    let cost = requests_since(&proxy, before);
-    println!("{PATHS} paths, [create, multi, delete, list, ..] = {cost:?}");
-    assert_eq!(cost, [PATHS, PATHS + 1, PATHS, PATHS, 0, 0, 0]);
 }
 
 /// Their paths are longer than those of all nodes that a client may have at a time.
@@ -134,20 +137,97 @@ fn path_that_is_used_again_costs_two_requests_a_turn() {
     for kind in KINDS {
         let path = format!("{above}/{kind}");
         let lock = of_kind(kind, &client, &path);
-        let turn = || {
+        let before = requests(&proxy);
+        for _ in 0..TURNS {
             cycle(&*lock);
             settle(&client, &path);
-        };
-        turn();
-        assert!(!exists(&path), "{kind}: it was used once");
-        turn();
-        assert!(exists(&path), "{kind}: it is used again");
-        (0..3).for_each(|_| turn());
-        let before = requests(&proxy);
-        (0..TURNS).for_each(|_| turn());
+            assert!(!exists(&path), "{kind}");
+        }
         let cost = requests_since(&proxy, before);
         println!("{kind}: {TURNS} turns, [create, multi, delete, list, ..] = {cost:?}");
-        assert_eq!(cost, [TURNS, 0, TURNS, TURNS, TURNS, 0, 0], "{kind}");
+        assert_eq!(cost, [0, 2 * TURNS, 0, TURNS, TURNS, 0, 0], "{kind}");
+    }
+}
+
+/// Others came and left in between. A list shows that the directory is still the same.
+#[test]
+fn client_takes_a_directory_along_that_it_made_before_others_came() {
+    let (_proxy, ours, above) = seasoned();
+    let others = client();
+    for kind in KINDS {
+        let path = format!("{above}/{kind}");
+        let lock = of_kind(kind, &ours, &path);
+        lock.lock().unwrap();
+        let made = shared_probe().unwrap().stat(&path).unwrap().expect("a directory").czxid;
+        let waits = lock_of(&others, &path);
+        let waiter = Task::spawn(move || waits.acquire());
+        await_nodes(&path, 2);
+        lock.unlock().unwrap();
+        waiter.result("the waiter").unwrap().release().unwrap();
+        await_nodes(&path, 0);
+        let stat = shared_probe().unwrap().stat(&path).unwrap();
+        assert_eq!(stat.map(|stat| stat.czxid), Some(made), "{kind}: others leave it");
+        cycle(&*lock);
+        wait_until("it is gone", SOON, || !exists(&path));
+    }
+}
+
+/// kazoo makes sure of the directory only once for each object.
+#[test]
+fn directory_stays_for_nodes_of_other_programs() {
+    let (_proxy, client, above) = seasoned();
+    let probe = shared_probe().unwrap();
+    let path = format!("{above}/kazoo");
+    let lock = lock_of(&client, &path);
+    lock.acquire().unwrap().release().unwrap();
+    let guard = lock.acquire().unwrap();
+    let theirs = format!("{path}/9e107d9d372bb6826bd81d3542a419d6__lock__0000000001");
+    probe.create(&theirs, b"", false, false).unwrap();
+    guard.release().unwrap();
+    // This answer comes after that of the list behind the release.
+    client.contenders(&path).unwrap();
+    probe.delete(&theirs).unwrap();
+    for _ in 0..3 {
+        lock.acquire().unwrap().release().unwrap();
+        assert!(exists(&path));
+    }
+}
+
+/// Such a container would stay for ever, because servers remove only those that had a child.
+#[test]
+fn call_that_ends_early_leaves_no_empty_directory() {
+    let (proxy, client, above) = seasoned();
+    for (kind, number) in ["exclusive", "semaphore", "single"].into_iter().zip(0..) {
+        let path = format!("{above}/{number}/a/b");
+        let held = proxy.on(Op::Multi).hold_request();
+        let call = match kind {
+            "exclusive" => {
+                let lock = lock_of(&client, &path);
+                Task::spawn(move || lock.try_lock_for(Duration::from_millis(500)).is_ok())
+            }
+            "semaphore" => {
+                let permits = DistributedSemaphore::new(&client, &path, 2).unwrap();
+                Task::spawn(move || permits.try_acquire_for(1, Duration::from_millis(500)).is_ok())
+            }
+            _ => {
+                let lock = EphemeralLock::new(&client, &path).unwrap();
+                Task::spawn(move || lock.try_lock_for(Duration::from_millis(500)).is_ok())
+            }
+        };
+        assert!(held.wait(SOON), "{kind}: {:#?}", proxy.log());
+        assert!(!call.result("a call without an answer"), "{kind}");
+        assert_eq!(children(&above), [""; 0], "{kind}");
+        held.release();
+        wait_until("nothing is left to delete", SOON, || client.stats().deleting == 0);
+        let level = format!("{above}/{number}");
+        let left = children(&level);
+        println!("{kind}: {left:?}");
+        // What the late transaction made had a child, so the server removes it.
+        if exists(&level) {
+            let cversion =
+                |path: &str| shared_probe().unwrap().stat(path).unwrap().map(|stat| stat.cversion);
+            assert_ne!(cversion(&path).or(cversion(&format!("{level}/a"))), Some(0), "{kind}");
+        }
     }
 }
 
