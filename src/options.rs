@@ -21,7 +21,8 @@ pub(crate) const LEAST_PAUSE: Duration = Duration::from_millis(10);
 ///
 /// [`hold_at_least(time)`](LockOptions::hold_at_least) keeps the lock longer than the work takes,
 /// for jobs that are due on many machines. [`hold_at_most(time)`](LockOptions::hold_at_most) takes
-/// the lock from a thread that hangs.
+/// the lock from a thread that hangs. [`margin(time)`](LockOptions::margin) keeps a time between the
+/// loss of a hold and the next holder.
 ///
 /// The other options inform people: [`identity`](LockOptions::identity) says who contends, and
 /// [`name`](LockOptions::name) groups locks for an observer, both at no cost.
@@ -29,7 +30,7 @@ pub(crate) const LEAST_PAUSE: Duration = Duration::from_millis(10);
 /// # Several objects at one path
 /// Objects of one client at one path may have different options:
 /// - A thread takes over the node of another object only if both objects have the same `identity`,
-///   `background_release` and `hold_at_least`. Otherwise that node is deleted, and the thread queues
+///   `background_release`, `hold_at_least` and `margin`. Otherwise that node is deleted, and the thread queues
 ///   with one of its own.
 /// - `local_handoffs` is that of the object that unlocks.
 /// - `name` and the identity in a new node are those of the object that locks.
@@ -51,6 +52,7 @@ pub struct LockOptions {
     pub(crate) background_release: bool,
     pub(crate) hold_at_least: Duration,
     pub(crate) hold_at_most: Option<Duration>,
+    pub(crate) margin: Duration,
     pub(crate) name: Arc<str>,
 }
 
@@ -138,6 +140,41 @@ impl LockOptions {
     /// refused with [`Error::InvalidArgument`] when the lock is created.
     pub fn hold_at_most(mut self, time: Duration) -> LockOptions {
         self.hold_at_most = Some(time);
+        self
+    }
+
+    /// Keeps at least `time` between the loss of a hold and the next holder, if the clocks end the
+    /// hold. This is for resources that cannot check a [fencing token](crate::Hold::fencing_token):
+    /// what the lost holder has sent arrives before the next holder begins. Default: zero.
+    ///
+    /// A hold counts as lost `time` before its lease ends. When it was lost with its lease, or had
+    /// lasted [too long](LockOptions::hold_at_most), its node is deleted no sooner than `time`
+    /// later.
+    ///
+    /// ```text
+    ///                                     is_held() turns false
+    ///                                     |
+    /// this process   |====== held ========|<-- time -->|
+    /// its lease      |---------------------------------|   the session may live on
+    /// next holder                                      at this instant, or later
+    /// ```
+    ///
+    /// Both ends are true times, although two clocks measure them: the servers' clock ends the
+    /// session, and this process's clock ends the lease before that. A process that is paused learns
+    /// of its loss later, so check [`Hold::is_held`](crate::Hold::is_held) right before each effect.
+    ///
+    /// There is no such time after a release, after [`Client::close`](crate::Client::close) or the
+    /// end of the process, after [`Client::break_lock`](crate::Client::break_lock), and where somebody
+    /// deletes the node. Other holders of the path need their own margin; contenders need none.
+    ///
+    /// At most a quarter of the session timeout that the servers have granted. With more,
+    /// [`Error::InvalidArgument`] is returned: when the lock is created, and by each call if the client
+    /// was not connected then, or if the servers have granted less since. The lease of a healthy
+    /// client falls to about half of the session timeout before each heartbeat, and a hold is granted
+    /// with `time` and a fifth of the session timeout left. So with the largest margin a hold
+    /// tolerates round trips of a sixteenth of the session timeout, and without any an eighth.
+    pub fn margin(mut self, time: Duration) -> LockOptions {
+        self.margin = time;
         self
     }
 

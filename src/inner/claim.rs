@@ -25,6 +25,8 @@ pub(crate) struct Claim {
     pub(crate) background: bool,
     /// How long the lock stays busy after the grant, however early it is released.
     pub(crate) at_least: Duration,
+    /// How long before the end of its lease a hold is lost, and how long its nodes then stay.
+    pub(crate) margin: Duration,
 }
 
 /// Who takes a hold, and how that may end. Nodes that are left to another thread get another one.
@@ -50,6 +52,7 @@ impl Claim {
         chosen(self) == chosen(other)
             && self.background == other.background
             && self.at_least == other.at_least
+            && self.margin == other.margin
     }
 
     pub(crate) fn path_of(&self, node: &Node) -> String {

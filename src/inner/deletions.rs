@@ -58,6 +58,17 @@ impl Deletions {
         }
     }
 
+    /// Deletes the nodes of a hold in the background, after this time.
+    pub(super) fn delete_all_after(&self, time: Duration, nodes: &Arc<Nodes>) {
+        let (me, nodes) = (self.start(), Arc::clone(nodes));
+        self.requests.zk.call_at(sys::now() + time, move || {
+            if let Some(deletions) = me.upgrade() {
+                deletions.delete_all(&nodes);
+                deletions.under_way.fetch_sub(1, Ordering::Relaxed);
+            }
+        });
+    }
+
     /// Deletes a node of this session in the background.
     pub(crate) fn delete(&self, claim: &Claim, session: i64, node: &Node) {
         let (path, charge) = (claim.path_of(node), node.charge.take());

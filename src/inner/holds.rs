@@ -71,7 +71,8 @@ impl Holds {
     /// is of use. If the connection falls silent right after the grant, that is noticed a quarter
     /// of the session timeout later, and a fifth is left to connect again. With less than that,
     /// nothing is granted. If the process stood still, the servers may not have heard from it for
-    /// nearly a session timeout, and its next sign of life is certified only a quarter later.
+    /// nearly a session timeout, and its next sign of life is certified only a quarter later. The
+    /// [margin](crate::LockOptions::margin) comes on top of both.
     pub(crate) fn grant(
         &self,
         claim: &Claim,
@@ -79,15 +80,15 @@ impl Holds {
         session: i64,
         until: &Until,
     ) -> Result<Option<Arc<Grant>>, Failure> {
-        let timeout = self.requests.timeout();
+        let (timeout, margin) = (self.requests.timeout(), claim.margin);
         let zk = self.requests.zk.in_session(session);
         let mut lease = zk.lease();
-        if lease.valid_for < timeout / 20 * 9 && lease.renewable <= sys::now() {
+        if lease.valid_for < timeout / 20 * 9 + margin && lease.renewable <= sys::now() {
             sys::reached("a lease is renewed before a grant");
             self.requests.ask_one(Some(session), until, |batch| batch.renew_lease())?;
             lease = zk.lease();
         }
-        if lease.valid_for < timeout / 5 {
+        if lease.valid_for < timeout / 5 + margin {
             sys::reached("too little of a lease is left to grant in");
             if lease.session_id == session {
                 self.requests.pause(lease.renewable, until)?;
@@ -101,7 +102,7 @@ impl Holds {
         )?;
         let nodes = grant.nodes();
         // From here on, the end of the lease ends the hold. The lease may have ended before.
-        if nodes.term.left().is_zero() {
+        if nodes.left().is_zero() {
             sys::reached("a lease runs out while a hold is granted");
             self.lose(nodes, LossReason::LeaseExpired);
             return Ok(None);
@@ -120,9 +121,9 @@ impl Holds {
         self.timer.set(when, &self.requests.zk, &self.me, Holds::attend);
     }
 
-    /// Ends this hold when it has lasted for as long as it may.
+    /// Ends this hold when it has lasted for as long as it may, or its margin begins.
     pub(crate) fn attend_to(&self, grant: &Grant) {
-        grant.due().into_iter().for_each(|due| self.attend_at(due));
+        grant.ends().into_iter().for_each(|end| self.attend_at(end));
     }
 
     /// Lets a hold last until `time` from now. Returns an error if it is over.
@@ -143,8 +144,12 @@ impl Holds {
         let (now, timeout) = (sys::now(), self.requests.timeout());
         let mut next: Option<Instant> = None;
         for nodes in self.registry.all() {
-            match nodes.due() {
-                Some(due) if due > now => self.attend_at(due),
+            match nodes.ends() {
+                Some(end) if end > now => self.attend_at(end),
+                Some(_) if nodes.left().is_zero() => {
+                    sys::reached("a margin ends a hold");
+                    self.lose(&nodes, LossReason::LeaseExpired);
+                }
                 Some(_) => self.end_overdue(&nodes),
                 None => {}
             }
@@ -172,7 +177,7 @@ impl Holds {
     /// Loses all holds whose lease has run out.
     pub(super) fn lose_expired(&self) {
         let all = self.registry.all();
-        let over = all.iter().filter(|nodes| nodes.term.left().is_zero());
+        let over = all.iter().filter(|nodes| nodes.left().is_zero());
         let over = over.inspect(|_| sys::reached("the end of a lease ends a hold"));
         over.for_each(|nodes| self.lose(nodes, LossReason::LeaseExpired));
     }
@@ -205,7 +210,7 @@ impl Holds {
     /// Notes that one of the nodes was deleted, and not by this client. If the lease is over, it
     /// ended with its session.
     pub(crate) fn node_gone(&self, nodes: &Nodes) {
-        let reason = match nodes.term.left().is_zero() {
+        let reason = match nodes.left().is_zero() {
             true => LossReason::LeaseExpired,
             false => {
                 sys::reached("a node that is held is deleted");
@@ -215,12 +220,20 @@ impl Holds {
         self.lose(nodes, reason);
     }
 
-    /// Deletes nodes of lost holds. Their session may live on, and the nodes with it.
+    /// Deletes nodes of lost holds. Their session may live on, and the nodes with it. Where the clocks
+    /// have ended a hold with a margin, its nodes stay for that long.
     pub(super) fn after_loss(&self, nodes: &Nodes, grants: &[Arc<Grant>], reason: LossReason) {
         self.registry.remove(nodes);
         self.losses.lost(nodes, grants);
         self.tell_losses(nodes, grants, reason);
-        self.deletions.delete_all(nodes);
+        let by_clock = matches!(reason, LossReason::LeaseExpired | LossReason::HeldTooLong);
+        match grants.first() {
+            Some(grant) if by_clock && !nodes.claim.margin.is_zero() => {
+                sys::reached("the nodes of a lost hold stay for its margin");
+                self.deletions.delete_all_after(nodes.claim.margin, grant.nodes());
+            }
+            _ => self.deletions.delete_all(nodes),
+        }
     }
 
     /// Reports to the observer on another thread, because this one may deliver answers and must not

@@ -107,10 +107,12 @@ impl Term {
         requests.map_or(Duration::ZERO, |requests| requests.zk.left_of(&self.lease))
     }
 
-    /// Returns whether the connection lives and enough of the lease is left for another hold.
-    fn is_sound(&self) -> bool {
+    /// Returns whether the connection lives and enough of the lease is left for another hold with
+    /// this margin.
+    fn is_sound(&self, margin: Duration) -> bool {
         self.requests.upgrade().is_some_and(|requests| {
-            requests.is_connected() && requests.zk.left_of(&self.lease) >= requests.patience()
+            let least = requests.patience() + margin;
+            requests.is_connected() && requests.zk.left_of(&self.lease) >= least
         })
     }
 
@@ -210,9 +212,14 @@ impl Nodes {
         is_overdue.then(|| self.end(End::Lost(LossReason::HeldTooLong))).flatten()
     }
 
-    /// Returns until when the first of their grants may last.
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.state.lock().grants().filter_map(|grant| grant.due()).min()
+    /// Returns what is left of the lease until their holds are lost: its end less the margin.
+    pub(super) fn left(&self) -> Duration {
+        self.term.left().saturating_sub(self.claim.margin)
+    }
+
+    /// Returns when the first of their grants [ends](Grant::ends) by the clocks.
+    pub(super) fn ends(&self) -> Option<Instant> {
+        self.state.lock().grants().filter_map(|grant| grant.ends()).min()
     }
 
     /// Releases a hold. One that has ended by the clocks is a loss, even if nobody has noticed it
@@ -270,7 +277,7 @@ impl Nodes {
     /// hold has to last longer.
     pub(crate) fn hand_over(&self, grant: &Arc<Grant>) -> bool {
         let mut state = self.state.lock();
-        let is_sound = self.term.is_sound();
+        let is_sound = self.term.is_sound(self.claim.margin);
         let is_alone = matches!(state.phase, Phase::Held(_)) && state.sharing.is_empty();
         let stays = grant.reserved_until().is_some();
         let is_over = grant.left().0.is_zero();
@@ -301,7 +308,7 @@ impl Nodes {
             sys::reached("what was left to a thread has other options");
             return None;
         }
-        let is_sound = self.term.is_sound();
+        let is_sound = self.term.is_sound(self.claim.margin);
         let mut state = self.state.lock();
         let is_free = is_sound && matches!(state.phase, Phase::HandedOver);
         sys::reached_if(|| is_free, "a thread takes over what another has left");

@@ -127,6 +127,17 @@ impl Requests {
         self.zk.session_timeout()
     }
 
+    /// Checks a margin of a lock, under the session timeout that the servers granted.
+    pub(crate) fn check_margin(&self, margin: Duration) -> Result<()> {
+        let most = self.timeout() / 4;
+        if margin <= most {
+            return Ok(());
+        }
+        let reason =
+            format!("{margin:?}: it is at most {most:?}, a quarter of the session timeout");
+        Err(Error::InvalidArgument { what: "margin", reason })
+    }
+
     /// Returns a third of the session timeout. Calls that promise not to wait for others wait this
     /// long for answers.
     pub(crate) fn patience(&self) -> Duration {

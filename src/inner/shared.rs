@@ -291,6 +291,7 @@ mod tests {
             is_chosen: false,
             background: false,
             at_least: Duration::ZERO,
+            margin: Duration::ZERO,
         }
     }
 

@@ -25,8 +25,12 @@ pub(crate) struct Site {
 
 impl Site {
     pub(crate) fn new(client: &Client, path: &str, options: LockOptions) -> Result<Site> {
-        let (client, path) = (client.clone(), LockPath::parse(path)?);
-        Ok(Site { client, path, options: options.check()? })
+        let (client, path, options) = (client.clone(), LockPath::parse(path)?, options.check()?);
+        let requests = &client.inner().requests;
+        if requests.session_id() != 0 {
+            requests.check_margin(options.margin)?;
+        }
+        Ok(Site { client, path, options })
     }
 
     pub(crate) fn inner(&self) -> &Arc<Inner> {
@@ -50,6 +54,7 @@ impl Site {
             identity: chosen.unwrap_or_else(|| self.client.identity()),
             background: self.options.background_release,
             at_least: self.options.hold_at_least,
+            margin: self.options.margin,
         }
     }
 

@@ -154,6 +154,7 @@ impl<'a> Attempt<'a> {
             self.own.clear();
             self.unanswered.clear();
         }
+        self.requests().check_margin(self.want.claim.margin)?;
         // Before the look, so that none is missed.
         self.more_stuck = self.want.inner.deletions.more_stuck();
         Ok(now != before)

@@ -5,6 +5,7 @@ mod ending;
 mod excluding;
 mod granting;
 mod leaving;
+mod margins;
 mod options;
 mod order;
 mod outside;

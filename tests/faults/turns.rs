@@ -41,14 +41,14 @@ impl Turns {
     }
 
     /// Runs for each way to delay the transaction: its request or its answer.
-    fn each_held(subject: Subject, name: &str, run: impl Fn(&Turns, &support::Hold) + Sync) {
+    fn each_held(subject: Subject, name: &str, run: impl Fn(&Turns, bool) + Sync) {
         thread::scope(|scope| {
             for answer in [false, true] {
                 let run = &run;
                 scope.spawn(move || {
                     let turns = Turns::start(subject, name, LONG);
                     println!("{}, answer: {answer}, at {}", subject.name, turns.path);
-                    run(&turns, &turns.holds_up(answer));
+                    run(&turns, answer);
                 });
             }
         });
@@ -245,9 +245,10 @@ fn refused_release_is_denied_to_both_threads() {
 #[test]
 fn close_during_a_replacement_ends_all_calls() {
     every_turns(|subject| {
-        Turns::each_held(subject, "turn-closed", |turns, held| {
+        Turns::each_held(subject, "turn-closed", |turns, answer| {
             let ((first, _), next, third) = (turns.first(), turns.next(), turns.next());
-            let leaving = leaves_into(turns, first, held);
+            let held = turns.holds_up(answer);
+            let leaving = leaves_into(turns, first, &held);
             let closing = turns.client.clone();
             let closing = Task::spawn(move || closing.close());
             let unlocked = in_time("unlock", AT_ONCE, || leaving.result("unlock"));
@@ -274,9 +275,10 @@ fn close_during_a_replacement_ends_all_calls() {
 #[test]
 fn session_end_during_a_replacement_lets_only_one_in() {
     every_turns(|subject| {
-        Turns::each_held(subject, "turn-expired", |turns, held| {
+        Turns::each_held(subject, "turn-expired", |turns, answer| {
             let ((first, before), next) = (turns.first(), turns.next());
-            let leaving = leaves_into(turns, first, held);
+            let held = turns.holds_up(answer);
+            let leaving = leaves_into(turns, first, &held);
             turns.proxy.cut_off();
             assert_eq!(turns.proxy.expire_sessions().unwrap(), 1);
             let rival = Visitor::start(turns.rival.clone());

@@ -58,40 +58,15 @@ pub(crate) fn connect_request(frame: &[u8]) -> Result<ConnectRequest, Malformed>
 #[derive(Debug)]
 pub(super) enum Request<'a> {
     Ping,
-    Auth {
-        scheme: &'a str,
-        secret: &'a [u8],
-    },
-    SetWatches {
-        zxid: i64,
-        data: Vec<&'a str>,
-        exist: Vec<&'a str>,
-        child: Vec<&'a str>,
-    },
-    Exists {
-        path: &'a str,
-        watch: bool,
-    },
-    GetData {
-        path: &'a str,
-        watch: bool,
-    },
-    GetChildren {
-        path: &'a str,
-        watch: bool,
-        with_stat: bool,
-    },
-    GetAcl {
-        path: &'a str,
-    },
-    Sync {
-        path: &'a str,
-    },
+    Auth { scheme: &'a str, secret: &'a [u8] },
+    SetWatches { zxid: i64, data: Vec<&'a str>, exist: Vec<&'a str>, child: Vec<&'a str> },
+    Exists { path: &'a str, watch: bool },
+    GetData { path: &'a str, watch: bool },
+    GetChildren { path: &'a str, watch: bool, with_stat: bool },
+    GetAcl { path: &'a str },
+    Sync { path: &'a str },
     WhoAmI,
-    Write {
-        op: TreeOp<'a>,
-        with_stat: bool,
-    },
+    Write { op: TreeOp<'a>, with_stat: bool },
     Multi(Vec<TreeOp<'a>>),
     CloseSession,
     Unknown,

@@ -135,7 +135,7 @@ impl Grant {
 
     /// Returns what is left until it ends by the clocks, and how it is lost then.
     pub(super) fn left(&self) -> (Duration, LossReason) {
-        let lease = self.nodes.term.left();
+        let lease = self.nodes.left();
         match self.due().map(|due| due.saturating_duration_since(sys::now())) {
             Some(left) if left < lease => (left, LossReason::HeldTooLong),
             _ => (lease, LossReason::LeaseExpired),
@@ -143,8 +143,16 @@ impl Grant {
     }
 
     /// Returns until when it may last.
-    pub(in crate::inner) fn due(&self) -> Option<Instant> {
+    fn due(&self) -> Option<Instant> {
         self.ending.lock().due
+    }
+
+    /// Returns when it ends by the clocks, as far as is known now. `None` if only the lease ends it,
+    /// which the client reports.
+    pub(in crate::inner) fn ends(&self) -> Option<Instant> {
+        let has_margin = !self.nodes.claim.margin.is_zero();
+        let lost = has_margin.then(|| sys::now() + self.nodes.left());
+        self.due().into_iter().chain(lost).min()
     }
 
     /// Sets until when it may last, which is no sooner than it has to. Returns false if it is over.

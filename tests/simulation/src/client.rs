@@ -382,6 +382,7 @@ impl Shared {
             let events = self.client.stats().events;
             witness(|witness| witness.events += events);
             self.is_closed.set(true);
+            witness::closes(kernel::own_process());
             self.close();
         }
         self.told.iter().for_each(|told| told.set(None));

@@ -80,6 +80,18 @@ const SELDOM: &[(&str, &str)] = &[
         "a server that answers with the path of a node of somebody else",
     ),
     (
+        "there is no thread for a log line or a callback",
+        "a system without threads at the very instant of a callback",
+    ),
+    (
+        "what became of a node that was left is not told in time",
+        "a thread that stands still for a third of a session timeout while it replaces a node",
+    ),
+    (
+        "what was left to a thread is over by now",
+        "a lease that ends, or a cut, between an unlock and the next thread's turn",
+    ),
+    (
         "what is done aside waits for a thread",
         "a system without threads at the very instant of a callback",
     ),
@@ -91,14 +103,21 @@ const MAY: &[&str] = &["verify"];
 /// Counts the lock options in a plan.
 pub(crate) fn count_options(plan: &Plan) {
     for object in plan.objects() {
-        let Options { identity, local_handoffs, background_release, hold_at_least, hold_at_most } =
-            &object.options;
+        let Options {
+            identity,
+            local_handoffs,
+            background_release,
+            hold_at_least,
+            hold_at_most,
+            margin,
+        } = &object.options;
         let count = |is_set: bool, what| is_set.then(|| kernel::count(what));
         count(identity.is_some(), "option: identity");
         count(*local_handoffs > 0, "option: local_handoffs");
         count(*background_release, "option: background_release");
         count(hold_at_least.is_some(), "option: hold_at_least");
         count(hold_at_most.is_some(), "option: hold_at_most");
+        count(margin.is_some(), "option: margin");
     }
 }
 

@@ -103,6 +103,7 @@ pub(crate) struct Options {
     pub background_release: bool,
     pub hold_at_least: Option<Duration>,
     pub hold_at_most: Option<Duration>,
+    pub margin: Option<Duration>,
 }
 
 /// Next action of a thread.
@@ -571,5 +572,6 @@ impl Options {
             && !self.background_release
             && self.hold_at_least.is_none()
             && self.hold_at_most.is_none()
+            && self.margin.is_none()
     }
 }

@@ -4,6 +4,7 @@ mod calls;
 pub(crate) mod circles;
 mod holds;
 pub(crate) mod lists;
+mod margins;
 pub(crate) mod mutexes;
 pub(crate) mod outages;
 mod tree;
@@ -17,6 +18,7 @@ use std::time::Duration;
 pub(crate) use calls::{cancels, in_order, may_not_delete, waits, waits_no_more};
 pub(crate) use holds::{Held, ended, former, granted, holds_here, is_lost, is_sure, lasts, left};
 use kernel::Process;
+pub(crate) use margins::{closes, has_margin};
 use tree::parent;
 pub(crate) use turns::{
     Left, NodeId, asks, given, heard, id_of, identity, is_there, says, turn, turns, unchecked_turn,
@@ -102,6 +104,8 @@ struct Gone {
 pub(crate) struct Witness {
     pub violations: Vec<String>,
     held: BTreeMap<usize, Held>,
+    /// Holds with a margin, until it was judged.
+    margins: BTreeMap<usize, margins::Margin>,
     last: usize,
     nodes: BTreeMap<String, Node>,
     gone: BTreeMap<String, Gone>,
@@ -354,6 +358,7 @@ pub(crate) fn has_stalled(process: Process, since: Duration) -> bool {
 /// Checks changes that the servers have carried out.
 pub(crate) fn committed(one: &Committed) {
     let (problems, deleted, turnless, timeout, soon) = witness(|witness| {
+        witness.note_margins();
         let problems = witness.committed(one);
         witness.note_locks();
         let (deleted, turnless) =

@@ -11,7 +11,7 @@ use super::{Ensemble, Event, Time};
 use crate::access::{self, Id, ReadRules};
 use crate::access::{Acl, permission};
 use crate::answers;
-use crate::requests::{self, Request, op};
+use crate::requests::{self, Request};
 use crate::terms::Refused;
 use crate::terms::{EventType, Stat};
 use crate::tree::Tree;

@@ -73,6 +73,9 @@ pub(super) fn options(plan: &Options) -> LockOptions {
     if let Some(time) = plan.hold_at_most {
         options = options.hold_at_most(time);
     }
+    if let Some(time) = plan.margin {
+        options = options.margin(time);
+    }
     if let Some(number) = plan.identity {
         options = options.identity(witness::identity(number));
     }

@@ -63,6 +63,7 @@ impl Shared {
             What::Close => {
                 kernel::count("call: close");
                 self.is_closed.set(true);
+                witness::closes(kernel::own_process());
                 let (process, client) = (kernel::own_process(), self.client.clone());
                 let other = thread::spawn_in(process, "second close", move || client.close());
                 self.close();

@@ -157,6 +157,7 @@ impl Shared {
             let number = witness::granted(held, begun, None);
             let lasts = |time| witness::lasts(number, begun, time, Duration::ZERO);
             options.hold_at_most.into_iter().for_each(lasts);
+            options.margin.into_iter().for_each(|margin| witness::has_margin(number, margin));
             let turn = Turn { who, target, number, own };
             self.judge_turn(&turn, begun);
             turn

@@ -176,6 +176,8 @@ impl Options {
             background_release: random.u8(..3) == 0,
             hold_at_least,
             hold_at_most: longer.map(|time| time + hold_at_least.unwrap_or_default()),
+            // At most a quarter of the shortest session timeout.
+            margin: (random.u8(..6) == 0).then(|| ms(random, 1, 250)),
         }
     }
 }

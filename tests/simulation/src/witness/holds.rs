@@ -130,6 +130,9 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
         problems.extend(witness.judge_rivals(&held, under, is_held));
         problems.extend(witness.judge_token(&held, is_held));
         problems.extend(witness.judge_wait(&held, begun));
+        if is_held && !held.is_doubtful {
+            problems.extend(witness.judge_margins(&held, under));
+        }
         problems
     });
     problems.into_iter().for_each(violation);

@@ -68,8 +68,8 @@ const TEXTS: &[&str] = &[
 const PLACES: &[(&str, usize)] = &[
     (include_str!("../wire.rs"), 6),
     (include_str!("../frames.rs"), 1),
-    (include_str!("../message.rs"), 4),
-    (include_str!("../../batch.rs"), 4),
+    (include_str!("../message.rs"), 3),
+    (include_str!("../../batch.rs"), 3),
     (include_str!("../connection.rs"), 3),
     (include_str!("../session/answers.rs"), 2),
     (include_str!("../sasl.rs"), 3),

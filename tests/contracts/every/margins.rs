@@ -1,0 +1,99 @@
+//! `LockOptions::margin`, for every kind of lock: a time between the loss of a hold and the next holder.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use zoolock::{Client, DistributedLock, Error, HoldState, LockOptions, LossReason};
+use zoolock_test_support::{connect_string, fresh_path};
+
+use super::client;
+use common::{
+    SESSION, SOON, Visitor, await_nothing_left, behind_a_proxy, client_of, every_subject, lock_of,
+};
+
+/// Returns when the hold was last seen to be held.
+fn last_held(is_held: impl Fn() -> bool) -> Instant {
+    let begun = Instant::now();
+    let mut last = begun;
+    loop {
+        let now = Instant::now();
+        if !is_held() {
+            return last;
+        }
+        last = now;
+        assert!(last - begun < SOON, "it is never lost");
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn next_holder_comes_no_sooner_than_the_margin_after_a_hold_that_lasts_too_long() {
+    every_subject(|subject| {
+        let (ours, others) = (client_of(&connect_string(), SESSION), client());
+        let path = fresh_path("margin");
+        let margin = ours.session_timeout() / 4;
+        let options = LockOptions::new().hold_at_most(Duration::from_millis(300)).margin(margin);
+        let object = subject.with(&ours, &path, options);
+        object.lock().unwrap();
+        let hold = object.hold();
+        let rival = Visitor::start(subject.rival(&others, &path));
+        let last = last_held(|| hold.is_held());
+        assert_eq!(hold.state(), HoldState::Lost(LossReason::HeldTooLong), "{}", subject.name);
+        rival.comes_in();
+        let gap = last.elapsed();
+        println!("{}: the next holder after {gap:?} of {margin:?}", subject.name);
+        assert!(gap >= margin, "{}", subject.name);
+        rival.leaves();
+        assert!(object.unlock().is_err_and(|error| error.is_lost()), "{}", subject.name);
+        await_nothing_left(&ours);
+    });
+}
+
+/// The session lives on, since only answers are lost.
+#[test]
+fn hold_is_lost_a_margin_before_its_lease_ends() {
+    let (proxy, ours) = behind_a_proxy(SESSION);
+    let (others, path) = (client(), fresh_path("margin-lease"));
+    let margin = ours.session_timeout() / 4;
+    let with = LockOptions::new().margin(margin);
+    let own = DistributedLock::with_options(&ours, &*path, with).unwrap();
+    let without = lock_of(&ours, &fresh_path("no-margin"));
+    own.lock().unwrap();
+    without.lock().unwrap();
+    let [hold, other] = [&own, &without].map(|lock| lock.hold().unwrap());
+    assert!(other.valid_for() >= hold.valid_for() + margin - Duration::from_millis(100));
+    let rival = Visitor::start(lock_of(&others, &path));
+    proxy.cut_off();
+    let last = last_held(|| hold.is_held());
+    assert!(other.is_held(), "{:?}", other.valid_for());
+    assert_eq!(hold.state(), HoldState::Lost(LossReason::LeaseExpired));
+    rival.comes_in();
+    println!("the next holder after {:?} of {margin:?}", last.elapsed());
+    assert!(last.elapsed() >= margin);
+    rival.leaves();
+}
+
+fn refused(client: &Client, margin: Duration) -> Error {
+    let options = LockOptions::new().margin(margin);
+    DistributedLock::with_options(client, fresh_path("refused"), options).unwrap_err()
+}
+
+#[test]
+fn margin_above_a_quarter_of_the_granted_timeout_is_refused() {
+    let client = client_of(&connect_string(), SESSION);
+    let most = client.session_timeout() / 4;
+    let error = refused(&client, most + Duration::from_millis(1));
+    println!("{error}");
+    assert!(matches!(error, Error::InvalidArgument { what: "margin", .. }), "{error}");
+    assert!(error.to_string().contains(&format!("{most:?}")), "{error}");
+    // Before the first session the granted timeout is not known, so the calls say so.
+    let lazy = zoolock::Client::builder(&connect_string())
+        .session_timeout(SESSION)
+        .connect_lazily()
+        .unwrap();
+    let options = LockOptions::new().margin(Duration::MAX);
+    if let Ok(lock) = DistributedLock::with_options(&lazy, fresh_path("lazy"), options) {
+        let error = lock.lock().unwrap_err();
+        assert!(matches!(error, Error::InvalidArgument { what: "margin", .. }), "{error}");
+    }
+}
