@@ -35,8 +35,6 @@ const SPACE: usize = 128 * 1024;
 const OPS: &[Op<'_>] = &[Op::Check("/m", None); 4];
 const WATCHED: &[&str] = &["/persistent", "/missing"];
 
-/// As many as the answers of the corpus are about.
-
 /// What is asked for, and how its answer is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
