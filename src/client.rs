@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use zookeeper::{ErrorKind, Stat};
 
-use crate::contender::{Contender, Deadlock, Kind};
-use crate::contenders::{Below, contenders, find_deadlocks, remove, verify};
+use crate::contender::{Contender, Kind};
+use crate::contenders::{Below, contenders, remove, verify};
 use crate::data::{self, REVOKE};
 use crate::error::{Error, Result};
 use crate::inner::{ClientState, Failure, Inner, Stats, Subscription};
@@ -172,41 +172,6 @@ impl Client {
         root: &str,
     ) -> Result<impl Iterator<Item = Result<Vec<Contender>>> + use<>> {
         Ok(Below::new(Arc::clone(&self.inner), LockPath::parse_directory(root)?))
-    }
-
-    /// Returns the deadlocks among the locks at and below `root`, which may be `/`: circles of
-    /// threads that wait for each other, on any machines. Each was seen in two looks with the same
-    /// nodes. Empty if there are none.
-    ///
-    /// A thread is told from others of its session by the identity in its nodes, which names it
-    /// unless [`ClientBuilder::identity`] or
-    /// [`LockOptions::identity`](crate::LockOptions::identity) is set. Without that, and for other
-    /// clients, a session counts as one thread, so a circle may be none. Not seen are permits of
-    /// semaphores, locks that may not be read, and threads that wait in a process behind another
-    /// thread of their client.
-    ///
-    /// Costs what [`locks_below`](Client::locks_below) does, twice if there are circles.
-    ///
-    /// ```no_run
-    /// # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
-    /// for deadlock in client.deadlocks_below("/locks")? {
-    ///     for (waiting, ahead) in &deadlock.waits {
-    ///         println!("{:?} waits for {} behind {:?}", waiting.identity, waiting.path, ahead.identity);
-    ///     }
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::InvalidPath`]; [`Error::Disconnected`] without a connection or an answer in time;
-    /// [`Error::Closed`].
-    pub fn deadlocks_below(&self, root: &str) -> Result<Vec<Deadlock>> {
-        let root = LockPath::parse_directory(root)?;
-        find_deadlocks(|| {
-            let found = Below::new(Arc::clone(&self.inner), root.clone());
-            found.filter(|found| !matches!(found, Err(Error::Denied { .. }))).collect()
-        })
     }
 
     /// Returns whether this [fencing token](crate::Hold::fencing_token) belongs to the current
@@ -421,10 +386,10 @@ impl Client {
             Identity::Process(process) => process,
         };
         let thread = thread::current();
-        match thread.name() {
-            Some(name) => format!("{process}/{name}").into(),
-            None => format!("{process}/{:?}", thread.id()).into(),
-        }
+        // Only its text has the number: `ThreadId(7)`.
+        let id = format!("{:?}", thread.id());
+        let number = id.trim_matches(|character: char| !character.is_ascii_digit());
+        format!("{process}/{}#{number}", thread.name().unwrap_or_default()).into()
     }
 }
 

@@ -1,6 +1,5 @@
 //! Holders and waiters, as others see them. Plain data.
 
-use std::fmt;
 use std::time::SystemTime;
 
 /// What a contender requests.
@@ -47,10 +46,6 @@ pub struct Contender {
     pub since: SystemTime,
     /// The [`Hold::fencing_token`](crate::Hold::fencing_token) of its hold, present or future.
     pub token: u64,
-    /// The paths of the nodes that its thread holds while it waits, for [deadlocks](Deadlock). Empty
-    /// for a holder, for other clients, and until it has waited for
-    /// [`ClientBuilder::deadlock_check`](crate::ClientBuilder::deadlock_check).
-    pub holding: Vec<String>,
 }
 
 impl Contender {
@@ -60,34 +55,5 @@ impl Contender {
             "" => self.path.clone(),
             node => format!("{}/{node}", self.path),
         }
-    }
-}
-
-/// Contenders that wait for each other in a circle; see
-/// [`Client::deadlocks_below`](crate::Client::deadlocks_below) and
-/// [`Error::Deadlock`](crate::Error::Deadlock).
-#[non_exhaustive]
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Deadlock {
-    /// Each contender that waits, with one that is ahead of it at the same lock. The thread of that
-    /// one is the next one that waits; behind the last one comes the first.
-    ///
-    /// A call that waits in its process, behind another thread of its client, has no node: its
-    /// `node` is empty, its `token` is 0, and later calls of its client have a higher `sequence`.
-    pub waits: Vec<(Contender, Contender)>,
-}
-
-impl fmt::Display for Deadlock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, (waiting, ahead)) in self.waits.iter().enumerate() {
-            let separator = if index == 0 { "" } else { "; " };
-            let who = |contender: &Contender| match &contender.identity {
-                Some(identity) => identity.clone(),
-                None => format!("session {:#x}", contender.session),
-            };
-            let (waiting, path, ahead) = (who(waiting), &waiting.path, who(ahead));
-            write!(f, "{separator}{waiting} waits for {path:?} behind {ahead}")?;
-        }
-        Ok(())
     }
 }

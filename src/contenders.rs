@@ -294,7 +294,7 @@ fn contender(
     node: Znode,
 ) -> Contender {
     let Znode { name, data, stat } = node;
-    let data::Said { asked, identity, holding } = data::said(&data, stat.version);
+    let data::Said { asked, identity } = data::said(&data, stat.version);
     Contender {
         path: path.as_str().to_owned(),
         sequence: names::number(&name).map(i64::from),
@@ -308,8 +308,6 @@ fn contender(
         since: SystemTime::UNIX_EPOCH
             .checked_add(Duration::from_millis(stat.ctime.unsigned_abs()))
             .unwrap_or(SystemTime::UNIX_EPOCH),
-        // What a thread held while it waited says nothing of later.
-        holding: if holds { Vec::new() } else { holding },
     }
 }
 
@@ -318,9 +316,7 @@ fn token(name: &str, stat: &Stat) -> u64 {
 }
 
 mod below;
-mod deadlocks;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use below::Below;
-pub(crate) use deadlocks::{find as find_deadlocks, look_for_deadlock};

@@ -11,9 +11,6 @@ pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 /// node, the requested token follows.
 const REVOKED: &str = "__REVOKE__ ";
 
-/// Precedes each node that the thread of a waiting node holds, on a line of its own.
-const HOLDS: &str = "\nholds ";
-
 /// Returns the data of a new single node.
 pub(crate) fn encode_single(id: &str, identity: &str) -> Vec<u8> {
     format!("{id} {identity}").into_bytes()
@@ -69,42 +66,23 @@ pub(crate) fn answer(identity: &str) -> Vec<u8> {
     [REVOKED, identity].concat().into_bytes()
 }
 
-/// Returns the data of a node whose thread has waited for a while and holds these nodes. Only a
-/// thread that waits writes them.
-pub(crate) fn waiting<'a>(identity: &str, holds: impl Iterator<Item = &'a str>) -> Vec<u8> {
-    let holds = holds.flat_map(|path| [HOLDS, path]);
-    [identity].into_iter().chain(holds).collect::<String>().into_bytes()
-}
-
 /// What the data of a node say.
 pub(crate) struct Said {
     /// The holder was asked to release it.
     pub(crate) asked: bool,
     /// The identity, if there is one. It may be any other text.
     pub(crate) identity: Option<String>,
-    /// The nodes that the thread holds while it [waits](waiting).
-    pub(crate) holding: Vec<String>,
 }
 
-/// Reads the data of a node. Only a later `version` of the data can be an [`answer`], or tell what
-/// the thread holds.
+/// Reads the data of a node. Only a later `version` of the data can be an [`answer`].
 pub(crate) fn said(data: &[u8], version: i32) -> Said {
     if is_request(data) {
-        return Said { asked: true, identity: None, holding: Vec::new() };
+        return Said { asked: true, identity: None };
     }
-    let text = |data| str::from_utf8(data).ok();
-    let later = Some(data).filter(|_| version > 0);
-    if let Some(answer) = later.and_then(|data| data.strip_prefix(REVOKED.as_bytes())) {
-        let identity = text(answer).map(str::to_owned);
-        return Said { asked: true, identity, holding: Vec::new() };
-    }
-    let (identity, holding) = match later.and_then(text).and_then(|text| text.split_once(HOLDS)) {
-        Some((identity, holds)) => {
-            (Some(identity), holds.split(HOLDS).map(str::to_owned).collect())
-        }
-        None => (text(data), Vec::new()),
-    };
-    Said { asked: false, identity: identity.map(str::to_owned), holding }
+    let answer = Some(data).filter(|_| version > 0);
+    let answer = answer.and_then(|data| data.strip_prefix(REVOKED.as_bytes()));
+    let identity = str::from_utf8(answer.unwrap_or(data)).ok().map(str::to_owned);
+    Said { asked: answer.is_some(), identity }
 }
 
 /// Returns whether these data are only a request.
@@ -119,22 +97,6 @@ mod tests {
     fn both(data: &[u8], version: i32) -> (bool, Option<String>) {
         let said = said(data, version);
         (said.asked, said.identity)
-    }
-
-    #[test]
-    fn waiting_node_shows_what_its_thread_holds() {
-        for identity in ["host/1/main", "", "a\nb", "\nholds"] {
-            let data = waiting(identity, ["/a/x-1", "/a b/\ny"].into_iter());
-            let read = said(&data, 1);
-            assert_eq!(read.identity.as_deref(), Some(identity));
-            assert_eq!(
-                (read.asked, read.holding),
-                (false, vec!["/a/x-1".into(), "/a b/\ny".into()])
-            );
-            // Anybody may create a node with any data.
-            assert_eq!(said(&data, 0).holding, Vec::<String>::new());
-            assert_eq!(said(&answer("x\nholds /a/x-1"), 1).holding, Vec::<String>::new());
-        }
     }
 
     #[test]

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use zookeeper::ConnectFailure;
 
-use crate::contender::Deadlock;
 use crate::sys::thread::ThreadId;
 
 /// A `Result` whose error is [`Error`].
@@ -34,7 +33,6 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// | [`Conflict`](Error::Conflict) | read again, and check whether the write is still needed |
 /// | [`NotHeld`](Error::NotHeld), [`NotOwner`](Error::NotOwner) | fix the caller, which unlocks too often or on the wrong thread |
 /// | [`WouldDeadlock`](Error::WouldDeadlock) | share the lock object; unlock the read before taking the write |
-/// | [`Deadlock`](Error::Deadlock) | release what this thread holds, and begin again |
 /// | [`InvalidPath`](Error::InvalidPath), [`InvalidArgument`](Error::InvalidArgument) | fix the program or the setting; the text says what is wrong |
 /// | [`ZooKeeper`](Error::ZooKeeper) | see its source, and the server's log |
 ///
@@ -126,18 +124,10 @@ pub enum Error {
         owner: ThreadId,
     },
     /// The calling thread already holds this lock, through another object of the same client or as
-    /// a reader. The call would wait for itself.
+    /// a reader. The call would wait for that hold, or behind a writer that waits for it.
     WouldDeadlock {
         /// The lock's path.
         path: String,
-    },
-    /// Threads wait for each other in a circle, and this call is the youngest of them. Only with
-    /// [`ClientBuilder::fail_on_deadlock`](crate::ClientBuilder::fail_on_deadlock).
-    Deadlock {
-        /// The path of the lock that the call waited for.
-        path: String,
-        /// Who waits for whom.
-        deadlock: Arc<Deadlock>,
     },
     /// `cancel_waiters()` was called while this call was waiting.
     Cancelled {
@@ -308,9 +298,6 @@ impl fmt::Display for Error {
                 f,
                 "this thread holds lock {path:?} through another object or mode, and would wait for itself"
             ),
-            Error::Deadlock { path, deadlock } => {
-                write!(f, "waiting for lock {path:?} would never end: {deadlock}")
-            }
             Error::Cancelled { path } => write!(f, "waiting for lock {path:?} was cancelled"),
             Error::Closed => f.write_str("the client is closed"),
             Error::Denied { path } => write!(f, "permission denied at {path:?}"),

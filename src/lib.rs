@@ -434,7 +434,7 @@ pub use crossbeam_channel;
 
 pub use acl::Acl;
 pub use client::{Client, ClientBuilder};
-pub use contender::{Contender, Deadlock, Kind};
+pub use contender::{Contender, Kind};
 pub use ephemeral::EphemeralLock;
 pub use error::{ConflictReason, Error, LossReason, Result};
 pub use guard::{AnyThread, Guard, ReentrantGuard, ThisThread};

@@ -63,8 +63,8 @@ use crate::level::{Site, TwoLevel};
 /// # Errors
 /// Finding the lock taken is not an error. Calls that lock return
 /// [`Cancelled`](crate::Error::Cancelled); [`Limit`](crate::Error::Limit);
-/// [`Denied`](crate::Error::Denied); [`Deadlock`](crate::Error::Deadlock), if the client
-/// [fails on one](crate::ClientBuilder::fail_on_deadlock); [`InvalidPath`](crate::Error::InvalidPath) if a node above the
+/// [`Denied`](crate::Error::Denied); [`WouldDeadlock`](crate::Error::WouldDeadlock), if this thread
+/// holds a re-entrant or a read-write lock at the same path; [`InvalidPath`](crate::Error::InvalidPath) if a node above the
 /// lock is ephemeral; [`InvalidArgument`](crate::Error::InvalidArgument) for an ACL that the server
 /// refuses; and [`ZooKeeper`](crate::Error::ZooKeeper) for any other refusal. Calls with a deadline
 /// and calls that only try also return [`Disconnected`](crate::Error::Disconnected). Calls that

@@ -9,9 +9,6 @@ use crate::error::{Error, Result};
 /// The longest identity. A server drops the connection on a request of 1 MB (`jute.maxbuffer`).
 const MAX_IDENTITY: usize = 16 * 1024;
 
-/// The shortest interval: each look costs a list of the whole queue, for each waiting call.
-pub(crate) const LEAST_PAUSE: Duration = Duration::from_millis(10);
-
 /// Options of a lock, for `with_options` of its type. The defaults are those of `new`.
 ///
 /// | saving | option | price |

@@ -148,8 +148,8 @@ impl DistributedRwLock {
 ///
 /// # Errors
 /// Those of [`DistributedLock`](crate::DistributedLock#errors), and:
-/// - [`WouldDeadlock`](crate::Error::WouldDeadlock) when this thread holds the write through
-///   another object of the same client, and would wait for itself.
+/// - [`WouldDeadlock`](crate::Error::WouldDeadlock) when this thread would wait for itself: it holds
+///   the write through another object of the same client, or a read, and a writer is in between.
 /// - [`Lost`](crate::Error::Lost) when the thread locks again, or reads under its write, after it
 ///   has lost that hold.
 /// - [`NotHeld`](crate::Error::NotHeld) when a thread unlocks a read of another thread.

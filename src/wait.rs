@@ -1,12 +1,11 @@
 //! How long a call for a lock may wait: what `lock`, `try_lock` and all their variants come down to,
 //! and when the waits of a call have to end.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 
-use crate::calls::{Cause, Place, WaitingCall};
+use crate::calls::WaitingCall;
 use crate::error::{Error, Result};
 use crate::signal::Ended;
 use crate::sys::{self, never};
@@ -162,27 +161,6 @@ impl Until {
         self.deadline.map_or_else(never, sys::at)
     }
 
-    /// Returns a channel that is ready at the deadline, or when the call looks for a deadlock.
-    pub(crate) fn expiry_or_look(&self) -> Receiver<Instant> {
-        let first = self.deadline.into_iter().chain(self.next_look()).min();
-        first.map_or_else(never, sys::at)
-    }
-
-    /// Returns when the call looks for a deadlock next.
-    pub(crate) fn next_look(&self) -> Option<Instant> {
-        self.call.as_ref().and_then(WaitingCall::next_look)
-    }
-
-    /// Notes where the call waits for others, on this thread, if it is registered.
-    pub(crate) fn waits_at(&self, identity: &Arc<str>, place: impl FnOnce() -> Place) {
-        self.call.as_ref().inspect(|call| call.waits_at(place(), identity));
-    }
-
-    /// Returns the call, if it is registered.
-    pub(crate) fn call(&self) -> Option<&WaitingCall> {
-        self.call.as_ref()
-    }
-
     /// Returns the time until the deadline.
     pub(crate) fn left(&self) -> Duration {
         let left = |deadline: Instant| deadline.saturating_duration_since(sys::now());
@@ -195,13 +173,9 @@ impl Until {
 
     /// Returns what the call got, with the reason if it was ended.
     pub(crate) fn explain<T>(&self, got: Result<T>) -> Result<T> {
-        let cause = || self.call.as_ref().and_then(WaitingCall::cause);
+        let is_by_outage = || self.call.as_ref().is_some_and(WaitingCall::is_by_outage);
         got.map_err(|error| match error {
-            Error::Cancelled { path } => match cause() {
-                Some(Cause::Outage) => Error::Disconnected { path },
-                Some(Cause::Deadlock(deadlock)) => Error::Deadlock { path, deadlock },
-                None => Error::Cancelled { path },
-            },
+            Error::Cancelled { path } if is_by_outage() => Error::Disconnected { path },
             error => error,
         })
     }

@@ -187,11 +187,13 @@ held the lock, is at most (≤) as long. `zoolock watch` knows HELD for the gran
 `since` is the time at which the node was created. The state `asked` is that of a holder that was asked
 to release (`zoolock revoke`) and has not released yet.
 
-With -r there is a line for each lock, in the order of the tree: how many wait, the longest wait, and
-the holder. In JSON each lock has all its contenders. Free locks are not shown: they look like other
-nodes. Deadlocks of threads of programs with the library follow the table. If a path denies read
-permission, zoolock names it on standard error, continues, and ends with 77. On a terminal, long paths
-and names are cut in the middle to fit its width.
+With -r there is a line for each lock, in the order of the tree: how many wait, the longest wait, the
+holder, and the first waiter (NEXT). In JSON each lock has all its contenders. Free locks are not shown:
+they look like other nodes. If a path denies read permission, zoolock names it on standard error,
+continues, and ends with 77. On a terminal, long paths and names are cut in the middle to fit its width.
+
+Programs with the library name a thread HOST/PROCESS/NAME#NUMBER, unless they set another identity. If
+two locks have HOLDER and NEXT the other way round, these threads wait for each other.
 
 Exit codes:
   0    the list is complete, even if it is empty

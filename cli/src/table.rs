@@ -14,7 +14,7 @@ use crate::grants::Grants;
 const HEADER: [&str; 8] = ["PLACE", "STATE", "KIND", "IDENTITY", "SESSION", "AGE", "HELD", "TOKEN"];
 
 /// Columns whose cells are cut where the terminal is too narrow, and the width that is left.
-const CUT: [&str; 4] = ["PATH", "HOLDER", "IDENTITY", "SESSION"];
+const CUT: [&str; 5] = ["PATH", "HOLDER", "NEXT", "IDENTITY", "SESSION"];
 const NARROWEST: usize = 8;
 
 /// How many characters of an identity a table shows. A node may have a megabyte of them.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use zoolock::crossbeam_channel::{RecvTimeoutError, Sender, bounded};
-use zoolock::{Client, Contender, Deadlock, Error};
+use zoolock::{Client, Contender, Error};
 
 use crate::args::Target;
 use crate::exit::{DENIED, Failed, print};
@@ -16,7 +16,7 @@ use crate::grants::Grants;
 use crate::output::{finish, say, status};
 use crate::table::{self, age, columns, held, kind, name, plain, seconds};
 
-const HEADER: [&str; 7] = ["PATH", "STATE", "KIND", "WAITING", "LONGEST", "HELD", "HOLDER"];
+const HEADER: [&str; 8] = ["PATH", "STATE", "KIND", "WAITING", "LONGEST", "HELD", "HOLDER", "NEXT"];
 
 /// Interval between reports of progress.
 const EVERY: Duration = Duration::from_secs(1);
@@ -28,7 +28,7 @@ pub(crate) fn list(root: &Target, as_json: bool) -> Result<u8, Failed> {
     let progress = (!is_seen).then(|| Progress::of(&client, root));
     let mut code = 0;
     let (mut rows, grants) = (Vec::new(), Grants::default());
-    let (mut printed, mut waited_for) = (false, 0);
+    let mut printed = false;
     for found in client.locks_below(&root.path)? {
         match found {
             Ok(contenders) if as_json => {
@@ -36,10 +36,7 @@ pub(crate) fn list(root: &Target, as_json: bool) -> Result<u8, Failed> {
                 print(format!("{before}{}", object(&contenders).trim_end()).as_bytes())?;
                 printed = true;
             }
-            Ok(contenders) => {
-                waited_for += usize::from(waiting(&contenders) > 0);
-                rows.push(row(&contenders, &grants));
-            }
+            Ok(contenders) => rows.push(row(&contenders, &grants)),
             Err(denied @ Error::Denied { .. }) => {
                 say(&denied.to_string());
                 code = DENIED;
@@ -47,8 +44,6 @@ pub(crate) fn list(root: &Target, as_json: bool) -> Result<u8, Failed> {
             Err(error) => return Err(error.into()),
         }
     }
-    // A circle has two locks at least.
-    let deadlocks = if waited_for > 1 { client.deadlocks_below(&root.path)? } else { Vec::new() };
     drop(progress);
     let _ = client.close();
     if as_json {
@@ -59,18 +54,7 @@ pub(crate) fn list(root: &Target, as_json: bool) -> Result<u8, Failed> {
     } else {
         print(columns(HEADER, rows.into_iter(), usize::MAX).as_bytes())?;
     }
-    print(deadlocks.iter().map(circle).collect::<String>().as_bytes())?;
     Ok(code)
-}
-
-/// Returns lines that say who waits for whom in a deadlock.
-fn circle(deadlock: &Deadlock) -> String {
-    let wait = |(waiting, ahead): &(Contender, Contender)| {
-        let [waiting_name, ahead_name] = [waiting, ahead].map(name);
-        format!("  {waiting_name} waits for {} behind {ahead_name}\n", plain(&waiting.path))
-    };
-    let waits: String = deadlock.waits.iter().map(wait).collect();
-    format!("\ndeadlock (`zoolock break` one of these locks, or end a process):\n{waits}")
 }
 
 /// Returns the contenders of all locks, lock by lock, and the number of paths that may not be read.
@@ -104,12 +88,10 @@ fn holder(contenders: &[Contender]) -> Option<&Contender> {
 
 fn row(contenders: &[Contender], grants: &Grants) -> [String; HEADER.len()] {
     let (first, holder) = (&contenders[0], holder(contenders));
-    let longest = contenders.iter().filter(|contender| !contender.holds).map(age).max();
+    let waiters = || contenders.iter().filter(|contender| !contender.holds);
+    let longest = waiters().map(age).max();
     let others = contenders.iter().filter(|contender| contender.holds).skip(1).count();
-    let name = |holder| {
-        let name = name(holder);
-        if others > 0 { format!("{name}, and {others} more") } else { name }
-    };
+    let more = if others > 0 { format!(", and {others} more") } else { String::new() };
     [
         plain(&first.path),
         if holder.is_some() { "held" } else { "wanted" }.to_owned(),
@@ -117,7 +99,8 @@ fn row(contenders: &[Contender], grants: &Grants) -> [String; HEADER.len()] {
         waiting(contenders).to_string(),
         longest.map_or_else(|| "-".to_owned(), seconds),
         holder.map_or_else(|| "-".to_owned(), |holder| held(holder, grants)),
-        holder.map_or_else(|| "-".to_owned(), name),
+        holder.map_or_else(|| "-".to_owned(), |holder| name(holder) + &more),
+        waiters().next().map_or_else(|| "-".to_owned(), name),
     ]
 }
 

@@ -10,11 +10,10 @@ use zookeeper::{ConnectFailure, ErrorKind, Permissions, ZooKeeper};
 
 use super::{Client, Identity};
 use crate::acl::Acl;
-use crate::calls::DeadlockCheck;
 use crate::error::{Error, Result};
 use crate::inner::Inner;
 use crate::observer::{Observer, SharedObserver};
-use crate::options::{LEAST_PAUSE, check_identity};
+use crate::options::check_identity;
 use crate::path;
 use crate::sys;
 
@@ -53,7 +52,6 @@ pub struct ClientBuilder {
     acl: Acl,
     identity: Option<String>,
     existing_chroot: bool,
-    deadlocks: DeadlockCheck,
     observer: Option<SharedObserver>,
 }
 
@@ -71,7 +69,6 @@ impl ClientBuilder {
             acl: Acl::open(),
             identity: None,
             existing_chroot: false,
-            deadlocks: DeadlockCheck::default(),
             observer: None,
         }
     }
@@ -139,7 +136,8 @@ impl ClientBuilder {
     }
 
     /// Sets what the client's nodes say of their maker, for people who look. Default:
-    /// `<host>/<process id>/<thread>`.
+    /// `<host>/<process id>/<thread name>#<number>`. The number is that of the thread's
+    /// [`ThreadId`](std::thread::ThreadId), which no other thread of the process ever has.
     pub fn identity(mut self, who: impl Into<String>) -> ClientBuilder {
         self.identity = Some(who.into());
         self
@@ -150,39 +148,6 @@ impl ClientBuilder {
     /// all others. Default: false.
     pub fn existing_chroot(mut self, required: bool) -> ClientBuilder {
         self.existing_chroot = required;
-        self
-    }
-
-    /// Sets how long a call waits before it looks for a deadlock: threads that wait for each other
-    /// in a circle, on any machines, or a thread that waits for itself. Default: 5 s;
-    /// [`Duration::MAX`] is never. Less than 10 ms is refused with [`Error::InvalidArgument`] by the
-    /// connect.
-    ///
-    /// What is found is logged as a warning, with all members and paths. A call whose thread holds
-    /// nothing sends no request for this, and neither does a shorter wait. Otherwise the call writes
-    /// into its node which nodes its thread holds, and reads the locks of these. Only if somebody
-    /// waits there, it reads on. It looks again after as long a time, then after twice that, and so
-    /// on, up to twelve times `after`; these times begin again if a wait for a thread of its process
-    /// becomes one in the queue. A look blocks for at most a third of the session timeout.
-    ///
-    /// A circle counts only if two looks show it with the same nodes, and each of its threads is known
-    /// by the nodes that it holds. A hold counts for the thread that has taken it. So there is no
-    /// false alarm, unless a program unlocks in one thread what it has locked in another.
-    ///
-    /// These waits are not seen: for permits of a semaphore; of clients of other libraries, or with
-    /// another chroot; in another process, for an [`EphemeralLock`](crate::EphemeralLock) or behind a
-    /// thread of the same client. [`Client::deadlocks_below`] sees those of other libraries.
-    pub fn deadlock_check(mut self, after: Duration) -> ClientBuilder {
-        self.deadlocks.after = after;
-        self
-    }
-
-    /// Has a call of this client that is the youngest of a [deadlock](ClientBuilder::deadlock_check)
-    /// return [`Error::Deadlock`]. Its thread should release what it holds, which lets the others go
-    /// on. In a circle with calls that wait within the process, the youngest of this client's calls
-    /// is meant. Default: false.
-    pub fn fail_on_deadlock(mut self, fails: bool) -> ClientBuilder {
-        self.deadlocks.fails = fails;
         self
     }
 
@@ -259,10 +224,6 @@ impl ClientBuilder {
         check_timeout("session timeout", self.session_timeout)?;
         let connect_timeout = self.connect_timeout.unwrap_or(self.session_timeout);
         check_timeout("connect timeout", connect_timeout)?;
-        if self.deadlocks.after < LEAST_PAUSE {
-            let reason = format!("{:?}: it takes {LEAST_PAUSE:?} or more", self.deadlocks.after);
-            return Err(invalid("deadlock check", reason));
-        }
         check_chroot(&self.hosts)?;
         check_acl(&self.acl, self.has_credentials())?;
         let identity = match self.identity {
@@ -293,7 +254,7 @@ impl ClientBuilder {
             builder = builder.tls(tls.clone());
         }
         let zk = connect(builder)?;
-        let (inner, observer) = (Inner::new(zk, self.acl.entries, self.deadlocks), self.observer);
+        let (inner, observer) = (Inner::new(zk, self.acl.entries), self.observer);
         Ok(Client { inner, identity, observer })
     }
 

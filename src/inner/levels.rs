@@ -13,7 +13,6 @@ use super::releasing::Replaceable;
 use crate::kind::LockKind;
 use crate::path::LockPath;
 use crate::sys::Mutex;
-use crate::sys::thread::ThreadId;
 
 /// What a thread hands over to the next one.
 pub(crate) enum Handed {
@@ -70,12 +69,6 @@ impl Levels {
         let level = Arc::new(Level { local: local(key.kind, holds), key: key.clone(), levels });
         table.levels.insert(key, Arc::downgrade(&level));
         (level, number)
-    }
-
-    /// Returns the thread that has the first level of `key`, or is on its way in or out.
-    pub(crate) fn owner(&self, key: &Key) -> Option<ThreadId> {
-        let level = self.0.lock().levels.get(key).and_then(Weak::upgrade);
-        level.and_then(|level| level.local.owner())
     }
 
     /// Removes a level that has ended, unless its path has another one by now.

@@ -171,18 +171,12 @@ impl<H: Clone, L> Local<H, L> {
         self.take(Owner::here(object), &mut self.state.lock())
     }
 
-    /// Returns the thread that is in, or is on its way in or out.
-    pub(crate) fn owner(&self) -> Option<ThreadId> {
-        self.state.lock().owner.map(|owner| owner.thread)
-    }
-
-    /// Enters, after all earlier threads. Calls `look` when the call is to look for a deadlock.
+    /// Enters, after all earlier threads.
     pub(crate) fn enter(
         &self,
         object: u64,
         until: &Until,
         closed: &Ended,
-        look: &dyn Fn(),
     ) -> Result<Entry<'_, H, L>, Stopped> {
         let by = Owner::here(object);
         let (number, turn) = {
@@ -196,24 +190,19 @@ impl<H: Clone, L> Local<H, L> {
             state.waiting.push_back(Waiter { number, by, turn: sender });
             (number, turn)
         };
-        let stopped = loop {
-            select_biased! {
-                recv(closed) -> _ => {
-                    sys::reached("the close ends a wait for a thread");
-                    break Stopped::Closed;
-                }
-                recv(until.cancelled) -> _ => {
-                    sys::reached("a cancel ends a wait for a thread");
-                    break Stopped::Cancelled;
-                }
-                recv(turn) -> _ => return Ok(Entry::First(self.turn(by))),
-                recv(until.expiry_or_look()) -> _ => {
-                    if until.is_over() {
-                        sys::reached("a deadline ends a wait for a thread");
-                        break Stopped::Deadline;
-                    }
-                    look();
-                }
+        let stopped = select_biased! {
+            recv(closed) -> _ => {
+                sys::reached("the close ends a wait for a thread");
+                Stopped::Closed
+            }
+            recv(until.cancelled) -> _ => {
+                sys::reached("a cancel ends a wait for a thread");
+                Stopped::Cancelled
+            }
+            recv(turn) -> _ => return Ok(Entry::First(self.turn(by))),
+            recv(until.expiry()) -> _ => {
+                sys::reached("a deadline ends a wait for a thread");
+                Stopped::Deadline
             }
         };
         self.stop_waiting(number);

@@ -33,7 +33,6 @@ pub(crate) use nodes::Grant;
 pub use nodes::HoldState;
 pub(crate) use orphans::{Making, Orphan, Orphans};
 pub(crate) use quota::Charge;
-pub(crate) use registry::HeldNode;
 pub(crate) use releasing::Replaceable;
 pub(crate) use requests::{Requests, Waiting};
 pub(crate) use shared::Inner;

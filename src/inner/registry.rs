@@ -10,9 +10,8 @@ use zookeeper::LeaseKeeper;
 use super::claim::Claim;
 use super::failure::Failure;
 use super::nodes::{Grant, Nodes};
-use crate::names::Mode;
+use crate::kind::LockKind;
 use crate::path::LockPath;
-use crate::sys::thread::ThreadId;
 use crate::sys::{self, Mutex};
 
 type Table = BTreeMap<(LockPath, u64), Arc<Nodes>>;
@@ -20,12 +19,6 @@ type Table = BTreeMap<(LockPath, u64), Arc<Nodes>>;
 /// All nodes that are held, handed over to the next thread, or reserved.
 #[derive(Debug, Default)]
 pub(crate) struct Registry(Mutex<Entries>);
-
-/// A node that is held.
-pub(crate) struct HeldNode {
-    pub(crate) lock: LockPath,
-    pub(crate) path: String,
-}
 
 /// The calls that may have a single node.
 pub(super) enum SingleOwner {
@@ -104,31 +97,16 @@ impl Registry {
         self.0.lock().nodes.values().filter(|nodes| !nodes.claim.is_turn()).count()
     }
 
-    /// Returns whether the claim would wait for a hold of the same owner in the same directory, and
-    /// so for itself.
+    /// Returns whether the claim's thread has a hold in the same queue that no other thread can end.
+    /// If the claim waits there, it waits for that hold, or behind somebody who does: who is ahead
+    /// of the claim, and excludes it, came after the hold. Permits and single nodes stand in no queue.
     pub(crate) fn holds_here(&self, claim: &Claim) -> bool {
-        let would_wait = |nodes: &Arc<Nodes>| {
-            claim.kind.mode().waits_for(nodes.claim.kind.mode())
-                && nodes.claim.kind.is_of_a_thread()
-                && nodes.is_held_by(claim.holder.thread)
+        let is_own = |nodes: &Arc<Nodes>| {
+            nodes.claim.kind.is_of_a_thread() && nodes.is_held_by(claim.holder.thread)
         };
         let here = || -> Vec<_> { self.0.lock().in_directory(&claim.directory).cloned().collect() };
-        claim.kind.is_of_a_thread() && here().iter().any(would_wait)
-    }
-
-    /// Returns the nodes that this thread has taken and that are held, without permits, in the order
-    /// of their paths.
-    pub(crate) fn held_by(&self, thread: ThreadId) -> Vec<HeldNode> {
-        let counts = |nodes: &&Arc<Nodes>| {
-            let is_permit = nodes.claim.kind.mode() == Mode::Permit || nodes.claim.is_turn();
-            !is_permit && nodes.is_held_by(thread)
-        };
-        let all = self.all();
-        let held = all.iter().filter(counts).flat_map(|nodes| {
-            let (lock, path_of) = (&nodes.claim.lock, |node| nodes.claim.path_of(node));
-            nodes.list.iter().map(move |node| HeldNode { lock: lock.clone(), path: path_of(node) })
-        });
-        held.collect()
+        let queues = !matches!(claim.kind, LockKind::Semaphore | LockKind::Ephemeral);
+        queues && here().iter().any(is_own)
     }
 
     /// Notes that a call is about to make the single node at `path`. Returns the call's number.

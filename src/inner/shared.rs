@@ -14,7 +14,7 @@ use super::levels::Levels;
 use super::orphans::Orphans;
 use super::registry::Registry;
 use super::requests::Requests;
-use crate::calls::{DeadlockCheck, WaitingCalls};
+use crate::calls::WaitingCalls;
 use crate::shortcuts::Readable;
 use crate::sys::{self, Mutex};
 use crate::wait::{Until, Wait};
@@ -63,11 +63,7 @@ impl Drop for Inner {
 
 impl Inner {
     /// `zk` may have no session yet. `acl` is the ACL of all nodes that are created.
-    pub(crate) fn new(
-        zk: ZooKeeper,
-        acl: Vec<zookeeper::Acl>,
-        deadlocks: DeadlockCheck,
-    ) -> Arc<Inner> {
+    pub(crate) fn new(zk: ZooKeeper, acl: Vec<zookeeper::Acl>) -> Arc<Inner> {
         let requests = Arc::new(Requests::new(zk, acl));
         let registry = Arc::<Registry>::default();
         let deletions = Deletions::new(Arc::clone(&requests));
@@ -85,7 +81,7 @@ impl Inner {
             let subscribers = Subscribers::default();
             let sessions = Mutex::default();
             let readable = Readable::default();
-            let calls = Arc::new(WaitingCalls::new(deadlocks));
+            let calls = Arc::default();
             Inner {
                 requests,
                 deletions,
@@ -276,7 +272,7 @@ mod tests {
     fn connected() -> Arc<Inner> {
         let servers = server().to_string();
         let zk = ZooKeeper::connect(&servers, Duration::from_secs(10)).unwrap();
-        Inner::new(zk, Vec::new(), DeadlockCheck::default())
+        Inner::new(zk, Vec::new())
     }
 
     /// Returns a claim of this thread that is granted for at most this time.

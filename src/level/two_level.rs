@@ -8,8 +8,6 @@ use log::warn;
 
 use super::raw::RawLock;
 use super::site::Site;
-use crate::calls::Place;
-use crate::contenders::look_for_deadlock;
 use crate::error::{Error, Result};
 use crate::guard::Releases;
 use crate::hold::Hold;
@@ -62,13 +60,12 @@ impl TwoLevel {
         let entry = match local.try_enter(self.number) {
             Some(entry) => Ok(entry),
             None => {
-                let claim = self.claim();
                 // The thread ahead waits for this thread, or will wait for it.
-                if self.inner().holds.registry.holds_here(&claim) {
+                if self.inner().holds.registry.holds_here(&self.claim()) {
                     sys::reached("a thread would wait for one that waits for it");
                     return Err(Error::WouldDeadlock { path: path() });
                 }
-                self.wait_for_thread(&claim, until)
+                local.enter(self.number, until, self.site.requests().closed())
             }
         };
         match entry {
@@ -77,20 +74,6 @@ impl TwoLevel {
             Err(Stopped::Cancelled) => Err(Error::Cancelled { path: path() }),
             Err(Stopped::Closed) => Err(Error::Closed),
         }
-    }
-
-    fn wait_for_thread(
-        &self,
-        claim: &Claim,
-        until: &Until,
-    ) -> Result<Entry<'_, Arc<Grant>, Handed>, Stopped> {
-        until.waits_at(&claim.identity, || Place::FirstLevel {
-            lock: claim.lock.clone(),
-            directory: claim.directory.clone(),
-            kind: claim.kind,
-        });
-        let look = || look_for_deadlock(self.inner(), until);
-        self.level.local.enter(self.number, until, self.site.requests().closed(), &look)
     }
 
     /// Returns busy, because another thread of this process is ahead. If that thread does not hold

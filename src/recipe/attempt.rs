@@ -9,8 +9,6 @@ use log::debug;
 use zookeeper::{Batch, Names, Pending, Stat};
 
 use super::rule::New;
-use crate::calls::Place;
-use crate::contenders::look_for_deadlock;
 use crate::error::Error;
 use crate::inner::{
     Charge, Claim, Failure, Grant, Inner, Node, Orphan, Requests, Waiting, is_outcome_unknown,
@@ -297,8 +295,7 @@ impl<'a> Attempt<'a> {
         // When to look though nothing was told.
         let mut look = self.requests().next_look();
         loop {
-            let others = [until.deadline, until.next_look()].into_iter().flatten();
-            let first = others.fold(look, Instant::min);
+            let first = until.deadline.map_or(look, |deadline| look.min(deadline));
             select_biased! {
                 recv(until.cancelled) -> _ => {
                     sys::reached("a cancel ends a wait in the queue");
@@ -318,10 +315,6 @@ impl<'a> Attempt<'a> {
                     if until.is_over() {
                         return Ok(None);
                     }
-                    look_for_deadlock(self.want.inner, until);
-                    if look > sys::now() {
-                        continue;
-                    }
                     // Without a connection, a look is put off: otherwise all calls would look at
                     // the same time after an outage. The next connection reports missed changes.
                     if !self.requests().is_connected() {
@@ -334,11 +327,6 @@ impl<'a> Attempt<'a> {
             }
             return Ok(None);
         }
-    }
-
-    /// Notes that the call waits for others at this place.
-    pub(super) fn waits_at(&self, place: impl FnOnce() -> Place) {
-        self.want.until.waits_at(&self.want.claim.identity, place);
     }
 
     /// Ends a wait: the next pass follows, unless the deadline has come.

@@ -12,7 +12,6 @@ use zookeeper::{Batch, CreateMode, ErrorKind, WatchedEvent, Watcher};
 
 use super::attempt::{Attempt, Pass, Stop, Want, run};
 use super::rule::New;
-use crate::calls::Place;
 use crate::data;
 use crate::error::{Error, Result};
 use crate::inner::{
@@ -80,8 +79,6 @@ impl<'a> SingleCall<'a> {
                 if !self.attempt.want.waits {
                     return Ok(Pass::Busy);
                 }
-                let path = &self.attempt.want.claim.lock;
-                self.attempt.waits_at(|| Place::SingleNode(path.clone()));
                 let news = self.attempt.wait(&self.news, [never(), never()])?;
                 self.may_create = news.is_some() && self.attempt.unanswered.is_empty();
                 self.attempt.look_again()

@@ -12,7 +12,6 @@ use zookeeper::{ErrorKind, Names, Pending, WatchedEvent, Watcher};
 
 use super::attempt::{Attempt, Pass, Stop, Want, run};
 use super::rule::Recipe;
-use crate::calls::Place;
 use crate::error::{Error, Result};
 use crate::inner::{Grant, Replaceable};
 use crate::names::{self, Ahead, Next, Standing};
@@ -220,12 +219,6 @@ impl Waiter<'_> {
             if inner.deletions.is_stuck(&path) {
                 sys::reached("the node ahead is ours and cannot be deleted");
                 return Err(Error::Denied { path }.into());
-            }
-            if let ([node], false) = (&self.attempt.own[..], claim.is_turn()) {
-                self.attempt.waits_at(|| Place::Queue {
-                    directory: claim.directory.clone(),
-                    name: node.name.clone(),
-                });
             }
             self.watch(ahead)?;
         } else if self.recipe.watches_list() {

@@ -89,10 +89,6 @@ fn invalid_settings_are_refused() {
     }
     let error = refused(builder().identity("x".repeat(1 << 20)), SESSION);
     is_invalid("identity", &error);
-    for after in [Duration::ZERO, Duration::from_millis(9)] {
-        let error = builder().deadlock_check(after).connect().map(drop);
-        is_invalid("deadlock check", &error.expect_err("deadlock check"));
-    }
     let read_only = Acl::none().and("world", "anyone", Permissions::READ);
     for acl in [Acl::none(), read_only, Acl::creator()] {
         let error = refused(builder().acl(acl), SESSION);

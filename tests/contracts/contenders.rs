@@ -1,5 +1,7 @@
 //! `Client::contenders`: holders and waiters as a third party sees them. The module `every` has the rest.
 
+use std::process;
+use std::thread::Builder;
 use std::time::{Duration, SystemTime};
 
 use zoolock::{
@@ -91,6 +93,28 @@ fn identity_is_any_text_up_to_16_kib_except_a_request() {
             assert!(refused, "{} bytes: {seen:?}", identity.len());
         }
     }
+}
+
+#[test]
+fn default_identity_tells_the_threads_of_a_process_apart() {
+    let (client, path) = (client(), fresh_path("threads"));
+    let mut numbers = Vec::new();
+    for name in [Some("worker"), Some("worker"), None, None] {
+        let (lock, client) = (lock_of(&client, &path), client.clone());
+        let builder = name.iter().fold(Builder::new(), |all, name| all.name(name.to_string()));
+        let thread = builder.spawn(move || {
+            let _held = lock.acquire().unwrap();
+            client.contenders(lock.path()).unwrap().remove(0).identity.unwrap()
+        });
+        let identity = thread.unwrap().join().unwrap();
+        println!("{identity}");
+        let (maker, number) = identity.rsplit_once('#').expect("a number");
+        let process = format!("/{}/{}", process::id(), name.unwrap_or_default());
+        assert!(maker.ends_with(&process), "{maker}");
+        numbers.push(number.parse::<u64>().expect("a number"));
+    }
+    numbers.dedup();
+    assert_eq!(numbers.len(), 4, "{numbers:?}");
 }
 
 #[test]

@@ -5,7 +5,6 @@ mod connecting;
 mod contenders;
 mod counting;
 mod curator;
-mod deadlocks;
 mod directories;
 mod ephemeral;
 mod every;

@@ -7,8 +7,8 @@ mod downgrade;
 use std::time::Duration;
 
 use zoolock::{
-    DistributedLock, DistributedReentrantLock, DistributedRwLock, Error, HoldState, Lock,
-    LossReason, WriteLock,
+    DistributedLock, DistributedReentrantLock, DistributedRwLock, EphemeralLock, Error, HoldState,
+    Lock, LossReason, MultiLock, Wait, WriteLock,
 };
 use zoolock_test_support::{Op, Then, connect_string, fresh_path, wait_until};
 
@@ -130,6 +130,67 @@ fn thread_with_a_reentrant_lock_on_the_path_would_deadlock() {
         assert!(would_deadlock(told, &stage.path), "{told:?}");
     }
     read.unlock().unwrap();
+    stage.is_empty();
+}
+
+#[test]
+fn read_behind_a_writer_that_waits_for_the_same_thread_is_an_error() {
+    let stage = Stage::new("read-write-read", 2);
+    let [lock, other] = [(); 2].map(|()| stage.lock(0));
+    let (own, second) = (lock.read_lock(), other.read_lock());
+    for waits_in_the_process in [false, true] {
+        own.lock().unwrap();
+        second.lock().unwrap();
+        second.unlock().unwrap();
+        let writer = stage.lock(usize::from(!waits_in_the_process)).write_lock();
+        let writer = stage.queues(writer);
+        for wait in [Wait::within(SOON), Wait::FOREVER] {
+            let waited = second.acquire_within(wait);
+            println!("a writer of the own process: {waits_in_the_process}; {wait:?}: {waited:?}");
+            assert!(would_deadlock(&waited, &stage.path), "{waited:?}");
+        }
+        assert!(!second.try_lock().unwrap());
+        // Another thread waits behind the writer, and not for itself.
+        let beside = stage.queues(other.read_lock());
+        assert!(own.try_lock().unwrap(), "entering again past the writer");
+        own.unlock().unwrap();
+        own.unlock().unwrap();
+        for visitor in [writer, beside] {
+            visitor.comes_in();
+            visitor.leaves();
+        }
+        stage.is_empty();
+    }
+}
+
+#[test]
+fn plain_lock_under_a_lock_of_the_same_thread_is_an_error() {
+    let stage = Stage::new("plain-under", 1);
+    let client = &stage.clients[0];
+    let plain = DistributedLock::new(client, &stage.path).unwrap();
+    let single = EphemeralLock::new(client, format!("{}/single", stage.path)).unwrap();
+    let several = MultiLock::new(vec![plain.clone().into()]).unwrap();
+    let reentrant = DistributedReentrantLock::new(client, &stage.path).unwrap();
+    let (read, write) = (stage.lock(0).read_lock(), stage.lock(0).write_lock());
+    let held: [Box<dyn Lock>; 3] = [reentrant.into(), read.into(), write.into()];
+    for held in held {
+        held.lock().unwrap();
+        for lock in [&plain as &dyn Lock, &several] {
+            let waited = lock.try_lock_for(SOON);
+            println!("{lock:?} under {held:?}: {waited:?}");
+            assert!(would_deadlock(&waited, &stage.path), "{waited:?}");
+        }
+        assert!(!plain.try_lock().unwrap());
+        // The single node is in the lock's directory, and in no queue.
+        let taken = single.acquire().unwrap();
+        assert!(!single.try_lock_for(Duration::from_millis(50)).unwrap());
+        taken.release().unwrap();
+        held.unlock().unwrap();
+    }
+    // Any thread may end this hold, so waiting for it is no deadlock.
+    plain.lock().unwrap();
+    assert!(!stage.lock(0).read_lock().try_lock_for(Duration::from_millis(50)).unwrap());
+    plain.unlock().unwrap();
     stage.is_empty();
 }
 

@@ -21,28 +21,10 @@ pub(crate) fn output(arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn list_of_a_tree_names_the_members_of_a_deadlock() {
-    let root = fresh_path("list-deadlock");
+fn list_of_a_tree_shows_who_waits_for_whom() {
+    let root = fresh_path("list-circle");
     let [a, b] = ["a", "b"].map(|name| format!("{root}/{name}"));
     let (one, other) = (client(), client());
-    let first = lock_of(&one, &a).acquire().expect("free");
-    let second = lock_of(&other, &b).acquire().expect("free");
-    // Both threads hold one and wait for the other.
-    let waiting = [(&one, &b), (&other, &a)].map(|(client, path)| {
-        let lock = lock_of(client, path);
-        thread::spawn(move || lock.lock())
-    });
-    for path in [&a, &b] {
-        await_nodes(path, 2);
-    }
-    let (code, said) = output(&["list", "-r", &root]);
-    assert_eq!((code, said.contains("deadlock (")), (Some(0), false), "other threads hold these");
-    one.cancel_waiters();
-    other.cancel_waiters();
-    for waiting in waiting {
-        waiting.join().expect("no panic").expect_err("it was cancelled");
-    }
-    drop((first, second));
     let threads = [(one, a.clone(), b.clone()), (other, b.clone(), a.clone())];
     let barrier = Arc::new(Barrier::new(2));
     let threads = threads.map(|(client, has, wants)| {
@@ -53,15 +35,23 @@ fn list_of_a_tree_names_the_members_of_a_deadlock() {
             barrier.wait();
             lock_of(&client, &wants).lock()
         };
-        (cancel, thread::spawn(run))
+        (cancel, thread::Builder::new().name("worker".to_owned()).spawn(run).expect("a thread"))
     });
     for path in [&a, &b] {
         await_nodes(path, 2);
     }
     let (code, said) = output(&["list", "-r", &root]);
     assert_eq!(code, Some(0));
-    let (_, circle) = said.split_once("deadlock (").expect("a deadlock");
-    assert!([&a, &b].iter().all(|path| circle.contains(&format!("waits for {path} behind"))));
+    let names = [&a, &b].map(|path| {
+        let row = said.lines().find(|line| line.starts_with(path.as_str())).expect("a row");
+        let [holder, next] = row.split_whitespace().rev().take(2).collect::<Vec<_>>()[..] else {
+            panic!("{row:?}");
+        };
+        [next, holder].map(str::to_owned)
+    });
+    let [[of_a, behind_a], [of_b, behind_b]] = &names;
+    assert_eq!((of_a, of_b), (behind_b, behind_a), "they can be matched by eye");
+    assert!(of_a != of_b && of_a.contains("/worker#"), "{of_a} is not only its process");
     for (client, thread) in threads {
         client.cancel_waiters();
         let _ = thread.join().expect("no panic");
@@ -134,7 +124,7 @@ fn recursive_list_shows_all_locks_as_a_table_and_as_json() {
         let cells = lines[line].iter().map(|cell| cell.trim());
         cells.filter(|cell| !cell.is_empty()).collect::<Vec<_>>()
     };
-    assert_eq!(cells(0), ["PATH", "STATE", "KIND", "WAITING", "LONGEST", "HELD", "HOLDER"]);
+    assert_eq!(cells(0), ["PATH", "STATE", "KIND", "WAITING", "LONGEST", "HELD", "HOLDER", "NEXT"]);
     assert_eq!(cells(1)[..4], [&at("a"), "held", "exclusive", "1"]);
     assert!(cells(1)[4].ends_with(" s") && cells(1)[5].starts_with("≤ "));
     assert!(cells(1)[6].ends_with(&format!("/{}", holding.id())));
@@ -185,8 +175,8 @@ fn lists_fit_the_terminal_and_keep_both_ends_of_names() {
     let _held = lock.acquire().expect("locked");
     let token = format!(" {}", client.contenders(&path).expect("contenders")[0].token);
     for (list, parts) in [
-        (&["-r", &*root][..], [&root[..4], "…", "/last  held  ", "host", "…", "-pid"]),
-        (&[&path], ["1      holds  exclusive  ", "host", "…", "-pid  0x", "≤ ", &token]),
+        (&["-r", &*root][..], &[&root[..4], "…", "/last  held  ", "host", "…", "-pid", "-"][..]),
+        (&[&path], &["1      holds  exclusive  ", "host", "…", "-pid  0x", "≤ ", &token]),
     ] {
         let mut shown = in_terminal_of(80, 24, &[&["list"], list].concat());
         let shown = decoded(&shown.exp_eof().expect("it has ended"));

@@ -49,7 +49,7 @@ impl Fixture {
     }
 
     fn enter_as(&self, object: u64, limit: Duration) -> Result<Entry<'_, u32, u32>, Stopped> {
-        self.local.enter(object, &self.until(limit), self.closed.ended(), &|| ())
+        self.local.enter(object, &self.until(limit), self.closed.ended())
     }
 
     /// Enters without other threads.
@@ -418,8 +418,7 @@ fn cancel_ends_earlier_waits_and_no_later_one() {
             let stopped = waiter.join().expect("it returns");
             assert_eq!(stopped, Err(Stopped::Cancelled));
         }
-        let late =
-            elsewhere(|| fixture.local.enter(ONE, &before, fixture.closed.ended(), &|| ()).err());
+        let late = elsewhere(|| fixture.local.enter(ONE, &before, fixture.closed.ended()).err());
         assert_eq!(late, Some(Stopped::Cancelled), "a call begun before it");
         let later = fixture.waiter(scope, LONG);
         drop(turn);

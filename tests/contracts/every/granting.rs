@@ -2,6 +2,7 @@
 
 use std::process;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::{
@@ -104,7 +105,9 @@ fn node_has_curators_name_and_the_identity_as_data() {
         let named = Client::builder(&connect_string()).identity("the night shift, line 3 ✓");
         let (plain, named) = (client(), connected(named));
         let own = LockOptions::new().identity("the lock's own");
-        let by_default = format!("/{}/{}", process::id(), subject.name);
+        let id = format!("{:?}", thread::current().id());
+        let number = id.trim_start_matches("ThreadId(").trim_end_matches(')');
+        let by_default = format!("/{}/{}#{number}", process::id(), subject.name);
         let makers = [
             (subject.at(&plain, &path), by_default.as_str()),
             (subject.at(&named, &path), "the night shift, line 3 ✓"),

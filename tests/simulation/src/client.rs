@@ -217,12 +217,6 @@ fn connect(plan: &ClientPlan, hosts: &str, told: Option<&Arc<Told>>) -> Option<C
             Some(told) => builder.observer(Arc::clone(told)),
             None => builder,
         };
-        let builder = match plan.deadlocks {
-            Some(deadlocks) => {
-                builder.deadlock_check(deadlocks.after).fail_on_deadlock(deadlocks.fails)
-            }
-            None => builder,
-        };
         let connected = match plan.is_lazy {
             true => builder.connect_lazily(),
             false => builder.connect(),

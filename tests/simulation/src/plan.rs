@@ -46,20 +46,8 @@ pub(crate) struct ClientPlan {
     pub is_observed: bool,
     /// Whether the client connects in the background.
     pub is_lazy: bool,
-    /// What calls do about deadlocks; the defaults for `None`.
-    pub deadlocks: Option<DeadlockPlan>,
     pub objects: Vec<ObjectPlan>,
     pub threads: Vec<ThreadPlan>,
-}
-
-/// When calls of a client look for a deadlock.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct DeadlockPlan {
-    pub after: Duration,
-    /// Whether the youngest call of a deadlock is ended.
-    pub fails: bool,
-    /// Whether all clients have the same plan for this, in which such calls are ended.
-    pub is_common: bool,
 }
 
 /// A thread of a client, or of a program without locks.

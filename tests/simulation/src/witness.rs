@@ -1,7 +1,6 @@
 //! Records the truth: the servers' tree, the true time and every hold. Reports each violation of a guarantee.
 
 mod calls;
-pub(crate) mod circles;
 mod holds;
 pub(crate) mod lists;
 mod margins;
@@ -189,7 +188,6 @@ pub(crate) struct Witness {
     /// When the last node of each maker below each directory was created and deleted.
     left_at: BTreeMap<String, BTreeMap<Maker, (Duration, Duration)>>,
     pub calls: u64,
-    circles: circles::Circles,
     lists: lists::Lists,
     outages: outages::Outages,
     /// No answer takes so long that a call or a lease ends before.

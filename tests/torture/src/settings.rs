@@ -10,8 +10,6 @@ use zoolock_judge::Margins;
 pub(crate) const TICK: Duration = Duration::from_millis(500);
 /// The session timeout, five ticks.
 pub(crate) const TIMEOUT: Duration = Duration::from_millis(2500);
-/// The time after which a waiting call looks for a deadlock.
-pub(crate) const LOOK: Duration = Duration::from_millis(200);
 /// The longest wait of `try_lock` and `unlock` for an answer.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_nanos(TIMEOUT.as_nanos() as u64 / 3);
 

@@ -14,7 +14,7 @@ use super::turn::Turn;
 use super::{SLACK, Shared, board, net};
 use crate::histories;
 use crate::plan::{Deed, End, Kind, ObjectPlan, Odd, Options, Place, Wait};
-use crate::witness::{self, DATA, Held, circles, violation, witness};
+use crate::witness::{self, DATA, Held, violation, witness};
 use crate::world::restrict;
 
 /// Number of permits that, with thirty more, just exceed a client's quota at the longest paths.
@@ -219,12 +219,10 @@ impl Shared {
             other
         });
         if let Some(lock) = second.lock() {
-            let waits = circles::waits(who, kind, place);
             let took = match was_lost {
                 true => lock.lock().map(|()| true),
                 false => lock.try_lock_for(Duration::from_secs(1)),
             };
-            drop(waits);
             if matches!(took, Ok(true)) {
                 end(lock);
             }
@@ -234,9 +232,32 @@ impl Shared {
             {
                 violation(format!("{who} cannot lock {place}, which it has lost"));
             }
+            self.judge_own_wait(turn, &took);
             self.told("nested lock", took);
         }
+        if turn.kind() == Kind::Read && is_behind {
+            // The other thread may be a writer that waits for this one by now.
+            let plan = ObjectPlan { kind: Kind::Read, place, options: Options::default() };
+            let third = make(&self.client, &plan);
+            if let Some(lock) = third.lock() {
+                let took = lock.try_lock_for(Duration::from_secs(1));
+                if matches!(took, Ok(true)) {
+                    count_turn(place, Kind::Read, lock);
+                    let _ = lock.unlock();
+                }
+                self.judge_own_wait(turn, &took);
+                self.told("nested lock", took);
+            }
+        }
         other.into_iter().for_each(|other| drop(other.join()));
+    }
+
+    /// Checks that a thread did not wait for itself.
+    fn judge_own_wait(&self, turn: &Turn<'_>, took: &zoolock::Result<bool>) {
+        let (own, place) = (&turn.own, turn.place());
+        if matches!(took, Ok(false)) && own.is_held() && witness::is_sure(turn.number) {
+            violation(format!("{} has waited for itself at {place}", turn.who));
+        }
     }
 
     /// Takes a read lock below the thread's own write. Returns the hold's number at the witness unless it has ended.
@@ -389,12 +410,10 @@ impl Shared {
         };
         let (begun, mode) = (kernel::elapsed(), mode(plan.kind, 1));
         let who = format!("{}, {name}", self.name);
-        let waits = circles::waits(&who, plan.kind, plan.place);
         let taken = histories::call(plan.kind, plan.place, mode, || {
             let has = self.call_at(plan.place, || lock.try_lock_for(Duration::from_secs(2)))?;
             Ok(has.then_some(()))
         });
-        drop(waits);
         if self.told("nested lock", taken).flatten().is_none() {
             return;
         }

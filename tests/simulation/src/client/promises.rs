@@ -1,7 +1,6 @@
 //! Checks the library's promises to a client: the errors and the duration of calls, and the meaning of options and
 //! tokens.
 
-use std::slice;
 use std::time::Duration;
 
 use kernel::thread;
@@ -9,8 +8,8 @@ use zoolock::{Client, ClientState, Error, HoldState, LossReason, Result};
 
 use super::turn::{Target, Turn};
 use super::{SLACK, Shared, board, look_at, net};
-use crate::plan::{DeadlockPlan, Kind, ObjectPlan, Odd, Place, Step, Wait, What};
-use crate::witness::{self, Witness, circles, outages, violation, witness};
+use crate::plan::{Kind, ObjectPlan, Odd, Step, Wait, What};
+use crate::witness::{self, Witness, outages, violation, witness};
 
 /// Checks soon that a node has gone behind its unlock, if its client says that it has and does nothing. `turns` is the
 /// number of turns with the node at its lock: another one may have followed.
@@ -71,7 +70,6 @@ impl Shared {
             Error::InvalidArgument { .. } => "error: InvalidArgument",
             Error::Conflict { .. } => "error: Conflict",
             Error::WouldDeadlock { .. } => "error: WouldDeadlock",
-            Error::Deadlock { .. } => "error: Deadlock",
             Error::Timeout { .. } => "error: Timeout",
             Error::Release { .. } => "error: Release",
             Error::Limit { .. } => "error: Limit",
@@ -123,9 +121,6 @@ impl Shared {
             Error::InvalidPath { .. } => waits_or_tries || call == "read below",
             Error::Cancelled { .. } | Error::Limit { .. } => waits_or_tries,
             Error::WouldDeadlock { .. } => call == "nested lock",
-            Error::Deadlock { .. } => {
-                waits_or_tries && self.plan.deadlocks.is_some_and(|deadlocks| deadlocks.fails)
-            }
             Error::NotHeld { .. } => {
                 matches!(call, "revoke" | "break_lock" | "late commit" | "unlock of nothing")
             }
@@ -138,24 +133,6 @@ impl Shared {
             Error::Timeout { .. } => call == "close",
             Error::Denied { .. } => witness(|witness| witness.has_hidden),
             _ => false,
-        }
-    }
-
-    /// Checks that a call which was ended by a deadlock was in one, and that a wait was not in one until its end.
-    pub(super) fn judge_circle<T>(&self, who: &str, place: Place, taken: &Result<Option<T>>) {
-        let errors = match taken {
-            Err(Error::Release { failures }) => failures,
-            taken => taken.as_ref().map_or_else(slice::from_ref, |_| &[]),
-        };
-        for error in errors {
-            if let Error::Deadlock { deadlock, .. } = error {
-                circles::broken(deadlock);
-            }
-        }
-        if let (Some(DeadlockPlan { after, is_common: true, .. }), Ok(None)) =
-            (self.plan.deadlocks, taken)
-        {
-            circles::left_alone(who, place.path(), after);
         }
     }
 

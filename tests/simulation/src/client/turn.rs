@@ -11,7 +11,7 @@ use super::objects::{Object, Taken, mode};
 use super::{Shared, net, promises};
 use crate::histories;
 use crate::plan::{Deed, End, Kind, ObjectPlan, Place, TurnPlan, Wait};
-use crate::witness::{self, Held, Left, NodeId, circles, limit, witness};
+use crate::witness::{self, Held, Left, NodeId, limit, witness};
 
 /// A lock object, and its number in the plan. Another object of that number may be fresh, made for one call.
 #[derive(Clone, Copy)]
@@ -133,7 +133,6 @@ impl Shared {
         let (begun, mode) = (kernel::elapsed(), mode(kind, permits));
         let waits = !matches!(wait, Wait::Try);
         let waiting = waits.then(|| witness::waits(target.shared(), kind, place, mode));
-        let in_circle = waits.then(|| circles::waits(who, kind, place));
         let taken = histories::call(kind, place, mode, || {
             let take = || target.object.take(wait, permits, is_guard);
             self.timed(call, self.limit_of(kind, wait), || self.call_at(place, take))
@@ -141,9 +140,7 @@ impl Shared {
         if let (Some(number), Ok(Some(_))) = (waiting, &taken) {
             witness::in_order(number, who);
         }
-        self.judge_circle(who, place, &taken);
         self.judge_outage(kind, begun, wait, taken.as_ref().err());
-        drop(in_circle);
         waiting.into_iter().for_each(witness::waits_no_more);
         self.was_cancelled(target, begun, taken.as_ref().err());
         let taken = self.told(call, taken)??;

@@ -1,10 +1,10 @@
-//! What some plans have besides, by seeds of their own: rare actions, deadlocks, and operators.
+//! What some plans have besides, by seeds of their own: rare actions, locks beside others, and operators.
 
 use fastrand::Rng;
 
 use super::{
-    ClientPlan, DeadlockPlan, Deed, Fault, Kind, ObjectPlan, Odd, Options, Place, Plan, Step,
-    Theme, Trouble, TurnPlan, What, draw_moves, faults, ms,
+    ClientPlan, Deed, Fault, Kind, Odd, Options, Place, Plan, Step, Theme, Trouble, TurnPlan, What,
+    draw_moves, faults, ms,
 };
 use crate::raw;
 
@@ -16,7 +16,7 @@ impl Plan {
         }
         self.leave_a_clock();
         self.add_objects();
-        self.add_circles();
+        self.add_beside();
         self.add_robberies();
         self.add_ends();
     }
@@ -96,27 +96,15 @@ impl Plan {
         }
     }
 
-    /// Lets calls look for deadlocks soon, in some plans, and threads wait for each other in circles.
-    fn add_circles(&mut self) {
+    /// Has threads take further locks while they hold some, in any order, in some plans.
+    fn add_beside(&mut self) {
         let random = &mut Rng::with_seed(self.seed ^ 0xc1c1e);
         if matches!(self.theme, Theme::Herd | Theme::Numbers | Theme::Visitors)
             || random.u8(..4) > 0
         {
             return;
         }
-        // Leaders wait, too, and no call can see that.
-        let common = ms(random, 20, 500);
-        let is_common = random.bool() && !self.has(Kind::Leadership);
-        if is_common && random.u8(..4) > 0 {
-            self.faults.clear();
-            if random.bool() {
-                self.use_two_locks([Place(random.usize(..5)), Place(5)]);
-            }
-        }
         for client in &mut self.clients {
-            let after = if is_common { common } else { ms(random, 20, 1_500) };
-            let fails = is_common || random.bool();
-            client.deadlocks = Some(DeadlockPlan { after, fails, is_common });
             let count = client.objects.len();
             for step in client.steps_mut() {
                 let What::Lock(TurnPlan { while_held, .. }) = &mut step.what else {
@@ -127,16 +115,6 @@ impl Plan {
                     while_held.insert(0, Deed::Also { object, wait });
                     while_held.insert(0, Deed::Work(ms(random, 1, 100)));
                 }
-            }
-        }
-    }
-
-    /// Leaves one thread of each client, and two locks for all, so that nothing hides a circle of machines.
-    fn use_two_locks(&mut self, places: [Place; 2]) {
-        for client in &mut self.clients {
-            client.threads.truncate(1);
-            for (object, place) in client.objects.iter_mut().zip(places.into_iter().cycle()) {
-                *object = ObjectPlan { kind: Kind::Exclusive, place, options: Options::default() };
             }
         }
     }

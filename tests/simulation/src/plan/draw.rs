@@ -61,8 +61,7 @@ impl Plan {
                     .collect();
                 let is_observed = random.u8(..5) == 0;
                 let is_lazy = random.u8(..6) == 0;
-                let deadlocks = None;
-                ClientPlan { timeout, is_observed, is_lazy, deadlocks, objects, threads }
+                ClientPlan { timeout, is_observed, is_lazy, objects, threads }
             })
             .collect();
         if matches!(theme, Theme::Numbers | Theme::Visitors) {

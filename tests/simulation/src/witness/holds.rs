@@ -153,7 +153,6 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
             }
             witness.exclusive.insert(witness.last, held.queue());
         }
-        witness.circles.granted(&held);
         witness.held.insert(witness.last, held);
         witness.last
     })
@@ -288,10 +287,10 @@ impl Witness {
             return None;
         }
         // A call cannot have waited for nodes that it created itself.
-        let thread = format!("/{}", kernel::whoami().1);
+        let thread = format!("/{}#", kernel::whoami().1);
         let is_own = |(session, said): &Maker, made: Duration| {
             let is_here = self.sessions.get(session) == Some(&held.process);
-            is_here && said.ends_with(&thread) && made >= begun
+            is_here && said.contains(&thread) && made >= begun
         };
         // Every multi-lock has the second place, too.
         let directories = || held.paths().map(parent).chain([SECOND]);
@@ -350,7 +349,6 @@ pub(crate) fn ended(hold: usize, said: Unlocked) {
     histories::unlocked(hold, said);
     witness(|witness| {
         if let Some(held) = witness.held.remove(&hold) {
-            witness.circles.ended(&held);
             // It may have been lost since its owner began to give it back.
             if held.has(|state| matches!(state, HoldState::Lost(_))) != Some(false) {
                 witness.lost_at.insert(held.level(), kernel::elapsed());

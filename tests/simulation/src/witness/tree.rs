@@ -250,9 +250,6 @@ impl Witness {
         {
             problems.push(format!("{path} goes before {until:?}, until when it is to be held"));
         }
-        if by_somebody {
-            self.circles.robbed(path);
-        }
         for (number, held) in &mut self.held {
             if held.has_left || held.is_doubtful || !held.has_node(path) {
                 continue;

@@ -28,7 +28,7 @@ use crate::clock::{after, now};
 use crate::kinds::Kinds;
 use crate::options::ClientOptions;
 use crate::protocol::{Command, Counts, Event, InFlight, Reporter, WorkerId, receive};
-use crate::settings::{BEAT, LOOK, TIMEOUT};
+use crate::settings::{BEAT, TIMEOUT};
 
 use locks::Locks;
 use worker::Worker;
@@ -127,15 +127,10 @@ pub(crate) fn run(options: &ClientOptions) -> Outcome<()> {
     }
 }
 
-/// Faults may already be under way. All programs take their locks in one order, so any deadlock that
-/// ends a call is a false alarm.
+/// Faults may already be under way.
 fn connect(options: &ClientOptions) -> Client {
-    let builder = Client::builder(&options.connect)
-        .session_timeout(TIMEOUT)
-        .deadlock_check(LOOK)
-        .fail_on_deadlock(true);
     loop {
-        match builder.clone().connect() {
+        match Client::connect(&options.connect, TIMEOUT) {
             Ok(client) => return client,
             Err(_) => thread::sleep(TIMEOUT / 20),
         }
