@@ -9,7 +9,7 @@ use zoolock_test_support::{fresh_path, wait_until};
 
 use crate::looks::output;
 use crate::util::{
-    Beside, SOON, UNTIL_TOLD, await_nodes, client, is_gone, lock_of, once_connected, run, zoolock,
+    Beside, SOON, UNTIL_TOLD, await_nodes, client, is_gone, once_connected, run, zoolock,
 };
 
 /// Prints the signals that it gets, and ends on TERM.
@@ -169,8 +169,8 @@ fn break_ends_one_permit_and_leaves_the_others() {
 #[test]
 fn break_deletes_a_node_without_a_session() {
     let (client, path) = (client(), fresh_path("broken-persistent"));
-    drop(lock_of(&client, &path).acquire().expect("made"));
     let probe = zoolock_test_support::shared_probe().expect("probe");
+    probe.create_all(&path).expect("made");
     probe.create(&format!("{path}/lock-"), b"nobody", false, true).expect("made");
     let token = client.contenders(&path).expect("contenders")[0].token;
     assert_eq!(breaks(&path, token).0, Some(0));

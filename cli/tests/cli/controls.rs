@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 use zoolock_test_support::{Probe, fresh_path, shared_probe};
 
-use crate::util::{Beside, client, decoded, in_terminal, lock_of, run, zoolock};
+use crate::util::{Beside, decoded, in_terminal, run, zoolock};
 
 /// Control characters that clear, colour, delete, return, reverse the direction, and end lines.
 const HOSTILE: &str = "<\x07\x08\x1b[2J\x7f\u{80}\u{85}\u{9b}31m\u{9f}\u{200e}\u{202a}\u{202e}\
@@ -43,8 +43,8 @@ fn said_by(mut command: Command) -> (String, String) {
 /// A lock at a new path. Its holder has a hostile identity while the probe is kept.
 fn hostile_lock(name: &str) -> (String, Probe) {
     let path = fresh_path(name) + IN_A_PATH;
-    drop(lock_of(&client(), &path).acquire().expect("its directory is made"));
     let probe = shared_probe().expect("probe");
+    probe.create_all(&path).expect("its directory is made");
     probe.create(&format!("{path}/lock-"), HOSTILE.as_bytes(), true, true).expect("made");
     (path, probe)
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use common::secured::{ANN as ANNS, BOB, Secured};
-use zoolock_test_support::fresh_path;
+use zoolock_test_support::{fresh_path, shared_probe};
 
 use crate::util::{Beside, UNTIL_TOLD, guard_of, run, zoolock, zoolock_at};
 
@@ -63,9 +63,13 @@ fn program_gets_no_credentials_unless_told() {
 
 #[test]
 fn nested_run_gets_the_credentials_if_told() {
-    let (outer, inner) = (fresh_path("outer-auth"), fresh_path("inner-auth"));
-    let mut owner = Beside::start(with(ANN, run(&[], &inner, "true")));
-    assert_eq!(owner.code(), Some(0), "it has made what only ann may use");
+    let (outer, above) = (fresh_path("outer-auth"), fresh_path("inner-auth"));
+    let inner = format!("{above}/lock");
+    let probe = shared_probe().expect("probe");
+    let (scheme, secret) = ANN.split_once(':').expect("credentials");
+    probe.add_auth(scheme, secret.as_bytes()).expect("told");
+    probe.create_all(&above).expect("made");
+    probe.create_with_acl(&inner, b"", &[(31, "auth", "")]).expect("only ann may use it");
     for (options, wanted) in [(&["--keep-auth"][..], 0), (&[], 77)] {
         let mut nested = zoolock(&["run"]);
         nested.args(options).arg(&outer).args([

@@ -158,7 +158,7 @@ fn stopped_terminal_delays_nobody() {
 fn signals_end_list_and_watch_behind_a_stopped_pager() {
     let path = fresh_path("pager");
     let probe = shared_probe().expect("probe");
-    drop(lock_of(&client(), &path).acquire().expect("made"));
+    probe.create_all(&path).expect("made");
     for _ in 0..200 {
         probe.create(&format!("{path}/lock-"), b"someone", true, true).expect("made");
     }
