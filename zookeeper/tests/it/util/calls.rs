@@ -1,11 +1,11 @@
 //! Every operation, for tests that cover all of them.
 
-use zoolock_zookeeper::{Acl, CreateMode, Op, Result, Watcher, ZooKeeper};
+use zoolock_zookeeper::{Acl, CreateMode, Op, Result, ZooKeeper};
 
 type Call = fn(&ZooKeeper, &str) -> Result<()>;
 
 /// Each call acts on a node or below it.
-pub(crate) const CALLS: [Call; 12] = [
+pub(crate) const CALLS: [Call; 11] = [
     |client, path| {
         let path = format!("{path}/new");
         client.create(&path, b"", &Acl::open(), CreateMode::Persistent).map(drop)
