@@ -123,6 +123,7 @@ fn member_lost_during_the_wait_fails_the_call() {
 }
 
 #[test]
+#[cfg_attr(zoolock_without_shortcuts, ignore = "without shortcuts there are more requests")]
 fn each_free_member_takes_two_requests() {
     let (client, root) = (client(), fresh_path("multi-free"));
     let multi = multi_of(&members(&client, &root, ["a", "b", "c", "d", "e"]));
