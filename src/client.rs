@@ -6,16 +6,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zookeeper::{ErrorKind, Stat};
+use zookeeper::ErrorKind;
 
 use crate::contender::{Contender, Kind};
 use crate::contenders::{Below, contenders, remove, verify};
-use crate::data::{self, REVOKE};
+use crate::data::REVOKE;
 use crate::error::{Error, Result};
-use crate::inner::{ClientState, Failure, Inner, Stats, Subscription};
+use crate::inner::{ClientState, Failure, Inner, Requests, Stats, Subscription};
 use crate::observer::SharedObserver;
 use crate::path::LockPath;
-use crate::sys::{self, thread};
+use crate::sys::thread;
 use crate::wait::Until;
 pub use builder::ClientBuilder;
 pub(crate) use builder::invalid;
@@ -211,62 +211,21 @@ impl Client {
     /// [`Hold::revocation`](crate::Hold::revocation) or Curator's `makeRevocable`, even if its
     /// connection is down at the moment. Blocks for at most a third of the session timeout.
     ///
-    /// Only this contender is asked. The node of an [`EphemeralLock`](crate::EphemeralLock) has the
-    /// same name for every holder, so the call first reads it and compares the token. If the lock
-    /// changes hands between that read and the write, the next holder is not asked. Its node then
-    /// shows the identity of the previous holder.
+    /// Only this contender is asked. This does not work for an
+    /// [`EphemeralLock`](crate::EphemeralLock): the next holder's node has the same name, and may be
+    /// there by the time of the write. End the session of its holder.
     ///
     /// # Errors
-    /// [`Error::NotHeld`] if the node is gone or belongs to another holder by now.
-    /// [`Error::InvalidArgument`] for a node that is not a contender's. [`Error::Disconnected`]
+    /// [`Error::NotHeld`] if the node is gone. [`Error::InvalidArgument`] for a node that is not a
+    /// contender's, or that is an [`EphemeralLock`](crate::EphemeralLock)'s. [`Error::Disconnected`]
     /// without a connection or an answer, [`Error::Closed`], [`Error::Denied`].
     pub fn revoke(&self, contender: &Contender) -> Result<()> {
-        check_contender(contender)?;
-        let path = contender.path.as_str();
-        self.inner.requests.require_connection(path)?;
-        let until = Until::within(self.inner.requests.patience());
-        let asked = match contender.node.is_empty() {
-            true => self.revoke_single(contender, &until),
-            false => self.write(&contender.znode(), REVOKE, None, &until).map(drop),
-        };
-        asked.map_err(|failure| self.gone_or(path, failure))
-    }
-
-    /// Asks the holder of a single node. The request keeps the identity of the node's creator,
-    /// which the name does not tell. A node that replaces this one starts with the same version, so
-    /// the version does not protect it from the write. Hence the data carry the token, and the
-    /// holder of another token ignores the request.
-    fn revoke_single(&self, contender: &Contender, until: &Until) -> Result<(), Failure> {
-        let (path, token) = (contender.path.as_str(), contender.token);
-        let check = |stat: &Stat| match stat.czxid.unsigned_abs() == token {
-            true => Ok(()),
-            false => {
-                sys::reached("a request is for an earlier holder");
-                Err(Failure::Refused(ErrorKind::NoNode.into()))
-            }
-        };
-        loop {
-            let read = self.inner.requests.ask_one(None, until, |batch| batch.get_data(path, None));
-            let (data, stat) = read?;
-            check(&stat)?;
-            let request = data::revoke_single(&data, token);
-            match self.write(path, &request, Some(stat.version), until) {
-                Err(failure) if failure.is(ErrorKind::BadVersion) => {
-                    sys::reached("a request meets another write");
-                }
-                written => return check(&written?),
-            }
-        }
-    }
-
-    fn write(
-        &self,
-        path: &str,
-        data: &[u8],
-        version: Option<i32>,
-        until: &Until,
-    ) -> Result<Stat, Failure> {
-        self.inner.requests.ask_one(None, until, |batch| batch.set_data(path, data, version))
+        self.at_node(contender, |requests, until| {
+            let path = contender.znode();
+            let written =
+                requests.ask_one(None, until, |batch| batch.set_data(&path, REVOKE, None));
+            written.map(drop)
+        })
     }
 
     /// Takes the lock from a holder, or the queue position from a waiter, by deleting its node. A
@@ -276,8 +235,8 @@ impl Client {
     /// tokens](crate::Hold::fencing_token). A living waiter queues again, behind the others.
     ///
     /// This does not work for an [`EphemeralLock`](crate::EphemeralLock). The next holder's node
-    /// has the same name, and the old holder might delete it before it learns of its loss. Revoke
-    /// the holder, or end its session.
+    /// has the same name, and the old holder might delete it before it learns of its loss. End the
+    /// session of its holder.
     ///
     /// Costs two requests; blocks for at most a third of the session timeout.
     ///
@@ -287,23 +246,23 @@ impl Client {
     /// [`Error::Disconnected`] without a connection or an answer: the node may be deleted;
     /// [`Error::Closed`], [`Error::Denied`].
     pub fn break_lock(&self, contender: &Contender) -> Result<()> {
-        check_contender(contender)?;
-        let path = contender.path.as_str();
-        if contender.node.is_empty() {
-            let reason = format!("{path:?} is an EphemeralLock: end the session of its holder");
-            return Err(invalid("contender", reason));
-        }
-        self.inner.requests.require_connection(path)?;
-        let until = Until::within(self.inner.requests.patience());
-        let removed = remove(&self.inner.requests, contender, &until);
-        removed.map_err(|failure| self.gone_or(path, failure))
+        self.at_node(contender, |requests, until| remove(requests, contender, until))
     }
 
-    fn gone_or(&self, path: &str, failure: Failure) -> Error {
-        match failure.is(ErrorKind::NoNode) {
+    /// Sends what concerns one contender's node.
+    fn at_node(
+        &self,
+        contender: &Contender,
+        send: impl FnOnce(&Requests, &Until) -> Result<(), Failure>,
+    ) -> Result<()> {
+        check_contender(contender)?;
+        let (path, requests) = (contender.path.as_str(), &*self.inner.requests);
+        requests.require_connection(path)?;
+        let until = Until::within(requests.patience());
+        send(requests, &until).map_err(|failure| match failure.is(ErrorKind::NoNode) {
             true => Error::NotHeld { path: path.to_owned() },
-            false => self.inner.requests.error(path, failure),
-        }
+            false => requests.error(path, failure),
+        })
     }
 
     /// Returns the data of the node at `path` and its version, for a
@@ -400,11 +359,13 @@ impl fmt::Debug for Client {
 }
 
 fn check_contender(contender: &Contender) -> Result<()> {
-    match contender.kind {
-        Kind::Foreign => {
-            let reason = format!("{:?} is not the node of a lock", contender.node);
-            Err(invalid("contender", reason))
-        }
-        _ => Ok(()),
-    }
+    let reason = if contender.kind == Kind::Foreign {
+        format!("{:?} is not the node of a lock", contender.node)
+    } else if contender.node.is_empty() {
+        let path = &contender.path;
+        format!("{path:?} is an EphemeralLock: end the session of its holder")
+    } else {
+        return Ok(());
+    };
+    Err(invalid("contender", reason))
 }

@@ -269,11 +269,9 @@ fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Cont
 /// Returns the contender of a lock that is a single node.
 fn single(path: &LockPath, node: Znode) -> Contender {
     // In a node of this library, an id precedes the identity.
-    let of = token(&node.name, &node.stat);
-    let identity = data::decode_single(&node.data, of).map(|(_, identity)| identity.to_owned());
-    let asked = data::asks(&node.data, Some(of));
+    let identity = data::decode_single(&node.data).map(|(_, identity)| identity.to_owned());
     let own = contender(path, None, Kind::Exclusive, true, node);
-    Contender { identity: identity.or(own.identity), asked, ..own }
+    Contender { identity: identity.or(own.identity), ..own }
 }
 
 fn public(mode: Option<Mode>) -> Kind {

@@ -24,7 +24,12 @@ use crate::level::{Site, TwoLevel};
 ///   is held, the next contender gets the lock. A holder that has held for a quarter of the session
 ///   timeout learns of that at once, and any other holder by the end of that quarter. An earlier
 ///   unlock deletes the node that it finds. If the answer to a deletion is lost, the client first
-///   reads whose node is there, and only then deletes it again.
+///   looks whose node is there, and only then deletes it again.
+/// - The node's data say whose it is after a lost answer, so nobody may write to it: if somebody
+///   does before its creator has read it, it can stay until the session ends. So its holder cannot
+///   be [asked](crate::Client::revoke) to release it, and [`Hold::revocation`](crate::Hold::revocation)
+///   tells nothing but the end of the hold. Nor can it be [broken](crate::Client::break_lock), or
+///   [guard a write](crate::Client::transaction).
 ///
 /// A lock object has at most one hold, which belongs to the object, as with [`DistributedLock`].
 /// Any thread may unlock it, and threads of one client take turns in the order of their calls,

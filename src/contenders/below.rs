@@ -239,7 +239,7 @@ fn read(
 
 /// Keeps nodes of this library: other programs create ephemeral nodes for other purposes.
 fn nodes_of_ours(path: &LockPath, mut nodes: Vec<Znode>) -> Vec<Contender> {
-    nodes.retain(|node| data::is_single(&node.data));
+    nodes.retain(|node| data::decode_single(&node.data).is_some());
     let unnamed = nodes.into_iter().map(|node| Znode { name: String::new(), ..node });
     unnamed.map(|node| single(path, node)).collect()
 }

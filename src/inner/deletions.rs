@@ -60,10 +60,16 @@ impl Deletions {
 
     /// Deletes the nodes of a hold in the background, after this time.
     pub(super) fn delete_all_after(&self, time: Duration, nodes: &Arc<Nodes>) {
-        let (me, nodes) = (self.start(), Arc::clone(nodes));
+        let nodes = Arc::clone(nodes);
+        self.run_after(time, move |me| me.delete_all(&nodes));
+    }
+
+    /// Begins a deletion after this time. It counts from now on.
+    fn run_after(&self, time: Duration, begin: impl FnOnce(&Deletions) + Send + 'static) {
+        let me = self.start();
         self.requests.zk.call_at(sys::now() + time, move || {
             if let Some(deletions) = me.upgrade() {
-                deletions.delete_all(&nodes);
+                begin(&deletions);
                 deletions.under_way.fetch_sub(1, Ordering::Relaxed);
             }
         });
@@ -122,7 +128,35 @@ impl Deletions {
     /// deletion follows a look at the node. The answer of a server after its answer to a write is
     /// no older than that write, and so no older than the deletion before it.
     pub(super) fn delete_single(&self, session: i64, path: String, czxid: i64, charge: Charge) {
-        SingleDeletion { session, path, czxid, charge }.delete(self, self.start());
+        let zk = self.requests.zk.in_session(session).with_timeout(Duration::MAX);
+        let (written, seen) = zk.submit(|batch| (batch.renew_lease(), batch.exists(&path, None)));
+        drop(written);
+        let me = self.start();
+        let finish = move |path: String, deleted: zookeeper::Result<()>| {
+            let Some(deletions) = me.upgrade() else {
+                return;
+            };
+            if deleted.as_ref().is_err_and(zookeeper::Error::is_maybe_done) {
+                sys::reached("the deletion of a single node has no answer");
+                let again = move |me: &Deletions| me.delete_single(session, path, czxid, charge);
+                deletions.run_after(PAUSE, again);
+                deletions.under_way.fetch_sub(1, Ordering::Relaxed);
+            } else {
+                deletions.finish(path, charge, deleted);
+            }
+        };
+        seen.on_done(move |seen| match seen {
+            Ok(Some(stat)) if stat.czxid == czxid => {
+                sys::reached("a single node that nobody wants is ours");
+                zk.submit(|batch| batch.delete(&path, None))
+                    .on_done(move |deleted| finish(path, deleted));
+            }
+            Ok(_) => {
+                sys::reached("a single node that nobody wants is not ours");
+                finish(path, Ok(()));
+            }
+            Err(error) => finish(path, Err(error)),
+        });
     }
 
     /// Counts a deletion that begins. [`finish`](Deletions::finish) has to be called at its end.
@@ -134,19 +168,15 @@ impl Deletions {
     /// Takes the last answer to a deletion.
     fn finish(&self, path: String, charge: Charge, deleted: zookeeper::Result<()>) {
         self.under_way.fetch_sub(1, Ordering::Relaxed);
-        if let Err(error) = deleted {
-            self.conclude(path, charge, &error);
-        }
-    }
-
-    /// Takes the error of a deletion that is not sent again.
-    fn conclude(&self, path: String, charge: Charge, error: &zookeeper::Error) {
-        match error.kind() {
-            ErrorKind::NoNode => sys::reached("a deletion in the background finds nothing"),
-            _ if is_session_over(error) => {}
-            // The session of the node was over before the answer came.
-            _ if error.is_maybe_done() => {}
-            _ => self.add_stuck(path, charge, error),
+        match deleted {
+            Err(error) if error.kind() == ErrorKind::NoNode => {
+                sys::reached("a deletion in the background finds nothing");
+            }
+            // Otherwise it is deleted, or was with its session, before the answer came.
+            Err(error) if !is_session_over(&error) && !error.is_maybe_done() => {
+                self.add_stuck(path, charge, &error);
+            }
+            _ => {}
         }
     }
 
@@ -199,72 +229,5 @@ impl Deletions {
         let above = directory.child("");
         let below = stuck.range(above.clone()..).map_while(|(path, _)| path.strip_prefix(&above));
         below.filter(|name| !name.contains('/')).map(str::to_owned).collect()
-    }
-}
-
-/// The deletion of a single node.
-struct SingleDeletion {
-    session: i64,
-    path: String,
-    czxid: i64,
-    charge: Charge,
-}
-
-impl SingleDeletion {
-    fn delete(self, deletions: &Deletions, me: Weak<Deletions>) {
-        let zk = deletions.requests.zk.in_session(self.session).with_timeout(Duration::MAX);
-        let (written, read) =
-            zk.submit(|batch| (batch.renew_lease(), batch.get_data(&self.path, None)));
-        drop(written);
-        read.on_done(move |read| {
-            let Some(deletions) = me.upgrade() else {
-                return;
-            };
-            let version = match read {
-                Ok((_, stat)) if stat.czxid == self.czxid => {
-                    sys::reached("a single node that nobody wants is ours");
-                    stat.version
-                }
-                Ok(_) => {
-                    sys::reached("a single node that nobody wants is not ours");
-                    return self.finish(&deletions, Ok(()));
-                }
-                Err(error) if error.is_maybe_done() => {
-                    sys::reached("a look at a single node has no answer");
-                    return self.delete_later(&deletions);
-                }
-                Err(error) => return self.finish(&deletions, Err(error)),
-            };
-            let deletion = zk.submit(|batch| batch.delete(&self.path, Some(version)));
-            deletion.on_done(move |deleted| {
-                let Some(deletions) = me.upgrade() else {
-                    return;
-                };
-                let again = |error: &zookeeper::Error| {
-                    sys::reached_if(
-                        || error.is_maybe_done(),
-                        "the deletion of a single node has no answer",
-                    );
-                    error.is_maybe_done() || error.kind() == ErrorKind::BadVersion
-                };
-                match deleted.as_ref().is_err_and(again) {
-                    true => self.delete_later(&deletions),
-                    false => self.finish(&deletions, deleted),
-                }
-            });
-        });
-    }
-
-    fn delete_later(self, deletions: &Deletions) {
-        let me = Weak::clone(&deletions.me);
-        deletions.requests.zk.call_at(sys::now() + PAUSE, move || {
-            if let Some(deletions) = me.upgrade() {
-                self.delete(&deletions, me);
-            }
-        });
-    }
-
-    fn finish(self, deletions: &Deletions, deleted: zookeeper::Result<()>) {
-        deletions.finish(self.path, self.charge, deleted);
     }
 }

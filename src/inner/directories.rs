@@ -85,20 +85,15 @@ impl Directories {
     }
 }
 
-/// Creates these directories and a node in the last one, in one transaction. That may share a
-/// transaction with other writes, if nothing but such writes is before it in its batch.
-pub(crate) fn create_with_levels(
-    batch: &mut Batch<'_>,
-    acl: &[Acl],
-    levels: &[LockPath],
-    (path, data, mode): (&str, &[u8], CreateMode),
-) -> Pending<Vec<OpResult>> {
-    let mut ops = Vec::with_capacity(levels.len() + 1);
-    for level in levels {
-        ops.push(Op::Create(level.as_str(), b"", acl, CreateMode::Container));
-    }
-    ops.push(Op::Create(path, data, acl, mode));
-    batch.shared_multi(&ops)
+/// Returns the writes that create these directories, and a node in the last one.
+pub(crate) fn with_levels<'a>(
+    acl: &'a [Acl],
+    levels: &'a [LockPath],
+    (path, data, mode): (&'a str, &'a [u8], CreateMode),
+) -> Vec<Op<'a>> {
+    let level = |level: &'a LockPath| Op::Create(level.as_str(), b"", acl, CreateMode::Container);
+    let node = Op::Create(path, data, acl, mode);
+    levels.iter().map(level).chain([node]).collect()
 }
 
 /// Returns the path and the czxid of the node that a transaction created last; no path if it created

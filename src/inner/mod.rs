@@ -22,7 +22,7 @@ mod timer;
 mod watching;
 
 pub(crate) use claim::{Claim, Holder, Node};
-pub(crate) use directories::{create_with_levels, last_created, replace_with_directory};
+pub(crate) use directories::{last_created, replace_with_directory, with_levels};
 pub use events::{ClientState, ConnectionEvent, Stats, Subscription};
 pub(crate) use failure::{Failure, is_outcome_unknown};
 pub(crate) use guarded::{Guarding, What, Write};
@@ -31,7 +31,7 @@ pub(crate) use levels::{Handed, Key, Level};
 pub(crate) use local::{Entry, Exit, Refused, Stopped, Turn};
 pub(crate) use nodes::Grant;
 pub use nodes::HoldState;
-pub(crate) use orphans::{Making, Orphan, Orphans};
+pub(crate) use orphans::Orphan;
 pub(crate) use quota::Charge;
 pub(crate) use releasing::Replaceable;
 pub(crate) use requests::{Requests, Waiting};

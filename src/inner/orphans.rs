@@ -2,8 +2,8 @@
 //! late, and would stand in everybody's way. The client looks for them by their ids until they
 //! cannot appear any more.
 //!
-//! One look is a read for all orphans of a session in one place: in a lock's directory, or at a
-//! single node. Each place has one look at a time, however many orphans and requests for a look
+//! One look is a read for all orphans of a session in one place: in a lock's directory, whose names
+//! have the ids, or at a single node, whose data have one. Each place has one look at a time, however many orphans and requests for a look
 //! there are. The last look for an orphan follows a `sync`, so that it shows what the leader has.
 //!
 //! A server answers the requests of a connection in order. So a look that is answered on the
@@ -13,11 +13,6 @@
 //! then a server that stood still goes on, and one without a leader was so for longer than leaders
 //! wait. (The leader refuses what comes through a server that the session has left.)
 //!
-//! The data of a single node name its creator, but a revocation request that came late or names no
-//! hold may overwrite them. Then the node is identified by exclusion: it belongs to our session, no
-//! thread here holds it, and no call that is under way can have created it. It remains unknown
-//! which of several orphans it was, so all of them are looked for again.
-//!
 //! A call that is about to create waits until the creates that others gave up on this connection
 //! were looked for: its own answer would come no sooner. So at a server that stands still, calls
 //! with short deadlines leave one create a thread, not one a call.
@@ -26,13 +21,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use zookeeper::{Batch, ErrorKind, Stat};
+use zookeeper::{Batch, ErrorKind};
 
 use super::claim::Claim;
 use super::deletions::Deletions;
 use super::failure::Failure;
 use super::quota::Charge;
-use super::registry::{Registry, SingleOwner};
 use super::requests::Requests;
 use super::timer::Timer;
 use crate::data;
@@ -55,52 +49,32 @@ pub(crate) struct Orphan {
     pub(crate) until: Instant,
 }
 
-/// Where orphans are looked for.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Spot {
-    Directory(LockPath),
-    SingleNode(LockPath),
-}
-
-impl Spot {
-    fn of(claim: &Claim) -> Spot {
-        match claim.kind.is_single_node() {
-            true => Spot::SingleNode(claim.lock.clone()),
-            false => Spot::Directory(claim.directory.clone()),
-        }
-    }
-}
-
-/// A session, and a spot where its orphans are looked for.
+/// Where the orphans of a session are looked for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     session: i64,
-    spot: Spot,
-}
-
-/// A node that a look shows, by the id of its create.
-struct Found<'a> {
-    name: &'a str,
-    /// The transaction that created it, for a single node.
-    czxid: Option<i64>,
-}
-
-/// The mark of a call that may have a single node which it does not hold: it makes the node, or
-/// deletes it. While this lives, nobody takes that node for an orphan. Its drop looks for orphans
-/// there.
-pub(crate) struct Making<'a> {
-    orphans: &'a Orphans,
+    /// The directory of the nodes, or a single node.
     path: LockPath,
-    number: u64,
+    is_single: bool,
 }
 
-impl Drop for Making<'_> {
-    fn drop(&mut self) {
-        self.orphans.registry.end_making(&self.path, self.number);
-        let here = Spot::SingleNode(self.path.clone());
-        self.orphans.look_for(|place, _| place.spot == here);
+impl Place {
+    fn of(session: i64, claim: &Claim) -> Place {
+        let is_single = claim.kind.is_single_node();
+        let path = if is_single { &claim.lock } else { &claim.directory };
+        Place { session, path: path.clone(), is_single }
     }
 }
+
+/// A node that a look shows: its name in a directory, or the transaction that created a single one.
+#[derive(Clone, Copy)]
+enum Found<'a> {
+    Name(&'a str),
+    Single(i64),
+}
+
+/// What a look shows, by the ids of the creates.
+type Seen<'a> = HashMap<&'a str, Found<'a>>;
 
 /// The orphans of one session in one place.
 #[derive(Debug, Default)]
@@ -141,18 +115,18 @@ impl Search {
     /// those that are no orphans any more, each with its node, or `None` if it cannot appear.
     fn end<'f>(
         &mut self,
-        found: Option<&'f HashMap<&str, Found<'f>>>,
+        found: Option<&Seen<'f>>,
         is_answered: bool,
         connection: u64,
         timeout: Duration,
-    ) -> Option<Vec<(Option<&'f Found<'f>>, Orphan)>> {
+    ) -> Option<Vec<(Option<Found<'f>>, Orphan)>> {
         let look = self.look.take()?;
         let covered: Vec<_> = self.orphans.drain(..look.covers).collect();
         let mut ended = Vec::new();
         for mut orphan in covered {
             let is_same = orphan.sent_on == Some(look.sent_on) && connection == look.sent_on;
             match found.map(|found| found.get(&*orphan.id)) {
-                Some(Some(node)) => {
+                Some(Some(&node)) => {
                     sys::reached("an orphan is found");
                     ended.push((Some(node), orphan));
                 }
@@ -183,7 +157,6 @@ impl Search {
 pub(crate) struct Orphans {
     me: Weak<Orphans>,
     deletions: Arc<Deletions>,
-    registry: Arc<Registry>,
     searches: Mutex<BTreeMap<Place, Search>>,
     /// Sent when some of them are not orphans any more.
     changed: Broadcast,
@@ -191,11 +164,10 @@ pub(crate) struct Orphans {
 }
 
 impl Orphans {
-    pub(super) fn new(deletions: Arc<Deletions>, registry: Arc<Registry>) -> Arc<Orphans> {
+    pub(super) fn new(deletions: Arc<Deletions>) -> Arc<Orphans> {
         Arc::new_cyclic(|me| Orphans {
             me: Weak::clone(me),
             deletions,
-            registry,
             searches: Mutex::default(),
             changed: Broadcast::new(),
             timer: Timer::default(),
@@ -229,7 +201,7 @@ impl Orphans {
         let Some(until) = orphans.iter().map(|orphan| orphan.until).min() else {
             return;
         };
-        let place = Place { session, spot: Spot::of(claim) };
+        let place = Place::of(session, claim);
         let mut searches = self.searches.lock();
         searches.entry(place.clone()).or_default().orphans.extend(orphans);
         drop(searches);
@@ -258,19 +230,7 @@ impl Orphans {
 
     /// Looks for orphans that may block this claim.
     pub(super) fn look_for_those_of(&self, claim: &Claim) {
-        self.look_for(|place, _| place.spot == Spot::of(claim));
-    }
-
-    /// Returns a mark for a call that makes a single node.
-    pub(crate) fn making(&self, path: &LockPath) -> Making<'_> {
-        let number = self.registry.start_making(path);
-        Making { orphans: self, path: path.clone(), number }
-    }
-
-    /// Returns a mark for a release that deletes its single node.
-    pub(super) fn deleting(&self, path: &LockPath) -> Making<'_> {
-        let number = self.registry.start_deleting(path);
-        Making { orphans: self, path: path.clone(), number }
+        self.look_for(|place, _| *place == Place::of(place.session, claim));
     }
 
     fn has_any_sent_on(&self, connection: u64) -> bool {
@@ -298,82 +258,40 @@ impl Orphans {
     fn look(&self, place: Place, look: Look) {
         let (zk, me) = (self.requests().zk.in_session(place.session), Weak::clone(&self.me));
         let zk = zk.with_timeout(Duration::MAX);
+        let path = place.path.clone();
         // Its answer comes before that of the read.
-        let sync = |batch: &mut Batch<'_>, path: &LockPath| {
+        let sync = |batch: &mut Batch<'_>| {
             drop(look.is_last.then(|| batch.sync(path.as_str())));
         };
-        match place.spot.clone() {
-            Spot::Directory(directory) => {
-                let listed = zk.submit(|batch| {
-                    sync(batch, &directory);
-                    batch.get_children(directory.as_str(), None)
+        if place.is_single {
+            let read = zk.submit(|batch| {
+                sync(batch);
+                batch.get_data(path.as_str(), None)
+            });
+            return read.on_done(move |read| {
+                let found = read.as_ref().map(|(data, stat)| {
+                    let id = data::decode_single(data).map(|(id, _)| id);
+                    id.map(|id| (id, Found::Single(stat.czxid))).into_iter().collect()
                 });
-                listed.on_done(move |listed| {
-                    let with_id = |name| Some((names::id_of(name)?, Found { name, czxid: None }));
-                    let listed = listed.as_ref();
-                    let found =
-                        listed.map(|(names, _)| Some(names.iter().filter_map(with_id).collect()));
-                    me.upgrade().inspect(|orphans| orphans.on_looked(place, found));
-                });
-            }
-            Spot::SingleNode(path) => {
-                let read = zk.submit(|batch| {
-                    sync(batch, &path);
-                    batch.get_data(path.as_str(), None)
-                });
-                // A call that begins only now cannot have created the node that the look shows.
-                let begun = self.registry.last_number();
-                read.on_done(move |read| {
-                    let Some(orphans) = me.upgrade() else {
-                        return;
-                    };
-                    let found = read.as_ref().map(|(data, stat)| {
-                        let (name, czxid) = (path.split().1, Some(stat.czxid));
-                        match data::decode_single(data, stat.czxid.unsigned_abs()) {
-                            Some((id, _)) => Some(HashMap::from([(id, Found { name, czxid })])),
-                            None if orphans.delete_nameless(&place, &path, stat, begun) => None,
-                            None => Some(HashMap::new()),
-                        }
-                    });
-                    orphans.on_looked(place, found);
-                });
-            }
+                me.upgrade().inspect(|orphans| orphans.on_looked(place, found));
+            });
         }
+        let listed = zk.submit(|batch| {
+            sync(batch);
+            batch.get_children(path.as_str(), None)
+        });
+        listed.on_done(move |listed| {
+            let node = |name| Some((names::id_of(name)?, Found::Name(name)));
+            let listed = listed.as_ref();
+            let found = listed.map(|(names, _)| names.iter().filter_map(node).collect());
+            me.upgrade().inspect(|orphans| orphans.on_looked(place, found));
+        });
     }
 
-    /// Deletes this single node, whose data do not name its maker, if it cannot be that of a call
-    /// that had begun by number `begun`. Returns false if it is no orphan at all.
-    fn delete_nameless(&self, place: &Place, path: &LockPath, stat: &Stat, begun: u64) -> bool {
-        let owner = self.registry.owner_of_single(path, stat.czxid, begun);
-        let is_held = matches!(owner, SingleOwner::Hold);
-        if place.session != stat.ephemeral_owner
-            || is_held
-            || self.deletions.is_stuck(path.as_str())
-        {
-            return false;
-        }
-        let searches = self.searches.lock();
-        let search = searches.get(place).filter(|_| matches!(owner, SingleOwner::Nobody));
-        // One node less can appear, whichever it is.
-        let charge = search.and_then(|search| Some(search.orphans.first()?.charge.take()));
-        drop(searches);
-        if let Some(charge) = charge {
-            sys::reached("a single node that does not say whose it is is an orphan");
-            let path = path.as_str().to_owned();
-            self.deletions.delete_single(place.session, path, stat.czxid, charge);
-        }
-        true
-    }
-
-    /// Takes the answer to a look: the nodes that it shows, by their ids. `None` if the node may be
-    /// that of any orphan.
-    fn on_looked(
-        &self,
-        place: Place,
-        found: Result<Option<HashMap<&str, Found<'_>>>, &zookeeper::Error>,
-    ) {
+    /// Takes the answer to a look.
+    fn on_looked(&self, place: Place, found: Result<Seen<'_>, &zookeeper::Error>) {
         let (found, is_answered) = match found {
-            Ok(found) => (found, true),
+            Ok(found) => (Some(found), true),
             Err(error) => match error.kind() {
                 ErrorKind::NoNode => (Some(HashMap::new()), true),
                 // Their nodes ended with it.
@@ -405,7 +323,7 @@ impl Orphans {
         }
         drop(searches);
         for (node, orphan) in ended {
-            node.inspect(|node| self.delete_orphan(&place, node, orphan));
+            node.inspect(|node| self.delete_orphan(&place, *node, orphan.charge));
         }
         self.changed.send();
         if let Some(look) = again {
@@ -413,16 +331,16 @@ impl Orphans {
         }
     }
 
-    fn delete_orphan(&self, place: &Place, node: &Found<'_>, orphan: Orphan) {
-        let path = match &place.spot {
-            Spot::Directory(directory) => directory.child(node.name),
-            Spot::SingleNode(path) => path.as_str().to_owned(),
-        };
-        match node.czxid {
-            None => self.deletions.delete_eventually(place.session, path, orphan.charge),
-            Some(czxid) => {
+    fn delete_orphan(&self, place: &Place, node: Found<'_>, charge: Charge) {
+        match node {
+            Found::Name(name) => {
+                let path = place.path.child(name);
+                self.deletions.delete_eventually(place.session, path, charge);
+            }
+            Found::Single(czxid) => {
                 sys::reached("the orphan of a single node is found");
-                self.deletions.delete_single(place.session, path, czxid, orphan.charge);
+                let path = place.path.as_str().to_owned();
+                self.deletions.delete_single(place.session, path, czxid, charge);
             }
         }
     }

@@ -1,5 +1,4 @@
-//! The register of all nodes that are held, handed over or reserved, and of calls that may have a
-//! single node.
+//! The register of all nodes that are held, handed over or reserved.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -20,21 +19,11 @@ type Table = BTreeMap<(LockPath, u64), Arc<Nodes>>;
 #[derive(Debug, Default)]
 pub(crate) struct Registry(Mutex<Entries>);
 
-/// The calls that may have a single node.
-pub(super) enum SingleOwner {
-    Hold,
-    Call,
-    Nobody,
-}
-
 #[derive(Debug, Default)]
 struct Entries {
     /// Sorted by directory: a call that has to wait looks at its own directory alone.
     nodes: Table,
     next: u64,
-    /// The calls that may have the single node at this path without holding it. A call that makes
-    /// it has a number, which later ones exceed. A call that deletes it has number 0.
-    making: BTreeMap<LockPath, Vec<u64>>,
     is_closed: bool,
     /// Keeps the lease renewed while anything is held, and a little longer. Taking and dropping it
     /// for each hold would wake the client's timer each time.
@@ -107,53 +96,6 @@ impl Registry {
         let here = || -> Vec<_> { self.0.lock().in_directory(&claim.directory).cloned().collect() };
         let queues = !matches!(claim.kind, LockKind::Semaphore | LockKind::Ephemeral);
         queues && here().iter().any(is_own)
-    }
-
-    /// Notes that a call is about to make the single node at `path`. Returns the call's number.
-    pub(super) fn start_making(&self, path: &LockPath) -> u64 {
-        let mut entries = self.0.lock();
-        entries.next += 1;
-        let number = entries.next;
-        entries.making.entry(path.clone()).or_default().push(number);
-        number
-    }
-
-    /// Notes that a call is about to delete its single node at `path`. Returns the call's number.
-    pub(super) fn start_deleting(&self, path: &LockPath) -> u64 {
-        self.0.lock().making.entry(path.clone()).or_default().push(0);
-        0
-    }
-
-    /// Notes that the call with this number does not have the node at `path` any more, or holds it.
-    pub(super) fn end_making(&self, path: &LockPath, number: u64) {
-        let mut entries = self.0.lock();
-        if let Some(numbers) = entries.making.get_mut(path) {
-            let at = numbers.iter().position(|other| *other == number);
-            at.map(|at| numbers.swap_remove(at));
-            if numbers.is_empty() {
-                entries.making.remove(path);
-            }
-        }
-    }
-
-    /// Returns the highest number so far: calls that begin now have higher ones.
-    pub(super) fn last_number(&self) -> u64 {
-        self.0.lock().next
-    }
-
-    /// Returns which calls that had begun by `number` may have the single node at `path` that
-    /// transaction `czxid` created.
-    pub(super) fn owner_of_single(&self, path: &LockPath, czxid: i64, number: u64) -> SingleOwner {
-        let entries = self.0.lock();
-        let (directory, _) = path.split();
-        let mut here = entries.in_directory(&directory);
-        if here.any(|nodes| nodes.list.iter().any(|node| node.czxid == czxid)) {
-            return SingleOwner::Hold;
-        }
-        match entries.making.get(path) {
-            Some(calls) if calls.iter().any(|call| *call <= number) => SingleOwner::Call,
-            _ => SingleOwner::Nobody,
-        }
     }
 
     /// Makes all other threads wait, for tests.

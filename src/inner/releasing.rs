@@ -60,16 +60,13 @@ impl Holds {
             return Ok(());
         }
         let nodes = grant.nodes();
-        let claim = &nodes.claim;
-        let is_single = claim.kind.is_single_node();
-        let _deleting = is_single.then(|| self.orphans.deleting(&claim.lock));
         self.registry.remove(nodes);
         let deletion = Deletion { holds: self, nodes };
         let result = match next.filter(|_| deletion.may_be_replaced()) {
             Some(next) => deletion.await_replacement(next),
             None => deletion.run(self.requests.patience(), false),
         };
-        self.orphans.look_for_those_of(claim);
+        self.orphans.look_for_those_of(&nodes.claim);
         result
     }
 

@@ -67,7 +67,7 @@ impl Inner {
         let requests = Arc::new(Requests::new(zk, acl));
         let registry = Arc::<Registry>::default();
         let deletions = Deletions::new(Arc::clone(&requests));
-        let orphans = Orphans::new(Arc::clone(&deletions), Arc::clone(&registry));
+        let orphans = Orphans::new(Arc::clone(&deletions));
         let levels = Arc::<Levels>::default();
         let losses = Arc::clone(&levels) as Arc<dyn Losses>;
         let holds = Holds::new(registry, Arc::clone(&deletions), Arc::clone(&orphans), losses);

@@ -59,20 +59,18 @@ impl Holds {
 
     fn on_read(&self, nodes: &Arc<Nodes>, index: usize, read: zookeeper::Result<(Vec<u8>, Stat)>) {
         let node = &nodes.list[index];
-        let is_single = nodes.claim.kind.is_single_node();
         match read {
             // The node of another owner, at the path of a single node.
             Ok((_, stat)) if stat.czxid != node.czxid => {
                 sys::reached("a single node that is held is another one by now");
                 self.node_gone(nodes);
             }
-            Ok((data, stat)) if data::asks(&data, is_single.then_some(node.token)) => {
+            // Nobody asks for a single node: the answer could be written to that of the next owner.
+            Ok(_) if nodes.claim.kind.is_single_node() => {}
+            Ok((data, stat)) if data::is_request(&data) => {
                 sys::reached("a holder is asked to let go");
                 nodes.mark_requested(index, stat.mzxid);
-                // A request for a single node stays, because whoever wrote it reads it again.
-                if !is_single {
-                    self.answer_request(nodes, index, stat.version);
-                }
+                self.answer_request(nodes, index, stat.version);
                 // If no thread holds the nodes, there is no holder to ask.
                 self.end_unwanted(nodes);
             }

@@ -2,9 +2,9 @@
 //! exists, the call reads it, watches it, and waits for its end.
 //!
 //! All contenders use the same name, so it does not say whose the node is. The data do: they have
-//! an id that is new for each create. A revocation request that names no hold may overwrite the
-//! data.
+//! an id that is new for each create, and nobody writes to the node.
 
+use std::mem;
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, unbounded};
@@ -14,9 +14,7 @@ use super::attempt::{Attempt, Pass, Stop, Want, run};
 use super::rule::New;
 use crate::data;
 use crate::error::{Error, Result};
-use crate::inner::{
-    Charge, Failure, Grant, Making, Node, Orphans, create_with_levels, last_created,
-};
+use crate::inner::{Charge, Failure, Grant, Node, last_created, with_levels};
 use crate::names;
 use crate::sys::{self, never};
 
@@ -27,22 +25,13 @@ pub(crate) fn acquire_single(want: Want<'_>) -> Result<Option<Arc<Grant>>> {
     let watcher = Watcher::new(move |_: &WatchedEvent| {
         let _ = tell.send(());
     });
-    let (attempt, making) = (Attempt::new(want), None);
-    run(SingleCall { attempt, making, may_create: true, watcher, news }, SingleCall::pass)
-}
-
-/// What a look shows at the path.
-enum Sight {
-    Nothing,
-    Ours,
-    Others,
+    let call = SingleCall { attempt: Attempt::new(want), may_create: true, watcher, news };
+    run(call, SingleCall::pass)
 }
 
 /// A call for a single node.
 struct SingleCall<'a> {
     attempt: Attempt<'a>,
-    /// While a node may exist that the call has made and does not hold. Dropped after the attempt.
-    making: Option<Making<'a>>,
     /// The node may be created without a look.
     may_create: bool,
     watcher: Watcher,
@@ -57,79 +46,58 @@ impl<'a> AsMut<Attempt<'a>> for SingleCall<'a> {
 
 impl<'a> SingleCall<'a> {
     fn pass(&mut self) -> Result<Pass, Stop> {
-        // The create is itself a look.
         self.may_create |= self.attempt.find_session()?;
-        let seen = match self.may_create && self.attempt.own.is_empty() {
-            true => self.create()?,
-            false => self.look()?,
-        };
-        match seen {
-            Sight::Ours => {
-                self.attempt.give_up_old();
-                self.attempt.record_ahead(|| 0);
-                self.attempt.grant()
-            }
-            Sight::Nothing => {
-                self.may_create = true;
-                Ok(Pass::Again)
-            }
-            Sight::Others => {
-                self.attempt.record_ahead(|| 1);
-                self.attempt.seen_ahead = true;
-                if !self.attempt.want.waits {
-                    return Ok(Pass::Busy);
-                }
-                let news = self.attempt.wait(&self.news, [never(), never()])?;
-                self.may_create = news.is_some() && self.attempt.unanswered.is_empty();
-                self.attempt.look_again()
-            }
+        // The create is itself a look.
+        let creates = mem::take(&mut self.may_create) && self.attempt.own.is_empty();
+        if !(creates && self.create()? || self.look()?) {
+            self.may_create = true;
+            return Ok(Pass::Again);
         }
+        let is_ours = !self.attempt.own.is_empty();
+        self.attempt.record_ahead(|| usize::from(!is_ours));
+        if is_ours {
+            self.attempt.give_up_old();
+            return self.attempt.grant();
+        }
+        self.attempt.seen_ahead = true;
+        if !self.attempt.want.waits {
+            return Ok(Pass::Busy);
+        }
+        let news = self.attempt.wait(&self.news, [never(), never()])?;
+        self.may_create = news.is_some() && self.attempt.unanswered.is_empty();
+        self.attempt.look_again()
     }
 
-    /// Creates the node, and the directories above it if need be. If it exists already, looks at it.
-    fn create(&mut self) -> Result<Sight, Stop> {
+    /// Creates the node, and the directories above it if need be. Returns false if it exists.
+    fn create(&mut self) -> Result<bool, Stop> {
         let Want { inner, claim, until, .. } = self.attempt.want;
-        let orphans: &'a Orphans = &inner.orphans;
-        self.may_create = false;
+        let (mode, acl) = (CreateMode::Ephemeral, self.attempt.requests().acl());
         let mut levels = Vec::new();
         loop {
-            let (id, mode) = (names::new_id(), CreateMode::Ephemeral);
-            let create = self.attempt.create(New { id, name: self.name().to_owned(), mode })?;
-            self.making.get_or_insert_with(|| orphans.making(&claim.lock));
-            let data = data::encode_single(&create.new.id, &claim.identity);
-            let (path, acl) = (self.attempt.path(), self.attempt.requests().acl());
-            let ([create], created) = match levels.is_empty() {
-                true => {
-                    let make =
-                        |batch: &mut Batch<'_>, _: &_| ((), batch.create(path, &data, acl, mode));
-                    let (create, (), created) = self.attempt.ask_creates([create], make)?;
-                    (create, created.map(|(path, stat)| (path, stat.czxid)))
-                }
-                false => {
-                    let node = (path, &*data, mode);
-                    let make = |batch: &mut Batch<'_>, _: &_| {
-                        ((), create_with_levels(batch, acl, &levels, node))
-                    };
-                    let (create, (), made) = self.attempt.ask_creates([create], make)?;
-                    (create, made.map(last_created))
-                }
-            };
-            let error = match created {
-                Ok((created, czxid)) if created == path => {
+            let (id, name) = (names::new_id(), self.name().to_owned());
+            let data = data::encode_single(&id, &claim.identity);
+            let create = self.attempt.create(New { id, name, mode })?;
+            let node = (self.attempt.path(), &*data, mode);
+            // What may be refused shares no transaction.
+            let ops = with_levels(acl, &levels, node);
+            let make = |batch: &mut Batch<'_>, _: &_| ((), batch.multi(&ops));
+            let ([create], (), made) = self.attempt.ask_creates([create], make)?;
+            let error = match made.map(last_created) {
+                Ok((created, czxid)) if created == node.0 => {
                     self.add_own(create.charge, czxid);
-                    return Ok(Sight::Ours);
+                    return Ok(true);
                 }
+                // The answer names another node. Only a look can tell.
                 Ok(_) => {
                     self.attempt.add_unanswered(create);
                     return Err(Failure::Broken.into());
                 }
                 Err(error) => error,
             };
-            let is_at_node = error.failed_op().unwrap_or(0) == levels.len();
             match error.kind() {
-                ErrorKind::NodeExists if is_at_node => {
+                ErrorKind::NodeExists if error.failed_op() == Some(levels.len()) => {
                     sys::reached("a single node is there already");
-                    return self.look();
+                    return Ok(false);
                 }
                 ErrorKind::NoNode | ErrorKind::NodeExists => {
                     levels = inner.requests.missing_levels(&claim.directory, until)?;
@@ -139,13 +107,10 @@ impl<'a> SingleCall<'a> {
         }
     }
 
-    /// Reads the node, and watches it if the call may wait for it.
-    fn look(&mut self) -> Result<Sight, Stop> {
+    /// Reads the node, and watches it if the call may wait for it. Returns false if there is none.
+    fn look(&mut self) -> Result<bool, Stop> {
         // The look shows everything that was reported until now.
         while self.news.try_recv().is_ok() {}
-        if self.attempt.own.is_empty() && self.attempt.unanswered.is_empty() {
-            self.making = None;
-        }
         let (path, requests) = (self.attempt.path(), self.attempt.requests());
         let (session, until) = (self.attempt.session_id, self.attempt.want.until);
         let watcher = self.attempt.want.waits.then_some(&self.watcher);
@@ -154,7 +119,7 @@ impl<'a> SingleCall<'a> {
             Ok(read) => read,
             Err(failure) if failure.is(ErrorKind::NoNode) => {
                 self.attempt.keep_own(|_| false);
-                return Ok(Sight::Nothing);
+                return Ok(false);
             }
             Err(failure) => return Err(failure.into()),
         };
@@ -164,7 +129,7 @@ impl<'a> SingleCall<'a> {
             return Err(Error::InvalidPath { path: path.to_owned(), reason }.into());
         }
         self.attempt.keep_own(|node| node.czxid == stat.czxid);
-        let id = data::decode_single(&data, stat.czxid.unsigned_abs()).map(|(id, _)| id);
+        let id = data::decode_single(&data).map(|(id, _)| id);
         let is_of_session = stat.ephemeral_owner == session;
         let deletions = &self.attempt.want.inner.deletions;
         if let Some(at) = self.attempt.unanswered.iter().position(|create| Some(&*create.id) == id)
@@ -176,15 +141,7 @@ impl<'a> SingleCall<'a> {
             sys::reached("a single node of ours stays and is in the way");
             return Err(Error::Denied { path: path.to_owned() }.into());
         }
-        if self.attempt.own.is_empty() {
-            if id.is_none() && is_of_session {
-                // The node may be ours, or another thread's. The registry of all nodes knows that.
-                self.making = None;
-                self.attempt.give_up_unanswered(|_| true);
-            }
-            return Ok(Sight::Others);
-        }
-        Ok(Sight::Ours)
+        Ok(true)
     }
 
     /// Takes the node, which is ours. An earlier one of this path that could not be deleted is gone.

@@ -72,7 +72,7 @@ fn waiter_notices_changes_at_its_path_during_a_create() {
         let (proxy, client, lock) = counted(&path);
         let waiting = locking(&lock);
         await_looks(&proxy, 1);
-        let create = proxy.on(Op::Create).path_contains(&path).hold_request();
+        let create = proxy.on(Op::Multi).path_contains(&path).hold_request();
         probe.delete(&path).unwrap();
         assert!(create.wait(SOON), "{:#?}", proxy.log());
         match is_persistent {
@@ -108,7 +108,7 @@ fn only_the_end_of_the_node_lets_a_waiter_in() {
                 proxy.requests(Op::GetData) > round + 3
             });
         } else {
-            let seen = [Op::GetData, Op::Create].map(|op| proxy.requests(op));
+            let seen = [Op::GetData, Op::Multi].map(|op| proxy.requests(op));
             println!("round {round}: {seen:?} looks and creates");
             assert_eq!(seen[0], round);
             // One create before each look, one after each end, and those of the directories.

@@ -11,7 +11,7 @@ use zoolock::testing::Server;
 use zoolock::{Client, ClientState, ConnectionEvent, HoldState, LossReason};
 use zoolock_test_support::wait_until;
 
-use common::{Object, SOON, Subject, assert_lost, every_subject, in_time};
+use common::{Object, SOON, Subject, assert_lost, every_subject, every_subject_that, in_time};
 
 /// Contracts that do not run again, with the reason.
 const NOT_AGAIN: &[(&str, &[&str])] = &[
@@ -237,7 +237,7 @@ fn hold_of_a_closed_client_is_lost_at_once() {
 
 #[test]
 fn hold_hears_of_its_revocation() {
-    every_subject(|subject| {
+    every_subject_that(Subject::queues, |subject| {
         let (server, _client, object) = held(subject, SOON);
         let others = server.client().unwrap();
         for hold in object.holds() {

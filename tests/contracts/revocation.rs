@@ -15,7 +15,7 @@ use zoolock_test_support::{
 use crate::contenders::look;
 use common::{
     SESSION, SOON, Task, Visitor, assert_lost, await_resumed, behind_a_proxy, client, client_of,
-    connected, delete_node, hold_of, lock_of, quiet_server, shared_proxy, single,
+    connected, delete_node, hold_of, lock_of, quiet_server,
 };
 
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
@@ -309,57 +309,6 @@ fn revoke_fails_without_permission_or_connection() {
     is_not_asked(&asked, "the holder");
     owner.revoke(&contender).unwrap();
     is_asked(&asked, "the holder");
-}
-
-#[track_caller]
-fn is_gone(revoked: zoolock::Result<()>, path: &str) {
-    println!("{revoked:?}");
-    assert!(matches!(&revoked, Err(Error::NotHeld { path: at }) if at == path), "{revoked:?}");
-}
-
-#[test]
-fn revoke_of_a_gone_single_node_spares_the_next_holder() {
-    let (own, other, path) = (client(), client(), fresh_path("succession"));
-    let lock = single::lock_of(&own, &path);
-    let first = lock.acquire().unwrap();
-    let seen = contender_of(&other, &first);
-    first.release().unwrap();
-    is_gone(other.revoke(&seen), &path);
-    let next = lock.acquire().unwrap();
-    let asked = next.revocation().unwrap();
-    let before = shared_probe().unwrap().get(&path).unwrap();
-    is_gone(other.revoke(&seen), &path);
-    assert_eq!(shared_probe().unwrap().get(&path).unwrap(), before, "its node was written");
-    other.revoke(&contender_of(&other, &next)).unwrap();
-    is_asked(&asked, "the next holder");
-}
-
-/// The lock changes hands between the look and the write. Both nodes have the same version.
-#[test]
-fn revoke_during_a_change_of_holders_asks_nobody() {
-    let (path, proxies) = (fresh_path("race"), [shared_proxy(), shared_proxy()]);
-    let long = Duration::from_secs(60);
-    let [own, other] = proxies.each_ref().map(|proxy| client_of(&proxy.connect_string(), long));
-    let lock = single::lock_of(&own, &path);
-    let first = lock.acquire().unwrap();
-    let seen = contender_of(&own, &first);
-    let write = proxies[1].on(Op::SetData).path_contains(&path).hold_request();
-    let revoking = Task::spawn(move || other.revoke(&seen));
-    assert!(write.wait(SOON), "{:#?}", proxies[1].log());
-    first.release().unwrap();
-    let next = lock.acquire().unwrap();
-    let asked = next.revocation().unwrap();
-    // This answer proves that the watch is set.
-    own.contenders(&path).unwrap();
-    let reads = proxies[0].requests(Op::GetData);
-    write.release();
-    is_gone(revoking.result("the revoker"), &path);
-    wait_until("it is read again", SOON, || proxies[0].requests(Op::GetData) > reads);
-    // This answer comes after that of the read.
-    println!("{:?}", own.contenders(&path).unwrap());
-    is_not_asked(&asked, "the next holder");
-    own.revoke(&contender_of(&own, &next)).unwrap();
-    is_asked(&asked, "the next holder");
 }
 
 /// The data of the holder's node change when it is asked and when it answers. A waiter watches the node again

@@ -8,7 +8,7 @@ use zoolock::{EphemeralLock, Error};
 use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 
 use common::line::has_one_node_until_unlocked;
-use common::relay::{CREATE, Fate, Frame, GET_DATA, Relay};
+use common::relay::{CREATE, Fate, Frame, GET_DATA, MULTI, Relay};
 use common::{
     SESSION, SOON, await_nothing_left, children, client, client_of, exists, lock_of, locking,
     shared_address, stat,
@@ -91,7 +91,7 @@ fn create_with_an_inconclusive_error_leaves_no_node() {
 fn single_node_with_a_refused_create_and_look_is_deleted_later() {
     // So long that a slow machine does not end a connection.
     const SHORT: Duration = Duration::from_secs(8);
-    for refused in [vec![CREATE], vec![CREATE, GET_DATA]] {
+    for refused in [vec![MULTI], vec![MULTI, GET_DATA]] {
         for waits in [true, false] {
             let what = format!("refused {refused:?}, waits: {waits}");
             let (relay, armed) = damaging(refused.clone(), unknown_error);

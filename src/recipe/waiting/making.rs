@@ -10,8 +10,8 @@ use zookeeper::{Acl, Batch, ErrorKind, Names, OpResult, Pending};
 
 use super::Waiter;
 use crate::inner::{
-    Charge, Claim, Failure, Node, Replaceable, create_with_levels, is_outcome_unknown,
-    last_created, replace_with_directory,
+    Charge, Claim, Failure, Node, Replaceable, is_outcome_unknown, last_created,
+    replace_with_directory, with_levels,
 };
 use crate::names;
 use crate::path::LockPath;
@@ -283,5 +283,5 @@ fn send_make(
     new: &New,
 ) -> Pending<Vec<OpResult>> {
     let path = claim.directory.child(&new.name);
-    create_with_levels(batch, acl, levels, (&path, claim.identity.as_bytes(), new.mode))
+    batch.shared_multi(&with_levels(acl, levels, (&path, claim.identity.as_bytes(), new.mode)))
 }

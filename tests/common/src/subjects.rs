@@ -329,7 +329,7 @@ impl Subject {
     /// semaphore's turn is a second node.
     pub fn cost_of_a_cycle(self) -> [u64; 5] {
         match self.kind {
-            Kind::Single => [1, 1, 0, 0, 0],
+            Kind::Single => [0, 1, 0, 0, 1],
             Kind::Permit | Kind::Several => [0, 0, 0, 0, 4],
             _ => [0, 0, 0, 0, 2],
         }
@@ -349,7 +349,7 @@ impl Subject {
     /// Returns the same counts for a refused try: a list, or for a single node a create and a look.
     pub fn cost_of_a_refusal(self) -> [u64; 5] {
         match self.kind {
-            Kind::Single => [1, 0, 0, 1, 0],
+            Kind::Single => [0, 0, 0, 1, 1],
             _ => [0, 0, 1, 0, 0],
         }
     }

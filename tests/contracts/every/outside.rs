@@ -131,7 +131,7 @@ fn verify_token_accepts_only_a_holders_token() {
 
 #[test]
 fn revoke_reaches_its_hold_whenever_the_hold_listens() {
-    every_subject(|subject| {
+    every_subject_that(Subject::queues, |subject| {
         for listens_before in [true, false] {
             let (ours, others, path) = (client(), client(), fresh_path("revoke"));
             let object = subject.at(&ours, &path);
@@ -180,10 +180,10 @@ fn revoke_reaches_its_hold_whenever_the_hold_listens() {
     });
 }
 
-/// The request comes from this library or from Curator's `Revoker`, which knows no single nodes.
+/// The request comes from this library or from Curator's `Revoker`.
 #[test]
 fn revoked_holder_still_shows_its_identity() {
-    every_subject(|subject| {
+    every_subject_that(Subject::queues, |subject| {
         let (ours, others, path) = (client_called("who holds"), client(), fresh_path("still-who"));
         let object = subject.at(&ours, &path);
         object.lock().unwrap();
@@ -194,7 +194,6 @@ fn revoked_holder_still_shows_its_identity() {
             for is_ours in [true, false] {
                 match is_ours {
                     true => others.revoke(&meant).unwrap(),
-                    false if meant.node.is_empty() => break,
                     false => drop(shared_probe().unwrap().set(&znode(&meant), REVOKE).unwrap()),
                 }
                 assert!(contender_of(&others, &hold).asked, "{}", subject.name);
@@ -246,19 +245,24 @@ fn break_lock_ends_exactly_the_named_hold() {
 
 /// The next holder's node has the same name, and the old holder may not know of its loss yet.
 #[test]
-fn break_lock_of_a_single_node_is_refused() {
-    let (ours, others, path) = (client(), client(), fresh_path("break-single"));
+fn single_node_is_neither_revoked_nor_broken() {
+    let (ours, others, path) = (client(), client(), fresh_path("neither-single"));
     let lock = EphemeralLock::new(&ours, &path).unwrap();
     lock.lock().unwrap();
-    let refused = others.break_lock(&contender_of(&others, &lock.hold().unwrap()));
-    println!("{refused:?}");
-    assert!(matches!(refused, Err(Error::InvalidArgument { what: "contender", .. })));
+    let (before, meant) =
+        (shared_probe().unwrap().get(&path).unwrap(), others.contenders(&path).unwrap().remove(0));
+    for refused in [others.revoke(&meant), others.break_lock(&meant)] {
+        println!("{refused:?}");
+        assert!(matches!(refused, Err(Error::InvalidArgument { what: "contender", .. })));
+    }
+    assert_eq!(shared_probe().unwrap().get(&path).unwrap(), before);
     lock.unlock().unwrap();
 }
 
 #[test]
 fn other_data_in_a_node_is_not_a_revocation() {
-    every_subject_that(Subject::is_plain, |subject| {
+    let is_asked_for = |subject: Subject| subject.is_plain() && subject.queues();
+    every_subject_that(is_asked_for, |subject| {
         let (ours, others, path) = (client(), client(), fresh_path("no-request"));
         let probe = shared_probe().unwrap();
         let object = subject.at(&ours, &path);

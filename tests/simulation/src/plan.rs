@@ -256,7 +256,7 @@ pub(crate) enum FrameFault {
 }
 
 /// How somebody meddles with a node.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Meddling {
     Asks,
     Deletes,

@@ -356,8 +356,9 @@ impl Shared {
         // The client sends a heartbeat each quarter of a session timeout.
         let beats = (kernel::elapsed() - begun).div_duration_f64(self.client.session_timeout() / 4);
         let took = self.client.stats().requests - requests;
-        // Without shortcuts each turn lists the directory.
-        let each = if kernel::shortcuts() { 7 } else { 10 };
+        // Each turn lists the directory without shortcuts, and where it stays: its create may have lost its answer.
+        let stays = witness::is_any(self.plan.objects[object].place.path());
+        let each = if kernel::shortcuts() && !stays { 7 } else { 10 };
         if witness(|witness| witness.is_well)
             && witness::made(session) == (own + u64::from(count), others)
             && took > u64::from(count) * each / 3 + beats as u64 + 2

@@ -88,6 +88,9 @@ impl Shared {
         let asked = self.told("revoke", self.client.revoke(&holder));
         // A stranger may have created a node of the same name since.
         let is_sure = is_gone && !witness(|witness| witness.has_strangers);
+        if asked.is_some() && holder.node.is_empty() {
+            violation(format!("{} has asked for {place}, a single node", self.name));
+        }
         if is_sure && asked.is_some() {
             violation(format!("{} has asked {}, which was gone", self.name, node.0));
         }
