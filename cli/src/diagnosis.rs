@@ -128,8 +128,7 @@ fn old(answer: &Answer) -> Option<Finding> {
     let [major, minor, patch] = [(); 3].map(|()| parts.next().unwrap_or(0));
     let (level, what) = match (major, minor, patch) {
         (0, ..) => return None,
-        (..=2, ..) | (3, ..=4, _) => (Problem, "zoolock needs 3.5"),
-        (3, 5, ..=2) => (Warning, "it has no containers, so directories of locks stay"),
+        (..=2, ..) | (3, ..=4, _) | (3, 5, ..=2) => (Problem, "zoolock needs 3.5.3"),
         (3, 5, _) => (Warning, "locks lose their order after 2,147,483,647 turns in a directory"),
         _ => return None,
     };
@@ -324,7 +323,7 @@ mod tests {
             (
                 of(&["Zookeeper version: 3.5.2-alpha"]),
                 10,
-                "warning a: its version is 3.5.2, and it has no",
+                "problem a: its version is 3.5.2, and zoolock needs 3.5.3",
             ),
             (
                 of(&["Zookeeper version: 3.5.10-1"]),

@@ -1,4 +1,4 @@
-//! When locks were granted, as far as `watch` has seen it. The nodes do not say: a node is as old as
+//! When locks were granted, as far as the looks have shown it. The nodes do not say: a node is as old as
 //! its call, which may have waited first.
 
 use std::collections::HashMap;

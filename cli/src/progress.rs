@@ -4,6 +4,7 @@
 
 use std::convert::Infallible;
 use std::io::{self, IsTerminal};
+use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,9 +12,10 @@ use std::time::{Duration, Instant};
 use zoolock::crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use zoolock::{Client, ConnectionEvent, Contender, Kind};
 
+use crate::grants::Grants;
 use crate::notify;
 use crate::output::{say, status};
-use crate::table::{age, name, seconds};
+use crate::table::{held, name};
 
 /// Interval between looks at the queue. A look at a long queue rests for longer.
 const EVERY: Duration = Duration::from_secs(1);
@@ -31,13 +33,12 @@ pub(crate) struct Reports {
     _waits: Sender<Infallible>,
 }
 
-/// The last look at the queue.
+/// What the looks at the queue have shown.
 #[derive(Default)]
 struct Seen {
-    /// How many contenders were ahead, and the token of the first.
+    /// How many contenders were ahead at the last one, and the token of the first.
     position: Option<(usize, Option<u64>)>,
-    /// Since when the first contender is known to be first.
-    first_since: Option<Instant>,
+    grants: Grants,
 }
 
 /// The queue position of this program.
@@ -123,7 +124,9 @@ impl Position {
 
 impl Seen {
     fn report(&mut self, path: &str, position: &Position, verbose: bool) {
-        let changed = self.look(position);
+        let now = Some((position.ahead, position.first.as_ref().map(|first| first.token)));
+        let changed = mem::replace(&mut self.position, now) != now;
+        self.grants.look(position.first.as_slice());
         if changed {
             notify::status(&format!("waiting for {path}, {}", position.ahead()));
         }
@@ -136,33 +139,14 @@ impl Seen {
         }
     }
 
-    /// Takes a new position. Returns whether it differs from the last one.
-    fn look(&mut self, position: &Position) -> bool {
-        let first = position.first.as_ref().map(|first| first.token);
-        let before = self.position.replace((position.ahead, first));
-        match before {
-            Some((_, was)) if was != first => self.first_since = Some(Instant::now()),
-            _ => {}
-        }
-        before != self.position
-    }
-
     fn text(&self, position: &Position) -> String {
         let number = ordinal(position.ahead + 1);
         match &position.first {
             Some(first) if first.holds => {
-                format!("{number}, held by {} {}", name(first), self.held_for(first))
+                format!("{number}, held by {} for {}", name(first), held(first, &self.grants))
             }
             Some(first) => format!("{number}, the next permits are for {}", name(first)),
             None => format!("{number}, all permits are taken"),
-        }
-    }
-
-    /// The age of a node includes the time that its owner waited, so it is only an upper limit.
-    fn held_for(&self, first: &Contender) -> String {
-        match self.first_since {
-            Some(since) => format!("for {}", seconds(since.elapsed())),
-            None => format!("for {} or less", seconds(age(first))),
         }
     }
 }

@@ -2,22 +2,17 @@
 
 mod losses;
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, ThreadId};
+use std::thread::{self};
 use std::time::{Duration, Instant};
 
-use zoolock::crossbeam_channel::bounded;
-use zoolock::{
-    Client, DistributedLock, DistributedReentrantLock, Error, Hold, HoldState, Lock, LockOptions,
-    Result,
-};
-use zoolock_test_support::{Probe, Server, connect_string, fresh_path, shared_probe, wait_until};
+use zoolock::{Client, DistributedLock, Hold, HoldState, Lock, LockOptions, Result};
+use zoolock_test_support::{connect_string, fresh_path, wait_until};
 
 use common::{
-    BRIEFLY, SESSION, SOON, Stage, Task, Visitor, Witness, await_nodes, await_nothing_left,
-    children, client, client_of, exists, hold_of, lock_of, warnings,
+    SESSION, SOON, Stage, Task, Visitor, Witness, await_nothing_left, children, client, client_of,
+    exists, lock_of,
 };
 
 /// The client notices a deletion after a quarter of this and a heartbeat.
@@ -34,7 +29,6 @@ fn lock_with(client: &Client, path: &str, times: u32) -> DistributedLock {
 /// Threads that lock and unlock one object without a pause. They stop when told or when a call fails.
 struct Passers {
     stop: Arc<AtomicBool>,
-    turns: Arc<AtomicUsize>,
     threads: Vec<Task<Result<u32>>>,
 }
 
@@ -46,9 +40,9 @@ impl Passers {
         visit: impl Fn(&Hold) + Clone + Send + 'static,
     ) -> Passers {
         let stop = Arc::new(AtomicBool::new(false));
-        let [asking, turns] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+        let asking = Arc::new(AtomicUsize::new(0));
         let passer = |_| {
-            let (lock, visit, all) = (lock.clone(), visit.clone(), Arc::clone(&turns));
+            let (lock, visit) = (lock.clone(), visit.clone());
             let (stop, asking) = (Arc::clone(&stop), Arc::clone(&asking));
             Task::spawn(move || {
                 let mut turns = 0;
@@ -59,7 +53,6 @@ impl Passers {
                     locked?;
                     let holds = lock.holds();
                     holds.iter().for_each(&visit);
-                    all.fetch_add(1, Ordering::SeqCst);
                     let alone = || asking.load(Ordering::SeqCst) == 0;
                     while alone() && lock.is_held() && !stop.load(Ordering::SeqCst) {
                         thread::yield_now();
@@ -71,11 +64,7 @@ impl Passers {
             })
         };
         let threads = (0..threads).map(passer).collect();
-        Passers { stop, turns, threads }
-    }
-
-    fn turns(&self) -> usize {
-        self.turns.load(Ordering::SeqCst)
+        Passers { stop, threads }
     }
 
     /// Stops the threads, and returns the number of turns of each.
@@ -130,79 +119,6 @@ fn other_client_waits_for_at_most_the_limit_of_handoffs_and_one() {
     }
 }
 
-/// What a new owner sees after a hand-off, through two objects at one path.
-fn seen_inside(lock: &DistributedReentrantLock, other: &DistributedReentrantLock) -> ThreadId {
-    for depth in [1, 2] {
-        lock.lock().unwrap();
-        assert_eq!(lock.hold_count(), depth);
-    }
-    lock.unlock().unwrap();
-    let through_other = other.try_lock_for(SOON);
-    assert!(matches!(through_other, Err(Error::WouldDeadlock { .. })), "{through_other:?}");
-    thread::current().id()
-}
-
-#[test]
-fn handoff_moves_ownership_to_the_next_thread() {
-    let (client, path) = (client(), fresh_path("owner"));
-    let new = || DistributedReentrantLock::with_options(&client, &path, handing_on(4)).unwrap();
-    let (lock, other) = (new(), new());
-    lock.lock().unwrap();
-    let ((inside, is_in), (let_go, told)) = (bounded(1), bounded::<()>(1));
-    let (own, through) = (lock.clone(), other.clone());
-    let next = Task::spawn_blocked(move || {
-        inside.send(seen_inside(&own, &through)).unwrap();
-        let _ = told.recv();
-        own.unlock()
-    });
-    let node = hold_of(&lock).node();
-    lock.unlock().unwrap();
-    let heir = is_in.recv_timeout(SOON).expect("the next thread is in");
-    assert_eq!((lock.hold_count(), lock.is_held()), (0, false));
-    let unlocked = lock.unlock();
-    println!("the earlier owner's unlock: {unlocked:?}");
-    let told = matches!(unlocked, Err(Error::NotOwner { owner, .. }) if owner == heir);
-    assert!(told, "{unlocked:?}, the owner is {heir:?}");
-    // The thread holds nothing any more, so that waiting cannot be a deadlock.
-    let through_other = other.try_lock_for(BRIEFLY);
-    assert!(matches!(through_other, Ok(false)), "{through_other:?}");
-    assert_eq!(await_nodes(&path, 1), [node]);
-    drop(let_go);
-    next.result("the next owner").unwrap();
-    lock.lock().unwrap();
-    lock.unlock().unwrap();
-    await_nothing_left(&client);
-}
-
-#[test]
-fn stale_guard_panic_and_last_handle_respect_a_handoff() {
-    let (client, path) = (client(), fresh_path("passed-on"));
-    warnings(&path);
-    let lock = lock_with(&client, &path, 8);
-    let stale = lock.acquire().unwrap();
-    let panicking = lock.clone();
-    let first = Task::spawn_blocked(move || {
-        let _guard = panicking.acquire().unwrap();
-        std::panic::resume_unwind(Box::new("inside"));
-    });
-    let second = Visitor::start_asleep(lock.clone());
-    lock.unlock().unwrap();
-    let heir = second.hold();
-    let released = stale.release();
-    assert!(matches!(released, Err(Error::NotHeld { .. })), "{released:?}");
-    assert_eq!(heir.state(), HoldState::Held);
-    drop::<Task<()>>(first);
-    let last = lock.clone();
-    let last = Task::spawn_blocked(move || last.lock());
-    drop(lock);
-    second.leaves();
-    last.result("the last one").unwrap();
-    await_nothing_left(&client);
-    wait_until("the node is gone", SOON, || children(&path).is_empty());
-    let logged = warnings(&path);
-    assert!(logged.iter().any(|line| line.contains("last handle")), "{logged:?}");
-}
-
 #[test]
 fn revocation_is_heard_during_repeated_handoffs() {
     let stage = Stage::new("asked_between", Duration::from_secs(6));
@@ -226,61 +142,6 @@ fn revocation_is_heard_during_repeated_handoffs() {
     println!("{:?} turns", passers.stop().into_iter().map(Result::unwrap).collect::<Vec<_>>());
     await_nothing_left(&stage.client);
     assert_eq!(stage.client.stats().holds_lost, 0);
-}
-
-#[test]
-fn node_handed_on_beyond_a_session_timeout_stays_alive() {
-    const TIMEOUT: Duration = Duration::from_secs(4);
-    let (client, path) = (client_of(&connect_string(), TIMEOUT), fresh_path("long"));
-    let lock = lock_with(&client, &path, u32::MAX);
-    // First and last moment of each token. On a slow machine no thread may wait at some moment, and the node
-    // changes.
-    let runs = Arc::new(Mutex::new(BTreeMap::new()));
-    let seen = Arc::clone(&runs);
-    let passers = Passers::start(&lock, 4, move |hold| {
-        let now = Instant::now();
-        let token = hold.fencing_token();
-        seen.lock().unwrap().entry(token).or_insert((now, now)).1 = now;
-        thread::sleep(Duration::from_millis(1));
-    });
-    wait_until("a node has had two session timeouts", 2 * SOON, || {
-        runs.lock().unwrap().values().any(|(begin, end)| *end - *begin > TIMEOUT * 2)
-    });
-    let turns: Vec<_> = passers.stop().into_iter().map(Result::unwrap).collect();
-    println!("{turns:?} turns, {:?}", client.stats());
-    assert_eq!(client.stats().holds_lost, 0);
-    await_nothing_left(&client);
-}
-
-#[test]
-fn handed_on_node_keeps_one_watch_and_leaves_none() {
-    let server = Server::start().unwrap();
-    let probe = Probe::connect(server.address()).unwrap();
-    let client = client_of(&server.connect_string(), SHORT / 2);
-    // Leaves out the watch on the directory, which lasts longer.
-    let watched = || -> Vec<String> {
-        let answer = server.four_letter("wchp").unwrap();
-        answer.lines().filter(|line| line.starts_with("/lock/")).map(str::to_owned).collect()
-    };
-    let pause = |_: &Hold| thread::sleep(Duration::from_millis(1));
-    let passers = Passers::start(&lock_with(&client, "/lock", u32::MAX), 4, pause);
-    let mut nodes = Vec::new();
-    let took = wait_until("the node is watched", SOON, || {
-        nodes = watched();
-        nodes.len() == 1
-    });
-    let before = passers.turns();
-    println!("{nodes:?} is watched after {took:?}");
-    // On a slow machine no thread may wait at some moment, and the node changes.
-    wait_until("many turns more, or another node", SOON, || {
-        let seen = watched();
-        let same = probe.exists(&nodes[0]).unwrap();
-        assert!(seen == nodes || !same, "{seen:?} is watched");
-        !same || passers.turns() > before + 500
-    });
-    passers.stop().into_iter().for_each(|turns| assert!(turns.is_ok(), "{turns:?}"));
-    await_nothing_left(&client);
-    wait_until("no watch is left", SOON, || watched().is_empty());
 }
 
 /// "Nobody gets the lock for `time` after its grant, however early it is unlocked."

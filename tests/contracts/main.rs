@@ -4,7 +4,6 @@ mod below;
 mod connecting;
 mod contenders;
 mod counting;
-mod curator;
 mod directories;
 mod ephemeral;
 mod every;

@@ -174,26 +174,6 @@ fn waiting_multi_lock_stands_in_one_queue_at_a_time() {
     multi.unlock().unwrap();
 }
 
-/// A thread that has an earlier lock by another object gets the later ones.
-#[test]
-fn waiting_multi_lock_leaves_later_locks_to_other_threads() {
-    let (client, root) = (client(), fresh_path("multi-threads"));
-    let members = members(&client, &root, ["a", "b"]);
-    let multi = multi_of(&members);
-    let other = DistributedRwLock::new(&client, members[0].path()).unwrap().write_lock();
-    for round in 0..2 {
-        other.lock().unwrap();
-        let waiting = multi.clone();
-        let waiter = Task::spawn(move || waiting.lock());
-        await_nodes(members[0].path(), 2);
-        assert!(members[1].try_lock_for(SOON).unwrap(), "round {round}: a circle");
-        members[1].unlock().unwrap();
-        other.unlock().unwrap();
-        waiter.result("it has all").unwrap();
-        multi.unlock().unwrap();
-    }
-}
-
 #[test]
 fn multi_lock_of_reentrant_locks_nests() {
     let (client, root) = (client(), fresh_path("multi-reentrant"));

@@ -124,32 +124,6 @@ fn loss_of_the_hold_ends_its_listener() {
     }
 }
 
-#[test]
-fn listener_never_hangs_during_a_release_by_another_thread() {
-    let own = client();
-    let lock = lock_of(&own, &fresh_path("racing"));
-    let mut refused = 0;
-    for _ in 0..200 {
-        lock.lock().unwrap();
-        let hold = hold_of(&lock);
-        let listening = Task::spawn(move || {
-            let mut kept = Vec::new();
-            loop {
-                match hold.revocation() {
-                    Ok(asked) => kept.push(asked),
-                    Err(error) => break (kept, error),
-                }
-            }
-        });
-        lock.unlock().unwrap();
-        let (kept, error) = listening.result("the listener");
-        assert!(matches!(error, Error::NotHeld { .. }), "{error:?}");
-        refused += usize::from(kept.is_empty());
-        kept.iter().for_each(|asked| ends(asked, "released"));
-    }
-    println!("{refused} of 200 came too late to listen at all");
-}
-
 /// A hold behind a proxy, and a client that revokes it.
 struct Stage {
     proxy: FaultProxy,
@@ -221,38 +195,6 @@ fn revocation_with_a_lost_event_is_heard() {
     stage.asks();
     assert!(event.wait(SOON), "{:#?}", stage.proxy.log());
     stage.hears(&asked, "whose event was lost");
-}
-
-/// After the handshake the client sets its watch again and reads the node.
-#[test]
-fn revocation_during_a_resume_is_heard() {
-    for op in [Op::Connect, Op::SetWatches, Op::SetData] {
-        for answer in [false, true] {
-            let stage = Stage::new();
-            let asked = stage.hold.revocation().unwrap();
-            stage.await_watched();
-            let rule = stage.proxy.on(op);
-            let step = if answer { rule.hold_answer() } else { rule.hold_request() };
-            stage.proxy.cut();
-            assert!(step.wait(SOON), "{:#?}", stage.proxy.log());
-            stage.asks();
-            step.release();
-            stage.hears(&asked, &format!("{op:?}, answer: {answer}"));
-        }
-    }
-}
-
-#[test]
-fn revocation_is_heard_once_by_each_listener_around_a_cut() {
-    let stage = Stage::new();
-    let asked = stage.hold.revocation().unwrap();
-    stage.other.revoke(&contender_of(&stage.other, &stage.hold)).unwrap();
-    is_asked(&asked, "the holder");
-    stage.proxy.cut();
-    await_resumed(&stage.own, 1);
-    is_not_asked(&asked, "the same request");
-    let late = stage.hold.revocation().unwrap();
-    stage.hears(&late, "a listener that came after the cut");
 }
 
 #[test]

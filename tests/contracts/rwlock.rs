@@ -8,14 +8,13 @@ use std::time::Duration;
 
 use zoolock::{
     DistributedLock, DistributedReentrantLock, DistributedRwLock, EphemeralLock, Error, HoldState,
-    Lock, LossReason, MultiLock, Wait, WriteLock,
+    Lock, MultiLock, Wait, WriteLock,
 };
-use zoolock_test_support::{Op, Then, connect_string, fresh_path, wait_until};
+use zoolock_test_support::fresh_path;
 
 use common::rwlock::{Stage, assert_not_held, rw_of, would_deadlock};
 use common::{
-    Arrivals, SOON, Task, Visitor, assert_cancelled, assert_lost, await_lost, await_nodes,
-    behind_a_proxy, children, client, client_of, delete_node, hold_of, in_use, warnings,
+    SOON, Task, Visitor, assert_cancelled, await_nodes, children, client, hold_of, in_use, warnings,
 };
 
 #[test]
@@ -49,69 +48,6 @@ fn readers_share_the_lock_and_later_ones_wait_behind_a_writer() {
     others.iter().for_each(Visitor::comes_in);
     others.into_iter().for_each(Visitor::leaves);
     stage.is_empty();
-}
-
-/// Neighbouring readers share the lock in any order. A plain lock on the path is a writer, and a reader never
-/// waits for later ones.
-#[test]
-fn readers_between_two_writers_enter_together() {
-    let stage = Stage::new("order", 3);
-    let holder = stage.lock(2).write_lock();
-    holder.lock().unwrap();
-    let mut arrivals = Arrivals::new();
-    for (number, kind) in "RRWRLWRRR".chars().enumerate() {
-        let client = number % 2;
-        let lock: Box<dyn Lock> = match kind {
-            'R' => stage.lock(client).read_lock().into(),
-            'W' => stage.lock(client).write_lock().into(),
-            _ => DistributedLock::new(&stage.clients[client], &stage.path).unwrap().into(),
-        };
-        arrivals.join(move |inside| {
-            lock.lock().unwrap();
-            inside();
-            lock.unlock().unwrap();
-        });
-        await_nodes(&stage.path, number + 2);
-    }
-    assert!(arrivals.is_empty(), "in beside the holder");
-    holder.unlock().unwrap();
-    let mut order = arrivals.order();
-    order[..2].sort_unstable();
-    order[6..].sort_unstable();
-    assert_eq!(order, [0, 1, 2, 3, 4, 5, 6, 7, 8]);
-    stage.is_empty();
-}
-
-#[test]
-fn timed_out_writer_lets_in_the_readers_behind_it() {
-    for nearer_writer_stays in [false, true] {
-        let stage = Stage::new("writer-gives-up", 3);
-        let first = stage.enters(stage.lock(0).read_lock());
-        let staying = nearer_writer_stays.then(|| stage.queues(stage.lock(0).write_lock()));
-        let impatient = stage.lock(1).write_lock();
-        let writer = stage.queues(impatient.clone());
-        let last = stage.queues(stage.lock(2).read_lock());
-        let watches = stage.proxy.requests(Op::SetWatches);
-        impatient.cancel_waiters();
-        assert_cancelled(&writer.result(), &stage.path);
-        if let Some(staying) = staying {
-            // The reader now watches the next writer ahead.
-            stage.watches_after(watches);
-            assert!(!last.is_in() && !staying.is_in());
-            first.leaves();
-            staying.comes_in();
-            assert!(!last.is_in());
-            staying.leaves();
-            last.comes_in();
-        } else {
-            last.comes_in();
-            assert!(first.is_in(), "two readers together");
-            first.leaves();
-        }
-        println!("another writer ahead: {nearer_writer_stays}; the reader came in");
-        last.leaves();
-        stage.is_empty();
-    }
 }
 
 #[test]
@@ -382,28 +318,6 @@ fn read_under_a_write_of_another_object_is_an_error() {
     stage.is_empty();
 }
 
-#[test]
-fn lost_read_does_not_block_a_write() {
-    // A short timeout, since its node is watched from the first quarter of it on.
-    let client = client_of(&connect_string(), Duration::from_secs(6));
-    let path = fresh_path("lost-then-write");
-    let lock = rw_of(&client, &path);
-    let (read, write) = (lock.read_lock(), lock.write_lock());
-    read.lock().unwrap();
-    let hold = hold_of(&read);
-    delete_node(&hold);
-    await_lost(&hold);
-    assert!(write.try_lock().unwrap());
-    assert_lost(&read.lock(), &path, LossReason::NodeDeleted);
-    assert_lost(&read.unlock(), &path, LossReason::NodeDeleted);
-    read.lock().unwrap();
-    println!("a new read under the write: {:?}", children(&path));
-    write.unlock().unwrap();
-    assert!(read.is_held());
-    read.unlock().unwrap();
-    await_nodes(&path, 0);
-}
-
 /// "Clones, and all handles made from them, belong to the same object", and a hold lasts until
 /// "the object's last handle is dropped".
 #[test]
@@ -436,31 +350,6 @@ fn handle_to_one_side_keeps_the_holds_of_both() {
         await_nodes(&path, 0);
     }
     assert_eq!(warnings(&path).len(), 4);
-}
-
-/// The node does not block later calls.
-#[test]
-fn read_with_a_lost_release_does_not_block_its_thread() {
-    for answer_only in [false, true] {
-        let ((proxy, client), path) =
-            (behind_a_proxy(Duration::from_secs(6)), fresh_path("lost-release"));
-        let lock = rw_of(&client, &path);
-        lock.read_lock().lock().unwrap();
-        let rule = proxy.on(Op::Multi).path_contains(&path);
-        let lost = match answer_only {
-            true => rule.drop_answer(Then::Cut),
-            false => rule.drop_request(Then::Hold),
-        };
-        lock.read_lock().unlock().unwrap();
-        assert!(lost.wait(SOON), "{:#?}", proxy.log());
-        let written = lock.write_lock().try_lock_for(SOON);
-        println!("answer lost: {answer_only}: write {written:?}");
-        assert!(matches!(written, Ok(true)), "{written:?}");
-        let own = hold_of(&lock.write_lock()).node();
-        wait_until("the read is gone", SOON, || children(&path) == [own.clone()]);
-        lock.write_lock().unlock().unwrap();
-        await_nodes(&path, 0);
-    }
 }
 
 #[test]

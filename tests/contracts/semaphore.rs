@@ -11,8 +11,8 @@ use zoolock_test_support::{FaultProxy, Op, Probe, connect_string, fresh_path, wa
 
 use common::semaphore::*;
 use common::{
-    PROBES, SESSION, SOON, Task, answered, assert_cost, behind_a_proxy, client, client_of,
-    last_transaction, packets, quiet_server, stat,
+    PROBES, SESSION, SOON, Task, assert_cost, behind_a_proxy, client, client_of, last_transaction,
+    packets, quiet_server, stat,
 };
 
 /// Waits for threads with a lot to do.
@@ -221,25 +221,6 @@ fn lowered_limit_delays_waiters_and_revokes_nothing() {
     is_free(&own, &[&watched, &holders]);
 }
 
-/// Each object counts its own limit when its permits are granted.
-#[test]
-fn objects_with_different_limits_each_obey_their_own() {
-    let path = fresh_path("sem-mismatch");
-    let (clients, [low, high]) = objects::<2>(&path, 2);
-    high.set_limit(4).unwrap();
-    let both = low.acquire(2).unwrap();
-    assert!(low.try_acquire(1).unwrap().is_none());
-    let more = high.try_acquire(2).unwrap().expect("four are fine by it");
-    assert!(high.try_acquire(1).unwrap().is_none());
-    both.release().unwrap();
-    assert_eq!((low.available().unwrap(), high.available().unwrap()), (0, 2));
-    assert!(low.try_acquire(1).unwrap().is_none(), "two are out");
-    let waiter = waiting_with_the_turn(&low, 1);
-    more.release().unwrap();
-    waiter.result("the low one").unwrap().release().unwrap();
-    is_free(&high, &clients.each_ref());
-}
-
 #[track_caller]
 fn is_invalid(what: &str, seen: zoolock::Result<()>) {
     let invalid = matches!(&seen, Err(Error::InvalidArgument { what: at, reason })
@@ -297,45 +278,6 @@ fn few_clients_hold_ten_thousand_permits() {
     others.into_iter().for_each(|permits| permits.release().unwrap());
     waiter.result("the waiter").unwrap().release().unwrap();
     first.release().unwrap();
-    is_free(&own[0], &clients.each_ref());
-}
-
-#[test]
-fn ten_clients_with_random_requests_never_exceed_the_limit() {
-    const LIMIT: u32 = 7;
-    const ROUNDS: u32 = 100;
-    let path = fresh_path("sem-random");
-    let (clients, own) = objects::<10>(&path, LIMIT);
-    let meter = Arc::new(Meter::default());
-    let users = (0..).zip(&own).map(|(number, own)| {
-        let (own, meter) = (own.clone(), Arc::clone(&meter));
-        Task::spawn(move || {
-            let mut random = fastrand::Rng::with_seed(31 + number);
-            for _ in 0..ROUNDS {
-                let count = random.u32(1..=LIMIT);
-                let timeout = Duration::from_millis(random.u64(1..400));
-                let permits = match random.u32(0..4) {
-                    0 => own.try_acquire(count),
-                    // The deadline may come before the first answer.
-                    1 => own.try_acquire_for(count, timeout).or_else(|error| match error {
-                        Error::Disconnected { .. } => Ok(None),
-                        error => Err(error),
-                    }),
-                    _ => own.acquire(count).map(Some),
-                };
-                let work = Duration::from_micros(random.u64(0..2000));
-                let Some(permits) = permits.unwrap() else { continue };
-                assert_eq!(permits.count() as u32, count);
-                meter.use_up(permits, |permits| {
-                    thread::sleep(work);
-                    assert!(permits.is_held(), "{permits:?}");
-                });
-            }
-        })
-    });
-    all_done("ten clients", users.collect());
-    meter.never_saw_more_than(LIMIT);
-    assert_eq!(meter.most(), LIMIT, "the limit was reached: {meter:?}");
     is_free(&own[0], &clients.each_ref());
 }
 
@@ -407,30 +349,4 @@ fn try_takes_no_permit_that_a_waiter_needs_and_writes_nothing() {
     assert_eq!(leases(&path), nodes(&all));
     all.release().unwrap();
     is_free(&own[0], &clients.each_ref());
-}
-
-#[test]
-fn failed_call_leaves_no_permits() {
-    let path = fresh_path("sem-all");
-    let (clients, [holder, own, closing]) = objects::<3>(&path, 3);
-    let held = holder.acquire(1).unwrap();
-    let only_the_held = |after: &str| {
-        await_turns(&path, 0);
-        assert_eq!(await_leases(&path, 1), nodes(&held), "after a {after}");
-    };
-    let tried = answered(|| own.try_acquire_for(3, common::BRIEFLY));
-    assert!(tried.unwrap().is_none());
-    only_the_held("timeout");
-    let waiter = waiting_with_the_turn(&own, 3);
-    own.clone().cancel_waiters();
-    assert!(waiter.result("a cancelled call").is_err_and(|error| error.is_cancelled()));
-    only_the_held("cancel");
-    let waiter = waiting_with_the_turn(&closing, 3);
-    clients[2].close().unwrap();
-    assert!(waiter.result("a call on a closed client").is_err_and(|error| error.is_closed()));
-    only_the_held("close");
-    // Two permits were free all the time.
-    own.try_acquire(2).unwrap().expect("two").release().unwrap();
-    held.release().unwrap();
-    is_free(&own, &[&clients[0], &clients[1]]);
 }

@@ -2,7 +2,6 @@
 
 mod client;
 mod directories;
-mod downgrade;
 mod every;
 mod garbled;
 mod late;

@@ -174,53 +174,6 @@ fn leaves_into(turns: &Turns, first: Visitor, held: &support::Hold) -> Task<zool
     leaving
 }
 
-/// Names in answers have no chroot.
-#[test]
-fn replacement_works_below_a_chroot() {
-    every_turns(|subject| {
-        let (proxy, chroot) = (shared_proxy(), fresh_path("turn-chroot"));
-        let client = client_of(&format!("{}{chroot}", proxy.connect_string()), LONG);
-        let object = subject.at(&client, "/lock");
-        let mut inside = Visitor::start(object.clone());
-        inside.comes_in();
-        let asked = || [Op::Multi, Op::Create, Op::Delete].map(|op| proxy.requests(op));
-        let [multis, creates, deletions] = asked();
-        for turn in 1..=5 {
-            let next = Visitor::start_asleep(object.clone());
-            std::mem::replace(&mut inside, next).leaves();
-            let node = format!("{chroot}{}", subject.node_of(&inside.hold()));
-            assert_eq!(subject.nodes(&format!("{chroot}/lock")), [node], "{}", subject.name);
-            assert_eq!(
-                asked(),
-                [multis + turn, creates, deletions],
-                "{}: {:#?}",
-                subject.name,
-                proxy.log()
-            );
-        }
-        inside.leaves();
-        subject.await_nodes(&format!("{chroot}/lock"), 0);
-    });
-}
-
-#[test]
-fn unlock_of_a_deleted_node_is_lost_though_a_thread_waits() {
-    every_turns(|subject| {
-        let turns = Turns::start(subject, "turn-deleted", LONG);
-        let ((first, before), next) = (turns.first(), turns.next());
-        delete_node(&first.hold());
-        let unlocked = first.leaves_saying();
-        println!("{}: {unlocked:?}", subject.name);
-        assert_lost(&unlocked, &turns.path, LossReason::NodeDeleted);
-        turns.comes_in_alone(&next, before);
-        next.leaves();
-        turns.subject.await_nodes(&turns.path, 0);
-        await_nothing_left(&turns.client);
-        assert_eq!(turns.client.stats().holds_lost, 1, "{}", subject.name);
-        turns.is_free();
-    });
-}
-
 /// Operators may allow clients to create nodes but not to delete them.
 #[test]
 fn refused_release_is_denied_to_both_threads() {
@@ -239,60 +192,5 @@ fn refused_release_is_denied_to_both_threads() {
         assert!(matches!(&locked, Err(Error::Denied { path }) if *path == node), "{locked:?}");
         turns.client.close().unwrap();
         assert_eq!(subject.nodes(&turns.path), [""; 0], "{}", subject.name);
-    });
-}
-
-#[test]
-fn close_during_a_replacement_ends_all_calls() {
-    every_turns(|subject| {
-        Turns::each_held(subject, "turn-closed", |turns, answer| {
-            let ((first, _), next, third) = (turns.first(), turns.next(), turns.next());
-            let held = turns.holds_up(answer);
-            let leaving = leaves_into(turns, first, &held);
-            let closing = turns.client.clone();
-            let closing = Task::spawn(move || closing.close());
-            let unlocked = in_time("unlock", AT_ONCE, || leaving.result("unlock"));
-            for locked in [next, third].map(Visitor::result) {
-                assert!(
-                    locked.as_ref().is_err_and(Error::is_closed),
-                    "{}: {locked:?}",
-                    subject.name
-                );
-            }
-            held.release();
-            let closed = closing.result("close");
-            println!("{}: unlock {unlocked:?}, close {closed:?}", subject.name);
-            let told = unlocked.as_ref().map_or_else(Error::is_closed, |()| true);
-            assert!(told, "{}: {unlocked:?}", subject.name);
-            closed.unwrap();
-            assert_eq!(subject.nodes(&turns.path), [""; 0], "{}: {}", subject.name, turns.log());
-            turns.is_free();
-        });
-    });
-}
-
-/// Another client has the lock when this one hears of its session's end.
-#[test]
-fn session_end_during_a_replacement_lets_only_one_in() {
-    every_turns(|subject| {
-        Turns::each_held(subject, "turn-expired", |turns, answer| {
-            let ((first, before), next) = (turns.first(), turns.next());
-            let held = turns.holds_up(answer);
-            let leaving = leaves_into(turns, first, &held);
-            turns.proxy.cut_off();
-            assert_eq!(turns.proxy.expire_sessions().unwrap(), 1);
-            let rival = Visitor::start(turns.rival.clone());
-            let between = turns.comes_in_alone(&rival, before);
-            in_time("unlock", AT_ONCE, || leaving.result("unlock")).unwrap();
-            turns.proxy.refuse(false);
-            let nodes = subject.await_nodes(&turns.path, 2);
-            println!("{}: {nodes:?}", subject.name);
-            assert!(rival.hold().is_held() && !next.is_in(), "{}: two at once", subject.name);
-            rival.leaves();
-            turns.comes_in_alone(&next, between);
-            next.leaves();
-            turns.ends_well();
-            assert_eq!(turns.client.stats().sessions, 2, "{}", subject.name);
-        });
     });
 }

@@ -153,33 +153,3 @@ fn holder_served_only_handshakes_is_gone_in_three_timeouts() {
         }
     });
 }
-
-/// The other server works, and the client finds it before the lease ends.
-#[test]
-fn holder_with_one_useless_server_of_two_keeps_its_lock() {
-    const LONG: Duration = Duration::from_secs(12);
-    thread::scope(|scope| {
-        for trouble in TROUBLES {
-            scope.spawn(move || {
-                let ways = [(); 2].map(|()| Way::to(shared_server(), trouble));
-                let servers = ways.each_ref().map(|way| way.relay.connect_string()).join(",");
-                let client = client_of(&servers, LONG);
-                let lock = lock_of(&client, &fresh_path("one-useless"));
-                lock.lock().unwrap();
-                let hold = lock.hold().unwrap();
-                let (own, other) = match ways[0].handshakes() > ways[1].handshakes() {
-                    true => (&ways[0], &ways[1]),
-                    false => (&ways[1], &ways[0]),
-                };
-                own.trouble(true);
-                let before = other.handshakes();
-                let took = wait_until("it is certified by the other way", SOON, || {
-                    assert!(hold.is_held(), "{trouble:?}: {hold:?}, {:?}", client.stats());
-                    other.handshakes() > before && hold.valid_for() > LONG / 4 * 3
-                });
-                println!("{trouble:?}: certified by the other way after {took:.1?}");
-                lock.unlock().unwrap();
-            });
-        }
-    });
-}

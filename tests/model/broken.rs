@@ -1,10 +1,8 @@
-//! Every rule is needed. Without it the check finds two holders, falling tokens, a waiter that waits for
-//! ever, or a leftover node. Each rule's doc says how.
+//! Every rule is needed. Without it the check finds two holders, or a waiter that waits for ever. Each rule's doc says how.
 
 use super::check;
-use super::lease::{self, Lease};
-use super::opens::{self, Mode, Opens};
-use super::queue::{Bounds, Broken, IN_ORDER, NO_STUCK_WAITER, NOTHING_LEFT, ONE_HOLDER, Queue};
+use super::lease::{self, Lease, ONE_HOLDER};
+use super::opens::{self, Mode, NO_STUCK_WAITER, Opens};
 
 #[test]
 fn lease_rules_are_all_needed() {
@@ -15,35 +13,6 @@ fn lease_rules_are_all_needed() {
     {
         check::fails(broken, Lease { broken: Some(broken) }, lease::ONE_HOLDER);
     }
-}
-
-#[test]
-fn hold_rules_are_all_needed() {
-    queue_fails(&[0, 1], Broken::GrantedWithoutLease, ONE_HOLDER);
-    queue_fails(&[0, 1], Broken::LeaseIgnored, ONE_HOLDER);
-    queue_fails(&[0, 1], Broken::LostNodeLeft, NO_STUCK_WAITER);
-}
-
-#[test]
-fn order_rules_are_all_needed() {
-    queue_fails(&[0, 1, 2], Broken::WokenIsGranted, ONE_HOLDER);
-    queue_fails(&[0, 1, 2], Broken::WokenIsGranted, IN_ORDER);
-    queue_fails(&[0, 0], Broken::ClientIsNoRival, ONE_HOLDER);
-    queue_fails(&[0, 1], Broken::BehindOneself, NO_STUCK_WAITER);
-}
-
-#[test]
-fn lost_answer_rules_are_all_needed() {
-    queue_fails(&[0, 1], Broken::NotRemembered, NO_STUCK_WAITER);
-    queue_fails(&[0, 1], Broken::NotRemembered, NOTHING_LEFT);
-    queue_fails(&[0, 1], Broken::SearchedOnce, NO_STUCK_WAITER);
-    queue_fails(&[0, 1], Broken::DeletedOnce, NO_STUCK_WAITER);
-}
-
-#[test]
-fn waiting_rules_are_all_needed() {
-    queue_fails(&[0, 1], Broken::AbsenceIgnored, NO_STUCK_WAITER);
-    queue_fails(&[0, 1], Broken::WatchesLost, NO_STUCK_WAITER);
 }
 
 #[test]
@@ -83,9 +52,4 @@ fn opens_fail(broken: opens::Broken, property: &'static str, faults: [u8; 6]) {
     };
     let bounds = opens::Bounds::new(holder, waiters, faults);
     check::fails(broken, Opens { bounds, broken: Some(broken) }, property);
-}
-
-fn queue_fails(waiters: &'static [usize], broken: Broken, property: &'static str) {
-    let bounds = Bounds { waiters, cuts: 1, expiries: 1, give_ups: 0 };
-    check::fails(broken, Queue { bounds, broken: Some(broken) }, property);
 }

@@ -1,13 +1,14 @@
 //! An exhaustive check of the lock protocol, in every possible order of requests, answers, cuts, resumes,
 //! expiries and users' calls, within small bounds.
 //!
-//! Three models state the intended protocol, independent of the library's code:
+//! Two models state the intended protocol, independent of the library's code:
 //! - `lease.rs`, with time: while a lease runs that the client has certified by its own clock, its session
 //!   has not expired, on whatever server it was resumed;
-//! - `queue.rs`, without time: which waiter waits for which, and the fate of creates, deletes and watches
-//!   when a connection breaks. It takes from the first model that no session expires during its lease;
 //! - `opens.rs`, without time: when the end of the node ahead proves that a waiter is first, so that it is
-//!   granted without another list. It takes the same from both.
+//!   granted without another list. It takes from the first model that no session expires during its lease.
+//!
+//! The simulation judges the rest, on the code itself: who waits for whom, and the fate of creates, deletes and
+//! watches when a connection breaks.
 //!
 //! With all rules they are sound (`sound.rs`). Breaking each rule shows that it is needed (`broken.rs`).
 //!
@@ -38,5 +39,4 @@ mod broken;
 mod check;
 mod lease;
 mod opens;
-mod queue;
 mod sound;

@@ -31,9 +31,10 @@ use stateright::{Model, Property};
 
 use self::world::{News, Node, Phase, Step, WRITE, World};
 use super::check::Checked;
-use super::queue::{NO_STUCK_WAITER, ONE_HOLDER};
+use super::lease::ONE_HOLDER;
 
 pub(crate) const FIRST: &str = "whoever holds is first";
+pub(crate) const NO_STUCK_WAITER: &str = "at rest, whoever waits waits for a holder";
 
 /// A rule broken on purpose, to prove that it is needed and that the check would notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,27 +5,10 @@ use std::env;
 use super::check;
 use super::lease::Lease;
 use super::opens::{self, Mode, Opens};
-use super::queue::{Bounds, Queue};
 
 #[test]
 fn lease() {
     check::everything("lease", Lease { broken: None });
-}
-
-#[test]
-fn two_clients() {
-    queue("two clients", &[0, 1], [2, 1, 1], [3, 2, 1]);
-}
-
-#[test]
-fn three_clients() {
-    queue("three clients", &[0, 1, 2], [1, 1, 1], [2, 1, 1]);
-}
-
-/// They share its session and its fate.
-#[test]
-fn two_waiters_of_one_client() {
-    queue("two waiters of one client", &[0, 0, 1], [1, 1, 0], [1, 1, 1]);
 }
 
 #[test]
@@ -69,13 +52,6 @@ fn opens(holder: Mode, (waiters, rivals): (&'static [Mode], u8), small: [u8; 6],
     let bounds = opens::Bounds::new(holder, (waiters, rivals), of_size(small, large));
     let what = format!("opens, {waiters:?} behind {holder:?}");
     check::everything(&what, Opens { bounds, broken: None });
-}
-
-/// Bounds in this order: cuts, expiries and give-ups.
-fn queue(what: &str, waiters: &'static [usize], small: [u8; 3], large: [u8; 3]) {
-    let [cuts, expiries, give_ups] = of_size(small, large);
-    let bounds = Bounds { waiters, cuts, expiries, give_ups };
-    check::everything(what, Queue { bounds, broken: None });
 }
 
 /// The small bounds, or the large ones if the environment asks for them.

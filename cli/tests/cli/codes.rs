@@ -196,7 +196,7 @@ fn readers_and_permits_run_together_up_to_their_limit() {
 fn errors_name_the_problem() {
     for (wrong, said) in [
         (&["run", "-w", "-1", "/path", "true"][..], "less than 0"),
-        (&["run", "-w", "nan", "/path", "true"], "not a number"),
+        (&["run", "-w", "nan", "/path", "true"], "not a duration"),
         (&["run", "-w", "1e300", "/path", "true"], "too long"),
         (&["run", "-E", "-1", "/path", "true"], "'-1'"),
         (&["watch", "--interval", "0", "/path"], "less than 0.01"),

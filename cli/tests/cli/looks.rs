@@ -272,26 +272,6 @@ fn foreign_text_does_not_distort_the_table() {
 }
 
 #[test]
-fn list_shows_two_thousand_waiters_in_order() {
-    let path = fresh_path("many");
-    let probe = zoolock_test_support::shared_probe().expect("probe");
-    probe.create_all(&path).expect("made");
-    for _ in 0..2000 {
-        let made = probe.create(&format!("{path}/lock-"), b"someone", true, true);
-        made.expect("made");
-    }
-    let begun = std::time::Instant::now();
-    let listed = zoolock(&["list", &path]).output().expect("run");
-    println!("listed after {:?}", begun.elapsed());
-    let table = String::from_utf8(listed.stdout).expect("text");
-    let places = table.lines().skip(1).map(|line| {
-        let place = line.split_whitespace().next().expect("a place");
-        place.parse::<usize>().expect("a number")
-    });
-    assert!(places.eq(1..=2000));
-}
-
-#[test]
 fn closed_output_ends_the_command() {
     let path = fresh_path("unread");
     let _holding = lock_of(&client(), &path).acquire().expect("held");

@@ -137,10 +137,10 @@ fn duration_may_have_a_unit() {
         let mut one = Beside::start(run(&["-w", time], &path, "true"));
         assert_eq!(one.code(), Some(0), "{time}");
     }
-    for time in ["1x", "1 week", "s", "", "ms", "1m30", "1,5", "1e400h", "0x10"] {
+    for time in ["1x", "s", "", "ms", "1m30", "1,5", "1e400h", "0x10"] {
         let (code, errors) = fails(zoolock(&["run", "-w", time, &path, "true"]));
         assert_eq!(code, Some(64), "{time:?}");
-        let clear = ["ms, s, m or h", "less than 0", "too long"];
+        let clear = ["not a duration", "less than 0", "too long"];
         assert!(clear.iter().any(|text| errors.contains(text)), "{time:?}: {errors}");
     }
     for option in ["--session-timeout", "--hold-at-least"] {

@@ -2,7 +2,6 @@
 
 mod handing_over;
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -111,17 +110,6 @@ fn elsewhere<R: Send>(body: impl FnOnce() -> R + Send) -> R {
 // ---- one thread
 
 #[test]
-fn smoke() {
-    let fixture = Fixture::new(OwnedBy::Thread);
-    fixture.first().keep(7);
-    assert_eq!((fixture.local.hold(ONE), fixture.local.depth(ONE)), (Some(7), 1));
-    let (hold, turn) = fixture.last();
-    assert_eq!(hold, 7);
-    drop(turn);
-    fixture.assert_free();
-}
-
-#[test]
 fn try_enter_is_refused_while_a_thread_is_inside_or_entering() {
     let fixture = Fixture::new(OwnedBy::Object);
     let refused = || elsewhere(|| fixture.local.try_enter(ONE).is_none());
@@ -159,46 +147,6 @@ fn owner_leaves_as_often_as_it_entered() {
 }
 
 #[test]
-fn hold_of_the_object_is_not_entered_twice() {
-    let fixture = Fixture::new(OwnedBy::Object);
-    fixture.first().keep(7);
-    assert!(fixture.local.try_enter(ONE).is_none());
-    let entered = fixture.enter(Duration::from_millis(1));
-    assert_eq!(entered.err(), Some(Stopped::Deadline));
-}
-
-#[test]
-fn only_the_owner_sees_and_ends_a_hold_of_a_thread() {
-    let fixture = Fixture::new(OwnedBy::Thread);
-    fixture.first().keep(7);
-    let owner = thread::current().id();
-    elsewhere(|| {
-        let exit = fixture.local.exit(ONE, None).err();
-        assert_eq!(exit, Some(Refused::NotOwner(owner)));
-        assert_eq!((fixture.local.hold(ONE), fixture.local.depth(ONE)), (None, 0));
-    });
-    assert_eq!((fixture.local.hold(ONE), fixture.local.depth(ONE)), (Some(7), 1));
-}
-
-#[test]
-fn any_thread_sees_and_ends_a_hold_of_the_object() {
-    let fixture = Fixture::new(OwnedBy::Object);
-    elsewhere(|| fixture.first().keep(7));
-    assert_eq!(fixture.local.hold(ONE), Some(7));
-    drop(fixture.last());
-    fixture.assert_free();
-}
-
-#[test]
-fn thread_that_ended_with_a_hold_lets_nobody_in() {
-    let fixture = Fixture::new(OwnedBy::Thread);
-    elsewhere(|| fixture.first().keep(7));
-    for _ in 0..20 {
-        assert!(elsewhere(|| fixture.local.try_enter(ONE).is_none()));
-    }
-}
-
-#[test]
 fn stale_guard_ends_nothing() {
     let fixture = Fixture::new(OwnedBy::Object);
     assert_eq!(fixture.local.exit(ONE, None).err(), Some(Refused::NotHeld));
@@ -215,52 +163,7 @@ fn stale_guard_ends_nothing() {
     fixture.assert_free();
 }
 
-#[test]
-fn dropped_or_unwound_turn_frees_the_first_level() {
-    let fixture = Fixture::new(OwnedBy::Thread);
-    drop(fixture.first());
-    fixture.assert_free();
-    let unwound = thread::scope(|scope| {
-        let failing = scope.spawn(|| {
-            let _turn = fixture.first();
-            std::panic::resume_unwind(Box::new("the second level fails"));
-        });
-        failing.join()
-    });
-    assert!(unwound.is_err());
-    fixture.assert_free();
-}
-
-#[test]
-fn end_of_the_object_returns_its_hold() {
-    let fixture = Fixture::new(OwnedBy::Thread);
-    assert!(fixture.local.end(ONE).is_none());
-    elsewhere(|| {
-        fixture.first().keep(7);
-        fixture.local.deepen(ONE);
-    });
-    assert!(fixture.local.end(OTHER).is_none());
-    assert!(matches!(fixture.local.end(ONE), Some(Exit::Last(7, _))));
-    assert!(fixture.local.end(ONE).is_none());
-    fixture.assert_free();
-}
-
 // ---- several objects
-
-#[test]
-fn objects_have_separate_holds() {
-    for owner in [OwnedBy::Thread, OwnedBy::Object] {
-        let fixture = Fixture::new(owner);
-        fixture.first().keep(7);
-        assert!(fixture.local.try_enter(OTHER).is_none(), "not even its own thread");
-        assert_eq!((fixture.local.hold(OTHER), fixture.local.depth(OTHER)), (None, 0));
-        assert_eq!(fixture.local.exit(OTHER, None).err(), Some(Refused::NotHeld));
-        assert_eq!(fixture.local.hold(ONE), Some(7));
-        drop(fixture.last());
-        assert!(matches!(fixture.local.try_enter(OTHER), Some(Entry::First(_))));
-        fixture.assert_free();
-    }
-}
 
 #[test]
 fn lost_hold_keeps_its_own_object_in_use_and_no_other() {
@@ -364,22 +267,6 @@ fn handed_over_turn_lets_no_other_thread_in() {
 }
 
 #[test]
-fn times_out() {
-    let fixture = Fixture::new(OwnedBy::Thread);
-    let turn = fixture.first();
-    let limit = Duration::from_millis(30);
-    let (stopped, took) = elsewhere(|| {
-        let begun = Instant::now();
-        (fixture.enter(limit).err(), begun.elapsed())
-    });
-    println!("gave up after {took:?}");
-    assert_eq!(stopped, Some(Stopped::Deadline));
-    assert!(took >= limit && took < LONG, "{took:?}");
-    drop(turn);
-    fixture.assert_free();
-}
-
-#[test]
 fn waiter_that_gives_up_keeps_the_others_in_order() {
     let fixture = Fixture::new(OwnedBy::Thread);
     let order = Mutex::new(Vec::new());
@@ -427,63 +314,4 @@ fn cancel_ends_earlier_waits_and_no_later_one() {
     fixture.assert_free();
 }
 
-#[test]
-fn cancel_of_an_idle_lock_does_not_affect_the_next_call() {
-    let fixture = Fixture::new(OwnedBy::Thread);
-    fixture.cancel.send();
-    let turn = fixture.first();
-    // Only a thread that has to wait listens.
-    let limit = Duration::from_millis(30);
-    let stopped = elsewhere(|| fixture.enter(limit).err());
-    assert_eq!(stopped, Some(Stopped::Deadline));
-    drop(turn);
-    fixture.assert_free();
-}
-
-#[test]
-fn close_ends_every_wait_for_good() {
-    let fixture = Fixture::new(OwnedBy::Thread);
-    thread::scope(|scope| {
-        let turn = fixture.first();
-        let waiters: Vec<_> = (0..5).map(|_| fixture.waiter(scope, LONG)).collect();
-        fixture.closed.raise();
-        for waiter in waiters {
-            let stopped = waiter.join().expect("it returns");
-            assert_eq!(stopped, Err(Stopped::Closed));
-        }
-        let later = elsewhere(|| fixture.enter(LONG).err());
-        assert_eq!(later, Some(Stopped::Closed));
-        drop(turn);
-    });
-    fixture.assert_free();
-}
-
 // ---- races
-
-#[test]
-fn lock_is_free_after_a_storm_of_deadlines_and_cancels() {
-    let fixture = Fixture::new(OwnedBy::Thread);
-    let (inside, entered) = (AtomicBool::new(false), AtomicUsize::new(0));
-    let (fixture, inside, entered) = (&fixture, &inside, &entered);
-    thread::scope(|scope| {
-        for number in 0..8_u64 {
-            scope.spawn(move || {
-                for round in 0..300 {
-                    let limit = Duration::from_micros((number * 37 + round * 13) % 200);
-                    if let Ok(entry) = fixture.enter(limit) {
-                        assert!(!inside.swap(true, Ordering::SeqCst), "two are in");
-                        entered.fetch_add(1, Ordering::SeqCst);
-                        thread::sleep(Duration::from_micros(20));
-                        inside.store(false, Ordering::SeqCst);
-                        drop(entry);
-                    }
-                    if round % 50 == number {
-                        fixture.cancel.send();
-                    }
-                }
-            });
-        }
-    });
-    println!("{} of 2400 got in", entered.load(Ordering::SeqCst));
-    fixture.assert_free();
-}

@@ -117,11 +117,4 @@ impl Meter {
     pub fn grants(&self) -> u32 {
         self.grants.load(Ordering::SeqCst)
     }
-
-    #[track_caller]
-    pub fn never_saw_more_than(&self, limit: u32) {
-        println!("limit {limit}: {self:?}");
-        assert!(self.most() <= limit, "{self:?}");
-        assert_eq!(self.out.load(Ordering::SeqCst), 0, "{self:?}");
-    }
 }

@@ -1,14 +1,12 @@
 //! Downgrades: a writer becomes a reader without a gap.
 
-use std::time::{Duration, Instant};
-
 use zoolock::{Contender, HoldState, Kind, LossReason};
-use zoolock_test_support::{Op, fresh_path, shared_probe, wait_until};
+use zoolock_test_support::{Op, fresh_path, shared_probe};
 
-use super::{Stage, Visitor, assert_not_held, counts, rw_of, would_deadlock};
+use super::{Stage, Visitor, rw_of};
 use common::{
-    SESSION, SOON, assert_lost, await_lost, await_nodes, await_resumed, behind_a_proxy, children,
-    client, delete_node, hold_of, place, stat,
+    SESSION, SOON, assert_lost, await_nodes, await_resumed, behind_a_proxy, children, client,
+    delete_node, hold_of, place, stat,
 };
 
 const DELETED: LossReason = LossReason::NodeDeleted;
@@ -106,85 +104,6 @@ fn downgraded_read_has_an_ephemeral_node_and_the_writes_token() {
     read.unlock().unwrap();
 }
 
-/// The number of nodes of each kind.
-fn kinds(path: &str) -> (usize, usize) {
-    let nodes = children(path);
-    let count = |kind: &str| nodes.iter().filter(|node| node.contains(kind)).count();
-    (count("__WRIT__"), count("__READ__"))
-}
-
-#[test]
-fn both_sides_nest_and_unlock_in_any_order() {
-    let ([ours, others], path) = ([client(), client()], fresh_path("downgrade-nested"));
-    let (lock, others) = (rw_of(&ours, &path), rw_of(&others, &path));
-    let (read, write) = (lock.read_lock(), lock.write_lock());
-    // W and R lock, w and r unlock.
-    for order in
-        ["WRrw", "WRwr", "WRWRwwrr", "WRWRrrww", "WWRwRwrr", "WRrRrRwr", "WWRRrwrw", "WRWwRrwr"]
-    {
-        let (mut writes, mut reads) = (0, 0);
-        for step in order.chars() {
-            let (stepped, count, by): (_, _, i32) = match step {
-                'W' => (write.lock(), &mut writes, 1),
-                'R' => (read.lock(), &mut reads, 1),
-                'w' => (write.unlock(), &mut writes, -1),
-                _ => (read.unlock(), &mut reads, -1),
-            };
-            stepped.unwrap();
-            *count += by;
-            assert_eq!(counts(&lock), (writes as u32, reads as u32), "{order} after {step}");
-            let nodes = (usize::from(writes > 0), usize::from(reads > 0));
-            assert_eq!(kinds(&path), nodes, "{order} after {step}");
-            let tried = others.read_lock().try_lock().unwrap();
-            assert_eq!(tried, writes == 0, "{order} after {step}");
-            // The reader blocks the writer.
-            assert!(
-                !others.write_lock().try_lock_for(Duration::ZERO).unwrap(),
-                "{order} after {step}"
-            );
-            if tried {
-                others.read_lock().unlock().unwrap();
-            }
-        }
-        println!("{order}: nothing left");
-        assert_eq!(children(&path), [""; 0], "{order}");
-        assert!(others.write_lock().try_lock().unwrap(), "{order}");
-        others.write_lock().unlock().unwrap();
-    }
-    assert_not_held(&write.unlock());
-    assert_not_held(&read.unlock());
-}
-
-#[test]
-fn every_read_call_downgrades_and_guards_drop_independently() {
-    let (client, path) = (client(), fresh_path("downgrade-ways"));
-    let lock = rw_of(&client, &path);
-    let read = lock.read_lock();
-    let writing = lock.write_lock().acquire().unwrap();
-    let ways: [fn(&zoolock::ReadLock) -> zoolock::Result<bool>; 4] = [
-        |read| read.try_lock(),
-        |read| read.try_lock_for(SOON),
-        |read| read.try_lock_for(Duration::ZERO),
-        |read| read.lock_within(Instant::now()),
-    ];
-    for enter in ways {
-        assert!(enter(&read).unwrap());
-        assert_eq!(kinds(&path), (1, 1));
-        read.unlock().unwrap();
-        assert_eq!(kinds(&path), (1, 0));
-    }
-    let reading = read.acquire().unwrap();
-    let tried = read.try_acquire().unwrap().expect("it is in");
-    let hold = writing.hold();
-    writing.release().unwrap();
-    println!("{hold:?}, {reading:?}");
-    assert_eq!((hold.state(), reading.state()), (HoldState::Released, HoldState::Held));
-    drop(reading);
-    assert_eq!(kinds(&path), (0, 1));
-    drop(tried);
-    assert_eq!(kinds(&path), (0, 0));
-}
-
 /// Operations that a lock may request.
 const OPS: [Op; 5] = [Op::Create, Op::Delete, Op::Exists, Op::GetData, Op::GetChildren];
 
@@ -260,62 +179,6 @@ fn write_with_a_deleted_node_allows_no_downgrade() {
         read.unlock().unwrap();
         await_nodes(&path, 0);
     }
-}
-
-#[test]
-fn write_with_an_ended_lease_allows_no_downgrade() {
-    let ((proxy, client), path) =
-        (behind_a_proxy(Duration::from_secs(3)), fresh_path("downgrade-lapsed"));
-    let lock = rw_of(&client, &path);
-    let (read, write) = (lock.read_lock(), lock.write_lock());
-    write.lock().unwrap();
-    proxy.cut_off();
-    await_lost(&hold_of(&write));
-    let without_connection = read.lock();
-    proxy.refuse(false);
-    wait_until("there is a connection", SOON, || client.stats().connections >= 2);
-    for refused in [without_connection, read.lock()] {
-        assert_lost(&refused, &path, LossReason::LeaseExpired);
-    }
-    await_nodes(&path, 0);
-    assert_lost(&write.unlock(), &path, LossReason::LeaseExpired);
-    read.lock().unwrap();
-    read.unlock().unwrap();
-    await_nodes(&path, 0);
-}
-
-#[test]
-fn read_and_write_of_a_downgrade_outlive_each_other() {
-    let ([ours, others], path) = ([client(), client()], fresh_path("downgrade-outlives"));
-    let (lock, rival) = (rw_of(&ours, &path), rw_of(&others, &path));
-    let (read, write) = (lock.read_lock(), lock.write_lock());
-    write.lock().unwrap();
-    read.lock().unwrap();
-    delete_node(&hold_of(&write));
-    assert_lost(&write.unlock(), &path, DELETED);
-    assert!(read.is_held());
-    assert!(!rival.write_lock().try_lock().unwrap(), "beside the read");
-    assert!(rival.read_lock().try_lock().unwrap());
-    rival.read_lock().unlock().unwrap();
-    let refused = write.lock();
-    assert!(would_deadlock(&refused, &path), "{refused:?}");
-    read.unlock().unwrap();
-    await_nodes(&path, 0);
-
-    write.lock().unwrap();
-    read.lock().unwrap();
-    read.lock().unwrap();
-    delete_node(&hold_of(&read));
-    // The inner unlock cannot know of a deletion that nobody has noticed. The outer one reports it.
-    println!("the inner unlock: {:?}", read.unlock());
-    assert_lost(&read.unlock(), &path, DELETED);
-    assert!(write.is_held());
-    assert!(!rival.read_lock().try_lock().unwrap(), "beside the write");
-    read.lock().unwrap();
-    write.unlock().unwrap();
-    assert!(!rival.write_lock().try_lock().unwrap(), "beside the read");
-    read.unlock().unwrap();
-    await_nodes(&path, 0);
 }
 
 /// Each contender's kind, and whether it holds.

@@ -246,37 +246,6 @@ fn megabyte_passes_both_ways_unchanged() {
 }
 
 #[test]
-fn many_threads_share_one_connection() {
-    const THREADS: usize = 16;
-    const EACH: usize = 50;
-    for secured in each_version() {
-        let (probe, root) = secured.probe("tls-threads");
-        let proxy = FaultProxy::start(secured.address()).unwrap();
-        let zk = secured.connect_to(&proxy.connect_string());
-        // A first handshake that was too slow on a busy machine does not count.
-        let connections = proxy.connections();
-        thread::scope(|scope| {
-            for thread in 0..THREADS {
-                let (zk, root) = (zk.clone(), &root);
-                scope.spawn(move || {
-                    for number in 0..EACH {
-                        let path = format!("{root}/{thread}-{number}");
-                        // At most three records of TLS.
-                        let data = vec![thread as u8; (thread * EACH + number) * 60];
-                        zk.create(&path, &data, &Acl::open(), CreateMode::Persistent).unwrap();
-                        assert!(zk.get_data(&path).unwrap().0 == data, "{path}");
-                    }
-                });
-            }
-        });
-        let more = proxy.connections() - connections;
-        println!("TLS {}: {more} more connections", secured.version);
-        assert_eq!(more, 0);
-        assert_eq!(probe.children(&root).unwrap().len(), THREADS * EACH);
-    }
-}
-
-#[test]
 fn large_requests_and_answers_do_not_block_each_other() {
     const THREADS: u32 = 4;
     for secured in each_version() {
@@ -351,18 +320,6 @@ fn session_is_resumed_after_cuts_and_silence() {
         assert_eq!(event.event_type, EventType::NodeDataChanged);
         assert_eq!(probe.stat(&path).unwrap().unwrap().ephemeral_owner, session);
     }
-}
-
-#[test]
-fn session_outlives_a_server_restart() {
-    let secured = Secured::start("1.2");
-    let (_, path) = secured.probe("tls-restart");
-    let zk = secured.connect();
-    let session = zk.session_id();
-    secured.server.restart().unwrap();
-    let took = wait_until("it is connected again", SOON, || zk.get_data(&path).is_ok());
-    println!("answers again after {took:.1?}");
-    assert_eq!(zk.session_id(), session);
 }
 
 #[test]

@@ -46,7 +46,6 @@ impl Lane {
 pub(crate) enum Verdict {
     Pass,
     Drop(Then),
-    Tear(usize),
     Hold(Arc<Trigger>),
 }
 
@@ -193,7 +192,7 @@ impl Control {
         let Request { id, op, path } = request;
         let (verdict, trigger) = self.match_request(link, op, &path);
         self.note(&describe(link, '>', op, &path, &verdict));
-        if !matches!(verdict, Verdict::Drop(_) | Verdict::Tear(_)) {
+        if !matches!(verdict, Verdict::Drop(_)) {
             link.expect_answer(Pending { id, op, path, trigger });
         }
         verdict
@@ -273,7 +272,6 @@ fn fire(trigger: &Arc<Trigger>, link: &Link) -> Verdict {
     match trigger.action {
         _ if !trigger.fire(link) => Verdict::Pass,
         Action::Drop(then) => Verdict::Drop(then),
-        Action::Tear(bytes) => Verdict::Tear(bytes),
         Action::Hold => Verdict::Hold(Arc::clone(trigger)),
     }
 }
@@ -282,7 +280,6 @@ fn describe(link: &Link, way: char, op: Op, path: &str, verdict: &Verdict) -> St
     let fate = match verdict {
         Verdict::Pass => String::new(),
         Verdict::Drop(then) => format!(" [dropped, then {then:?}]"),
-        Verdict::Tear(bytes) => format!(" [cut after {bytes} bytes]"),
         Verdict::Hold(_) => " [held]".to_owned(),
     };
     format!("#{} {way} {op:?} {path}{fate}", link.number)

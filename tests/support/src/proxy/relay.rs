@@ -123,11 +123,6 @@ fn deliver(control: &Control, link: &Link, way: Way, bytes: Vec<u8>, verdict: Ve
         Verdict::Drop(Then::Cut) => Item::Cut,
         Verdict::Drop(Then::Hold) => Item::Silence,
         Verdict::Drop(Then::Continue) => return,
-        Verdict::Tear(length) => {
-            let length = length.min(bytes.len());
-            push(control, link, way, Item::Bytes(bytes[..length].to_vec()));
-            Item::Cut
-        }
         Verdict::Hold(hold) => {
             let (item, due) = (Item::Bytes(bytes), Instant::now());
             return link.pipe(way).push(Parcel { item, due, hold: Some(hold) });

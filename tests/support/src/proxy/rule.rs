@@ -29,8 +29,6 @@ pub(crate) enum Side {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     Drop(Then),
-    /// This many bytes pass, and then the connection closes.
-    Tear(usize),
     Hold,
 }
 
@@ -109,7 +107,7 @@ impl Trigger {
     pub(crate) fn is_over(&self) -> bool {
         let (phase, released) = *self.state();
         match (phase, self.action) {
-            (Phase::Fired, Action::Drop(_) | Action::Tear(_)) | (Phase::Cancelled, _) => true,
+            (Phase::Fired, Action::Drop(_)) | (Phase::Cancelled, _) => true,
             _ => released,
         }
     }
@@ -161,16 +159,6 @@ impl RuleBuilder<'_> {
     /// Lets the request reach the server, and drops its answer.
     pub fn drop_answer(self, then: Then) -> Rule {
         self.rule(Side::Answer, Action::Drop(then))
-    }
-
-    /// Passes only this many bytes of the request, including its length, and then closes the connection.
-    pub fn tear_request(self, bytes: usize) -> Rule {
-        self.rule(Side::Request, Action::Tear(bytes))
-    }
-
-    /// Passes only this many bytes of the answer, including its length, and then closes the connection.
-    pub fn tear_answer(self, bytes: usize) -> Rule {
-        self.rule(Side::Answer, Action::Tear(bytes))
     }
 
     /// Holds the request, and everything behind it in its direction, until [`Hold::release`].

@@ -37,22 +37,6 @@ fn rule_drops_an_answer_and_cuts() {
 }
 
 #[test]
-fn rule_tears_a_request_and_an_answer() {
-    let stage = Stage::new("tear");
-    let torn = stage.proxy.on(Op::Create).tear_request(10);
-    stage.make("a").unwrap_err();
-    assert!(torn.fired() && !stage.made("a"));
-    let mut raw = Raw::connect(stage.proxy.address());
-    let torn = stage.proxy.on(Op::Exists).tear_answer(5);
-    raw.ask(7);
-    let left = raw.rest();
-    println!("{left:?}");
-    assert!(torn.fired());
-    // The answer has a header and a stat.
-    assert_eq!(left, [0, 0, 0, 16 + 68, 0]);
-}
-
-#[test]
 fn rule_drops_and_continues() {
     let stage = Stage::new("drop");
     let request = stage.proxy.drop_request(Op::Create, 1, Then::Continue);

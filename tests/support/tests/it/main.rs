@@ -1,17 +1,10 @@
 //! Tests of the test support itself, against real servers.
 
-mod counting;
 mod crowds;
-mod ensemble;
 mod faults;
 mod frames;
 mod orphans;
-mod probe;
 mod raw;
-mod server;
-mod sessions;
-mod sockets;
-mod tls;
 
 use std::time::Duration;
 

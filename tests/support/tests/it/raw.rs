@@ -46,13 +46,6 @@ impl Raw {
         i32::from_be_bytes(self.read()[..4].try_into().unwrap())
     }
 
-    /// All bytes until the connection closes.
-    pub(crate) fn rest(&mut self) -> Vec<u8> {
-        let mut rest = Vec::new();
-        self.0.read_to_end(&mut rest).unwrap();
-        rest
-    }
-
     fn write(&mut self, body: &[u8]) {
         let length = (body.len() as i32).to_be_bytes();
         self.0.write_all(&[&length, body].concat()).unwrap();
