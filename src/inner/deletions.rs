@@ -97,8 +97,9 @@ impl Deletions {
         charge: Charge,
     ) {
         let zk = self.requests.zk.in_session(session).with_timeout(Duration::MAX);
+        let known = self.requests.directories.take(directory);
         let deletion = zk.submit(|batch| delete_with_directory(batch, directory, &path));
-        let me = self.start();
+        let (me, directory) = (self.start(), directory.clone());
         deletion.on_done(move |deleted| {
             let Some(deletions) = me.upgrade() else {
                 return;
@@ -106,6 +107,7 @@ impl Deletions {
             match deleted {
                 Err(error) if !is_session_over(&error) => {
                     sys::reached("a node is deleted in the background without its directory");
+                    deletions.requests.directories.put_back(&directory, known);
                     deletions.delete_eventually(session, path, charge);
                     deletions.under_way.fetch_sub(1, Ordering::Relaxed);
                 }
@@ -132,30 +134,40 @@ impl Deletions {
         let (written, seen) = zk.submit(|batch| (batch.renew_lease(), batch.exists(&path, None)));
         drop(written);
         let me = self.start();
-        let finish = move |path: String, deleted: zookeeper::Result<()>| {
+        // Busy servers refuse what they carry out later. Without READ, a look shows nothing.
+        let finish = move |path: String, deleted: zookeeper::Result<()>, is_refused: bool| {
             let Some(deletions) = me.upgrade() else {
                 return;
             };
-            if deleted.as_ref().is_err_and(zookeeper::Error::is_maybe_done) {
-                sys::reached("the deletion of a single node has no answer");
-                let again = move |me: &Deletions| me.delete_single(session, path, czxid, charge);
-                deletions.run_after(PAUSE, again);
-                deletions.under_way.fetch_sub(1, Ordering::Relaxed);
-            } else {
-                deletions.finish(path, charge, deleted);
+            let is_over = |error: &zookeeper::Error| {
+                is_refused || is_session_over(error) || error.kind() == ErrorKind::NoNode
+            };
+            match &deleted {
+                Err(error) if !is_over(error) => {
+                    sys::reached("the deletion of a single node is tried again");
+                    let long = deletions.requests.timeout() / 4;
+                    let pause = if error.is_maybe_done() { PAUSE } else { long };
+                    let again =
+                        move |me: &Deletions| me.delete_single(session, path, czxid, charge);
+                    deletions.run_after(pause, again);
+                    deletions.under_way.fetch_sub(1, Ordering::Relaxed);
+                }
+                _ => deletions.finish(path, charge, deleted),
             }
         };
         seen.on_done(move |seen| match seen {
             Ok(Some(stat)) if stat.czxid == czxid => {
                 sys::reached("a single node that nobody wants is ours");
-                zk.submit(|batch| batch.delete(&path, None))
-                    .on_done(move |deleted| finish(path, deleted));
+                zk.submit(|batch| batch.delete(&path, None)).on_done(move |deleted| {
+                    let is_refused = deleted.as_ref().is_err_and(|e| e.kind() == ErrorKind::NoAuth);
+                    finish(path, deleted, is_refused);
+                });
             }
             Ok(_) => {
                 sys::reached("a single node that nobody wants is not ours");
-                finish(path, Ok(()));
+                finish(path, Ok(()), false);
             }
-            Err(error) => finish(path, Err(error)),
+            Err(error) => finish(path, Err(error), false),
         });
     }
 

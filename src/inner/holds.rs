@@ -95,14 +95,14 @@ impl Holds {
             }
             return Ok(None);
         }
-        let term = Term { requests: Arc::downgrade(&self.requests), lease };
+        let term = Term::new(&self.requests, lease, margin);
         let grant = self.registry.add(
             || self.requests.zk.keep_lease(),
             |number| Nodes::new(number, claim.clone(), mem::take(own), term),
         )?;
         let nodes = grant.nodes();
         // From here on, the end of the lease ends the hold. The lease may have ended before.
-        if nodes.left().is_zero() {
+        if nodes.term.left().is_zero() {
             sys::reached("a lease runs out while a hold is granted");
             self.lose(nodes, LossReason::LeaseExpired);
             return Ok(None);
@@ -146,7 +146,7 @@ impl Holds {
         for nodes in self.registry.all() {
             match nodes.ends() {
                 Some(end) if end > now => self.attend_at(end),
-                Some(_) if nodes.left().is_zero() => {
+                Some(_) if nodes.term.left().is_zero() => {
                     sys::reached("a margin ends a hold");
                     self.lose(&nodes, LossReason::LeaseExpired);
                 }
@@ -177,7 +177,7 @@ impl Holds {
     /// Loses all holds whose lease has run out.
     pub(super) fn lose_expired(&self) {
         let all = self.registry.all();
-        let over = all.iter().filter(|nodes| nodes.left().is_zero());
+        let over = all.iter().filter(|nodes| nodes.term.left().is_zero());
         let over = over.inspect(|_| sys::reached("the end of a lease ends a hold"));
         over.for_each(|nodes| self.lose(nodes, LossReason::LeaseExpired));
     }
@@ -210,7 +210,7 @@ impl Holds {
     /// Notes that one of the nodes was deleted, and not by this client. If the lease is over, it
     /// ended with its session.
     pub(crate) fn node_gone(&self, nodes: &Nodes) {
-        let reason = match nodes.left().is_zero() {
+        let reason = match nodes.term.left().is_zero() {
             true => LossReason::LeaseExpired,
             false => {
                 sys::reached("a node that is held is deleted");

@@ -5,7 +5,7 @@ mod grant;
 
 use std::collections::HashMap;
 use std::mem;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -40,8 +40,11 @@ pub(crate) struct Nodes {
 /// The term of the lease at the grant. All holds of the nodes end with it.
 #[derive(Debug)]
 pub(super) struct Term {
-    pub(super) requests: Weak<Requests>,
-    pub(super) lease: Lease,
+    requests: Weak<Requests>,
+    lease: Lease,
+    margin: Duration,
+    /// It was seen to be over. A heartbeat may renew a lease that is within its margin.
+    is_over: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -96,24 +99,31 @@ pub(super) fn after(begin: Instant, time: Duration) -> Instant {
 }
 
 impl Term {
+    pub(super) fn new(requests: &Arc<Requests>, lease: Lease, margin: Duration) -> Term {
+        Term { requests: Arc::downgrade(requests), lease, margin, is_over: AtomicBool::default() }
+    }
+
     /// Returns the session of the nodes, to which all requests about them belong.
     pub(super) fn session_id(&self) -> i64 {
         self.lease.session_id
     }
 
-    /// Returns what is left of the lease.
+    /// Returns what is left until the holds are lost: the lease less the margin. It stays zero.
     pub(super) fn left(&self) -> Duration {
         let requests = self.requests.upgrade();
-        requests.map_or(Duration::ZERO, |requests| requests.zk.left_of(&self.lease))
+        let lease = requests.map_or(Duration::ZERO, |requests| requests.zk.left_of(&self.lease));
+        let left = lease.saturating_sub(self.margin);
+        if left.is_zero() {
+            self.is_over.store(true, Ordering::SeqCst);
+        }
+        if self.is_over.load(Ordering::SeqCst) { Duration::ZERO } else { left }
     }
 
-    /// Returns whether the connection lives and enough of the lease is left for another hold with
-    /// this margin.
-    fn is_sound(&self, margin: Duration) -> bool {
-        self.requests.upgrade().is_some_and(|requests| {
-            let least = requests.patience() + margin;
-            requests.is_connected() && requests.zk.left_of(&self.lease) >= least
-        })
+    /// Returns whether the connection lives and enough is left for another hold.
+    fn is_sound(&self) -> bool {
+        self.requests
+            .upgrade()
+            .is_some_and(|requests| requests.is_connected() && self.left() >= requests.patience())
     }
 
     fn is_connected(&self) -> bool {
@@ -212,11 +222,6 @@ impl Nodes {
         is_overdue.then(|| self.end(End::Lost(LossReason::HeldTooLong))).flatten()
     }
 
-    /// Returns what is left of the lease until their holds are lost: its end less the margin.
-    pub(super) fn left(&self) -> Duration {
-        self.term.left().saturating_sub(self.claim.margin)
-    }
-
     /// Returns when the first of their grants [ends](Grant::ends) by the clocks.
     pub(super) fn ends(&self) -> Option<Instant> {
         self.state.lock().grants().filter_map(|grant| grant.ends()).min()
@@ -277,7 +282,7 @@ impl Nodes {
     /// hold has to last longer.
     pub(crate) fn hand_over(&self, grant: &Arc<Grant>) -> bool {
         let mut state = self.state.lock();
-        let is_sound = self.term.is_sound(self.claim.margin);
+        let is_sound = self.term.is_sound();
         let is_alone = matches!(state.phase, Phase::Held(_)) && state.sharing.is_empty();
         let stays = grant.reserved_until().is_some();
         let is_over = grant.left().0.is_zero();
@@ -308,7 +313,7 @@ impl Nodes {
             sys::reached("what was left to a thread has other options");
             return None;
         }
-        let is_sound = self.term.is_sound(self.claim.margin);
+        let is_sound = self.term.is_sound();
         let mut state = self.state.lock();
         let is_free = is_sound && matches!(state.phase, Phase::HandedOver);
         sys::reached_if(|| is_free, "a thread takes over what another has left");

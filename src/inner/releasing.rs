@@ -166,6 +166,7 @@ impl Deletion<'_> {
         let end = sys::now() + patience;
         let zk = holds.requests.zk.in_session(nodes.term.session_id()).with_timeout(patience);
         let (directory, path) = (&nodes.claim.directory, nodes.claim.path_of(node));
+        let known = holds.requests.directories.take(directory);
         let deletion = zk.submit(|batch| delete_with_directory(batch, directory, &path));
         let follow = move |deletion: &Deletion<'_>, deleted: zookeeper::Result<Vec<OpResult>>| {
             let Deletion { holds, nodes } = deletion;
@@ -173,6 +174,7 @@ impl Deletion<'_> {
             match deleted {
                 Err(error) if is_directory_refused(&error) => {
                     sys::reached("a directory stays behind a release");
+                    directories.put_back(directory, known);
                     match error.kind() {
                         ErrorKind::NotEmpty => deletion.list(),
                         _ => directories.note_stays(directory),
@@ -180,10 +182,7 @@ impl Deletion<'_> {
                     deletion.run_alone(end.saturating_duration_since(sys::now()), false)
                 }
                 deleted => {
-                    if deleted.is_ok() {
-                        sys::reached("a directory goes with its last node");
-                        directories.note_missing(directory);
-                    }
+                    sys::reached_if(|| deleted.is_ok(), "a directory goes with its last node");
                     judge(holds, nodes, 0, deleted.map(drop))
                 }
             }

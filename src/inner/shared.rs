@@ -145,6 +145,7 @@ impl Inner {
                 self.holds.lose_expired();
                 self.orphans.forget(Some(event.session_id));
                 self.deletions.clear_stuck();
+                self.requests.directories.clear();
                 self.subscribers.lost(Duration::ZERO);
             }
             _ => {}
@@ -318,7 +319,7 @@ mod tests {
             let claim = claim(LockKind::Reentrant, at_most);
             let (zk, list) = (&inner.requests.zk, vec![node(&inner, &claim)]);
             let lease = zk.in_session(inner.requests.session_id()).lease();
-            let term = Term { requests: Arc::downgrade(&inner.requests), lease };
+            let term = Term::new(&inner.requests, lease, Duration::ZERO);
             let new = |number| Nodes::new(number, claim.clone(), list, term);
             // No timer has noticed its end.
             let grant = inner.holds.registry.add(|| zk.keep_lease(), new).ok().unwrap();

@@ -138,14 +138,13 @@ fn path_that_is_used_again_costs_two_requests_a_turn() {
         let path = format!("{above}/{kind}");
         let lock = of_kind(kind, &client, &path);
         let before = requests(&proxy);
-        for _ in 0..TURNS {
-            cycle(&*lock);
-            settle(&client, &path);
-            assert!(!exists(&path), "{kind}");
-        }
+        // The next turn may come before the answer to a release in the background.
+        (0..TURNS).for_each(|_| drop(cycle(&*lock)));
+        settle(&client, &path);
+        assert!(!exists(&path), "{kind}");
         let cost = requests_since(&proxy, before);
         println!("{kind}: {TURNS} turns, [create, multi, delete, list, ..] = {cost:?}");
-        assert_eq!(cost, [0, 2 * TURNS, 0, TURNS, TURNS, 0, 0], "{kind}");
+        assert_eq!(cost, [0, 2 * TURNS, 0, 1, 1, 0, 0], "{kind}");
     }
 }
 

@@ -1,8 +1,12 @@
 //! The directories of locks: their kind of node, and their removal by servers.
 
+use std::time::Duration;
+
 use zoolock_test_support::{Probe, Server, Stat, fresh_path, wait_until};
 
 use common::{SESSION, SOON, Task, client_of, every_subject_that, lock_of};
+
+const SHORT: Duration = Duration::from_secs(4);
 
 /// A server that looks for empty containers often instead of once a minute.
 fn tidy_server() -> Server {
@@ -84,4 +88,28 @@ fn foreign_node_at_the_locks_path_is_never_changed() {
     let lasting = |stat: &Stat| (stat.czxid, stat.mzxid, stat.version);
     assert_eq!((after.0, lasting(&after.1)), (before.0, lasting(&before.1)));
     assert_eq!((after.1.ephemeral_owner, after.1.num_children), (0, 0));
+}
+
+/// An operator makes the directory by hand on servers that have lost their data. Their transactions begin anew, so its
+/// czxid is lower than that of the directory which the client had made.
+#[test]
+fn directory_that_is_made_by_hand_on_a_wiped_server_stays() {
+    let server = Server::start().unwrap();
+    let client = client_of(&server.connect_string(), SHORT);
+    let lock = lock_of(&client, "/locks/job");
+    lock.lock().unwrap();
+    let made = Probe::connect(server.address()).unwrap().stat("/locks/job").unwrap().unwrap();
+    let sessions = client.stats().sessions;
+    server.stop().unwrap();
+    server.wipe().unwrap();
+    server.start_again().unwrap();
+    let probe = Probe::connect(server.address()).unwrap();
+    probe.create_all("/locks/job").unwrap();
+    let by_hand = probe.stat("/locks/job").unwrap().unwrap();
+    assert!(by_hand.czxid < made.czxid, "{by_hand:?}, not before {made:?}");
+    wait_until("it has another session", SOON, || client.stats().sessions > sessions);
+    let _ = lock.unlock();
+    lock.lock().unwrap();
+    lock.unlock().unwrap();
+    assert_eq!(probe.stat("/locks/job").unwrap().map(|stat| stat.czxid), Some(by_hand.czxid));
 }

@@ -147,21 +147,23 @@ fn client_rejects_a_create_answered_with_another_path() {
     has_one_node_until_unlocked(&lock);
 }
 
+/// Makes a look of a deletion, without the version and without a watch.
+fn not_deleted(frame: &Frame<'_>) -> Fate {
+    const EXISTS: i32 = 3;
+    let mut body = frame.body[..frame.body.len() - 4].to_vec();
+    body[4..8].copy_from_slice(&EXISTS.to_be_bytes());
+    body.push(0);
+    Fate::Instead(body)
+}
+
 /// Drops this many deletions, and answers that the server's own time limit has passed.
 fn giving_up_deletions(times: usize) -> Relay {
     const DELETE: i32 = 2;
-    const EXISTS: i32 = 3;
     let (asked, answered) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let next = move |count: &AtomicUsize| count.fetch_add(1, Ordering::SeqCst) < times;
     Relay::start(shared_address(), move |frame| match (frame.op, frame.is_answer) {
         (Some(DELETE), true) if next(&answered) => timed_out(frame),
-        (Some(DELETE), false) if next(&asked) => {
-            // Without the version and without a watch.
-            let mut body = frame.body[..frame.body.len() - 4].to_vec();
-            body[4..8].copy_from_slice(&EXISTS.to_be_bytes());
-            body.push(0);
-            Fate::Instead(body)
-        }
+        (Some(DELETE), false) if next(&asked) => not_deleted(frame),
         _ => Fate::Pass,
     })
 }
@@ -180,5 +182,42 @@ fn deletion_abandoned_by_the_server_is_repeated() {
         println!("{times}: gone after {took:?}, {:?}", client.stats());
         assert_eq!(relay.changed(), 2 * times as u64);
         await_nothing_left(&client);
+    }
+}
+
+/// A busy server refuses the deletion of an unlock, and then the look or the deletion in the background.
+#[test]
+fn single_node_that_a_busy_server_does_not_delete_is_deleted_later() {
+    const DELETE: i32 = 2;
+    const EXISTS: i32 = 3;
+    for busy in [-127, -122] {
+        for second in [DELETE, EXISTS] {
+            let (asked, answered) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let relay = Relay::start(shared_address(), move |frame| {
+                let count = if frame.is_answer { &answered } else { &asked };
+                let at = count.load(Ordering::SeqCst);
+                let is_it = frame.op.is_some() && frame.op == [DELETE, second].get(at).copied();
+                if !is_it {
+                    return Fate::Pass;
+                }
+                count.fetch_add(1, Ordering::SeqCst);
+                match frame.op {
+                    _ if frame.is_answer => error(frame, busy),
+                    Some(DELETE) => not_deleted(frame),
+                    _ => Fate::Pass,
+                }
+            });
+            let client = client_of(&relay.connect_string(), Duration::from_secs(4));
+            let path = fresh_path("busy-single");
+            let lock = EphemeralLock::new(&client, &path).unwrap();
+            lock.lock().unwrap();
+            let unlocked = lock.unlock();
+            println!("{busy}, {second}: {unlocked:?}");
+            assert!(unlocked.is_ok());
+            wait_until("it is gone", SOON, || !exists(&path));
+            await_nothing_left(&client);
+            assert!(lock.try_lock_for(SOON).unwrap());
+            lock.unlock().unwrap();
+        }
     }
 }

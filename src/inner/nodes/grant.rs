@@ -135,7 +135,7 @@ impl Grant {
 
     /// Returns what is left until it ends by the clocks, and how it is lost then.
     pub(super) fn left(&self) -> (Duration, LossReason) {
-        let lease = self.nodes.left();
+        let lease = self.nodes.term.left();
         match self.due().map(|due| due.saturating_duration_since(sys::now())) {
             Some(left) if left < lease => (left, LossReason::HeldTooLong),
             _ => (lease, LossReason::LeaseExpired),
@@ -151,7 +151,7 @@ impl Grant {
     /// which the client reports.
     pub(in crate::inner) fn ends(&self) -> Option<Instant> {
         let has_margin = !self.nodes.claim.margin.is_zero();
-        let lost = has_margin.then(|| sys::now() + self.nodes.left());
+        let lost = has_margin.then(|| sys::now() + self.nodes.term.left());
         self.due().into_iter().chain(lost).min()
     }
 

@@ -356,8 +356,8 @@ pub(crate) fn has_stalled(process: Process, since: Duration) -> bool {
 /// Checks changes that the servers have carried out.
 pub(crate) fn committed(one: &Committed) {
     let (problems, deleted, turnless, timeout, soon) = witness(|witness| {
-        witness.note_margins();
-        let problems = witness.committed(one);
+        let mut problems = witness.note_margins();
+        problems.extend(witness.committed(one));
         witness.note_locks();
         let (deleted, turnless) =
             (mem::take(&mut witness.deleted), mem::take(&mut witness.turnless));

@@ -40,7 +40,18 @@ impl Shared {
             }
             Deed::UntilDue => {
                 kernel::count("deed: works until the hold is over");
-                thread::sleep(own.valid_for());
+                // Heartbeats prolong a hold that only its lease ends.
+                let end = kernel::elapsed() + Duration::from_secs(8);
+                while !own.valid_for().is_zero() && kernel::elapsed() < end {
+                    thread::sleep(own.valid_for());
+                }
+                if own.valid_for().is_zero() {
+                    let later = kernel::with_random(|random| random.u64(..200));
+                    thread::sleep(Duration::from_millis(later));
+                    if own.is_held() {
+                        violation(format!("{who} holds {place} again, which was over"));
+                    }
+                }
             }
             Deed::UntilAsked(time) => {
                 kernel::count("deed: until asked");
@@ -301,17 +312,22 @@ impl Shared {
                 return;
             }
             let begun = kernel::elapsed();
-            // A loss is announced within 100 ms.
-            let valid = own.valid_for() + Duration::from_millis(100) + SLACK;
-            if kernel::recv_timeout(own.lost(), left.min(valid)) != Err(Timeout) {
+            if kernel::recv_timeout(own.lost(), left.min(own.valid_for())) != Err(Timeout) {
                 if own.is_held() {
                     violation(format!("{} heard of an end, and holds", self.name));
                 }
                 return thread::sleep(end.saturating_sub(kernel::elapsed()));
             }
+            if !own.valid_for().is_zero() {
+                continue;
+            }
+            // It is announced within 100 ms, and stays over until then.
+            let told = kernel::recv_timeout(own.lost(), Duration::from_millis(100) + SLACK);
+            if own.is_held() {
+                violation(format!("{} holds again what was over", self.name));
+            }
             // Another thread may be just about to announce it.
-            if left >= valid
-                && own.valid_for().is_zero()
+            if told == Err(Timeout)
                 && !board(|board| board.has_jumped(kernel::own_process(), begun))
                 && kernel::recv_timeout(own.lost(), SLACK) == Err(Timeout)
             {

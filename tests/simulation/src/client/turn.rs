@@ -1,5 +1,6 @@
 //! A turn with a lock: the call for it, the deeds of its owner, and its return.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
@@ -205,7 +206,15 @@ impl Shared {
         let lost: Vec<&str> = lost.map(|(path, _)| *path).collect();
         let was_there = turn.is_none_or(|turn| witness::is_there(&turn.node()));
         let connections = self.client.stats().connections;
-        let others = self.calls[place.0].get();
+        // Several locks have members at places of their own, which others lock from any place.
+        let calls = || match kind {
+            Kind::Several => {
+                let all = self.calls.iter().map(Cell::get);
+                all.fold((0, 0), |sum, calls| (sum.0 + calls.0, sum.1 + calls.1))
+            }
+            _ => self.calls[place.0].get(),
+        };
+        let others = calls();
         let turns = turn.map_or(0, Turn::count);
         let begun = kernel::elapsed();
         let was_connected = self.client.state() == ClientState::Connected;
@@ -233,11 +242,11 @@ impl Shared {
             && is_connected
             // Counted later: the client may connect again in between.
             && is_same()
-            // One request releases several locks.
+            // Several locks are released one after another.
             && kernel::elapsed() - begun < self.client.session_timeout() / 6
             // The request of a thread that gives up may include the deletion.
             && others.0 == others.1
-            && self.calls[place.0].get() == others
+            && calls() == others
             // The calls of leaders are not counted.
             && !self.leads_at(*place);
         let may_go = is_same()

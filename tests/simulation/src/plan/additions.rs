@@ -133,6 +133,9 @@ impl Plan {
                 if options.hold_at_least.is_some() && random.u8(..6) == 0 {
                     while_held.insert(0, Deed::Prolong(ms(random, 0, 100)));
                 }
+                if options.margin.is_some() && random.bool() {
+                    while_held.push(Deed::UntilDue);
+                }
                 if options.hold_at_most.is_some() && random.bool() {
                     while_held.push(Deed::UntilDue);
                     while_held.push(match random.bool() {

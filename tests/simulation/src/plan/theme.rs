@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::{Kind, Options, Place};
+use super::{Kind, Options, Place, ms};
 
 /// Limits of most plans.
 const CLIENTS: usize = 4;
@@ -163,7 +163,11 @@ impl Theme {
     pub(super) fn options(self, random: &mut Rng) -> Options {
         match self {
             Theme::Herd | Theme::Visitors | Theme::Behind | Theme::Weeding => Options::default(),
-            Theme::Outages => Options { local_handoffs: random.u32(1..4), ..Options::default() },
+            Theme::Outages => Options {
+                local_handoffs: random.u32(1..4),
+                margin: random.bool().then(|| ms(random, 50, 250)),
+                ..Options::default()
+            },
             Theme::Crowd if random.bool() => {
                 Options { local_handoffs: random.u32(1..4), ..Options::default() }
             }

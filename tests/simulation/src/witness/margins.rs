@@ -20,6 +20,8 @@ pub(super) struct Margin {
     margin: Duration,
     /// When it was last seen to be held, by the true time.
     held: Duration,
+    /// It was seen to be lost.
+    is_lost: bool,
 }
 
 impl Margin {
@@ -44,6 +46,7 @@ pub(crate) fn has_margin(hold: usize, margin: Duration) {
             paths: held.nodes.iter().map(|(path, _)| path.clone()).collect(),
             margin,
             held: kernel::elapsed(),
+            is_lost: false,
         };
         witness.margins.insert(hold, margin);
     });
@@ -55,14 +58,20 @@ pub(crate) fn closes(process: Process) {
 }
 
 impl Witness {
-    /// Notes which holds with a margin are held now.
-    pub(super) fn note_margins(&mut self) {
+    /// Notes which holds with a margin are held now. Checks that none is held again.
+    pub(super) fn note_margins(&mut self) -> Vec<String> {
         let now = kernel::elapsed();
+        let mut problems = Vec::new();
         for margin in self.margins.values_mut() {
             if margin.has(|state| matches!(state, HoldState::Held | HoldState::Suspended)) {
                 margin.held = now;
+                if margin.is_lost {
+                    problems.push(format!("{} holds again what it has lost", margin.who));
+                }
             }
+            margin.is_lost |= margin.has(|state| matches!(state, HoldState::Lost(_)));
         }
+        problems
     }
 
     /// Checks that a new hold keeps its distance to those that the clocks have ended.

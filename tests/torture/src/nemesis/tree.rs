@@ -82,7 +82,11 @@ pub(crate) fn delete_held(nemesis: &mut Nemesis) -> Outcome<()> {
         });
         if let Some((process, node)) = held {
             delete_if_there(&probe, &node)?;
-            nemesis.doubt(process, Some(path), begun);
+            // By then, a single node may be that of any process.
+            let is_single = paths::at(path).queue().is_none();
+            let all = 0..nemesis.processes.len();
+            let robbed = all.filter(|other| *other == process || is_single);
+            robbed.for_each(|process| nemesis.doubt(process, Some(path), begun));
         }
     }
     Ok(())
