@@ -289,7 +289,8 @@ impl Semaphore {
         until: Option<&Until>,
     ) -> Result<Option<Arc<Grant>>> {
         let claim = self.site.claim(&self.leases, LockKind::Semaphore);
-        self.site.take(&claim, &recipe::Permits::new(count, &self.limit, turn), until, None)
+        let permits = recipe::Permits::new(count, &self.limit, turn);
+        self.site.take(&claim, until, None, |want| recipe::acquire(want, &permits, None))
     }
 
     /// Waits for the turn, then for the permits, and gives the turn back. If the turn was lost

@@ -107,7 +107,8 @@ impl Deletions {
             match deleted {
                 Err(error) if !is_session_over(&error) => {
                     sys::reached("a node is deleted in the background without its directory");
-                    deletions.requests.directories.put_back(&directory, known);
+                    let directories = &deletions.requests.directories;
+                    known.inspect(|czxid| directories.note_made(&directory, *czxid));
                     deletions.delete_eventually(session, path, charge);
                     deletions.under_way.fetch_sub(1, Ordering::Relaxed);
                 }
@@ -134,7 +135,7 @@ impl Deletions {
         let (written, seen) = zk.submit(|batch| (batch.renew_lease(), batch.exists(&path, None)));
         drop(written);
         let me = self.start();
-        // Busy servers refuse what they carry out later. Without READ, a look shows nothing.
+        // Busy servers refuse what they would carry out later. Without READ, a look shows nothing.
         let finish = move |path: String, deleted: zookeeper::Result<()>, is_refused: bool| {
             let Some(deletions) = me.upgrade() else {
                 return;
@@ -142,18 +143,14 @@ impl Deletions {
             let is_over = |error: &zookeeper::Error| {
                 is_refused || is_session_over(error) || error.kind() == ErrorKind::NoNode
             };
-            match &deleted {
-                Err(error) if !is_over(error) => {
-                    sys::reached("the deletion of a single node is tried again");
-                    let long = deletions.requests.timeout() / 4;
-                    let pause = if error.is_maybe_done() { PAUSE } else { long };
-                    let again =
-                        move |me: &Deletions| me.delete_single(session, path, czxid, charge);
-                    deletions.run_after(pause, again);
-                    deletions.under_way.fetch_sub(1, Ordering::Relaxed);
-                }
-                _ => deletions.finish(path, charge, deleted),
-            }
+            let Some(error) = deleted.as_ref().err().filter(|error| !is_over(error)) else {
+                return deletions.finish(path, charge, deleted);
+            };
+            sys::reached("the deletion of a single node is tried again");
+            let long = deletions.requests.timeout() / 4;
+            let pause = if error.is_maybe_done() { PAUSE } else { long };
+            deletions.run_after(pause, move |me| me.delete_single(session, path, czxid, charge));
+            deletions.under_way.fetch_sub(1, Ordering::Relaxed);
         };
         seen.on_done(move |seen| match seen {
             Ok(Some(stat)) if stat.czxid == czxid => {

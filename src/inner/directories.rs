@@ -76,16 +76,10 @@ impl Directories {
         self.0.lock().remove(directory);
     }
 
-    /// Forgets it, because it is about to be deleted. Returns what was known.
+    /// Forgets it, because it is about to be deleted. Returns what was known: if the servers refuse
+    /// that, it is still there.
     pub(super) fn take(&self, directory: &LockPath) -> Option<i64> {
         self.0.lock().remove(directory)
-    }
-
-    /// Notes that it was not deleted, unless more is known by now.
-    pub(super) fn put_back(&self, directory: &LockPath, known: Option<i64>) {
-        if known > self.0.lock().get(directory).copied() {
-            known.into_iter().for_each(|czxid| self.set(directory, czxid));
-        }
     }
 
     /// Forgets all: the servers may have lost their data.

@@ -174,7 +174,7 @@ impl Deletion<'_> {
             match deleted {
                 Err(error) if is_directory_refused(&error) => {
                     sys::reached("a directory stays behind a release");
-                    directories.put_back(directory, known);
+                    known.inspect(|czxid| directories.note_made(directory, *czxid));
                     match error.kind() {
                         ErrorKind::NotEmpty => deletion.list(),
                         _ => directories.note_stays(directory),

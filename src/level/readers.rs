@@ -17,7 +17,7 @@ use crate::inner::Grant;
 use crate::kind::LockKind;
 use crate::names::{self, Mode};
 use crate::observer::Call;
-use crate::recipe::{Queue, Recipe, Under};
+use crate::recipe::{Queue, Recipe, Under, acquire};
 use crate::sys::thread::{self, ThreadId};
 use crate::sys::{self, Mutex};
 use crate::wait::{Until, Wait};
@@ -50,7 +50,8 @@ impl Readers {
         call: Option<&Call>,
     ) -> Result<Option<Arc<Grant>>> {
         let site = self.site();
-        site.take(&site.claim(&site.path, LockKind::Read), recipe, until, call)
+        let claim = site.claim(&site.path, LockKind::Read);
+        site.take(&claim, until, call, |want| acquire(want, recipe, None))
     }
 
     /// Takes the read under the thread's own write.

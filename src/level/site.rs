@@ -6,12 +6,12 @@ use crate::client::Client;
 use crate::contender::Contender;
 use crate::contenders::contenders;
 use crate::error::{Error, Result};
-use crate::inner::{Claim, Grant, Holder, Inner, Replaceable, Requests};
+use crate::inner::{Claim, Grant, Holder, Inner, Requests};
 use crate::kind::LockKind;
 use crate::observer::{Call, Observed};
 use crate::options::LockOptions;
 use crate::path::LockPath;
-use crate::recipe::{self, Recipe, Want};
+use crate::recipe::Want;
 use crate::sys::thread;
 use crate::wait::Until;
 
@@ -89,40 +89,8 @@ impl Site {
         is_over.into_iter().for_each(|tell| tell());
     }
 
-    /// Takes the nodes of the recipe, on the servers. With `until`, waits for them.
+    /// Has `acquire` take nodes on the servers. With `until`, waits for them.
     pub(crate) fn take(
-        &self,
-        claim: &Claim,
-        recipe: &dyn Recipe,
-        until: Option<&Until>,
-        call: Option<&Call>,
-    ) -> Result<Option<Arc<Grant>>> {
-        self.take_instead_of(None, claim, recipe, until, call)
-    }
-
-    /// Like [`take`](Site::take), replacing the node of the previous thread.
-    pub(crate) fn take_instead_of(
-        &self,
-        replaceable: Option<Replaceable>,
-        claim: &Claim,
-        recipe: &dyn Recipe,
-        until: Option<&Until>,
-        call: Option<&Call>,
-    ) -> Result<Option<Arc<Grant>>> {
-        self.want(claim, until, call, |want| recipe::acquire(want, recipe, replaceable))
-    }
-
-    /// Takes a single node. With `until`, waits for it.
-    pub(crate) fn take_single(
-        &self,
-        claim: &Claim,
-        until: Option<&Until>,
-        call: Option<&Call>,
-    ) -> Result<Option<Arc<Grant>>> {
-        self.want(claim, until, call, recipe::acquire_single)
-    }
-
-    fn want(
         &self,
         claim: &Claim,
         until: Option<&Until>,

@@ -17,7 +17,7 @@ use crate::inner::{
 use crate::kind::LockKind;
 use crate::observer::Call;
 use crate::path::LockPath;
-use crate::recipe::Queue;
+use crate::recipe::{Queue, acquire, acquire_single};
 use crate::sys;
 use crate::wait::{Until, Wait};
 
@@ -120,11 +120,10 @@ impl TwoLevel {
         };
         turn.start_over();
         let grant = match self.kind {
-            LockKind::Ephemeral => self.site.take_single(&claim, until, call)?,
-            kind => {
-                let queue = Queue(kind.mode());
-                self.site.take_instead_of(replaceable, &claim, &queue, until, call)?
-            }
+            LockKind::Ephemeral => self.site.take(&claim, until, call, acquire_single)?,
+            kind => self.site.take(&claim, until, call, |want| {
+                acquire(want, &Queue(kind.mode()), replaceable)
+            })?,
         };
         if let Some(grant) = &grant {
             self.keep(turn, grant);
