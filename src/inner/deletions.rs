@@ -199,7 +199,7 @@ impl Deletions {
             sys::reached("a node of ours cannot be deleted and stays");
             self.more_stuck.send();
             let error = error.clone();
-            self.requests.zk.note("zoolock::session", Level::Warn, move || {
+            self.requests.zk.note(Level::Warn, move || {
                 warn!(
                     target: "zoolock::session", node:% = path;
                     "own node {path} stays until the session ends: {error}"

@@ -252,7 +252,7 @@ impl Holds {
         {
             self.lost.fetch_add(grants as u64, Ordering::Relaxed);
             let path = nodes.claim.lock.clone();
-            self.requests.zk.note("zoolock", Level::Error, move || {
+            self.requests.zk.note(Level::Error, move || {
                 error!(target: "zoolock", lock:% = path, reason:%; "lock {path} was lost: {reason}");
             });
         }

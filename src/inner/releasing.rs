@@ -267,7 +267,7 @@ fn judge(holds: &Holds, nodes: &Nodes, index: usize, deleted: zookeeper::Result<
             sys::reached("an unlock has no answer");
             holds.deletions.delete(&nodes.claim, nodes.term.session_id(), node);
             let lock = lock.to_owned();
-            holds.requests.zk.note("zoolock::session", Level::Warn, move || {
+            holds.requests.zk.note(Level::Warn, move || {
                 warn!(
                     target: "zoolock::session", lock:%;
                     "the node of {lock} is deleted in the background: {error}"

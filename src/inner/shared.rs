@@ -148,6 +148,8 @@ impl Inner {
                 self.requests.directories.clear();
                 self.subscribers.lost(Duration::ZERO);
             }
+            // The session's client may also end by itself: if a thread of it panics.
+            SessionEventKind::Closed => self.shut_down(),
             _ => {}
         }
     }
@@ -350,5 +352,18 @@ mod tests {
         drop(ending);
         [first, second].into_iter().for_each(|close| close.join().unwrap());
         assert_eq!(closed.try_iter().count(), 2);
+    }
+
+    #[test]
+    fn client_that_ends_by_itself_closes_its_locks() {
+        let inner = connected();
+        let until = inner.until(1, Wait::FOREVER).unwrap();
+        // As if its reader had ended.
+        drop(inner.requests.zk.with_timeout(Duration::ZERO).close());
+        let told = inner.requests.closed().recv_timeout(Duration::from_secs(30));
+        assert!(told.is_err_and(|error| error.is_disconnected()), "nobody is told");
+        let waited = inner.requests.await_connection("/lock", &until);
+        assert!(matches!(waited, Err(crate::Error::Closed)), "{waited:?}");
+        assert_eq!(inner.state(), ClientState::Closed);
     }
 }

@@ -32,7 +32,6 @@ const NOT_AGAIN: &[(&str, &[&str])] = &[
             "below::locks_below_returns_queues_of_thousands_whole",
             "below::walk_of_a_thousand_locks_costs_one_list_and_one_read_each",
             "counting::on_the_server::counts_agree_with_the_server",
-            "semaphore::few_clients_hold_ten_thousand_permits",
         ],
     ),
     (

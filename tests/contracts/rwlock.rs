@@ -7,15 +7,13 @@ mod downgrade;
 use std::time::Duration;
 
 use zoolock::{
-    DistributedLock, DistributedReentrantLock, DistributedRwLock, EphemeralLock, Error, HoldState,
-    Lock, MultiLock, Wait, WriteLock,
+    DistributedLock, DistributedReentrantLock, DistributedRwLock, EphemeralLock, Error, Lock,
+    MultiLock, Wait, WriteLock,
 };
 use zoolock_test_support::fresh_path;
 
 use common::rwlock::{Stage, assert_not_held, rw_of, would_deadlock};
-use common::{
-    SOON, Task, Visitor, assert_cancelled, await_nodes, children, client, hold_of, in_use, warnings,
-};
+use common::{SOON, Task, Visitor, await_nodes, children, client, hold_of, in_use};
 
 #[test]
 fn readers_share_the_lock_and_later_ones_wait_behind_a_writer() {
@@ -316,64 +314,4 @@ fn read_under_a_write_of_another_object_is_an_error() {
     writer.comes_in();
     writer.leaves();
     stage.is_empty();
-}
-
-/// "Clones, and all handles made from them, belong to the same object", and a hold lasts until
-/// "the object's last handle is dropped".
-#[test]
-fn handle_to_one_side_keeps_the_holds_of_both() {
-    let (client, path) = (client(), fresh_path("either-side"));
-    warnings(&path);
-    for (writes, reads) in [(true, false), (false, true), (true, true)] {
-        let lock = rw_of(&client, &path);
-        let (reading, writing) = (lock.read_lock(), lock.write_lock());
-        if writes {
-            writing.lock().unwrap();
-        }
-        if reads {
-            reading.lock().unwrap();
-            reading.lock().unwrap();
-        }
-        let holds = [reading.holds(), writing.holds()].concat();
-        assert_eq!(holds.len(), usize::from(writes) + usize::from(reads));
-        drop(lock);
-        // The handle to the unheld side is dropped last.
-        let (other, last): (Box<dyn Lock>, Box<dyn Lock>) = match writes {
-            true => (writing.into(), reading.into()),
-            false => (reading.into(), writing.into()),
-        };
-        drop(other);
-        println!("writes {writes}, reads {reads}: {holds:?}");
-        assert!(holds.iter().all(|hold| hold.state() == HoldState::Held), "{holds:?}");
-        drop(last);
-        assert!(holds.iter().all(|hold| hold.state() == HoldState::Released), "{holds:?}");
-        await_nodes(&path, 0);
-    }
-    assert_eq!(warnings(&path).len(), 4);
-}
-
-#[test]
-fn cancel_of_one_side_spares_the_other() {
-    let ([ours, others], path) = ([client(), client()], fresh_path("cancel-sides"));
-    let lock = rw_of(&ours, &path);
-    let writer = rw_of(&others, &path).write_lock();
-    writer.lock().unwrap();
-    let waits = |lock: Box<dyn Lock>, nodes| {
-        let visitor = Visitor::start(lock);
-        await_nodes(&path, nodes);
-        visitor
-    };
-    let reader = waits(lock.read_lock().into(), 2);
-    let waiting = waits(lock.write_lock().into(), 3);
-    lock.read_lock().cancel_waiters();
-    assert_cancelled(&reader.result(), &path);
-    await_nodes(&path, 2);
-    let reader = waits(lock.read_lock().into(), 3);
-    lock.write_lock().cancel_waiters();
-    assert_cancelled(&waiting.result(), &path);
-    await_nodes(&path, 2);
-    writer.unlock().unwrap();
-    reader.comes_in();
-    reader.leaves();
-    await_nodes(&path, 0);
 }

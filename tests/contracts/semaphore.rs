@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::{Client, DistributedSemaphore, Error, HoldState, LockOptions, Permits};
-use zoolock_test_support::{FaultProxy, Op, Probe, connect_string, fresh_path, wait_until};
+use zoolock_test_support::{FaultProxy, Op, Probe, fresh_path, wait_until};
 
 use common::semaphore::*;
 use common::{
@@ -259,26 +259,6 @@ fn invalid_limits_and_counts_are_refused_and_leave_nothing() {
     }
     own.acquire(3).unwrap().release().unwrap();
     is_free(&own, &[&client]);
-}
-
-#[test]
-fn few_clients_hold_ten_thousand_permits() {
-    const LIMIT: u32 = 10_000;
-    let clients = [(); 4].map(|()| client_of(&connect_string(), SOON));
-    let path = fresh_path("sem-many");
-    let own = clients.each_ref().map(|client| semaphore(client, &path, LIMIT));
-    let [first, others @ ..] = own.each_ref();
-    let first = first.try_acquire(LIMIT / 4).unwrap().expect("all are free");
-    let others = others.map(|own| own.acquire(LIMIT / 4).unwrap());
-    assert_eq!(own[0].available().unwrap(), 0);
-    assert!(own[0].try_acquire(1).unwrap().is_none());
-    assert!(first.is_held() && others.iter().all(Permits::is_held));
-    assert_eq!(leases(&path).len(), LIMIT as usize);
-    let waiter = waiting_with_the_turn(&own[0], 1);
-    others.into_iter().for_each(|permits| permits.release().unwrap());
-    waiter.result("the waiter").unwrap().release().unwrap();
-    first.release().unwrap();
-    is_free(&own[0], &clients.each_ref());
 }
 
 #[test]

@@ -398,10 +398,10 @@ impl ZooKeeper {
     }
 
     /// Has `write` write a line to the log, on another such thread, because a logger may block.
-    /// `write` is not called if such lines are not wanted. Up to a hundred lines wait; further ones
-    /// are dropped, and counted.
-    pub fn note(&self, target: &'static str, level: Level, write: impl FnOnce() + Send + 'static) {
-        self.handle.shared.note_by(target, level, Box::new(write));
+    /// `write` is not called if the log's [maximum level](log::max_level) is below `level`. Up to a
+    /// hundred lines wait; further ones are dropped, and counted.
+    pub fn note(&self, level: Level, write: impl FnOnce() + Send + 'static) {
+        self.handle.shared.note_by(level, Box::new(write));
     }
 
     // ---- the session

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use log::{Level, log, log_enabled, warn};
+use log::{Level, STATIC_MAX_LEVEL, log, max_level, warn};
 
 use crate::alarm::Alarm;
 use crate::core::clock::Moment;
@@ -391,15 +391,15 @@ impl Shared {
 
     /// Writes a line of the client to the log.
     pub(crate) fn note(&self, level: Level, line: impl FnOnce() -> String) {
-        if log_enabled!(target: TARGET, level) {
+        if may_log(level) {
             let line = line();
             self.write(Box::new(move || log!(target: TARGET, level, "{line}")));
         }
     }
 
-    /// Has `write` write a line, if the level is enabled and a thread can be started.
-    pub(crate) fn note_by(&self, target: &'static str, level: Level, write: Job) {
-        if log_enabled!(target: target, level) {
+    /// Has `write` write a line, if the level may be enabled and a thread can be started.
+    pub(crate) fn note_by(&self, level: Level, write: Job) {
+        if may_log(level) {
             self.write(write);
         }
     }
@@ -429,6 +429,12 @@ impl Shared {
         }
         subscribers.listeners.push(listener.downgrade());
     }
+}
+
+/// Returns whether any logger wants lines of this level. The logger itself is asked on the thread
+/// that writes: it may block or panic.
+fn may_log(level: Level) -> bool {
+    level <= STATIC_MAX_LEVEL && level <= max_level()
 }
 
 impl std::fmt::Debug for Shared {

@@ -1,8 +1,9 @@
 //! TLS: the roots that the client trusts, its certificate, and the meaning of failures. Nothing
 //! here touches a socket.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::{fmt, io};
+use std::{fmt, io, mem};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -198,9 +199,16 @@ impl Tls {
 
     fn config(&self) -> Result<Arc<ClientConfig>, String> {
         let pem = match &self.identity {
-            Some(Identity::Read(read)) => Some(read().map_err(|error| {
-                format!("the client's certificate and key cannot be read: {error}")
-            })?),
+            Some(Identity::Read(read)) => {
+                // A panic on the client's own thread would end the client.
+                let read = catch_unwind(AssertUnwindSafe(|| read())).unwrap_or_else(|panic| {
+                    mem::forget(panic);
+                    Err(io::Error::other("a panic"))
+                });
+                Some(read.map_err(|error| {
+                    format!("the client's certificate and key cannot be read: {error}")
+                })?)
+            }
             Some(Identity::Fixed(_)) | None => None,
         };
         let mut made = self.made.lock();

@@ -140,7 +140,7 @@ fn noted_line_reaches_the_log_from_another_thread() {
     logged(&mark);
     let (say, told) = bounded(1);
     let (caller, line) = (thread::current().id(), format!("a line about {mark}"));
-    client.note("zookeeper", log::Level::Warn, move || {
+    client.note(log::Level::Warn, move || {
         say.send(thread::current().id()).unwrap();
         log::warn!(target: "zookeeper", "{line}");
     });

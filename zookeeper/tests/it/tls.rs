@@ -6,6 +6,8 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{self, Command};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -226,22 +228,6 @@ fn nodes_and_watches_work_over_each_tls_version() {
         assert_eq!(zk.get_children(&root).unwrap().0, ["node"]);
         zk.close().unwrap();
         assert!(!probe.exists(&path).unwrap(), "the session is closed");
-    }
-}
-
-#[test]
-fn megabyte_passes_both_ways_unchanged() {
-    for secured in each_version() {
-        let (probe, path) = secured.probe("tls-large");
-        let zk = secured.connect();
-        for round in 0..4 {
-            let data = megabyte(round);
-            let start = Instant::now();
-            zk.set_data(&path, &data, None).unwrap();
-            assert!(zk.get_data(&path).unwrap().0 == data, "read is what was written");
-            println!("TLS {}: there and back in {:.0?}", secured.version, start.elapsed());
-            assert!(probe.get(&path).unwrap().unwrap().0 == data, "for others, too");
-        }
     }
 }
 
@@ -535,6 +521,33 @@ fn client_certificate_is_read_again_for_each_connection() {
         *shown.lock().unwrap() = Ok(authority.give_out_for("client"));
         wait_until("the session is resumed", SOON, || zk.state() == State::Connected);
         assert_eq!(zk.session_id(), session, "{error}");
+    }
+}
+
+/// It reads a file that is being replaced, and unwraps.
+#[test]
+fn panic_while_the_certificate_is_read_costs_one_connection() {
+    let authority = Authority::new("ours");
+    let server = authority.give_out_for("127.0.0.1").server().tls_clients(&authority.pem());
+    let server = server.start().unwrap();
+    let proxy = FaultProxy::start(server.secure_address()).unwrap();
+    let Identity { chain, key } = authority.give_out_for("client");
+    let panics = Arc::new(AtomicUsize::new(0));
+    let left = Arc::clone(&panics);
+    let tls = authority.tls().client_cert_from(move || {
+        let is_last = left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_err();
+        assert!(is_last, "it is not there");
+        Ok((chain.clone().into(), key.clone().into()))
+    });
+    let zk = builder(&proxy.connect_string()).tls(tls).connect().unwrap();
+    let session = zk.session_id();
+    for count in [1, 3] {
+        panics.store(count, SeqCst);
+        proxy.cut();
+        wait_until("it has panicked", SOON, || panics.load(SeqCst) == 0);
+        wait_until("the session is resumed", SOON, || zk.state() == State::Connected);
+        zk.exists("/").unwrap();
+        assert_eq!(zk.session_id(), session);
     }
 }
 

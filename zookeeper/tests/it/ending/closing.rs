@@ -31,21 +31,6 @@ fn close_returns_after_the_end_of_the_session() {
 }
 
 #[test]
-fn concurrent_closes_all_return() {
-    let stage = Stage::new("closed", SESSION);
-    let held = stage.proxy.hold_answer(Op::CloseSession, 1);
-    thread::scope(|scope| {
-        let closing: Vec<_> = (0..8).map(|_| scope.spawn(|| stage.client.close())).collect();
-        assert!(held.wait(SOON));
-        held.release();
-        let results: Vec<_> = closing.into_iter().map(|thread| thread.join().unwrap()).collect();
-        println!("{results:?}");
-        assert!(results.iter().all(Result::is_ok));
-    });
-    assert_eq!(stage.proxy.requests(Op::CloseSession), 1);
-}
-
-#[test]
 fn callback_may_close_its_client() {
     let stage = Stage::new("closed", SESSION);
     let (say, told) = unbounded();

@@ -1,6 +1,6 @@
-//! A logger that blocks. All urgent work comes before any logging.
+//! A logger that blocks, or panics when it is asked what it wants. All urgent work comes before any logging.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::thread;
 use std::time::Instant;
@@ -18,6 +18,7 @@ static LOGGER: Logger = Logger {
     changed: Condvar::new(),
     waiting: AtomicUsize::new(0),
     written: AtomicUsize::new(0),
+    panics: AtomicBool::new(false),
 };
 
 /// A logger behind a mutex that another thread may hold for long.
@@ -28,6 +29,8 @@ struct Logger {
     waiting: AtomicUsize,
     /// The number of lines written.
     written: AtomicUsize,
+    /// It panics when it is asked whether a line is wanted.
+    panics: AtomicBool,
 }
 
 impl Logger {
@@ -39,6 +42,8 @@ impl Logger {
 
 impl log::Log for Logger {
     fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        assert!(!self.panics.load(Ordering::SeqCst), "a logger that panics");
+        drop(self.changed.wait_while(self.is_blocked.lock().unwrap(), |is_blocked| *is_blocked));
         true
     }
 
@@ -104,7 +109,7 @@ fn blocked_logger_does_not_delay_deferred_calls() {
     set_logger();
     let client = client_of(&connect_string(), SHORT);
     LOGGER.block(true);
-    client.note("zookeeper", log::Level::Warn, || log::warn!(target: "zookeeper", "a line"));
+    client.note(log::Level::Warn, || log::warn!(target: "zookeeper", "a line"));
     wait_until("the logger is waited for", SOON, || LOGGER.waiting.load(Ordering::SeqCst) > 0);
     let (say, said) = unbounded();
     client.call_aside(move || say.send(()).unwrap());
@@ -138,4 +143,24 @@ fn blocked_logger_keeps_no_call_beyond_its_deadline() {
     let (kind, _) = said(client.with_timeout(BRIEFLY).exists("/"));
     assert_eq!(kind, ErrorKind::Timeout);
     LOGGER.block(false);
+}
+
+#[test]
+fn logger_that_panics_when_asked_ends_no_client() {
+    let name = "hostile::logging::logger_that_panics_when_asked_ends_no_client";
+    if in_own_process(name) != OwnProcess::Yes {
+        return;
+    }
+    set_logger();
+    LOGGER.panics.store(true, Ordering::SeqCst);
+    let proxy = shared_proxy();
+    let client = client_of(&proxy.connect_string(), SHORT);
+    let told = Told::by(&client);
+    for _ in 0..3 {
+        proxy.cut();
+        told.until(SessionEventKind::Resumed);
+        client.exists("/").unwrap();
+    }
+    client.close().unwrap();
+    println!("{:?}", told.kinds());
 }
