@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{SIGCONT, SIGKILL, SIGSTOP, SIGTERM, Signal};
 use nix::unistd::Pid;
 use rustix::io::Errno;
-use rustix::process::{WaitOptions, WaitStatus, getpgid, wait, waitpgid};
+use rustix::process::{WaitOptions, getpgid, wait, waitpgid};
 use zoolock::crossbeam_channel::{
     Receiver, RecvTimeoutError, Sender, after, select_biased, unbounded,
 };
@@ -35,8 +35,8 @@ pub(crate) enum Event {
     /// There is no guard, for this reason, so the program must not continue.
     Unguarded(Failed),
     /// The program and all its descendants have ended. Has the program's exit code, as shells
-    /// report it.
-    Ended(u8),
+    /// report it, and the signal that ended the program, if one did.
+    Ended(u8, Option<i32>),
 }
 
 pub(crate) struct Child {
@@ -88,7 +88,7 @@ impl Child {
             // `Ended` comes only when no process is left for certain.
             let _ = self.family.kill();
             match self.events.recv_timeout(LOOK_FOR_OTHERS) {
-                Ok(Event::Ended(_)) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(Event::Ended(..)) | Err(RecvTimeoutError::Disconnected) => return,
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             }
         }
@@ -107,7 +107,7 @@ impl Child {
                 recv(self.events) -> event => match event {
                     Ok(Event::Stopped(_) | Event::GroupEnded) => {}
                     Ok(Event::Unguarded(_)) => break,
-                    Ok(Event::Ended(_)) | Err(_) => return,
+                    Ok(Event::Ended(..)) | Err(_) => return,
                 },
                 recv(held.hold.lost()) -> _ => break,
                 recv(after(end.saturating_duration_since(Instant::now()))) -> _ => break,
@@ -129,7 +129,7 @@ fn watch(family: &Family, guard: &Guard, say: &Sender<Event>) {
         }
     };
     start_guard();
-    let mut code = None;
+    let (mut code, mut by) = (None, None);
     let mut pause = LOOK_AGAIN;
     loop {
         // No event reports that a process has left the group, so this looks again and again.
@@ -158,7 +158,10 @@ fn watch(family: &Family, guard: &Guard, say: &Sender<Event>) {
                     let by = Signal::try_from(by).unwrap_or(SIGSTOP);
                     let _ = say.send(Event::Stopped(by));
                 }
-                None if process == group => code = code_of(status),
+                None if process == group => {
+                    by = status.terminating_signal();
+                    code = status.exit_status().map(|code| code as u8).or(by.map(by_signal));
+                }
                 _ => {}
             },
             Ok(None) => thread::sleep(pause),
@@ -177,7 +180,7 @@ fn watch(family: &Family, guard: &Guard, say: &Sender<Event>) {
         }
     }
     guard.dismiss();
-    let _ = say.send(Event::Ended(code.unwrap_or(SYSTEM)));
+    let _ = say.send(Event::Ended(code.unwrap_or(SYSTEM), by));
 }
 
 fn is_in(group: rustix::process::Pid, process: rustix::process::Pid) -> bool {
@@ -192,11 +195,4 @@ fn is_over(group: rustix::process::Pid) -> bool {
             answer => return answer.is_err(),
         }
     }
-}
-
-/// Returns the exit code that a shell reports for an ended process. The signal stays a number,
-/// because `Signal` does not have all of them.
-fn code_of(status: WaitStatus) -> Option<u8> {
-    let code = status.exit_status().map(|code| code as u8);
-    code.or_else(|| status.terminating_signal().map(by_signal))
 }

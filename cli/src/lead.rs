@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, Signal, raise};
+use nix::sys::signal::{SIGCONT, SIGTERM, SIGTSTP, Signal, raise};
 use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use crate::args::{Program, Run};
@@ -53,7 +53,7 @@ fn terms(
         let begun = Instant::now();
         let mut term = Term::of(program, &held, signals, Some(SIGTERM));
         let ended = term.supervise();
-        let Term { is_asked, is_told_to_end, .. } = term;
+        let Term { is_asked, is_told_to_end, is_interrupted, .. } = term;
         let released = holder.release(path);
         let ended = ended.and_then(|code| released.map(|_| code));
         let code = match ended {
@@ -63,7 +63,7 @@ fn terms(
             }
             ended => Some(ended?),
         };
-        if is_told_to_end || code.is_some_and(is_from_terminal) {
+        if is_told_to_end || is_interrupted {
             return Err(Failed::silent(0));
         }
         if is_asked && code.is_some() {
@@ -84,12 +84,6 @@ fn terms(
         rest(pause, signals)?;
         pause = LONGEST.min(2 * pause);
     }
-}
-
-/// Returns whether a signal from the terminal ended the program. Such a signal goes to the
-/// program's group, not to zoolock.
-fn is_from_terminal(code: u8) -> bool {
-    [SIGHUP, SIGINT, SIGQUIT].map(|signal| by_signal(signal as i32)).contains(&code)
 }
 
 /// Waits for this long. A signal ends the wait with a failure.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{
-    SIGCONT, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, Signal, raise,
+    SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, Signal, raise,
 };
 use zoolock::HoldState;
 use zoolock::crossbeam_channel::{Receiver, RecvError, after, at, never, select_biased};
@@ -101,6 +101,9 @@ pub(crate) struct Term<'a> {
     pub(crate) is_asked: bool,
     /// Whether zoolock has received a signal that ends a service.
     pub(crate) is_told_to_end: bool,
+    /// Whether a signal ended the program that comes from the terminal, which it shared. Such a signal
+    /// goes to the program's group, not to zoolock.
+    pub(crate) is_interrupted: bool,
 }
 
 impl<'a> Term<'a> {
@@ -110,8 +113,8 @@ impl<'a> Term<'a> {
         signals: &'a Receiver<Signal>,
         on_revoke: Option<Signal>,
     ) -> Term<'a> {
-        let (is_asked, is_told_to_end) = (false, false);
-        Term { program, held, signals, on_revoke, is_asked, is_told_to_end }
+        let [is_asked, is_told_to_end, is_interrupted] = [false; 3];
+        Term { program, held, signals, on_revoke, is_asked, is_told_to_end, is_interrupted }
     }
 
     /// Runs the program while the lock is held, and returns its exit code. If a signal comes before
@@ -148,7 +151,7 @@ impl<'a> Term<'a> {
                         child.kill();
                         return Err(failed);
                     }
-                    Ok(Event::Ended(code)) => {
+                    Ok(Event::Ended(code, _)) => {
                         let cause = format!("it ended before the program, exit code {code}");
                         return Err(Failed::to_start("a process", cause));
                     }
@@ -208,10 +211,12 @@ impl<'a> Term<'a> {
                         child.kill();
                         return Err(if held.hold.is_held() { failed } else { self.lost() });
                     }
-                    Ok(Event::Ended(code)) => return match held.hold.is_held() {
-                        true => Ok(code),
-                        false => Err(self.lost()),
-                    },
+                    Ok(Event::Ended(code, by)) => {
+                        let keys = [SIGHUP, SIGINT, SIGQUIT].map(|signal| signal as i32);
+                        self.is_interrupted = terminal.is_some_and(|terminal| terminal.is_input)
+                            && by.is_some_and(|by| keys.contains(&by));
+                        return if held.hold.is_held() { Ok(code) } else { Err(self.lost()) };
+                    }
                     Err(RecvError) => return Ok(SYSTEM),
                 },
                 recv(signals) -> signal => match signal {

@@ -13,7 +13,7 @@ pub(crate) struct Terminal {
     terminal: File,
     /// Whether standard input is the terminal. If not, other processes of zoolock's group may read
     /// from the terminal, such as those of a pipeline.
-    is_input: bool,
+    pub(crate) is_input: bool,
     own: Pid,
     child: Pid,
 }

@@ -146,6 +146,22 @@ fn ctrl_c_ends_the_program_and_the_leader() {
     await_nodes(&path, 0);
 }
 
+/// logrotate sends HUP to a service, whose program has no handler.
+#[test]
+fn signal_without_a_terminal_ends_the_program_and_no_leader() {
+    let path = fresh_path("lead-hup");
+    for (script, code) in [("echo inside $$; sleep 1000", 129), ("echo inside $$; exit 130", 130)] {
+        let mut leader = Beside::start(lead("40", &path, script));
+        leader.is_inside();
+        if code == 129 {
+            leader.signal(Signal::SIGHUP);
+        }
+        leader.says(&format!("{path}: the program ended with exit code {code}; contending again"));
+        leader.signal(Signal::SIGTERM);
+        assert_eq!(leader.code(), Some(0));
+    }
+}
+
 #[test]
 fn outage_ends_a_term_and_the_next_begins_after_it() {
     let server = Server::start().expect("a server");

@@ -30,7 +30,7 @@ fn unit_starts_a_leader_that_notifies_systemd_and_ends() {
     shell.env("LOCK", says("Environment").replace("LOCK=", "").replace("/services/%i", &path));
     shell.env("OPTIONS", "-v --session-timeout 40");
     shell.env("PROGRAM", format!("sh {}", program.display()));
-    assert_eq!(says("Type"), "notify");
+    assert_eq!((says("Type"), says("KillMode")), ("notify", "mixed"));
     let mut leader = manager.start(shell);
     assert_eq!(manager.hears(), format!("READY=1\nSTATUS=contending for {path}"));
     leader.is_inside();
