@@ -50,13 +50,14 @@ struct Row {
 }
 
 impl Register {
-    /// `INSERT INTO fence VALUES (:lock, 0)`, and the same for the counter.
+    /// The row of the counter. The first claim makes that of the fence.
     fn create(path: &Path) -> io::Result<Register> {
         write_row(&File::create(path)?, &Row { fence: 0, value: 0 })?;
         Ok(Register(path.to_owned()))
     }
 
-    /// `UPDATE fence SET token = :token WHERE lock = :lock AND token <= :token`
+    /// `INSERT INTO fence (lock, token) VALUES (:lock, :token) ON CONFLICT (lock)
+    /// DO UPDATE SET token = excluded.token WHERE fence.token <= excluded.token`
     ///
     /// Returns false if no row matches: a later holder has claimed.
     fn claim(&self, token: u64) -> io::Result<bool> {

@@ -43,7 +43,8 @@ impl Bank {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `UPDATE fence SET token = :token WHERE lock = :lock AND token <= :token`
+    /// `INSERT INTO fence (lock, token) VALUES (:lock, :token) ON CONFLICT (lock)
+    /// DO UPDATE SET token = excluded.token WHERE fence.token <= excluded.token`
     fn claim(&self, account: usize, token: u64) -> Outcome<()> {
         let fence = &mut self.accounts()[account].fence;
         if token < *fence {

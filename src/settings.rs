@@ -113,7 +113,9 @@ impl Value {
     }
 
     fn text(&self) -> Result<&str> {
-        self.text.to_str().ok_or_else(|| self.wrong("it is not UTF-8"))
+        let text = self.text.to_str().ok_or_else(|| self.wrong("it is not UTF-8"))?;
+        // A secret that was read from a file often ends in one.
+        Ok(text.trim_end_matches(['\n', '\r']))
     }
 
     fn seconds(&self) -> Result<Duration> {
@@ -259,6 +261,14 @@ mod tests {
             (KEY, "/no/such/file"),
         ] {
             says(&[(CONNECT, "a"), (name, text)], &[&format!("invalid {name}")]);
+        }
+    }
+
+    #[test]
+    fn newline_at_the_end_of_a_secret_is_no_part_of_it() {
+        for text in ["digest:bob:hunter2", "digest:bob:hunter2\n", "digest:bob:hunter2\r\n"] {
+            let auth = Value { name: AUTH, text: text.into() };
+            assert_eq!(auth.text().unwrap(), "digest:bob:hunter2");
         }
     }
 

@@ -12,7 +12,7 @@ use crate::exit::{Failed, LOST, by_signal};
 use crate::holder::Holder;
 use crate::output::say;
 use crate::run::Term;
-use crate::{notify, signals};
+use crate::{notify, signals, step};
 
 /// The first pause between the end of the program and the next contention.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -22,6 +22,7 @@ const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30);
 
 pub(crate) fn lead(program: Program) -> Result<u8, Failed> {
+    step::find(&program.command)?;
     // Signals have to be blocked before any other thread starts.
     let signals = signals::receive()?;
     let mut holder = Holder::start(Run::alone(program.clone()))?;

@@ -21,6 +21,7 @@ use crate::{notify, signals, step};
 const BRIEFLY: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(run: Run) -> Result<u8, Failed> {
+    step::find(&run.program.command)?;
     // Signals have to be blocked before any other thread starts.
     let signals = signals::receive()?;
     let mut holder = Holder::start(run.clone())?;

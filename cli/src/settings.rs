@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::{metadata, read};
+use std::fs::{File, metadata};
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -11,6 +12,9 @@ use toml::de::{DeTable, DeValue};
 /// The settings that the file may contain.
 const NAMES: [&str; 7] = ["connect", "session_timeout", "auth", "tls", "cacert", "cert", "key"];
 
+/// A device has no end.
+const LONGEST: u64 = 1 << 20;
+
 /// A setting, and a text to append to an error about it.
 pub(crate) type Setting = (OsString, String);
 
@@ -18,7 +22,11 @@ pub(crate) type Setting = (OsString, String);
 pub(crate) fn in_file(file: &Path) -> Result<BTreeMap<String, Setting>, String> {
     let failed = |error| format!("{file:?}: {error}");
     let is_open = metadata(file).map_err(failed)?.permissions().mode() & 0o007 != 0;
-    let bytes = read(file).map_err(failed)?;
+    let mut bytes = Vec::new();
+    let opened = File::open(file).map_err(failed)?;
+    if opened.take(LONGEST).read_to_end(&mut bytes).map_err(failed)? as u64 == LONGEST {
+        return Err(format!("{file:?}: it is too long for a settings file"));
+    }
     let text = str::from_utf8(&bytes).map_err(|_| "it is not UTF-8")?;
     let place = |at: usize| {
         let line = bytes.iter().take(at).filter(|byte| **byte == b'\n').count() + 1;

@@ -6,7 +6,9 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{self, Command};
 
 use nix::sys::signal::{SIGKILL, SIGSTOP, raise};
@@ -24,6 +26,24 @@ pub(crate) fn command(program: &[OsString]) -> Command {
     command.args([STEP, &process::id().to_string()]);
     command.args(program);
     command
+}
+
+/// Fails if there is no such program: so its lock is not waited for in vain.
+pub(crate) fn find(program: &[OsString]) -> Result<(), Failed> {
+    let (Some(name), Some(path)) = (program.first(), env::var_os("PATH")) else {
+        return Ok(());
+    };
+    let is_there = match name.as_bytes().contains(&b'/') {
+        true => Path::new(name).exists(),
+        false => {
+            !name.is_empty() && env::split_paths(&path).any(|folder| folder.join(name).exists())
+        }
+    };
+    if is_there {
+        return Ok(());
+    }
+    let text = format!("failed to run '{}': there is no such program", name.display());
+    Err(Failed::new(NOT_FOUND, text))
 }
 
 /// Returns a command that runs this program again, even if its file was replaced meanwhile.

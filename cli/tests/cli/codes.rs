@@ -202,10 +202,15 @@ fn errors_name_the_problem() {
         (&["watch", "--interval", "0", "/path"], "less than 0.01"),
         (&["list", "-c", "", "/path"], "invalid --connect: no servers are named"),
         (&["run", &fresh_path("empty"), ""], "failed to run ''"),
+        // It waits for no server, and for no turn.
+        (&["run", "-c", "127.0.0.1:1", "/path", "no-such"], "failed to run 'no-such'"),
+        (&["lead", "-c", "127.0.0.1:1", "/path", "/no/such"], "failed to run '/no/such'"),
+        (&["list", "--config", "/dev/zero", "/path"], "too long for a settings file"),
+        (&["list", "-c", "me:hunter2@zk1:2181", "/path"], "credentials are no part"),
     ] {
         let ended = zoolock(wrong).output().expect("it ends");
         let errors = String::from_utf8_lossy(&ended.stderr);
         println!("{wrong:?}: {errors}");
-        assert!(errors.contains(said), "{wrong:?}: {errors}");
+        assert!(errors.contains(said) && !errors.contains("hunter2"), "{wrong:?}: {errors}");
     }
 }

@@ -36,6 +36,10 @@ impl HostList {
             return Err("a URL was given, not a list HOST:PORT[,HOST:PORT]..[/CHROOT]".into());
         }
         let (servers, chroot) = connect.split_at(connect.find('/').unwrap_or(connect.len()));
+        if servers.contains('@') {
+            // It may be a password.
+            return Err("an entry has an `@`: credentials are no part of the list of hosts".into());
+        }
         let chroot = parse_chroot(chroot)?;
         if servers.trim().is_empty() {
             return Err("the list of hosts is empty".into());
@@ -239,7 +243,7 @@ mod tests {
             ("a b", "host 1 (\"a b\") has ' ' in its name".into()),
             ("a\u{7}", "host 1 (\"a\\u{7}\") has '\\u{7}' in its name".into()),
             ("a]:1", "host 1 (\"a]:1\") has ']' in its name".into()),
-            ("u@a:1", "host 1 (\"u@a:1\") has '@' in its name".into()),
+            ("u:secret@a:1", "an entry has an `@`: credentials are no part of the list of hosts".into()),
             ("a,[::1:2181", "host 2 (\"[::1:2181\") has no closing bracket".into()),
             ("[a]:1", "host 1 (\"[a]:1\") has no IPv6 address in its brackets".into()),
             ("[10.0.0.1]", "host 1 (\"[10.0.0.1]\") has no IPv6 address in its brackets".into()),
