@@ -262,8 +262,9 @@
 //! A database does that with one row for each lock, in a table `fence`:
 //!
 //! ```sql
-//! -- 1. Claim, and commit. If that updates no row, a later holder has claimed: stop.
-//! UPDATE fence SET token = :token WHERE lock = :lock AND token <= :token;
+//! -- 1. Claim, and commit. If that changes no row, a later holder has claimed: stop.
+//! INSERT INTO fence (lock, token) VALUES (:lock, :token)
+//!   ON CONFLICT (lock) DO UPDATE SET token = excluded.token WHERE fence.token <= excluded.token;
 //! -- 2. Read.
 //! SELECT balance FROM account WHERE id = :id;
 //! -- 3. Write. If the first statement updates no row, roll back and stop.
