@@ -173,24 +173,3 @@ fn leaves_into(turns: &Turns, first: Visitor, held: &support::Hold) -> Task<zool
     turns.is_held_up(held);
     leaving
 }
-
-/// Operators may allow clients to create nodes but not to delete them.
-#[test]
-fn refused_release_is_denied_to_both_threads() {
-    // READ, WRITE and CREATE, no DELETE.
-    const ACL: [(u32, &str, &str); 1] = [(7, "world", "anyone")];
-    every_turns(|subject| {
-        let turns = Turns::start(subject, "turn-refused", LONG);
-        let probe = shared_probe().unwrap();
-        wait_until("it is gone", SOON, || !probe.exists(&turns.path).unwrap());
-        probe.create_with_acl(&turns.path, b"", &ACL).unwrap();
-        let ((first, _), next) = (turns.first(), turns.next());
-        let node = subject.node_of(&first.hold());
-        let (unlocked, locked) = (first.leaves_saying(), next.result());
-        println!("{}: {unlocked:?}, then {locked:?}", subject.name);
-        assert!(matches!(unlocked, Err(Error::Denied { .. })), "{unlocked:?}");
-        assert!(matches!(&locked, Err(Error::Denied { path }) if *path == node), "{locked:?}");
-        turns.client.close().unwrap();
-        assert_eq!(subject.nodes(&turns.path), [""; 0], "{}", subject.name);
-    });
-}
