@@ -3,15 +3,13 @@
 
 use std::collections::VecDeque;
 use std::ops::Deref;
-use std::thread;
 use std::time::Duration;
 
-use zoolock::{Error, Hold, LossReason};
-use zoolock_test_support::{self as support, Op, fresh_path, shared_probe, wait_until};
+use zoolock::Hold;
+use zoolock_test_support::{self as support, Op};
 
 use common::{
-    SOON, Scene, Subject, Task, Visitor, assert_lost, await_nothing_left, client_of, delete_node,
-    every_subject_that, in_time, shared_proxy, stat,
+    SOON, Scene, Subject, Visitor, await_nothing_left, every_subject_that, in_time, stat,
 };
 
 /// No lease of this length ends during a test, and none needs a heartbeat.
@@ -40,25 +38,6 @@ impl Turns {
         Turns(Scene::start(subject, name, session_timeout))
     }
 
-    /// Runs for each way to delay the transaction: its request or its answer.
-    fn each_held(subject: Subject, name: &str, run: impl Fn(&Turns, bool) + Sync) {
-        thread::scope(|scope| {
-            for answer in [false, true] {
-                let run = &run;
-                scope.spawn(move || {
-                    let turns = Turns::start(subject, name, LONG);
-                    println!("{}, answer: {answer}, at {}", subject.name, turns.path);
-                    run(&turns, answer);
-                });
-            }
-        });
-    }
-
-    fn holds_up(&self, answer: bool) -> support::Hold {
-        let rule = self.proxy.on(Op::Multi);
-        if answer { rule.hold_answer() } else { rule.hold_request() }
-    }
-
     fn is_held_up(&self, held: &support::Hold) {
         assert!(held.wait(SOON), "{}: {}", self.subject.name, self.log());
     }
@@ -80,18 +59,6 @@ impl Turns {
         let token = hold.fencing_token();
         assert_eq!(stat(&self.subject.node_of(hold)).czxid as u64, token, "{hold:?}");
         token
-    }
-
-    /// Expects `next` to enter with a newer node, which is the only one in the end.
-    #[track_caller]
-    fn comes_in_alone(&self, next: &Visitor, before: u64) -> u64 {
-        let hold = next.hold();
-        let node = self.subject.node_of(&hold);
-        assert_eq!(self.subject.await_nodes(&self.path, 1), [node], "{}", self.log());
-        let at = self.token_of(&hold);
-        println!("{}: {before:?}, then {at:?}; {:?}", self.subject.name, self.client.stats());
-        assert!(hold.is_held() && at > before, "{}", self.subject.name);
-        at
     }
 
     /// Ends with the last unlock and without a loss.
@@ -165,11 +132,4 @@ fn turn_among_threads_costs_one_request() {
         }
         turns.ends_well();
     });
-}
-
-/// Unlocks while the transaction is delayed, and returns when the next thread is in the middle of it.
-fn leaves_into(turns: &Turns, first: Visitor, held: &support::Hold) -> Task<zoolock::Result<()>> {
-    let leaving = Task::spawn(move || first.leaves_saying());
-    turns.is_held_up(held);
-    leaving
 }

@@ -15,6 +15,7 @@ pub const ENOUGH: u64 = 10_000;
 
 /// Events that cannot occur, and why.
 const NEVER: &[(&str, &str)] = &[
+    ("a server is no ZooKeeper", "all simulated servers are"),
     ("a server only takes reads", "the simulated servers have no mode for that"),
     ("error: Refused", "the simulated client is compiled without SASL"),
     ("error: another", "it is for errors that the simulation has no name for"),

@@ -248,22 +248,31 @@ pub(crate) fn set_watches(out: &mut Vec<u8>, zxid: i64, paths: &WatchedPaths) {
 /// The answer to [`connect`].
 #[derive(Debug)]
 pub(crate) struct Connected<'a> {
+    pub(crate) version: i32,
     /// In milliseconds; 0 when the session is over.
     pub(crate) timeout: i32,
     pub(crate) session: i64,
     pub(crate) password: &'a [u8],
-    pub(crate) read_only: bool,
+    /// `None` if the server does not say, as those before 3.4.
+    pub(crate) read_only: Option<bool>,
+}
+
+impl Connected<'_> {
+    /// Returns whether this is no ZooKeeper, by what confirms a session.
+    pub(crate) fn is_foreign(&self) -> bool {
+        let is_empty = self.password.iter().all(|byte| *byte == 0);
+        is_empty || self.version != 0 || self.session == -1 || self.read_only.is_none()
+    }
 }
 
 pub(crate) fn connected(frame: &[u8]) -> Result<Connected<'_>, Malformed> {
     let mut reader = Reader(frame);
-    let _version = reader.int()?;
     let connected = Connected {
+        version: reader.int()?,
         timeout: reader.int()?,
         session: reader.long()?,
         password: reader.buffer()?,
-        // Servers before 3.4 do not say.
-        read_only: !reader.0.is_empty() && reader.bool()?,
+        read_only: if reader.0.is_empty() { None } else { Some(reader.bool()?) },
     };
     reader.end().map(|()| connected)
 }
@@ -456,10 +465,10 @@ mod tests {
     #[test]
     fn server_handshakes_are_parsed() {
         for (name, timeout, session, read_only) in [
-            ("connect", 30_000, 0x0100_0011_07b8_0000, false),
-            ("connect before 3.4", 30_000, 0x0100_0011_07b8_0000, false),
-            ("connect read-only", 30_000, 0x0100_0011_07b8_0000, true),
-            ("connect expired", 0, 0, false),
+            ("connect", 30_000, 0x0100_0011_07b8_0000, Some(false)),
+            ("connect before 3.4", 30_000, 0x0100_0011_07b8_0000, None),
+            ("connect read-only", 30_000, 0x0100_0011_07b8_0000, Some(true)),
+            ("connect expired", 0, 0, Some(false)),
         ] {
             let seen = connected(frame(name)).expect(name);
             println!("{name}: {seen:?}");

@@ -51,7 +51,8 @@ const TEXTS: &[&str] = &[
     "the server does not know the password of the SASL user",
     // session.rs, of what came
     "no session where a new one was asked for",
-    "another session than the one to be resumed",
+    "this is no ZooKeeper, perhaps ",
+    "a write has zxid ",
     "the session has expired",
     "the server only takes reads",
     "the session lives, but the server is behind what it has seen",
@@ -71,7 +72,7 @@ const PLACES: &[(&str, usize)] = &[
     (include_str!("../message.rs"), 3),
     (include_str!("../../batch.rs"), 3),
     (include_str!("../connection.rs"), 3),
-    (include_str!("../session/answers.rs"), 2),
+    (include_str!("../session/answers.rs"), 3),
     (include_str!("../sasl.rs"), 3),
     (include_str!("../session/login.rs"), 1),
 ];

@@ -16,6 +16,9 @@ use crate::types::{EventType, SessionEventKind};
 /// Why a connection ends whose server may be that of another ensemble.
 const UNCONFIRMED: &str = "it does not know the session, but may be another ensemble's server now: its name could not be resolved";
 
+/// Why a server is refused that answers like ClickHouse Keeper.
+const FOREIGN: &str = "this is no ZooKeeper, perhaps ClickHouse Keeper: it does not keep sessions over a cut, so locks would not be safe";
+
 impl<S, W: Listen> Core<S, W> {
     /// Takes a frame from the server. An error means that the connection must end.
     pub(crate) fn receive(
@@ -56,6 +59,14 @@ impl<S, W: Listen> Core<S, W> {
                     reader.end()?;
                 }
                 let flight = connection.answered(xid)?;
+                let is_write = flight.call.code.is_write() && header.code == code::OK;
+                if is_write && header.zxid <= self.session.zxid {
+                    let seen = self.session.zxid;
+                    let problem = format!("a write has zxid {:#x} behind {seen:#x}", header.zxid);
+                    let reason = format!("bad answer: {problem}");
+                    self.fail_all(flight.call, &Error::because(ErrorKind::ConnectionLoss, reason));
+                    return Err(Malformed(problem));
+                }
                 let answers = match self.answered(flight, header, now) {
                     Some(call) => self.distribute(call, header, frame, now)?,
                     None => Vec::new(),
@@ -74,10 +85,16 @@ impl<S, W: Listen> Core<S, W> {
         now: Moment,
     ) -> Result<(), Malformed> {
         let asked = self.session.id;
-        if connected.timeout <= 0 || connected.session == 0 {
-            if asked == 0 {
-                return Err(Malformed("no session where a new one was asked for".into()));
-            }
+        let is_over = connected.timeout <= 0 || connected.session == 0;
+        if is_over && asked == 0 {
+            return Err(Malformed("no session where a new one was asked for".into()));
+        }
+        if !is_over && connected.is_foreign() {
+            sys::reached("a server is no ZooKeeper");
+            return Err(Malformed(FOREIGN.into()));
+        }
+        // A server that answers with another session has ended this one, too.
+        if asked != 0 && (is_over || asked != connected.session) {
             if !greeting.is_confirmed {
                 sys::reached("a server that may be anybody's does not know the session");
                 self.doom(UNCONFIRMED);
@@ -88,15 +105,13 @@ impl<S, W: Listen> Core<S, W> {
             self.expired();
             return Ok(());
         }
-        if asked != 0 && asked != connected.session {
-            return Err(Malformed("another session than the one to be resumed".into()));
-        }
         self.outage.refusals = 0;
         if greeting.asking {
             self.outage.since = now.monotonic;
         }
-        if connected.read_only || greeting.asking {
-            sys::reached_if(|| connected.read_only, "a server only takes reads");
+        let read_only = connected.read_only == Some(true);
+        if read_only || greeting.asking {
+            sys::reached_if(|| read_only, "a server only takes reads");
             self.doom(match greeting.asking {
                 true => "the session lives, but the server is behind what it has seen",
                 false => "the server only takes reads",

@@ -326,6 +326,29 @@ fn duplicate_answer_counts_once() {
     assert!(text.contains("an answer to request 1, where 2 was due"), "{text}");
 }
 
+/// A hold's token is the zxid of its create.
+#[test]
+fn write_that_is_older_than_what_was_seen_is_rejected() {
+    let door = Door::once(
+        shared_server().address(),
+        Arc::new(|guest: &mut Guest| {
+            let _session = guest.introduce()?;
+            let read = xid(&guest.frame()?);
+            guest.send(&header(read, 0).stat().0)?;
+            let write = xid(&guest.frame()?);
+            guest.send(&header(write, 0).0)?;
+            guest.linger()
+        }),
+    );
+    let client = client_of(&door.address(), SESSION);
+    client.exists("/").unwrap();
+    let (kind, text) = said(client.delete("/none", None));
+    println!("{text}");
+    assert_eq!(kind, ErrorKind::ConnectionLoss);
+    assert!(text.contains("a write has zxid 0x1 behind 0x1"), "{text}");
+    client.exists("/").unwrap();
+}
+
 #[test]
 fn client_leaves_a_server_that_answers_before_a_request() {
     let early = |guest: &mut Guest| {

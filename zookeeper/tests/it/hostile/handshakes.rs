@@ -12,7 +12,8 @@ use zoolock_zookeeper::{Builder, ErrorKind, SessionEventKind, ZooKeeper};
 use super::bytes::{Bytes, greeting};
 use super::door::{Door, Guest, Manner, framed};
 use crate::util::{
-    BRIEFLY, OwnProcess, SESSION, SOON, Told, client_of, files, in_own_process, said, threads,
+    BRIEFLY, OwnProcess, SESSION, SOON, Told, builder, client_of, files, in_own_process, said,
+    threads,
 };
 
 const MINE: i64 = 0x1234;
@@ -227,11 +228,6 @@ fn client_skips_a_bad_server_for_a_good_one() {
 #[test]
 fn bad_answer_to_a_resume_is_named_and_a_good_server_resumes() {
     let sorts = [
-        says_frame(
-            "another session",
-            greeting(10_000, MINE),
-            "another session than the one to be resumed",
-        ),
         greeter("only reads", &["the server only takes reads"], |guest| {
             // The session that the client asks for.
             let session = guest.frame()?[16..24].try_into().unwrap();
@@ -269,19 +265,45 @@ fn bad_answer_to_a_resume_is_named_and_a_good_server_resumes() {
 #[test]
 fn expiry_is_believed_and_the_next_session_opens() {
     let server = shared_server().address();
-    let door = Door::new(server, Guest::pass_on);
-    let client = client_of(&door.address(), SESSION);
-    let (session, told) = (client.session_id(), Told::by(&client));
-    // A negative timeout means the same.
-    door.change(|guest| {
-        guest.frame()?;
-        guest.send(&greeting(-5, 0).0)?;
-        guest.linger()
-    });
-    told.until(SessionEventKind::Expired);
-    door.behave();
-    told.until(SessionEventKind::Connected);
-    client.exists("/").unwrap();
-    println!("{:?}", told.kinds());
-    assert_ne!(client.session_id(), session);
+    // A negative timeout and another session mean the same.
+    for answer in [greeting(-5, 0), greeting(10_000, MINE)] {
+        let door = Door::new(server, Guest::pass_on);
+        let client = client_of(&door.address(), SESSION);
+        let (session, told) = (client.session_id(), Told::by(&client));
+        door.change(move |guest| {
+            guest.frame()?;
+            guest.send(&answer.0)?;
+            guest.linger()
+        });
+        told.until(SessionEventKind::Expired);
+        door.behave();
+        told.until(SessionEventKind::Connected);
+        client.exists("/").unwrap();
+        println!("{:?}", told.kinds());
+        assert_ne!(client.session_id(), session);
+    }
+}
+
+/// ClickHouse Keeper shows itself by one of these. It ends a session with its connection.
+#[test]
+fn server_that_keeps_no_session_over_a_cut_is_refused_by_name() {
+    let answer = |version: i32, session: i64, password: u8| {
+        Bytes::default().int(version).int(10_000).long(session).buffer(&[password; 16])
+    };
+    for (name, answer) in [
+        ("an empty password", answer(0, MINE, 0).raw(&[0])),
+        ("another version", answer(1, MINE, 7).raw(&[0])),
+        ("a session that is none", answer(0, -1, 7).raw(&[0])),
+        ("not a word about reads", answer(0, MINE, 7)),
+    ] {
+        let door = Door::new(shared_server().address(), move |guest| {
+            guest.frame()?;
+            guest.send(&answer.0)?;
+            guest.linger()
+        });
+        let connected = builder(&door.address(), SESSION).connect_timeout(BRIEFLY).connect();
+        let text = connected.unwrap_err().to_string();
+        println!("{name}: {text}");
+        assert!(text.contains("ClickHouse Keeper"), "{name}: {text}");
+    }
 }
