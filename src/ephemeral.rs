@@ -29,7 +29,7 @@ use crate::level::{Site, TwoLevel};
 ///   does before its creator has read it, it can stay until the session ends. So its holder cannot
 ///   be [asked](crate::Client::revoke) to release it, and [`Hold::revocation`](crate::Hold::revocation)
 ///   tells nothing but the end of the hold. Nor can it be [broken](crate::Client::break_lock), or
-///   [guard a write](crate::Client::transaction).
+///   [guard a write](crate::Hold::transaction).
 ///
 /// A lock object has at most one hold, which belongs to the object, as with [`DistributedLock`].
 /// Any thread may unlock it, and threads of one client take turns in the order of their calls,
