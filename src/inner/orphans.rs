@@ -3,8 +3,9 @@
 //! cannot appear any more.
 //!
 //! One look is a read for all orphans of a session in one place: in a lock's directory, whose names
-//! have the ids, or at a single node, whose data have one. Each place has one look at a time, however many orphans and requests for a look
-//! there are. The last look for an orphan follows a `sync`, so that it shows what the leader has.
+//! have the ids, or at a single node, whose data have one. Each place has one look at a time, however
+//! many orphans and requests for a look there are. The last look for an orphan follows a `sync`, so
+//! that it shows what the leader has.
 //!
 //! A server answers the requests of a connection in order. So a look that is answered on the
 //! connection of the create shows its node, or the node does not exist and never will. This does
