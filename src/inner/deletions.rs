@@ -177,15 +177,13 @@ impl Deletions {
     /// Takes the last answer to a deletion.
     fn finish(&self, path: String, charge: Charge, deleted: zookeeper::Result<()>) {
         self.under_way.fetch_sub(1, Ordering::Relaxed);
-        match deleted {
-            Err(error) if error.kind() == ErrorKind::NoNode => {
-                sys::reached("a deletion in the background finds nothing");
-            }
-            // Otherwise it is deleted, or was with its session, before the answer came.
-            Err(error) if !is_session_over(&error) && !error.is_maybe_done() => {
-                self.add_stuck(path, charge, &error);
-            }
-            _ => {}
+        // Otherwise it is deleted, or was with its session, before the answer came.
+        let stays = |error: &zookeeper::Error| {
+            let is_gone = is_session_over(error) || error.kind() == ErrorKind::NoNode;
+            !is_gone && !error.is_maybe_done()
+        };
+        if let Some(error) = deleted.err().filter(stays) {
+            self.add_stuck(path, charge, &error);
         }
     }
 
