@@ -35,7 +35,8 @@ pub(crate) enum Event {
     /// There is no guard, for this reason, so the program must not continue.
     Unguarded(Failed),
     /// The program and all its descendants have ended. Has the program's exit code, as shells
-    /// report it, and the signal that ended the program, if one did.
+    /// report it, and the signal that ended the program, if one did: a number, because `Signal` does
+    /// not have all of them.
     Ended(u8, Option<i32>),
 }
 

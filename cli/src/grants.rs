@@ -1,5 +1,5 @@
-//! When locks were granted, as far as the looks have shown it. The nodes do not say: a node is as old as
-//! its call, which may have waited first.
+//! When locks were granted, as far as the looks have shown it. The nodes do not say: a node is as
+//! old as its call, which may have waited first.
 
 use std::collections::HashMap;
 use std::time::SystemTime;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::{File, metadata};
+use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -21,9 +21,9 @@ pub(crate) type Setting = (OsString, String);
 /// Reads the settings of a file, by the variables that override them.
 pub(crate) fn in_file(file: &Path) -> Result<BTreeMap<String, Setting>, String> {
     let failed = |error| format!("{file:?}: {error}");
-    let is_open = metadata(file).map_err(failed)?.permissions().mode() & 0o007 != 0;
     let mut bytes = Vec::new();
     let opened = File::open(file).map_err(failed)?;
+    let is_open = opened.metadata().map_err(failed)?.permissions().mode() & 0o007 != 0;
     if opened.take(LONGEST).read_to_end(&mut bytes).map_err(failed)? as u64 == LONGEST {
         return Err(format!("{file:?}: it is too long for a settings file"));
     }

@@ -97,7 +97,7 @@ impl Deletions {
         charge: Charge,
     ) {
         let zk = self.requests.zk.in_session(session).with_timeout(Duration::MAX);
-        let known = self.requests.directories.take(directory);
+        let known = self.requests.directories.note_missing(directory);
         let deletion = zk.submit(|batch| delete_with_directory(batch, directory, &path));
         let (me, directory) = (self.start(), directory.clone());
         deletion.on_done(move |deleted| {
@@ -107,8 +107,7 @@ impl Deletions {
             match deleted {
                 Err(error) if !is_session_over(&error) => {
                     sys::reached("a node is deleted in the background without its directory");
-                    let directories = &deletions.requests.directories;
-                    known.inspect(|czxid| directories.note_made(&directory, *czxid));
+                    deletions.requests.directories.put_back(&directory, known);
                     deletions.delete_eventually(session, path, charge);
                     deletions.under_way.fetch_sub(1, Ordering::Relaxed);
                 }

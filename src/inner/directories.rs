@@ -71,15 +71,14 @@ impl Directories {
         }
     }
 
-    /// Notes that it is missing.
-    pub(crate) fn note_missing(&self, directory: &LockPath) {
-        self.0.lock().remove(directory);
+    /// Notes that it is missing, or about to be deleted. Returns what was known.
+    pub(crate) fn note_missing(&self, directory: &LockPath) -> Option<i64> {
+        self.0.lock().remove(directory)
     }
 
-    /// Forgets it, because it is about to be deleted. Returns what was known: if the servers refuse
-    /// that, it is still there.
-    pub(super) fn take(&self, directory: &LockPath) -> Option<i64> {
-        self.0.lock().remove(directory)
+    /// Notes that it was not deleted. This was known before.
+    pub(super) fn put_back(&self, directory: &LockPath, known: Option<i64>) {
+        known.into_iter().for_each(|czxid| self.set(directory, czxid));
     }
 
     /// Forgets all: the servers may have lost their data.

@@ -166,7 +166,7 @@ impl Deletion<'_> {
         let end = sys::now() + patience;
         let zk = holds.requests.zk.in_session(nodes.term.session_id()).with_timeout(patience);
         let (directory, path) = (&nodes.claim.directory, nodes.claim.path_of(node));
-        let known = holds.requests.directories.take(directory);
+        let known = holds.requests.directories.note_missing(directory);
         let deletion = zk.submit(|batch| delete_with_directory(batch, directory, &path));
         let follow = move |deletion: &Deletion<'_>, deleted: zookeeper::Result<Vec<OpResult>>| {
             let Deletion { holds, nodes } = deletion;
@@ -174,7 +174,7 @@ impl Deletion<'_> {
             match deleted {
                 Err(error) if is_directory_refused(&error) => {
                     sys::reached("a directory stays behind a release");
-                    known.inspect(|czxid| directories.note_made(directory, *czxid));
+                    directories.put_back(directory, known);
                     match error.kind() {
                         ErrorKind::NotEmpty => deletion.list(),
                         _ => directories.note_stays(directory),

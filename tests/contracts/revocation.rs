@@ -24,7 +24,7 @@ pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 #[track_caller]
 pub(crate) fn contender_of(client: &Client, hold: &Hold) -> Contender {
     let all = client.contenders(hold.path()).unwrap();
-    let is_it = |c: &&Contender| c.node.is_empty() || c.node.ends_with(&hold.node());
+    let is_it = |c: &&Contender| c.node.ends_with(&hold.node());
     let found = all.iter().find(is_it).cloned();
     found.unwrap_or_else(|| panic!("{hold:?} is not among {all:?}"))
 }

@@ -8,7 +8,7 @@ use zoolock::{EphemeralLock, Error};
 use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 
 use common::line::has_one_node_until_unlocked;
-use common::relay::{CREATE, Fate, Frame, GET_DATA, MULTI, Relay};
+use common::relay::{CREATE, DELETE, EXISTS, Fate, Frame, GET_DATA, MULTI, Relay};
 use common::{
     SESSION, SOON, await_nothing_left, children, client, client_of, exists, lock_of, locking,
     shared_address, stat,
@@ -16,6 +16,9 @@ use common::{
 
 /// xid, zxid, error.
 const HEADER: usize = 16;
+
+/// The code of OperationTimeout.
+const TIMED_OUT: i32 = -7;
 
 fn error(frame: &Frame<'_>, code: i32) -> Fate {
     Fate::Instead([&frame.body[..HEADER - 4], &code.to_be_bytes()].concat())
@@ -25,9 +28,8 @@ fn unknown_error(frame: &Frame<'_>) -> Fate {
     error(frame, -12345)
 }
 
-/// OperationTimeout.
 fn timed_out(frame: &Frame<'_>) -> Fate {
-    error(frame, -7)
+    error(frame, TIMED_OUT)
 }
 
 fn another_path(frame: &Frame<'_>) -> Fate {
@@ -147,31 +149,34 @@ fn client_rejects_a_create_answered_with_another_path() {
     has_one_node_until_unlocked(&lock);
 }
 
-/// Makes a look of a deletion, without the version and without a watch.
-fn not_deleted(frame: &Frame<'_>) -> Fate {
-    const EXISTS: i32 = 3;
-    let mut body = frame.body[..frame.body.len() - 4].to_vec();
-    body[4..8].copy_from_slice(&EXISTS.to_be_bytes());
-    body.push(0);
-    Fate::Instead(body)
-}
-
-/// Drops this many deletions, and answers that the server's own time limit has passed.
-fn giving_up_deletions(times: usize) -> Relay {
-    const DELETE: i32 = 2;
+/// Answers these operations once each, in this order, with this error. Deletions are not carried out.
+fn refusing(ops: Vec<i32>, code: i32) -> Relay {
     let (asked, answered) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let next = move |count: &AtomicUsize| count.fetch_add(1, Ordering::SeqCst) < times;
-    Relay::start(shared_address(), move |frame| match (frame.op, frame.is_answer) {
-        (Some(DELETE), true) if next(&answered) => timed_out(frame),
-        (Some(DELETE), false) if next(&asked) => not_deleted(frame),
-        _ => Fate::Pass,
+    Relay::start(shared_address(), move |frame| {
+        let count = if frame.is_answer { &answered } else { &asked };
+        let at = count.load(Ordering::SeqCst);
+        if frame.op.is_none() || frame.op != ops.get(at).copied() {
+            return Fate::Pass;
+        }
+        count.fetch_add(1, Ordering::SeqCst);
+        match frame.op {
+            _ if frame.is_answer => error(frame, code),
+            Some(DELETE) => {
+                // A look, without the version and without a watch.
+                let mut body = frame.body[..frame.body.len() - 4].to_vec();
+                body[4..8].copy_from_slice(&EXISTS.to_be_bytes());
+                body.push(0);
+                Fate::Instead(body)
+            }
+            _ => Fate::Pass,
+        }
     })
 }
 
 #[test]
 fn deletion_abandoned_by_the_server_is_repeated() {
     for times in 1..=3 {
-        let relay = giving_up_deletions(times);
+        let relay = refusing(vec![DELETE; times], TIMED_OUT);
         let client = client_of(&relay.connect_string(), Duration::from_secs(4));
         let path = directory("gave-up");
         let lock = lock_of(&client, &path);
@@ -188,25 +193,9 @@ fn deletion_abandoned_by_the_server_is_repeated() {
 /// A busy server refuses the deletion of an unlock, and then the look or the deletion in the background.
 #[test]
 fn single_node_that_a_busy_server_does_not_delete_is_deleted_later() {
-    const DELETE: i32 = 2;
-    const EXISTS: i32 = 3;
     for busy in [-127, -122] {
         for second in [DELETE, EXISTS] {
-            let (asked, answered) = (AtomicUsize::new(0), AtomicUsize::new(0));
-            let relay = Relay::start(shared_address(), move |frame| {
-                let count = if frame.is_answer { &answered } else { &asked };
-                let at = count.load(Ordering::SeqCst);
-                let is_it = frame.op.is_some() && frame.op == [DELETE, second].get(at).copied();
-                if !is_it {
-                    return Fate::Pass;
-                }
-                count.fetch_add(1, Ordering::SeqCst);
-                match frame.op {
-                    _ if frame.is_answer => error(frame, busy),
-                    Some(DELETE) => not_deleted(frame),
-                    _ => Fate::Pass,
-                }
-            });
+            let relay = refusing(vec![DELETE, second], busy);
             let client = client_of(&relay.connect_string(), Duration::from_secs(4));
             let path = fresh_path("busy-single");
             let lock = EphemeralLock::new(&client, &path).unwrap();

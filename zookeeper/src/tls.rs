@@ -1,9 +1,8 @@
 //! TLS: the roots that the client trusts, its certificate, and the meaning of failures. Nothing
 //! here touches a socket.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::{fmt, io, mem};
+use std::{fmt, io};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -16,6 +15,7 @@ use rustls::{
     Error, InvalidMessage, RootCertStore, SignatureScheme, StreamOwned,
 };
 
+use crate::listener::call_out;
 use crate::sys::Mutex;
 
 /// TLS settings of a client; see [`Builder::tls`](crate::Builder::tls).
@@ -200,12 +200,9 @@ impl Tls {
     fn config(&self) -> Result<Arc<ClientConfig>, String> {
         let pem = match &self.identity {
             Some(Identity::Read(read)) => {
-                // A panic on the client's own thread would end the client.
-                let read = catch_unwind(AssertUnwindSafe(|| read())).unwrap_or_else(|panic| {
-                    mem::forget(panic);
-                    Err(io::Error::other("a panic"))
-                });
-                Some(read.map_err(|error| {
+                let mut pem = Err(io::Error::other("a panic"));
+                call_out(|| pem = read());
+                Some(pem.map_err(|error| {
                     format!("the client's certificate and key cannot be read: {error}")
                 })?)
             }

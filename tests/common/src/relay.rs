@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 pub const CREATE: i32 = 15;
+pub const DELETE: i32 = 2;
+pub const EXISTS: i32 = 3;
 pub const MULTI: i32 = 14;
 pub const GET_DATA: i32 = 4;
 pub const GET_CHILDREN: i32 = 12;

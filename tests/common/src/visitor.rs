@@ -80,15 +80,9 @@ impl Visitor {
     /// Expects it to have entered, and to have unlocked at the return.
     #[track_caller]
     pub fn leaves(self) {
-        self.leaves_saying().unwrap();
-    }
-
-    /// Expects it to have entered, and returns the result of its unlock.
-    #[track_caller]
-    pub fn leaves_saying(self) -> Result<()> {
         assert!(self.is_in(), "it leaves without having come in");
         self.leave.send(()).unwrap();
-        self.visit.result("a visitor")
+        self.visit.result("a visitor").unwrap();
     }
 
     /// The result of a visitor that never entered.

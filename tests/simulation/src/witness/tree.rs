@@ -98,7 +98,7 @@ impl Witness {
                     if let Some(node) = self.nodes.get_mut(&*change.path) {
                         node.is_written = true;
                     }
-                    // Data that names the holder of a single node is not a request.
+                    // A holder's answer to a request is not one.
                     let is_whole = &data[..] == b"__REVOKE__";
                     if let (true, Some(node)) = (is_whole, self.nodes.get(&*change.path)) {
                         self.asked.insert((change.path.to_string(), node.czxid as u64));

@@ -63,9 +63,7 @@ impl<S, W: Listen> Core<S, W> {
                 if is_write && header.zxid <= self.session.zxid {
                     let seen = self.session.zxid;
                     let problem = format!("a write has zxid {:#x} behind {seen:#x}", header.zxid);
-                    let reason = format!("bad answer: {problem}");
-                    self.fail_all(flight.call, &Error::because(ErrorKind::ConnectionLoss, reason));
-                    return Err(Malformed(problem));
+                    return Err(self.garbled(flight.call, Malformed(problem)));
                 }
                 let answers = match self.answered(flight, header, now) {
                     Some(call) => self.distribute(call, header, frame, now)?,
@@ -274,6 +272,13 @@ impl<S, W: Listen> Core<S, W> {
         None
     }
 
+    /// Fails a request whose answer is malformed.
+    fn garbled(&mut self, call: Call<S, W>, malformed: Malformed) -> Malformed {
+        let reason = format!("bad answer: {malformed}");
+        self.fail_all(call, &Error::because(ErrorKind::ConnectionLoss, reason));
+        malformed
+    }
+
     /// Returns the answers for the callers of a request. Behind a shared transaction, sends the
     /// requests that have waited for its answer. The parts of a refused one are sent again before
     /// these, each alone, so that only those fail that have to.
@@ -301,11 +306,7 @@ impl<S, W: Listen> Core<S, W> {
                 sys::reached("a shared transaction is refused");
                 (Vec::new(), Some(call))
             }
-            Err(malformed) => {
-                let reason = format!("bad answer: {malformed}");
-                self.fail_all(call, &Error::because(ErrorKind::ConnectionLoss, reason));
-                return Err(malformed);
-            }
+            Err(malformed) => return Err(self.garbled(call, malformed)),
         };
         let (alone, is_doomed) = (refused.into_iter().flat_map(Call::into_parts), self.is_doomed());
         for call in alone.chain(self.gathering.answered()) {
