@@ -76,6 +76,8 @@ impl Readers {
         let read = self.take(&Under(write), until, call);
         if let Err(Error::Lost { reason: LossReason::NodeDeleted, .. }) = &read {
             self.site().inner().holds.node_gone(write.nodes());
+            // It may have been lost before, for another reason.
+            write.check()?;
         }
         read
     }
