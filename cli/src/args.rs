@@ -35,6 +35,10 @@ const SETTINGS: &str = "/etc/zoolock.toml";
 /// The environment variable with the name of another settings file.
 const CONFIG: &str = "ZOOKEEPER_CONFIG";
 
+/// The environment variable with the identity of the run around this one: a nest of runs waits for
+/// itself where two lines of a list show one identity.
+pub(crate) const IDENTITY: &str = "ZOOLOCK_IDENTITY";
+
 /// The environment variable with the credentials.
 pub(crate) const AUTH: &str = "ZOOKEEPER_AUTH";
 
@@ -138,7 +142,7 @@ pub(crate) struct Target {
 impl Target {
     /// Connects with the default identity.
     pub(crate) fn connect(&self) -> Result<Client, Failed> {
-        self.servers.connect_as(None, None)
+        self.servers.connect_as(&own_identity(), None)
     }
 }
 
@@ -194,16 +198,8 @@ impl Servers {
     }
 
     /// Connects with this identity, within this time.
-    fn connect_as(
-        &self,
-        identity: Option<&str>,
-        within: Option<Duration>,
-    ) -> Result<Client, Failed> {
-        let own = || {
-            let host = nix::unistd::gethostname().unwrap_or_default();
-            format!("{}/{}", host.to_string_lossy(), process::id())
-        };
-        let mut builder = self.builder()?.identity(identity.map_or_else(own, str::to_owned));
+    fn connect_as(&self, identity: &str, within: Option<Duration>) -> Result<Client, Failed> {
+        let mut builder = self.builder()?.identity(identity);
         if let Some(within) = within {
             let longest = self.session_timeout.unwrap_or(SESSION_TIMEOUT);
             builder = builder.connect_timeout(within.min(longest).max(Duration::from_millis(1)));
@@ -298,7 +294,10 @@ pub(crate) struct Program {
     /// Leave ZOOKEEPER_AUTH in the program's environment
     #[arg(long)]
     pub(crate) keep_auth: bool,
-    /// The identity in the lock's nodes; by default HOST/PID
+    /// Do not wait for descendants of the program that have sessions of their own (setsid), and never end them
+    #[arg(long)]
+    pub(crate) leave_daemons: bool,
+    /// The identity in the lock's nodes; by default that of the run around this one, or HOST/PID
     #[arg(long, value_name = "TEXT")]
     identity: Option<String>,
     #[command(flatten)]
@@ -328,8 +327,19 @@ impl Run {
 impl Program {
     /// Connects, within this time.
     pub(crate) fn connect(&self, within: Option<Duration>) -> Result<Client, Failed> {
-        self.lock.servers.connect_as(self.identity.as_deref(), within)
+        self.lock.servers.connect_as(&self.identity(), within)
     }
+
+    /// Returns the identity in the lock's nodes.
+    pub(crate) fn identity(&self) -> String {
+        let around = || env::var(IDENTITY).ok().filter(|identity| !identity.is_empty());
+        self.identity.clone().or_else(around).unwrap_or_else(own_identity)
+    }
+}
+
+fn own_identity() -> String {
+    let host = nix::unistd::gethostname().unwrap_or_default();
+    format!("{}/{}", host.to_string_lossy(), process::id())
 }
 
 fn token(text: &str) -> Result<u64, ParseIntError> {

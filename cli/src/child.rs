@@ -1,98 +1,121 @@
-//! Runs the program as a process in its own group, and waits for everything that the program
-//! starts.
+//! zoolock's side of the [supervisor](crate::supervisor), which runs the program: what zoolock tells
+//! it and hears from it, and what zoolock does when it ends too early.
 
-use std::os::unix::process::CommandExt;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::Command;
-use std::thread;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{SIGCONT, SIGKILL, SIGSTOP, SIGTERM, Signal};
+use nix::sys::prctl::set_child_subreaper;
+use nix::sys::signal::{SIGCONT, SIGKILL, SIGSTOP, SIGTERM, Signal, kill};
 use nix::unistd::Pid;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{WaitOptions, getpgid, wait, waitpgid};
-use zoolock::crossbeam_channel::{
-    Receiver, RecvTimeoutError, Sender, after, select_biased, unbounded,
-};
+use rustix::net::RecvFlags;
+use rustix::process::{WaitOptions, wait};
+use zoolock::crossbeam_channel::{Receiver, Sender, after, select_biased, unbounded};
 
-use crate::exit::{Failed, SYSTEM, by_signal, start_thread};
-use crate::family::{Family, mark};
-use crate::guard::Guard;
+use crate::descendants::{Alarm, children, kill_all_but, now};
+use crate::exit::{Failed, SYSTEM, start_thread};
 use crate::holder::Held;
+use crate::messages::{Message, pair, receive, send, write_words};
+use crate::supervisor;
 
-/// Interval between looks at the rest of the group, when the program itself has ended.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
-
-/// Interval between looks when the group has ended, but some descendants have not. Such a look
-/// takes longer.
-const LOOK_FOR_OTHERS: Duration = Duration::from_millis(200);
+/// Interval between looks at children of zoolock itself. Events tell of the supervisor's end; as the
+/// first process of a container, zoolock also has to bury strangers.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// What happened to the program.
 #[derive(Debug)]
 pub(crate) enum Event {
+    /// The program may start. Has its process.
+    Ready(Pid),
     Stopped(Signal),
-    /// The program and its whole group have ended. Some descendants in other groups have not.
-    GroupEnded,
-    /// There is no guard, for this reason, so the program must not continue.
-    Unguarded(Failed),
+    /// The program has ended. Some descendants may not.
+    ProgramEnded,
+    /// There is no supervisor, for this reason, so the program was killed with all its descendants.
+    Failed(Failed),
     /// The program and all its descendants have ended. Has the program's exit code, as shells
-    /// report it, and the signal that ended the program, if one did: a number, because `Signal` does
-    /// not have all of them.
-    Ended(u8, Option<i32>),
+    /// report it, and the signal that ended the program, or 0: a number, because `Signal` does not
+    /// have all of them.
+    Ended(u8, i32),
 }
 
 pub(crate) struct Child {
-    /// The process of the program, and its group.
-    pub(crate) id: Pid,
-    family: Family,
-    guard: Guard,
+    supervisor: Pid,
+    socket: Arc<OwnedFd>,
+    /// The step's socket, and the words of the program.
+    go: (OwnedFd, File),
     events: Receiver<Event>,
+    /// Continues zoolock at the end of the lease: it may be stopped, and its supervisor killed.
+    alarm: Alarm,
 }
 
 impl Child {
-    /// Starts the program with a unique mark. Call this on a thread that lives as long as the
-    /// process: on Linux, the child dies with the thread that created it.
-    pub(crate) fn start(mut command: Command, its_mark: &str) -> Result<Child, Failed> {
-        // Orphans of the program become children of zoolock, which can then wait for them.
-        #[cfg(target_os = "linux")]
-        nix::sys::prctl::set_child_subreaper(true)?;
-        mark(&mut command, its_mark);
+    /// Starts a supervisor whose program gets this environment and these words. Call this on a thread
+    /// that lives as long as the process: the supervisor takes the end of the thread for that of
+    /// zoolock.
+    pub(crate) fn start<'a>(
+        environment: impl FnOnce(&mut Command),
+        words: impl Iterator<Item = &'a [u8]>,
+        leaves_daemons: bool,
+    ) -> Result<Child, Failed> {
         let failed = |error| Failed::to_start("a process", error);
-        let started = command.process_group(0).spawn().map_err(failed)?;
-        let id = Pid::from_raw(started.id().cast_signed());
-        let family = Family::new(id, its_mark);
-        let guard = Guard::over(&family);
+        // Descendants of a supervisor that was killed become children of zoolock.
+        set_child_subreaper(true)?;
+        // From before its exec, or left as daemons.
+        let strangers = children().map_err(failed)?;
+        let ((socket, its_socket), (go, its_go)) =
+            (pair().map_err(failed)?, pair().map_err(failed)?);
+        let go = (go, write_words(words).map_err(failed)?);
+        send(&socket, &Message::Prepare(leaves_daemons), &[its_go.as_fd()]).map_err(failed)?;
+        let alarm = Alarm::new()?;
+        let mut command = supervisor::command(its_socket);
+        environment(&mut command);
+        let supervisor = Pid::from_raw(command.spawn().map_err(failed)?.id().cast_signed());
+        // Closes its socket here.
+        drop(command);
+        let socket = Arc::new(socket);
         let (sender, events) = unbounded();
-        let (watched, guarding) = (family.clone(), guard.clone());
-        // The program has not started, so it has no descendants to kill.
-        start_thread("zoolock-program", move || watch(&watched, &guarding, &sender))
-            .inspect_err(|_| family.signal(SIGKILL))?;
-        Ok(Child { id, family, guard, events })
+        let its = Arc::clone(&socket);
+        start_thread("zoolock-program", move || watch(supervisor, &its, &strangers, &sender))?;
+        Ok(Child { supervisor, socket, go, events, alarm })
     }
 
-    /// Returns the events of the program, from the time it is guarded. `Ended` is the last one.
+    /// Returns the events of the program. `Ended` or `Failed` is the last one.
     pub(crate) fn events(&self) -> &Receiver<Event> {
         &self.events
     }
 
-    /// Signals the group of the program, or its other descendants if the group has ended.
+    /// Lets the program start, with zoolock's standard input.
+    pub(crate) fn go(&self) -> io::Result<()> {
+        let (socket, words) = &self.go;
+        send(socket, &Message::Go, &[io::stdin().as_fd(), words.as_fd()])
+    }
+
+    /// Signals the group of the program, or its descendants if it has ended.
     pub(crate) fn signal(&self, signal: Signal) {
-        self.family.signal(signal);
+        self.tell(&Message::Signal(signal as i32));
     }
 
-    /// Tells the guard that the program may run until the lease ends, whatever happens to zoolock.
-    pub(crate) fn allow_the_lease(&self, held: &Held) {
-        self.guard.allow_the_lease(held);
+    /// Tells the supervisor that all may run until the lease ends, whatever happens to zoolock.
+    pub(crate) fn allow_the_lease(&mut self, held: &Held) {
+        // Read the clock first: if zoolock is stopped in between, the result is too early, never
+        // too late.
+        let now = now();
+        let end = now + held.hold.valid_for();
+        let _ = self.alarm.set(end);
+        self.tell(&Message::RunUntil(end));
     }
 
+    /// Kills all. Returns when they have ended.
     pub(crate) fn kill(&self) {
-        loop {
-            // `Ended` comes only when no process is left for certain.
-            let _ = self.family.kill();
-            match self.events.recv_timeout(LOOK_FOR_OTHERS) {
-                Ok(Event::Ended(..)) | Err(RecvTimeoutError::Disconnected) => return,
-                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
-            }
-        }
+        self.tell(&Message::RunUntil(Duration::ZERO));
+        while let Ok(event) = self.events.recv()
+            && !matches!(event, Event::Ended(..) | Event::Failed(_))
+        {}
     }
 
     /// Ends the program and its descendants before another client can get the lock. They get TERM
@@ -100,15 +123,15 @@ impl Child {
     /// next client in.
     pub(crate) fn end_before_the_lease(&self, held: &Held) {
         let end = Instant::now() + held.hold.valid_for();
-        self.family.signal_all(SIGTERM);
         // A stopped process does not handle TERM until it continues.
-        self.family.signal_all(SIGCONT);
+        for signal in [SIGTERM, SIGCONT] {
+            self.tell(&Message::SignalAll(signal as i32));
+        }
         loop {
             select_biased! {
                 recv(self.events) -> event => match event {
-                    Ok(Event::Stopped(_) | Event::GroupEnded) => {}
-                    Ok(Event::Unguarded(_)) => break,
-                    Ok(Event::Ended(..)) | Err(_) => return,
+                    Ok(Event::Ended(..) | Event::Failed(_)) | Err(_) => return,
+                    Ok(_) => {}
                 },
                 recv(held.hold.lost()) -> _ => break,
                 recv(after(end.saturating_duration_since(Instant::now()))) -> _ => break,
@@ -116,84 +139,81 @@ impl Child {
         }
         self.kill();
     }
-}
 
-/// Reports events of a program until all its processes have ended, and keeps a guard over it. Also
-/// waits for orphans that have left the group: they are now children of this process.
-fn watch(family: &Family, guard: &Guard, say: &Sender<Event>) {
-    let Some(group) = rustix::process::Pid::from_raw(family.group.as_raw()) else {
-        return;
-    };
-    let start_guard = || {
-        if let Err(failed) = guard.start() {
-            let _ = say.send(Event::Unguarded(failed));
-        }
-    };
-    start_guard();
-    let (mut code, mut by) = (None, None);
-    let mut pause = LOOK_AGAIN;
-    loop {
-        // No event reports that a process has left the group, so this looks again and again.
-        let options = match code {
-            None => WaitOptions::UNTRACED,
-            Some(_) => WaitOptions::UNTRACED | WaitOptions::NOHANG,
+    /// Returns the number and the name of each process that the supervisor waits for.
+    pub(crate) fn left(&self) -> Vec<String> {
+        let file = format!("/proc/{0}/task/{0}/children", self.supervisor);
+        let children = fs::read_to_string(file).unwrap_or_default();
+        let name = |child| {
+            let name = fs::read_to_string(format!("/proc/{child}/comm")).unwrap_or_default();
+            format!("{child} ({})", name.trim_end())
         };
-        match wait(options) {
-            Ok(Some((process, status))) if guard.is(Pid::from_raw(process.as_raw_pid())) => {
-                match status.stopped() {
-                    true => guard.let_go_on(),
-                    false => {
-                        // This guard has killed what it can, and a process survived. The next guard
-                        // will end as quickly.
-                        if guard.is_late() {
-                            thread::sleep(LOOK_FOR_OTHERS);
-                        }
-                        start_guard();
-                    }
-                }
-            }
-            Ok(Some((process, status))) => match status.stopping_signal() {
-                // While the program lives, only its own stop counts: the rest of the group stops
-                // with it.
-                Some(by) if process == group || code.is_some() && is_in(group, process) => {
-                    let by = Signal::try_from(by).unwrap_or(SIGSTOP);
-                    let _ = say.send(Event::Stopped(by));
-                }
-                None if process == group => {
-                    by = status.terminating_signal();
-                    code = status.exit_status().map(|code| code as u8).or(by.map(by_signal));
-                }
-                _ => {}
-            },
-            Ok(None) => thread::sleep(pause),
-            Err(Errno::INTR) => {}
-            Err(_) => break,
-        }
-        if code.is_some() && is_over(group) {
-            guard.forget_the_group();
-            if family.others().is_ok_and(|others| others.is_empty()) {
-                break;
-            }
-            if pause == LOOK_AGAIN {
-                let _ = say.send(Event::GroupEnded);
-            }
-            pause = LOOK_FOR_OTHERS;
+        children.split_whitespace().map(name).collect()
+    }
+
+    fn tell(&self, message: &Message) {
+        if let Err(error) = send(&*self.socket, message, &[])
+            && error.kind() == io::ErrorKind::WouldBlock
+        {
+            // The supervisor lives, but does not read. zoolock has to do its work.
+            let _ = kill(self.supervisor, SIGKILL);
         }
     }
-    guard.dismiss();
-    let _ = say.send(Event::Ended(code.unwrap_or(SYSTEM), by));
 }
 
-fn is_in(group: rustix::process::Pid, process: rustix::process::Pid) -> bool {
-    getpgid(Some(process)) == Ok(group)
+/// Reports what the supervisor says, and does its work if it ends too early.
+fn watch(supervisor: Pid, socket: &OwnedFd, strangers: &[Pid], say: &Sender<Event>) {
+    let mut last = None;
+    while !has_ended(supervisor) {
+        let wait = Timespec::try_from(LOOK_AGAIN).ok();
+        let _ = poll(&mut [PollFd::new(socket, PollFlags::IN)], wait.as_ref());
+        last = last.or(hear(socket, say));
+    }
+    // It may have spoken just before.
+    last = last.or(hear(socket, say));
+    let _ = say.send(match last {
+        Some(Message::Ended(code, by)) => Event::Ended(code, by),
+        last => {
+            kill_all_but(strangers);
+            Event::Failed(match last {
+                Some(Message::Failed(why)) => Failed::to_start("a process", why),
+                _ => Failed::new(
+                    SYSTEM,
+                    "the supervisor of the program was killed, and so the program",
+                ),
+            })
+        }
+    });
 }
 
-/// Returns whether no process is left in a group whose program has ended.
-fn is_over(group: rustix::process::Pid) -> bool {
+/// Passes on what was said. Returns the last words of a supervisor.
+fn hear(socket: &OwnedFd, say: &Sender<Event>) -> Option<Message> {
+    while let Ok(Some((message, _))) = receive(socket, RecvFlags::DONTWAIT) {
+        let event = match message {
+            Message::Ready(program) => Event::Ready(program),
+            Message::Stopped(by) => Event::Stopped(Signal::try_from(by).unwrap_or(SIGSTOP)),
+            Message::ProgramEnded => Event::ProgramEnded,
+            last => return Some(last),
+        };
+        let _ = say.send(event);
+    }
+    None
+}
+
+/// Waits for children that have ended. Returns whether the supervisor was among them. Continues it
+/// if it is stopped.
+fn has_ended(supervisor: Pid) -> bool {
     loop {
-        match waitpgid(group, WaitOptions::NOHANG) {
-            Ok(Some(_)) => {}
-            answer => return answer.is_err(),
+        match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+            Ok(Some((process, status))) if process.as_raw_pid() == supervisor.as_raw() => {
+                if !status.stopped() {
+                    return true;
+                }
+                let _ = kill(supervisor, SIGCONT);
+            }
+            Ok(Some(_)) | Err(Errno::INTR) => {}
+            Ok(None) => return false,
+            Err(_) => return true,
         }
     }
 }

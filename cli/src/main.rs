@@ -1,30 +1,30 @@
 //! The command `zoolock`: runs a program under a distributed lock, as flock(1) does under a local
 //! one, and shows who has a lock and who waits for it. It uses only the public API of the library.
 
-#[cfg(not(unix))]
-compile_error!("the command needs the process groups and signals of Unix");
+#[cfg(not(target_os = "linux"))]
+compile_error!("the command needs Linux: elsewhere, no process hears of all its descendants");
 
 mod args;
 mod child;
+mod descendants;
 mod diagnosis;
 mod doctor;
 mod exit;
-mod family;
 mod four_letter;
 mod grants;
-mod guard;
 mod holder;
 mod lead;
 mod look;
 mod man;
+mod messages;
 mod notify;
 mod output;
 mod progress;
-mod ready;
 mod run;
 mod settings;
 mod signals;
 mod step;
+mod supervisor;
 mod table;
 mod terminal;
 mod tree;
@@ -37,7 +37,7 @@ use clap::{CommandFactory, Parser};
 use exit::Failed;
 
 fn main() -> ExitCode {
-    let code = step::run_if_asked_for().or_else(guard::run_if_asked_for);
+    let code = step::run_if_asked_for().or_else(supervisor::run_if_asked_for);
     let code = code.unwrap_or_else(|| match Arguments::try_parse() {
         Ok(arguments) => act(arguments).unwrap_or_else(Failed::tell),
         Err(told) => {

@@ -4,7 +4,6 @@
 
 use std::convert::Infallible;
 use std::env;
-#[cfg(target_os = "linux")]
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -91,7 +90,6 @@ fn tell(messages: &Receiver<Message>, socket: &UnixDatagram, address: &SocketAdd
 fn address() -> Option<SocketAddr> {
     let socket = env::var_os(SOCKET)?;
     match socket.as_bytes().split_first()? {
-        #[cfg(target_os = "linux")]
         (b'@', name) => SocketAddr::from_abstract_name(name).ok(),
         (b'/', _) => SocketAddr::from_pathname(&socket).ok(),
         _ => None,

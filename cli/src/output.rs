@@ -11,7 +11,9 @@ use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::ready::is_writable;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
 use crate::table::{clip, plain};
 
 /// How many lines may wait for a reader.
@@ -140,7 +142,7 @@ impl Output {
         let (mut stderr, end) = (io::stderr(), Instant::now() + patience);
         let mut has_status = false;
         let left = || end.saturating_duration_since(Instant::now());
-        while is_writable(&stderr, left()).unwrap_or(false) {
+        while is_writable(&stderr, left()) {
             let Some(said) = self.queue().said.pop_front() else { return };
             has_status = said.write_to(&mut stderr, has_status);
         }
@@ -162,6 +164,18 @@ impl Output {
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits until there is room for a line. Returns false when the time is over.
+fn is_writable(file: impl AsFd, within: Duration) -> bool {
+    let end = Instant::now() + within;
+    loop {
+        let left = Timespec::try_from(end.saturating_duration_since(Instant::now())).ok();
+        match poll(&mut [PollFd::new(&file, PollFlags::OUT)], left.as_ref()) {
+            Err(Errno::INTR) => {}
+            ready => return ready.is_ok_and(|ready| ready > 0),
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! `run`: takes the lock, runs the program, releases the lock.
 
+use std::os::unix::ffi::OsStrExt;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{
@@ -8,7 +10,7 @@ use nix::sys::signal::{
 use zoolock::HoldState;
 use zoolock::crossbeam_channel::{Receiver, RecvError, after, at, never, select_biased};
 
-use crate::args::{AUTH, Program, Run};
+use crate::args::{AUTH, IDENTITY, Program, Run};
 use crate::child::{Child, Event};
 use crate::exit::{Failed, LOST, SYSTEM, by_signal};
 use crate::holder::{Held, Holder};
@@ -19,6 +21,9 @@ use crate::{notify, signals, step};
 
 /// How long the start of the program waits for a slow reader of standard error.
 const BRIEFLY: Duration = Duration::from_millis(50);
+
+/// How long descendants may outlive the program without a word about them.
+const A_MOMENT: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(run: Run) -> Result<u8, Failed> {
     step::find(&run.program.command)?;
@@ -123,35 +128,34 @@ impl<'a> Term<'a> {
     /// ended when this returns.
     pub(crate) fn supervise(&mut self) -> Result<u8, Failed> {
         let Term { program, held, signals, .. } = *self;
-        let mut command = step::command(&program.command);
-        command
-            .env("ZOOLOCK_PATH", held.hold.path())
-            .env("ZOOLOCK_TOKEN", held.token.to_string())
-            .env("ZOOLOCK_NODE", held.hold.node())
-            .env_remove(notify::SOCKET);
-        if !program.keep_auth {
-            command.env_remove(AUTH);
-        }
-        let child = Child::start(command, &held.hold.node())?;
-        // The step process stops itself when it is ready.
-        loop {
+        let environment = |command: &mut Command| {
+            command
+                .env("ZOOLOCK_PATH", held.hold.path())
+                .env("ZOOLOCK_TOKEN", held.token.to_string())
+                .env("ZOOLOCK_NODE", held.hold.node())
+                .env(IDENTITY, program.identity())
+                .env_remove(notify::SOCKET);
+            if !program.keep_auth {
+                command.env_remove(AUTH);
+            }
+        };
+        let words = program.command.iter().map(|word| word.as_bytes());
+        let mut child = Child::start(environment, words, program.leave_daemons)?;
+        let id = loop {
             select_biased! {
                 recv(signals) -> signal => match signal {
                     Ok(SIGTSTP) => signals::stop(|| raise(SIGTSTP)),
                     Ok(SIGCONT) | Err(_) => {}
                     Ok(signal) => {
+                        // Without its go, no program can start.
                         self.is_told_to_end = true;
-                        child.kill();
                         return Ok(by_signal(signal as i32));
                     }
                 },
-                recv(held.hold.lost()) -> _ => break,
                 recv(child.events()) -> event => match event {
-                    Ok(Event::Stopped(_) | Event::GroupEnded) => break,
-                    Ok(Event::Unguarded(failed)) => {
-                        child.kill();
-                        return Err(failed);
-                    }
+                    Ok(Event::Ready(id)) => break id,
+                    Ok(Event::Stopped(_) | Event::ProgramEnded) => {}
+                    Ok(Event::Failed(failed)) => return Err(failed),
                     Ok(Event::Ended(code, _)) => {
                         let cause = format!("it ended before the program, exit code {code}");
                         return Err(Failed::to_start("a process", cause));
@@ -159,7 +163,7 @@ impl<'a> Term<'a> {
                     Err(RecvError) => return Ok(SYSTEM),
                 },
             }
-        }
+        };
         child.allow_the_lease(held);
         // zoolock may have been stopped meanwhile, so that it has not heard of the end of the
         // lease.
@@ -169,19 +173,20 @@ impl<'a> Term<'a> {
         }
         // Lines so far come before those of the program.
         flush(BRIEFLY);
-        let terminal = Terminal::share_with(child.id);
-        child.signal(SIGCONT);
+        let terminal = Terminal::share_with(id);
+        child.go().map_err(|error| Failed::to_start("a process", error))?;
         notify::ready(&format!("holding {}, token {}", program.lock.path, held.token));
-        self.attend(&child, terminal.as_ref())
+        self.attend(child, terminal.as_ref())
     }
 
     /// Hands signals and stops on, until the program ends, or has to end because the lock does.
-    fn attend(&mut self, child: &Child, terminal: Option<&Terminal>) -> Result<u8, Failed> {
+    fn attend(&mut self, mut child: Child, terminal: Option<&Terminal>) -> Result<u8, Failed> {
         let Term { program, held, signals, .. } = *self;
         let path = &program.lock.path;
         // This channel also speeds up the news of a loss: the client watches the node, and learns
         // at once that it was deleted.
         let mut asked = held.hold.revocation().unwrap_or_else(|_| never());
+        let mut remind = never();
         loop {
             child.allow_the_lease(held);
             let left = held.hold.valid_for();
@@ -203,19 +208,21 @@ impl<'a> Term<'a> {
                             goes_on = by == SIGTSTP;
                         }
                     },
-                    // No group is left to read from the terminal. From now on Ctrl-C goes to
-                    // zoolock, which hands it on.
-                    Ok(Event::GroupEnded) => if let Some(terminal) = terminal {
-                        terminal.take_back();
-                    },
-                    Ok(Event::Unguarded(failed)) => {
-                        child.kill();
+                    // From now on Ctrl-C goes to zoolock, which hands it on to what is left.
+                    Ok(Event::ProgramEnded) => {
+                        if let Some(terminal) = terminal {
+                            terminal.take_back();
+                        }
+                        remind = after(A_MOMENT);
+                    }
+                    Ok(Event::Ready(_)) => {}
+                    Ok(Event::Failed(failed)) => {
                         return Err(if held.hold.is_held() { failed } else { self.lost() });
                     }
                     Ok(Event::Ended(code, by)) => {
                         let keys = [SIGHUP, SIGINT, SIGQUIT].map(|signal| signal as i32);
                         self.is_interrupted = terminal.is_some_and(|terminal| terminal.is_input)
-                            && by.is_some_and(|by| keys.contains(&by));
+                            && keys.contains(&by);
                         return if held.hold.is_held() { Ok(code) } else { Err(self.lost()) };
                     }
                     Err(RecvError) => return Ok(SYSTEM),
@@ -241,7 +248,12 @@ impl<'a> Term<'a> {
                     Err(RecvError) => asked = never(),
                 },
                 recv(held.hold.lost()) -> _ => {}
-                // Often enough for the guard, also on a busy machine that runs zoolock late.
+                recv(remind) -> _ => {
+                    remind = never();
+                    let left = child.left().join(", ");
+                    say(&format!("{path}: the program has ended, but the lock is held for {left}"));
+                }
+                // Often enough for the supervisor, also on a busy machine that runs zoolock late.
                 recv(after(held.grace.min(left - held.grace))) -> _ => {}
             }
             // zoolock may have been stopped for long, so this looks at the lease first.

@@ -1,35 +1,46 @@
-//! The step between zoolock and the program: a process that becomes the program when zoolock
-//! continues it. First it asks the system to kill it when zoolock dies; only the process itself can
-//! ask for that. Then it waits, while zoolock hands over the terminal. The kill comes at once, even
-//! without a guard, but does not reach descendants.
+//! The step between the supervisor and the program: a process that becomes the program when zoolock
+//! says so. First it asks the system to kill it when its supervisor dies; only the process itself
+//! can ask for that. Then it waits for its standard input and the words of the program. Both come
+//! in one message, so no signal can start a program too early.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::io::ErrorKind;
-use std::os::unix::ffi::OsStrExt;
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{self, Command};
 
-use nix::sys::signal::{SIGKILL, SIGSTOP, raise};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::SIGKILL;
 use nix::unistd::getppid;
+use rustix::net::RecvFlags;
 
 use crate::exit::{CANNOT_RUN, Failed, NOT_FOUND, SYSTEM};
+use crate::messages::{Message, read_words, receive};
 use crate::signals;
 
 /// The first argument of a step process. No user would type it.
 const STEP: &str = "--exec-step";
 
+/// This program, even if its file was replaced meanwhile.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
 /// Returns the command that starts a step. This process is its parent.
-pub(crate) fn command(program: &[OsString]) -> Command {
+pub(crate) fn command() -> Command {
     let mut command = own_program();
-    command.args([STEP, &process::id().to_string()]);
-    command.args(program);
+    command.arg0("zoolock").args([STEP, &process::id().to_string()]);
     command
 }
 
-/// Fails if there is no such program: so its lock is not waited for in vain.
+/// Fails if there is no such program: so its lock is not waited for in vain. Fails without /proc,
+/// too, which the supervisor needs.
 pub(crate) fn find(program: &[OsString]) -> Result<(), Failed> {
+    if !Path::new(OWN_PROGRAM).exists() {
+        let text = "failed to start a process: /proc is not mounted, which zoolock needs";
+        return Err(Failed::new(SYSTEM, text));
+    }
     let (Some(name), Some(path)) = (program.first(), env::var_os("PATH")) else {
         return Ok(());
     };
@@ -46,15 +57,9 @@ pub(crate) fn find(program: &[OsString]) -> Result<(), Failed> {
     Err(Failed::new(NOT_FOUND, text))
 }
 
-/// Returns a command that runs this program again, even if its file was replaced meanwhile.
+/// Returns a command that runs this program again.
 pub(crate) fn own_program() -> Command {
-    let own = match cfg!(target_os = "linux") {
-        true => Ok("/proc/self/exe".into()),
-        false => env::current_exe(),
-    };
-    let mut command = Command::new(own.unwrap_or_else(|_| "zoolock".into()));
-    command.arg0("zoolock");
-    command
+    Command::new(OWN_PROGRAM)
 }
 
 /// If this process is a step, becomes the program. Returns an exit code if that fails.
@@ -62,34 +67,31 @@ pub(crate) fn run_if_asked_for() -> Option<u8> {
     let mut arguments = env::args_os().skip(1);
     arguments.next().filter(|first| first == STEP)?;
     let parent = arguments.next()?;
-    let program: Vec<OsString> = arguments.collect();
-    Some(run(&parent, &program).tell())
+    Some(run(&parent).map_or_else(Failed::tell, |()| SYSTEM))
 }
 
-/// Becomes the program. Returns only if that fails.
-fn run(parent: &OsStr, program: &[OsString]) -> Failed {
-    let Some((name, arguments)) = program.split_first() else {
-        return Failed::new(SYSTEM, "failed to run the program: its name is missing");
-    };
-    if let Err(failed) = get_ready(parent) {
-        return failed;
+/// Becomes the program. Returns only if zoolock has ended, or if that fails.
+fn run(parent: &OsStr) -> Result<(), Failed> {
+    let failed = |error| Failed::to_start("a process", error);
+    set_pdeathsig(SIGKILL)?;
+    // The supervisor may have died before this process asked for the signal.
+    if parent != OsStr::new(&getppid().to_string()) {
+        return Ok(());
     }
-    let error = Command::new(name).args(arguments).exec();
+    let Some((Message::Go, files)) = receive(io::stdin(), RecvFlags::empty()).map_err(failed)?
+    else {
+        return Ok(());
+    };
+    let missing = || failed(ErrorKind::InvalidData.into());
+    let [input, words] = <[_; 2]>::try_from(files).map_err(|_| missing())?;
+    let mut words =
+        read_words(File::from(words)).map_err(failed)?.into_iter().map(OsString::from_vec);
+    let name = words.next().ok_or_else(missing)?;
+    signals::unblock()?;
+    let error = Command::new(&name).args(words).stdin(input).exec();
     let code = match error.kind() {
         ErrorKind::NotFound => NOT_FOUND,
         _ => CANNOT_RUN,
     };
-    Failed::new(code, format!("failed to run '{}': {error}", name.display()))
-}
-
-fn get_ready(parent: &OsStr) -> Result<(), Failed> {
-    #[cfg(target_os = "linux")]
-    nix::sys::prctl::set_pdeathsig(SIGKILL)?;
-    // zoolock may have died before this process asked for the signal.
-    if parent != OsStr::new(&getppid().to_string()) {
-        raise(SIGKILL)?;
-    }
-    // zoolock waits for this stop, and then sends SIGCONT.
-    raise(SIGSTOP)?;
-    signals::unblock()
+    Err(Failed::new(code, format!("failed to run '{}': {error}", name.display())))
 }

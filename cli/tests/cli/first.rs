@@ -68,7 +68,7 @@ fn pid_1_reaps_orphans() {
     let mut running = Beside::start(command);
     running.is_inside();
     let zoolock = zoolock_of(&running);
-    wait_until("program and guard, nothing else", SOON, || children_of(zoolock).len() == 2);
+    wait_until("the supervisor, nothing else", SOON, || children_of(zoolock).len() == 1);
     running.let_go();
     assert_eq!(running.code(), Some(0));
 }

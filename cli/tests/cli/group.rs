@@ -1,9 +1,9 @@
-//! Processes that the program has started and left in its process group.
+//! Processes that the program has started and left behind.
 
 use nix::sys::signal::Signal;
-use zoolock_test_support::{Direction, fresh_path, wait_until};
+use zoolock_test_support::{fresh_path, wait_until};
 
-use crate::util::{Beside, SOON, Scratch, await_gone, await_nodes, is_gone, run, zoolock_at};
+use crate::util::{Beside, SOON, Scratch, await_gone, await_nodes, is_gone, run};
 
 #[test]
 fn lock_is_held_until_the_last_process_of_the_group_ends() {
@@ -47,20 +47,25 @@ fn run_reaps_processes_that_left_the_group() {
 }
 
 #[test]
-fn run_does_not_wait_for_processes_that_left_the_group() {
+fn lock_is_held_for_daemons_which_are_named_and_signalled() {
     let path = fresh_path("daemon");
     let script = "setsid sh -c 'echo daemon $$; exec sleep 1000' & read line";
     let mut running = Beside::start(run(&[], &path, script));
-    let daemon = running.says("daemon ").parse().expect("a process");
+    let daemon: u32 = running.says("daemon ").parse().expect("a process");
     running.let_go();
-    assert_eq!(running.code(), Some(1), "read has found the end");
+    let said = running.says("the program has ended, but the lock is held for ");
+    assert_eq!(said, format!("{daemon} (sleep)"));
+    let mut other = Beside::start(run(&["-n"], &path, "true"));
+    assert_eq!(other.code(), Some(1));
     assert!(!is_gone(daemon));
-    crate::util::send(daemon, Signal::SIGKILL);
+    running.signal(Signal::SIGTERM);
+    assert_eq!(running.code(), Some(1), "read has found the end");
+    assert!(is_gone(daemon));
 }
 
 #[test]
-fn run_does_not_wait_for_processes_that_leave_late() {
-    let path = fresh_path("late-daemon");
+fn daemons_are_left_if_that_is_asked_for() {
+    let path = fresh_path("left-daemon");
     let scratch = Scratch::new();
     let pipe = scratch.name();
     // The child cannot open the pipe before the test does.
@@ -68,15 +73,17 @@ fn run_does_not_wait_for_processes_that_leave_late() {
         "mkfifo {pipe}; sh -c 'read go < {pipe}; exec setsid sleep 1000' & \
          echo inside $$ daemon $!; exit 3"
     );
-    let mut running = Beside::start(run(&[], &path, &script));
+    let mut running = Beside::start(run(&["--leave-daemons"], &path, &script));
     let said = running.says("inside ");
     let (inside, daemon) = said.split_once(" daemon ").expect("two processes");
-    // Not before zoolock has noticed.
+    // Not before the supervisor has noticed.
     let program = format!("/proc/{inside}");
     wait_until("the program is buried", SOON, || !std::path::Path::new(&program).exists());
+    let daemon = daemon.parse().expect("a process");
+    let mut other = Beside::start(run(&["-n"], &path, "true"));
+    assert_eq!(other.code(), Some(1), "it is no daemon yet");
     std::fs::write(pipe, "go\n").expect("written");
     assert_eq!(running.code(), Some(3), "that of the program");
-    let daemon = daemon.parse().expect("a process");
     assert!(!is_gone(daemon));
     crate::util::send(daemon, Signal::SIGKILL);
 }
@@ -104,29 +111,4 @@ fn run_waits_for_children_in_other_groups_and_signals_them() {
     });
     assert_eq!(running.code(), Some(128 + Signal::SIGTERM as i32));
     await_nodes(&path, 0);
-}
-
-#[test]
-fn children_in_other_groups_die_with_zoolock() {
-    let path = fresh_path("another-group-killed");
-    let running = Beside::start(run(&[], &path, IN_ANOTHER_GROUP));
-    let inside = running.is_inside();
-    running.signal(Signal::SIGKILL);
-    await_gone(inside);
-}
-
-#[test]
-fn children_in_other_groups_end_before_the_next_grant() {
-    let path = fresh_path("another-group-lost");
-    let proxy = crate::util::shared_proxy();
-    let hosts = proxy.connect_string();
-    let mut running =
-        Beside::start(zoolock_at(&hosts, &["run", &path, "sh", "-c", IN_ANOTHER_GROUP]));
-    let inside = running.is_inside();
-    proxy.black_hole(Direction::Both);
-    let client = crate::util::client();
-    let rival = crate::util::lock_of(&client, &path);
-    rival.lock().expect("locked");
-    assert!(is_gone(inside), "it was there when the rival was let in");
-    assert_eq!(running.code(), Some(74));
 }

@@ -194,7 +194,7 @@ fn lead_refuses_bad_arguments_and_unreachable_servers() {
 }
 
 #[test]
-fn terms_leave_no_zombies_and_no_guards() {
+fn terms_leave_no_zombies_and_no_supervisors() {
     let (path, scratch) = (fresh_path("lead-many"), Scratch::new());
     let script =
         format!("echo inside $$; test -e {} && echo stays && cat > /dev/null", scratch.name());
@@ -203,9 +203,9 @@ fn terms_leave_no_zombies_and_no_guards() {
     leader.is_inside();
     std::fs::write(&scratch.file, "").expect("written");
     leader.says("stays");
-    wait_until("program and guard, nothing else", SOON, || {
+    wait_until("the supervisor, nothing else", SOON, || {
         let children = children_of(leader.id());
         println!("children: {children:?}");
-        children.len() == 2
+        children.len() == 1
     });
 }

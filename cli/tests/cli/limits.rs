@@ -12,8 +12,8 @@ use nix::sys::signal::Signal;
 use zoolock_test_support::{Late, connect_string, fresh_path, wait_until};
 
 use crate::util::{
-    Beside, SOON, await_gone, await_nodes, client, guard_of, is_gone, is_stopped, lock_of, run,
-    send,
+    Beside, SOON, await_gone, await_nodes, client, is_gone, is_stopped, lock_of, run, send,
+    supervisor_of,
 };
 
 /// A program that needs no other process.
@@ -188,7 +188,7 @@ fn outcomes<L: Debug + Copy + Send>(
 }
 
 #[test]
-fn program_under_a_process_limit_is_guarded_or_not_started() {
+fn program_under_a_process_limit_is_supervised_or_not_started() {
     let Some(users) = Users::new() else { return };
     let limits: Vec<_> = (3..=20).flat_map(|most| [(most, "run"), (most, "lead")]).collect();
     let outcomes = outcomes(&limits, |(most, subcommand), path| {
@@ -211,7 +211,7 @@ fn run_limited(limit: &str, path: &str) -> Command {
 }
 
 #[test]
-fn program_under_a_file_limit_is_guarded_or_not_started() {
+fn program_under_a_file_limit_is_supervised_or_not_started() {
     let limits: Vec<_> = (3..=20).collect();
     let outcomes =
         outcomes(&limits, |most, path| run_limited(&format!("--nofile={most}:{most}"), path));
@@ -225,7 +225,7 @@ fn program_under_a_file_limit_is_guarded_or_not_started() {
 }
 
 #[test]
-fn program_under_a_memory_limit_is_guarded_or_not_started() {
+fn program_under_a_memory_limit_is_supervised_or_not_started() {
     let megabytes = (8..32).step_by(2).chain((32..=160).step_by(16)).chain([4096_u64]);
     let limits: Vec<_> = megabytes.collect();
     let outcomes = outcomes(&limits, |megabytes, path| {
@@ -241,23 +241,6 @@ fn program_under_a_memory_limit_is_guarded_or_not_started() {
 }
 
 #[test]
-fn program_with_an_irreplaceable_guard_is_ended() {
-    let path = fresh_path("guard-gone");
-    let Some(users) = Users::new() else { return };
-    let user = users.next();
-    let arguments = ["run", "--session-timeout", "40", &path, "sh", "-c", ALONE];
-    let mut running = Beside::start(users.zoolock(&user, 20, &arguments));
-    let inside = running.is_inside();
-    let lowered = user.does(&limit(running.id(), "--nproc=1:20")).status();
-    assert!(lowered.expect("prlimit").success());
-    send(guard_of(running.id()), Signal::SIGKILL);
-    running.says("failed to start the process that guards the program");
-    assert_eq!(running.code(), Some(71));
-    assert!(is_gone(inside));
-    await_nodes(&path, 0);
-}
-
-#[test]
 fn failed_search_for_the_program_keeps_the_lock() {
     let path = fresh_path("no-look");
     // The shell ends and leaves a process in another group.
@@ -266,14 +249,15 @@ fn failed_search_for_the_program_keeps_the_lock() {
     let mut running = Beside::start(run(&[], &path, &format!("echo shell $$; {script}")));
     let shell: u32 = running.says("shell ").parse().expect("a process");
     let inside = running.is_inside();
-    assert!(limit(running.id(), "--nofile=3:1024").status().expect("prlimit").success());
+    let supervisor = supervisor_of(running.id());
+    assert!(limit(supervisor, "--nofile=3:1024").status().expect("prlimit").success());
     send(shell, Signal::SIGKILL);
     let shell = format!("/proc/{shell}");
     wait_until("the shell is buried", SOON, || !Path::new(&shell).exists());
     let mut other = Beside::start(run(&["-n"], &path, "true"));
     assert_eq!(other.code(), Some(1), "what the shell has started still runs");
     assert!(!is_gone(inside));
-    assert!(limit(running.id(), "--nofile=1024:1024").status().expect("prlimit").success());
+    assert!(limit(supervisor, "--nofile=1024:1024").status().expect("prlimit").success());
     running.let_go();
     assert_eq!(running.code(), Some(128 + Signal::SIGKILL as i32));
     await_nodes(&path, 0);

@@ -94,18 +94,6 @@ fn server_back_in_time_costs_nothing() {
 }
 
 #[test]
-fn loss_kills_all_processes_of_the_group() {
-    let server = Server::start().expect("a server");
-    // The shell ends on TERM, but its child does not.
-    let group = "(trap '' TERM; echo child $(exec sh -c 'echo $PPID'); while :; do sleep 0.05; done) & \
-         echo inside $$; wait";
-    let running = Beside::start(script(&server.connect_string(), "/group", group));
-    let left: u32 = running.says("child ").parse().expect("a process");
-    server.kill().expect("killed");
-    println!("it is gone after {:.2?}", await_gone(left));
-}
-
-#[test]
 fn loss_ends_a_stopped_program() {
     let server = Server::start().expect("a server");
     let mut running = Beside::start(script(&server.connect_string(), "/stopped", ORDERLY));

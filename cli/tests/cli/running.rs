@@ -6,8 +6,7 @@ use nix::sys::signal::Signal;
 use zoolock_test_support::{fresh_path, shared_probe};
 
 use crate::util::{
-    Beside, RUN, UNTIL_TOLD, await_gone, await_nodes, code_of, guard_of, in_terminal, is_gone, run,
-    send, shell, zoolock,
+    Beside, RUN, UNTIL_TOLD, await_nodes, code_of, in_terminal, is_gone, run, shell, zoolock,
 };
 
 /// Reports its start and its signals, and ends on TERM.
@@ -182,56 +181,4 @@ fn nested_run_shares_the_terminal() {
     assert_eq!(code_of(&nested), 128 + Signal::SIGINT as i32);
     await_nodes(&inner, 0);
     await_nodes(&outer, 0);
-}
-
-#[test]
-fn program_and_its_children_die_when_zoolock_is_killed() {
-    // TERM would have no effect on either.
-    for (key, script) in [
-        ("inside ", "trap '' TERM INT HUP; echo inside $$; while :; do sleep 0.05; done"),
-        ("child ", "sh -c 'trap \"\" TERM; echo child $$; while :; do sleep 0.05; done' & wait"),
-    ] {
-        let mut running = Beside::start(run(&[], &fresh_path("sigkill"), script));
-        let process = running.says(key).parse().expect("a process");
-        running.signal(Signal::SIGKILL);
-        println!("{key}is gone after {:?}", await_gone(process));
-        assert_eq!(running.code(), None);
-    }
-}
-
-#[test]
-fn program_dies_when_zoolock_and_its_guard_are_killed() {
-    let path = fresh_path("sigkill-both");
-    let script = "trap '' TERM INT HUP; echo inside $$; while :; do sleep 0.05; done";
-    let mut running = Beside::start(run(&[], &path, script));
-    let inside = running.is_inside();
-    let guard = guard_of(running.id());
-    // Neither can act while the other is gone.
-    running.stop();
-    send(guard, Signal::SIGSTOP);
-    running.signal(Signal::SIGKILL);
-    send(guard, Signal::SIGKILL);
-    println!("the program is gone after {:?}", await_gone(inside));
-    assert_eq!(running.code(), None);
-}
-
-#[test]
-fn kill_by_name_spares_the_guard() {
-    let path = fresh_path("sigkill-name");
-    let script = "sh -c 'echo child $$; while :; do sleep 0.05; done' & wait";
-    let running = Beside::start(run(&[], &path, script));
-    let child = running.says("child ").parse().expect("a process");
-    // The processes that `pkill -9 -f zoolock` and `killall -9 zoolock` find.
-    let named: Vec<_> = [running.id(), guard_of(running.id())]
-        .into_iter()
-        .filter(|process| {
-            ["cmdline", "comm"].iter().any(|what| {
-                let name = std::fs::read(format!("/proc/{process}/{what}")).expect("its name");
-                String::from_utf8_lossy(&name).contains("zoolock")
-            })
-        })
-        .collect();
-    assert_eq!(named, [running.id()]);
-    named.iter().for_each(|process| send(*process, Signal::SIGKILL));
-    println!("it is gone after {:?}", await_gone(child));
 }

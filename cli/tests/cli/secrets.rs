@@ -7,7 +7,7 @@ use std::process::Command;
 use common::secured::{ANN as ANNS, BOB, Secured};
 use zoolock_test_support::{fresh_path, shared_probe};
 
-use crate::util::{Beside, UNTIL_TOLD, guard_of, run, zoolock, zoolock_at};
+use crate::util::{Beside, UNTIL_TOLD, run, supervisor_of, zoolock, zoolock_at};
 
 const ANN: &str = "digest:ann:a:b";
 
@@ -50,12 +50,12 @@ fn program_gets_no_credentials_unless_told() {
             assert_eq!(running.says(who), told, "{who}{options:?}");
         }
         running.is_inside();
-        // The guard needs none.
-        let guard = guard_of(running.id());
-        let environment = fs::read(format!("/proc/{guard}/environ")).expect("its environment");
+        // It passes on what the program gets.
+        let supervisor = supervisor_of(running.id());
+        let environment = fs::read(format!("/proc/{supervisor}/environ")).expect("its environment");
         let environment = String::from_utf8_lossy(&environment);
         assert!(environment.contains("ZOOKEEPER_CONNECT"), "{environment}");
-        assert!(!environment.contains("ZOOKEEPER_AUTH"), "{environment}");
+        assert_eq!(environment.contains("ZOOKEEPER_AUTH"), told == ANN, "{environment}");
         running.let_go();
         assert_eq!(running.code(), Some(0));
     }

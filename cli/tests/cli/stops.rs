@@ -1,12 +1,10 @@
 //! Stopped processes: by Ctrl-Z in shells of all kinds, or by a stop of zoolock alone.
 
-use nix::sys::signal::Signal;
 use rexpect::session::PtySession;
 use zoolock_test_support::{fresh_path, wait_until};
 
 use crate::util::{
-    Beside, RUN, SOON, await_nodes, client, code_of, in_terminal, is_gone, is_stopped, lock_of,
-    run, shell,
+    RUN, SOON, await_nodes, client, code_of, in_terminal, is_stopped, lock_of, run, shell,
 };
 
 /// Reports its start, and the lines that it reads.
@@ -20,26 +18,6 @@ fn inside(terminal: &mut PtySession) -> u32 {
     // The terminal also echoes the command, but with a dollar there.
     let (_, said) = terminal.exp_regex("inside [0-9]+").expect("it runs");
     said["inside ".len()..].parse().expect("a process")
-}
-
-#[test]
-fn program_of_a_stopped_zoolock_never_runs_beside_the_next() {
-    let path = fresh_path("stopped-alone");
-    // Both processes survive TERM.
-    let script = "trap '' TERM; echo inside $$; \
-         sh -c 'echo child $$; while :; do sleep 0.05; done' & \
-         while :; do sleep 0.05; done";
-    let mut running = Beside::start(run(&["--session-timeout", "4"], &path, script));
-    let inside = running.is_inside();
-    let child: u32 = running.says("child ").parse().expect("a process");
-    running.stop();
-    let rival = client();
-    let rival = lock_of(&rival, &path).acquire().expect("locked");
-    assert!(is_gone(inside), "the program runs beside the rival");
-    assert!(is_gone(child), "what it started runs beside the rival");
-    running.signal(Signal::SIGCONT);
-    assert_eq!(running.code(), Some(74));
-    rival.release().expect("released");
 }
 
 #[test]

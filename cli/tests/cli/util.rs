@@ -134,20 +134,14 @@ pub(crate) fn shell() -> PtySession {
     shell
 }
 
-/// The guard of a `zoolock run`.
+/// The supervisor of a `zoolock run`.
 #[track_caller]
-pub(crate) fn guard_of(zoolock: u32) -> u32 {
-    guards_of(zoolock).pop().expect("a guard")
-}
-
-/// All guards of a `zoolock run`. There are two while one is being replaced.
-pub(crate) fn guards_of(zoolock: u32) -> Vec<u32> {
-    let mut guards = children_of(zoolock);
-    guards.retain(|child| {
+pub(crate) fn supervisor_of(zoolock: u32) -> u32 {
+    let is_supervisor = |child: &u32| {
         let command = std::fs::read_to_string(format!("/proc/{child}/cmdline"));
-        command.is_ok_and(|command| command.contains("--exec-guard"))
-    });
-    guards
+        command.is_ok_and(|command| command.contains("--exec-supervisor"))
+    };
+    children_of(zoolock).into_iter().find(is_supervisor).expect("a supervisor")
 }
 
 /// The children of all threads of a process.

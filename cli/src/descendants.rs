@@ -1,0 +1,80 @@
+//! The processes below this one, and the clock by which they end.
+//!
+//! A process may give up everything by which it could be recognized: its group, session, user,
+//! environment and name. It cannot give up its parent. When the parent ends, the system makes it a
+//! child of the nearest ancestor that asked for that with PR_SET_CHILD_SUBREAPER. So whatever a
+//! program has started becomes, sooner or later, a child of the process that supervises it. Only
+//! children are signalled. Who waits for a child decides when its number may be used again, so the
+//! number cannot belong to another process.
+
+use std::time::Duration;
+use std::{fs, io, thread};
+
+use nix::sys::signal::{SIGCONT, SIGKILL, SigEvent, SigevNotify, kill};
+use nix::sys::time::TimeSpec;
+use nix::sys::timer::{Expiration, Timer, TimerSetTimeFlags};
+use nix::time::{ClockId, clock_gettime};
+use nix::unistd::Pid;
+use rustix::io::Errno;
+use rustix::process::{WaitOptions, wait};
+
+/// Interval between looks for children where no event tells of them.
+pub(crate) const PAUSE: Duration = Duration::from_millis(20);
+
+/// Returns the children of this process. Those that have ended are among them until somebody waits
+/// for them, since a process whose first thread has ended looks the same.
+pub(crate) fn children() -> io::Result<Vec<Pid>> {
+    let mut children = Vec::new();
+    for thread in fs::read_dir("/proc/self/task")? {
+        let listed = fs::read_to_string(thread?.path().join("children")).unwrap_or_default();
+        let numbers = listed.split_whitespace().filter_map(|number| number.parse().ok());
+        children.extend(numbers.map(Pid::from_raw));
+    }
+    Ok(children)
+}
+
+/// Kills and buries all children but these, and what becomes a child meanwhile, until none are left.
+pub(crate) fn kill_all_but(strangers: &[Pid]) {
+    loop {
+        if let Ok(mut children) = children() {
+            children.retain(|child| !strangers.contains(child));
+            if children.is_empty() {
+                return;
+            }
+            for child in children {
+                let _ = kill(child, SIGKILL);
+            }
+        }
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) => break,
+                Err(_) => return,
+            }
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+/// Wakes this process at a time of its clock, even if the process is stopped.
+pub(crate) struct Alarm(Timer);
+
+impl Alarm {
+    pub(crate) fn new() -> nix::Result<Alarm> {
+        let signal = SigevNotify::SigevSignal { signal: SIGCONT, si_value: 0 };
+        Ok(Alarm(Timer::new(ClockId::CLOCK_BOOTTIME, SigEvent::new(signal))?))
+    }
+
+    pub(crate) fn set(&mut self, at: Duration) -> nix::Result<()> {
+        let once = Expiration::OneShot(TimeSpec::from_duration(at));
+        self.0.set(once, TimerSetTimeFlags::TFD_TIMER_ABSTIME)
+    }
+}
+
+/// Returns the time since the machine was started, which all its processes share. It goes on while
+/// the machine sleeps.
+pub(crate) fn now() -> Duration {
+    let now = clock_gettime(ClockId::CLOCK_BOOTTIME).map(Duration::from);
+    // Too late is on the safe side: an end in the past kills.
+    now.unwrap_or(Duration::MAX)
+}

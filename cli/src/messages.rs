@@ -1,0 +1,190 @@
+//! What zoolock, the supervisor and the step say to each other, over sockets that keep messages
+//! apart. A message may carry open files.
+
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut, Read, Seek, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use nix::unistd::Pid;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use rustix::{cmsg_space, fs};
+
+/// The most bytes of a message. The longest has a text for people.
+const LONGEST: usize = 4096;
+
+/// The most files of a message.
+const FILES: usize = 2;
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Message {
+    // To the supervisor.
+    /// Start the step, whose socket comes along. With `true`, descendants in other sessions are not
+    /// waited for and not signalled.
+    Prepare(bool),
+    /// All have to end at this time of [`now`](crate::descendants::now), if zoolock does not name a
+    /// later one.
+    RunUntil(Duration),
+    /// Signal the program's group, because the program decides about its other descendants. Signal
+    /// those if the program has ended.
+    Signal(i32),
+    /// Signal the program's group and all that have lost their parents.
+    SignalAll(i32),
+
+    // To the step.
+    /// Become the program. Its standard input comes along, and its [`words`].
+    Go,
+
+    // To zoolock.
+    /// The program may start. Has the process that will become the program.
+    Ready(Pid),
+    /// The supervisor cannot do its work, for this reason. No program was started.
+    Failed(String),
+    /// The program was stopped by this signal.
+    Stopped(i32),
+    /// The program has ended. Descendants of it may be left.
+    ProgramEnded,
+    /// All have ended. Has the program's exit code, as shells report it, and the signal that ended the
+    /// program, or 0.
+    Ended(u8, i32),
+}
+
+impl Message {
+    fn encode(&self) -> Vec<u8> {
+        let (what, number, text) = match self {
+            Message::Prepare(leaves) => (0, u64::from(*leaves), ""),
+            Message::RunUntil(end) => (1, u64::try_from(end.as_nanos()).unwrap_or(u64::MAX), ""),
+            Message::Signal(signal) => (2, *signal as u64, ""),
+            Message::SignalAll(signal) => (3, *signal as u64, ""),
+            Message::Go => (4, 0, ""),
+            Message::Ready(process) => (5, process.as_raw() as u64, ""),
+            Message::Failed(text) => (6, 0, text.as_str()),
+            Message::Stopped(signal) => (7, *signal as u64, ""),
+            Message::ProgramEnded => (8, 0, ""),
+            Message::Ended(code, by) => (9, *by as u64 * 256 + u64::from(*code), ""),
+        };
+        let text = text.bytes().take(LONGEST - 9);
+        [what].into_iter().chain(u64::to_ne_bytes(number)).chain(text).collect()
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Message> {
+        let (what, rest) = bytes.split_first()?;
+        let (number, text) = rest.split_first_chunk()?;
+        let number = u64::from_ne_bytes(*number);
+        let signal = number as i32;
+        Some(match what {
+            0 => Message::Prepare(number != 0),
+            1 => Message::RunUntil(Duration::from_nanos(number)),
+            2 => Message::Signal(signal),
+            3 => Message::SignalAll(signal),
+            4 => Message::Go,
+            5 => Message::Ready(Pid::from_raw(number as i32)),
+            6 => Message::Failed(String::from_utf8_lossy(text).into_owned()),
+            7 => Message::Stopped(signal),
+            8 => Message::ProgramEnded,
+            9 => Message::Ended(number as u8, (number / 256) as i32),
+            _ => return None,
+        })
+    }
+}
+
+/// Returns two connected sockets. Neither outlives an exec, except as standard input.
+pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Sends a message, without blocking: fails if the other side does not read.
+pub(crate) fn send(
+    socket: impl AsFd,
+    message: &Message,
+    files: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(FILES))];
+    let mut beside = SendAncillaryBuffer::new(&mut space);
+    if !files.is_empty() {
+        beside.push(SendAncillaryMessage::ScmRights(files));
+    }
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    sendmsg(socket, &[IoSlice::new(&message.encode())], &mut beside, flags)?;
+    Ok(())
+}
+
+/// Receives a message, and the files that come along. Returns `None` when the other side has closed
+/// its socket.
+pub(crate) fn receive(
+    socket: impl AsFd,
+    flags: RecvFlags,
+) -> io::Result<Option<(Message, Vec<OwnedFd>)>> {
+    let (mut bytes, mut space) =
+        ([0; LONGEST], [MaybeUninit::uninit(); cmsg_space!(ScmRights(FILES))]);
+    let mut beside = RecvAncillaryBuffer::new(&mut space);
+    let flags = flags | RecvFlags::CMSG_CLOEXEC;
+    let length = recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut beside, flags)?.bytes;
+    let files = beside.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(files) => Some(files),
+        _ => None,
+    });
+    let files = files.flatten().collect();
+    if length == 0 {
+        return Ok(None);
+    }
+    let message = Message::decode(&bytes[..length]);
+    message.map(|message| Some((message, files))).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// Returns a file with the words of a program, which no process shows in its arguments.
+pub(crate) fn write_words<'a>(words: impl Iterator<Item = &'a [u8]>) -> io::Result<File> {
+    let mut file = File::from(fs::memfd_create("words", fs::MemfdFlags::CLOEXEC)?);
+    for word in words {
+        file.write_all(&[word, &[0]].concat())?;
+    }
+    file.rewind()?;
+    Ok(file)
+}
+
+/// Reads the words in such a file.
+pub(crate) fn read_words(mut file: File) -> io::Result<Vec<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    bytes.pop();
+    Ok(bytes.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_and_words_arrive_as_they_were() {
+        let (one, other) = pair().expect("sockets");
+        let words = ["sh", "-c", "", "two words"].map(str::as_bytes);
+        let file = write_words(words.into_iter()).expect("written");
+        let messages = [
+            Message::Prepare(true),
+            Message::RunUntil(Duration::from_nanos(1_234_567_890_123)),
+            Message::Signal(9),
+            Message::SignalAll(15),
+            Message::Go,
+            Message::Ready(Pid::from_raw(4_000_000)),
+            Message::Failed("why".to_owned()),
+            Message::Stopped(20),
+            Message::ProgramEnded,
+            Message::Ended(137, 9),
+        ];
+        for message in messages {
+            send(&one, &message, &[file.as_fd()]).expect("sent");
+            let (arrived, mut files) =
+                receive(&other, RecvFlags::empty()).expect("received").expect("a message");
+            assert_eq!(arrived, message);
+            let copy = File::from(files.pop().expect("a file"));
+            assert_eq!(read_words(copy).expect("read"), words);
+            (&file).rewind().expect("rewound");
+        }
+        drop(one);
+        assert_eq!(receive(&other, RecvFlags::empty()).expect("the end").map(|_| ()), None);
+    }
+}

@@ -1,0 +1,234 @@
+//! The supervisor: the process between zoolock and the program. It kills the program and all its
+//! [descendants](crate::descendants) when zoolock ends, or when zoolock, stopped or stuck, does not
+//! report in time that the lock is still held. If the supervisor itself is killed, its descendants
+//! become children of zoolock, which kills them.
+//!
+//! It has one thread, one loop, and no state that it could lose. The program starts when the
+//! supervisor is ready.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use std::{env, process};
+
+use nix::sys::prctl::{set_child_subreaper, set_pdeathsig};
+use nix::sys::signal::{SIGCONT, SIGKILL, SIGTSTP, SIGTTIN, SIGTTOU, SigSet, Signal, kill, killpg};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::{Pid, getpgid, getppid, getsid};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use rustix::process::{WaitOptions, WaitStatus, setpriority_process, wait};
+
+use crate::descendants::{Alarm, PAUSE, children, now};
+use crate::exit::{SYSTEM, by_signal};
+use crate::messages::{Message, receive, send};
+use crate::step::{self, own_program};
+
+/// The first argument of a supervisor. No user would type it.
+const SUPERVISOR: &str = "--exec-supervisor";
+
+/// How long to bury the dead before the next look at the clock: more may die at any speed.
+const BURIAL: Duration = Duration::from_millis(2);
+
+/// Returns the command that starts a supervisor with this socket. This process is its parent.
+pub(crate) fn command(socket: OwnedFd) -> Command {
+    let mut command = own_program();
+    // Its name is not zoolock, so that `pkill zoolock` spares it. In its own group, it survives a
+    // kill of zoolock's group.
+    command.arg0("lock-supervisor").process_group(0);
+    command.args([SUPERVISOR, &process::id().to_string()]).stdin(socket);
+    command
+}
+
+/// If this process is a supervisor, does its work and returns its exit code.
+pub(crate) fn run_if_asked_for() -> Option<u8> {
+    let mut arguments = env::args_os().skip(1);
+    arguments.next().filter(|first| first == SUPERVISOR)?;
+    let zoolock = Pid::from_raw(arguments.next()?.to_str()?.parse().ok()?);
+    let socket = io::stdin().as_fd().try_clone_to_owned().ok()?;
+    let Err(error) = Supervisor::start(zoolock, &socket).map(|ready| ready.map(Supervisor::run))
+    else {
+        return Some(0);
+    };
+    let _ = send(socket, &Message::Failed(error.to_string()), &[]);
+    Some(SYSTEM)
+}
+
+struct Supervisor {
+    zoolock: Pid,
+    /// `None` when zoolock has closed its end.
+    socket: Option<OwnedFd>,
+    signals: SignalFd,
+    alarm: Alarm,
+    /// The process of the program, and its group.
+    program: Pid,
+    /// The code and the signal of the program, when it has ended.
+    ended: Option<(u8, i32)>,
+    /// When all have to end.
+    end: Duration,
+    leaves_daemons: bool,
+}
+
+impl Supervisor {
+    /// Gets ready, with a step that waits for its go. Returns `None` if zoolock has ended.
+    fn start(zoolock: Pid, socket: &OwnedFd) -> io::Result<Option<Supervisor>> {
+        // This signal continues a supervisor that is stopped.
+        set_pdeathsig(SIGCONT)?;
+        set_child_subreaper(true)?;
+        let Some((Message::Prepare(leaves_daemons), mut files)) =
+            receive(socket, RecvFlags::empty())?
+        else {
+            return Ok(None);
+        };
+        let mut command = step::command();
+        command.process_group(0).stdin(files.pop().ok_or(io::ErrorKind::InvalidData)?);
+        let program = Pid::from_raw(command.spawn()?.id().cast_signed());
+        // Closes its socket here.
+        drop(command);
+        // Only now, because the step inherits what is blocked.
+        SigSet::all().thread_block()?;
+        let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
+        let signals = SignalFd::with_flags(&SigSet::all(), flags)?;
+        let alarm = Alarm::new()?;
+        if children()? != [program] {
+            let text = "/proc does not show the processes that another has started";
+            return Err(io::Error::other(text));
+        }
+        // It must not come late because others are busy. The step keeps its own priority.
+        let _ = setpriority_process(None, -20);
+        send(socket, &Message::Ready(program), &[])?;
+        let socket = Some(socket.try_clone()?);
+        let end = Duration::MAX;
+        Ok(Some(Supervisor {
+            zoolock,
+            socket,
+            signals,
+            alarm,
+            program,
+            ended: None,
+            end,
+            leaves_daemons,
+        }))
+    }
+
+    /// Returns when the program and its descendants have ended.
+    fn run(mut self) {
+        loop {
+            while let Ok(Some(_)) = self.signals.read_signal() {}
+            self.obey();
+            let kills = self.socket.is_none() || getppid() != self.zoolock || now() >= self.end;
+            if kills {
+                self.signal_all(SIGKILL as i32);
+            }
+            let (are_left, goes_on) = self.bury();
+            if let Some((code, by)) = self.ended
+                && !(are_left && self.has_members())
+            {
+                return self.report(&Message::Ended(code, by));
+            }
+            // No event tells of an orphan that has come, or of a daemon that has left.
+            let wait = match kills || self.leaves_daemons && self.ended.is_some() {
+                _ if goes_on => Some(Timespec::default()),
+                true => Timespec::try_from(PAUSE).ok(),
+                false => None,
+            };
+            let mut files = vec![PollFd::new(&self.signals, PollFlags::IN)];
+            files.extend(self.socket.as_ref().map(|socket| PollFd::new(socket, PollFlags::IN)));
+            let _ = poll(&mut files, wait.as_ref());
+        }
+    }
+
+    /// Carries out what zoolock has said.
+    fn obey(&mut self) {
+        while let Some(socket) = &self.socket {
+            match receive(socket, RecvFlags::DONTWAIT) {
+                Ok(Some((Message::RunUntil(end), _))) => {
+                    // Without an alarm the end comes now.
+                    self.end = self.alarm.set(end).map_or(Duration::ZERO, |()| end);
+                }
+                Ok(Some((Message::Signal(signal), _))) if self.ended.is_none() => {
+                    signal_group(self.program, signal);
+                }
+                Ok(Some((Message::Signal(signal) | Message::SignalAll(signal), _))) => {
+                    self.signal_all(signal);
+                }
+                Ok(Some(_)) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Ok(None) | Err(_) => self.socket = None,
+            }
+        }
+    }
+
+    fn signal_all(&self, signal: i32) {
+        if self.ended.is_none() {
+            signal_group(self.program, signal);
+        }
+        for child in children().unwrap_or_default() {
+            let has_it = self.ended.is_none() && getpgid(Some(child)) == Ok(self.program);
+            if !has_it && self.is_member(child) {
+                let _ = Signal::try_from(signal).map(|signal| kill(child, signal));
+            }
+        }
+    }
+
+    /// Waits for children that have ended, for a limited time. Returns whether some are left, and
+    /// whether there may be more that have ended.
+    fn bury(&mut self) -> (bool, bool) {
+        let end = Instant::now() + BURIAL;
+        while Instant::now() < end {
+            match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+                Ok(Some((process, status))) => {
+                    self.note(Pid::from_raw(process.as_raw_pid()), status)
+                }
+                Ok(None) => return (true, false),
+                Err(Errno::INTR) => {}
+                Err(_) => return (false, false),
+            }
+        }
+        (true, true)
+    }
+
+    fn note(&mut self, process: Pid, status: WaitStatus) {
+        match status.stopping_signal() {
+            // While the program lives, only its own stop counts: the rest of its group stops with it.
+            // Later those of a terminal do.
+            Some(by) => {
+                let by_terminal = [SIGTSTP, SIGTTIN, SIGTTOU].map(|signal| signal as i32);
+                if process == self.program || self.ended.is_some() && by_terminal.contains(&by) {
+                    self.report(&Message::Stopped(by));
+                }
+            }
+            None if process == self.program => {
+                let by = status.terminating_signal();
+                let code = status.exit_status().map(|code| code as u8).or(by.map(by_signal));
+                self.ended = Some((code.unwrap_or(SYSTEM), by.unwrap_or(0)));
+                self.report(&Message::ProgramEnded);
+            }
+            None => {}
+        }
+    }
+
+    /// Returns whether there are children to wait for.
+    fn has_members(&self) -> bool {
+        !self.leaves_daemons
+            || children().map_or(true, |all| all.into_iter().any(|child| self.is_member(child)))
+    }
+
+    fn is_member(&self, child: Pid) -> bool {
+        !self.leaves_daemons || getsid(Some(child)) == getsid(None)
+    }
+
+    fn report(&self, message: &Message) {
+        if let Some(socket) = &self.socket {
+            let _ = send(socket, message, &[]);
+        }
+    }
+}
+
+fn signal_group(group: Pid, signal: i32) {
+    let _ = Signal::try_from(signal).map(|signal| killpg(group, signal));
+}

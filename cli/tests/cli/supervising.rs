@@ -1,0 +1,303 @@
+//! The supervisor: whatever a program does to itself and its descendants, they all end with zoolock, with the
+//! supervisor, and with the lock; and the lock is held as long as one of them runs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+
+use nix::sys::signal::Signal;
+use zoolock_test_support::{fresh_path, shared_probe, wait_until};
+
+use crate::limits::{ALONE, Outcome, assert_ends_before_the_next, outcome_of};
+use crate::util::{
+    Beside, SOON, Scratch, UNTIL_TOLD, await_gone, await_nodes, client, is_gone, is_stopped,
+    lock_of, run, send, supervisor_of,
+};
+
+/// Prints `inside` from a process that is no child of the shell, without a mark on it.
+const ESCAPES: [(&str, &str); 12] = [
+    ("its own session", "setsid sh -c 'echo inside $$; exec sleep 1000' &"),
+    ("a daemon", "(setsid sh -c 'echo inside $$; exec sleep 1000' &)"),
+    ("another group", "timeout 1000 sh -c 'echo inside $$; exec sleep 1000' &"),
+    ("no environment", "(env -i setsid sh -c 'echo inside $$; exec sleep 1000' &)"),
+    (
+        "a title",
+        "(perl -e '$0 = \"a title \" x 400; $| = 1; print \"inside $$\\n\"; sleep 1000' &)",
+    ),
+    (
+        "a title, detached",
+        "setsid perl -e '$0 = \"x\"; $| = 1; print \"inside $$\\n\"; sleep 1000' &",
+    ),
+    ("nohup", "nohup sh -c 'echo inside $$ >&2; exec sleep 1000' > /dev/null &"),
+    (
+        "a job, disowned",
+        "bash -mc 'sh -c \"echo inside \\$\\$; exec sleep 1000\" & disown; wait' &",
+    ),
+    ("a stopped process", "(sh -c 'echo inside $$; kill -STOP $$' &)"),
+    (
+        "another terminal",
+        "script -qec \"sh -c 'echo inside \\$\\$; sleep 1000'\" /dev/null < /dev/null &",
+    ),
+    (
+        "an ended first thread",
+        "(perl -e 'print \"\"'; python3 -c '
+import ctypes, os, threading, time
+threading.Thread(target=time.sleep, args=(1000,)).start()
+print(\"inside\", os.getpid(), flush=True)
+ctypes.CDLL(None).syscall(60, 0)' &)",
+    ),
+    (
+        "its own supervisor",
+        "python3 -c '
+import ctypes, os, time
+ctypes.CDLL(None).prctl(36, 1)
+if os.fork() == 0:
+    if os.fork() == 0:
+        os.setsid()
+        print(\"inside\", os.getpid(), flush=True)
+        time.sleep(1000)
+    os._exit(0)
+time.sleep(1000)' &",
+    ),
+];
+
+/// Runs a test with each of these programs, all at once.
+#[track_caller]
+fn with_each(begin: &str, end: &str, test: impl Fn(Beside, u32, &str) + Sync) {
+    thread::scope(|scope| {
+        for (name, script) in ESCAPES {
+            let test = &test;
+            scope.spawn(move || {
+                let path = fresh_path("escapes");
+                let running = Beside::start(run(&[], &path, &format!("{begin}\n{script}\n{end}")));
+                let inside = running.is_inside();
+                println!("{name}: {inside}");
+                test(running, inside, &path);
+            });
+        }
+    });
+}
+
+/// Whether all threads of a process have ended. Its first one may have ended long before.
+fn has_ended(process: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    threads.count() <= 1 && is_gone(process)
+}
+
+#[track_caller]
+fn await_end(process: u32) {
+    wait_until("it has ended", SOON, || has_ended(process));
+}
+
+#[test]
+fn whatever_a_program_has_started_ends_with_zoolock() {
+    with_each("", "wait", |running, inside, _| {
+        running.signal(Signal::SIGKILL);
+        await_end(inside);
+    });
+}
+
+#[test]
+fn whatever_a_program_has_started_ends_with_the_supervisor() {
+    with_each("", "sleep 1000", |mut running, inside, path| {
+        send(supervisor_of(running.id()), Signal::SIGKILL);
+        running.says("the supervisor of the program was killed");
+        assert!(has_ended(inside), "the lock is released only behind its end");
+        assert_eq!(running.code(), Some(71));
+        await_nodes(path, 0);
+    });
+}
+
+#[test]
+fn whatever_a_program_has_started_ends_with_the_lock() {
+    with_each("", "wait", |mut running, inside, path| {
+        let probe = shared_probe().expect("probe");
+        let node = probe.children(path).expect("children").remove(0);
+        probe.delete(&format!("{path}/{node}")).expect("deleted");
+        assert_eq!(running.code(), Some(74));
+        assert!(has_ended(inside));
+    });
+}
+
+#[test]
+fn lock_is_held_for_whatever_a_program_has_started() {
+    with_each("exec 3<&0", "read line <&3; exit 5", |mut running, inside, path| {
+        running.let_go();
+        running.says("the program has ended, but the lock is held for ");
+        let mut other = Beside::start(run(&["-n"], path, "true"));
+        assert_eq!(other.code(), Some(1));
+        assert!(!has_ended(inside));
+        send(inside, Signal::SIGKILL);
+        // What else the script has started has lost its parent, too, sooner or later.
+        wait_until("all have ended", SOON, || {
+            if !is_gone(running.id()) {
+                running.signal(Signal::SIGTERM);
+            }
+            is_gone(running.id())
+        });
+        assert_eq!(running.code(), Some(5));
+        await_nodes(path, 0);
+    });
+}
+
+/// Makes a supervisor end before its work.
+const FATE: &str = r#"
+#include <string.h>
+#include <unistd.h>
+__attribute__((constructor)) static void meet_fate(int argc, char **argv) {
+    if (argc > 1 && !strcmp(argv[1], "--exec-supervisor")) _exit(101);
+}
+"#;
+
+/// A library that gives each supervisor its fate.
+fn fate(folder: &Path) -> PathBuf {
+    let (source, library) = (folder.join("fate.c"), folder.join("fate.so"));
+    fs::write(&source, FATE).expect("written");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source);
+    assert!(compiler.status().expect("a C compiler, as cargo has it").success());
+    library
+}
+
+#[test]
+fn program_without_a_supervisor_never_starts() {
+    let (folder, path) = (tempfile::tempdir().expect("a folder"), fresh_path("unready"));
+    let library = fate(folder.path());
+    let start = || {
+        let mut command = run(&[], &path, ALONE);
+        command.env("LD_PRELOAD", &library);
+        command
+    };
+    let words = "zoolock: the supervisor of the program was killed, and so the program";
+    assert_eq!(outcome_of(start, &path), Outcome::Ended(Some(71), words.to_owned()));
+}
+
+#[test]
+fn stopped_supervisor_continues() {
+    let path = fresh_path("supervisor-stopped");
+    let mut running = Beside::start(run(&[], &path, UNTIL_TOLD));
+    running.is_inside();
+    let supervisor = supervisor_of(running.id());
+    for _ in 0..5 {
+        send(supervisor, Signal::SIGSTOP);
+        wait_until("it goes on", SOON, || !is_stopped(supervisor));
+    }
+    running.let_go();
+    assert_eq!(running.code(), Some(0));
+}
+
+/// A program, and a daemon that prints `inside`.
+const WITH_A_DAEMON: &str = "(setsid sh -c 'echo inside $$; exec sleep 1000' &); exec sleep 1000";
+
+#[test]
+fn stopped_supervisor_kills_when_zoolock_is_killed() {
+    let running = Beside::start(run(&[], &fresh_path("both-stopped"), WITH_A_DAEMON));
+    let inside = running.is_inside();
+    let supervisor = supervisor_of(running.id());
+    // It cannot continue its supervisor.
+    running.stop();
+    send(supervisor, Signal::SIGSTOP);
+    running.signal(Signal::SIGKILL);
+    println!("the daemon is gone after {:?}", await_gone(inside));
+}
+
+#[test]
+fn all_end_before_the_next_grant_while_zoolock_and_supervisor_are_stopped() {
+    let path = fresh_path("all-stopped");
+    let running = Beside::start(run(&["--session-timeout", "6"], &path, WITH_A_DAEMON));
+    let inside = running.is_inside();
+    let supervisor = supervisor_of(running.id());
+    running.stop();
+    send(supervisor, Signal::SIGSTOP);
+    let rival = client();
+    let rival = lock_of(&rival, &path).acquire().expect("locked");
+    assert!(is_gone(inside), "it runs beside the rival");
+    rival.release().expect("released");
+}
+
+#[test]
+fn all_end_before_the_next_grant_while_zoolock_is_stopped_and_its_supervisor_killed() {
+    let path = fresh_path("killed-and-stopped");
+    let mut running = Beside::start(run(&["--session-timeout", "6"], &path, WITH_A_DAEMON));
+    let inside = running.is_inside();
+    let supervisor = supervisor_of(running.id());
+    running.stop();
+    send(supervisor, Signal::SIGKILL);
+    let rival = client();
+    let rival = lock_of(&rival, &path).acquire().expect("locked");
+    assert!(is_gone(inside), "it runs beside the rival");
+    rival.release().expect("released");
+    assert_eq!(running.code(), Some(74));
+}
+
+#[test]
+fn supervisor_of_a_stopped_zoolock_kills_at_the_end_of_the_lease() {
+    let path = fresh_path("supervisor-alone");
+    let running = Beside::start(run(&["--session-timeout", "6"], &path, WITH_A_DAEMON));
+    let inside = running.is_inside();
+    assert_ends_before_the_next(&running, inside, &path);
+}
+
+#[test]
+fn processes_from_before_the_exec_are_spared() {
+    let path = fresh_path("strangers");
+    let zoolock = format!("exec {} {} {path}", env!("CARGO_BIN_EXE_zoolock"), crate::util::RUN);
+    let mut shell = Command::new("sh");
+    let script = format!("sleep 1000 & echo stranger $!; {zoolock} sh -c '{UNTIL_TOLD}'");
+    shell.args(["-c", &script]);
+    shell.env("ZOOKEEPER_CONNECT", zoolock_test_support::connect_string());
+    let mut running = Beside::start(shell);
+    let stranger: u32 = running.says("stranger ").parse().expect("a process");
+    running.is_inside();
+    send(supervisor_of(running.id()), Signal::SIGKILL);
+    assert_eq!(running.code(), Some(71));
+    assert!(!is_gone(stranger));
+    send(stranger, Signal::SIGKILL);
+}
+
+#[test]
+fn kill_by_name_spares_the_supervisor() {
+    let path = fresh_path("sigkill-name");
+    let script = "sh -c 'echo child $$; while :; do sleep 0.05; done' & wait";
+    let running = Beside::start(run(&[], &path, script));
+    let child = running.says("child ").parse().expect("a process");
+    // The processes that `pkill -9 -f`, with the command's or the program's name, and `killall -9 zoolock` find.
+    let named: Vec<_> = [running.id(), supervisor_of(running.id())]
+        .into_iter()
+        .filter(|process| {
+            ["cmdline", "comm"].iter().any(|what| {
+                let name = fs::read(format!("/proc/{process}/{what}")).expect("its name");
+                let name = String::from_utf8_lossy(&name);
+                name.contains("zoolock") || name.contains("echo child")
+            })
+        })
+        .collect();
+    assert_eq!(named, [running.id()]);
+    named.iter().for_each(|process| send(*process, Signal::SIGKILL));
+    println!("it is gone after {:?}", await_gone(child));
+}
+
+#[test]
+fn many_forks_and_zombies_end_with_zoolock() {
+    let scratch = Scratch::new();
+    // Each fork leaves an orphan that forks on; a thousand of them end unburied by their parent.
+    let script = format!(
+        "perl -e '$| = 1; for (1..1000) {{ fork or exit }}
+         for (1..20) {{ fork or do {{ setpgrp; for (;;) {{ fork and exit; \
+         open my $f, \">>\", \"{}\"; syswrite $f, \"x\" }} }} }} print \"inside $$\\n\"; sleep 1000'",
+        scratch.name()
+    );
+    let running = Beside::start(run(&[], &fresh_path("forks"), &script));
+    let inside = running.is_inside();
+    let supervisor = supervisor_of(running.id());
+    running.signal(Signal::SIGKILL);
+    await_gone(inside);
+    println!("all are gone after {:?}", await_gone(supervisor));
+    let is_left = |process: &fs::DirEntry| {
+        let command = fs::read(process.path().join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&command).contains(scratch.name())
+    };
+    let left = fs::read_dir("/proc").expect("all processes").flatten().filter(is_left);
+    assert_eq!(left.count(), 0);
+}
