@@ -139,7 +139,7 @@ fn signal_ends_a_standby_and_removes_it_from_the_queue() {
 #[test]
 fn ctrl_c_ends_the_program_and_the_leader() {
     let path = fresh_path("lead-ctrl-c");
-    let mut leader = in_terminal(lead("40", &path, "echo inside; sleep 1000"));
+    let mut leader = in_terminal(lead("40", &path, "echo inside; exec sleep 1000"));
     leader.exp_string("inside").expect("it runs");
     leader.send_control('c').expect("sent");
     assert_eq!(crate::util::code_of(&leader), 0);

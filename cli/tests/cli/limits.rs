@@ -138,7 +138,7 @@ fn try_once(command: Command, path: &str) -> Outcome {
         inside(&said).is_some() || is_gone(running.id())
     });
     if let Some(inside) = inside(&said) {
-        assert_ends_before_the_next(&running, inside, path);
+        assert_ends_before_the_next(&running, inside, path, || ());
         return Outcome::Ran;
     }
     let code = running.code();
@@ -146,13 +146,19 @@ fn try_once(command: Command, path: &str) -> Outcome {
     Outcome::Ended(code, said.pop().unwrap_or_default())
 }
 
-/// Stops the command alone, and expects its program to have ended at the next grant.
-pub(crate) fn assert_ends_before_the_next(running: &Beside, inside: u32, path: &str) {
+/// Stops the command, does the rest, and expects its program to have ended at the next grant.
+pub(crate) fn assert_ends_before_the_next(
+    running: &Beside,
+    inside: u32,
+    path: &str,
+    rest: impl FnOnce(),
+) {
     let late = Late::start();
     running.signal(Signal::SIGSTOP);
     // A busy machine may lose the lock before.
     let is_still = || is_stopped(running.id()) || is_gone(running.id());
     wait_until("it is stopped", SOON, is_still);
+    rest();
     let rival = client();
     let rival = lock_of(&rival, path).acquire().expect("locked");
     let beside = if is_gone(inside) { Duration::ZERO } else { await_gone(inside) };

@@ -60,7 +60,7 @@ fn ctrl_c_goes_to_the_program() {
     drop(running);
 
     let path = fresh_path("ctrl-c-deadly");
-    let mut running = in_terminal(run(&[], &path, "echo inside $$; sleep 1000"));
+    let mut running = in_terminal(run(&[], &path, "echo inside $$; exec sleep 1000"));
     running.exp_string("inside").expect("it runs");
     running.send_control('c').expect("sent");
     assert_eq!(code_of(&running), 128 + Signal::SIGINT as i32);
@@ -173,7 +173,7 @@ fn nested_run_holds_both_locks_and_forwards_signals() {
 fn nested_run_shares_the_terminal() {
     let (outer, inner) = (fresh_path("outer-terminal"), fresh_path("inner-terminal"));
     let mut command = zoolock_inside(&outer, &inner);
-    command.args(["sh", "-c", "read line; echo \"it read $line\"; sleep 1000"]);
+    command.args(["sh", "-c", "read line; echo \"it read $line\"; exec sleep 1000"]);
     let mut nested = in_terminal(command);
     nested.send_line("hello").expect("sent");
     nested.exp_string("it read hello").expect("read");

@@ -11,8 +11,8 @@ use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 
 use crate::limits::{ALONE, Outcome, assert_ends_before_the_next, outcome_of};
 use crate::util::{
-    Beside, SOON, Scratch, UNTIL_TOLD, await_gone, await_nodes, client, is_gone, is_stopped,
-    lock_of, run, send, supervisor_of,
+    Beside, SOON, Scratch, UNTIL_TOLD, await_gone, await_nodes, is_gone, is_stopped, run, send,
+    supervisor_of,
 };
 
 /// Prints `inside` from a process that is no child of the shell, without a mark on it.
@@ -202,41 +202,35 @@ fn stopped_supervisor_kills_when_zoolock_is_killed() {
     println!("the daemon is gone after {:?}", await_gone(inside));
 }
 
-#[test]
-fn all_end_before_the_next_grant_while_zoolock_and_supervisor_are_stopped() {
-    let path = fresh_path("all-stopped");
+/// Stops zoolock, sends its supervisor a signal, and expects a daemon to end in time.
+fn assert_daemon_ends(name: &str, signal: Option<Signal>) -> Beside {
+    let path = fresh_path(name);
     let running = Beside::start(run(&["--session-timeout", "6"], &path, WITH_A_DAEMON));
     let inside = running.is_inside();
     let supervisor = supervisor_of(running.id());
-    running.stop();
-    send(supervisor, Signal::SIGSTOP);
-    let rival = client();
-    let rival = lock_of(&rival, &path).acquire().expect("locked");
-    assert!(is_gone(inside), "it runs beside the rival");
-    rival.release().expect("released");
-}
-
-#[test]
-fn all_end_before_the_next_grant_while_zoolock_is_stopped_and_its_supervisor_killed() {
-    let path = fresh_path("killed-and-stopped");
-    let mut running = Beside::start(run(&["--session-timeout", "6"], &path, WITH_A_DAEMON));
-    let inside = running.is_inside();
-    let supervisor = supervisor_of(running.id());
-    running.stop();
-    send(supervisor, Signal::SIGKILL);
-    let rival = client();
-    let rival = lock_of(&rival, &path).acquire().expect("locked");
-    assert!(is_gone(inside), "it runs beside the rival");
-    rival.release().expect("released");
-    assert_eq!(running.code(), Some(74));
+    assert_ends_before_the_next(&running, inside, &path, || {
+        signal
+            .filter(|_| !is_gone(supervisor))
+            .into_iter()
+            .for_each(|signal| send(supervisor, signal));
+    });
+    running
 }
 
 #[test]
 fn supervisor_of_a_stopped_zoolock_kills_at_the_end_of_the_lease() {
-    let path = fresh_path("supervisor-alone");
-    let running = Beside::start(run(&["--session-timeout", "6"], &path, WITH_A_DAEMON));
-    let inside = running.is_inside();
-    assert_ends_before_the_next(&running, inside, &path);
+    assert_daemon_ends("supervisor-alone", None);
+}
+
+#[test]
+fn all_end_before_the_next_grant_while_zoolock_and_supervisor_are_stopped() {
+    assert_daemon_ends("all-stopped", Some(Signal::SIGSTOP));
+}
+
+#[test]
+fn all_end_before_the_next_grant_while_zoolock_is_stopped_and_its_supervisor_killed() {
+    let mut running = assert_daemon_ends("killed-and-stopped", Some(Signal::SIGKILL));
+    assert_eq!(running.code(), Some(74));
 }
 
 #[test]
