@@ -1,7 +1,8 @@
 //! The calls of a client that wait, and what ends them before their deadline: a cancel, or an outage
 //! that is longer than a call allows. It sends no requests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -19,16 +20,20 @@ struct Table {
     calls: BTreeMap<u64, Entry>,
     /// The number of the last call.
     last: u64,
-    /// Since when there is no connection.
-    outage: Option<Instant>,
+    /// How often there was a connection.
+    connections: u64,
+    /// Without a connection: when calls have gone on for long enough, and their numbers.
+    outage: Option<BTreeSet<(Instant, u64)>>,
+    /// When the next look at those is due.
+    look: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct Entry {
     /// The number of the lock object.
     object: u64,
-    /// How long the call goes on without a connection, and since when it counts at the earliest.
-    connection: Option<(Duration, Instant)>,
+    /// How long the call goes on without a connection.
+    connection: Option<Duration>,
     call: Arc<Call>,
 }
 
@@ -55,10 +60,13 @@ impl WaitingCalls {
         connection: Option<Duration>,
     ) -> WaitingCall {
         let call = Arc::new(Call { signal: Signal::new(), is_outage: AtomicBool::new(false) });
-        let connection = connection.map(|limit| (limit, sys::now()));
-        let mut table = self.0.lock();
+        let mut guard = self.0.lock();
+        let table = &mut *guard;
         table.last += 1;
         let number = table.last;
+        if let Some(outage) = &mut table.outage {
+            outage.extend(due(sys::now(), connection, number));
+        }
         table.calls.insert(number, Entry { object, connection, call: Arc::clone(&call) });
         WaitingCall { all: Arc::clone(self), number, call }
     }
@@ -77,26 +85,41 @@ impl WaitingCalls {
 
     /// Notes that there is a connection.
     pub(crate) fn end_outage(&self) {
-        self.0.lock().outage = None;
+        let mut table = self.0.lock();
+        table.connections += 1;
+        table.outage = None;
+        table.look = None;
     }
 
-    /// Ends the calls that have gone on for long enough without a connection, of which there is none
-    /// now. Returns when the next one will have.
-    pub(crate) fn end_overdue(&self) -> Option<Instant> {
+    /// Returns how often there was a connection.
+    pub(crate) fn connections(&self) -> u64 {
+        self.0.lock().connections
+    }
+
+    /// Ends the calls that have gone on for long enough without a connection. There was none behind
+    /// the last one of so many `connections`; if there is another one by now, does nothing. Returns
+    /// when to look again, unless a look was due before.
+    pub(crate) fn end_overdue(&self, connections: u64) -> Option<Instant> {
         let now = sys::now();
         let (mut over, mut next) = (Vec::new(), None);
         {
-            let mut table = self.0.lock();
-            let outage = *table.outage.get_or_insert(now);
-            for entry in table.calls.values() {
-                // A limit too large for the clock is none.
-                let due = entry
-                    .connection
-                    .and_then(|(limit, begun)| begun.max(outage).checked_add(limit));
-                match due {
-                    Some(due) if due <= now => over.push(Arc::clone(&entry.call)),
-                    due => next = next.into_iter().chain(due).min(),
-                }
+            let mut guard = self.0.lock();
+            let table = &mut *guard;
+            if table.connections != connections {
+                return None;
+            }
+            let all =
+                || table.calls.iter().filter_map(|(number, one)| due(now, one.connection, *number));
+            let outage = table.outage.get_or_insert_with(|| all().collect());
+            let later = outage.split_off(&(now, u64::MAX));
+            for (_, number) in mem::replace(outage, later) {
+                over.extend(table.calls.get(&number).map(|entry| Arc::clone(&entry.call)));
+            }
+            let first = outage.first().map(|(due, _)| *due);
+            if first.is_some_and(|first| table.look.is_none_or(|look| look <= now || first < look))
+            {
+                table.look = first;
+                next = first;
             }
         }
         for call in over {
@@ -106,6 +129,12 @@ impl WaitingCalls {
         }
         next
     }
+}
+
+/// Returns when a call of this number has gone on for long enough since `begun`. A limit too large
+/// for the clock is none.
+fn due(begun: Instant, connection: Option<Duration>, number: u64) -> Option<(Instant, u64)> {
+    Some((begun.checked_add(connection?)?, number))
 }
 
 impl WaitingCall {
@@ -157,7 +186,7 @@ mod tests {
         let limits = [None, Some(Duration::ZERO), Some(HOUR), Some(Duration::MAX)];
         let calls = limits.map(|limit| all.begin(1, limit));
         let before = sys::now();
-        let next = all.end_overdue().expect("one call ends in an hour");
+        let next = all.end_overdue(0).expect("one call ends in an hour");
         assert!((before + HOUR..=sys::now() + HOUR).contains(&next));
         let ended = [false, true, false, false];
         assert_eq!(calls.each_ref().map(is_ended), ended);
@@ -165,10 +194,23 @@ mod tests {
         // A call that begins in the outage waits for its own time.
         let later = all.begin(1, Some(HOUR));
         drop(calls);
-        assert!(all.end_overdue().expect("it ends in an hour") >= next);
+        assert_eq!(all.end_overdue(0), None, "a look is due before");
         all.end_outage();
         let again = sys::now();
-        assert!(all.end_overdue().expect("it ends in an hour") >= again + HOUR);
+        assert!(all.end_overdue(1).expect("it ends in an hour") >= again + HOUR);
         assert!(!is_ended(&later));
+    }
+
+    /// A thread sees that there is no connection, and is late.
+    #[test]
+    fn outage_that_is_over_is_not_counted() {
+        let all = Arc::<WaitingCalls>::default();
+        let limit = Duration::from_millis(20);
+        let call = all.begin(1, Some(limit));
+        all.end_outage();
+        assert_eq!(all.end_overdue(0), None);
+        std::thread::sleep(2 * limit);
+        assert!(all.end_overdue(1).is_some(), "the next outage begins now");
+        assert!(!is_ended(&call));
     }
 }

@@ -296,15 +296,9 @@ impl Semaphore {
     /// Waits for the turn, then for the permits, and gives the turn back. If the turn was lost
     /// meanwhile, the call waits for another one.
     fn wait(&self, count: u32, until: &Until, call: Option<&Call>) -> Result<Option<Arc<Grant>>> {
-        let mut again = false;
         loop {
             let grant = match self.turn.enter(until, call) {
                 Ok(Some(grant)) => grant,
-                // The call was in the queue before, and has no time left to look at it again.
-                Err(Error::Disconnected { .. }) if again && self.is_late(until) => {
-                    sys::reached("a deadline comes before the next turn");
-                    return Ok(None);
-                }
                 other => return other,
             };
             // Dropping this gives the turn back. A lost turn does not matter by then: its permits
@@ -313,19 +307,11 @@ impl Semaphore {
             match self.take(count, Some(&turn.1), Some(until)) {
                 Err(Error::Lost { .. }) => {
                     sys::reached("a turn is lost while permits are waited for");
-                    again = true;
-                }
-                Err(Error::Disconnected { .. }) if again && self.is_late(until) => {
-                    return Ok(None);
+                    until.note_ahead();
                 }
                 taken => return taken,
             }
         }
-    }
-
-    /// Returns whether the deadline has passed while the connection is alive.
-    fn is_late(&self, until: &Until) -> bool {
-        until.is_over() && self.site.requests().is_connected()
     }
 
     fn count(&self) -> Result<usize> {

@@ -1,6 +1,7 @@
 //! How long a call for a lock may wait: what `lock`, `try_lock` and all their variants come down to,
 //! and when the waits of a call have to end.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
@@ -139,16 +140,19 @@ pub(crate) struct Until {
     pub(crate) deadline: Option<Instant>,
     pub(crate) cancelled: Ended,
     call: Option<WaitingCall>,
+    /// Another contender was seen ahead, so that the lock is busy at the deadline.
+    seen_ahead: AtomicBool,
 }
 
 impl Until {
     pub(crate) fn new(deadline: Option<Instant>, cancelled: Ended) -> Until {
-        Until { deadline, cancelled, call: None }
+        Until { deadline, cancelled, call: None, seen_ahead: AtomicBool::new(false) }
     }
 
     /// Waits until the deadline, or until something ends the call.
     pub(crate) fn of(call: WaitingCall, deadline: Option<Instant>) -> Until {
-        Until { deadline, cancelled: call.ended().clone(), call: Some(call) }
+        let cancelled = call.ended().clone();
+        Until { call: Some(call), ..Until::new(deadline, cancelled) }
     }
 
     /// Waits for `limit` from now, and cannot be cancelled.
@@ -165,6 +169,15 @@ impl Until {
     pub(crate) fn left(&self) -> Duration {
         let left = |deadline: Instant| deadline.saturating_duration_since(sys::now());
         self.deadline.map_or(Duration::MAX, left)
+    }
+
+    /// Notes that another contender is ahead.
+    pub(crate) fn note_ahead(&self) {
+        self.seen_ahead.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_seen_ahead(&self) -> bool {
+        self.seen_ahead.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_over(&self) -> bool {

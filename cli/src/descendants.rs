@@ -21,6 +21,9 @@ use rustix::process::{WaitOptions, wait};
 /// Interval between looks for children where no event tells of them.
 pub(crate) const PAUSE: Duration = Duration::from_millis(20);
 
+/// The first such interval, when children are killed that end at once.
+const SHORTEST: Duration = Duration::from_micros(500);
+
 /// Returns the children of this process. Those that have ended are among them until somebody waits
 /// for them, since a process whose first thread has ended looks the same.
 pub(crate) fn children() -> io::Result<Vec<Pid>> {
@@ -35,6 +38,7 @@ pub(crate) fn children() -> io::Result<Vec<Pid>> {
 
 /// Kills and buries all children but these, and what becomes a child meanwhile, until none are left.
 pub(crate) fn kill_all_but(strangers: &[Pid]) {
+    let mut pause = SHORTEST;
     loop {
         if let Ok(mut children) = children() {
             children.retain(|child| !strangers.contains(child));
@@ -47,12 +51,15 @@ pub(crate) fn kill_all_but(strangers: &[Pid]) {
         }
         loop {
             match wait(WaitOptions::NOHANG) {
-                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(Some(_)) => pause = SHORTEST,
+                Err(Errno::INTR) => {}
                 Ok(None) => break,
                 Err(_) => return,
             }
         }
-        thread::sleep(PAUSE);
+        // Each level of processes takes a round.
+        thread::sleep(pause);
+        pause = PAUSE.min(2 * pause);
     }
 }
 

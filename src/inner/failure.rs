@@ -40,6 +40,11 @@ impl Failure {
         }
     }
 
+    /// Returns whether the server had too much to do. It may have time later.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self, Failure::Refused(error) if error.is_busy())
+    }
+
     pub(crate) fn is(&self, kind: ErrorKind) -> bool {
         matches!(self, Failure::Refused(error) if error.kind() == kind)
     }

@@ -53,6 +53,12 @@ impl Drop for Waiting<'_> {
     }
 }
 
+/// Returns an instant after this time at the least, and twice as much at the most.
+fn spread(least: Duration) -> Instant {
+    let share = sys::random() as f64 / u64::MAX as f64;
+    sys::now() + least + least.mul_f64(share)
+}
+
 impl fmt::Debug for Requests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Requests").field(&self.zk).finish()
@@ -149,9 +155,12 @@ impl Requests {
     /// rely on events alone. The instants are spread, so that calls which begin to wait together do
     /// not look together.
     pub(crate) fn next_look(&self) -> Instant {
-        let least = self.timeout() * sys::fallback(LOOK_AFTER);
-        let share = sys::random() as f64 / u64::MAX as f64;
-        sys::now() + least + least.mul_f64(share)
+        spread(self.timeout() * sys::fallback(LOOK_AFTER))
+    }
+
+    /// Returns when to ask a server again that was too busy.
+    pub(crate) fn next_try(&self) -> Instant {
+        spread(self.timeout() / 40)
     }
 
     /// Returns the servers, and the client's root.

@@ -189,10 +189,11 @@ impl Inner {
 
     /// Ends the calls that do not wait for a connection any longer, now and as soon as others don't.
     fn end_overdue_calls(self: &Arc<Self>) {
+        let connections = self.calls.connections();
         if self.requests.is_connected() {
             return;
         }
-        if let Some(next) = self.calls.end_overdue() {
+        if let Some(next) = self.calls.end_overdue(connections) {
             let me = Arc::downgrade(self);
             self.requests.zk.call_at(next, move || {
                 me.upgrade().inspect(|inner| inner.end_overdue_calls());

@@ -62,9 +62,9 @@ impl Readers {
         call: Option<&Call>,
     ) -> Result<Option<Arc<Grant>>> {
         write.check()?;
-        write.nodes().mark_read_under();
         if !names::sequence(&write.list()[0].name).is_some_and(names::is_normal) {
             // Its number does not tell its position, so the read shares the write's node.
+            write.nodes().mark_read_under();
             return match write.nodes().share(write) {
                 Some(read) => {
                     sys::reached("a read shares the node of its write");
@@ -74,6 +74,10 @@ impl Readers {
             };
         }
         let read = self.take(&Under(write), until, call);
+        // With these errors no node was created.
+        if !matches!(read, Err(Error::Limit { .. } | Error::Denied { .. })) {
+            write.nodes().mark_read_under();
+        }
         if let Err(Error::Lost { reason: LossReason::NodeDeleted, .. }) = &read {
             self.site().inner().holds.node_gone(write.nodes());
             // It may have been lost before, for another reason.

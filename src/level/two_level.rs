@@ -65,6 +65,7 @@ impl TwoLevel {
                     sys::reached("a thread would wait for one that waits for it");
                     return Err(Error::WouldDeadlock { path: path() });
                 }
+                until.note_ahead();
                 local.enter(self.number, until, self.site.requests().closed())
             }
         };

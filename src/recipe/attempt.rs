@@ -54,8 +54,6 @@ pub(super) struct Attempt<'a> {
     pub(super) session_id: i64,
     pub(super) own: Vec<Node>,
     pub(super) unanswered: Vec<Unanswered>,
-    /// Another contender was seen ahead, so that the lock is busy at the deadline.
-    pub(super) seen_ahead: bool,
     /// Ready when a node of ours was found that cannot be deleted.
     more_stuck: Ended,
     _waiting: Waiting<'a>,
@@ -100,8 +98,20 @@ pub(super) fn run<'a, L: AsMut<Attempt<'a>>>(
             Err(Stop::Failed(failure)) => failure,
         };
         let attempt = call.as_mut();
+        let failure = match attempt.want.waits && failure.is_busy() {
+            true => {
+                sys::reached("a waiting call gives a busy server time");
+                match attempt.requests().pause(attempt.requests().next_try(), attempt.want.until) {
+                    Ok(()) => continue,
+                    Err(failure) => failure,
+                }
+            }
+            false => failure,
+        };
         match failure {
-            Failure::Deadline if attempt.seen_ahead && attempt.requests().is_connected() => {
+            Failure::Deadline
+                if attempt.want.until.has_seen_ahead() && attempt.requests().is_connected() =>
+            {
                 sys::reached("a deadline comes with somebody ahead");
                 return Ok(None);
             }
@@ -123,7 +133,6 @@ impl<'a> Attempt<'a> {
             session_id: 0,
             own: Vec::new(),
             unanswered: Vec::new(),
-            seen_ahead: false,
             more_stuck: inner.deletions.more_stuck(),
             _waiting: inner.requests.start_waiting(),
         }

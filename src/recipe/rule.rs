@@ -19,8 +19,9 @@ pub(crate) trait Recipe {
     /// Returns a node to create.
     fn node(&self) -> New;
 
-    /// Returns why the directory cannot be missing, or `None` if it is created then.
-    fn no_directory(&self) -> Option<Error> {
+    /// Returns the name of a node in the directory without which none is created, and the error then;
+    /// `None` if also the directory is created where it is missing.
+    fn under(&self) -> Option<(&str, Error)> {
         None
     }
 

@@ -59,7 +59,7 @@ impl<'a> SingleCall<'a> {
             self.attempt.give_up_old();
             return self.attempt.grant();
         }
-        self.attempt.seen_ahead = true;
+        self.attempt.want.until.note_ahead();
         if !self.attempt.want.waits {
             return Ok(Pass::Busy);
         }

@@ -34,9 +34,9 @@ impl Recipe for Under<'_> {
         New { id, name, mode: CreateMode::Ephemeral }
     }
 
-    /// Without the directory the write does not exist either.
-    fn no_directory(&self) -> Option<Error> {
-        Some(self.write_deleted())
+    /// Without its write, a read would let a reader in beside the next holder.
+    fn under(&self) -> Option<(&str, Error)> {
+        Some((&self.0.list()[0].name, self.write_deleted()))
     }
 
     fn is_free(&self, _list: &Names) -> bool {

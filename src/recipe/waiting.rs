@@ -206,7 +206,7 @@ impl Waiter<'_> {
 
     fn wait_behind(&mut self, ahead: Option<Ahead>, list: Names) -> Result<Pass, Stop> {
         let Want { inner, claim, .. } = self.attempt.want;
-        self.attempt.seen_ahead = true;
+        self.attempt.want.until.note_ahead();
         if !self.attempt.want.waits {
             return Ok(Pass::Busy);
         }

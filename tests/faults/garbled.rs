@@ -8,7 +8,9 @@ use zoolock::{EphemeralLock, Error};
 use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 
 use common::line::has_one_node_until_unlocked;
-use common::relay::{CREATE, DELETE, EXISTS, Fate, Frame, GET_DATA, MULTI, Relay};
+use common::relay::{
+    CREATE, DELETE, EXISTS, Fate, Frame, GET_CHILDREN, GET_DATA, MULTI, Relay, SET_WATCHES,
+};
 use common::{
     SESSION, SOON, await_nothing_left, children, client, client_of, exists, lock_of, locking,
     shared_address, stat,
@@ -171,6 +173,37 @@ fn refusing(ops: Vec<i32>, code: i32) -> Relay {
             _ => Fate::Pass,
         }
     })
+}
+
+/// A busy server refuses each request of a waiting call once: to create its node, to list, to watch, to renew the
+/// lease. The call keeps its place.
+#[test]
+fn waiting_call_gives_a_busy_server_time() {
+    for busy in [-127, -122, -7] {
+        for ops in [
+            vec![CREATE],
+            vec![GET_CHILDREN],
+            vec![SET_WATCHES],
+            vec![CREATE, GET_CHILDREN, SET_WATCHES],
+        ] {
+            let (path, count) = (directory("busy-server"), ops.len() as u64);
+            let (others, relay) = (client(), refusing(ops.clone(), busy));
+            let held = lock_of(&others, &path);
+            held.lock().unwrap();
+            let own = client_of(&relay.connect_string(), SESSION);
+            let lock = lock_of(&own, &path);
+            let waiting = locking(&lock);
+            wait_until("all are refused", SOON, || relay.changed() == count);
+            wait_until("it is in the queue, once", SOON, || {
+                own.stats().deleting == 0 && children(&path).len() == 2
+            });
+            held.unlock().unwrap();
+            let got = waiting.result("lock()");
+            println!("{busy}, {ops:?}: {got:?}, {:?}", own.stats());
+            got.unwrap();
+            has_one_node_until_unlocked(&lock);
+        }
+    }
 }
 
 #[test]

@@ -38,6 +38,21 @@ fn lost_create_of_an_old_session_delays_no_later_call() {
     assert_eq!(own.stats().deleting, 0);
 }
 
+/// The thread ahead leaves shortly before the deadline, and the servers do not answer by then.
+#[test]
+fn call_that_has_waited_for_a_thread_is_late_and_not_disconnected() {
+    let (proxy, own) = behind_a_proxy(LONG);
+    let path = fresh_path("behind-a-thread");
+    let [held, lock] = [(); 2].map(|()| lock_of(&own, &path));
+    held.lock().unwrap();
+    let creating = proxy.on(Op::Multi).hold_request();
+    let call = Task::spawn_blocked(move || lock.try_lock_for(Duration::from_secs(1)));
+    held.unlock().unwrap();
+    let got = call.result("try_lock_for()");
+    assert!(matches!(got, Ok(false)), "{got:?}");
+    creating.release();
+}
+
 #[test]
 fn quota_regains_lost_creates_of_waiting_calls() {
     const WAITING: usize = 100;

@@ -259,6 +259,14 @@ impl Error {
         self.connect_failure
     }
 
+    /// Returns whether a server had too much to do for this request: it throttles its clients, or its
+    /// own time limit has passed. The same request may succeed later.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        let busy = [code::OPERATION_TIMEOUT, code::REQUEST_TIMEOUT, code::THROTTLED];
+        matches!(self.kind, ErrorKind::Server(code) if busy.contains(&code))
+    }
+
     /// Returns whether the servers may have carried out the request, or may do so later. False is
     /// certain.
     #[must_use]

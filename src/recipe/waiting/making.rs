@@ -6,7 +6,7 @@
 //! the previous thread released is alone for the same reason: the transaction deletes the old node
 //! and the directory, and creates both anew.
 
-use zookeeper::{Acl, Batch, ErrorKind, Names, OpResult, Pending};
+use zookeeper::{Acl, Batch, ErrorKind, Names, Op, OpResult, Pending};
 
 use super::Waiter;
 use crate::inner::{
@@ -42,13 +42,22 @@ impl Waiter<'_> {
         }
         let Want { inner, claim, until, .. } = self.attempt.want;
         let (requests, directory) = (&inner.requests, &claim.directory);
-        let may_make = self.recipe.no_directory().is_none() && !requests.directories.has(directory);
+        let may_make = self.recipe.under().is_none() && !requests.directories.has(directory);
         let mut way = if may_make { Way::Make } else { Way::Inside };
         let mut levels = vec![directory.clone()];
         loop {
             let created = match way {
                 Way::Make => self.make(&levels)?,
-                Way::Inside => self.create_by(None, send_create, |created| created)?,
+                Way::Inside => match self.recipe.under() {
+                    Some((above, _)) => {
+                        let send =
+                            |claim: &Claim, acl: &[Acl], batch: &mut Batch<'_>, new: &New| {
+                                send_under(claim, acl, batch, above, new)
+                            };
+                        self.create_by(None, send, last_created)?
+                    }
+                    None => self.create_by(None, send_create, |created| created)?,
+                },
                 // What may be refused shares no transaction.
                 Way::Both => self.create_by(Some(&levels), send_create_alone, |(path, stat)| {
                     (path, stat.czxid)
@@ -68,8 +77,8 @@ impl Waiter<'_> {
             match way {
                 _ if failure.is_outcome_unknown() => return Err(failure.into()),
                 Way::Inside if is_missing => {
-                    if let Some(error) = self.recipe.no_directory() {
-                        sys::reached("a read under a write finds no directory");
+                    if let Some((_, error)) = self.recipe.under() {
+                        sys::reached("a read is not created because its write is gone");
                         return Err(error.into());
                     }
                     sys::reached("a directory that was known is missing");
@@ -111,7 +120,7 @@ impl Waiter<'_> {
     fn create_by<T: Send + 'static>(
         &mut self,
         levels: Option<&[LockPath]>,
-        send: fn(&Claim, &[Acl], &mut Batch<'_>, &New) -> Pending<T>,
+        send: impl Fn(&Claim, &[Acl], &mut Batch<'_>, &New) -> Pending<T>,
         czxid_of: fn(T) -> (String, i64),
     ) -> Result<Result<Names, Failure>, Stop> {
         let Want { inner, claim, .. } = self.attempt.want;
@@ -261,6 +270,19 @@ fn send_create(
 ) -> Pending<(String, i64)> {
     let path = claim.directory.child(&new.name);
     batch.shared_create(&path, claim.identity.as_bytes(), acl, new.mode)
+}
+
+/// Like [`send_create`], if this node of the directory exists.
+fn send_under(
+    claim: &Claim,
+    acl: &[Acl],
+    batch: &mut Batch<'_>,
+    above: &str,
+    new: &New,
+) -> Pending<Vec<OpResult>> {
+    let (above, path) = (claim.directory.child(above), claim.directory.child(&new.name));
+    let create = Op::Create(&path, claim.identity.as_bytes(), acl, new.mode);
+    batch.shared_multi(&[Op::Check(&above, None), create])
 }
 
 /// Like [`send_create`], with a transaction of its own.

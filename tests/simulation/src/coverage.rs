@@ -16,6 +16,7 @@ pub const ENOUGH: u64 = 10_000;
 /// Events that cannot occur, and why.
 const NEVER: &[(&str, &str)] = &[
     ("a server is no ZooKeeper", "all simulated servers are"),
+    ("a waiting call gives a busy server time", "the servers of the locks are never too busy"),
     ("a server only takes reads", "the simulated servers have no mode for that"),
     ("error: Refused", "the simulated client is compiled without SASL"),
     ("error: another", "it is for errors that the simulation has no name for"),
@@ -35,10 +36,6 @@ const SELDOM: &[(&str, &str)] = &[
         "a cancel or a close while one thread's node takes the place of another's",
     ),
     (
-        "a deadline comes before the next turn",
-        "many semaphores of one process whose deadlines meet",
-    ),
-    (
         "a guarded write comes behind the end of its hold",
         "a late write of a turn whose node the next thread has taken over",
     ),
@@ -55,8 +52,8 @@ const SELDOM: &[(&str, &str)] = &[
         "`break_lock` of a contender whose number was given anew",
     ),
     (
-        "a read under a write finds no directory",
-        "an operator who deletes a whole directory right then",
+        "a read is not created because its write is gone",
+        "an operator who deletes a write's node right then",
     ),
     (
         "a request finds the session elsewhere",
