@@ -266,12 +266,18 @@ pub(crate) struct Run {
     /// Take one of N permits; all users of PATH must give the same N, and must not use -x or -s. This is not checked: locks and permits do not exclude each other
     #[arg(long, value_name = "N", group = "kind", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) semaphore: Option<u32>,
+    /// Take this many permits of the N at once
+    #[arg(long, value_name = "COUNT", requires = "semaphore", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) permits: u32,
     /// Do not wait if another client has the lock
     #[arg(short, long, visible_alias = "nb", conflicts_with = "wait")]
     pub(crate) nonblock: bool,
     /// Wait for at most this long, also for servers; 0 is -n
     #[arg(short, long, visible_alias = "timeout", value_name = "SECS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) wait: Option<Duration>,
+    /// Wait for servers for at most this long, also with -n; -w counts from the connection then
+    #[arg(long, value_name = "SECS", value_parser = seconds, allow_negative_numbers = true)]
+    pub(crate) wait_servers: Option<Duration>,
     /// The exit code if another client has the lock (-n), or keeps it for too long (-w)
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = CONFLICT, allow_negative_numbers = true)]
     pub(crate) conflict_exit_code: u8,
@@ -314,8 +320,10 @@ impl Run {
             exclusive: true,
             shared: false,
             semaphore: None,
+            permits: 1,
             nonblock: false,
             wait: None,
+            wait_servers: None,
             conflict_exit_code: CONFLICT,
             hold_at_least: None,
             on_revoke: None,

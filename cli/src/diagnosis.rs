@@ -240,7 +240,13 @@ pub(crate) fn session(asked: Duration, granted: Duration, took: Duration) -> Fin
 /// Says whom the servers take the client for: by these schemes and users they grant permissions.
 pub(crate) fn identities(all: &[(String, String)]) -> Finding {
     let each: Vec<_> = all.iter().map(|(scheme, user)| format!("{scheme}:{user}")).collect();
-    Fine.says(format!("the servers take this client for {}", each.join(", ")))
+    let digest = match all.iter().any(|(scheme, _)| scheme == "digest") {
+        true => {
+            "; they take any password, and one that is wrong shows only where an ACL names the user"
+        }
+        false => "",
+    };
+    Fine.says(format!("the servers take this client for {}{digest}", each.join(", ")))
 }
 
 /// Judges a chroot that does not exist. `required` tells that the user wants no other.

@@ -4,7 +4,7 @@ use std::process;
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
-use zoolock::{Client, ClientBuilder, EphemeralLock, Error};
+use zoolock::{Client, ClientBuilder, DistributedLock, EphemeralLock, Error};
 
 use crate::args::Servers;
 use crate::diagnosis::{self, Access, Finding, Level, name, version, why};
@@ -64,8 +64,6 @@ fn through_a_session(
     };
     let (asked, granted) = (builder.get_session_timeout(), client.session_timeout());
     let mut findings = vec![diagnosis::session(asked, granted, begun.elapsed())];
-    // Servers before 3.7 do not tell it.
-    findings.extend(client.who_am_i().ok().map(|all| diagnosis::identities(&all)));
     if !has_root {
         findings.push(diagnosis::no_chroot(builder.get_hosts(), to.no_create));
     } else if let Some(path) = path {
@@ -74,6 +72,10 @@ fn through_a_session(
             Err(wrong @ Error::InvalidPath { .. }) => return Err(wrong.into()),
             Err(error) => findings.push(Level::Problem.says(error.to_string())),
         }
+    }
+    // Servers before 3.7 do not tell it, and end the connection.
+    if let Ok(all) = client.who_am_i() {
+        findings.insert(1, diagnosis::identities(&all));
     }
     let _ = client.close();
     Ok(findings)
@@ -86,6 +88,8 @@ fn access(client: &Client, path: &str) -> zoolock::Result<Access> {
         None | Some(("", _)) => "/".to_owned(),
         Some((above, _)) => above.to_owned(),
     };
+    // Fails if no lock can have this path.
+    DistributedLock::new(client, path)?;
     let mut at = path.to_owned();
     let is_there =
         |at: &str| Ok(at == "/" || denied(client.read(at))?.map_or(true, |node| node.is_some()));

@@ -173,6 +173,7 @@ fn connect(address: SocketAddr, end: Instant) -> Result<TcpStream, Failure> {
     TcpStream::connect_timeout(&address, left).map_err(|error| match error.kind() {
         ErrorKind::ConnectionRefused => Failure::Refused,
         ErrorKind::TimedOut => Failure::NoConnection,
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Failure::HungUp,
         _ => Failure::Unreachable(error.to_string()),
     })
 }

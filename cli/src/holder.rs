@@ -53,12 +53,15 @@ impl Holder {
         let ((say_connected, connected), (say_held, held)) = (bounded(0), bounded(0));
         let ((ask, asked), (say_released, released)) = (bounded(1), bounded(1));
         start_thread("zoolock-lock", move || {
-            let begun = Instant::now();
-            let deadline = limit(&run).and_then(|limit| begun.checked_add(limit));
+            let from_now = |limit: Option<Duration>| Instant::now().checked_add(limit?);
+            let mut deadline = from_now(run.wait_servers.or(limit(&run)));
             let (client, lock) = match connect(&run, deadline) {
                 Ok(connected) => connected,
                 Err(failed) => return drop(say_connected.send(Err(failed))),
             };
+            if run.wait_servers.is_some() {
+                deadline = from_now(limit(&run));
+            }
             let grace = client.session_timeout() / GRACE;
             // After a signal, the main thread does not listen any more.
             let mut wanted = say_connected.send(Ok(client.clone())).is_ok();
@@ -167,22 +170,28 @@ fn connect(run: &Run, deadline: Option<Instant>) -> Result<(Client, Wanted), Fai
 /// Connects, and waits for servers until the deadline. Without a deadline it does not wait, so that
 /// a wrong address is noticed.
 fn reach(program: &Program, deadline: Option<Instant>) -> Result<Client, Failed> {
-    let mut told = false;
+    let (mut told, mut before) = (false, None);
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let failed = match program.connect(left) {
             Err(failed) if failed.code == UNAVAILABLE => failed,
             known => return known,
         };
+        // A try with hardly any time gets no answer, whatever is wrong.
+        let why = match before {
+            Some(before) if left.is_some_and(|left| left < RETRY) => before,
+            _ => failed,
+        };
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let Some(left) = left.filter(|left| !left.is_zero()) else {
-            return Err(failed);
+            return Err(why);
         };
         if program.verbose && !told {
-            let why = failed.text.unwrap_or_default();
-            say(&format!("{}: waiting for a server: {why}", program.lock.path));
+            let text = why.text.as_deref().unwrap_or_default();
+            say(&format!("{}: waiting for a server: {text}", program.lock.path));
             told = true;
         }
+        before = Some(why);
         thread::sleep(RETRY.min(left));
     }
 }
@@ -216,7 +225,7 @@ fn take<'a>(
 /// The lock that is asked for.
 enum Wanted {
     One(Box<dyn Lock>),
-    Permit(DistributedSemaphore),
+    Permit(DistributedSemaphore, u32),
 }
 
 /// The lock or the permit, held.
@@ -229,7 +238,10 @@ impl Wanted {
     fn at(client: &Client, run: &Run) -> zoolock::Result<Wanted> {
         let path = run.program.lock.path.as_str();
         Ok(match run.semaphore {
-            Some(limit) => Wanted::Permit(DistributedSemaphore::new(client, path, limit)?),
+            Some(limit) => {
+                let semaphore = DistributedSemaphore::new(client, path, limit)?;
+                Wanted::Permit(semaphore, run.permits)
+            }
             None if run.shared => {
                 Wanted::One(DistributedRwLock::new(client, path)?.read_lock().into())
             }
@@ -241,7 +253,9 @@ impl Wanted {
     fn take(&self, wait: Wait) -> zoolock::Result<Option<Got<'_>>> {
         Ok(match self {
             Wanted::One(lock) => lock.acquire_within(wait)?.map(Got::One),
-            Wanted::Permit(semaphore) => semaphore.acquire_within(1, wait)?.map(Got::Permit),
+            Wanted::Permit(semaphore, count) => {
+                semaphore.acquire_within(*count, wait)?.map(Got::Permit)
+            }
         })
     }
 }

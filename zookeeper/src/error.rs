@@ -22,7 +22,8 @@ pub enum ErrorKind {
     NoChildrenForEphemerals,
     /// The ACL is empty, or has an entry that the server cannot use.
     InvalidAcl,
-    /// The server refused the credentials.
+    /// The server refused the credentials, or wants some
+    /// (`enforce.auth.enabled`).
     AuthFailed,
     /// The server does not support this operation: it is too old, or the operation is disabled.
     Unimplemented,
@@ -102,7 +103,11 @@ const KINDS: &[(ErrorKind, Option<i32>, &str)] = &[
     (ErrorKind::NodeExists, Some(code::NODE_EXISTS), "the node exists"),
     (ErrorKind::NotEmpty, Some(code::NOT_EMPTY), "the node has children"),
     (ErrorKind::InvalidAcl, Some(code::INVALID_ACL), "the ACL is invalid"),
-    (ErrorKind::AuthFailed, Some(code::AUTH_FAILED), "the server refused the credentials"),
+    (
+        ErrorKind::AuthFailed,
+        Some(code::AUTH_FAILED),
+        "the server refused the credentials, or wants some",
+    ),
     (ErrorKind::QuotaExceeded, Some(code::QUOTA_EXCEEDED), "a quota is exceeded"),
     (ErrorKind::ConnectionLoss, None, "the connection was lost, it may or may not be done"),
     (ErrorKind::Timeout, None, "no answer by the deadline, it may or may not be done"),
@@ -131,12 +136,16 @@ const OTHERS: &[(i32, &str)] = &[
     (code::EPHEMERAL_ON_LOCAL_SESSION, "no ephemeral nodes in a local session"),
     (code::REQUEST_TIMEOUT, "the request was too old when it came to it"),
     (code::RECONFIG_DISABLED, "reconfiguration is off"),
-    (code::SESSION_CLOSED_REQUIRE_SASL, "it wants authentication by SASL first"),
     (code::THROTTLED, "it has too much to do"),
 ];
 
 impl ErrorKind {
     pub(crate) fn of_code(code: i32) -> ErrorKind {
+        // Servers with `enforce.auth.enabled` end a session with it, whatever scheme they want.
+        let code = match code {
+            code::SESSION_CLOSED_REQUIRE_SASL => code::AUTH_FAILED,
+            code => code,
+        };
         let known = KINDS.iter().find(|known| known.1 == Some(code));
         known.map_or(ErrorKind::Server(code), |known| known.0)
     }
@@ -332,7 +341,8 @@ mod tests {
             (-110, NodeExists, "the node exists"),
             (-111, NotEmpty, "the node has children"),
             (-114, InvalidAcl, "the ACL is invalid"),
-            (-115, AuthFailed, "the server refused the credentials"),
+            (-115, AuthFailed, "the server refused the credentials, or wants some"),
+            (-124, AuthFailed, "the server refused the credentials, or wants some"),
             (-125, QuotaExceeded, "a quota is exceeded"),
             (-4, Server(-4), "the server answered with the code -4"),
             (-7, Server(-7), "the server says: its own time limit has passed (-7)"),

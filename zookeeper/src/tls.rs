@@ -149,11 +149,15 @@ impl Tls {
     /// Returns the client's side of a connection to `host`, which has no port and may be an IP
     /// address. Always fails when a setting is wrong, and when `host` cannot be in a certificate.
     pub(crate) fn connect(&self, host: &str) -> Result<ClientConnection, String> {
-        let config = self.config()?;
+        let mut config = self.config()?;
         let name = match &self.server_name {
             Some(name) => name.clone(),
             None => parse_name(host)?,
         };
+        // Such a name is none of the Internet. Java's servers refuse the handshake.
+        if host.contains('_') {
+            Arc::make_mut(&mut config).enable_sni = false;
+        }
         let mut connection =
             ClientConnection::new(config, name).map_err(|error| explain(&error))?;
         // Without a limit on its buffer: every write is sent at once, and no byte may be refused.
@@ -467,6 +471,18 @@ mod tests {
         let Made { cert, signing_key } =
             generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         (cert.pem(), signing_key.serialize_pem())
+    }
+
+    #[test]
+    fn name_with_an_underscore_is_not_sent() {
+        let (cert, _) = made();
+        for (host, is_sent) in [("zk.example.org", true), ("zk_1.example.org", false)] {
+            let mut connection = Tls::new().roots_pem(cert.as_bytes()).connect(host).unwrap();
+            let mut hello = Vec::new();
+            connection.write_tls(&mut hello).unwrap();
+            let found = hello.windows(host.len()).any(|part| part == host.as_bytes());
+            assert_eq!(found, is_sent, "{host}");
+        }
     }
 
     #[test]

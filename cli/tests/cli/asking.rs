@@ -176,3 +176,20 @@ fn break_deletes_a_node_without_a_session() {
     assert_eq!(breaks(&path, token).0, Some(0));
     await_nodes(&path, 0);
 }
+
+#[test]
+fn several_permits_are_taken_at_once() {
+    let path = fresh_path("permits");
+    let options = |count| ["--semaphore=3", "--permits", count];
+    let mut two = Beside::start(run(&options("2"), &path, LISTENS));
+    two.is_inside();
+    for (count, code) in [("2", 1), ("1", 0)] {
+        let start = || {
+            let options = [&options(count)[..], &["-n"]].concat();
+            Beside::start(run(&options, &path, "true"))
+        };
+        assert_eq!(once_connected(start).code(), Some(code), "{count}");
+    }
+    two.signal(Signal::SIGTERM);
+    two.status();
+}

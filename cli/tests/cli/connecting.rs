@@ -23,13 +23,15 @@ fn run_at(proxy: &FaultProxy, options: &[&str]) -> Command {
 
 #[test]
 fn timeout_covers_the_wait_for_servers() {
-    let proxy = down();
-    let mut waiting = Beside::start(run_at(&proxy, &["-w", "1h"]));
-    waiting.says("waiting for a server: failed to connect");
-    proxy.refuse(false);
-    assert_eq!(waiting.code(), Some(0));
-    let said = waiting.said();
-    assert!(!said.iter().any(|line| line.contains("waiting for a server")), "once: {said:?}");
+    for options in [&["-w", "1h"][..], &["-n", "--wait-servers", "1h"]] {
+        let proxy = down();
+        let mut waiting = Beside::start(run_at(&proxy, options));
+        waiting.says("waiting for a server: failed to connect");
+        proxy.refuse(false);
+        assert_eq!(waiting.code(), Some(0));
+        let said = waiting.said();
+        assert!(!said.iter().any(|line| line.contains("waiting for a server")), "once: {said:?}");
+    }
 }
 
 #[test]
@@ -40,6 +42,7 @@ fn command_waits_for_absent_servers_until_its_timeout() {
     assert_eq!(waiting.code(), Some(69), "whether it is free is not known");
     println!("ended after {:?}", begun.elapsed());
     assert!(begun.elapsed() >= limit);
+    assert!(waiting.said().concat().contains("refused"), "of a try that had time");
     // Without a limit the command does not wait, so that a wrong address is noticed.
     let mut unlimited = Beside::start(run_at(&proxy, &[]));
     assert_eq!(unlimited.code(), Some(69));

@@ -1,10 +1,13 @@
 //! A job that is due on many machines at once, and shorter than the difference of their clocks.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use zoolock_test_support::{fresh_path, shared_probe, wait_until};
+use zoolock_test_support::{Server, fresh_path, shared_probe, wait_until};
 
 use crate::util::{Beside, SOON, Scratch, await_nodes, client, is_gone, lock_of, run};
 
@@ -100,4 +103,36 @@ fn loss_ends_the_minimum_hold_and_is_reported() {
     shared_probe().expect("probe").delete(&format!("{path}/{node}")).expect("deleted");
     held.says("the lock was lost after the program had ended");
     assert_eq!(held.code(), Some(3), "that of the program");
+}
+
+/// The script of the manual, on several machines.
+#[test]
+fn script_of_the_manual_runs_the_job_once() {
+    let manual = include_str!("../../README.md");
+    let block = |text: &str| text.split("```").next().map(str::to_owned);
+    let script = manual.split("```sh\n").filter_map(block).find(|text| text.contains("case $? in"));
+    let script = script.expect("there is one");
+    let (server, folder) =
+        (Server::start().expect("a server"), tempfile::tempdir().expect("a folder"));
+    let job = folder.path().join("nightly.sh");
+    fs::write(&job, "#!/bin/sh\necho the job has run\n").expect("written");
+    fs::set_permissions(&job, fs::Permissions::from_mode(0o755)).expect("set");
+    let command = Path::new(env!("CARGO_BIN_EXE_zoolock")).parent().expect("a folder");
+    let path = format!("{}:{}:{}", folder.path().display(), command.display(), env!("PATH"));
+    let machines: Vec<_> = (0..4)
+        .map(|_| {
+            let mut machine = Command::new("sh");
+            machine.args(["-c", &script]).env("PATH", &path);
+            machine.env("ZOOKEEPER_CONNECT", server.connect_string());
+            Beside::start(machine)
+        })
+        .collect();
+    let mut said: Vec<String> = Vec::new();
+    wait_until("three have nothing to do, and one has run it", SOON, || {
+        said.extend(machines.iter().flat_map(Beside::said));
+        said.len() == 4
+    });
+    said.sort();
+    let other = "another machine has the lock";
+    assert_eq!(said, [other, other, other, "the job has run"]);
 }

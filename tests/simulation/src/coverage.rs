@@ -17,6 +17,11 @@ pub const ENOUGH: u64 = 10_000;
 const NEVER: &[(&str, &str)] = &[
     ("a server is no ZooKeeper", "all simulated servers are"),
     ("a waiting call gives a busy server time", "the servers of the locks are never too busy"),
+    (
+        "a server does not know a request, and says so before its turn",
+        "the simulated servers know all requests of the client",
+    ),
+    ("a session timeout is too short", "the simulated servers grant what their settings say"),
     ("a server only takes reads", "the simulated servers have no mode for that"),
     ("error: Refused", "the simulated client is compiled without SASL"),
     ("error: another", "it is for errors that the simulation has no name for"),

@@ -251,6 +251,16 @@ impl<S, W> Connection<S, W> {
         }
     }
 
+    /// Takes out a request that the server answers before its turn, because it does not know such
+    /// requests. It hangs up then.
+    pub(super) fn unknown(&mut self, xid: i32) -> Option<Call<S, W>> {
+        let is_it = |flight: &Flight<S, W>| flight.xid == xid && flight.call.parts.is_empty();
+        let at = self.in_flight.iter().skip(1).position(is_it)? + 1;
+        let flight = self.in_flight.remove(at)?;
+        self.writes -= usize::from(flight.call.code.is_write());
+        Some(flight.call)
+    }
+
     /// Ends the watches of this node that requests in flight set, and returns their listeners.
     pub(super) fn take_early(&mut self, path: &str) -> Vec<W>
     where

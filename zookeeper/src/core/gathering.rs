@@ -18,14 +18,23 @@ use crate::sys;
 const ENOUGH: usize = 2;
 /// The most writes in one transaction.
 const MOST: usize = 32;
-/// The most bytes of these writes.
-const MOST_BYTES: usize = 64 * 1024;
+/// The most bytes of these writes. They are halved when a connection ends with a transaction in
+/// flight: a server hangs up on a request that is too long for it (`jute.maxbuffer`).
+const MOST_BYTES: usize = 32 * 1024;
+/// Two writes at the least, or transactions would never fit again.
+const LEAST_BYTES: usize = 512;
+/// They are doubled again after so many answered transactions, because most connections end for
+/// another reason.
+const FITTING: u32 = 1000;
 
 /// Requests that wait, in the order in which they are sent.
 #[derive(Debug)]
 pub(super) struct Gathering<S, W> {
     in_flight: VecDeque<InFlight<S, W>>,
     groups: VecDeque<Group<S, W>>,
+    most_bytes: usize,
+    /// How many transactions were answered since that was changed.
+    fitted: u32,
 }
 
 /// A transaction in flight.
@@ -45,7 +54,8 @@ pub(super) struct Group<S, W> {
 
 impl<S, W> Gathering<S, W> {
     pub(super) fn new() -> Gathering<S, W> {
-        Gathering { in_flight: VecDeque::new(), groups: VecDeque::new() }
+        let (in_flight, groups) = (VecDeque::new(), VecDeque::new());
+        Gathering { in_flight, groups, most_bytes: MOST_BYTES, fitted: 0 }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -74,7 +84,7 @@ impl<S, W> Gathering<S, W> {
                 sys::reached("a create follows another one in its directory");
                 group.others.push(call);
             }
-            (Some(group), _) if group.has_room(&call) => group.parts.push(call),
+            (Some(group), _) if group.has_room(&call, self.most_bytes) => group.parts.push(call),
             _ => self.groups.push_back(Group { parts: vec![call], others: Vec::new() }),
         }
     }
@@ -109,12 +119,27 @@ impl<S, W> Gathering<S, W> {
 
     /// Returns the requests behind the oldest transaction in flight, which has been answered.
     pub(super) fn answered(&mut self) -> Vec<Call<S, W>> {
-        self.in_flight.pop_front().map(|one| one.behind).unwrap_or_default()
+        let Some(answered) = self.in_flight.pop_front() else {
+            return Vec::new();
+        };
+        self.fitted += 1;
+        if self.fitted >= FITTING {
+            self.fit(MOST_BYTES.min(2 * self.most_bytes));
+        }
+        answered.behind
     }
 
-    /// Takes out all requests.
+    fn fit(&mut self, most_bytes: usize) {
+        self.most_bytes = most_bytes;
+        self.fitted = 0;
+    }
+
+    /// Takes out all requests, because the connection has ended.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = Call<S, W>> + use<S, W> {
         let (in_flight, groups) = (mem::take(&mut self.in_flight), mem::take(&mut self.groups));
+        if !in_flight.is_empty() {
+            self.fit(LEAST_BYTES.max(self.most_bytes / 2));
+        }
         let groups = groups.into_iter().flat_map(|group| [group.parts, group.others]);
         in_flight.into_iter().map(|one| one.behind).chain(groups).flatten()
     }
@@ -142,9 +167,9 @@ impl<S, W> Group<S, W> {
     }
 
     /// Returns whether this write may join the transaction.
-    fn has_room(&self, call: &Call<S, W>) -> bool {
+    fn has_room(&self, call: &Call<S, W>, most_bytes: usize) -> bool {
         let bytes: usize = self.parts.iter().map(|part| part.frame.len()).sum();
-        self.parts.len() < MOST && bytes + call.frame.len() <= MOST_BYTES
+        self.parts.len() < MOST && bytes + call.frame.len() <= most_bytes
     }
 }
 

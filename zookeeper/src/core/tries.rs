@@ -20,6 +20,10 @@ const APART: Duration = Duration::from_secs(1);
 /// The time between two handshakes grows: it is this part of the time since a connection was of
 /// use.
 const PART: u32 = 16;
+/// So many handshakes in quick succession are not delayed: a client may try several servers.
+const FREE: u32 = 16;
+/// The time that the next one is behind them. It doubles with each further one.
+const FIRST: Duration = Duration::from_millis(50);
 
 /// The tries since a connection was of use.
 #[derive(Debug)]
@@ -33,17 +37,19 @@ pub(crate) struct Tries {
     /// When a server may last have heard of the session in these tries.
     touched: Option<Instant>,
     greeted: Option<Instant>,
+    /// How many handshakes have come within a quarter of the session timeout behind another one.
+    quick: u32,
     has_rested: bool,
 }
 
 impl Tries {
     pub(crate) fn new(now: Instant) -> Tries {
-        Tries { used: now, since: now, touched: None, greeted: None, has_rested: false }
+        Tries { used: now, since: now, touched: None, greeted: None, quick: 0, has_rested: false }
     }
 
     /// Notes that a server accepted a request.
     pub(crate) fn used(&mut self, now: Instant) {
-        *self = Tries { greeted: self.greeted, ..Tries::new(now) };
+        *self = Tries { greeted: self.greeted, quick: self.quick, ..Tries::new(now) };
     }
 
     /// Notes that a new session begins, which no try before has kept alive.
@@ -73,12 +79,18 @@ impl Tries {
             self.has_rested |= self.touched.take().is_some();
             self.since = now;
         }
+        let is_quick = self.greeted.is_some_and(|before| now < before + timeout / 4);
+        self.quick = if is_quick { self.quick.saturating_add(1) } else { 0 };
         self.greeted = Some(now);
     }
 
     /// Returns when the next handshake may be sent: now, or later.
     pub(crate) fn next(&self, now: Instant, timeout: Duration) -> Instant {
         let mut next = now;
+        // Each connection may be of use for a moment.
+        if let (Some(greeted), Some(more)) = (self.greeted, self.quick.checked_sub(FREE)) {
+            next = next.max(greeted + APART.min(FIRST * 2_u32.pow(more.min(8))));
+        }
         if let Some(greeted) = self.greeted.filter(|_| now >= self.used + timeout) {
             let apart = match self.has_rested {
                 true => APART,
@@ -213,6 +225,24 @@ mod tests {
         }
         println!("{count} handshakes in {:?}", T * 28);
         assert!((270..=281).contains(&count), "{count}");
+    }
+
+    #[test]
+    fn handshakes_of_connections_that_are_of_use_for_a_moment_slow_down() {
+        let mut story = Story::new();
+        let (mut now, mut greeted) = (ms(0), Vec::new());
+        while now < T * 3 {
+            story.greet(now);
+            greeted.push(now);
+            story.tries.used(story.start + now + ms(1));
+            now = story.next(now + ms(2));
+        }
+        println!("{} handshakes", greeted.len());
+        assert_eq!(greeted[FREE as usize - 1], ms(2) * (FREE - 1), "the first ones are free");
+        assert!(greeted.len() < 60);
+        let later = now + T / 4;
+        story.greet(later);
+        assert_eq!(story.next(later), later, "it begins anew");
     }
 
     #[test]

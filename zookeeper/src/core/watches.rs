@@ -25,9 +25,9 @@ pub(crate) enum WatchKind {
     Child,
 }
 
-/// The bytes of paths in one request to set watches again, as in Java's client. Servers accept a
-/// megabyte.
-const CHUNK: usize = 128 * 1024;
+/// The bytes of paths in one request to set watches again. Servers accept a megabyte, unless their
+/// `jute.maxbuffer` says another length.
+const CHUNK: usize = 32 * 1024;
 /// Dead listeners are removed when there are twice as many as after the last time, and never with
 /// fewer than this.
 const SWEEP: usize = 64;

@@ -52,6 +52,7 @@ const TEXTS: &[&str] = &[
     // session.rs, of what came
     "no session where a new one was asked for",
     "this is no ZooKeeper, perhaps ",
+    "a session timeout of ",
     "a write has zxid ",
     "the session has expired",
     "the server only takes reads",
@@ -72,7 +73,7 @@ const PLACES: &[(&str, usize)] = &[
     (include_str!("../message.rs"), 3),
     (include_str!("../../batch.rs"), 3),
     (include_str!("../connection.rs"), 3),
-    (include_str!("../session/answers.rs"), 3),
+    (include_str!("../session/answers.rs"), 4),
     (include_str!("../sasl.rs"), 3),
     (include_str!("../session/login.rs"), 1),
 ];

@@ -16,6 +16,9 @@ use crate::types::{EventType, SessionEventKind};
 /// Why a connection ends whose server may be that of another ensemble.
 const UNCONFIRMED: &str = "it does not know the session, but may be another ensemble's server now: its name could not be resolved";
 
+/// The shortest session timeout that a client can keep, in milliseconds.
+const SHORTEST: i32 = 20;
+
 /// Why a server is refused that answers like ClickHouse Keeper.
 const FOREIGN: &str = "this is no ZooKeeper, perhaps ClickHouse Keeper: it does not keep sessions over a cut, so locks would not be safe";
 
@@ -58,6 +61,13 @@ impl<S, W: Listen> Core<S, W> {
                 if header.code != 0 {
                     reader.end()?;
                 }
+                if header.code == code::UNIMPLEMENTED
+                    && let Some(call) = connection.unknown(xid)
+                {
+                    sys::reached("a server does not know a request, and says so before its turn");
+                    self.fail(call.slot, Error::new(ErrorKind::Unimplemented));
+                    return Ok(Vec::new());
+                }
                 let flight = connection.answered(xid)?;
                 let is_write = flight.call.code.is_write() && header.code == code::OK;
                 if is_write && header.zxid <= self.session.zxid {
@@ -90,6 +100,11 @@ impl<S, W: Listen> Core<S, W> {
         if !is_over && connected.is_foreign() {
             sys::reached("a server is no ZooKeeper");
             return Err(Malformed(FOREIGN.into()));
+        }
+        if !is_over && connected.timeout < SHORTEST {
+            sys::reached("a session timeout is too short");
+            let text = format!("a session timeout of {} ms is too short", connected.timeout);
+            return Err(Malformed(text));
         }
         // A server that answers with another session has ended this one, too.
         if asked != 0 && (is_over || asked != connected.session) {

@@ -1,6 +1,7 @@
 //! Tests of single rules of the session. Its fuzz tests are in `core/fuzz.rs`.
 
 use super::*;
+use crate::core::connection::Share;
 use crate::error::code;
 
 #[derive(Clone)]
@@ -149,4 +150,38 @@ fn refused_watches_of_a_caller_fail_alone() {
     let told: Vec<_> = answers.iter().map(|answer| (answer.slot, answer.code)).collect();
     assert_eq!((told, core.is_doomed()), (vec![(7, code::THROTTLED)], false));
     assert!(core.watches.take(EventType::NodeDeleted, "/a").is_empty());
+}
+
+/// Perhaps the server hangs up because the transactions are too long for it.
+#[test]
+fn transactions_get_shorter_after_each_connection_that_ends_with_one() {
+    let now = Moment::now();
+    let mut core: Core<i32, Nobody> = Core::new(Duration::from_secs(30), now);
+    let mut longest = Vec::new();
+    for _ in 0..8 {
+        core.dialed(true, now);
+        let greeted = core.receive(super::super::fuzz::frame(CONNECTED), now);
+        assert!(greeted.is_ok(), "{:?}", greeted.err());
+        core.outbox.bytes.clear();
+        core.submit(
+            (0..40).map(|slot| {
+                let mut call = Call::nobodys(OpCode::Delete, |out| out.extend([0; 2000]));
+                (call.slot, call.share) = (Some(slot), Some(Share { ops: 1, created_in: None }));
+                call
+            }),
+            now,
+        );
+        let (mut rest, mut most) = (&core.outbox.bytes[..], 0);
+        while let Some((length, behind)) = rest.split_first_chunk() {
+            let length = u32::from_be_bytes(*length) as usize;
+            most = most.max(length);
+            rest = &behind[length..];
+        }
+        longest.push(most);
+        core.broke("it is too long", now);
+    }
+    println!("{longest:?}");
+    assert!((30_000..33_000).contains(&longest[0]));
+    assert!(longest.is_sorted_by(|before, after| before >= after));
+    assert!(longest[7] < 2100, "each goes alone");
 }

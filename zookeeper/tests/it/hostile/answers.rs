@@ -313,6 +313,19 @@ fn answers_out_of_order_are_rejected() {
     }
 }
 
+/// So do servers with a request that they do not know.
+#[test]
+fn refusal_out_of_order_is_of_its_request() {
+    let answers = two_requests(|guest, [first, second]| {
+        guest.send(&header(second, -6).0)?;
+        guest.send(&header(first, 0).stat().0)?;
+        Err(io::ErrorKind::ConnectionAborted.into())
+    });
+    let [first, second] = answers;
+    first.unwrap();
+    assert_eq!(said(second).0, ErrorKind::Unimplemented);
+}
+
 #[test]
 fn duplicate_answer_counts_once() {
     let answers = two_requests(|guest, [first, _]| {

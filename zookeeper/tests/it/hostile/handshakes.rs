@@ -88,6 +88,7 @@ fn nonsense() -> Vec<Greeting> {
         says_frame("a timeout of 0", greeting(0, MINE), "no session where a new one was asked for"),
         says_frame("a timeout of -1", greeting(-1, MINE), "no session where a new one"),
         says_frame("the least timeout", greeting(i32::MIN, MINE), "no session where a new one"),
+        says_frame("a short timeout", greeting(7, MINE), "a session timeout of 7 ms is too short"),
         says_frame("no session", greeting(10_000, 0), "no session where a new one was asked for"),
     ]
 }

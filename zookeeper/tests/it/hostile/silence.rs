@@ -74,13 +74,13 @@ fn client_at_a_server_that_never_reads_ends_in_time() {
     }
 }
 
-/// A server that grants a millisecond must not limit the next one to a third of that, which no network meets.
+/// A server that grants the shortest timeout must not limit the next one to a third of that, which no network meets.
 #[test]
 fn tiny_session_timeout_leaves_time_for_the_next_server() {
     const LATE: Duration = Duration::from_millis(200);
     let hurry = |guest: &mut Guest| {
         guest.frame()?;
-        guest.send(&greeting(1, 0x1234).0)?;
+        guest.send(&greeting(20, 0x1234).0)?;
         guest.linger()
     };
     let door = Door::new(shared_server().address(), hurry);
