@@ -14,6 +14,9 @@ pub enum Kind {
     Write,
     /// A permit of a semaphore.
     Permit,
+    /// Leadership, together with the participants of Curator's `LeaderLatch`
+    /// ([`Leadership::in_latch`](crate::Leadership::in_latch)).
+    Latch,
     /// Nothing: this is a node that another program created there for another purpose. It blocks no
     /// contender.
     Foreign,

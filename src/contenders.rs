@@ -280,6 +280,7 @@ fn public(mode: Option<Mode>) -> Kind {
         Some(Mode::Read) => Kind::Read,
         Some(Mode::Write) => Kind::Write,
         Some(Mode::Permit) => Kind::Permit,
+        Some(Mode::Latch) => Kind::Latch,
         None => Kind::Foreign,
     }
 }

@@ -20,6 +20,8 @@ pub enum LockKind {
     Semaphore,
     /// [`EphemeralLock`](crate::EphemeralLock)
     Ephemeral,
+    /// [`Leadership::in_latch`](crate::Leadership::in_latch)
+    Latch,
 }
 
 impl LockKind {
@@ -33,6 +35,7 @@ impl LockKind {
             LockKind::Write => "write",
             LockKind::Semaphore => "semaphore",
             LockKind::Ephemeral => "ephemeral",
+            LockKind::Latch => "latch",
         }
     }
 
@@ -44,6 +47,7 @@ impl LockKind {
             LockKind::Read => Mode::Read,
             LockKind::Write => Mode::Write,
             LockKind::Semaphore => Mode::Permit,
+            LockKind::Latch => Mode::Latch,
         }
     }
 

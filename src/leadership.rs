@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError};
-use log::warn;
+use log::{Level, error, warn};
 
 use crate::client::Client;
 use crate::contender::Contender;
@@ -17,6 +17,7 @@ use crate::hold::Hold;
 use crate::inner::Inner;
 use crate::kind::LockKind;
 use crate::level::{RawLock, Site, TwoLevel};
+use crate::names;
 use crate::options::LockOptions;
 use crate::panics::caught;
 use crate::signal::{Ended, Signal};
@@ -130,8 +131,39 @@ impl Leadership {
         options: LockOptions,
         lead: impl FnMut(&Term) + Send + 'static,
     ) -> Result<Leadership> {
-        let site = Site::new(client, &path.into(), options.without_handoffs())?;
-        let lock = TwoLevel::at(site, LockKind::Exclusive);
+        Leadership::of(LockKind::Exclusive, client, &path.into(), options, lead)
+    }
+
+    /// Takes part in the election of a Curator `LeaderLatch` at `path`, with the same rules as
+    /// [`new`](Leadership::new): to the latches this process is one of them. Their participants' ids
+    /// are the identities here. For a service whose Java instances keep their latches.
+    ///
+    /// A latch does not see other contenders. If there are any at `path`, such as those of
+    /// [`new`](Leadership::new) or of a lock, each term fails with [`Error::InvalidPath`], which is
+    /// logged, and [`is_healthy`](Leadership::is_healthy) turns false. The same is true of `new`
+    /// where there are latches. Others that come while a term runs are logged as an error within
+    /// four session timeouts. So first end all instances of one kind, or use another path.
+    ///
+    /// # Errors
+    /// Those of [`new`](Leadership::new).
+    pub fn in_latch(
+        client: &Client,
+        path: impl Into<String>,
+        options: LockOptions,
+        lead: impl FnMut(&Term) + Send + 'static,
+    ) -> Result<Leadership> {
+        Leadership::of(LockKind::Latch, client, &path.into(), options, lead)
+    }
+
+    fn of(
+        kind: LockKind,
+        client: &Client,
+        path: &str,
+        options: LockOptions,
+        lead: impl FnMut(&Term) + Send + 'static,
+    ) -> Result<Leadership> {
+        let site = Site::new(client, path, options.without_handoffs())?;
+        let lock = TwoLevel::at(site, kind);
         let contest = Contest::Contends { since: sys::now(), failing: None };
         let contest = Mutex::new(contest);
         let shared = Arc::new(Shared { lock, stopping: Signal::new(), contest });
@@ -257,6 +289,7 @@ impl Shared {
             let term = Arc::new(Term { hold, stopping, asked });
             let leads = Contest::Leads { term: Arc::clone(&term), overdue: None };
             *self.contest.lock() = leads;
+            look_for_others(&self.lock, &term);
             lead(&term);
         }
         match guard.release() {
@@ -268,6 +301,33 @@ impl Shared {
             released => released,
         }
     }
+}
+
+/// Logs contenders at the path that do not see the leader, as long as its term lasts.
+fn look_for_others(lock: &Arc<TwoLevel>, term: &Arc<Term>) {
+    let requests = &lock.site().inner().requests;
+    let (its_lock, its_term) = (Arc::downgrade(lock), Arc::downgrade(term));
+    requests.call_at(requests.next_look(), move || {
+        let (Some(lock), Some(term)) = (its_lock.upgrade(), its_term.upgrade()) else {
+            return;
+        };
+        if !term.is_held() {
+            return;
+        }
+        lock.site().inner().requests.list(&lock.site().path).on_done(move |listed| {
+            let (names, mode) = (listed.unwrap_or_default().0, lock.kind().mode());
+            let is_other =
+                |name: &&str| names::mode_of(name).is_some_and(|one| mode.is_apart_from(one));
+            let Some(name) = names.iter().find(is_other) else {
+                return look_for_others(&lock, &term);
+            };
+            sys::reached("a leader finds contenders that do not see it");
+            let (path, name) = (lock.path().to_owned(), name.to_owned());
+            lock.site().inner().requests.note(Level::Error, move || {
+                error!(target: "zoolock", "leadership of {path}: {name} does not see it, so that both lead");
+            });
+        });
+    });
 }
 
 impl Contest {

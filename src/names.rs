@@ -9,13 +9,14 @@ use uuid::{Builder, Uuid};
 use crate::sys::new_uuid;
 use zookeeper::Names;
 
-/// Names that contend end in one of these and a sequence. The first three are those of this library
+/// Names that contend end in one of these and a sequence. The first four are those of this library
 /// and Curator (`lock-` is also go-zookeeper's and .NET's). The others are kazoo's, which count so
 /// that a mixed directory still has one order.
-const MARKERS: [(&str, Mode); 5] = [
+const MARKERS: [(&str, Mode); 6] = [
     ("lock-", Mode::Exclusive),
     ("__READ__", Mode::Read),
     ("__WRIT__", Mode::Write),
+    ("latch-", Mode::Latch),
     ("__lock__", Mode::Exclusive),
     ("__rlock__", Mode::Read),
 ];
@@ -36,6 +37,8 @@ pub(crate) enum Mode {
     Write,
     /// One of the permits of a semaphore. Permits are counted and have no order.
     Permit,
+    /// Leadership among the participants of Curator's `LeaderLatch`, who see no others.
+    Latch,
 }
 
 impl Mode {
@@ -46,12 +49,18 @@ impl Mode {
             Mode::Read => "__READ__",
             Mode::Write => "__WRIT__",
             Mode::Permit => "lease-",
+            Mode::Latch => "latch-",
         }
     }
 
     /// Returns whether this contender must let a lower `other` go first.
     pub(crate) fn waits_for(self, other: Mode) -> bool {
-        self != Mode::Read || other != Mode::Read
+        !self.is_apart_from(other) && (self != Mode::Read || other != Mode::Read)
+    }
+
+    /// Returns whether the two do not see each other, so that both would be granted.
+    pub(crate) fn is_apart_from(self, other: Mode) -> bool {
+        (self == Mode::Latch) != (other == Mode::Latch)
     }
 }
 
@@ -79,6 +88,8 @@ pub(crate) enum Standing {
     Full,
     /// A node does not exist, or has no sequence, so that it can never be granted.
     Gone,
+    /// This node is of contenders who would be granted, too: those of a latch beside others.
+    Apart(String),
     /// The order depends on when these nodes were created. Ask the server for their czxids, leave
     /// out nodes that have vanished, and decide again.
     NeedsCzxid(Vec<String>),
@@ -143,7 +154,11 @@ pub(crate) fn decide(mode: Mode, children: &[Child<'_>], own: &str) -> Standing 
     };
     let (mut me, mut nearest, mut second, mut unordered) = (None, None, None, Vec::new());
     for child in children {
-        let rival = contender(child.name).filter(|&(rival, _)| mode.waits_for(rival));
+        let other = contender(child.name);
+        if other.is_some_and(|(other, _)| mode.is_apart_from(other)) {
+            return Standing::Apart(child.name.to_owned());
+        }
+        let rival = other.filter(|&(rival, _)| mode.waits_for(rival));
         match rival.map(|(_, sequence)| place_of(sequence)) {
             _ if child.name == own => me = Some(child),
             // Among equals, any would do. This always picks the same one, so that a caller that

@@ -266,6 +266,8 @@ pub(crate) struct Access {
     pub(crate) exists: bool,
     /// The directory in which contenders create their nodes, or the nearest one above.
     pub(crate) at: String,
+    /// Whether a `LeaderLatch` has participants there, beside other contenders.
+    pub(crate) mixed: bool,
     pub(crate) read: Result<(), String>,
     pub(crate) create: Result<(), String>,
     pub(crate) delete: Result<(), String>,
@@ -290,7 +292,13 @@ pub(crate) fn access(access: &Access) -> Vec<Finding> {
              node's ACL, which needs cdrw for all who share the lock"
         )))
     };
-    let denied: Vec<_> = tried.into_iter().filter_map(denied).collect();
+    let mixed = access.mixed.then(|| {
+        Problem.says(format!(
+            "participants of a LeaderLatch and other contenders are at {path}, and do not see each other: \
+             end all of one kind"
+        ))
+    });
+    let denied: Vec<_> = tried.into_iter().filter_map(denied).chain(mixed).collect();
     match denied.is_empty() {
         true => vec![Fine.says(format!("this client may read, create and delete {place}"))],
         false => denied,

@@ -4,7 +4,7 @@ use std::process;
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
-use zoolock::{Client, ClientBuilder, DistributedLock, EphemeralLock, Error};
+use zoolock::{Client, ClientBuilder, Contender, DistributedLock, EphemeralLock, Error, Kind};
 
 use crate::args::Servers;
 use crate::diagnosis::{self, Access, Finding, Level, name, version, why};
@@ -96,13 +96,17 @@ fn access(client: &Client, path: &str) -> zoolock::Result<Access> {
     while !is_there(&at)? {
         at = above(&at);
     }
-    let (exists, mut read) = (at == path, Ok(()));
+    let (exists, mut read, mut mixed) = (at == path, Ok(()), false);
     if exists && at != "/" {
         let contenders = denied(client.contenders(path))?;
         // An `EphemeralLock` that is held: its contenders need the directory above.
         if contenders.as_ref().is_ok_and(|all| all.iter().any(|one| one.node.is_empty())) {
             at = above(&at);
         }
+        let all = contenders.as_deref().unwrap_or_default();
+        let is_latch = |one: &&Contender| one.kind == Kind::Latch;
+        let is_other = |one: &&Contender| !matches!(one.kind, Kind::Latch | Kind::Foreign);
+        mixed = all.iter().any(|one| is_latch(&one)) && all.iter().any(|one| is_other(&one));
         read = contenders.map(drop);
     }
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
@@ -112,7 +116,7 @@ fn access(client: &Client, path: &str) -> zoolock::Result<Access> {
         Ok(guard) => delete = guard.map_or(Ok(Ok(())), |guard| denied(guard.release()))?,
         Err(error) => create = Err(error),
     }
-    Ok(Access { path: path.to_owned(), exists, at, read, create, delete })
+    Ok(Access { path: path.to_owned(), exists, at, mixed, read, create, delete })
 }
 
 /// Separates denied permission, as a text, from other errors.

@@ -217,6 +217,7 @@ pub(crate) fn kind(kind: Kind) -> &'static str {
         Kind::Read => "read",
         Kind::Write => "write",
         Kind::Permit => "permit",
+        Kind::Latch => "latch",
         _ => "foreign",
     }
 }

@@ -338,6 +338,16 @@ impl Requests {
         }
     }
 
+    /// Calls `callback` at this time, on a thread that must not wait.
+    pub(crate) fn call_at(&self, when: Instant, callback: impl FnOnce() + Send + 'static) {
+        self.zk.call_at(when, callback);
+    }
+
+    /// Has `write` write a line to the log, on a thread that may wait.
+    pub(crate) fn note(&self, level: log::Level, write: impl FnOnce() + Send + 'static) {
+        self.zk.note(level, write);
+    }
+
     /// Lists a directory, without waiting for the answer.
     pub(crate) fn list(&self, directory: &LockPath) -> Pending<(Names, Stat)> {
         let zk = self.zk.with_timeout(self.patience());

@@ -190,6 +190,10 @@ impl TwoLevel {
         self.inner().until(self.number, wait)
     }
 
+    pub(crate) fn kind(&self) -> LockKind {
+        self.kind
+    }
+
     fn claim(&self) -> Claim {
         self.site.claim(&self.directory, self.kind)
     }

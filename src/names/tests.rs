@@ -17,6 +17,22 @@ fn behind(name: &str) -> Standing {
     Standing::Behind(Ahead { nearest: name.into(), next: Next::List })
 }
 
+#[test]
+fn latches_and_other_contenders_do_not_see_each_other() {
+    let [latch, next] = ["latch-0000000001", "x-latch-0000000003"];
+    assert_eq!(decide(Mode::Latch, &children(&[next, latch, "notes"]), next), behind(latch));
+    assert_eq!(decide(Mode::Latch, &children(&[next, latch]), latch), Standing::Granted);
+    for (mode, own, other) in [
+        (Mode::Latch, latch, "lock-0000000002"),
+        (Mode::Latch, latch, "__READ__0000000000"),
+        (Mode::Exclusive, "lock-0000000000", latch),
+        (Mode::Read, "__READ__0000000000", latch),
+    ] {
+        let standing = decide(mode, &children(&[own, other]), own);
+        assert_eq!(standing, Standing::Apart(other.to_owned()));
+    }
+}
+
 /// Returns the predecessor alone, without the other facts about the nodes ahead.
 fn decide(mode: Mode, children: &[Child], own: &str) -> Standing {
     match super::decide(mode, children, own) {

@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::inner::{
     Charge, Claim, Failure, Grant, Inner, Node, Orphan, Requests, Waiting, is_outcome_unknown,
 };
+use crate::kind::LockKind;
 use crate::observer::Call;
 use crate::signal::Ended;
 use crate::sys::{self, at, select_biased};
@@ -284,6 +285,17 @@ impl<'a> Attempt<'a> {
         let is_any = !orphans.is_empty();
         inner.orphans.adopt(self.session_id, claim, orphans);
         is_any
+    }
+
+    /// Returns the error of a call that does not see the contenders of this node.
+    pub(super) fn apart_from(&self, name: &str) -> Error {
+        sys::reached("a call finds contenders that it does not see");
+        let reason = match self.want.claim.kind {
+            LockKind::Latch => "a contender of a lock, which a LeaderLatch does not see",
+            _ => "a participant of a LeaderLatch, which does not see other contenders",
+        };
+        let reason = format!("{name} is {reason}: both would hold it");
+        Error::InvalidPath { path: self.path().to_owned(), reason }
     }
 
     // ---- waiting

@@ -147,6 +147,7 @@ impl Waiter<'_> {
             Standing::Granted => self.grant(self.attempt.own.len() == list.len()),
             Standing::Behind(ahead) => self.wait_behind(Some(ahead), list),
             Standing::Full => self.wait_behind(None, list),
+            Standing::Apart(name) => Err(self.attempt.apart_from(&name).into()),
             Standing::Gone | Standing::NeedsCzxid(_) => {
                 self.attempt.give_up_own();
                 Ok(Pass::Again)

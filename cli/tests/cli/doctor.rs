@@ -102,6 +102,20 @@ fn held_locks_are_left_alone() {
 }
 
 #[test]
+fn contenders_who_do_not_see_each_other_are_a_problem() {
+    let (path, probe) = (fresh_path("doctor-mixed"), shared_probe().expect("probe"));
+    probe.create_all(&path).expect("made");
+    for (name, problems) in [("lock-", 0), ("latch-", 1)] {
+        probe.create(&format!("{path}/{name}"), b"someone", true, true).expect("made");
+        let (code, said) = doctor(&connect_string(), &[&path]);
+        assert_eq!(code, Some(problems));
+        assert_eq!(said.contains("do not see each other"), problems > 0, "{said}");
+    }
+    let (code, _) = doctor(&connect_string(), &["/"]);
+    assert_eq!(code, Some(64), "no lock can be there");
+}
+
+#[test]
 fn ensemble_with_a_stopped_and_a_hanging_member_has_problems() {
     let ensemble = Ensemble::start(3).expect("an ensemble");
     let addresses: Vec<_> = ensemble.addresses().iter().map(ToString::to_string).collect();

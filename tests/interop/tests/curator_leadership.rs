@@ -1,22 +1,33 @@
-//! Together with Apache Curator (Java): `LeaderSelector` and `Leadership` at one path.
+//! Together with Apache Curator (Java): `LeaderSelector` and `Leadership` at one path, and `LeaderLatch` with
+//! `Leadership::in_latch`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use zoolock::crossbeam_channel::{Receiver, unbounded};
-use zoolock::{Client, Leadership, LockOptions};
+use zoolock::{Client, Error, Leadership, LockOptions, Term};
 use zoolock_interop::{Implementation, Kind, Peer, SOON, Stage, client};
-use zoolock_test_support::wait_until;
+use zoolock_test_support::{Direction, connect_string, wait_until};
 
 const TURNS: usize = 25;
 
 /// Returns a `Leadership` that visits the witness in each term, and a channel with a message for
 /// each term that is over.
-fn leads(stage: &Stage, client: &Client, who: &'static str) -> (Leadership, Receiver<()>) {
+fn leads(
+    stage: &Stage,
+    client: &Client,
+    who: &'static str,
+    in_latch: bool,
+) -> (Leadership, Receiver<()>) {
     let (witness, (tell, terms)) = (Arc::clone(&stage.witness), unbounded());
-    let leadership = Leadership::new(client, &*stage.path, LockOptions::new(), move |_| {
+    let lead = move |_: &Term| {
         drop(witness.enter(Kind::Lock, who, 1));
         let _ = tell.send(());
-    });
+    };
+    let leadership = match in_latch {
+        true => Leadership::in_latch(client, &*stage.path, LockOptions::new(), lead),
+        false => Leadership::new(client, &*stage.path, LockOptions::new(), lead),
+    };
     (leadership.unwrap(), terms)
 }
 
@@ -31,7 +42,8 @@ fn curator_leader_selector_excludes_our_leadership_and_is_excluded() {
     // Both begin together.
     let held = stage.lock(&clients[0]).acquire().unwrap();
     theirs.iter_mut().for_each(|peer| peer.tell(&stage.run(TURNS, "lead")));
-    let ours = [leads(&stage, &clients[1], "ours-1"), leads(&stage, &clients[2], "ours-2")];
+    let ours = ["ours-1", "ours-2"]
+        .map(|who| leads(&stage, &clients[1 + usize::from(who == "ours-2")], who, false));
     stage.await_nodes(5);
     held.release().unwrap();
     theirs.iter_mut().for_each(Peer::answer);
@@ -74,4 +86,90 @@ fn curator_leader_selector_hands_over_in_both_directions() {
     ours.shutdown();
     peer.answer();
     assert!(!stage.lock(&client).try_lock().unwrap(), "theirs is not seen");
+}
+
+#[test]
+fn curator_leader_latch_excludes_our_leadership_in_it_and_is_excluded() {
+    let Some(curator) = Implementation::curator() else {
+        return;
+    };
+    let stage = Stage::new("latch");
+    let mut theirs: [Peer; 2] = curator.start();
+    let clients = [client(), client()];
+    theirs.iter_mut().for_each(|peer| peer.tell(&stage.run(TURNS, "latch")));
+    let ours = [("ours-1", &clients[0]), ("ours-2", &clients[1])]
+        .map(|(who, client)| leads(&stage, client, who, true));
+    theirs.iter_mut().for_each(Peer::answer);
+    for (leadership, terms) in ours {
+        for _ in 0..TURNS {
+            terms.recv_timeout(SOON).expect("a term");
+        }
+        leadership.shutdown();
+    }
+    stage.witness.assert_sound(0);
+    wait_until("nothing is left", SOON, || stage.nodes().is_empty());
+}
+
+/// The next one leads when the leader is killed, on either side.
+#[test]
+fn killed_leader_of_a_latch_is_followed_by_the_other_side() {
+    let Some(curator) = Implementation::curator() else {
+        return;
+    };
+    let stage = Stage::new("latch-killed");
+    let [mut first, mut last]: [Peer; 2] = curator.start();
+    let (proxy, cut) = stage.client_to_cut();
+    let latch = format!("latch {}", stage.path);
+    first.ask(&latch);
+    let (tell, terms) = unbounded();
+    let lead = move |term: &Term| {
+        tell.send(term.fencing_token()).unwrap();
+        while !term.wait(SOON) {}
+    };
+    let ours = Leadership::in_latch(&cut, &*stage.path, LockOptions::new(), lead).unwrap();
+    stage.await_nodes(2);
+    stage.await_watched(&stage.nodes()[0]);
+    assert!(terms.is_empty(), "ours was let in");
+    last.tell(&latch);
+    stage.await_nodes(3);
+    // Kills it.
+    drop(first);
+    terms.recv_timeout(SOON).expect("ours leads");
+    assert!(!last.has_answered());
+    let shown = client().contenders(&stage.path).unwrap();
+    assert!(
+        shown[0].holds && shown.iter().all(|one| one.kind == zoolock::Kind::Latch),
+        "{shown:?}"
+    );
+    proxy.black_hole(Direction::Both);
+    last.answer();
+    assert!(!ours.is_leader(), "its lease is over");
+}
+
+/// Neither sees the other, so each of ours says so in place of leading.
+#[test]
+fn leadership_beside_a_latch_of_another_kind_never_leads() {
+    let Some(curator) = Implementation::curator() else {
+        return;
+    };
+    // A contest that fails for its session timeout is not healthy.
+    let own = Client::connect(&connect_string(), Duration::from_secs(4)).unwrap();
+    let stage = Stage::new("latch-beside");
+    let [mut peer]: [Peer; 1] = curator.start();
+    peer.ask(&format!("latch {}", stage.path));
+    let error = stage.lock(&own).lock().unwrap_err();
+    assert!(
+        matches!(&error, Error::InvalidPath { reason, .. } if reason.contains("LeaderLatch")),
+        "{error}"
+    );
+    let (leadership, terms) = leads(&stage, &own, "ours", false);
+    wait_until("a term has failed", SOON, || !leadership.is_healthy());
+    assert!(terms.is_empty());
+    leadership.shutdown();
+    peer.ask("unlock");
+
+    let _held = stage.lock(&own).acquire().unwrap();
+    let (leadership, terms) = leads(&stage, &own, "ours", true);
+    wait_until("a term has failed", SOON, || !leadership.is_healthy());
+    assert!(terms.is_empty());
 }

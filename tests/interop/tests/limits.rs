@@ -2,9 +2,7 @@
 //! combinations, and promises nothing about them. They also show that the witness sees two holders
 //! at once.
 
-use zoolock::crossbeam_channel::unbounded;
-use zoolock::{Leadership, LockOptions};
-use zoolock_interop::{Implementation, Kind, Peer, SOON, Stage, client};
+use zoolock_interop::{Implementation, Kind, Peer, Stage, client};
 
 /// Asserts that these two were inside together.
 #[track_caller]
@@ -51,34 +49,6 @@ fn curator_does_not_see_kazoo() {
     peer.ask(&stage.run(1, "lock"));
     drop(inside);
     is_beside(&stage, holder.name(), peer.name());
-}
-
-#[test]
-fn curator_leader_latch_and_our_leadership_do_not_see_each_other() {
-    let Some(curator) = Implementation::curator() else {
-        return;
-    };
-    let stage = Stage::new("latch");
-    let [mut peer]: [Peer; 1] = curator.start();
-    let client = client();
-    let leads = || {
-        let (tell, leads) = unbounded();
-        let leadership = Leadership::new(&client, &*stage.path, LockOptions::new(), move |term| {
-            tell.send(()).unwrap();
-            while !term.wait(SOON) {}
-        });
-        leads.recv_timeout(SOON).expect("ours leads");
-        leadership.unwrap()
-    };
-    let ours = leads();
-    let inside = stage.witness.enter(Kind::Lock, "ours", 1);
-    peer.ask(&stage.run(1, "latch"));
-    drop(inside);
-    is_beside(&stage, "ours", peer.name());
-    ours.shutdown();
-
-    peer.ask(&format!("latch {}", stage.path));
-    leads().shutdown();
 }
 
 #[test]

@@ -21,6 +21,8 @@ const NEVER: &[(&str, &str)] = &[
         "a server does not know a request, and says so before its turn",
         "the simulated servers know all requests of the client",
     ),
+    ("a call finds contenders that it does not see", "no plan has a latch"),
+    ("a leader finds contenders that do not see it", "no plan has a latch"),
     ("a session timeout is too short", "the simulated servers grant what their settings say"),
     ("a server only takes reads", "the simulated servers have no mode for that"),
     ("error: Refused", "the simulated client is compiled without SASL"),
