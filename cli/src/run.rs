@@ -251,7 +251,9 @@ impl<'a> Term<'a> {
                 recv(remind) -> _ => {
                     remind = never();
                     let left = child.left().join(", ");
-                    say(&format!("{path}: the program has ended, but the lock is held for {left}"));
+                    if !left.is_empty() {
+                        say(&format!("{path}: the program has ended, but the lock is held for {left}"));
+                    }
                 }
                 // Often enough for the supervisor, also on a busy machine that runs zoolock late.
                 recv(after(held.grace.min(left - held.grace))) -> _ => {}

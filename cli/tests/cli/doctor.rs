@@ -1,6 +1,6 @@
 //! `doctor`: what it finds at healthy and at sick servers.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 
 use common::secured::{BOB, Secured};
@@ -113,6 +113,31 @@ fn contenders_who_do_not_see_each_other_are_a_problem() {
     }
     let (code, _) = doctor(&connect_string(), &["/"]);
     assert_eq!(code, Some(64), "no lock can be there");
+}
+
+/// ClickHouse Keeper confirms a session with an empty password, and does not say whether it takes writes.
+#[test]
+fn keeper_is_named() {
+    let keeper = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let hosts = keeper.local_addr().expect("an address").to_string();
+    std::thread::spawn(move || {
+        for mut stream in keeper.incoming().flatten() {
+            let mut asked = [0; 4];
+            let _ = stream.read_exact(&mut asked);
+            let answer = match &asked {
+                b"srvr" => {
+                    b"Zookeeper version: v23.8-testing\nMode: standalone\nZxid: 0x4\n".to_vec()
+                }
+                // Its length, the protocol, the timeout, the session and its password.
+                _ => [&[36, 0, 10_000, 0, 7, 16].map(u32::to_be_bytes).concat()[..], &[0; 16]]
+                    .concat(),
+            };
+            let _ = stream.write_all(&answer);
+        }
+    });
+    let (code, said) = doctor(&hosts, &["/locks"]);
+    assert_eq!(code, Some(1));
+    finds(&said, "problem", &["ClickHouse Keeper", "locks would not be safe"]);
 }
 
 #[test]
