@@ -1,7 +1,7 @@
 //! zoolock's side of the [supervisor](crate::supervisor), which runs the program: what zoolock tells
 //! it and hears from it, and what zoolock does when it ends too early.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::Command;
@@ -12,20 +12,23 @@ use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{SIGCONT, SIGKILL, SIGSTOP, SIGTERM, Signal, kill};
 use nix::unistd::Pid;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 use rustix::net::RecvFlags;
-use rustix::process::{WaitOptions, wait};
-use zoolock::crossbeam_channel::{Receiver, Sender, after, select_biased, unbounded};
+use zoolock::crossbeam_channel::{
+    Receiver, RecvTimeoutError, Sender, after, select_biased, unbounded,
+};
 
-use crate::descendants::{Alarm, children, kill_all_but, now};
-use crate::exit::{Failed, SYSTEM, start_thread};
+use crate::descendants::{Alarm, bury, children, kill_all_but, now};
+use crate::exit::{Failed, LOST, SYSTEM, start_thread};
 use crate::holder::Held;
-use crate::messages::{Message, pair, receive, send, write_words};
+use crate::messages::{Message, pair, receive, send};
 use crate::supervisor;
 
 /// Interval between looks at children of zoolock itself. Events tell of the supervisor's end; as the
 /// first process of a container, zoolock also has to bury strangers.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// How long a supervisor may take to kill what can be killed.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// What happened to the program.
 #[derive(Debug)]
@@ -46,20 +49,18 @@ pub(crate) enum Event {
 pub(crate) struct Child {
     supervisor: Pid,
     socket: Arc<OwnedFd>,
-    /// The step's socket, and the words of the program.
-    go: (OwnedFd, File),
+    /// The step's socket.
+    go: OwnedFd,
     events: Receiver<Event>,
     /// Continues zoolock at the end of the lease: it may be stopped, and its supervisor killed.
     alarm: Alarm,
 }
 
 impl Child {
-    /// Starts a supervisor whose program gets this environment and these words. Call this on a thread
-    /// that lives as long as the process: the supervisor takes the end of the thread for that of
-    /// zoolock.
-    pub(crate) fn start<'a>(
+    /// Starts a supervisor whose program gets this environment. Call this on a thread that lives as
+    /// long as the process: the supervisor takes the end of the thread for that of zoolock.
+    pub(crate) fn start(
         environment: impl FnOnce(&mut Command),
-        words: impl Iterator<Item = &'a [u8]>,
         leaves_daemons: bool,
     ) -> Result<Child, Failed> {
         let failed = |error| Failed::to_start("a process", error);
@@ -69,18 +70,20 @@ impl Child {
         let strangers = children().map_err(failed)?;
         let ((socket, its_socket), (go, its_go)) =
             (pair().map_err(failed)?, pair().map_err(failed)?);
-        let go = (go, write_words(words).map_err(failed)?);
         send(&socket, &Message::Prepare(leaves_daemons), &[its_go.as_fd()]).map_err(failed)?;
-        let alarm = Alarm::new()?;
+        let alarm = Alarm::new().map_err(|error| failed(error.into()))?;
         let mut command = supervisor::command(its_socket);
         environment(&mut command);
         let supervisor = Pid::from_raw(command.spawn().map_err(failed)?.id().cast_signed());
         // Closes its socket here.
         drop(command);
+        if !children().map_err(failed)?.contains(&supervisor) {
+            return Err(failed(io::Error::other("/proc does not show what it has started")));
+        }
         let socket = Arc::new(socket);
         let (sender, events) = unbounded();
         let its = Arc::clone(&socket);
-        start_thread("zoolock-program", move || watch(supervisor, &its, &strangers, &sender))?;
+        start_thread("zoolock-program", move || watch(supervisor, &its, strangers, &sender))?;
         Ok(Child { supervisor, socket, go, events, alarm })
     }
 
@@ -89,10 +92,9 @@ impl Child {
         &self.events
     }
 
-    /// Lets the program start, with zoolock's standard input.
-    pub(crate) fn go(&self) -> io::Result<()> {
-        let (socket, words) = &self.go;
-        send(socket, &Message::Go, &[io::stdin().as_fd(), words.as_fd()])
+    /// Lets the program of so many words start, with zoolock's standard input.
+    pub(crate) fn go(&self, words: usize) -> io::Result<()> {
+        send(&self.go, &Message::Go(words), &[io::stdin().as_fd()])
     }
 
     /// Signals the group of the program, or its descendants if it has ended.
@@ -105,7 +107,8 @@ impl Child {
         // Read the clock first: if zoolock is stopped in between, the result is too early, never
         // too late.
         let now = now();
-        let end = now + held.hold.valid_for();
+        // It takes a while to kill many that have started each other.
+        let end = now + held.hold.valid_for().saturating_sub(held.grace / 4);
         let _ = self.alarm.set(end);
         self.tell(&Message::RunUntil(end));
     }
@@ -113,9 +116,16 @@ impl Child {
     /// Kills all. Returns when they have ended.
     pub(crate) fn kill(&self) {
         self.tell(&Message::RunUntil(Duration::ZERO));
-        while let Ok(event) = self.events.recv()
-            && !matches!(event, Event::Ended(..) | Event::Failed(_))
-        {}
+        loop {
+            match self.events.recv_timeout(PATIENCE) {
+                Ok(Event::Ended(..) | Event::Failed(_)) | Err(RecvTimeoutError::Disconnected) => {
+                    return;
+                }
+                // A debugger may have stopped it. zoolock has to do its work.
+                Err(RecvTimeoutError::Timeout) => drop(kill(self.supervisor, SIGKILL)),
+                Ok(_) => {}
+            }
+        }
     }
 
     /// Ends the program and its descendants before another client can get the lock. They get TERM
@@ -151,20 +161,24 @@ impl Child {
         children.split_whitespace().map(name).collect()
     }
 
+    /// Tells the supervisor something, which it may miss while it does not read: then an older end of
+    /// the lease is on the safe side.
     fn tell(&self, message: &Message) {
-        if let Err(error) = send(&*self.socket, message, &[])
-            && error.kind() == io::ErrorKind::WouldBlock
-        {
-            // The supervisor lives, but does not read. zoolock has to do its work.
-            let _ = kill(self.supervisor, SIGKILL);
-        }
+        let _ = send(&*self.socket, message, &[]);
+        // It may be stopped.
+        let _ = kill(self.supervisor, SIGCONT);
     }
 }
 
 /// Reports what the supervisor says, and does its work if it ends too early.
-fn watch(supervisor: Pid, socket: &OwnedFd, strangers: &[Pid], say: &Sender<Event>) {
+fn watch(supervisor: Pid, socket: &OwnedFd, mut strangers: Vec<Pid>, say: &Sender<Event>) {
     let mut last = None;
-    while !has_ended(supervisor) {
+    while !bury(Some(supervisor), &mut strangers) {
+        if is_dead(supervisor) {
+            // A debugger keeps it. Its children are those of zoolock all the same.
+            strangers.push(supervisor);
+            break;
+        }
         let wait = Timespec::try_from(LOOK_AGAIN).ok();
         let _ = poll(&mut [PollFd::new(socket, PollFlags::IN)], wait.as_ref());
         last = last.or(hear(socket, say));
@@ -173,14 +187,15 @@ fn watch(supervisor: Pid, socket: &OwnedFd, strangers: &[Pid], say: &Sender<Even
     last = last.or(hear(socket, say));
     let _ = say.send(match last {
         Some(Message::Ended(code, by)) => Event::Ended(code, by),
+        Some(Message::Overdue) => {
+            let text = "the program was killed, because the lease of the lock was about to end";
+            Event::Failed(Failed::new(LOST, text))
+        }
         last => {
             kill_all_but(strangers);
             Event::Failed(match last {
                 Some(Message::Failed(why)) => Failed::to_start("a process", why),
-                _ => Failed::new(
-                    SYSTEM,
-                    "the supervisor of the program was killed, and so the program",
-                ),
+                _ => Failed::new(SYSTEM, "the program was killed, because its supervisor was"),
             })
         }
     });
@@ -200,20 +215,7 @@ fn hear(socket: &OwnedFd, say: &Sender<Event>) -> Option<Message> {
     None
 }
 
-/// Waits for children that have ended. Returns whether the supervisor was among them. Continues it
-/// if it is stopped.
-fn has_ended(supervisor: Pid) -> bool {
-    loop {
-        match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
-            Ok(Some((process, status))) if process.as_raw_pid() == supervisor.as_raw() => {
-                if !status.stopped() {
-                    return true;
-                }
-                let _ = kill(supervisor, SIGCONT);
-            }
-            Ok(Some(_)) | Err(Errno::INTR) => {}
-            Ok(None) => return false,
-            Err(_) => return true,
-        }
-    }
+fn is_dead(process: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
 }

@@ -37,9 +37,9 @@ pub(crate) fn children() -> io::Result<Vec<Pid>> {
 }
 
 /// Kills and buries all children but these, and what becomes a child meanwhile, until none are left.
-pub(crate) fn kill_all_but(strangers: &[Pid]) {
+pub(crate) fn kill_all_but(mut strangers: Vec<Pid>) {
     let mut pause = SHORTEST;
-    loop {
+    while !bury(None, &mut strangers) {
         if let Ok(mut children) = children() {
             children.retain(|child| !strangers.contains(child));
             if children.is_empty() {
@@ -49,21 +49,32 @@ pub(crate) fn kill_all_but(strangers: &[Pid]) {
                 let _ = kill(child, SIGKILL);
             }
         }
-        loop {
-            match wait(WaitOptions::NOHANG) {
-                Ok(Some(_)) => pause = SHORTEST,
-                Err(Errno::INTR) => {}
-                Ok(None) => break,
-                Err(_) => return,
-            }
-        }
         // Each level of processes takes a round.
         thread::sleep(pause);
         pause = PAUSE.min(2 * pause);
     }
 }
 
-/// Wakes this process at a time of its clock, even if the process is stopped.
+/// Waits for children that have ended, and continues the `awaited` one if it is stopped. Returns
+/// whether that one has ended, or all have. Those that have are no strangers any more: another
+/// process may get their numbers.
+pub(crate) fn bury(awaited: Option<Pid>, strangers: &mut Vec<Pid>) -> bool {
+    loop {
+        let (process, status) = match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+            Ok(Some((process, status))) => (Pid::from_raw(process.as_raw_pid()), status),
+            Err(Errno::INTR) => continue,
+            over => return over.is_err(),
+        };
+        match (awaited == Some(process), status.stopped()) {
+            (true, true) => drop(kill(process, SIGCONT)),
+            (true, false) => return true,
+            (false, true) => {}
+            (false, false) => strangers.retain(|stranger| *stranger != process),
+        }
+    }
+}
+
+/// Wakes this process at a time of its clock and then again and again, even if it is stopped.
 pub(crate) struct Alarm(Timer);
 
 impl Alarm {
@@ -73,8 +84,8 @@ impl Alarm {
     }
 
     pub(crate) fn set(&mut self, at: Duration) -> nix::Result<()> {
-        let once = Expiration::OneShot(TimeSpec::from_duration(at));
-        self.0.set(once, TimerSetTimeFlags::TFD_TIMER_ABSTIME)
+        let [at, again] = [at, PAUSE].map(TimeSpec::from_duration);
+        self.0.set(Expiration::IntervalDelayed(at, again), TimerSetTimeFlags::TFD_TIMER_ABSTIME)
     }
 }
 

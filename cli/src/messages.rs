@@ -1,24 +1,23 @@
 //! What zoolock, the supervisor and the step say to each other, over sockets that keep messages
 //! apart. A message may carry open files.
 
-use std::fs::File;
-use std::io::{self, IoSlice, IoSliceMut, Read, Seek, Write};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use nix::unistd::Pid;
+use rustix::cmsg_space;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
-use rustix::{cmsg_space, fs};
 
 /// The most bytes of a message. The longest has a text for people.
 const LONGEST: usize = 4096;
 
 /// The most files of a message.
-const FILES: usize = 2;
+const FILES: usize = 1;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Message {
@@ -36,8 +35,8 @@ pub(crate) enum Message {
     SignalAll(i32),
 
     // To the step.
-    /// Become the program. Its standard input comes along, and its [`words`].
-    Go,
+    /// Become the program of so many words. Its standard input comes along.
+    Go(usize),
 
     // To zoolock.
     /// The program may start. Has the process that will become the program.
@@ -51,6 +50,8 @@ pub(crate) enum Message {
     /// All have ended. Has the program's exit code, as shells report it, and the signal that ended the
     /// program, or 0.
     Ended(u8, i32),
+    /// All were killed, because the lease was about to end.
+    Overdue,
 }
 
 impl Message {
@@ -60,12 +61,13 @@ impl Message {
             Message::RunUntil(end) => (1, u64::try_from(end.as_nanos()).unwrap_or(u64::MAX), ""),
             Message::Signal(signal) => (2, *signal as u64, ""),
             Message::SignalAll(signal) => (3, *signal as u64, ""),
-            Message::Go => (4, 0, ""),
+            Message::Go(words) => (4, *words as u64, ""),
             Message::Ready(process) => (5, process.as_raw() as u64, ""),
             Message::Failed(text) => (6, 0, text.as_str()),
             Message::Stopped(signal) => (7, *signal as u64, ""),
             Message::ProgramEnded => (8, 0, ""),
             Message::Ended(code, by) => (9, *by as u64 * 256 + u64::from(*code), ""),
+            Message::Overdue => (10, 0, ""),
         };
         let text = text.bytes().take(LONGEST - 9);
         [what].into_iter().chain(u64::to_ne_bytes(number)).chain(text).collect()
@@ -81,12 +83,13 @@ impl Message {
             1 => Message::RunUntil(Duration::from_nanos(number)),
             2 => Message::Signal(signal),
             3 => Message::SignalAll(signal),
-            4 => Message::Go,
+            4 => Message::Go(number as usize),
             5 => Message::Ready(Pid::from_raw(number as i32)),
             6 => Message::Failed(String::from_utf8_lossy(text).into_owned()),
             7 => Message::Stopped(signal),
             8 => Message::ProgramEnded,
             9 => Message::Ended(number as u8, (number / 256) as i32),
+            10 => Message::Overdue,
             _ => return None,
         })
     }
@@ -136,53 +139,31 @@ pub(crate) fn receive(
     message.map(|message| Some((message, files))).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Returns a file with the words of a program, which no process shows in its arguments.
-pub(crate) fn write_words<'a>(words: impl Iterator<Item = &'a [u8]>) -> io::Result<File> {
-    let mut file = File::from(fs::memfd_create("words", fs::MemfdFlags::CLOEXEC)?);
-    for word in words {
-        file.write_all(&[word, &[0]].concat())?;
-    }
-    file.rewind()?;
-    Ok(file)
-}
-
-/// Reads the words in such a file.
-pub(crate) fn read_words(mut file: File) -> io::Result<Vec<Vec<u8>>> {
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
-    bytes.pop();
-    Ok(bytes.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn messages_and_words_arrive_as_they_were() {
+    fn messages_and_files_arrive_as_they_were() {
         let (one, other) = pair().expect("sockets");
-        let words = ["sh", "-c", "", "two words"].map(str::as_bytes);
-        let file = write_words(words.into_iter()).expect("written");
         let messages = [
             Message::Prepare(true),
             Message::RunUntil(Duration::from_nanos(1_234_567_890_123)),
             Message::Signal(9),
             Message::SignalAll(15),
-            Message::Go,
+            Message::Go(3),
             Message::Ready(Pid::from_raw(4_000_000)),
             Message::Failed("why".to_owned()),
             Message::Stopped(20),
             Message::ProgramEnded,
             Message::Ended(137, 9),
+            Message::Overdue,
         ];
         for message in messages {
-            send(&one, &message, &[file.as_fd()]).expect("sent");
-            let (arrived, mut files) =
+            send(&one, &message, &[one.as_fd()]).expect("sent");
+            let (arrived, files) =
                 receive(&other, RecvFlags::empty()).expect("received").expect("a message");
-            assert_eq!(arrived, message);
-            let copy = File::from(files.pop().expect("a file"));
-            assert_eq!(read_words(copy).expect("read"), words);
-            (&file).rewind().expect("rewound");
+            assert_eq!((arrived, files.len()), (message, 1));
         }
         drop(one);
         assert_eq!(receive(&other, RecvFlags::empty()).expect("the end").map(|_| ()), None);

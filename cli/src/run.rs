@@ -1,6 +1,5 @@
 //! `run`: takes the lock, runs the program, releases the lock.
 
-use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -139,8 +138,7 @@ impl<'a> Term<'a> {
                 command.env_remove(AUTH);
             }
         };
-        let words = program.command.iter().map(|word| word.as_bytes());
-        let mut child = Child::start(environment, words, program.leave_daemons)?;
+        let mut child = Child::start(environment, program.leave_daemons)?;
         let id = loop {
             select_biased! {
                 recv(signals) -> signal => match signal {
@@ -174,7 +172,7 @@ impl<'a> Term<'a> {
         // Lines so far come before those of the program.
         flush(BRIEFLY);
         let terminal = Terminal::share_with(id);
-        child.go().map_err(|error| Failed::to_start("a process", error))?;
+        child.go(program.command.len()).map_err(|error| Failed::to_start("a process", error))?;
         notify::ready(&format!("holding {}, token {}", program.lock.path, held.token));
         self.attend(child, terminal.as_ref())
     }

@@ -7,14 +7,13 @@
 //! supervisor is ready.
 
 use std::io;
-use std::os::fd::AsFd;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use std::{env, process};
+use std::{env, process, thread};
 
-use nix::sys::prctl::{set_child_subreaper, set_pdeathsig};
+use nix::sys::prctl::{set_child_subreaper, set_name, set_pdeathsig};
 use nix::sys::signal::{SIGCONT, SIGKILL, SIGTSTP, SIGTTIN, SIGTTOU, SigSet, Signal, kill, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{Pid, getpgid, getppid, getsid};
@@ -68,8 +67,10 @@ struct Supervisor {
     program: Pid,
     /// The code and the signal of the program, when it has ended.
     ended: Option<(u8, i32)>,
-    /// When all have to end.
+    /// When all have to end, and whether that was so once: a lease that is renewed then comes too
+    /// late.
     end: Duration,
+    is_overdue: bool,
     leaves_daemons: bool,
 }
 
@@ -78,13 +79,14 @@ impl Supervisor {
     fn start(zoolock: Pid, socket: &OwnedFd) -> io::Result<Option<Supervisor>> {
         // This signal continues a supervisor that is stopped.
         set_pdeathsig(SIGCONT)?;
+        set_name(c"lock-supervisor")?;
         set_child_subreaper(true)?;
         let Some((Message::Prepare(leaves_daemons), mut files)) =
             receive(socket, RecvFlags::empty())?
         else {
             return Ok(None);
         };
-        let mut command = step::command();
+        let mut command = step::command(zoolock);
         command.process_group(0).stdin(files.pop().ok_or(io::ErrorKind::InvalidData)?);
         let program = Pid::from_raw(command.spawn()?.id().cast_signed());
         // Closes its socket here.
@@ -94,10 +96,6 @@ impl Supervisor {
         let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
         let signals = SignalFd::with_flags(&SigSet::all(), flags)?;
         let alarm = Alarm::new()?;
-        if children()? != [program] {
-            let text = "/proc does not show the processes that another has started";
-            return Err(io::Error::other(text));
-        }
         // It must not come late because others are busy. The step keeps its own priority.
         let _ = setpriority_process(None, -20);
         send(socket, &Message::Ready(program), &[])?;
@@ -111,6 +109,7 @@ impl Supervisor {
             program,
             ended: None,
             end,
+            is_overdue: false,
             leaves_daemons,
         }))
     }
@@ -120,7 +119,10 @@ impl Supervisor {
         loop {
             while let Ok(Some(_)) = self.signals.read_signal() {}
             self.obey();
-            let kills = self.socket.is_none() || getppid() != self.zoolock || now() >= self.end;
+            if now() >= self.end {
+                self.is_overdue = true;
+            }
+            let kills = self.socket.is_none() || getppid() != self.zoolock || self.is_overdue;
             if kills {
                 self.signal_all(SIGKILL as i32);
             }
@@ -128,7 +130,14 @@ impl Supervisor {
             if let Some((code, by)) = self.ended
                 && !(are_left && self.has_members())
             {
-                return self.report(&Message::Ended(code, by));
+                let last = match self.is_overdue {
+                    true => Message::Overdue,
+                    false => Message::Ended(code, by),
+                };
+                while self.report(&last) {
+                    thread::sleep(PAUSE);
+                }
+                return;
             }
             // No event tells of an orphan that has come, or of a daemon that has left.
             let wait = match kills || self.leaves_daemons && self.ended.is_some() {
@@ -146,7 +155,7 @@ impl Supervisor {
     fn obey(&mut self) {
         while let Some(socket) = &self.socket {
             match receive(socket, RecvFlags::DONTWAIT) {
-                Ok(Some((Message::RunUntil(end), _))) => {
+                Ok(Some((Message::RunUntil(end), _))) if !self.is_overdue => {
                     // Without an alarm the end comes now.
                     self.end = self.alarm.set(end).map_or(Duration::ZERO, |()| end);
                 }
@@ -164,12 +173,14 @@ impl Supervisor {
     }
 
     fn signal_all(&self, signal: i32) {
-        if self.ended.is_none() {
+        let children = children().unwrap_or_default();
+        // As long as the program or another child is in the group, no other group has its number.
+        let is_in_group = |child: &Pid| getpgid(Some(*child)) == Ok(self.program);
+        if self.ended.is_none() || children.iter().any(is_in_group) {
             signal_group(self.program, signal);
         }
-        for child in children().unwrap_or_default() {
-            let has_it = self.ended.is_none() && getpgid(Some(child)) == Ok(self.program);
-            if !has_it && self.is_member(child) {
+        for child in children {
+            if !is_in_group(&child) && self.is_member(child) {
                 let _ = Signal::try_from(signal).map(|signal| kill(child, signal));
             }
         }
@@ -193,16 +204,18 @@ impl Supervisor {
     }
 
     fn note(&mut self, process: Pid, status: WaitStatus) {
+        // Another process may get the number of a program that has ended.
+        let is_program = process == self.program && self.ended.is_none();
         match status.stopping_signal() {
             // While the program lives, only its own stop counts: the rest of its group stops with it.
             // Later those of a terminal do.
             Some(by) => {
                 let by_terminal = [SIGTSTP, SIGTTIN, SIGTTOU].map(|signal| signal as i32);
-                if process == self.program || self.ended.is_some() && by_terminal.contains(&by) {
+                if is_program || self.ended.is_some() && by_terminal.contains(&by) {
                     self.report(&Message::Stopped(by));
                 }
             }
-            None if process == self.program => {
+            None if is_program => {
                 let by = status.terminating_signal();
                 let code = status.exit_status().map(|code| code as u8).or(by.map(by_signal));
                 self.ended = Some((code.unwrap_or(SYSTEM), by.unwrap_or(0)));
@@ -222,10 +235,10 @@ impl Supervisor {
         !self.leaves_daemons || getsid(Some(child)) == getsid(None)
     }
 
-    fn report(&self, message: &Message) {
-        if let Some(socket) = &self.socket {
-            let _ = send(socket, message, &[]);
-        }
+    /// Tells zoolock something. Returns whether it has not read enough to take it.
+    fn report(&self, message: &Message) -> bool {
+        let sent = self.socket.as_ref().map(|socket| send(socket, message, &[]));
+        matches!(sent, Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock)
     }
 }
 

@@ -102,7 +102,7 @@ fn whatever_a_program_has_started_ends_with_zoolock() {
 fn whatever_a_program_has_started_ends_with_the_supervisor() {
     with_each("", "sleep 1000", |mut running, inside, path| {
         send(supervisor_of(running.id()), Signal::SIGKILL);
-        running.says("the supervisor of the program was killed");
+        running.says("because its supervisor was");
         assert!(has_ended(inside), "the lock is released only behind its end");
         assert_eq!(running.code(), Some(71));
         await_nodes(path, 0);
@@ -169,7 +169,7 @@ fn program_without_a_supervisor_never_starts() {
         command.env("LD_PRELOAD", &library);
         command
     };
-    let words = "zoolock: the supervisor of the program was killed, and so the program";
+    let words = "zoolock: the program was killed, because its supervisor was";
     assert_eq!(outcome_of(start, &path), Outcome::Ended(Some(71), words.to_owned()));
 }
 
@@ -231,6 +231,66 @@ fn all_end_before_the_next_grant_while_zoolock_and_supervisor_are_stopped() {
 fn all_end_before_the_next_grant_while_zoolock_is_stopped_and_its_supervisor_killed() {
     let mut running = assert_daemon_ends("killed-and-stopped", Some(Signal::SIGKILL));
     assert_eq!(running.code(), Some(74));
+}
+
+#[test]
+fn code_of_the_program_stays_when_its_number_is_used_again() {
+    // The next process of this system gets the number; others may come between.
+    let script = "sh -c 'while kill -0 $1 2> /dev/null; do sleep 0.01; done
+        for i in 1 2 3 4 5 6 7 8 9; do
+            echo $(($1 - 1)) > /proc/sys/kernel/ns_last_pid 2> /dev/null
+            sh -c \"exit 9\"
+        done' - $$ & exit 3";
+    let mut running = Beside::start(run(&[], &fresh_path("number"), script));
+    assert_eq!(running.code(), Some(3));
+}
+
+#[test]
+fn storm_of_signals_harms_nobody() {
+    let path = fresh_path("storm");
+    let mut running =
+        Beside::start(run(&[], &path, "trap '' USR1; echo inside $$; cat > /dev/null"));
+    running.is_inside();
+    for _ in 0..20_000 {
+        running.signal(Signal::SIGUSR1);
+    }
+    running.let_go();
+    assert_eq!(running.code(), Some(0));
+}
+
+#[test]
+fn traced_supervisor_does_not_keep_a_lost_lock() {
+    let path = fresh_path("traced");
+    let mut running = Beside::start(run(&[], &path, WITH_A_DAEMON));
+    let inside = running.is_inside();
+    let supervisor = supervisor_of(running.id());
+    let mut debugger = Command::new("python3");
+    let attach = format!(
+        "import ctypes, time; ctypes.CDLL(None).ptrace(16, {supervisor}, 0, 0); \
+         print('attached', flush=True); time.sleep(1000)"
+    );
+    debugger.args(["-c", &attach]);
+    let debugger = Beside::start(debugger);
+    debugger.says("attached");
+    let probe = shared_probe().expect("probe");
+    let node = probe.children(&path).expect("children").remove(0);
+    probe.delete(&format!("{path}/{node}")).expect("deleted");
+    assert_eq!(running.code(), Some(74));
+    assert!(has_ended(inside));
+}
+
+#[test]
+fn long_words_and_no_room_for_files_are_no_trouble() {
+    let long = "x".repeat(100_000);
+    let mut command = Command::new("sh");
+    let zoolock =
+        format!("{} {} {}", env!("CARGO_BIN_EXE_zoolock"), crate::util::RUN, fresh_path("words"));
+    command
+        .args(["-c", &format!("ulimit -f 0; exec {zoolock} sh -c 'echo ${{#1}} $#' - {long} ''")]);
+    command.env("ZOOKEEPER_CONNECT", zoolock_test_support::connect_string());
+    let mut running = Beside::start(command);
+    running.says("100000 2");
+    assert_eq!(running.code(), Some(0));
 }
 
 #[test]
