@@ -34,6 +34,8 @@ struct Entry {
     object: u64,
     /// How long the call goes on without a connection.
     connection: Option<Duration>,
+    /// Its place among those that an outage ends.
+    due: Option<(Instant, u64)>,
     call: Arc<Call>,
 }
 
@@ -64,10 +66,11 @@ impl WaitingCalls {
         let table = &mut *guard;
         table.last += 1;
         let number = table.last;
+        let mut entry = Entry { object, connection, due: None, call: Arc::clone(&call) };
         if let Some(outage) = &mut table.outage {
-            outage.extend(due(sys::now(), connection, number));
+            outage.extend(entry.begin(sys::now(), number));
         }
-        table.calls.insert(number, Entry { object, connection, call: Arc::clone(&call) });
+        table.calls.insert(number, entry);
         WaitingCall { all: Arc::clone(self), number, call }
     }
 
@@ -108,9 +111,9 @@ impl WaitingCalls {
             if table.connections != connections {
                 return None;
             }
-            let all =
-                || table.calls.iter().filter_map(|(number, one)| due(now, one.connection, *number));
-            let outage = table.outage.get_or_insert_with(|| all().collect());
+            let outage = table.outage.get_or_insert_with(|| {
+                table.calls.iter_mut().filter_map(|(number, one)| one.begin(now, *number)).collect()
+            });
             let later = outage.split_off(&(now, u64::MAX));
             for (_, number) in mem::replace(outage, later) {
                 over.extend(table.calls.get(&number).map(|entry| Arc::clone(&entry.call)));
@@ -131,10 +134,13 @@ impl WaitingCalls {
     }
 }
 
-/// Returns when a call of this number has gone on for long enough since `begun`. A limit too large
-/// for the clock is none.
-fn due(begun: Instant, connection: Option<Duration>, number: u64) -> Option<(Instant, u64)> {
-    Some((begun.checked_add(connection?)?, number))
+impl Entry {
+    /// Notes that the call of this number goes on without a connection since `begun`. Returns when
+    /// that is for long enough. A limit too large for the clock is none.
+    fn begin(&mut self, begun: Instant, number: u64) -> Option<(Instant, u64)> {
+        self.due = Some((begun.checked_add(self.connection?)?, number));
+        self.due
+    }
 }
 
 impl WaitingCall {
@@ -151,7 +157,12 @@ impl WaitingCall {
 
 impl Drop for WaitingCall {
     fn drop(&mut self) {
-        self.all.0.lock().calls.remove(&self.number);
+        let mut guard = self.all.0.lock();
+        let table = &mut *guard;
+        let due = table.calls.remove(&self.number).and_then(|entry| entry.due);
+        if let (Some(outage), Some(due)) = (&mut table.outage, due) {
+            outage.remove(&due);
+        }
     }
 }
 

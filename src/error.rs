@@ -90,8 +90,8 @@ pub enum Error {
         after: Duration,
     },
     /// There is no live connection, it broke before the answer came, or the call's time was over
-    /// before: also that of a call whose turn came at the last moment. So the client does not know
-    /// whether the lock is free. It reconnects by itself: try again.
+    /// before, and nobody was seen ahead. So the client does not know whether the lock is free. It
+    /// reconnects by itself: try again.
     Disconnected {
         /// The lock's path.
         path: String,

@@ -138,11 +138,12 @@ impl Leadership {
     /// [`new`](Leadership::new): to the latches this process is one of them. Their participants' ids
     /// are the identities here. For a service whose Java instances keep their latches.
     ///
-    /// A latch does not see other contenders. If there are any at `path`, such as those of
-    /// [`new`](Leadership::new) or of a lock, each term fails with [`Error::InvalidPath`], which is
-    /// logged, and [`is_healthy`](Leadership::is_healthy) turns false. The same is true of `new`
-    /// where there are latches. Others that come while a term runs are logged as an error within
-    /// four session timeouts. So first end all instances of one kind, or use another path.
+    /// A latch does not see other contenders. A call that finds some at `path`, such as those of
+    /// [`new`](Leadership::new) or of a lock, fails with [`Error::InvalidPath`], which is logged, and
+    /// [`is_healthy`](Leadership::is_healthy) turns false. The same is true of `new` where there are
+    /// latches. Others that come while this process stands by or leads may lead beside it; the first
+    /// one is logged as an error, within four session timeouts of the term's beginning or of its
+    /// own. So first end all instances of one kind, or use another path.
     ///
     /// # Errors
     /// Those of [`new`](Leadership::new).

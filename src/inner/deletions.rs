@@ -80,7 +80,9 @@ impl Deletions {
         let (path, charge) = (claim.path_of(node), node.charge.take());
         if claim.kind.is_single_node() {
             self.delete_single(session, path, node.czxid, charge);
-        } else if node.takes_directory {
+        } else if node.takes_directory
+            && !self.requests.directories.is_later(&claim.directory, node.czxid)
+        {
             self.delete_with_directory(session, &claim.directory, path, charge);
         } else {
             self.delete_eventually(session, path, charge);

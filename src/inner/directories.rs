@@ -43,6 +43,11 @@ impl Directories {
         self.0.lock().get(directory).is_some_and(|&czxid| czxid != STAYS)
     }
 
+    /// Returns whether the directory that exists is not the one in which this node was created.
+    pub(super) fn is_later(&self, directory: &LockPath, node: i64) -> bool {
+        self.0.lock().get(directory).is_some_and(|&czxid| czxid > node)
+    }
+
     /// Notes that this client has created it.
     pub(crate) fn note_made(&self, directory: &LockPath, czxid: i64) {
         self.set(directory, czxid);

@@ -74,7 +74,7 @@ impl Readers {
             };
         }
         let read = self.take(&Under(write), until, call);
-        // With these errors no node was created.
+        // With these errors there is no node, or one that is given up.
         if !matches!(read, Err(Error::Limit { .. } | Error::Denied { .. })) {
             write.nodes().mark_read_under();
         }

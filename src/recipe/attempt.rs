@@ -102,6 +102,10 @@ pub(super) fn run<'a, L: AsMut<Attempt<'a>>>(
         let failure = match attempt.want.waits && failure.is_busy() {
             true => {
                 sys::reached("a waiting call gives a busy server time");
+                let lock = attempt.path();
+                debug!(target: "zoolock::queue", lock:%; "{lock}: the server is busy");
+                // The server may have carried out creates that it has refused.
+                attempt.give_up_old();
                 match attempt.requests().pause(attempt.requests().next_try(), attempt.want.until) {
                     Ok(()) => continue,
                     Err(failure) => failure,

@@ -155,7 +155,7 @@ impl Tls {
             None => parse_name(host)?,
         };
         // Such a name is none of the Internet. Java's servers refuse the handshake.
-        if host.contains('_') {
+        if matches!(&name, ServerName::DnsName(name) if name.as_ref().contains('_')) {
             Arc::make_mut(&mut config).enable_sni = false;
         }
         let mut connection =

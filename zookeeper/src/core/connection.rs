@@ -258,6 +258,7 @@ impl<S, W> Connection<S, W> {
         let at = self.in_flight.iter().skip(1).position(is_it)? + 1;
         let flight = self.in_flight.remove(at)?;
         self.writes -= usize::from(flight.call.code.is_write());
+        self.watching -= usize::from(flight.call.code == OpCode::SetWatches);
         Some(flight.call)
     }
 

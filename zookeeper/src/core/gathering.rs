@@ -21,8 +21,8 @@ const MOST: usize = 32;
 /// The most bytes of these writes. They are halved when a connection ends with a transaction in
 /// flight: a server hangs up on a request that is too long for it (`jute.maxbuffer`).
 const MOST_BYTES: usize = 32 * 1024;
-/// Two writes at the least, or transactions would never fit again.
-const LEAST_BYTES: usize = 512;
+/// This is room for several writes: otherwise transactions would never fit again.
+const LEAST_BYTES: usize = 4096;
 /// They are doubled again after so many answered transactions, because most connections end for
 /// another reason.
 const FITTING: u32 = 1000;

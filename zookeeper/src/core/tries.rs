@@ -20,9 +20,10 @@ const APART: Duration = Duration::from_secs(1);
 /// The time between two handshakes grows: it is this part of the time since a connection was of
 /// use.
 const PART: u32 = 16;
-/// So many handshakes in quick succession are not delayed: a client may try several servers.
+/// So many connections in quick succession may be of use for a moment each.
 const FREE: u32 = 16;
-/// The time that the next one is behind them. It doubles with each further one.
+/// The time from the handshake of the next one to that of the one after it. It doubles with each
+/// further one.
 const FIRST: Duration = Duration::from_millis(50);
 
 /// The tries since a connection was of use.
@@ -37,14 +38,23 @@ pub(crate) struct Tries {
     /// When a server may last have heard of the session in these tries.
     touched: Option<Instant>,
     greeted: Option<Instant>,
-    /// How many handshakes have come within a quarter of the session timeout behind another one.
-    quick: u32,
+    /// How many connections that were of use have ended within a quarter of the session timeout,
+    /// one after another, and when the handshake of the last one was sent. A server that hangs up
+    /// without an answer is none of them: it may be back at any moment.
+    quick: (u32, Option<Instant>),
     has_rested: bool,
 }
 
 impl Tries {
     pub(crate) fn new(now: Instant) -> Tries {
-        Tries { used: now, since: now, touched: None, greeted: None, quick: 0, has_rested: false }
+        Tries {
+            used: now,
+            since: now,
+            touched: None,
+            greeted: None,
+            quick: (0, None),
+            has_rested: false,
+        }
     }
 
     /// Notes that a server accepted a request.
@@ -79,8 +89,10 @@ impl Tries {
             self.has_rested |= self.touched.take().is_some();
             self.since = now;
         }
-        let is_quick = self.greeted.is_some_and(|before| now < before + timeout / 4);
-        self.quick = if is_quick { self.quick.saturating_add(1) } else { 0 };
+        if let Some(before) = self.greeted.filter(|before| self.used >= *before) {
+            let is_quick = now < before + timeout / 4;
+            self.quick = (if is_quick { self.quick.0 + 1 } else { 0 }, Some(before));
+        }
         self.greeted = Some(now);
     }
 
@@ -88,8 +100,9 @@ impl Tries {
     pub(crate) fn next(&self, now: Instant, timeout: Duration) -> Instant {
         let mut next = now;
         // Each connection may be of use for a moment.
-        if let (Some(greeted), Some(more)) = (self.greeted, self.quick.checked_sub(FREE)) {
-            next = next.max(greeted + APART.min(FIRST * 2_u32.pow(more.min(8))));
+        let last = self.greeted.filter(|greeted| self.used >= *greeted).or(self.quick.1);
+        if let (Some(more), Some(last)) = (self.quick.0.checked_sub(FREE), last) {
+            next = next.max(last + APART.min(FIRST * 2_u32.pow(more.min(8))));
         }
         if let Some(greeted) = self.greeted.filter(|_| now >= self.used + timeout) {
             let apart = match self.has_rested {
@@ -243,6 +256,17 @@ mod tests {
         let later = now + T / 4;
         story.greet(later);
         assert_eq!(story.next(later), later, "it begins anew");
+    }
+
+    /// All servers do so while they elect a leader.
+    #[test]
+    fn servers_that_hang_up_without_an_answer_are_tried_at_once() {
+        let mut story = Story::new();
+        for number in 0..=FREE * 4 {
+            let now = ms(10) * number;
+            assert_eq!(story.next(now), now);
+            story.greet(now);
+        }
     }
 
     #[test]
