@@ -78,7 +78,8 @@ impl LockOptions {
     /// Lets an unlock hand the lock to the next waiting thread of the client, without a request, up
     /// to this many times in a row. After that the lock is released, and the next thread queues.
     /// The thread may wait on another object of the path. Other processes wait for that many more
-    /// turns. Default: 0.
+    /// turns. The node is read once, beside the first thread that gets it: somebody may have deleted
+    /// it. Default: 0.
     ///
     /// Threads that take over in this way share one fencing token, and their node names the thread
     /// that created it. No hand-off takes place without a connection, with less than a third of the

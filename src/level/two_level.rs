@@ -110,6 +110,8 @@ impl TwoLevel {
             Some(Handed::Nodes(nodes)) => {
                 if let Some(grant) = nodes.take_over(&claim) {
                     self.inner().holds.attend_to(&grant);
+                    // An operator may have deleted them. Only the first hand-over costs a read.
+                    self.inner().holds.watch(grant.nodes());
                     self.keep(turn, &grant);
                     return Ok(Some(grant));
                 }

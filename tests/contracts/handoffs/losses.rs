@@ -47,6 +47,16 @@ impl Held {
     }
 }
 
+/// Nothing watches a young node: it is watched when it is handed on first.
+#[test]
+fn next_thread_hears_of_a_deletion_before_the_hand_over() {
+    let held = Held::new(SOON);
+    delete_node(&held.guard);
+    held.guard.release().unwrap();
+    let heir = held.next.hold();
+    wait_until("it is lost", SOON / 8, || !heir.is_held());
+}
+
 #[test]
 fn lock_is_not_handed_on_when_revoked_lost_or_disconnected() {
     type Way = (&'static str, Duration, fn(&Held));
