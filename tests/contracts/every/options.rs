@@ -16,7 +16,7 @@ use crate::contenders::client_called;
 const QUIET: Duration = Duration::from_secs(60);
 
 #[test]
-fn local_handoff_passes_the_lock_on_without_a_request() {
+fn local_handoff_passes_the_node_on() {
     const TIMES: usize = 2;
     // In a multi-lock, a waiter for the first member has not queued for the others when they are released.
     every_subject_that(
@@ -54,8 +54,8 @@ fn local_handoff_passes_the_lock_on_without_a_request() {
                 false => assert_eq!(runs, [1; 2 * (TIMES + 1)], "{}", subject.name),
             }
             assert!(tokens.is_sorted(), "{}: {tokens:?}", subject.name);
-            // A very slow machine may add a heartbeat.
-            assert!(cost <= 1, "{}: {cost} requests", subject.name);
+            // Each of the two nodes is read at its first hand-off. A very slow machine may add a heartbeat.
+            assert!(cost <= 3, "{}: {cost} requests", subject.name);
             subject.await_nodes(&path, 0);
             await_nothing_left(&ours);
         },

@@ -104,15 +104,15 @@ fn downgraded_read_has_an_ephemeral_node_and_the_writes_token() {
     read.unlock().unwrap();
 }
 
-/// Operations that a lock may request.
-const OPS: [Op; 5] = [Op::Create, Op::Delete, Op::Exists, Op::GetData, Op::GetChildren];
+/// Operations that a lock may request. A read under a write is created in a transaction.
+const OPS: [Op; 6] = [Op::Create, Op::Multi, Op::Delete, Op::Exists, Op::GetData, Op::GetChildren];
 
 #[track_caller]
-fn cost(stage: &Stage, what: &str, expected: [u64; 5], step: impl FnOnce()) {
+fn cost(stage: &Stage, what: &str, expected: [u64; 6], step: impl FnOnce()) {
     let before = OPS.map(|op| stage.proxy.requests(op));
     step();
     let cost = std::array::from_fn(|at| stage.proxy.requests(OPS[at]) - before[at]);
-    println!("{what}: [create, delete, exists, get_data, list] = {cost:?}");
+    println!("{what}: [create, multi, delete, exists, get_data, list] = {cost:?}");
     assert_eq!(cost, expected, "{what}");
 }
 
@@ -122,26 +122,26 @@ fn downgrade_costs_a_node_and_a_list_and_nesting_costs_nothing() {
     let lock = stage.lock(0);
     let (read, write) = (lock.read_lock(), lock.write_lock());
     read.lock().unwrap();
-    cost(&stage, "a write that is tried under a read", [0, 0, 0, 0, 1], || {
+    cost(&stage, "a write that is tried under a read", [0, 0, 0, 0, 0, 1], || {
         assert!(!write.try_lock().unwrap());
     });
     read.unlock().unwrap();
     write.lock().unwrap();
-    cost(&stage, "a read under a write", [1, 0, 0, 0, 1], || read.lock().unwrap());
+    cost(&stage, "a read under a write", [0, 1, 0, 0, 0, 1], || read.lock().unwrap());
     read.unlock().unwrap();
-    cost(&stage, "and one more", [1, 0, 0, 0, 1], || read.lock().unwrap());
-    cost(&stage, "entering both again", [0; 5], || {
+    cost(&stage, "and one more", [0, 1, 0, 0, 0, 1], || read.lock().unwrap());
+    cost(&stage, "entering both again", [0; 6], || {
         write.lock().unwrap();
         read.lock().unwrap();
         assert!(write.try_lock().unwrap());
         (0..2).for_each(|_| write.unlock().unwrap());
         read.unlock().unwrap();
     });
-    cost(&stage, "the token of both", [0; 5], || {
+    cost(&stage, "the token of both", [0; 6], || {
         let [one, other] = [hold_of(&read), hold_of(&write)].map(|hold| hold.fencing_token());
         assert_eq!(one, other);
     });
-    cost(&stage, "unlocking both", [0, 2, 0, 0, 0], || {
+    cost(&stage, "unlocking both", [0, 0, 2, 0, 0, 0], || {
         write.unlock().unwrap();
         read.unlock().unwrap();
     });
