@@ -59,6 +59,10 @@ const SELDOM: &[(&str, &str)] = &[
         "`break_lock` of a contender whose number was given anew",
     ),
     (
+        "a read finds that its write is gone",
+        "an operator who deletes a write's node between a create and the list behind it",
+    ),
+    (
         "a read is not created because its write is gone",
         "an operator who deletes a write's node right then",
     ),
