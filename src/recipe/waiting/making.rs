@@ -75,7 +75,10 @@ impl Waiter<'_> {
             let is_missing = failure.is(ErrorKind::NoNode);
             let exists = failure.is(ErrorKind::NodeExists);
             match way {
-                _ if failure.is_outcome_unknown() => return Err(failure.into()),
+                // A server that wants other credentials ends the session.
+                _ if failure.is_outcome_unknown() || failure.is(ErrorKind::AuthFailed) => {
+                    return Err(failure.into());
+                }
                 Way::Inside if is_missing => {
                     if let Some((_, error)) = self.recipe.under() {
                         sys::reached("a read is not created because its write is gone");
