@@ -230,7 +230,8 @@ fn all_end_before_the_next_grant_while_zoolock_and_supervisor_are_stopped() {
 #[test]
 fn all_end_before_the_next_grant_while_zoolock_is_stopped_and_its_supervisor_killed() {
     let mut running = assert_daemon_ends("killed-and-stopped", Some(Signal::SIGKILL));
-    assert_eq!(running.code(), Some(74));
+    // zoolock may notice either first.
+    assert!(matches!(running.code(), Some(71 | 74)));
 }
 
 #[test]

@@ -167,6 +167,8 @@ fn leadership_beside_a_latch_of_another_kind_never_leads() {
     assert!(terms.is_empty());
     leadership.shutdown();
     peer.ask("unlock");
+    // A latch deletes its node in the background.
+    wait_until("nothing is left", SOON, || stage.nodes().is_empty());
 
     let _held = stage.lock(&own).acquire().unwrap();
     let (leadership, terms) = leads(&stage, &own, "ours", true);
