@@ -129,8 +129,8 @@ impl Child {
     }
 
     /// Ends the program and its descendants before another client can get the lock. They get TERM
-    /// at once, and KILL when the certified lease runs out, shortly before the servers can let the
-    /// next client in.
+    /// at once, and KILL from the supervisor shortly before the certified lease runs out. The servers
+    /// let the next client in behind that.
     pub(crate) fn end_before_the_lease(&self, held: &Held) {
         let end = Instant::now() + held.hold.valid_for();
         // A stopped process does not handle TERM until it continues.

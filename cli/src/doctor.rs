@@ -4,7 +4,7 @@ use std::process;
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
-use zoolock::{Client, ClientBuilder, Contender, DistributedLock, EphemeralLock, Error, Kind};
+use zoolock::{Client, ClientBuilder, DistributedLock, EphemeralLock, Error, Kind};
 
 use crate::args::Servers;
 use crate::diagnosis::{self, Access, Finding, Level, name, version, why};
@@ -104,9 +104,9 @@ fn access(client: &Client, path: &str) -> zoolock::Result<Access> {
             at = above(&at);
         }
         let all = contenders.as_deref().unwrap_or_default();
-        let is_latch = |one: &&Contender| one.kind == Kind::Latch;
-        let is_other = |one: &&Contender| !matches!(one.kind, Kind::Latch | Kind::Foreign);
-        mixed = all.iter().any(|one| is_latch(&one)) && all.iter().any(|one| is_other(&one));
+        let kinds = all.iter().map(|one| one.kind).filter(|kind| *kind != Kind::Foreign);
+        let latches: Vec<_> = kinds.map(|kind| kind == Kind::Latch).collect();
+        mixed = latches.contains(&true) && latches.contains(&false);
         read = contenders.map(drop);
     }
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();

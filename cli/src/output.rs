@@ -141,8 +141,7 @@ impl Output {
     fn write_now(&self, patience: Duration) {
         let (mut stderr, end) = (io::stderr(), Instant::now() + patience);
         let mut has_status = false;
-        let left = || end.saturating_duration_since(Instant::now());
-        while is_writable(&stderr, left()) {
+        while is_writable(&stderr, end) {
             let Some(said) = self.queue().said.pop_front() else { return };
             has_status = said.write_to(&mut stderr, has_status);
         }
@@ -167,9 +166,8 @@ impl Output {
     }
 }
 
-/// Waits until there is room for a line. Returns false when the time is over.
-fn is_writable(file: impl AsFd, within: Duration) -> bool {
-    let end = Instant::now() + within;
+/// Waits until there is room for a line. Returns false when there is none by `end`.
+fn is_writable(file: impl AsFd, end: Instant) -> bool {
     loop {
         let left = Timespec::try_from(end.saturating_duration_since(Instant::now())).ok();
         match poll(&mut [PollFd::new(&file, PollFlags::OUT)], left.as_ref()) {

@@ -31,6 +31,29 @@ fn leads(
     (leadership.unwrap(), terms)
 }
 
+/// Waits until everybody has led for all turns, and expects that no two did at once.
+#[track_caller]
+fn assert_all_lead(stage: &Stage, mut theirs: [Peer; 2], ours: [(Leadership, Receiver<()>); 2]) {
+    theirs.iter_mut().for_each(Peer::answer);
+    for (leadership, terms) in ours {
+        for _ in 0..TURNS {
+            terms.recv_timeout(SOON).expect("a term");
+        }
+        leadership.shutdown();
+    }
+    stage.witness.assert_sound(0);
+}
+
+/// Returns a function that leads until its term is over, and a channel with a message for each term.
+fn leading() -> (impl FnMut(&Term) + Send + 'static, Receiver<()>) {
+    let (tell, terms) = unbounded();
+    let lead = move |term: &Term| {
+        tell.send(()).unwrap();
+        while !term.wait(SOON) {}
+    };
+    (lead, terms)
+}
+
 #[test]
 fn curator_leader_selector_excludes_our_leadership_and_is_excluded() {
     let Some(curator) = Implementation::curator() else {
@@ -42,18 +65,11 @@ fn curator_leader_selector_excludes_our_leadership_and_is_excluded() {
     // Both begin together.
     let held = stage.lock(&clients[0]).acquire().unwrap();
     theirs.iter_mut().for_each(|peer| peer.tell(&stage.run(TURNS, "lead")));
-    let ours = ["ours-1", "ours-2"]
-        .map(|who| leads(&stage, &clients[1 + usize::from(who == "ours-2")], who, false));
+    let ours = [("ours-1", &clients[1]), ("ours-2", &clients[2])]
+        .map(|(who, client)| leads(&stage, client, who, false));
     stage.await_nodes(5);
     held.release().unwrap();
-    theirs.iter_mut().for_each(Peer::answer);
-    for (leadership, terms) in ours {
-        for _ in 0..TURNS {
-            terms.recv_timeout(SOON).expect("a term");
-        }
-        leadership.shutdown();
-    }
-    stage.witness.assert_sound(0);
+    assert_all_lead(&stage, theirs, ours);
     let order = stage.witness.order();
     let is_ours = |who: &String| who.starts_with("ours");
     let changes = order.windows(2).filter(|pair| is_ours(&pair[0]) != is_ours(&pair[1])).count();
@@ -71,12 +87,8 @@ fn curator_leader_selector_hands_over_in_both_directions() {
     let [mut peer]: [Peer; 1] = curator.start();
     let client = client();
     peer.ask(&format!("lead {}", stage.path));
-    let (tell, terms) = unbounded();
-    let ours = Leadership::new(&client, &*stage.path, LockOptions::new(), move |term| {
-        tell.send(()).unwrap();
-        while !term.wait(SOON) {}
-    });
-    let ours = ours.unwrap();
+    let (lead, terms) = leading();
+    let ours = Leadership::new(&client, &*stage.path, LockOptions::new(), lead).unwrap();
     stage.await_nodes(2);
     stage.await_watched(&stage.nodes()[0]);
     assert!(!ours.is_leader() && terms.is_empty(), "ours was let in");
@@ -99,14 +111,7 @@ fn curator_leader_latch_excludes_our_leadership_in_it_and_is_excluded() {
     theirs.iter_mut().for_each(|peer| peer.tell(&stage.run(TURNS, "latch")));
     let ours = [("ours-1", &clients[0]), ("ours-2", &clients[1])]
         .map(|(who, client)| leads(&stage, client, who, true));
-    theirs.iter_mut().for_each(Peer::answer);
-    for (leadership, terms) in ours {
-        for _ in 0..TURNS {
-            terms.recv_timeout(SOON).expect("a term");
-        }
-        leadership.shutdown();
-    }
-    stage.witness.assert_sound(0);
+    assert_all_lead(&stage, theirs, ours);
     wait_until("nothing is left", SOON, || stage.nodes().is_empty());
 }
 
@@ -121,11 +126,7 @@ fn killed_leader_of_a_latch_is_followed_by_the_other_side() {
     let (proxy, cut) = stage.client_to_cut();
     let latch = format!("latch {}", stage.path);
     first.ask(&latch);
-    let (tell, terms) = unbounded();
-    let lead = move |term: &Term| {
-        tell.send(term.fencing_token()).unwrap();
-        while !term.wait(SOON) {}
-    };
+    let (lead, terms) = leading();
     let ours = Leadership::in_latch(&cut, &*stage.path, LockOptions::new(), lead).unwrap();
     stage.await_nodes(2);
     stage.await_watched(&stage.nodes()[0]);
