@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
-use zookeeper::{Batch, CreateMode, ErrorKind, Names, Pending, Stat, State, ZooKeeper};
+use zookeeper::{Batch, ErrorKind, Names, Pending, Stat, State, ZooKeeper};
 
 use super::claim::Claim;
 use super::directories::Directories;
@@ -305,11 +305,30 @@ impl Requests {
         };
         let exist = found.into_iter().map(exists).collect::<zookeeper::Result<Vec<_>>>()?;
         if !exist[0] {
-            let zk = self.zk.with_timeout(until.left().min(self.patience()));
-            zk.create_all("/", self.acl(), CreateMode::Persistent)?;
+            self.create_root(until)?;
         }
         let first = exist[1..].iter().position(|exists| !exists).unwrap_or(levels.len());
         Ok(levels.into_iter().skip(first).collect())
+    }
+
+    /// Creates the chroot with all levels above it. The client may lack permissions above the first
+    /// level that exists.
+    fn create_root(&self, until: &Until) -> Result<(), Failure> {
+        let root = self.zk.root();
+        let ends = root.match_indices('/').skip(1).map(|(end, _)| end).chain([root.len()]);
+        let levels: Vec<_> = ends.map(|end| root[..end].to_owned()).collect();
+        let acl = self.acl();
+        let create = |batch: &mut Batch<'_>, path: &str| batch.create_outside(path, acl);
+        let mut failed = None;
+        for created in self.ask_each(None, until, &levels, create)? {
+            match created {
+                Err(error) if error.kind() != ErrorKind::NodeExists => {
+                    failed = failed.or(Some(error));
+                }
+                _ => failed = None,
+            }
+        }
+        failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Reads a node that users write. The answer is no older than any earlier answer or event of

@@ -16,7 +16,7 @@ use common::semaphore::{await_leases, leases_of, semaphore};
 use common::single;
 use common::{
     SESSION, SOON, Task, assert_cancelled, behind_a_proxy, children, client, client_of, in_time,
-    lock_of, locking, run_again, shared_address, stat,
+    lock_of, locking, run_again, shared_address, shared_proxy, stat,
 };
 
 /// Longer than any test here takes.
@@ -71,6 +71,41 @@ fn deadline_and_cancel_end_the_creation_of_directories() {
     lock.cancel_waiters();
     let ended = in_time("lock(), after the cancel", LONG / 6, || call.result("lock()"));
     assert_cancelled(&ended, lock.path());
+}
+
+#[test]
+fn cancel_and_close_end_the_creation_of_the_chroot() {
+    for closes in [false, true] {
+        let proxy = shared_proxy();
+        let hosts = format!("{}{}/2/3", proxy.connect_string(), fresh_path("chroot"));
+        let own = client_of(&hosts, LONG);
+        let making = proxy.on(Op::Create).path_contains("/2").hold_request();
+        let lock = lock_of(&own, "/lock");
+        let call = locking(&lock);
+        assert!(making.wait(SOON));
+        let closed = closes.then(|| Task::spawn(move || own.close()));
+        lock.cancel_waiters();
+        let ended = in_time("lock(), while it is made", LONG / 6, || call.result("lock()"));
+        match closes {
+            true => assert!(matches!(ended, Err(Error::Closed)), "{ended:?}"),
+            false => assert_cancelled(&ended, lock.path()),
+        }
+        making.release();
+        closed.map(|closed| closed.result("close()"));
+    }
+}
+
+#[test]
+fn chroot_is_created_below_a_directory_where_others_may_not_create() {
+    let (above, probe) = (fresh_path("above-chroot"), shared_probe().unwrap());
+    probe.create_all(&format!("{above}/mine")).unwrap();
+    let server = ZooKeeper::connect(&connect_string(), SESSION).unwrap();
+    server.set_acl(&above, &Acl::read_only(), None).unwrap();
+    let own = client_of(&format!("{}{above}/mine/1/2", connect_string()), SESSION);
+    lock_of(&own, "/lock").lock().unwrap();
+    let own = client_of(&format!("{}{above}/not-there/1", connect_string()), SESSION);
+    let denied = lock_of(&own, "/lock").lock();
+    assert!(matches!(denied, Err(Error::Denied { .. })), "{denied:?}");
 }
 
 /// READ, WRITE, CREATE and ADMIN for everybody.

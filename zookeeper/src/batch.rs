@@ -101,6 +101,12 @@ impl Batch<'_> {
         self.create_below(self.root, path, data, acl, mode)
     }
 
+    /// Creates a persistent node without data, by its path on the servers: above the client's root,
+    /// or the root itself.
+    pub fn create_outside(&mut self, path: &str, acl: &[Acl]) -> Pending<(String, Stat)> {
+        self.create_below("", path, b"", acl, CreateMode::Persistent)
+    }
+
     pub(crate) fn create_below(
         &mut self,
         root: &str,
