@@ -29,6 +29,16 @@ pub(crate) fn connected(timeout: i32, session: i64, password: &[u8]) -> Vec<u8> 
     })
 }
 
+/// Returns ClickHouse Keeper's answer to that request. It does not say whether it takes writes.
+pub(crate) fn connected_to_keeper(timeout: i32, session: i64) -> Vec<u8> {
+    frame(|out| {
+        out.put_int(0);
+        out.put_int(timeout);
+        out.put_long(session);
+        out.put_buffer(&[0; 16]);
+    })
+}
+
 pub(crate) fn header(out: &mut Vec<u8>, xid: i32, zxid: i64, code: i32) {
     out.put_int(xid);
     out.put_long(zxid);

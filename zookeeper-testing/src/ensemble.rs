@@ -212,6 +212,9 @@ impl Ensemble {
     fn forget(&mut self, connection: u64) {
         if let Some(known) = self.connections.remove(&connection) {
             self.servers[known.server].watches.forget(connection);
+            if let (true, Some(reign)) = (self.settings.keeper, self.ruling()) {
+                self.close(reign, known.session);
+            }
         }
     }
 

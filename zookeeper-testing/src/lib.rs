@@ -103,22 +103,35 @@ impl Server {
         Server::start_with(ReadRules::default())
     }
 
+    /// Starts a server that is no ZooKeeper: its sessions are those of ClickHouse Keeper, which end
+    /// with their connections. A client has to refuse it, because no lock could rely on them.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_keeper() -> io::Result<Server> {
+        Server::start_as(Settings { keeper: true, ..Settings::default() })
+    }
+
     /// Starts a server that follows the rules of other releases.
     ///
     /// # Errors
     ///
     /// As [`start`](Self::start).
     pub fn start_with(rules: ReadRules) -> io::Result<Server> {
+        Server::start_as(Settings { rules, ..Settings::default() })
+    }
+
+    fn start_as(settings: Settings) -> io::Result<Server> {
         let listener = listen()?;
         let address = listener.local_addr()?;
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let settings = Settings {
             quorum: Duration::ZERO,
-            rules,
             wall: wall.as_millis() as i64,
             exact: true,
             recorded: false,
-            ..Settings::default()
+            ..settings
         };
         let ensemble = Ensemble::new(settings, 0, Instant::now());
         let running = Running { ensemble, writers: BTreeMap::new(), has_ended: false };

@@ -15,7 +15,6 @@ pub const ENOUGH: u64 = 10_000;
 
 /// Events that cannot occur, and why.
 const NEVER: &[(&str, &str)] = &[
-    ("a server is no ZooKeeper", "all simulated servers are"),
     ("a waiting call gives a busy server time", "the servers of the locks are never too busy"),
     (
         "a server does not know a request, and says so before its turn",

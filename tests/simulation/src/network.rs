@@ -381,6 +381,7 @@ impl World {
     }
 
     /// Handles a handshake with a stranger, which knows no other sessions and closes the connection.
+    /// Some are of another kind, and open a session for everybody.
     fn shown(&mut self, net: &Net, socket: u64, server: usize, handshake: &[u8]) {
         let Some(link) = self.links.get(&socket) else {
             return;
@@ -393,8 +394,13 @@ impl World {
             kernel::count("net: a stranger is shown a session");
             raw::revealed(link.process, session, question);
         }
+        let is_keeper = self.random.u8(..4) == 0;
         let [there, back] = [UP, DOWN].map(|way| self.arrival(socket, way));
         self.at(net, there.max(back), move |world, _| {
+            if world.is_open(socket) && is_keeper {
+                kernel::count("net: a stranger opens a session for everybody");
+                return net::deliver(socket, &KEEPER_SESSION);
+            }
             if world.is_open(socket) && could_know.is_some() && session != 0 {
                 net::deliver(socket, &NO_SESSION);
             }
@@ -661,6 +667,15 @@ impl Network for Net {
         (time, found)
     }
 }
+
+/// ClickHouse Keeper's answer, whatever session it is shown: another one, for 10 s, without a
+/// password.
+const KEEPER_SESSION: [u8; 40] = {
+    let mut frame = [0; 40];
+    (frame[3], frame[10], frame[11]) = (36, 0x27, 0x10);
+    (frame[12], frame[19], frame[23]) = (0x77, 1, 16);
+    frame
+};
 
 /// Answer of a server that does not know the session.
 const NO_SESSION: [u8; 25] = {

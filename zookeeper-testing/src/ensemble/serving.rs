@@ -196,7 +196,7 @@ impl Ensemble {
         if asked.zxid > self.servers[server].zxid || self.suspended.contains(&session) {
             return Err(HangUp);
         }
-        if session == 0 {
+        if session == 0 || self.settings.keeper {
             self.last_session += 1;
             known.session = self.last_session;
             let origin = Origin { server, connection, number: 0 };
@@ -231,6 +231,10 @@ impl Ensemble {
         known.phase = Phase::Served;
         let (session, timeout) = (known.session, (known.timeout / 1_000_000) as i32);
         match lives {
+            true if self.settings.keeper => {
+                self.send(connection, answers::connected_to_keeper(timeout, session));
+                self.come(connection, &[]);
+            }
             true => {
                 self.send(connection, answers::connected(timeout, session, &password(session)));
                 self.come(connection, &[]);

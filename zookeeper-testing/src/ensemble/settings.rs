@@ -43,6 +43,9 @@ pub struct Settings {
     pub exact: bool,
     /// Whether committed transactions are kept until they are taken.
     pub recorded: bool,
+    /// Whether sessions are those of ClickHouse Keeper: each ends with its connection, nobody can
+    /// resume one, and none has a password.
+    pub keeper: bool,
 }
 
 impl Default for Settings {
@@ -62,6 +65,7 @@ impl Default for Settings {
             throttle: 0.0,
             exact: false,
             recorded: true,
+            keeper: false,
         }
     }
 }
