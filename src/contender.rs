@@ -40,6 +40,9 @@ pub struct Contender {
     /// The identity in the node's data. `None` if the data are something else, or a revocation
     /// request that the contender has not received yet.
     pub identity: Option<String>,
+    /// The limit of the semaphore object that took this permit. `None` for everything else, and for
+    /// other libraries' permits.
+    pub limit: Option<u32>,
     /// Whether the contender was [asked](crate::Client::revoke) to release the lock.
     pub asked: bool,
     /// The id of its session, which ZooKeeper's logs and four-letter words show in hexadecimal. 0

@@ -232,28 +232,29 @@ fn order(node: &Znode) -> (u8, i64) {
     }
 }
 
-/// Returns the contenders of a semaphore: the permits that are held, then the waiters.
+/// Returns the contenders of a semaphore: the permits that are held, then the waiting calls, each by
+/// one of its nodes.
 fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Contender> {
     let turns = queue(&path.below(LOCKS), turns);
     // The call with the turn does not hold the permits that it has created since; otherwise it
     // would have given the turn back.
-    let acquiring = turns.iter().find(|turn| turn.holds);
-    let waits = |lease: &Contender, name: &str| {
-        acquiring.is_some_and(|turn| {
+    let acquiring = turns.first().filter(|turn| turn.holds);
+    let (mut permits, mut wanted) = (Vec::new(), Vec::new());
+    for lease in leases {
+        let turn = acquiring.filter(|turn| turn.session == lease.stat.ephemeral_owner);
+        let is_its = turn.map(|turn| names::is_of_turn(&lease.name, &turn.node).ok_or(turn.token));
+        let permit = contender(path, Some(LEASES), Kind::Permit, true, lease);
+        match is_its {
+            Some(Ok(true)) => wanted.push(Contender { holds: false, ..permit }),
             // For permits of other libraries, this is a guess.
-            let guess = || lease.token > turn.token;
-            names::is_of_turn(name, &turn.node).unwrap_or_else(guess)
-                && lease.session == turn.session
-        })
-    };
-    let leases = leases.into_iter().map(|lease| {
-        let name = lease.name.clone();
-        let lease = contender(path, Some(LEASES), Kind::Permit, true, lease);
-        Contender { holds: !waits(&lease, &name), ..lease }
-    });
-    let mut leases: Vec<_> = leases.collect();
-    leases.sort_unstable_by_key(|lease| (!lease.holds, lease.token));
-    let waiting = turns.iter().map(|turn| Contender {
+            Some(Err(turn)) => permits.push(Contender { holds: permit.token < turn, ..permit }),
+            Some(Ok(false)) | None => permits.push(permit),
+        }
+    }
+    permits.sort_unstable_by_key(|permit| (!permit.holds, permit.token));
+    // This node, and not that of its turn, can be asked to let go.
+    let first = wanted.into_iter().min_by_key(|permit| permit.token);
+    let waiting = turns.iter().skip(first.iter().len()).map(|turn| Contender {
         path: path.as_str().to_owned(),
         node: format!("{LOCKS}/{}", turn.node),
         kind: match turn.kind {
@@ -263,7 +264,7 @@ fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Cont
         holds: false,
         ..turn.clone()
     });
-    leases.into_iter().chain(waiting).collect()
+    permits.into_iter().chain(first).chain(waiting).collect()
 }
 
 /// Returns the contender of a lock that is a single node.
@@ -298,6 +299,7 @@ fn contender(
         path: path.as_str().to_owned(),
         sequence: names::number(&name).map(i64::from),
         token: token(&name, &stat),
+        limit: names::limit_of(&name),
         node: below.map_or(name.clone(), |directory| format!("{directory}/{name}")),
         kind,
         holds,

@@ -239,22 +239,28 @@ pub(crate) fn new_name_prefix(id: &str, mode: Mode) -> String {
 }
 
 /// Returns an id for permits, of version 8, which distinguishes them from other libraries' permits.
-/// The id of permits that are requested during a node's turn ends like that node's id. The name has
-/// to tell which turn they belong to, because anybody may overwrite the data.
-pub(crate) fn new_permit_id(turn: Option<&str>) -> String {
-    let id = Builder::from_custom_bytes(new_uuid().into_bytes()).into_uuid();
-    let mut id = id.hyphenated().to_string();
+/// It begins with the limit. The id of permits that are requested during a node's turn ends like that
+/// node's id. The name has to tell both, because anybody may overwrite the data.
+pub(crate) fn new_permit_id(turn: Option<&str>, limit: u32) -> String {
+    let mut bytes = new_uuid().into_bytes();
+    bytes[..4].copy_from_slice(&limit.to_be_bytes());
+    let mut id = Builder::from_custom_bytes(bytes).into_uuid().hyphenated().to_string();
     if let Some(group) = turn.and_then(last_group) {
         id.replace_range(ID_LEN - GROUP_LEN.., group);
     }
     id
 }
 
+/// Returns the limit under which a permit was requested, or `None` if it is another library's.
+pub(crate) fn limit_of(permit: &str) -> Option<u32> {
+    let id = Uuid::try_parse(id_of(permit)?).ok()?;
+    (id.get_version_num() == 8 && is_permit(permit)).then_some(id.as_fields().0)
+}
+
 /// Returns whether the permit was requested during the turn of this node, or `None` if it is
 /// another library's.
 pub(crate) fn is_of_turn(permit: &str, turn: &str) -> Option<bool> {
-    let is_ours = Uuid::try_parse(id_of(permit)?).is_ok_and(|id| id.get_version_num() == 8);
-    is_ours.then(|| last_group(permit) == last_group(turn))
+    limit_of(permit).map(|_| last_group(permit) == last_group(turn))
 }
 
 fn last_group(name: &str) -> Option<&str> {

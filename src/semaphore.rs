@@ -33,10 +33,11 @@ use crate::wait::{Until, Wait, surely};
 /// [`cancel_waiters`](DistributedSemaphore::cancel_waiters).
 ///
 /// # The limit
-/// The limit belongs to the object and is not stored in ZooKeeper, so all users of a path should
-/// use the same limit. If limits differ, each object grants its own permits only while no more than
-/// *its* limit are taken. [`set_limit`](DistributedSemaphore::set_limit) changes the limit for
-/// waiting and later calls. Permits that are held stay valid.
+/// The limit belongs to the object, so all users of a path should use the same limit. If limits
+/// differ, each object grants its own permits only while no more than *its* limit are taken. The
+/// nodes of permits carry [their limit](Contender::limit), and a call that meets another one logs a
+/// warning. [`set_limit`](DistributedSemaphore::set_limit) changes the limit for waiting and later
+/// calls. Permits that are held stay valid.
 ///
 /// A lock of another type at the same path does not wait for permits, and permits do not wait for
 /// it.
@@ -146,9 +147,9 @@ impl DistributedSemaphore {
         let turn = TwoLevel::new(turn, turns, LockKind::Exclusive);
         let inner = Arc::new(Semaphore {
             leases: site.path.below(LEASES),
+            limit: Limit::new(limit, site.path.clone()),
             site,
             turn,
-            limit: Limit::new(limit),
         });
         Ok(DistributedSemaphore { inner })
     }
@@ -228,8 +229,8 @@ impl DistributedSemaphore {
         Ok(self.limit().saturating_sub(out))
     }
 
-    /// Returns the holders, one contender for each permit, and the waiters, in order. Blocks for at
-    /// most a session timeout.
+    /// Returns the holders, one contender for each permit, and the waiters, one for each call, in
+    /// order. Blocks for at most a session timeout.
     ///
     /// # Errors
     /// [`Error::Disconnected`] without a connection or an answer, [`Error::Closed`],

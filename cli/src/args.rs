@@ -263,7 +263,7 @@ pub(crate) struct Run {
     /// Share the lock with others that use -s
     #[arg(short, long, group = "kind")]
     pub(crate) shared: bool,
-    /// Take one of N permits; all users of PATH must give the same N, and must not use -x or -s. This is not checked: locks and permits do not exclude each other
+    /// Take one of N permits; all users of PATH must give the same N, and a warning tells of another one. They must not use -x or -s, which is not checked: locks and permits do not exclude each other
     #[arg(long, value_name = "N", group = "kind", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) semaphore: Option<u32>,
     /// Take this many permits of the N at once

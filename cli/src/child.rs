@@ -205,7 +205,7 @@ fn watch(supervisor: Pid, socket: &OwnedFd, mut strangers: Vec<Pid>, say: &Sende
 fn hear(socket: &OwnedFd, say: &Sender<Event>) -> Option<Message> {
     while let Ok(Some((message, _))) = receive(socket, RecvFlags::DONTWAIT) {
         let event = match message {
-            Message::Ready(program) => Event::Ready(program),
+            Message::Ready(program) => Event::Ready(Pid::from_raw(program)),
             Message::Stopped(by) => Event::Stopped(Signal::try_from(by).unwrap_or(SIGSTOP)),
             Message::ProgramEnded => Event::ProgramEnded,
             last => return Some(last),

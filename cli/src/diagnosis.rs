@@ -238,15 +238,18 @@ pub(crate) fn session(asked: Duration, granted: Duration, took: Duration) -> Fin
 }
 
 /// Says whom the servers take the client for: by these schemes and users they grant permissions.
-pub(crate) fn identities(all: &[(String, String)]) -> Finding {
+pub(crate) fn identities(all: &[(String, String)], is_private: bool) -> Finding {
     let each: Vec<_> = all.iter().map(|(scheme, user)| format!("{scheme}:{user}")).collect();
-    let digest = match all.iter().any(|(scheme, _)| scheme == "digest") {
-        true => {
-            "; they take any password, and one that is wrong shows only where an ACL names the user"
-        }
-        false => "",
-    };
-    Fine.says(format!("the servers take this client for {}{digest}", each.join(", ")))
+    let has = |scheme| all.iter().any(|(its, _)| its == scheme);
+    let mut text = format!("the servers take this client for {}", each.join(", "));
+    if has("digest") {
+        text += "; they take any password, and one that is wrong shows only where an ACL names the user";
+    }
+    if (has("digest") || has("sasl")) && !is_private {
+        text += "; without TLS, who can listen on the network can learn its password: use --tls";
+        return Warning.says(text);
+    }
+    Fine.says(text)
 }
 
 /// Judges a chroot that does not exist. `required` tells that the user wants no other.
@@ -268,6 +271,8 @@ pub(crate) struct Access {
     pub(crate) at: String,
     /// Whether a `LeaderLatch` has participants there, beside other contenders.
     pub(crate) mixed: bool,
+    /// The limits under which permits were taken there.
+    pub(crate) limits: BTreeSet<u32>,
     pub(crate) read: Result<(), String>,
     pub(crate) create: Result<(), String>,
     pub(crate) delete: Result<(), String>,
@@ -298,11 +303,17 @@ pub(crate) fn access(access: &Access) -> Vec<Finding> {
              end all of one kind"
         ))
     });
-    let denied: Vec<_> = tried.into_iter().filter_map(denied).chain(mixed).collect();
-    match denied.is_empty() {
-        true => vec![Fine.says(format!("this client may read, create and delete {place}"))],
-        false => denied,
+    let limits = (access.limits.len() > 1).then(|| {
+        let each: Vec<_> = access.limits.iter().map(u32::to_string).collect();
+        let text = format!("permits at {path} have different limits, {}", each.join(", "));
+        Warning.says(text + ": give all their users the same one")
+    });
+    let mut all: Vec<_> = tried.into_iter().filter_map(denied).chain(mixed).collect();
+    if all.is_empty() {
+        all.push(Fine.says(format!("this client may read, create and delete {place}")));
     }
+    all.extend(limits);
+    all
 }
 
 #[cfg(test)]

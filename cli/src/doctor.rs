@@ -1,5 +1,6 @@
 //! `doctor`: opens a session and asks the servers, and shows what is wrong.
 
+use std::collections::BTreeSet;
 use std::process;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -75,7 +76,7 @@ fn through_a_session(
     }
     // Servers before 3.7 do not tell it, and end the connection.
     if let Ok(all) = client.who_am_i() {
-        findings.insert(1, diagnosis::identities(&all));
+        findings.insert(1, diagnosis::identities(&all, builder.get_tls().is_some()));
     }
     let _ = client.close();
     Ok(findings)
@@ -96,7 +97,7 @@ fn access(client: &Client, path: &str) -> zoolock::Result<Access> {
     while !is_there(&at)? {
         at = above(&at);
     }
-    let (exists, mut read, mut mixed) = (at == path, Ok(()), false);
+    let (exists, mut read, mut mixed, mut limits) = (at == path, Ok(()), false, BTreeSet::new());
     if exists && at != "/" {
         let contenders = denied(client.contenders(path))?;
         // An `EphemeralLock` that is held: its contenders need the directory above.
@@ -107,6 +108,7 @@ fn access(client: &Client, path: &str) -> zoolock::Result<Access> {
         let kinds = all.iter().map(|one| one.kind).filter(|kind| *kind != Kind::Foreign);
         let latches: Vec<_> = kinds.map(|kind| kind == Kind::Latch).collect();
         mixed = latches.contains(&true) && latches.contains(&false);
+        limits = all.iter().filter_map(|one| one.limit).collect();
         read = contenders.map(drop);
     }
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
@@ -116,7 +118,7 @@ fn access(client: &Client, path: &str) -> zoolock::Result<Access> {
         Ok(guard) => delete = guard.map_or(Ok(Ok(())), |guard| denied(guard.release()))?,
         Err(error) => create = Err(error),
     }
-    Ok(Access { path: path.to_owned(), exists, at, mixed, read, create, delete })
+    Ok(Access { path: path.to_owned(), exists, at, mixed, limits, read, create, delete })
 }
 
 /// Separates denied permission, as a text, from other errors.

@@ -57,6 +57,7 @@ fn main() -> ExitCode {
 }
 
 fn act(arguments: Arguments) -> Result<u8, Failed> {
+    output::show_warnings();
     if process::id() == 1 && !matches!(arguments.action, Action::Run(_) | Action::Lead(_)) {
         signals::end_by_them()?;
     }

@@ -6,12 +6,12 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use nix::unistd::Pid;
 use rustix::cmsg_space;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
+use serde::{Deserialize, Serialize};
 
 /// The most bytes of a message. The longest has a text for people.
 const LONGEST: usize = 4096;
@@ -19,7 +19,7 @@ const LONGEST: usize = 4096;
 /// The most files of a message.
 const FILES: usize = 1;
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Message {
     // To the supervisor.
     /// Start the step, whose socket comes along. With `true`, descendants in other sessions are not
@@ -40,7 +40,7 @@ pub(crate) enum Message {
 
     // To zoolock.
     /// The program may start. Has the process that will become the program.
-    Ready(Pid),
+    Ready(i32),
     /// The supervisor cannot do its work, for this reason. No program was started.
     Failed(String),
     /// The program was stopped by this signal.
@@ -52,47 +52,6 @@ pub(crate) enum Message {
     Ended(u8, i32),
     /// All were killed, because the lease was about to end.
     Overdue,
-}
-
-impl Message {
-    fn encode(&self) -> Vec<u8> {
-        let (what, number, text) = match self {
-            Message::Prepare(leaves) => (0, u64::from(*leaves), ""),
-            Message::RunUntil(end) => (1, u64::try_from(end.as_nanos()).unwrap_or(u64::MAX), ""),
-            Message::Signal(signal) => (2, *signal as u64, ""),
-            Message::SignalAll(signal) => (3, *signal as u64, ""),
-            Message::Go(words) => (4, *words as u64, ""),
-            Message::Ready(process) => (5, process.as_raw() as u64, ""),
-            Message::Failed(text) => (6, 0, text.as_str()),
-            Message::Stopped(signal) => (7, *signal as u64, ""),
-            Message::ProgramEnded => (8, 0, ""),
-            Message::Ended(code, by) => (9, *by as u64 * 256 + u64::from(*code), ""),
-            Message::Overdue => (10, 0, ""),
-        };
-        let text = text.bytes().take(LONGEST - 9);
-        [what].into_iter().chain(u64::to_ne_bytes(number)).chain(text).collect()
-    }
-
-    fn decode(bytes: &[u8]) -> Option<Message> {
-        let (what, rest) = bytes.split_first()?;
-        let (number, text) = rest.split_first_chunk()?;
-        let number = u64::from_ne_bytes(*number);
-        let signal = number as i32;
-        Some(match what {
-            0 => Message::Prepare(number != 0),
-            1 => Message::RunUntil(Duration::from_nanos(number)),
-            2 => Message::Signal(signal),
-            3 => Message::SignalAll(signal),
-            4 => Message::Go(number as usize),
-            5 => Message::Ready(Pid::from_raw(number as i32)),
-            6 => Message::Failed(String::from_utf8_lossy(text).into_owned()),
-            7 => Message::Stopped(signal),
-            8 => Message::ProgramEnded,
-            9 => Message::Ended(number as u8, (number / 256) as i32),
-            10 => Message::Overdue,
-            _ => return None,
-        })
-    }
 }
 
 /// Returns two connected sockets. Neither outlives an exec, except as standard input.
@@ -112,7 +71,8 @@ pub(crate) fn send(
         beside.push(SendAncillaryMessage::ScmRights(files));
     }
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    sendmsg(socket, &[IoSlice::new(&message.encode())], &mut beside, flags)?;
+    let bytes = serde_json::to_vec(message)?;
+    sendmsg(socket, &[IoSlice::new(&bytes)], &mut beside, flags)?;
     Ok(())
 }
 
@@ -135,8 +95,7 @@ pub(crate) fn receive(
     if length == 0 {
         return Ok(None);
     }
-    let message = Message::decode(&bytes[..length]);
-    message.map(|message| Some((message, files))).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    Ok(Some((serde_json::from_slice(&bytes[..length])?, files)))
 }
 
 #[cfg(test)]
@@ -152,7 +111,7 @@ mod tests {
             Message::Signal(9),
             Message::SignalAll(15),
             Message::Go(3),
-            Message::Ready(Pid::from_raw(4_000_000)),
+            Message::Ready(4_000_000),
             Message::Failed("why".to_owned()),
             Message::Stopped(20),
             Message::ProgramEnded,

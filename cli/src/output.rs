@@ -11,6 +11,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use log::{Level, LevelFilter, Log, Metadata, Record};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
@@ -66,6 +67,29 @@ struct Queue {
     said: VecDeque<Said>,
     /// Whether the thread is writing a text that it has taken from the queue.
     busy: bool,
+}
+
+/// Shows the library's warnings about wrong use. What else it logs, the command says by itself.
+pub(crate) fn show_warnings() {
+    if log::set_logger(&Warnings).is_ok() {
+        log::set_max_level(LevelFilter::Warn);
+    }
+}
+
+struct Warnings;
+
+impl Log for Warnings {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.level() == Level::Warn && metadata.target() == "zoolock"
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        if self.enabled(record.metadata()) {
+            say(&record.args().to_string());
+        }
+    }
+
+    fn flush(&self) {}
 }
 
 /// Writes a line that begins with the name of the command.

@@ -106,10 +106,8 @@ impl Position {
         let is_own = |one: &Contender| one.session == session && !one.holds;
         let own = contenders.iter().rposition(is_own)?;
         contenders.truncate(own);
-        // Permits are not in the queue, whether they are held or waited for.
-        let is_permit =
-            |one: &Contender| one.kind == Kind::Permit && !one.node.starts_with("locks/");
-        contenders.retain(|one| !is_permit(one));
+        // Permits that are held are not in the queue.
+        contenders.retain(|one| one.kind != Kind::Permit || !one.holds);
         Some(Position { ahead: contenders.len(), first: contenders.into_iter().next() })
     }
 

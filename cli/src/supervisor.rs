@@ -98,7 +98,7 @@ impl Supervisor {
         let alarm = Alarm::new()?;
         // It must not come late because others are busy. The step keeps its own priority.
         let _ = setpriority_process(None, -20);
-        send(socket, &Message::Ready(program), &[])?;
+        send(socket, &Message::Ready(program.as_raw()), &[])?;
         let socket = Some(socket.try_clone()?);
         let end = Duration::MAX;
         Ok(Some(Supervisor {

@@ -64,7 +64,7 @@ fn row(place: usize, contender: &Contender, grants: &Grants) -> [String; HEADER.
     [
         place.to_string(),
         state(contender).to_owned(),
-        kind(contender.kind).to_owned(),
+        wish(contender),
         identity(contender).unwrap_or_else(|| "-".to_owned()),
         session(contender),
         seconds(age(contender)),
@@ -89,6 +89,7 @@ pub(crate) fn object(contender: &Contender) -> Value {
         "holds": contender.holds,
         "asked": contender.asked,
         "kind": kind(contender.kind),
+        "limit": contender.limit,
         "node": contender.node,
         "sequence": contender.sequence,
         "identity": contender.identity,
@@ -208,6 +209,14 @@ pub(crate) fn state(contender: &Contender) -> &'static str {
         Contender { holds: true, asked: true, .. } => "asked",
         Contender { holds: true, .. } => "holds",
         Contender { holds: false, .. } => "waits",
+    }
+}
+
+/// Returns what a contender asks for, with the limit of its permit.
+fn wish(contender: &Contender) -> String {
+    match contender.limit {
+        Some(limit) => format!("permit of {limit}"),
+        None => kind(contender.kind).to_owned(),
     }
 }
 

@@ -90,12 +90,16 @@ fn row(contenders: &[Contender], grants: &Grants) -> [String; HEADER.len()] {
     let (first, holder) = (&contenders[0], holder(contenders));
     let waiters = || contenders.iter().filter(|contender| !contender.holds);
     let longest = waiters().map(age).max();
-    let others = contenders.iter().filter(|contender| contender.holds).skip(1).count();
-    let more = if others > 0 { format!(", and {others} more") } else { String::new() };
+    let holders = contenders.iter().filter(|contender| contender.holds).count();
+    let more = if holders > 1 { format!(", and {} more", holders - 1) } else { String::new() };
+    let kind = match first.limit {
+        Some(limit) => format!("{holders} of {limit} permits"),
+        None => kind(first.kind).to_owned(),
+    };
     [
         plain(&first.path),
         if holder.is_some() { "held" } else { "wanted" }.to_owned(),
-        kind(first.kind).to_owned(),
+        kind,
         waiting(contenders).to_string(),
         longest.map_or_else(|| "-".to_owned(), seconds),
         holder.map_or_else(|| "-".to_owned(), |holder| held(holder, grants)),

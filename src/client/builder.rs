@@ -90,8 +90,9 @@ impl ClientBuilder {
         self
     }
 
-    /// Adds credentials, which are sent to every server that the client connects to. For scheme
-    /// `digest` the secret is `user:password`. May be called several times. Default: none.
+    /// Adds credentials, which are sent to every server that the client connects to, as they are:
+    /// without TLS, everybody who can listen on the network learns them. For scheme `digest` the
+    /// secret is `user:password`. May be called several times. Default: none.
     pub fn auth(mut self, scheme: impl Into<String>, secret: impl Into<Vec<u8>>) -> ClientBuilder {
         self.auth.push((scheme.into(), secret.into()));
         self

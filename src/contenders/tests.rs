@@ -253,12 +253,12 @@ fn turn_holder_does_not_own_permits_created_for_others() {
 }
 
 #[test]
-fn turn_holder_waits_for_the_permits_named_after_its_turn() {
+fn permits_named_after_the_turn_are_a_part_of_its_call() {
     // Both of one session; the second has no turn yet, or has had one before.
     let turns = [names::new_id(), names::new_id()].map(|id| format!("_c_{id}-lock-0000000004"));
     let [mine, other] = turns.each_ref();
     let lease = |turn: Option<&str>, number, session, data| {
-        let id = names::new_permit_id(turn);
+        let id = names::new_permit_id(turn, 3);
         made(&format!("_c_{id}-lease-{number:010}"), number, session, data)
     };
     let leases = vec![
@@ -278,21 +278,22 @@ fn turn_holder_waits_for_the_permits_named_after_its_turn() {
     println!("{seen:#?}");
     let shown: Vec<_> = seen.iter().map(|c| (c.token, c.holds)).collect();
     let held = [30, 53, 54, 55, 56].map(|token| (token, true));
-    let waiting = [50, 51, 52, 40].map(|token| (token, false));
-    assert_eq!(shown, [&held[..], &waiting].concat());
+    assert_eq!(shown, [&held[..], &[(50, false)]].concat());
+    assert!(seen.iter().all(|c| c.limit == Some(3)), "{seen:#?}");
     let revoked = seen.iter().filter(|c| c.identity.is_none()).map(|c| c.token);
-    assert_eq!(revoked.collect::<Vec<_>>(), [54, 51]);
+    assert_eq!(revoked.collect::<Vec<_>>(), [54]);
 }
 
 #[test]
 fn all_permits_are_held_without_a_turn() {
     let turn = lock("0000000004");
-    let ours = format!("_c_{}-lease-0000000000", names::new_permit_id(Some(&turn)));
+    let ours = format!("_c_{}-lease-0000000000", names::new_permit_id(Some(&turn), 2));
     let leases = || vec![made(&ours, 50, 1, ""), made("lease-0000000001", 51, 1, "")];
     let held = semaphore(&path(), Vec::new(), leases());
     assert_eq!(holders(&held).len(), 2, "{held:#?}");
     let taken = semaphore(&path(), vec![made(&turn, 40, 1, "")], leases());
     assert_eq!(holders(&taken).len(), 0, "{taken:#?}");
+    assert_eq!(taken.len(), 2, "the stranger's permit, and the call: {taken:#?}");
 }
 
 #[test]

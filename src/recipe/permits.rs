@@ -5,33 +5,42 @@
 //! saw all others. The turn, which is a lock, makes the order fair, and lets one of two calls that
 //! want many permits have all of them.
 //!
+//! The names also carry the limit under which they were requested, so that others notice a
+//! different one.
+//!
 //! The numbers in the names, which the server gives, tell which nodes were created before. A node
 //! that was created by hand counts as its name says. It is no call's permit, so it can only take
 //! one away.
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use crate::sys::never;
+use log::warn;
 use zookeeper::{CreateMode, Names};
 
 use super::rule::{New, Recipe};
 use crate::error::Error;
 use crate::inner::{Grant, Node};
 use crate::names::{self, Child, Mode, Standing};
+use crate::path::LockPath;
 use crate::signal::{Broadcast, Ended};
+use crate::sys::{self, never};
 
 /// The most permits there may be.
 #[derive(Debug)]
 pub(crate) struct Limit {
+    path: LockPath,
     most: AtomicU32,
     changed: Broadcast,
+    /// A different limit was seen and logged.
+    has_told: AtomicBool,
 }
 
 impl Limit {
-    pub(crate) fn new(most: u32) -> Limit {
-        Limit { most: AtomicU32::new(most), changed: Broadcast::new() }
+    pub(crate) fn new(most: u32, path: LockPath) -> Limit {
+        let (most, has_told) = (AtomicU32::new(most), AtomicBool::new(false));
+        Limit { path, most, changed: Broadcast::new(), has_told }
     }
 
     pub(crate) fn get(&self) -> u32 {
@@ -40,7 +49,20 @@ impl Limit {
 
     pub(crate) fn set(&self, most: u32) {
         self.most.store(most, Ordering::SeqCst);
+        self.has_told.store(false, Ordering::Relaxed);
         self.changed.send();
+    }
+
+    /// Logs a limit in these names that is a different one, once.
+    fn compare<'n>(&self, mut names: impl Iterator<Item = &'n str>) {
+        let (lock, own) = (self.path.as_str(), self.get());
+        let other = |name| names::limit_of(name).filter(|limit| *limit != own);
+        if let Some(other) = names.find_map(other)
+            && !self.has_told.swap(true, Ordering::Relaxed)
+        {
+            sys::reached("a permit was taken under another limit");
+            warn!(target: "zoolock", lock:%; "{lock}: permits were taken under a limit of {other}, here it is {own}");
+        }
     }
 }
 
@@ -65,17 +87,20 @@ impl Recipe for Permits<'_> {
     }
 
     fn node(&self) -> New {
-        let id = names::new_permit_id(self.turn.map(|turn| turn.list()[0].name.as_str()));
+        let turn = self.turn.map(|turn| turn.list()[0].name.as_str());
+        let id = names::new_permit_id(turn, self.limit.get());
         let name = names::new_name_prefix(&id, Mode::Permit);
         New { id, name, mode: CreateMode::EphemeralSequential }
     }
 
     fn is_free(&self, list: &Names) -> bool {
+        self.limit.compare(list.iter());
         list.len() + self.count <= self.limit.get() as usize
     }
 
     fn standing(&self, list: &[Child<'_>], own: &[Node]) -> Result<Standing, Error> {
         self.turn.map_or(Ok(()), |turn| turn.check())?;
+        self.limit.compare(list.iter().map(|child| child.name));
         // Before the limit is read, so that no change is missed.
         self.changed.replace(self.limit.changed.listen());
         // Nodes whose numbers tell nothing count as created before.

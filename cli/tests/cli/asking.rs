@@ -193,3 +193,23 @@ fn several_permits_are_taken_at_once() {
     two.signal(Signal::SIGTERM);
     two.status();
 }
+
+#[test]
+fn another_limit_is_shown_and_warned_of() {
+    let path = fresh_path("limits");
+    let first = Beside::start(run(&["--semaphore=3"], &path, LISTENS));
+    first.is_inside();
+    let waiting = Beside::start(run(&["--semaphore=30", "--permits=30"], &path, "true"));
+    waiting.says("permits were taken under a limit of 3, here it is 30");
+    let (code, list) = output(&["list", &path]);
+    assert_eq!((code, list.lines().count()), (Some(0), 3), "a line for a call: {list}");
+    let lines: Vec<_> = list.lines().collect();
+    assert!(lines[1].contains("holds  permit of 3 "), "{list}");
+    assert!(lines[2].contains("waits  permit of 30"), "{list}");
+    let (_, all) = output(&["list", "-r", &path]);
+    assert!(all.contains("  1 of 3 permits  1 "), "{all}");
+    let json = listed(&path);
+    assert_eq!([&json[0]["limit"], &json[1]["limit"]], [3, 30]);
+    let (_, said) = output(&["doctor", &path]);
+    assert!(said.contains("permits at") && said.contains("have different limits, 3, 30"), "{said}");
+}

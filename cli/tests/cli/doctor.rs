@@ -1,11 +1,12 @@
 //! `doctor`: what it finds at healthy and at sick servers.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::TcpListener;
 
 use common::secured::{BOB, Secured};
 use serde_json::Value;
 use zoolock_test_support::{Ensemble, Probe, Server, connect_string, fresh_path, shared_probe};
+use zoolock_zookeeper_testing as testing;
 
 use crate::util::{client, lock_of, shared_proxy, zoolock_at};
 
@@ -115,27 +116,10 @@ fn contenders_who_do_not_see_each_other_are_a_problem() {
     assert_eq!(code, Some(64), "no lock can be there");
 }
 
-/// ClickHouse Keeper confirms a session with an empty password, and does not say whether it takes writes.
 #[test]
 fn keeper_is_named() {
-    let keeper = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let hosts = keeper.local_addr().expect("an address").to_string();
-    std::thread::spawn(move || {
-        for mut stream in keeper.incoming().flatten() {
-            let mut asked = [0; 4];
-            let _ = stream.read_exact(&mut asked);
-            let answer = match &asked {
-                b"srvr" => {
-                    b"Zookeeper version: v23.8-testing\nMode: standalone\nZxid: 0x4\n".to_vec()
-                }
-                // Its length, the protocol, the timeout, the session and its password.
-                _ => [&[36, 0, 10_000, 0, 7, 16].map(u32::to_be_bytes).concat()[..], &[0; 16]]
-                    .concat(),
-            };
-            let _ = stream.write_all(&answer);
-        }
-    });
-    let (code, said) = doctor(&hosts, &["/locks"]);
+    let keeper = testing::Server::start_keeper().expect("a server");
+    let (code, said) = doctor(&keeper.connect_string(), &["/locks"]);
     assert_eq!(code, Some(1));
     finds(&said, "problem", &["ClickHouse Keeper", "locks would not be safe"]);
 }
@@ -251,6 +235,17 @@ fn missing_permissions_are_named() {
         }
         assert!(boss.children(&path).expect("listed").is_empty(), "nothing is left");
     }
+}
+
+#[test]
+fn password_without_tls_is_a_warning() {
+    let mut command = zoolock_at(&connect_string(), &["doctor", "--session-timeout", "40"]);
+    let output = command.env("ZOOKEEPER_AUTH", "digest:ann:secret").output().expect("it ends");
+    let said = String::from_utf8(output.stdout).expect("text");
+    println!("{said}");
+    assert_eq!(output.status.code(), Some(0));
+    finds(&said, "warning", &["digest:ann", "take any password", "without TLS"]);
+    assert!(!said.contains("secret"), "{said}");
 }
 
 #[test]

@@ -130,7 +130,7 @@ fn recursive_list_shows_all_locks_as_a_table_and_as_json() {
     assert!(cells(1)[6].ends_with(&format!("/{}", holding.id())));
     assert_eq!(cells(2)[..5], [&at("b/read"), "held", "read", "0", "-"]);
     assert!(cells(2)[6].ends_with(", and 1 more"));
-    assert_eq!(cells(3)[..4], [&at("c"), "held", "permit", "0"]);
+    assert_eq!(cells(3)[..4], [&at("c"), "held", "1 of 1 permits", "0"]);
     assert_eq!(cells(4)[..4], [&at("d"), "held", "exclusive", "0"]);
 
     let (code, json) = output(&["list", "--recursive", "--json", &root]);

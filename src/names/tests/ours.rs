@@ -118,13 +118,15 @@ fn permit_name_carries_its_turn() {
     let mut ids = Vec::new();
     for (index, turn) in turns.iter().enumerate() {
         for _ in 0..3 {
-            let id = new_permit_id(Some(turn));
+            let id = new_permit_id(Some(turn), index as u32 + 2);
             let permit = ours(&id, Mode::Permit, "0000000000");
             println!("{permit} in the turn of {turn}");
             let uuid = Uuid::try_parse(&id).expect("a uuid");
             assert_eq!(uuid.hyphenated().to_string(), id, "as others print it");
             assert!(carries(&permit, &id) && !carries(turn, &id), "{id}");
             assert_eq!(is_of_turn(&permit, turn), Some(true));
+            assert_eq!(limit_of(&permit), Some(index as u32 + 2));
+            assert_eq!(limit_of(&ours(&id, Mode::Exclusive, "0000000000")), None, "no permit");
             assert_eq!(is_of_turn(&permit, &turns[1 - index]), Some(false), "another turn's");
             ids.push(id);
         }
@@ -138,14 +140,15 @@ fn permit_name_carries_its_turn() {
 #[test]
 fn permit_created_without_a_turn_belongs_to_none() {
     let turn = ours(&new_id(), Mode::Exclusive, "0000000004");
-    let permit = ours(&new_permit_id(None), Mode::Permit, "0000000000");
+    let permit = ours(&new_permit_id(None, u32::MAX), Mode::Permit, "0000000000");
     assert_eq!(is_of_turn(&permit, &turn), Some(false), "{permit} and {turn}");
+    assert_eq!(limit_of(&permit), Some(u32::MAX));
 }
 
 #[test]
 fn foreign_names_carry_no_turn() {
     let turn = ours(LOW, Mode::Exclusive, "0000000004");
-    let permit = ours(&new_permit_id(Some(&turn)), Mode::Permit, "0000000000");
+    let permit = ours(&new_permit_id(Some(&turn), 1), Mode::Permit, "0000000000");
     for foreign in [
         "",
         "_c_",
@@ -164,8 +167,9 @@ fn foreign_names_carry_no_turn() {
         "_c_\u{1f512}\u{1f512}\u{1f512}-lease-0000000000",
     ] {
         assert_eq!(is_of_turn(foreign, &turn), None, "{foreign:?}");
+        assert_eq!(limit_of(foreign), None, "{foreign:?}");
         assert_eq!(is_of_turn(&permit, foreign), Some(false), "{foreign:?}");
-        let id = new_permit_id(Some(foreign));
+        let id = new_permit_id(Some(foreign), 1);
         assert!(Uuid::try_parse(&id).is_ok(), "{id:?} in the turn of {foreign:?}");
     }
 }
