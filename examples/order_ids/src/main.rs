@@ -2,7 +2,7 @@
 //! was given twice or left out, although one of the processes is killed while it holds the lock.
 //!
 //! ```text
-//! cargo run --release --example order_ids -- --processes 3 --threads 4 --orders 4000
+//! cargo run --release -p order_ids -- --processes 3 --threads 4 --orders 4000
 //! ```
 //!
 //! The [`office`] starts copies of this program. Each copy is a [`clerk`] with several threads,
@@ -11,7 +11,8 @@
 //! threads used the books at once. It is an advisory lock of the operating system, and knows
 //! nothing of ZooKeeper.
 //!
-//! `ZOOKEEPER_CONNECT` names the servers. Without it, the program starts a private server.
+//! The server is one in the process of the office, unless `--zookeeper` or `--server` says otherwise.
+//! With `--without-lock` nobody takes the lock, to show that the audit finds what it should prevent.
 
 mod audit;
 mod books;
@@ -57,6 +58,15 @@ struct Plan {
     #[arg(long, value_name = "N", default_value = "4000")]
     #[arg(value_parser = |text: &str| count(text, 20, 1_000_000))]
     orders: u64,
+    /// Start a real ZooKeeper (what tests/setup.sh installs) in place of a server in this process
+    #[arg(long, conflicts_with = "server")]
+    zookeeper: bool,
+    /// Use the ZooKeeper at these addresses, HOST:PORT[,HOST:PORT]..
+    #[arg(long, value_name = "HOSTS")]
+    server: Option<String>,
+    /// Take no lock, to see what goes wrong then; no process is killed
+    #[arg(long)]
+    without_lock: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use zoolock::{Client, DistributedReentrantLock, ReentrantGuard};
+use zoolock::{Client, DistributedReentrantLock};
 
 use crate::Outcome;
 use crate::books::{Books, Entry, Witness};
@@ -39,6 +39,8 @@ pub(crate) struct Job {
     /// From this order on, the clerk holds the lock and does nothing.
     #[arg(long)]
     pub(crate) stop_at: Option<u64>,
+    #[arg(long)]
+    pub(crate) without_lock: bool,
 }
 
 /// Runs a clerk's process.
@@ -103,7 +105,9 @@ impl<'a> Clerk<'a> {
                 Ok(true) => {}
                 Ok(false) => break,
                 // A failed turn leaves nothing behind, so the next turn just starts anew.
-                Err(error) if is_passing(&*error) => Message::Trouble(error.to_string()).send(),
+                Err(error) if is_passing(&*error) || self.job.without_lock => {
+                    Message::Trouble(error.to_string()).send()
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -112,6 +116,9 @@ impl<'a> Clerk<'a> {
 
     /// Takes one turn. Returns false when all orders are handed out.
     fn turn(&self, turn: u64) -> Outcome<bool> {
+        if self.job.without_lock {
+            return self.serve(0, |entry| self.hand_out(entry));
+        }
         let begun = Instant::now();
         let only_tries = (turn + self.thread).is_multiple_of(TRY_EVERY);
         let guard = if only_tries { self.lock.try_acquire()? } else { Some(self.lock.acquire()?) };
@@ -120,16 +127,16 @@ impl<'a> Clerk<'a> {
             return Ok(true);
         };
         let waited = (!only_tries).then(|| begun.elapsed());
-        let more = self.serve(&guard, waited)?;
+        let token = guard.fencing_token();
+        Message::Granted { token, waited }.send();
+        let more = self.serve(token, |entry| self.record(entry))?;
         // A drop would release the lock as well, but would only log its loss.
         guard.release()?;
         Ok(more)
     }
 
-    fn serve(&self, guard: &ReentrantGuard, waited: Option<Duration>) -> Outcome<bool> {
+    fn serve(&self, token: u64, record: impl Fn(&Entry) -> Outcome<()>) -> Outcome<bool> {
         let watch = self.witness.look()?;
-        let token = guard.fencing_token();
-        Message::Granted { token, waited }.send();
         let order = self.books.next()?;
         if self.job.stop_at.is_some_and(|stop| order >= stop) {
             hold_for_ever(token);
@@ -137,13 +144,8 @@ impl<'a> Clerk<'a> {
         if order > self.job.orders {
             return Ok(false);
         }
-        self.record(&Entry {
-            order,
-            process: self.job.number,
-            thread: self.thread,
-            token,
-            alone: watch.is_alone(),
-        })?;
+        let (process, thread, alone) = (self.job.number, self.thread, watch.is_alone());
+        record(&Entry { order, process, thread, token, alone })?;
         Ok(true)
     }
 
@@ -151,10 +153,15 @@ impl<'a> Clerk<'a> {
     /// request, and fails if the lock was lost.
     fn record(&self, entry: &Entry) -> Outcome<()> {
         let guard = self.lock.acquire()?;
+        self.hand_out(entry)?;
+        Ok(guard.release()?)
+    }
+
+    fn hand_out(&self, entry: &Entry) -> Outcome<()> {
         self.books.hand_out(entry)?;
         let depth = self.lock.hold_count();
         Message::Ordered { depth }.send();
-        Ok(guard.release()?)
+        Ok(())
     }
 }
 

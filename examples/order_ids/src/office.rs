@@ -1,5 +1,6 @@
 //! Starts the clerks, kills one of them while it holds the lock, and sums up.
 
+use std::any::Any;
 use std::env;
 use std::io::{self, BufRead, BufReader, IsTerminal, Write};
 use std::os::unix::process::CommandExt;
@@ -9,8 +10,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock::Client;
-use zoolock_test_support::Server;
+use zoolock::{Client, testing};
 
 use crate::audit::{Findings, Row, Tally};
 use crate::books::{self, Books};
@@ -24,44 +24,45 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs the whole example. Returns false if the orders are wrong.
 pub(crate) fn run(plan: &Plan) -> Outcome<bool> {
-    let servers = Servers::find()?;
+    let servers = Servers::find(plan)?;
     let folder = tempfile::Builder::new().prefix("order-ids-").tempdir()?;
     Books::create(folder.path())?;
     let mut office = Office::open(plan, &servers, folder.path())?;
     office.wait_for_the_end()?;
     let ledger = books::read_ledger(folder.path())?;
-    Ok(office.report(&ledger))
+    Ok(office.report(&ledger, &servers))
 }
 
-/// The servers of the environment, or a private server, which ends when this is dropped.
-enum Servers {
-    Given(String),
-    Private(Box<Server>),
+/// Where the lock is. A server of this process or of its own ends when this is dropped.
+struct Servers {
+    /// Their kind, for people.
+    kind: &'static str,
+    connect_string: String,
+    /// The timeout that they grant.
+    session_timeout: Duration,
+    _own: Option<Box<dyn Any>>,
 }
 
 impl Servers {
-    fn find() -> Outcome<Servers> {
-        match env::var("ZOOKEEPER_CONNECT") {
-            Ok(given) if !given.trim().is_empty() => {
-                eprintln!("using the ZooKeeper at {given} (ZOOKEEPER_CONNECT)");
-                // Try the connection here: otherwise every process would report that it fails.
-                Client::connect(&given, SESSION_TIMEOUT)?.close()?;
-                Ok(Servers::Given(given))
+    fn find(plan: &Plan) -> Outcome<Servers> {
+        let (kind, connect_string, own): (_, _, Option<Box<dyn Any>>) = match &plan.server {
+            Some(given) => ("the ZooKeeper at", given.clone(), None),
+            None if plan.zookeeper => {
+                eprintln!("starting a ZooKeeper");
+                let server = zoolock_test_support::Server::start()?;
+                ("a private ZooKeeper at", server.connect_string(), Some(Box::new(server)))
             }
-            _ => {
-                eprintln!("ZOOKEEPER_CONNECT is not set: starting a private ZooKeeper");
-                let server = Server::start()?;
-                eprintln!("it listens on {}", server.address());
-                Ok(Servers::Private(Box::new(server)))
+            None => {
+                let server = testing::Server::start()?;
+                ("a server in this process at", server.connect_string(), Some(Box::new(server)))
             }
-        }
-    }
-
-    fn connect_string(&self) -> String {
-        match self {
-            Servers::Given(given) => given.clone(),
-            Servers::Private(server) => server.connect_string(),
-        }
+        };
+        eprintln!("using {kind} {connect_string}");
+        // Try the connection here: otherwise every process would report that it fails.
+        let client = Client::connect(&connect_string, SESSION_TIMEOUT)?;
+        let session_timeout = client.session_timeout();
+        client.close()?;
+        Ok(Servers { kind, connect_string, session_timeout, _own: own })
     }
 }
 
@@ -70,6 +71,7 @@ type Mail = (usize, Option<(Instant, Message)>);
 
 struct Office {
     orders: u64,
+    takes_no_lock: bool,
     clerks: Vec<Clerk>,
     mail: Receiver<Mail>,
     begun: Instant,
@@ -95,15 +97,18 @@ impl Office {
             command.args(["clerk", "--number", &number.to_string()]);
             command.args(["--threads", &plan.threads.to_string()]);
             command.args(["--orders", &plan.orders.to_string()]);
-            command.args(["--connect", &servers.connect_string()]);
+            command.args(["--connect", &servers.connect_string]);
             command.arg("--folder").arg(folder);
-            if number == plan.processes {
+            if plan.without_lock {
+                command.arg("--without-lock");
+            } else if number == plan.processes {
                 command.args(["--stop-at", &(plan.orders / 3).to_string()]);
             }
             Clerk::start(number, command, sender.clone())
         });
         let mut office = Office {
             orders: plan.orders,
+            takes_no_lock: plan.without_lock,
             clerks: clerks.collect::<io::Result<_>>()?,
             mail,
             begun: Instant::now(),
@@ -202,8 +207,9 @@ impl Office {
         self.progress.show(|| format!("{handed_out} of {orders} orders, {seconds:.1} s{pending}"));
     }
 
-    /// Prints the table and the line of results. Returns whether they are as they should be.
-    fn report(&self, ledger: &[books::Entry]) -> bool {
+    /// Prints the table, the line of results, and what they were got with. Returns whether they are
+    /// as they should be.
+    fn report(&self, ledger: &[books::Entry], servers: &Servers) -> bool {
         println!("{}", Row::HEADING);
         for clerk in &self.clerks {
             let own = ledger.iter().filter(|entry| entry.process == clerk.number);
@@ -227,6 +233,9 @@ impl Office {
             "orders={} duplicates={} gaps={} overlaps={} takeover_ms={take_over}",
             findings.orders, findings.duplicates, findings.gaps, findings.overlaps
         );
+        let Servers { kind, connect_string, session_timeout, .. } = servers;
+        let lock = if self.takes_no_lock { "without the lock, beside" } else { "with" };
+        println!("{lock} {kind} {connect_string}, session timeout {session_timeout:?}");
         let taken_over = matches!(self.killing, Killing::TakenOver { .. });
         findings.is_clean() && taken_over && !self.clerks.iter().any(Clerk::has_failed)
     }
