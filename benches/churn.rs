@@ -1,7 +1,7 @@
 //! Proves that paths that are used once leave nothing on the servers: threads of one client lock
 //! and unlock, each time at a path that was never used before.
 //!
-//! `cargo bench --bench churn -- [--turns N] [--threads N]`
+//! `cargo bench -p zoolock-benches --bench churn -- [--turns N] [--threads N]`
 //!
 //! The output has a line of JSON every few seconds, and at the end. The bench fails if the server
 //! then has more than [`LEFT`] nodes beyond those that it had at the beginning. This server never

@@ -1,7 +1,7 @@
 //! Compares the queue of `DistributedLock` with the single node of `EphemeralLock`, for growing
 //! numbers of contenders: hand-overs a second, and the requests that they cost.
 //!
-//! `cargo bench --bench herd -- [--rounds N] [--seconds S] [--sync] [--clients 2,4,8]`
+//! `cargo bench -p zoolock-benches --bench herd -- [--rounds N] [--seconds S] [--sync] [--clients 2,4,8]`
 //!
 //! Each contender has its own client. After its unlock, it waits until another one has the lock
 //! before it contends again. So every grant is a hand-over, and all contenders but one or two wait

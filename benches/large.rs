@@ -1,7 +1,7 @@
 //! Measures large numbers: thousands of threads that wait for one lock, and a client that holds
 //! thousands of locks.
 //!
-//! `cargo bench --bench large -- [--waiting 10,100,1000,10000] [--held 10,100,1000,10000]`
+//! `cargo bench -p zoolock-benches --bench large -- [--waiting 10,100,1000,10000] [--held 10,100,1000,10000]`
 //!
 //! The waiters are threads of ten clients, each with its own lock object. The threads of a client
 //! queue in the process, and each client has one node on the server. 0 leaves out a part. The output

@@ -1,6 +1,6 @@
 //! Measures the memory of a waiting lock, beyond the thread that waits.
 //!
-//! `cargo bench --bench memory -- [--waiters 10,100,1000] [--locks N]`
+//! `cargo bench -p zoolock-benches --bench memory -- [--waiters 10,100,1000] [--locks N]`
 //!
 //! Threads are started first, and stand still. Then each thread creates a lock object and waits for
 //! a lock that another client holds. The result is the growth of the heap, divided by the number of

@@ -2,7 +2,7 @@
 //! every held lock is held on the next connection, and until every waiting lock has its queue
 //! position there.
 //!
-//! `cargo bench --bench recover -- [--rounds N] [--held N] [--waiting N]`
+//! `cargo bench -p zoolock-benches --bench recover -- [--rounds N] [--held N] [--waiting N]`
 //!
 //! The output has a line of JSON for each round, and a table at the end.
 

@@ -30,7 +30,7 @@ fn library_files_use_no_higher_layer_and_no_cycle() {
 }
 
 fn check(src: &str) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = &crate::root();
     let text = fs::read_to_string(root.join("CONTRIBUTING.md")).expect("read the layers");
     let layers = Layers::read(&text, src);
     let uses = uses(&root.join(src), sources(&root.join(src)));

@@ -107,7 +107,7 @@ fn problem(file: &Path, page: &Page, target: &str) -> Option<String> {
 
 #[test]
 fn links_between_files_resolve_and_render_on_a_forge() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = &crate::root();
     let mut problems = Vec::new();
     let (mut files, mut links) = (0, 0);
     for file in pages(root) {
@@ -129,7 +129,7 @@ fn links_between_files_resolve_and_render_on_a_forge() {
 /// rustdoc takes a path to a file as it is, and says nothing.
 #[test]
 fn rustdoc_links_of_the_guide_lead_to_no_file() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = &crate::root();
     let definitions = text(&root.join(FOR_RUSTDOC));
     let (mut problems, mut used) = (Vec::new(), BTreeSet::new());
     for file in pages(&root.join("src/guide")) {

@@ -8,7 +8,7 @@ const CALLS: [&str; 5] = ["error!(", "warn!(", "info!(", "debug!(", ".note("];
 
 #[test]
 fn every_log_line_is_explained_in_the_guide() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = &crate::root();
     let page = fs::read_to_string(root.join("src/guide/operating.md")).expect("the page");
     let mut lines = Vec::new();
     for folder in ["src", "zookeeper/src"] {

@@ -20,7 +20,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use zoolock::{
@@ -31,6 +31,11 @@ use zoolock::{
 };
 
 const BLESS: &str = "ZOOLOCK_BLESS";
+
+/// The folder of the project.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("a folder").to_owned()
+}
 
 #[test]
 fn public_api_matches_the_list() {
@@ -49,7 +54,7 @@ fn public_api_of_the_servers_for_tests_matches_the_list() {
 
 /// What is in the source of this package with what is in its list.
 fn compare(package: &str) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(package);
+    let root = root().join(package);
     let kept = root.join("tests/api.txt");
     let found = list::public_api(&root.join("src"));
     println!("{} public items", found.lines().count());
@@ -73,7 +78,7 @@ fn compare(package: &str) {
         change.is_empty(),
         "the public API is not the one in {list}:\n{change}\
          If that is meant, write it into CHANGELOG.md and the list anew:\n\
-         {BLESS}=1 cargo test --test api"
+         {BLESS}=1 cargo test -p zoolock-api"
     );
 }
 

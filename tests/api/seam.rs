@@ -5,7 +5,6 @@
 //! It knows names, not types. So it does not see a loop over a channel, which also waits.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -61,7 +60,7 @@ const EXEMPT: [(&str, &str); 6] = [
 
 #[test]
 fn only_the_seam_calls_the_operating_system() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = &crate::root();
     let mut needless = BTreeMap::from(EXEMPT);
     let (mut modules, mut wrong) = (0, Vec::new());
     let folders = ["src", "zookeeper/src", "zookeeper-testing/src"].map(|src| root.join(src));

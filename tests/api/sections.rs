@@ -1,7 +1,5 @@
 //! Checks the sections of every lock type's documentation, and their order.
 
-use std::path::Path;
-
 use syn::{Attribute, Expr, ExprLit, Item, Lit, Meta};
 
 use crate::names::name;
@@ -23,7 +21,7 @@ const SECTIONS: [&str; 5] =
 
 #[test]
 fn docs_of_every_lock_type_have_the_same_sections() {
-    let modules = modules(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    let modules = modules(&crate::root().join("src"));
     for lock in LOCKS {
         let is_it = |item: &&Item| name(item).as_deref() == Some(lock);
         let found = modules.values().flatten().find(is_it);

@@ -8,18 +8,26 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use signal_hook::consts::SIGABRT;
 use zoolock_test_support::{connect_string, fresh_path, wait_until};
 
 use common::SOON;
+
+/// The examples that are packages of their own, because of what they depend on.
+const PACKAGES: [&str; 3] = ["asynchronous", "prometheus", "web_service"];
+
+/// The signal of abort(3).
+const SIGABRT: i32 = 6;
 
 /// Builds an example, which does nothing after a full `cargo test`, and returns its path.
 fn built(example: &str) -> PathBuf {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command
-        .args(["build", "--quiet", "--package=zoolock", "--features=metrics", "--example", example])
-        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    command.args(["build", "--quiet"]).current_dir(env!("CARGO_MANIFEST_DIR"));
+    let has_package = PACKAGES.contains(&example);
+    match has_package {
+        true => command.args(["--package", example]),
+        false => command.args(["--package=zoolock", "--example", example]),
+    };
     if !cfg!(debug_assertions) {
         command.arg("--release");
     }
@@ -29,7 +37,7 @@ fn built(example: &str) -> PathBuf {
     // This is <target>/<profile>/deps/programs-<hash>.
     let test = env::current_exe().expect("a path");
     let profile = test.ancestors().nth(2).expect("a folder of the profile");
-    profile.join("examples").join(example)
+    profile.join(if has_package { "" } else { "examples" }).join(example)
 }
 
 /// A running example with a path for itself. Its drop kills it.

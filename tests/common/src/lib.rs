@@ -10,6 +10,7 @@ mod object;
 mod processes;
 pub mod relay;
 pub mod rwlock;
+#[cfg(feature = "secured")]
 pub mod secured;
 pub mod semaphore;
 pub mod single;

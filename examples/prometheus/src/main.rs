@@ -1,7 +1,7 @@
 //! Serves the figures of a program's locks to Prometheus.
 //!
 //! ```text
-//! cargo run --features metrics --example prometheus
+//! cargo run -p prometheus
 //! curl http://127.0.0.1:9184/metrics
 //! ```
 //!
@@ -11,6 +11,9 @@
 //! `SERVE` is set to an address, it continues to serve there until it is killed.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
+
+#[cfg(test)]
+mod tests;
 
 use std::error::Error;
 use std::io::{self, BufRead, BufReader, Read, Write};

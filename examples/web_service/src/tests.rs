@@ -227,7 +227,6 @@ fn bad_names_are_refused_with_a_reason() {
 }
 
 #[test]
-#[cfg(feature = "metrics")]
 fn metrics_have_the_items_under_one_name() {
     let scene = Scene::new();
     assert_status(&scene.reserve("lamp"), 200);

@@ -2,7 +2,7 @@
 //! ZooKeeper, readiness, metrics, and an orderly end.
 //!
 //! ```text
-//! cargo run --features metrics --example web_service
+//! cargo run -p web_service
 //! curl -i -X POST http://127.0.0.1:8080/items/lamp/reserve
 //! curl -i http://127.0.0.1:8081/health
 //! curl http://127.0.0.1:8081/metrics
@@ -16,7 +16,7 @@
 //! The program also has the [`load`] to try this with. Stop ZooKeeper meanwhile:
 //!
 //! ```text
-//! cargo run --release --example web_service -- load 30
+//! cargo run --release -p web_service -- load 30
 //! ```
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
@@ -24,7 +24,7 @@
 mod http;
 mod items;
 mod load;
-#[cfg(all(test, feature = "testing"))]
+#[cfg(test)]
 mod tests;
 
 use std::error::Error;
@@ -78,17 +78,15 @@ fn look(client: &Client, request: &Request) -> Answer {
     match (&*request.method, &*request.path, client.state()) {
         ("GET", "/health", ClientState::Connected) => Answer::new("200 OK", "Connected\n"),
         ("GET", "/health", state) => Answer::unavailable(format!("{state:?}\n")),
-        #[cfg(feature = "metrics")]
         ("GET", "/metrics", _) => {
             zoolock::metrics::record_client(client);
             Answer::new("200 OK", recorder().render())
         }
-        _ => Answer::new("404 Not Found", "GET /health, or /metrics with that feature\n"),
+        _ => Answer::new("404 Not Found", "GET /health or /metrics\n"),
     }
 }
 
 /// Returns the recorder of this process. It must exist before the client does.
-#[cfg(feature = "metrics")]
 fn recorder() -> &'static metrics_exporter_prometheus::PrometheusHandle {
     use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
     static RECORDER: std::sync::OnceLock<PrometheusHandle> = std::sync::OnceLock::new();
@@ -96,9 +94,7 @@ fn recorder() -> &'static metrics_exporter_prometheus::PrometheusHandle {
 }
 
 fn connect(builder: ClientBuilder) -> zoolock::Result<Client> {
-    #[cfg(feature = "metrics")]
     recorder();
-    #[cfg(feature = "metrics")]
     let builder = builder.observer(zoolock::metrics::MetricsObserver::new());
     builder.connect_lazily()
 }

@@ -2,7 +2,7 @@
 //! a task that works until its lock is lost.
 //!
 //! ```text
-//! cargo run --example asynchronous
+//! cargo run -p asynchronous
 //! ```
 //!
 //! [`task_lock`] is the part to copy. The guide's page `asynchronous` says why it is as it is.
@@ -10,7 +10,7 @@
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
 mod task_lock;
-#[cfg(all(test, feature = "testing"))]
+#[cfg(test)]
 mod tests;
 
 use std::error::Error;
