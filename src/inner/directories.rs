@@ -50,19 +50,20 @@ impl Directories {
 
     /// Notes that this client has created it.
     pub(crate) fn note_made(&self, directory: &LockPath, czxid: i64) {
-        self.set(directory, czxid);
+        set(&mut self.0.lock(), directory, czxid);
     }
 
     /// Notes that it exists, and stays.
     pub(super) fn note_stays(&self, directory: &LockPath) {
-        self.set(directory, STAYS);
+        set(&mut self.0.lock(), directory, STAYS);
     }
 
     /// Notes what a list has shown: which directory there is, and these nodes in it.
     pub(crate) fn note_listed(&self, directory: &LockPath, czxid: i64, names: &Names) {
-        let known = self.0.lock().get(directory).copied();
         let is_foreign = |name: &str| names::id_of(name).is_none();
-        match known {
+        // Another thread may note at the same moment that it has made the directory.
+        let mut all = self.0.lock();
+        match all.get(directory).copied() {
             // The list is of an earlier directory.
             Some(known) if known > czxid => {}
             Some(known) if known == czxid && !names.iter().any(is_foreign) => {}
@@ -71,7 +72,7 @@ impl Directories {
                     || known == Some(czxid),
                     "a directory stays for nodes of other programs",
                 );
-                self.note_stays(directory);
+                set(&mut all, directory, STAYS);
             }
         }
     }
@@ -81,23 +82,24 @@ impl Directories {
         self.0.lock().remove(directory)
     }
 
-    /// Notes that it was not deleted. This was known before.
+    /// Notes that it was not deleted. This was known before; another one may have been made since.
     pub(super) fn put_back(&self, directory: &LockPath, known: Option<i64>) {
-        known.into_iter().for_each(|czxid| self.set(directory, czxid));
+        let mut all = self.0.lock();
+        let known = known.max(all.get(directory).copied());
+        known.into_iter().for_each(|czxid| set(&mut all, directory, czxid));
     }
 
     /// Forgets all: the servers may have lost their data.
     pub(super) fn clear(&self) {
         self.0.lock().clear();
     }
+}
 
-    fn set(&self, directory: &LockPath, czxid: i64) {
-        let mut known = self.0.lock();
-        if known.len() >= MOST && !known.contains_key(directory) {
-            known.clear();
-        }
-        known.insert(directory.clone(), czxid);
+fn set(known: &mut HashMap<LockPath, i64>, directory: &LockPath, czxid: i64) {
+    if known.len() >= MOST && !known.contains_key(directory) {
+        known.clear();
     }
+    known.insert(directory.clone(), czxid);
 }
 
 /// Returns the writes that create these directories, and a node in the last one.
