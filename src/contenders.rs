@@ -71,7 +71,7 @@ fn remove_as_read(
 pub(crate) fn contenders(requests: &Requests, path: &LockPath) -> Result<Vec<Contender>> {
     let until = Until::within(requests.timeout());
     requests.await_connection(path.as_str(), &until)?;
-    read(requests, path, &until).map_err(|failure| requests.error(path.as_str(), failure))
+    below::one(requests, path, &until)
 }
 
 /// Returns whether the current holder of the lock at `path`, or one of several, has this token.
@@ -83,46 +83,9 @@ pub(crate) fn verify(requests: &Requests, path: &LockPath, token: u64) -> Result
     requests.require_connection(path.as_str())?;
     let until = Until::within(requests.patience());
     let caught_up = requests.ask_one(None, &until, |batch| batch.renew_lease());
-    let contenders = caught_up.and_then(|()| read(requests, path, &until));
-    let contenders = contenders.map_err(|failure| requests.error(path.as_str(), failure))?;
+    caught_up.map_err(|failure| requests.error(path.as_str(), failure))?;
+    let contenders = below::one(requests, path, &until)?;
     Ok(contenders.iter().any(|contender| contender.holds && contender.token == token))
-}
-
-fn read(requests: &Requests, path: &LockPath, until: &Until) -> Result<Vec<Contender>, Failure> {
-    let nodes = survey(requests, path, until)?;
-    if nodes.is_empty() {
-        let own = look(requests, path.as_str(), until)?;
-        let own = own.filter(|node| node.stat.ephemeral_owner != 0);
-        return Ok(own.into_iter().map(|node| single(path, node)).collect());
-    }
-    let is_part =
-        |node: &Znode| node.stat.ephemeral_owner == 0 && [LOCKS, LEASES].contains(&&*node.name);
-    let contends = |node: &Znode| names::mode_of(&node.name).is_some();
-    if !nodes.iter().any(is_part) || nodes.iter().any(contends) {
-        return Ok(queue(path, nodes));
-    }
-    let turns = survey(requests, &path.below(LOCKS), until)?;
-    let leases = survey(requests, &path.below(LEASES), until)?;
-    let strangers = nodes.into_iter().filter(|node| !is_part(node)).collect();
-    let mut contenders = semaphore(path, turns, leases);
-    contenders.extend(queue(path, strangers));
-    contenders.sort_by_key(|contender| contender.kind == Kind::Foreign);
-    Ok(contenders)
-}
-
-/// Returns the nodes in `directory`, or an empty list if the directory does not exist. Leaves out
-/// nodes that vanish meanwhile.
-fn survey(requests: &Requests, directory: &LockPath, until: &Until) -> Result<Vec<Znode>, Failure> {
-    let listed =
-        requests.ask_one(None, until, |batch| batch.get_children(directory.as_str(), None));
-    let names = match listed {
-        Err(failure) if failure.is(ErrorKind::NoNode) => return Ok(Vec::new()),
-        listed => listed?.0,
-    };
-    let wanted =
-        Wanted { directory: directory.clone(), names: names.iter().map(str::to_owned).collect() };
-    let nodes = read_nodes(requests, &[wanted], until)?.pop();
-    nodes.unwrap_or_else(|| Ok(Vec::new()))
 }
 
 /// Nodes of a directory to read.
@@ -164,24 +127,10 @@ fn read_nodes(
     Ok(found)
 }
 
-/// Returns the node at `path`, if there is one.
-fn look(requests: &Requests, path: &str, until: &Until) -> Result<Option<Znode>, Failure> {
-    match requests.ask_one(None, until, |batch| batch.get_data(path, None)) {
-        Ok((data, stat)) => Ok(Some(Znode { name: String::new(), data, stat })),
-        Err(failure) if failure.is(ErrorKind::NoNode) => Ok(None),
-        Err(failure) => Err(failure),
-    }
-}
-
-/// Returns the contenders of a lock with a queue.
-fn queue(path: &LockPath, nodes: Vec<Znode>) -> Vec<Contender> {
-    queue_as_listed(path, nodes, &[])
-}
-
 /// Returns the contenders of a lock with a queue that had these names when it was listed. A node that
 /// has vanished since is still ahead of the others, because a read that its thread took below its
 /// write may have come instead.
-fn queue_as_listed(path: &LockPath, mut nodes: Vec<Znode>, listed: &[String]) -> Vec<Contender> {
+fn queue(path: &LockPath, mut nodes: Vec<Znode>, listed: &[String]) -> Vec<Contender> {
     let gone = vanished(&nodes, listed);
     nodes.sort_unstable_by(|a, b| (order(a), &a.name).cmp(&(order(b), &b.name)));
     // The modes of all contenders before the current position, and of those at it.
@@ -235,9 +184,7 @@ fn order(node: &Znode) -> (u8, i64) {
 /// Returns the contenders of a semaphore: the permits that are held, then the waiting calls, each by
 /// one of its nodes.
 fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Contender> {
-    let turns = queue(&path.below(LOCKS), turns);
-    // The call with the turn does not hold the permits that it has created since; otherwise it
-    // would have given the turn back.
+    let turns = queue(&path.below(LOCKS), turns, &[]);
     let acquiring = turns.first().filter(|turn| turn.holds);
     let (mut permits, mut wanted) = (Vec::new(), Vec::new());
     for lease in leases {
@@ -245,16 +192,24 @@ fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Cont
         let is_its = turn.map(|turn| names::is_of_turn(&lease.name, &turn.node).ok_or(turn.token));
         let permit = contender(path, Some(LEASES), Kind::Permit, true, lease);
         match is_its {
-            Some(Ok(true)) => wanted.push(Contender { holds: false, ..permit }),
+            Some(Ok(true)) => wanted.push(permit),
             // For permits of other libraries, this is a guess.
             Some(Err(turn)) => permits.push(Contender { holds: permit.token < turn, ..permit }),
             Some(Ok(false)) | None => permits.push(permit),
         }
     }
+    let its_own = usize::from(!wanted.is_empty());
+    let all = [names_of(&permits), names_of(&wanted)].concat();
+    let limit = wanted.iter().find_map(|permit| permit.limit);
+    // It may have its permits, and not have given the turn back yet.
+    if limit.is_some_and(|limit| names::fit(&all, &names_of(&wanted), limit)) {
+        permits.append(&mut wanted);
+    }
     permits.sort_unstable_by_key(|permit| (!permit.holds, permit.token));
     // This node, and not that of its turn, can be asked to let go.
     let first = wanted.into_iter().min_by_key(|permit| permit.token);
-    let waiting = turns.iter().skip(first.iter().len()).map(|turn| Contender {
+    let first = first.map(|permit| Contender { holds: false, ..permit });
+    let waiting = turns.iter().skip(its_own).map(|turn| Contender {
         path: path.as_str().to_owned(),
         node: format!("{LOCKS}/{}", turn.node),
         kind: match turn.kind {
@@ -265,6 +220,10 @@ fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Cont
         ..turn.clone()
     });
     permits.into_iter().chain(first).chain(waiting).collect()
+}
+
+fn names_of(all: &[Contender]) -> Vec<&str> {
+    all.iter().map(|one| &*one.node).collect()
 }
 
 /// Returns the contender of a lock that is a single node.

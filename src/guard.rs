@@ -5,10 +5,9 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::{Arc, MutexGuard};
 
-use log::warn;
-
 use crate::error::Result;
 use crate::hold::Hold;
+use crate::panics::log_drop;
 
 /// Marks a lock, and its [`Guard`], that any thread may release.
 #[derive(Debug)]
@@ -86,9 +85,8 @@ impl<O> Deref for Guard<O> {
 
 impl<O> Drop for Guard<O> {
     fn drop(&mut self) {
-        let released = self.lock.take().map(|lock| lock.release(&self.hold));
-        if let Some(Err(error)) = released {
-            warn!(target: "zoolock", "dropped a guard: {error}");
+        if let Some(lock) = self.lock.take() {
+            log_drop("guard", lock.release(&self.hold));
         }
     }
 }

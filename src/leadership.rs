@@ -2,6 +2,7 @@
 //! holds the lock. It uses the object beneath the lock types, so that a shutdown can end its wait.
 //! It asks the session about the connection.
 
+use std::mem;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -168,6 +169,7 @@ impl Leadership {
         let contest = Contest::Contends { since: sys::now(), failing: None };
         let contest = Mutex::new(contest);
         let shared = Arc::new(Shared { lock, stopping: Signal::new(), contest });
+        look_for_others(&shared);
         let contending = Arc::clone(&shared);
         let thread = thread::Builder::new().name("zoolock-leadership".into());
         let thread = thread.spawn(move || contending.run(lead));
@@ -178,7 +180,7 @@ impl Leadership {
     /// Returns whether this process leads now. Reads the clocks; no I/O, never blocks.
     #[must_use]
     pub fn is_leader(&self) -> bool {
-        matches!(&*self.shared.contest.lock(), Contest::Leads { term, .. } if term.is_held())
+        self.shared.leads()
     }
 
     /// Returns the current leader, of any process, or `None` if there is none. The answer is for
@@ -220,8 +222,9 @@ impl Leadership {
     pub fn shutdown(mut self) {
         self.shared.stopping.raise();
         let is_another = |thread: &JoinHandle<()>| thread.thread().id() != thread::current().id();
-        // The thread catches panics of the function.
-        let _ = self.thread.take().filter(is_another).map(JoinHandle::join);
+        // The thread catches panics of the function, but not those of its drop.
+        let ended = self.thread.take().filter(is_another).map(JoinHandle::join);
+        ended.into_iter().for_each(|ended| ended.unwrap_or_else(mem::forget));
     }
 }
 
@@ -235,6 +238,10 @@ impl Drop for Leadership {
 impl Shared {
     fn inner(&self) -> &Inner {
         self.lock.site().inner()
+    }
+
+    fn leads(&self) -> bool {
+        matches!(&*self.contest.lock(), Contest::Leads { term, .. } if term.is_held())
     }
 
     fn run(&self, mut lead: impl FnMut(&Term)) {
@@ -290,7 +297,6 @@ impl Shared {
             let term = Arc::new(Term { hold, stopping, asked });
             let leads = Contest::Leads { term: Arc::clone(&term), overdue: None };
             *self.contest.lock() = leads;
-            look_for_others(&self.lock, &term);
             lead(&term);
         }
         match guard.release() {
@@ -304,29 +310,29 @@ impl Shared {
     }
 }
 
-/// Logs contenders at the path that do not see the leader, as long as its term lasts.
-fn look_for_others(lock: &Arc<TwoLevel>, term: &Arc<Term>) {
-    let requests = &lock.site().inner().requests;
-    let (its_lock, its_term) = (Arc::downgrade(lock), Arc::downgrade(term));
+/// Looks now and then for contenders at the path that do not see the leader, as long as the contest
+/// lasts, and logs one.
+fn look_for_others(shared: &Arc<Shared>) {
+    let (contest, requests) = (Arc::downgrade(shared), &shared.inner().requests);
     requests.call_at(requests.next_look(), move || {
-        let (Some(lock), Some(term)) = (its_lock.upgrade(), its_term.upgrade()) else {
+        let Some(shared) = contest.upgrade().filter(|one| !one.inner().requests.is_closed()) else {
             return;
         };
-        if !term.is_held() {
-            return;
+        if !shared.leads() {
+            return look_for_others(&shared);
         }
-        lock.site().inner().requests.list(&lock.site().path).on_done(move |listed| {
-            let (names, mode) = (listed.unwrap_or_default().0, lock.kind().mode());
+        shared.inner().requests.list(&shared.lock.site().path).on_done(move |listed| {
+            let (names, mode) = (listed.unwrap_or_default().0, shared.lock.kind().mode());
             let is_other =
                 |name: &&str| names::mode_of(name).is_some_and(|one| mode.is_apart_from(one));
-            let Some(name) = names.iter().find(is_other) else {
-                return look_for_others(&lock, &term);
-            };
-            sys::reached("a leader finds contenders that do not see it");
-            let (path, name) = (lock.path().to_owned(), name.to_owned());
-            lock.site().inner().requests.note(Level::Error, move || {
-                error!(target: "zoolock", "leadership of {path}: {name} does not see it, so that both lead");
-            });
+            if let Some(name) = names.iter().find(is_other).filter(|_| shared.leads()) {
+                sys::reached("a leader finds contenders that do not see it");
+                let (path, name) = (shared.lock.path().to_owned(), name.to_owned());
+                shared.inner().requests.note(Level::Error, move || {
+                    error!(target: "zoolock", "leadership of {path}: {name} does not see it, so that both lead");
+                });
+            }
+            look_for_others(&shared);
         });
     });
 }

@@ -5,11 +5,10 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use log::warn;
-
 use crate::error::Result;
 use crate::hold::Hold;
 use crate::level::Site;
+use crate::panics::log_drop;
 use crate::wait::{Wait, surely};
 
 /// A lock of any type, for code that works with all of them, such as a
@@ -247,9 +246,7 @@ impl Locker<'_> {
 
 impl Drop for Locker<'_> {
     fn drop(&mut self) {
-        if let Err(error) = self.lock.unlock() {
-            warn!(target: "zoolock", "dropped a locker: {error}");
-        }
+        log_drop("locker", self.lock.unlock());
     }
 }
 

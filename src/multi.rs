@@ -12,6 +12,7 @@ use log::warn;
 use crate::error::{Error, Result};
 use crate::hold::Hold;
 use crate::locker::{Lock, LockId, Locker};
+use crate::panics::caught;
 use crate::sys;
 use crate::wait::Wait;
 
@@ -297,7 +298,7 @@ fn release_each(locks: &[Box<dyn Lock>]) -> (Vec<Error>, Option<Box<dyn Any + Se
 /// Logs failures that a panic leaves no caller to return to.
 fn log_all(failures: &[Error]) {
     for error in failures {
-        warn!(target: "zoolock", "released several locks in a panic: {error}");
+        let _ = caught(|| warn!(target: "zoolock", "released several locks in a panic: {error}"));
     }
 }
 

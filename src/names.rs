@@ -257,6 +257,14 @@ pub(crate) fn limit_of(permit: &str) -> Option<u32> {
     (id.get_version_num() == 8 && is_permit(permit)).then_some(id.as_fields().0)
 }
 
+/// Returns whether the permits of one call are granted: no more nodes than the limit were created
+/// before the last of them, and with it. All names include its own.
+pub(crate) fn fit(all: &[&str], own: &[&str], limit: u32) -> bool {
+    // Nodes whose numbers tell nothing count as created before.
+    let last = own.iter().map(|name| normal_number(name).unwrap_or(i32::MAX)).max();
+    all.iter().filter(|name| normal_number(name) <= last).count() <= limit as usize
+}
+
 /// Returns whether the permit was requested during the turn of this node, or `None` if it is
 /// another library's.
 pub(crate) fn is_of_turn(permit: &str, turn: &str) -> Option<bool> {

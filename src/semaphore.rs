@@ -147,7 +147,7 @@ impl DistributedSemaphore {
         let turn = TwoLevel::new(turn, turns, LockKind::Exclusive);
         let inner = Arc::new(Semaphore {
             leases: site.path.below(LEASES),
-            limit: Limit::new(limit, site.path.clone()),
+            limit: Limit::new(limit, Arc::clone(site.inner()), site.path.clone()),
             site,
             turn,
         });

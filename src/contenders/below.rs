@@ -7,8 +7,7 @@ use std::sync::Arc;
 use zookeeper::{ErrorKind, Names, Stat};
 
 use super::{
-    AT_ONCE, Contender, LEASES, LOCKS, Wanted, Znode, queue_as_listed, read_nodes, semaphore,
-    single,
+    AT_ONCE, Contender, Kind, LEASES, LOCKS, Wanted, Znode, queue, read_nodes, semaphore, single,
 };
 use crate::data;
 use crate::error::Result;
@@ -48,7 +47,7 @@ struct Sight {
 enum What {
     Nothing,
     Denied(Failure),
-    Single,
+    Single { only_ours: bool },
     Queue,
     Semaphore,
 }
@@ -71,7 +70,7 @@ impl Below {
         requests.await_connection(root, &until)?;
         let steps = self.steps.split_off(self.steps.len().saturating_sub(AT_ONCE));
         let nodes: Vec<_> = steps.iter().rev().filter_map(Step::node).cloned().collect();
-        let seen = look_at(requests, &nodes, &until).and_then(|mut sights| {
+        let seen = look_at(requests, &nodes, false, &until).and_then(|mut sights| {
             let locks = read(requests, &nodes, &mut sights, &until)?;
             Ok(locks.into_iter().zip(sights))
         });
@@ -120,10 +119,27 @@ impl Step {
     }
 }
 
+/// Returns the contenders of one lock, and all other nodes there.
+pub(super) fn one(requests: &Requests, path: &LockPath, until: &Until) -> Result<Vec<Contender>> {
+    let nodes = [path.clone()];
+    let seen = look_at(requests, &nodes, true, until)
+        .and_then(|mut sights| read(requests, &nodes, &mut sights, until));
+    let seen = seen.map_err(|failure| requests.error(path.as_str(), failure))?.pop().flatten();
+    seen.unwrap_or(Ok(Vec::new()))
+}
+
 /// Looks at these nodes, or at the first ones if those have enough contenders, and returns what is
-/// there.
-fn look_at(requests: &Requests, nodes: &[LockPath], until: &Until) -> Result<Vec<Sight>, Failure> {
+/// there; with `all`, also nodes that do not contend.
+fn look_at(
+    requests: &Requests,
+    nodes: &[LockPath],
+    all: bool,
+    until: &Until,
+) -> Result<Vec<Sight>, Failure> {
     let lists = list_each(requests, nodes, until)?;
+    // Waiters are without permits only for a moment, so a semaphore has the first of these.
+    let has_parts = |names: &Names| names.contains(LEASES) || all && names.contains(LOCKS);
+    let may_be_semaphore = |list: &Listed| list.as_ref().is_ok_and(|(names, _)| has_parts(names));
     let may_be_semaphores = nodes.iter().zip(&lists).filter(|(_, list)| may_be_semaphore(list));
     // First the permits: a permit whose turn has ended by the later list is held, or gone.
     let parts: Vec<_> = may_be_semaphores
@@ -137,22 +153,16 @@ fn look_at(requests: &Requests, nodes: &[LockPath], until: &Until) -> Result<Vec
             break;
         }
         let parts = may_be_semaphore(&list).then(|| parts.next().zip(parts.next())).flatten();
-        let sight = sight(node, list, parts);
+        let sight = sight(node, list, parts, all);
         contenders += sight.wanted.iter().map(|wanted| wanted.names.len()).sum::<usize>();
         sights.push(sight);
     }
     Ok(sights)
 }
 
-/// Returns whether a node may be a semaphore. Waiters are without permits only for a moment, so a
-/// semaphore has this directory.
-fn may_be_semaphore(list: &Listed) -> bool {
-    list.as_ref().is_ok_and(|(names, _)| names.contains(LEASES))
-}
-
 /// Returns what is at a node, judged by its children and by the parts that it would have as a
 /// semaphore.
-fn sight(node: &LockPath, list: Listed, parts: Option<(Listed, Listed)>) -> Sight {
+fn sight(node: &LockPath, list: Listed, parts: Option<(Listed, Listed)>, all: bool) -> Sight {
     let (names, stat) = match list {
         Ok(list) => list,
         Err(denied) => {
@@ -160,7 +170,7 @@ fn sight(node: &LockPath, list: Listed, parts: Option<(Listed, Listed)>) -> Sigh
         }
     };
     let contends = |name: &&str| names::mode_of(name).is_some();
-    let waits = |names: &Names| owned(names.iter().filter(contends));
+    let waits = |names: &Names| owned(names.iter().filter(|name| all || contends(name)));
     let (mut what, mut wanted) = (What::Nothing, Vec::new());
     match parts {
         // The root cannot be a lock.
@@ -168,7 +178,7 @@ fn sight(node: &LockPath, list: Listed, parts: Option<(Listed, Listed)>) -> Sigh
         _ if stat.ephemeral_owner != 0 => {
             let (directory, name) = node.split();
             wanted.push(Wanted { directory, names: owned([name]) });
-            what = What::Single;
+            what = What::Single { only_ours: !all };
         }
         _ if names.iter().any(|name| contends(&name)) => {
             wanted.push(Wanted { directory: node.clone(), names: waits(&names) });
@@ -176,12 +186,19 @@ fn sight(node: &LockPath, list: Listed, parts: Option<(Listed, Listed)>) -> Sigh
         }
         Some((Ok((leases, _)), Ok((turns, _)))) => {
             let turns = waits(&turns);
-            let leases = owned(leases.iter().filter(|name| names::is_permit(name)));
-            if !turns.is_empty() || !leases.is_empty() {
+            let leases = owned(leases.iter().filter(|name| all || names::is_permit(name)));
+            if all || !turns.is_empty() || !leases.is_empty() {
                 wanted.push(Wanted { directory: node.below(LOCKS), names: turns });
                 wanted.push(Wanted { directory: node.below(LEASES), names: leases });
+                let others = names.iter().filter(|name| all && ![LOCKS, LEASES].contains(name));
+                wanted.push(Wanted { directory: node.clone(), names: owned(others) });
                 what = What::Semaphore;
             }
+        }
+        Some((Err(denied), _) | (_, Err(denied))) if all => what = What::Denied(denied),
+        _ if all => {
+            wanted.push(Wanted { directory: node.clone(), names: waits(&names) });
+            what = What::Queue;
         }
         // A directory that is not known to be a part is looked at separately.
         _ => {}
@@ -222,11 +239,16 @@ fn read(
         let contenders = match &sight.what {
             What::Nothing => return None,
             What::Denied(failure) => Err(failure.clone()),
-            What::Single => next().map(|nodes| nodes_of_ours(node, nodes)),
-            What::Queue => next().map(|nodes| queue_as_listed(node, nodes, listed)),
+            What::Single { only_ours } => next().map(|nodes| holder(node, nodes, *only_ours)),
+            What::Queue => next().map(|nodes| queue(node, nodes, listed)),
             What::Semaphore => {
-                let (turns, leases) = (next(), next());
-                turns.and_then(|turns| Ok(semaphore(node, turns, leases?)))
+                let (turns, leases, others) = (next(), next(), next());
+                let all = turns.and_then(|turns| Ok(semaphore(node, turns, leases?)));
+                all.and_then(|mut all| {
+                    all.extend(queue(node, others?, &[]));
+                    all.sort_by_key(|contender| contender.kind == Kind::Foreign);
+                    Ok(all)
+                })
             }
         };
         match contenders {
@@ -237,9 +259,9 @@ fn read(
     Ok(locks.collect())
 }
 
-/// Keeps nodes of this library: other programs create ephemeral nodes for other purposes.
-fn nodes_of_ours(path: &LockPath, mut nodes: Vec<Znode>) -> Vec<Contender> {
-    nodes.retain(|node| data::decode_single(&node.data).is_some());
+/// Returns the holder of a single-node lock. Other programs create ephemeral nodes for other purposes.
+fn holder(path: &LockPath, mut nodes: Vec<Znode>, only_ours: bool) -> Vec<Contender> {
+    nodes.retain(|node| !only_ours || data::decode_single(&node.data).is_some());
     let unnamed = nodes.into_iter().map(|node| Znode { name: String::new(), ..node });
     unnamed.map(|node| single(path, node)).collect()
 }

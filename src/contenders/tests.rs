@@ -21,6 +21,11 @@ fn made(name: &str, token: i64, session: i64, data: &str) -> Znode {
     Znode { name: name.to_owned(), data: data.as_bytes().to_vec(), stat }
 }
 
+/// The contenders of a queue whose nodes were all found.
+fn queue(path: &LockPath, nodes: Vec<Znode>) -> Vec<Contender> {
+    super::queue(path, nodes, &[])
+}
+
 /// The nodes, in the order of their creation.
 fn nodes(names: &[String]) -> Vec<Znode> {
     let numbered = names.iter().zip(1..);
@@ -61,14 +66,14 @@ fn nobody_holds_behind_a_node_that_vanished_since_the_list() {
     let name = |mode: &str, number: u32| format!("_c_{UUID}-__{mode}__{number:010}");
     let (first, second, third) = (name("WRIT", 1), name("READ", 2), name("WRIT", 3));
     let listed = [first.clone(), second.clone(), third.clone()];
-    let seen = |there: &[String]| queue_as_listed(&path(), nodes(there), &listed);
+    let seen = |there: &[String]| super::queue(&path(), nodes(there), &listed);
     assert_eq!(holders(&seen(&listed)), [&first]);
     let left = seen(&listed[1..]);
     assert_eq!((nodes_of(&left), holders(&left)), (vec![&*second, &third], vec![]));
     assert_eq!(holders(&seen(&[first.clone(), third])), [&first], "nodes behind it do not matter");
     // Reads do not wait for reads.
     let listed = [name("READ", 1), second.clone()];
-    let left = queue_as_listed(&path(), nodes(&listed[1..]), &listed);
+    let left = super::queue(&path(), nodes(&listed[1..]), &listed);
     assert_eq!(holders(&left), [&second]);
 }
 
@@ -285,15 +290,19 @@ fn permits_named_after_the_turn_are_a_part_of_its_call() {
 }
 
 #[test]
-fn all_permits_are_held_without_a_turn() {
+fn permits_of_a_turn_are_held_as_soon_as_they_fit() {
     let turn = lock("0000000004");
-    let ours = format!("_c_{}-lease-0000000000", names::new_permit_id(Some(&turn), 2));
-    let leases = || vec![made(&ours, 50, 1, ""), made("lease-0000000001", 51, 1, "")];
-    let held = semaphore(&path(), Vec::new(), leases());
-    assert_eq!(holders(&held).len(), 2, "{held:#?}");
-    let taken = semaphore(&path(), vec![made(&turn, 40, 1, "")], leases());
-    assert_eq!(holders(&taken).len(), 0, "{taken:#?}");
-    assert_eq!(taken.len(), 2, "the stranger's permit, and the call: {taken:#?}");
+    let seen = |limit, turns: &[Znode]| {
+        let ours = format!("_c_{}-lease-0000000002", names::new_permit_id(Some(&turn), limit));
+        let leases = vec![made(&ours, 50, 1, ""), made("lease-0000000001", 30, 1, "")];
+        let seen = semaphore(&path(), turns.to_vec(), leases);
+        println!("{limit}: {seen:#?}");
+        (seen.len(), holders(&seen).len())
+    };
+    let turns = [made(&turn, 40, 1, ""), made(&lock("0000000005"), 41, 2, "")];
+    assert_eq!(seen(1, &[]), (2, 2), "without a turn");
+    assert_eq!(seen(1, &turns), (3, 1), "too few, and two calls wait");
+    assert_eq!(seen(2, &turns), (3, 2), "who has them only has to give the turn back");
 }
 
 #[test]

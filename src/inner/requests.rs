@@ -319,16 +319,19 @@ impl Requests {
         let levels: Vec<_> = ends.map(|end| root[..end].to_owned()).collect();
         let acl = self.acl();
         let create = |batch: &mut Batch<'_>, path: &str| batch.create_outside(path, acl);
-        let mut failed = None;
-        for created in self.ask_each(None, until, &levels, create)? {
-            match created {
-                Err(error) if error.kind() != ErrorKind::NodeExists => {
-                    failed = failed.or(Some(error));
-                }
-                _ => failed = None,
+        loop {
+            let created = self.ask_each(None, until, &levels, create)?.into_iter();
+            let failed = created.fold(None, |failed, created| match created {
+                Err(error) if error.kind() != ErrorKind::NodeExists => failed.or(Some(error)),
+                _ => None,
+            });
+            match failed {
+                None => return Ok(()),
+                // A level was the directory of a lock, and went with it.
+                Some(error) if error.kind() == ErrorKind::NoNode => {}
+                Some(error) => return Err(error.into()),
             }
         }
-        failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Reads a node that users write. The answer is no older than any earlier answer or event of

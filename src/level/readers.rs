@@ -5,8 +5,6 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use log::warn;
-
 use super::raw::RawLock;
 use super::site::Site;
 use super::two_level::TwoLevel;
@@ -17,6 +15,7 @@ use crate::inner::Grant;
 use crate::kind::LockKind;
 use crate::names::{self, Mode};
 use crate::observer::Call;
+use crate::panics::{log_drop, log_last_handle};
 use crate::recipe::{Queue, Recipe, Under, acquire};
 use crate::sys::thread::{self, ThreadId};
 use crate::sys::{self, Mutex};
@@ -181,15 +180,9 @@ impl Drop for Readers {
             return;
         }
         sys::reached("the last handle of a held read lock is dropped");
-        warn!(
-            target: "zoolock",
-            "the last handle of read lock {} was dropped while it was held: releasing it",
-            self.path()
-        );
+        log_last_handle(&format!("read lock {}", self.path()));
         for read in reads.into_values() {
-            if let Err(error) = self.site().inner().holds.release(&read.grant) {
-                warn!(target: "zoolock", "dropped a lock: {error}");
-            }
+            log_drop("lock", self.site().inner().holds.release(&read.grant));
         }
     }
 }

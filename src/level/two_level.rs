@@ -4,8 +4,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use log::warn;
-
 use super::raw::RawLock;
 use super::site::Site;
 use crate::error::{Error, Result};
@@ -16,6 +14,7 @@ use crate::inner::{
 };
 use crate::kind::LockKind;
 use crate::observer::Call;
+use crate::panics::{log_drop, log_last_handle};
 use crate::path::LockPath;
 use crate::recipe::{Queue, acquire, acquire_single};
 use crate::sys;
@@ -261,12 +260,7 @@ impl Drop for TwoLevel {
             return;
         };
         sys::reached("the last handle of a held lock is dropped");
-        warn!(
-            target: "zoolock",
-            "the last handle of lock {} was dropped while it was held: releasing it", self.path()
-        );
-        if let Err(error) = self.leave(exit) {
-            warn!(target: "zoolock", "dropped a lock: {error}");
-        }
+        log_last_handle(&format!("lock {}", self.path()));
+        log_drop("lock", self.leave(exit));
     }
 }

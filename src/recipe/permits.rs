@@ -16,12 +16,12 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use log::warn;
+use log::{Level, warn};
 use zookeeper::{CreateMode, Names};
 
 use super::rule::{New, Recipe};
 use crate::error::Error;
-use crate::inner::{Grant, Node};
+use crate::inner::{Grant, Inner, Node};
 use crate::names::{self, Child, Mode, Standing};
 use crate::path::LockPath;
 use crate::signal::{Broadcast, Ended};
@@ -30,6 +30,7 @@ use crate::sys::{self, never};
 /// The most permits there may be.
 #[derive(Debug)]
 pub(crate) struct Limit {
+    inner: Arc<Inner>,
     path: LockPath,
     most: AtomicU32,
     changed: Broadcast,
@@ -38,9 +39,9 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    pub(crate) fn new(most: u32, path: LockPath) -> Limit {
+    pub(crate) fn new(most: u32, inner: Arc<Inner>, path: LockPath) -> Limit {
         let (most, has_told) = (AtomicU32::new(most), AtomicBool::new(false));
-        Limit { path, most, changed: Broadcast::new(), has_told }
+        Limit { inner, path, most, changed: Broadcast::new(), has_told }
     }
 
     pub(crate) fn get(&self) -> u32 {
@@ -55,13 +56,16 @@ impl Limit {
 
     /// Logs a limit in these names that is a different one, once.
     fn compare<'n>(&self, mut names: impl Iterator<Item = &'n str>) {
-        let (lock, own) = (self.path.as_str(), self.get());
+        let (lock, own) = (self.path.clone(), self.get());
         let other = |name| names::limit_of(name).filter(|limit| *limit != own);
         if let Some(other) = names.find_map(other)
             && !self.has_told.swap(true, Ordering::Relaxed)
         {
             sys::reached("a permit was taken under another limit");
-            warn!(target: "zoolock", lock:%; "{lock}: permits were taken under a limit of {other}, here it is {own}");
+            self.inner.requests.note(Level::Warn, move || {
+                let lock = lock.as_str();
+                warn!(target: "zoolock", lock:%; "{lock}: permits were taken under a limit of {other}, here it is {own}");
+            });
         }
     }
 }
@@ -103,11 +107,9 @@ impl Recipe for Permits<'_> {
         self.limit.compare(list.iter().map(|child| child.name));
         // Before the limit is read, so that no change is missed.
         self.changed.replace(self.limit.changed.listen());
-        // Nodes whose numbers tell nothing count as created before.
-        let last =
-            own.iter().map(|node| names::normal_number(&node.name).unwrap_or(i32::MAX)).max();
-        let before = list.iter().filter(|child| names::normal_number(child.name) <= last);
-        match before.count() <= self.limit.get() as usize {
+        let all: Vec<_> = list.iter().map(|child| child.name).collect();
+        let own: Vec<_> = own.iter().map(|node| &*node.name).collect();
+        match names::fit(&all, &own, self.limit.get()) {
             true => Ok(Standing::Granted),
             false => Ok(Standing::Full),
         }

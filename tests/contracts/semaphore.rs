@@ -11,8 +11,8 @@ use zoolock_test_support::{FaultProxy, Op, Probe, fresh_path, wait_until};
 
 use common::semaphore::*;
 use common::{
-    PROBES, SESSION, SOON, Task, assert_cost, behind_a_proxy, client, client_of, last_transaction,
-    packets, quiet_server, stat,
+    PANICS_THE_LOGGER, PROBES, SESSION, SOON, Task, assert_cost, behind_a_proxy, client, client_of,
+    last_transaction, packets, quiet_server, stat, warnings,
 };
 
 /// Waits for threads with a lot to do.
@@ -329,4 +329,29 @@ fn try_takes_no_permit_that_a_waiter_needs_and_writes_nothing() {
     assert_eq!(leases(&path), nodes(&all));
     all.release().unwrap();
     is_free(&own[0], &clients.each_ref());
+}
+
+#[test]
+fn another_limit_is_logged_once_and_a_logger_that_panics_costs_nothing() {
+    for name in ["limits", PANICS_THE_LOGGER] {
+        let path = fresh_path(name);
+        assert_eq!(warnings(&path), [""; 0]);
+        let (_, [one, other]) = {
+            let (clients, [one, other]) = objects(&path, 3);
+            other.set_limit(2).unwrap();
+            (clients, [one, other])
+        };
+        let held = one.acquire(1).unwrap();
+        for _ in 0..3 {
+            let also = other.acquire(1).unwrap();
+            assert!(other.try_acquire(1).unwrap().is_none());
+            also.release().unwrap();
+        }
+        held.release().unwrap();
+        if name != PANICS_THE_LOGGER {
+            let line = format!("WARN {path}: permits were taken under a limit of 3, here it is 2");
+            wait_until("it is logged", SOON, || !warnings(&path).is_empty());
+            assert_eq!(warnings(&path), [line]);
+        }
+    }
 }

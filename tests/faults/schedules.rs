@@ -96,6 +96,25 @@ fn cancel_and_close_end_the_creation_of_the_chroot() {
 }
 
 #[test]
+fn chroot_is_created_again_when_a_level_of_it_goes_meanwhile() {
+    let (above, probe, proxy) =
+        (fresh_path("chroot-goes"), shared_probe().unwrap(), shared_proxy());
+    probe.create_all(&above).unwrap();
+    let own = client_of(&format!("{}{above}/1", proxy.connect_string()), LONG);
+    let making = proxy.on(Op::Create).path_contains(&format!("{above}/1")).hold_request();
+    let lock = lock_of(&own, "/lock");
+    let call = locking(&lock);
+    assert!(making.wait(SOON));
+    let seen = format!("< Create {above} error -110");
+    wait_until("it is there", SOON, || proxy.log().iter().any(|line| line.contains(&seen)));
+    // As another client does that has made it with its lock.
+    probe.delete(&above).unwrap();
+    making.release();
+    call.result("lock()").unwrap();
+    lock.unlock().unwrap();
+}
+
+#[test]
 fn chroot_is_created_below_a_directory_where_others_may_not_create() {
     let (above, probe) = (fresh_path("above-chroot"), shared_probe().unwrap());
     probe.create_all(&format!("{above}/mine")).unwrap();

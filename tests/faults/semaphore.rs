@@ -146,3 +146,25 @@ fn deletion_of_one_permit_loses_all_permits_of_the_guard() {
         is_free(&own, &[&client]);
     }
 }
+
+/// The turn is given back in the background.
+#[test]
+fn permits_are_shown_as_held_before_their_turn_is_given_back() {
+    let ((proxy, own), others) = (behind_a_proxy(SESSION), client());
+    let path = fresh_path("late-turn");
+    let held = semaphore(&others, &path, 2).acquire(2).unwrap();
+    let waits = semaphore(&own, &path, 2);
+    let waiter = Task::spawn_blocked(move || waits.acquire(2));
+    await_leases(&path, 4);
+    let giving_back = proxy.on(Op::Multi).path_contains("/locks").hold_request();
+    held.release().unwrap();
+    let permits = waiter.result("who has the turn").unwrap();
+    assert!(giving_back.wait(SOON), "its turn is still there");
+    let seen = others.contenders(&path).unwrap();
+    assert!(seen.len() == 2 && seen.iter().all(|one| one.holds), "{seen:#?}");
+    for hold in permits.holds() {
+        assert!(others.verify_token(&path, hold.fencing_token()).unwrap(), "{hold:?}");
+    }
+    giving_back.release();
+    permits.release().unwrap();
+}

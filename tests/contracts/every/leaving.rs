@@ -6,12 +6,12 @@ use std::thread;
 use std::time::Duration;
 
 use zoolock::{DistributedRwLock, DistributedSemaphore, Error, HoldState, Result};
-use zoolock_test_support::{fresh_path, wait_until};
+use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 
 use super::client;
 use common::{
-    Ask, BRIEFLY, Object, SOON, Subject, Task, await_nothing_left, behind_a_proxy, every_subject,
-    every_subject_that, lock_of, single, warnings,
+    Ask, BRIEFLY, Object, PANICS_THE_LOGGER, SOON, Subject, Task, await_nothing_left,
+    behind_a_proxy, every_subject, every_subject_that, lock_of, single, warnings,
 };
 
 /// Expects the server to have no node left. Releases in the foreground have finished by now.
@@ -21,6 +21,28 @@ fn is_gone(subject: Subject, path: &str, after: &str) {
         assert!(subject.holding(path).is_empty(), "{after}: {:?}", subject.nodes(path));
     }
     subject.await_nodes(path, 0);
+}
+
+/// Otherwise its panic would be the second one, which ends the process.
+#[test]
+fn guard_of_a_lost_hold_goes_in_a_panic_beside_a_logger_that_panics() {
+    let (client, path) = (client(), fresh_path(PANICS_THE_LOGGER));
+    assert_eq!(warnings(&path), [""; 0]);
+    let lock = lock_of(&client, &path);
+    let hold = lock.acquire().unwrap().hold();
+    for panics in [false, true] {
+        let guard = lock.acquire().unwrap();
+        // So that the news of the loss comes at once.
+        let _asked = guard.revocation().unwrap();
+        shared_probe().unwrap().delete(&format!("{path}/{}", guard.node())).unwrap();
+        assert!(guard.lost().recv().is_err());
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            let _guard = guard;
+            assert!(!panics, "on purpose");
+        }));
+        assert_eq!(ended.is_err(), panics);
+    }
+    assert!(!hold.is_held());
 }
 
 #[test]

@@ -17,6 +17,9 @@ use crate::sys;
 
 /// The longest time between two handshakes.
 const APART: Duration = Duration::from_secs(1);
+/// Between those of connections that are of use it is at most this part of the session timeout, so
+/// that a lease outlives it.
+const SHARE: u32 = 8;
 /// The time between two handshakes grows: it is this part of the time since a connection was of
 /// use.
 const PART: u32 = 16;
@@ -102,7 +105,8 @@ impl Tries {
         // Each connection may be of use for a moment.
         let last = self.greeted.filter(|greeted| self.used >= *greeted).or(self.quick.1);
         if let (Some(more), Some(last)) = (self.quick.0.checked_sub(FREE), last) {
-            next = next.max(last + APART.min(FIRST * 2_u32.pow(more.min(8))));
+            let longest = APART.min(timeout / SHARE);
+            next = next.max(last + longest.min(FIRST * 2_u32.pow(more.min(8))));
         }
         if let Some(greeted) = self.greeted.filter(|_| now >= self.used + timeout) {
             let apart = match self.has_rested {
@@ -256,6 +260,16 @@ mod tests {
         let later = now + T / 4;
         story.greet(later);
         assert_eq!(story.next(later), later, "it begins anew");
+
+        // A lease outlives the pauses, however short it is.
+        let (short, mut tries, mut now) = (ms(200), Tries::new(story.start), story.start);
+        for _ in 0..FREE * 4 {
+            tries.greeted(now, short);
+            tries.used(now + ms(1));
+            let next = tries.next(now + ms(2), short);
+            assert!(next <= now + short / SHARE, "{:?}", next - now);
+            now = next;
+        }
     }
 
     /// All servers do so while they elect a leader.
