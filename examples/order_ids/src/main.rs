@@ -61,7 +61,7 @@ struct Plan {
     /// Start a real ZooKeeper (what tests/setup.sh installs) in place of a server in this process
     #[arg(long, conflicts_with = "server")]
     zookeeper: bool,
-    /// Use the ZooKeeper at these addresses, HOST:PORT[,HOST:PORT]..
+    /// Use the ZooKeeper at these addresses, HOST:PORT,HOST:PORT and so on
     #[arg(long, value_name = "HOSTS")]
     server: Option<String>,
     /// Take no lock, to see what goes wrong then; no process is killed
