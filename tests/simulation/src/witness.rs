@@ -105,6 +105,8 @@ pub(crate) struct Witness {
     held: BTreeMap<usize, Held>,
     /// Holds with a margin, until it was judged.
     margins: BTreeMap<usize, margins::Margin>,
+    /// Processes that have begun to close their clients.
+    closing: BTreeSet<Process>,
     last: usize,
     nodes: BTreeMap<String, Node>,
     gone: BTreeMap<String, Gone>,

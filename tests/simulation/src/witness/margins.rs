@@ -54,7 +54,10 @@ pub(crate) fn has_margin(hold: usize, margin: Duration) {
 
 /// Records that a process is about to close its client, which ends its sessions.
 pub(crate) fn closes(process: Process) {
-    witness(|witness| witness.margins.retain(|_, margin| margin.process != process));
+    witness(|witness| {
+        witness.margins.retain(|_, margin| margin.process != process);
+        witness.closing.insert(process);
+    });
 }
 
 impl Witness {

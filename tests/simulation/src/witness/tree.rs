@@ -153,6 +153,8 @@ impl Witness {
             if self.is_undisturbed
                 && self.is_quick
                 && !owner.is_some_and(|owner| has_lost_one(&self.outages, *owner))
+                // What a close ends may be a downgrade, which leaves the directory.
+                && !owner.is_some_and(|owner| self.closing.contains(owner))
                 && node.owner == one.session
                 && was_held
                 && !self.broken.contains(path)
