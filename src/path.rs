@@ -75,9 +75,7 @@ impl LockPath {
 
     /// Returns the directories from the top down to this one, without the root.
     pub(crate) fn levels(&self) -> Vec<LockPath> {
-        let ends = self.0.match_indices('/').map(|(at, _)| at).skip(1);
-        let whole = (!self.is_root()).then_some(self.0.len());
-        ends.chain(whole).map(|end| LockPath(self.0[..end].into())).collect()
+        levels(&self.0).map(|level| LockPath(level.into())).collect()
     }
 
     /// Returns a directory of the lock below its path; `name` is one legal part.
@@ -102,6 +100,13 @@ impl fmt::Debug for LockPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self.as_str(), f)
     }
+}
+
+/// Returns the paths of the nodes from the top down to this one. The root is none of them.
+pub(crate) fn levels(path: &str) -> impl Iterator<Item = &str> {
+    let above = path.match_indices('/').map(|(end, _)| end).skip(1);
+    let whole = (!path.is_empty()).then_some(path.len());
+    above.chain(whole).map(|end| &path[..end])
 }
 
 fn check_lock_rules(path: &str) -> Result<(), String> {

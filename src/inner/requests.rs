@@ -14,7 +14,7 @@ use super::directories::Directories;
 use super::failure::Failure;
 use super::quota::{Charge, Quota};
 use crate::error::{Error, Result};
-use crate::path::LockPath;
+use crate::path::{self, LockPath};
 use crate::signal::{Broadcast, Ended, Signal};
 use crate::sys::{self, at, select_biased};
 use crate::wait::Until;
@@ -314,9 +314,7 @@ impl Requests {
     /// Creates the chroot with all levels above it. The client may lack permissions above the first
     /// level that exists.
     fn create_root(&self, until: &Until) -> Result<(), Failure> {
-        let root = self.zk.root();
-        let ends = root.match_indices('/').skip(1).map(|(end, _)| end).chain([root.len()]);
-        let levels: Vec<_> = ends.map(|end| root[..end].to_owned()).collect();
+        let levels: Vec<_> = path::levels(self.zk.root()).map(str::to_owned).collect();
         let acl = self.acl();
         let create = |batch: &mut Batch<'_>, path: &str| batch.create_outside(path, acl);
         loop {
