@@ -56,12 +56,14 @@ impl Limit {
 
     /// Logs a limit in these names that is a different one, once.
     fn compare<'n>(&self, mut names: impl Iterator<Item = &'n str>) {
-        let (lock, own) = (self.path.clone(), self.get());
+        let own = self.get();
         let other = |name| names::limit_of(name).filter(|limit| *limit != own);
-        if let Some(other) = names.find_map(other)
+        if !self.has_told.load(Ordering::Relaxed)
+            && let Some(other) = names.find_map(other)
             && !self.has_told.swap(true, Ordering::Relaxed)
         {
             sys::reached("a permit was taken under another limit");
+            let lock = self.path.clone();
             self.inner.requests.note(Level::Warn, move || {
                 let lock = lock.as_str();
                 warn!(target: "zoolock", lock:%; "{lock}: permits were taken under a limit of {other}, here it is {own}");
