@@ -18,24 +18,17 @@ pub(crate) fn frame(body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     out
 }
 
-/// Returns the answer to the first request of a connection. A timeout of 0 says that the session is over.
-pub(crate) fn connected(timeout: i32, session: i64, password: &[u8]) -> Vec<u8> {
+/// Returns the answer to the first request of a connection. A timeout of 0 says that the session is
+/// over. ClickHouse Keeper gives no password, and does not say whether it takes writes.
+pub(crate) fn connected(timeout: i32, session: i64, password: Option<&[u8]>) -> Vec<u8> {
     frame(|out| {
         out.put_int(0);
         out.put_int(timeout);
         out.put_long(session);
-        out.put_buffer(password);
-        out.put_bool(false);
-    })
-}
-
-/// Returns ClickHouse Keeper's answer to that request. It does not say whether it takes writes.
-pub(crate) fn connected_to_keeper(timeout: i32, session: i64) -> Vec<u8> {
-    frame(|out| {
-        out.put_int(0);
-        out.put_int(timeout);
-        out.put_long(session);
-        out.put_buffer(&[0; 16]);
+        out.put_buffer(password.unwrap_or(&[0; 16]));
+        if password.is_some() {
+            out.put_bool(false);
+        }
     })
 }
 

@@ -231,16 +231,13 @@ impl Ensemble {
         known.phase = Phase::Served;
         let (session, timeout) = (known.session, (known.timeout / 1_000_000) as i32);
         match lives {
-            true if self.settings.keeper => {
-                self.send(connection, answers::connected_to_keeper(timeout, session));
-                self.come(connection, &[]);
-            }
             true => {
-                self.send(connection, answers::connected(timeout, session, &password(session)));
+                let password = (!self.settings.keeper).then(|| password(session));
+                self.send(connection, answers::connected(timeout, session, password.as_deref()));
                 self.come(connection, &[]);
             }
             false => {
-                self.send(connection, answers::connected(0, 0, &[0; 16]));
+                self.send(connection, answers::connected(0, 0, Some(&[0; 16])));
                 self.end(connection);
             }
         }
