@@ -30,7 +30,7 @@ pub(crate) fn run(plan: &Plan) -> Outcome<bool> {
     let mut office = Office::open(plan, &servers, folder.path())?;
     office.wait_for_the_end()?;
     let ledger = books::read_ledger(folder.path())?;
-    Ok(office.report(&ledger, &servers))
+    Ok(office.report(plan, &ledger, &servers))
 }
 
 /// Where the lock is. A server of this process or of its own ends when this is dropped.
@@ -71,7 +71,6 @@ type Mail = (usize, Option<(Instant, Message)>);
 
 struct Office {
     orders: u64,
-    takes_no_lock: bool,
     clerks: Vec<Clerk>,
     mail: Receiver<Mail>,
     begun: Instant,
@@ -108,7 +107,6 @@ impl Office {
         });
         let mut office = Office {
             orders: plan.orders,
-            takes_no_lock: plan.without_lock,
             clerks: clerks.collect::<io::Result<_>>()?,
             mail,
             begun: Instant::now(),
@@ -209,7 +207,7 @@ impl Office {
 
     /// Prints the table, the line of results, and what they were got with. Returns whether they are
     /// as they should be.
-    fn report(&self, ledger: &[books::Entry], servers: &Servers) -> bool {
+    fn report(&self, plan: &Plan, ledger: &[books::Entry], servers: &Servers) -> bool {
         println!("{}", Row::HEADING);
         for clerk in &self.clerks {
             let own = ledger.iter().filter(|entry| entry.process == clerk.number);
@@ -234,7 +232,7 @@ impl Office {
             findings.orders, findings.duplicates, findings.gaps, findings.overlaps
         );
         let Servers { kind, connect_string, session_timeout, .. } = servers;
-        let lock = if self.takes_no_lock { "without the lock, beside" } else { "with" };
+        let lock = if plan.without_lock { "without the lock, beside" } else { "with" };
         println!("{lock} {kind} {connect_string}, session timeout {session_timeout:?}");
         let taken_over = matches!(self.killing, Killing::TakenOver { .. });
         findings.is_clean() && taken_over && !self.clerks.iter().any(Clerk::has_failed)
