@@ -336,11 +336,8 @@ fn another_limit_is_logged_once_and_a_logger_that_panics_costs_nothing() {
     for name in ["limits", PANICS_THE_LOGGER] {
         let path = fresh_path(name);
         assert_eq!(warnings(&path), [""; 0]);
-        let (_, [one, other]) = {
-            let (clients, [one, other]) = objects(&path, 3);
-            other.set_limit(2).unwrap();
-            (clients, [one, other])
-        };
+        let (_clients, [one, other]) = objects(&path, 3);
+        other.set_limit(2).unwrap();
         let held = one.acquire(1).unwrap();
         for _ in 0..3 {
             let also = other.acquire(1).unwrap();
