@@ -24,7 +24,7 @@ const AT_ONCE: usize = 100;
 /// A node and its data.
 #[derive(Debug, Clone)]
 struct Znode {
-    /// Empty if the node was read by its path.
+    /// Empty for the node of a single-node lock.
     name: String,
     data: Vec<u8>,
     stat: Stat,
@@ -127,9 +127,9 @@ fn read_nodes(
     Ok(found)
 }
 
-/// Returns the contenders of a lock with a queue that had these names when it was listed. A node that
-/// has vanished since is still ahead of the others, because a read that its thread took below its
-/// write may have come instead.
+/// Returns the contenders of a lock with a queue that had these names when it was listed. A node
+/// that has vanished since is still ahead of the others, because a read that its thread took below
+/// its write may have come instead.
 fn queue(path: &LockPath, mut nodes: Vec<Znode>, listed: &[String]) -> Vec<Contender> {
     let gone = vanished(&nodes, listed);
     nodes.sort_unstable_by(|a, b| (order(a), &a.name).cmp(&(order(b), &b.name)));
@@ -181,8 +181,8 @@ fn order(node: &Znode) -> (u8, i64) {
     }
 }
 
-/// Returns the contenders of a semaphore: the permits that are held, then the waiting calls, each by
-/// one of its nodes.
+/// Returns the contenders of a semaphore: the permits that are held, then the waiting calls, each
+/// by one of its nodes.
 fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Contender> {
     let turns = queue(&path.below(LOCKS), turns, &[]);
     let acquiring = turns.first().filter(|turn| turn.holds);

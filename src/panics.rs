@@ -1,4 +1,5 @@
-//! Calls foreign code, whose panics must not go on: loggers and what users hand in. Uses no other layer.
+//! Calls foreign code, whose panics must not go on: loggers and what users hand in. Uses no other
+//! layer.
 
 use std::fmt::Display;
 use std::mem;

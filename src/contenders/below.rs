@@ -171,18 +171,15 @@ fn sight(node: &LockPath, list: Listed, parts: Option<(Listed, Listed)>, all: bo
     };
     let contends = |name: &&str| names::mode_of(name).is_some();
     let waits = |names: &Names| owned(names.iter().filter(|name| all || contends(name)));
+    let has_contenders = names.iter().any(|name| contends(&name));
     let (mut what, mut wanted) = (What::Nothing, Vec::new());
-    match parts {
+    match parts.filter(|_| !has_contenders) {
         // The root cannot be a lock.
         _ if node.is_root() => {}
         _ if stat.ephemeral_owner != 0 => {
             let (directory, name) = node.split();
             wanted.push(Wanted { directory, names: owned([name]) });
             what = What::Single { only_ours: !all };
-        }
-        _ if names.iter().any(|name| contends(&name)) => {
-            wanted.push(Wanted { directory: node.clone(), names: waits(&names) });
-            what = What::Queue;
         }
         Some((Ok((leases, _)), Ok((turns, _)))) => {
             let turns = waits(&turns);
@@ -196,7 +193,7 @@ fn sight(node: &LockPath, list: Listed, parts: Option<(Listed, Listed)>, all: bo
             }
         }
         Some((Err(denied), _) | (_, Err(denied))) if all => what = What::Denied(denied),
-        _ if all => {
+        _ if all || has_contenders => {
             wanted.push(Wanted { directory: node.clone(), names: waits(&names) });
             what = What::Queue;
         }
@@ -259,7 +256,8 @@ fn read(
     Ok(locks.collect())
 }
 
-/// Returns the holder of a single-node lock. Other programs create ephemeral nodes for other purposes.
+/// Returns the holder of a single-node lock. Other programs create ephemeral nodes for other
+/// purposes.
 fn holder(path: &LockPath, mut nodes: Vec<Znode>, only_ours: bool) -> Vec<Contender> {
     nodes.retain(|node| !only_ours || data::decode_single(&node.data).is_some());
     let unnamed = nodes.into_iter().map(|node| Znode { name: String::new(), ..node });
