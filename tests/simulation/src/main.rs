@@ -4,9 +4,8 @@ mod runs;
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
@@ -51,9 +50,6 @@ struct Args {
     /// Print the totals of the seeds for the process that started this one
     #[arg(long, hide = true)]
     worker: bool,
-    /// Build and run with a mutant, the name of a patch in tests/teeth
-    #[arg(long, value_name = "NAME")]
-    bug: Option<String>,
 }
 
 fn main() -> ExitCode {
@@ -61,9 +57,6 @@ fn main() -> ExitCode {
     if args.worker {
         let printed = runs::be_worker(&args);
         return ExitCode::from(u8::from(printed.is_err()));
-    }
-    if let Some(bug) = &args.bug {
-        return with_bug(bug, &args);
     }
     if let Some(file) = &args.edn {
         return write_history(&Plan::of(args.from), file);
@@ -119,24 +112,4 @@ fn write_history(plan: &Plan, file: &Path) -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Builds the simulator with the bug and runs it in place of this process.
-fn with_bug(bug: &str, args: &Args) -> ExitCode {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("bug");
-    let mut command = Command::new(&script);
-    command.args([bug, "--seeds", &args.seeds.to_string(), "--from", &args.from.to_string()]);
-    // A bug may keep events from occurring, and coverage would fail for that.
-    command.arg("--coverage=false");
-    let flags = [
-        ("--story", args.story),
-        ("--keep-going", args.keep_going),
-        ("--brief", args.brief),
-        ("--hash", args.hash),
-        ("--linearizable", args.linearizable),
-    ];
-    command.args(flags.iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag));
-    let error = command.exec();
-    eprintln!("{}: {error}", script.display());
-    ExitCode::FAILURE
 }

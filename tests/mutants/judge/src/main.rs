@@ -1,0 +1,23 @@
+//! Runs the seeds of the simulation that it reads, one in a line, and answers each by a line: the seed, the numbers of
+//! the mutants that it has reached, and behind a `|` what was violated. Ends behind the first violation.
+
+use std::io::{self, BufRead, Write};
+
+use zoolock_simulation::{Plan, run};
+
+fn main() -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    for line in io::stdin().lock().lines() {
+        let seed = line?.parse().map_err(io::Error::other)?;
+        let outcome = run(&Plan::of(seed), false);
+        write!(out, "{seed}")?;
+        for number in mutants::take_reached() {
+            write!(out, " {number}")?;
+        }
+        if let Some(violation) = outcome.violations.first() {
+            return writeln!(out, "|{}", violation.replace('\n', " "));
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}

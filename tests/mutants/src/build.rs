@@ -1,0 +1,261 @@
+//! One build with all mutants: a copy of the tree in which each is behind a switch.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde::Deserialize;
+
+use crate::mutant::{Mutant, Sources};
+
+/// Manifests of what has mutants in it.
+const MANIFESTS: &[&str] = &[
+    "Cargo.toml",
+    "cli/Cargo.toml",
+    "tests/simulation/zookeeper/Cargo.toml",
+    "tests/simulation/zoolock/Cargo.toml",
+    "zookeeper/Cargo.toml",
+];
+
+/// A copy of the tree, and a folder for what is built there.
+pub(crate) struct Tree {
+    root: PathBuf,
+    pub(crate) path: PathBuf,
+    pub(crate) target: PathBuf,
+}
+
+/// A message of cargo.
+#[derive(Deserialize)]
+struct Message {
+    message: Option<Diagnostic>,
+}
+
+#[derive(Deserialize)]
+struct Diagnostic {
+    level: String,
+    rendered: Option<String>,
+    spans: Vec<Spot>,
+}
+
+#[derive(Deserialize)]
+struct Spot {
+    file_name: String,
+    line_start: usize,
+    is_primary: bool,
+    expansion: Option<Box<Expansion>>,
+}
+
+#[derive(Deserialize)]
+struct Expansion {
+    span: Spot,
+}
+
+/// The mutants in the lines of files.
+type Lines = BTreeMap<(String, usize), usize>;
+
+impl Diagnostic {
+    /// Returns the mutant at which there is the error.
+    fn mutant(&self, lines: &Lines) -> Option<usize> {
+        let (first, others): (Vec<_>, Vec<_>) = self.spans.iter().partition(|spot| spot.is_primary);
+        first.into_iter().chain(others).find_map(|spot| spot.mutant(lines))
+    }
+}
+
+impl Spot {
+    fn mutant(&self, lines: &Lines) -> Option<usize> {
+        let found = lines.get(&(plain(&self.file_name), self.line_start)).copied();
+        found.or_else(|| self.expansion.as_ref()?.span.mutant(lines))
+    }
+}
+
+impl Tree {
+    pub(crate) fn new(root: &Path) -> Tree {
+        let target =
+            std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), |dir| root.join(dir));
+        let work = target.join("mutants");
+        Tree { root: root.to_owned(), path: work.join("tree"), target: work.join("target") }
+    }
+
+    /// Copies the tree with the mutants woven into it, and takes out those that do not compile. Returns their numbers.
+    pub(crate) fn weave(
+        &self,
+        sources: &mut Sources,
+        mutants: &[Mutant],
+    ) -> Result<BTreeSet<usize>, String> {
+        let mut out = BTreeSet::new();
+        loop {
+            let lines =
+                self.copy(sources, mutants, &out).map_err(|error| format!("copy: {error}"))?;
+            let bad = self.check(&lines)?;
+            if bad.is_empty() {
+                return Ok(out);
+            }
+            out.extend(bad);
+        }
+    }
+
+    /// Writes the copy. Unchanged files keep their times. Returns the mutant in each line of a file that has one.
+    fn copy(
+        &self,
+        sources: &mut Sources,
+        mutants: &[Mutant],
+        out: &BTreeSet<usize>,
+    ) -> io::Result<Lines> {
+        let mut command = Command::new("git");
+        command.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+        let listed = command.current_dir(&self.root).output()?.stdout;
+        let listed = String::from_utf8(listed).map_err(io::Error::other)?;
+        let (mut lines, mut wanted) = (Lines::new(), BTreeSet::new());
+        for file in listed.split_terminator('\0').filter(|file| self.root.join(file).is_file()) {
+            let is_in =
+                |(number, one): &(usize, &Mutant)| one.file == file && !out.contains(number);
+            let inside: Vec<_> = mutants.iter().enumerate().filter(is_in).collect();
+            let bytes = if !inside.is_empty() {
+                let source = sources.get(&self.root, file).map_err(io::Error::other)?;
+                let text = with_switches(&source.text, inside);
+                lines.extend(
+                    switches(&text).map(|(line, number)| ((file.to_owned(), line), number)),
+                );
+                text.into_bytes()
+            } else if MANIFESTS.contains(&file) {
+                self.with_dependency(&fs::read_to_string(self.root.join(file))?).into_bytes()
+            } else {
+                fs::read(self.root.join(file))?
+            };
+            let to = self.path.join(file);
+            if fs::read(&to).ok().as_deref() != Some(&bytes) {
+                fs::create_dir_all(to.parent().unwrap_or(&self.path))?;
+                fs::write(&to, &bytes)?;
+                fs::set_permissions(&to, fs::metadata(self.root.join(file))?.permissions())?;
+            }
+            wanted.insert(to);
+        }
+        remove_others(&self.path, &wanted)?;
+        Ok(lines)
+    }
+
+    fn with_dependency(&self, manifest: &str) -> String {
+        let switch = self.path.join("tests/mutants/switch");
+        let line =
+            format!("mutants = {{ package = \"zoolock-mutants-switch\", path = {switch:?} }}");
+        manifest.replacen("[dependencies]\n", &format!("[dependencies]\n{line}\n"), 1)
+    }
+
+    /// Compiles everything that has mutants, and returns those at which there are errors.
+    fn check(&self, lines: &Lines) -> Result<BTreeSet<usize>, String> {
+        let mut bad = BTreeSet::new();
+        let real = ["zoolock-zookeeper", "zoolock", "zoolock-cli"].map(|name| ["--package", name]);
+        let features = ["--features", "zoolock/metrics,zoolock/sasl,zoolock/tls,zoolock/testing"];
+        let simulated = ["--package", "zoolock-simulated"];
+        for packages in [[real.as_flattened(), &features].concat(), simulated.to_vec()] {
+            let output = run(self.cargo("check").arg("--message-format=json").args(packages))?;
+            if output.status.success() {
+                continue;
+            }
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            let messages = said.lines().filter_map(|line| serde_json::from_str(line).ok());
+            let errors = messages.filter_map(|message: Message| message.message);
+            let errors: Vec<_> = errors.filter(|message| message.level == "error").collect();
+            let found: Vec<_> = errors.iter().filter_map(|one| one.mutant(lines)).collect();
+            if found.is_empty() {
+                let said: String = errors.into_iter().filter_map(|one| one.rendered).collect();
+                let others = String::from_utf8_lossy(&output.stderr);
+                return Err(format!("the copy does not compile: {said}{others}"));
+            }
+            bad.extend(found);
+        }
+        Ok(bad)
+    }
+
+    /// Returns a command of cargo in the copy.
+    pub(crate) fn cargo(&self, what: &str) -> Command {
+        let mut command = Command::new("cargo");
+        command.arg(what).current_dir(&self.path).env("CARGO_TARGET_DIR", &self.target);
+        // Mutants leave things unused, and compare what cannot differ.
+        command.env("RUSTFLAGS", "--cap-lints=warn -Awarnings");
+        // Builds differ little.
+        command.env("CARGO_PROFILE_RELEASE_INCREMENTAL", "true");
+        command
+    }
+
+    /// Builds the program that runs seeds, and returns it.
+    pub(crate) fn judge(&self) -> Result<PathBuf, String> {
+        let mut command = self.cargo("build");
+        command.args([
+            "--quiet",
+            "--release",
+            "--package=zoolock-mutants-judge",
+            "--package=zoolock-simulation",
+        ]);
+        for package in ["simulated", "simulated-zookeeper", "simulation"] {
+            command.args([
+                "--config",
+                &format!("profile.release.package.zoolock-{package}.codegen-units=16"),
+            ]);
+        }
+        let output = run(&mut command)?;
+        match output.status.success() {
+            true => Ok(self.target.join("release/zoolock-mutants-judge")),
+            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        }
+    }
+}
+
+/// Returns a path without `..`: the simulation's packages name the library's files from their own folders.
+fn plain(path: &str) -> String {
+    let mut parts = Vec::new();
+    for part in path.split('/') {
+        match part {
+            ".." => drop(parts.pop()),
+            _ => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+pub(crate) fn run(command: &mut Command) -> Result<Output, String> {
+    command.output().map_err(|error| format!("{:?}: {error}", command.get_program()))
+}
+
+/// Returns a file with the bodies of its mutants beside those of their functions, each in a line of its own.
+fn with_switches(text: &str, mutants: Vec<(usize, &Mutant)>) -> String {
+    let mut bodies = BTreeMap::<(usize, usize), Vec<(usize, &Mutant)>>::new();
+    for (number, mutant) in mutants {
+        bodies.entry((mutant.body.start, mutant.body.end)).or_default().push((number, mutant));
+    }
+    let mut woven = text.to_owned();
+    for ((start, end), mutants) in bodies.into_iter().rev() {
+        let mut body = String::from("{");
+        for (number, mutant) in mutants {
+            body += &format!("\nif {SWITCH}{number}) {}\nelse", mutant.text);
+        }
+        body += &format!(" {}\n}}", &text[start..end]);
+        woven.replace_range(start..end, &body);
+    }
+    woven
+}
+
+const SWITCH: &str = "::mutants::is_on(";
+
+/// Returns the lines that have mutants, from 1 on, and their numbers.
+fn switches(text: &str) -> impl Iterator<Item = (usize, usize)> {
+    text.lines().enumerate().filter_map(|(line, text)| {
+        let number = text.strip_prefix("if ")?.strip_prefix(SWITCH)?.split(')').next()?;
+        Some((line + 1, number.parse().ok()?))
+    })
+}
+
+/// Removes files that are not in the tree any more.
+fn remove_others(folder: &Path, wanted: &BTreeSet<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            remove_others(&path, wanted)?;
+        } else if !wanted.contains(&path) {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,207 @@
+//! Breaks the library on purpose, one mistake at a time, and sees whether the simulation or a test notices.
+//!
+//! All mistakes are in one build, each behind a switch: a function with mutants has a body for each beside its own.
+
+mod build;
+mod mutant;
+mod process;
+mod seeds;
+mod source;
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use clap::Parser;
+
+use build::Tree;
+use mutant::{Killer, Mutant, Sources};
+use seeds::Verdict;
+use tests::Target;
+
+/// Breaks the library on purpose, one mistake at a time, and sees whether the simulation or a test notices.
+///
+/// Runs the mutants of `tests/mutants/table.toml`, all or those named, and prints a line for each. Fails if one lives.
+#[derive(Parser)]
+struct Args {
+    /// Names of mutants in the table [default: all of them]
+    names: Vec<String>,
+    /// Only see whether each mutant of the table has its place
+    #[arg(long)]
+    check: bool,
+    /// Run so many random mutants of cargo-mutants instead of the table
+    #[arg(long, value_name = "N", conflicts_with = "names")]
+    random: Option<usize>,
+    /// Run the tests with those random mutants that no seed notices, too
+    #[arg(long, requires = "random")]
+    tests: bool,
+    /// Decides which random mutants
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Seeds of the simulation, from 0 on. Each mutant runs with those that reach it
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    seeds: u64,
+    /// Processes that run seeds in parallel
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    jobs: usize,
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(problem) => {
+            eprintln!("{problem}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Returns whether all mutants were killed.
+fn run(args: &Args) -> Result<bool, String> {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).canonicalize();
+    let root = root.map_err(|error| error.to_string())?;
+    let mut sources = Sources::default();
+    let mutants = match args.random {
+        Some(number) => mutant::of_cargo_mutants(&root, &mut sources, number, args.seed)?,
+        None => chosen(mutant::of_table(&root, &mut sources)?, &args.names)?,
+    };
+    if args.check {
+        println!("{} mutants have their places", mutants.len());
+        return Ok(true);
+    }
+    let begun = Instant::now();
+    let tree = Tree::new(&root);
+    let out = tree.weave(&mut sources, &mutants)?;
+    if args.random.is_none() && !out.is_empty() {
+        let names: Vec<_> = out.iter().map(|number| &*mutants[*number].name).collect();
+        return Err(format!("these do not compile: {}", names.join(", ")));
+    }
+    let judge = tree.judge()?;
+    println!(
+        "{} mutants, {} of them do not compile; built in {} s",
+        mutants.len(),
+        out.len(),
+        begun.elapsed().as_secs()
+    );
+    let unseen = by_seeds(args, &judge, &mutants, &out)?;
+    let lives = match (args.random, args.tests) {
+        (None, _) => unseen.len() + by_their_tests(&tree, &mutants)?,
+        (Some(_), true) => by_all_tests(&tree, &mutants, unseen)?,
+        (Some(_), false) => unseen.len(),
+    };
+    println!(
+        "{} of {} live, after {} s",
+        lives,
+        mutants.len() - out.len(),
+        begun.elapsed().as_secs()
+    );
+    Ok(lives == 0)
+}
+
+fn chosen(mut mutants: Vec<Mutant>, names: &[String]) -> Result<Vec<Mutant>, String> {
+    if let Some(name) = names.iter().find(|name| !mutants.iter().any(|one| one.name == **name)) {
+        return Err(format!("tests/mutants/table.toml has no mutant {name}"));
+    }
+    mutants.retain(|one| names.is_empty() || names.contains(&one.name));
+    Ok(mutants)
+}
+
+/// Runs the seeds that reach them, for all mutants that the simulation has to kill. Returns those that live.
+fn by_seeds(
+    args: &Args,
+    judge: &Path,
+    mutants: &[Mutant],
+    out: &BTreeSet<usize>,
+) -> Result<Vec<usize>, String> {
+    let is_judged =
+        |one: &Mutant| one.killed_by.is_empty() || one.killed_by.contains(&Killer::Simulation);
+    let judged: Vec<_> = (0..mutants.len())
+        .filter(|number| is_judged(&mutants[*number]) && !out.contains(number))
+        .collect();
+    if judged.is_empty() {
+        return Ok(Vec::new());
+    }
+    let reaching = seeds::reaching(judge, mutants.len(), args.seeds, args.jobs)?;
+    let (next, lives) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some(number) = judged.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let verdict = seeds::judge(judge, *number, &reaching[*number]);
+            let is_alive = matches!(verdict, Verdict::Lives { .. });
+            tell(is_alive, &format!("{}, {number}: {verdict}", mutants[*number].name));
+            if is_alive {
+                lives.lock().expect("nobody panics with it").push(*number);
+            }
+        }
+    };
+    thread::scope(|scope| (0..args.jobs).for_each(|_| drop(scope.spawn(work))));
+    let simulation = judge.with_file_name("zoolock-simulation");
+    println!("a story: ZOOLOCK_MUTANT=number {} --story --from seed", simulation.display());
+    Ok(lives.into_inner().expect("nobody panics with it"))
+}
+
+fn tell(is_alive: bool, what: &str) {
+    println!("{} {what}", if is_alive { "LIVES" } else { "     " });
+}
+
+/// Runs the tests that have to kill mutants. Returns how many do not.
+fn by_their_tests(tree: &Tree, mutants: &[Mutant]) -> Result<usize, String> {
+    let mut targets = BTreeMap::new();
+    let (mut lives, mut fine) = (0, BTreeSet::new());
+    for (number, mutant) in mutants.iter().enumerate() {
+        for killer in &mutant.killed_by {
+            let Killer::Test(name, test) = killer else {
+                continue;
+            };
+            if !targets.contains_key(name) {
+                targets.insert(name, Target::build(tree, name)?);
+            }
+            let target = &targets[name];
+            if fine.insert(killer)
+                && let Some(what) = target.run(None, Some(test))?
+            {
+                return Err(format!("without a mutant: {what}"));
+            }
+            let killed = target.run(Some(number), Some(test))?;
+            let how = killed.as_deref().map_or("not noticed by", |_| "killed by");
+            tell(killed.is_none(), &format!("{}, {number}: {how} {name} {test}", mutant.name));
+            lives += usize::from(killed.is_none());
+        }
+    }
+    Ok(lives)
+}
+
+/// Runs all tests with each of these mutants, until one notices it. Returns how many live.
+fn by_all_tests(tree: &Tree, mutants: &[Mutant], numbers: Vec<usize>) -> Result<usize, String> {
+    let mut targets = Vec::new();
+    for name in tests::ALL {
+        let target = Target::build(tree, name)?;
+        let reached = target.reached(tree)?;
+        targets.push((target, reached));
+    }
+    let mut lives = 0;
+    for number in numbers {
+        let mut killed = None;
+        let reaching = targets.iter().filter(|(_, reached)| reached.contains(&number));
+        let is_reached = reaching.clone().next().is_some();
+        for (target, _) in reaching {
+            killed = target.run(Some(number), None)?;
+            if killed.is_some() {
+                break;
+            }
+        }
+        let verdict = match (&killed, is_reached) {
+            (Some(by), _) => format!("killed by {by}"),
+            (None, true) => "reached by tests and not judged".to_owned(),
+            (None, false) => "not reached by any test".to_owned(),
+        };
+        tell(killed.is_none(), &format!("{}, {number}: {verdict}", mutants[number].name));
+        lives += usize::from(killed.is_none());
+    }
+    Ok(lives)
+}

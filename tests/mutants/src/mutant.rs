@@ -1,0 +1,200 @@
+//! Mutants: those of the table, written by hand, and random ones of cargo-mutants.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+use std::process::Command;
+
+use serde::Deserialize;
+
+use crate::source::{Function, Source, in_one_line};
+
+/// A mistake in the library: other code in a place of one function.
+pub(crate) struct Mutant {
+    pub(crate) name: String,
+    pub(crate) file: String,
+    /// Where the function's body is in the file.
+    pub(crate) body: Range<usize>,
+    /// The body with the mistake, in one line.
+    pub(crate) text: String,
+    /// What has to notice it; empty for a random one.
+    pub(crate) killed_by: Vec<Killer>,
+}
+
+/// What has to notice a mutant.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) enum Killer {
+    /// One of the seeds of the simulation.
+    Simulation,
+    /// A target in the terms of [`crate::tests`], and a test of it.
+    Test(String, String),
+}
+
+impl TryFrom<String> for Killer {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Killer, String> {
+        match text.split_once(' ') {
+            Some((target, test)) => Ok(Killer::Test(target.to_owned(), test.to_owned())),
+            None if text == "simulation" => Ok(Killer::Simulation),
+            None => Err(format!("'{text}' is neither 'simulation' nor a target and a test")),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    mutant: Vec<Entry>,
+}
+
+/// A mutant as it is in the table.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: String,
+    /// For readers.
+    #[serde(rename = "why")]
+    _why: String,
+    file: String,
+    function: String,
+    from: String,
+    to: String,
+    killed_by: Vec<Killer>,
+}
+
+/// A mutant as cargo-mutants lists it.
+#[derive(Deserialize)]
+struct Listed {
+    name: String,
+    file: String,
+    replacement: String,
+    span: Span,
+}
+
+#[derive(Deserialize)]
+struct Span {
+    start: Position,
+    end: Position,
+}
+
+#[derive(Deserialize)]
+struct Position {
+    line: usize,
+    column: usize,
+}
+
+/// The files that mutants are in.
+#[derive(Default)]
+pub(crate) struct Sources(BTreeMap<String, Source>);
+
+impl Sources {
+    pub(crate) fn get(&mut self, root: &Path, file: &str) -> Result<&Source, String> {
+        if !self.0.contains_key(file) {
+            let text =
+                fs::read_to_string(root.join(file)).map_err(|error| format!("{file}: {error}"))?;
+            let source = Source::parse(text).map_err(|error| format!("{file}: {error}"))?;
+            self.0.insert(file.to_owned(), source);
+        }
+        Ok(&self.0[file])
+    }
+}
+
+/// Reads the table. Fails with all entries that have no place any more.
+pub(crate) fn of_table(root: &Path, sources: &mut Sources) -> Result<Vec<Mutant>, String> {
+    let text = include_str!("../table.toml");
+    let table: Table = toml::from_str(text).map_err(|error| format!("table.toml: {error}"))?;
+    let (mut mutants, mut problems) = (Vec::<Mutant>::new(), Vec::new());
+    for entry in table.mutant {
+        let name = entry.name.clone();
+        if mutants.iter().any(|other| other.name == name) {
+            problems.push(format!("{name}: there are two of this name"));
+        }
+        match place(root, sources, entry) {
+            Ok(mutant) => mutants.push(mutant),
+            Err(problem) => problems.push(format!("{name}: {problem}")),
+        }
+    }
+    if problems.is_empty() { Ok(mutants) } else { Err(problems.join("\n")) }
+}
+
+fn place(root: &Path, sources: &mut Sources, entry: Entry) -> Result<Mutant, String> {
+    let Entry { name, file, function, from, to, killed_by, .. } = entry;
+    if killed_by.is_empty() {
+        return Err("nothing has to kill it".to_owned());
+    }
+    let source = sources.get(root, &file)?;
+    let named: Vec<_> = source.functions.iter().filter(|one| one.name == function).collect();
+    if named.is_empty() {
+        return Err(format!("{file} has no function {function}"));
+    }
+    let places = named.iter().map(|one| (*one, source.find(one, &from)));
+    let found: Vec<_> = places.filter_map(|(one, place)| Some((one, place.ok()?))).collect();
+    let [(function, at)] = &found[..] else {
+        return Err(format!("the text is not exactly once in {function} of {file}: {from}"));
+    };
+    if let Some(why) = function.unfit {
+        return Err(format!("{} {why}", function.name));
+    }
+    let text = changed(source, function, at, &to).ok_or(format!("it is no Rust: {to}"))?;
+    Ok(Mutant { name, file, body: function.body.clone(), text, killed_by })
+}
+
+/// Returns a body with other code in one place of it.
+fn changed(source: &Source, function: &Function, at: &Range<usize>, to: &str) -> Option<String> {
+    let before = &source.text[function.body.start..at.start];
+    in_one_line(&format!("{before} {to} {}", &source.text[at.end..function.body.end]))
+}
+
+/// Chooses some mutants of cargo-mutants' list. Those in functions that can have no switch are not among them.
+pub(crate) fn of_cargo_mutants(
+    root: &Path,
+    sources: &mut Sources,
+    number: usize,
+    seed: u64,
+) -> Result<Vec<Mutant>, String> {
+    let mut command = Command::new("cargo");
+    command.args([
+        "mutants",
+        "--list",
+        "--json",
+        "--package=zoolock",
+        "--package=zoolock-zookeeper",
+    ]);
+    let output = command.current_dir(root).output().map_err(|error| error.to_string())?;
+    if !output.status.success() {
+        return Err(format!(
+            "cargo-mutants is wanted (cargo install --locked cargo-mutants): {}",
+            String::from_utf8_lossy(&output.stderr)
+        ));
+    }
+    let mut listed: Vec<Listed> =
+        serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())?;
+    fastrand::Rng::with_seed(seed).shuffle(&mut listed);
+    let mut mutants = Vec::new();
+    for Listed { name, file, replacement, span } in listed {
+        let source = sources.get(root, &file)?;
+        let at = source.offset(span.start.line, span.start.column)
+            ..source.offset(span.end.line, span.end.column);
+        let is_around = |one: &&Function| one.body.start <= at.start && at.end <= one.body.end;
+        let function = source.functions.iter().find(is_around).filter(|one| one.unfit.is_none());
+        let Some((function, text)) =
+            function.and_then(|one| Some((one, changed(source, one, &at, &replacement)?)))
+        else {
+            continue;
+        };
+        mutants.push(Mutant {
+            name,
+            file,
+            body: function.body.clone(),
+            text,
+            killed_by: Vec::new(),
+        });
+        if mutants.len() == number {
+            break;
+        }
+    }
+    Ok(mutants)
+}

@@ -1,0 +1,57 @@
+//! A process whose lines are read one by one.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+/// A process that is killed with its drop.
+pub(crate) struct Process {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+/// Why there is no further line.
+pub(crate) enum Silence {
+    /// The process has ended, with success or without.
+    Ended { is_success: bool },
+    /// Nothing has come for so long that nothing will.
+    Stuck,
+}
+
+impl Process {
+    /// Starts a process that reads this text.
+    pub(crate) fn start(command: &mut Command, text: String) -> Process {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child =
+            command.spawn().unwrap_or_else(|error| panic!("{:?}: {error}", command.get_program()));
+        let (mut stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let (sender, lines) = channel();
+        // Both end with the process.
+        thread::spawn(move || stdin.as_mut().map(|stdin| stdin.write_all(text.as_bytes())));
+        thread::spawn(move || {
+            let lines = stdout.into_iter().flat_map(|stdout| BufReader::new(stdout).lines());
+            lines.map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        Process { child, lines }
+    }
+
+    /// Returns the next line, which has to come within a time.
+    pub(crate) fn line(&mut self, patience: Duration) -> Result<String, Silence> {
+        self.lines.recv_timeout(patience).map_err(|why| match why {
+            RecvTimeoutError::Timeout => Silence::Stuck,
+            RecvTimeoutError::Disconnected => Silence::Ended {
+                is_success: self.child.wait().is_ok_and(|status| status.success()),
+            },
+        })
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail only if it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

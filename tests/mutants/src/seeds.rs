@@ -1,0 +1,113 @@
+//! Runs seeds of the simulation with a mutant, those that reach it.
+
+use std::fmt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::process::{Process, Silence};
+
+/// Seeds of one process. Memory leaked by killed clients ends with it.
+const CHUNK: usize = 1_000;
+
+/// A seed takes a hundredth of a second.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What became of a mutant.
+pub(crate) enum Verdict {
+    /// A seed has noticed it, after so many.
+    Killed { seed: u64, runs: usize, what: String },
+    /// None of so many seeds has.
+    Lives { runs: usize },
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Verdict::Killed { seed, runs, what } => {
+                let what: String = what.chars().take(110).collect();
+                write!(f, "killed by seed {seed}, the {runs}. that reaches it: {what}")
+            }
+            Verdict::Lives { runs: 0 } => write!(f, "not reached by any seed"),
+            Verdict::Lives { runs } => write!(f, "reached by {runs} seeds and not judged"),
+        }
+    }
+}
+
+/// Returns the seeds that reach each mutant, in their order. Without a mutant that is on, none may fail.
+pub(crate) fn reaching(
+    judge: &Path,
+    mutants: usize,
+    seeds: u64,
+    jobs: usize,
+) -> Result<Vec<Vec<u64>>, String> {
+    let next = AtomicU64::new(0);
+    let found = Mutex::new((vec![Vec::new(); mutants], None));
+    let work = || loop {
+        let from = next.fetch_add(CHUNK as u64, Ordering::Relaxed);
+        if from >= seeds {
+            return;
+        }
+        let chunk: Vec<u64> = (from..seeds.min(from + CHUNK as u64)).collect();
+        let answered = |seed: u64, reached: &[usize]| {
+            let mut found = found.lock().expect("nobody panics with it");
+            reached.iter().for_each(|number| found.0[*number].push(seed));
+        };
+        if let Some((seed, what)) = run(judge, None, &chunk, answered) {
+            found.lock().expect("nobody panics with it").1 =
+                Some(format!("without a mutant, seed {seed}: {what}"));
+            return;
+        }
+    };
+    thread::scope(|scope| (0..jobs).for_each(|_| drop(scope.spawn(work))));
+    let (mut found, failed) = found.into_inner().expect("nobody panics with it");
+    found.iter_mut().for_each(|seeds| seeds.sort_unstable());
+    failed.map_or(Ok(found), Err)
+}
+
+/// Runs these seeds with a mutant until one notices it.
+pub(crate) fn judge(judge: &Path, number: usize, seeds: &[u64]) -> Verdict {
+    let mut runs = 0;
+    for chunk in seeds.chunks(CHUNK) {
+        if let Some((seed, what)) = run(judge, Some(number), chunk, |_, _| runs += 1) {
+            return Verdict::Killed { seed, runs: runs + 1, what };
+        }
+    }
+    Verdict::Lives { runs }
+}
+
+/// Runs seeds in another process, and passes on each that has passed, with what it has reached. Returns the first that
+/// fails: by a violation, a crash, or by standing still.
+fn run(
+    judge: &Path,
+    number: Option<usize>,
+    seeds: &[u64],
+    mut passed: impl FnMut(u64, &[usize]),
+) -> Option<(u64, String)> {
+    let mut command = Command::new("sh");
+    // A mutant may ask for memory without end.
+    command.args(["-c", "ulimit -v 16000000 && exec \"$0\""]).arg(judge);
+    if let Some(number) = number {
+        command.env("ZOOLOCK_MUTANT", number.to_string());
+    }
+    let asked = seeds.iter().map(|seed| format!("{seed}\n")).collect();
+    let mut process = Process::start(&mut command, asked);
+    for seed in seeds {
+        let line = match process.line(PATIENCE) {
+            Ok(line) => line,
+            Err(Silence::Stuck) => return Some((*seed, "it does not end".to_owned())),
+            Err(Silence::Ended { .. }) => return Some((*seed, "it crashes".to_owned())),
+        };
+        let mut parts = line.splitn(2, '|');
+        let numbers = parts.next().unwrap_or_default().split(' ').skip(1);
+        if let Some(what) = parts.next() {
+            return Some((*seed, what.to_owned()));
+        }
+        let reached: Vec<usize> = numbers.filter_map(|number| number.parse().ok()).collect();
+        passed(*seed, &reached);
+    }
+    None
+}

@@ -1,0 +1,173 @@
+//! A file of Rust, its functions, and places in them.
+
+use std::ops::Range;
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
+
+/// A file of the library, the client or the command.
+pub(crate) struct Source {
+    pub(crate) text: String,
+    pub(crate) functions: Vec<Function>,
+}
+
+/// A function that is not part of another one.
+pub(crate) struct Function {
+    /// Its name, for a method behind that of its type.
+    pub(crate) name: String,
+    /// Where its body is, with the braces.
+    pub(crate) body: Range<usize>,
+    /// Why it cannot have a switch, if so.
+    pub(crate) unfit: Option<&'static str>,
+}
+
+/// A token, and where it is.
+struct Token {
+    text: String,
+    at: Range<usize>,
+}
+
+impl Source {
+    pub(crate) fn parse(text: String) -> Result<Source, String> {
+        let file = syn::parse_file(&text).map_err(|error| error.to_string())?;
+        let mut found = Found::default();
+        found.visit_file(&file);
+        Ok(Source { text, functions: found.functions })
+    }
+
+    /// Returns the only place in a function's body that has the same tokens as `from`.
+    pub(crate) fn find(&self, function: &Function, from: &str) -> Result<Range<usize>, usize> {
+        let all = tokens(&self.text[function.body.clone()]).unwrap_or_default();
+        let wanted = tokens(from).unwrap_or_default();
+        let is_it = |part: &&[Token]| {
+            part.iter().map(|one| &one.text).eq(wanted.iter().map(|one| &one.text))
+        };
+        let found: Vec<_> = all.windows(wanted.len().max(1)).filter(is_it).collect();
+        match found[..] {
+            [[first, .., last]] => {
+                Ok(function.body.start + first.at.start..function.body.start + last.at.end)
+            }
+            [[only]] => Ok(function.body.start + only.at.start..function.body.start + only.at.end),
+            _ => Err(found.len()),
+        }
+    }
+
+    /// Returns the place of a line and a column, both from 1 on.
+    pub(crate) fn offset(&self, line: usize, column: usize) -> usize {
+        let lines: usize = self.text.split_inclusive('\n').take(line - 1).map(str::len).sum();
+        let rest = &self.text[lines..];
+        lines + rest.char_indices().nth(column - 1).map_or(rest.len(), |(at, _)| at)
+    }
+}
+
+/// Returns a text in one line, without comments. Fails if it is no Rust.
+pub(crate) fn in_one_line(text: &str) -> Option<String> {
+    Some(text.parse::<TokenStream>().ok()?.to_string().replace('\n', " "))
+}
+
+/// Returns the tokens of a text, those of groups included, or `None` if it is no Rust.
+fn tokens(text: &str) -> Option<Vec<Token>> {
+    let mut all = Vec::new();
+    flatten(text.parse().ok()?, &mut all);
+    Some(all)
+}
+
+fn flatten(stream: TokenStream, all: &mut Vec<Token>) {
+    for tree in stream {
+        match tree {
+            TokenTree::Group(group) => {
+                let (open, close) = match group.delimiter() {
+                    Delimiter::Parenthesis => ("(", ")"),
+                    Delimiter::Brace => ("{", "}"),
+                    Delimiter::Bracket => ("[", "]"),
+                    Delimiter::None => ("", ""),
+                };
+                all.push(Token { text: open.to_owned(), at: group.span_open().byte_range() });
+                flatten(group.stream(), all);
+                all.push(Token { text: close.to_owned(), at: group.span_close().byte_range() });
+            }
+            other => all.push(Token { text: other.to_string(), at: other.span().byte_range() }),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    functions: Vec<Function>,
+    /// The type or trait around.
+    of: Option<String>,
+}
+
+impl Found {
+    fn add(&mut self, signature: &syn::Signature, body: &syn::Block) {
+        let name = match &self.of {
+            Some(of) => format!("{of}::{}", signature.ident),
+            None => signature.ident.to_string(),
+        };
+        let returned = match &signature.output {
+            syn::ReturnType::Type(_, kind) => is_opaque(kind),
+            syn::ReturnType::Default => false,
+        };
+        let unfit = match (signature.constness, returned) {
+            (Some(_), _) => Some("is const"),
+            (_, true) => Some("returns `impl`, which two bodies cannot"),
+            _ => None,
+        };
+        self.functions.push(Function { name, body: body.span().byte_range(), unfit });
+    }
+
+    fn within(&mut self, of: String, visit: impl FnOnce(&mut Found)) {
+        let outer = self.of.replace(of);
+        visit(self);
+        self.of = outer;
+    }
+}
+
+/// Functions within functions belong to these, so bodies are not visited.
+impl<'ast> Visit<'ast> for Found {
+    fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
+        self.add(&item.sig, &item.block);
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
+        self.add(&item.sig, &item.block);
+    }
+
+    fn visit_trait_item_fn(&mut self, item: &'ast syn::TraitItemFn) {
+        if let Some(body) = &item.default {
+            self.add(&item.sig, body);
+        }
+    }
+
+    fn visit_item_impl(&mut self, item: &'ast syn::ItemImpl) {
+        let of = match &*item.self_ty {
+            syn::Type::Path(path) => path.path.segments.last().map(|last| last.ident.to_string()),
+            _ => None,
+        };
+        self.within(of.unwrap_or_default(), |found| visit::visit_item_impl(found, item));
+    }
+
+    fn visit_item_trait(&mut self, item: &'ast syn::ItemTrait) {
+        self.within(item.ident.to_string(), |found| visit::visit_item_trait(found, item));
+    }
+
+    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+        let is_cfg = |attribute: &syn::Attribute| attribute.path().is_ident("cfg");
+        if !item.attrs.iter().any(is_cfg) {
+            visit::visit_item_mod(self, item);
+        }
+    }
+}
+
+fn is_opaque(kind: &syn::Type) -> bool {
+    struct Opaque(bool);
+    impl Visit<'_> for Opaque {
+        fn visit_type_impl_trait(&mut self, _: &syn::TypeImplTrait) {
+            self.0 = true;
+        }
+    }
+    let mut opaque = Opaque(false);
+    opaque.visit_type(kind);
+    opaque.0
+}
