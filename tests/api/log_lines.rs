@@ -32,7 +32,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     let paths = entries.map(|entry| entry.expect("an entry").path());
     let is_part = |path: &PathBuf| {
         let name = path.file_stem().unwrap_or_default();
-        !["simulation", "fuzz", "tests"].iter().any(|other| name == *other)
+        !["simulation", "tests"].iter().any(|other| name == *other)
     };
     let each = |path: PathBuf| match path.is_dir() {
         true => sources(&path),

@@ -34,32 +34,3 @@ impl Alarm {
         *earliest = None;
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    const HOUR: Duration = Duration::from_secs(3600);
-
-    #[test]
-    fn alarm_set_while_awake_ends_the_next_sleep() {
-        let alarm = Alarm::default();
-        alarm.set(Instant::now());
-        let begun = Instant::now();
-        alarm.sleep(begun + HOUR);
-        assert!(begun.elapsed() < HOUR / 2, "slept {:?}", begun.elapsed());
-    }
-
-    #[test]
-    fn earlier_alarm_ends_a_sleep_and_a_later_one_never_extends_it() {
-        let alarm = Alarm::default();
-        std::thread::scope(|scope| {
-            let sleeper = scope.spawn(|| alarm.sleep(Instant::now() + HOUR));
-            alarm.set(Instant::now() + HOUR * 2);
-            alarm.set(Instant::now());
-            sleeper.join().expect("the sleeper ends");
-        });
-    }
-}

@@ -519,37 +519,4 @@ mod tests {
             assert!(seen.contains(expected), "{seen:?} does not say {expected:?}");
         }
     }
-
-    #[test]
-    fn request_may_be_as_long_as_servers_accept() {
-        // Number, operation, path, length of the data, version.
-        let beside = 4 + 4 + (4 + 2) + 4 + 4;
-        let data = vec![7; LONGEST - beside + 1];
-        let mut batch = batch("");
-        let fits = batch.set_data("/a", &data[1..], None);
-        assert!(!fits.is_done());
-        assert_eq!(batch.calls[0].frame.len(), 4 + LONGEST);
-        assert_eq!(batch.calls[0].frame[..4], (LONGEST as u32).to_be_bytes());
-        let text = refused(|batch| batch.set_data("/a", &data, None));
-        assert!(text.contains("it has 1048576 bytes, servers take 1048575"), "{text}");
-        let half = vec![7; LONGEST / 2];
-        let ops = [Op::SetData("/a", &half, None), Op::SetData("/a", &half, None)];
-        let text = refused(|batch| batch.multi(&ops));
-        assert!(text.contains("servers take 1048575"), "{text}");
-    }
-
-    #[test]
-    fn paths_gain_the_root_when_sent_and_lose_it_when_read() {
-        for (path, full) in [("/", "/root"), ("/a", "/root/a"), ("/a/b", "/root/a/b")] {
-            let mut batch = batch("/root");
-            drop(batch.sync(path));
-            let sent = &batch.calls[0].frame[12..];
-            assert_eq!(Reader(sent).string(), Ok(full), "{path}");
-            assert_eq!(below(full, "/root".len()), path);
-        }
-        // If a server answers with another path, that path is returned unchanged.
-        for odd in ["/", "", "/r", "/\u{e9}\u{e9}\u{e9}"] {
-            assert_eq!(below(odd, 6), odd, "{odd:?}");
-        }
-    }
 }

@@ -31,12 +31,6 @@ impl Names {
         self.lengths.push(name.len());
     }
 
-    /// Returns the room for names and for bytes.
-    #[cfg(test)]
-    pub(crate) fn capacity(&self) -> (usize, usize) {
-        (self.lengths.capacity(), self.text.capacity())
-    }
-
     /// Returns the number of names.
     #[must_use]
     pub fn len(&self) -> usize {

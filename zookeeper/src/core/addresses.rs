@@ -217,42 +217,12 @@ mod tests {
     }
 
     #[test]
-    fn name_is_resolved_once_for_all_its_ports() {
-        let mut story = Story::new("zk:1,ZK:2,[::1]:3,zk:4");
-        assert_eq!(story.addresses.unresolved().collect::<Vec<_>>(), ["zk"]);
-        story.resolved("zk", &["10.0.0.1", "10.0.0.2"]);
-        let all = ["10.0.0.1:1", "10.0.0.2:1", "10.0.0.1:2", "10.0.0.2:2"];
-        let all = [all.as_slice(), &["[::1]:3", "10.0.0.1:4", "10.0.0.2:4"]].concat();
-        assert_eq!(story.all(false), all);
-        assert_eq!(story.next(true), Next::Nothing);
-    }
-
-    #[test]
     fn each_round_begins_with_the_next_host() {
         let mut story = Story::new("10.0.0.1:1,10.0.0.2:1,10.0.0.3:1");
         for first in ["10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1", "10.0.0.1:1"] {
             assert_eq!(story.all(false)[0], first);
             story.round();
         }
-    }
-
-    #[test]
-    fn client_waits_for_a_name_in_turn_and_within_its_limit() {
-        let mut story = Story::new("10.0.0.1:1,a:1,b:1");
-        story.resolved("b", &["10.0.0.3"]);
-        // However soon another one is resolved.
-        assert_eq!(story.all(true), ["10.0.0.1:1"]);
-        assert_eq!(story.next(true), Next::Wait(story.now + PATIENCE));
-        story.now += PATIENCE;
-        assert_eq!(story.all(true), ["10.0.0.3:1"]);
-        assert_eq!(story.addresses.unresolved().collect::<Vec<_>>(), ["a"]);
-        // It is not asked for twice at a time, and has had its time.
-        story.addresses.not_resolved("b");
-        assert_eq!(story.round(), ["b"]);
-        story.addresses.not_resolved("b");
-        assert_eq!(story.all(true), ["10.0.0.1:1", "10.0.0.3:1"]);
-        story.resolved("a", &["10.0.0.2"]);
-        assert_eq!(story.all(true), ["10.0.0.2:1"]);
     }
 
     #[test]

@@ -5,8 +5,6 @@ pub(crate) mod addresses;
 pub(crate) mod clock;
 pub(crate) mod connection;
 pub(crate) mod frames;
-#[cfg(test)]
-mod fuzz;
 mod gathering;
 pub(crate) mod hosts;
 mod lease;

@@ -220,34 +220,6 @@ mod tests {
     const KINDS: [WatchKind; 3] = [WatchKind::Data, WatchKind::Exist, WatchKind::Child];
 
     #[test]
-    fn each_kind_of_watch_hears_of_the_events_that_end_it() {
-        use EventType::{
-            NodeChildrenChanged, NodeCreated, NodeDataChanged, NodeDeleted, WatchEnded,
-        };
-        for (event, heard_by) in [
-            (NodeCreated, [true, true, false]),
-            (NodeDataChanged, [true, true, false]),
-            (NodeChildrenChanged, [false, false, true]),
-            (NodeDeleted, [true, true, true]),
-            (WatchEnded, [true, true, true]),
-        ] {
-            for (kind, hears) in KINDS.into_iter().zip(heard_by) {
-                let mut watches = Watches::new();
-                watches.add(kind, "/a".into(), Ear::new(1));
-                watches.add(kind, "/a/b".into(), Ear::new(2));
-                assert_eq!(watches.take(event, "/b").len(), 0);
-                let heard = numbers(&watches.take(event, "/a"));
-                println!("{kind:?}, {event:?}: {heard:?}");
-                assert_eq!(!heard.is_empty(), hears, "{kind:?}, {event:?}");
-                // The watch was for one event, and for this listener only.
-                assert_eq!(watches.take(event, "/a").len(), 0);
-                assert_eq!(watches.count, if hears { 1 } else { 2 });
-                assert_eq!(watches.by_path.contains_key("/a"), !hears);
-            }
-        }
-    }
-
-    #[test]
     fn every_listener_hears_of_an_event_once() {
         let mut watches = Watches::new();
         let ears: Vec<Ear> = (0..5).map(Ear::new).collect();
@@ -261,26 +233,6 @@ mod tests {
         assert_eq!(numbers(&watches.take(EventType::NodeDataChanged, "/a")), [0, 1, 2, 3, 4]);
         assert_eq!(watches.count, 5);
         assert_eq!(numbers(&watches.take(EventType::NodeDeleted, "/a")), [0, 1, 2, 3, 4]);
-        assert!(watches.by_path.is_empty() && watches.count == 0, "{watches:?}");
-    }
-
-    #[test]
-    fn closed_listeners_are_removed_before_the_list_doubles() {
-        let mut watches = Watches::new();
-        let loyal = Ear::new(0);
-        watches.add(WatchKind::Data, "/loyal".into(), loyal);
-        let mut most = 0;
-        for number in 1..10_000 {
-            let ear = Ear::new(number);
-            watches.add(WatchKind::Child, format!("/{number}"), ear.clone());
-            ear.1.set(false);
-            most = most.max(watches.by_path.len());
-        }
-        println!("{most} at the most, {} at the end", watches.by_path.len());
-        assert!(most <= SWEEP, "{most} paths are kept");
-        assert_eq!(watches.take(EventType::NodeDeleted, "/loyal").len(), 1);
-        let again: usize = watches.chunks().iter().map(|chunk| chunk.child.len()).sum();
-        assert_eq!(again, 0, "the dead are not set again");
         assert!(watches.by_path.is_empty() && watches.count == 0, "{watches:?}");
     }
 
@@ -302,21 +254,6 @@ mod tests {
         );
         assert!(LOOKS.get() <= 12 * COUNT as usize, "{} looks", LOOKS.get());
         assert_eq!(taken, (0..COUNT).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn watches_are_taken_by_path() {
-        let mut watches = Watches::new();
-        for (number, kind) in KINDS.into_iter().enumerate() {
-            watches.add(kind, "/a".into(), Ear::new(number as u32));
-            watches.add(kind, "/b".into(), Ear::new(7));
-        }
-        let mut taken = watches.take_all();
-        taken.sort_by(|(one, _), (other, _)| one.cmp(other));
-        let taken: Vec<_> = taken.iter().map(|(path, ears)| (&path[..], numbers(ears))).collect();
-        assert_eq!(taken, [("/a", vec![0, 1, 2]), ("/b", vec![7])]);
-        assert!(watches.by_path.is_empty() && watches.count == 0, "{watches:?}");
-        assert!(watches.take_all().is_empty());
     }
 
     #[test]

@@ -189,37 +189,6 @@ mod tests {
     }
 
     #[test]
-    fn decoder_takes_exactly_the_encoded_bytes() {
-        let mut bytes = Vec::new();
-        for value in [0, 1, -1, i32::MAX, i32::MIN] {
-            bytes.put_int(value);
-            bytes.put_long(i64::from(value) << 32);
-            bytes.put_bool(value > 0);
-            bytes.put_buffer(&value.to_le_bytes()[..value.unsigned_abs().min(4) as usize]);
-        }
-        bytes.put_buffer("stra\u{df}e".as_bytes());
-        let mut reader = Reader(&bytes);
-        for value in [0, 1, -1, i32::MAX, i32::MIN] {
-            assert_eq!(reader.int(), Ok(value));
-            assert_eq!(reader.long(), Ok(i64::from(value) << 32));
-            assert_eq!(reader.bool(), Ok(value > 0));
-            let length = value.unsigned_abs().min(4) as usize;
-            assert_eq!(reader.buffer(), Ok(&value.to_le_bytes()[..length]));
-        }
-        assert_eq!(reader.end(), Err(Malformed("11 bytes too many".into())));
-        assert_eq!(reader.string(), Ok("stra\u{df}e"));
-        assert_eq!(reader.end(), Ok(()));
-    }
-
-    #[test]
-    fn length_of_minus_one_is_null_and_counts_as_empty() {
-        let null = [0xff; 4];
-        assert_eq!(Reader(&null).buffer(), Ok(&[][..]));
-        assert_eq!(Reader(&null).string(), Ok(""));
-        assert_eq!(Reader(&null).list(4, Reader::int), Ok(Vec::new()));
-    }
-
-    #[test]
     fn list_count_alone_allocates_nothing() {
         let mut bytes = 3_i32.to_be_bytes().to_vec();
         bytes.extend([7; 12]);

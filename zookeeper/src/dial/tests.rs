@@ -13,7 +13,6 @@ use self::ensemble::{Ensemble, Server};
 use self::names::{Fate, Names};
 use crate::builder::Builder;
 use crate::client::ZooKeeper;
-use crate::error::{ConnectFailure, ErrorKind};
 use crate::listener::Listener;
 use crate::types::{SessionEvent, SessionEventKind, State};
 
@@ -149,21 +148,6 @@ fn unconfirmed_address_cannot_end_a_session() {
 }
 
 #[test]
-fn confirmed_address_may_end_a_session() {
-    let ensemble = Ensemble::new();
-    let here = server(&ensemble);
-    let names = Names::new([("zk", Fate::Is(vec![HERE]))]);
-    let guest = Guest::new(&names, &format!("zk:{}", here.address().port()));
-    names.set("zk", Fate::Hangs);
-    here.turn_to(&Ensemble::new());
-    wait_until("it is tried", || here.asked().len() > 2);
-    names.set("zk", Fate::Is(vec![HERE]));
-    let told = guest.until(SessionEventKind::Connected);
-    println!("{told:?}");
-    assert!(told.contains(&SessionEventKind::Expired));
-}
-
-#[test]
 fn client_opens_no_session_at_an_unconfirmed_address() {
     let (ours, others) = (Ensemble::new(), Ensemble::new());
     let (here, there) = pair(&ours, &ours);
@@ -209,17 +193,6 @@ fn hanging_names_hide_no_other_and_are_resolved_once_at_a_time() {
         assert_eq!(["a", "b", "c"].map(|name| names.most(name)), [1, 1, 1]);
         assert_eq!(guest.client.state(), State::Connected);
     }
-}
-
-#[test]
-fn client_hears_which_name_delays_it() {
-    let names = Names::new([("zk", Fate::Hangs)]);
-    let connect = builder(&names, "zk:2181").connect_timeout(SESSION / 6).connect();
-    let error = connect.map(drop).expect_err("nobody is there");
-    println!("{error}");
-    assert_eq!(error.kind(), ErrorKind::ConnectFailed);
-    assert_eq!(error.connect_failure(), Some(ConnectFailure::Name));
-    assert!(error.to_string().contains("zk: still being resolved"), "{error}");
 }
 
 /// One that hangs up comes first, in each round.

@@ -7,5 +7,6 @@ mod bytes;
 mod door;
 mod handshakes;
 mod logging;
+mod mutated;
 mod settings;
 mod silence;

@@ -1,4 +1,4 @@
-//! Tests of single rules of the session. Its fuzz tests are in `core/fuzz.rs`.
+//! Tests of single rules of the session.
 
 use super::*;
 use crate::core::connection::Share;
@@ -18,36 +18,9 @@ impl Listen for Nobody {
 }
 
 /// The answer to a handshake: a session of 30 s.
-const CONNECTED: &str = "connect";
-
-#[test]
-fn request_numbers_wrap_around_and_skip_reserved_ones() {
-    let now = Moment::now();
-    let mut core: Core<i32, Nobody> = Core::new(Duration::from_secs(30), now);
-    core.dialed(true, now);
-    let greeted = core.receive(super::super::fuzz::frame(CONNECTED), now);
-    assert!(greeted.is_ok(), "{:?}", greeted.err());
-    core.outbox.xid = i32::MAX - 2;
-    core.outbox.bytes.clear();
-    for slot in 0..4 {
-        let mut call = Call::nobodys(OpCode::Sync, |_| {});
-        call.slot = Some(slot);
-        core.submit([call], now);
-    }
-    let sent: Vec<i32> = core
-        .outbox
-        .bytes
-        .chunks(12)
-        .map(|frame| i32::from_be_bytes([frame[4], frame[5], frame[6], frame[7]]))
-        .collect();
-    println!("{sent:?}");
-    assert_eq!(sent, [i32::MAX - 1, i32::MAX, 1, 2]);
-    for (slot, xid) in (0..).zip(sent) {
-        let mut answer = xid.to_be_bytes().to_vec();
-        answer.extend([0; 12]);
-        let answer = core.receive(&answer, now).expect("it belongs to this request");
-        assert_eq!(answer.into_iter().map(|answer| answer.slot).collect::<Vec<_>>(), [slot]);
-    }
+fn connected() -> Vec<u8> {
+    let (timeout, session) = (30_000_i32.to_be_bytes(), 7_i64.to_be_bytes());
+    [&[0; 4][..], &timeout, &session, &16_i32.to_be_bytes(), &[7; 16], &[0]].concat()
 }
 
 /// Only handshakes could keep the session, and none was sent.
@@ -60,7 +33,7 @@ fn client_retries_at_once_after_a_silence_on_a_used_connection() {
             core.keep_lease(start);
         }
         core.dialed(true, start);
-        let greeted = core.receive(super::super::fuzz::frame(CONNECTED), start);
+        let greeted = core.receive(&connected(), start);
         assert!(greeted.is_ok(), "{:?}", greeted.err());
         core.used(start);
         let mut silent = start;
@@ -84,7 +57,7 @@ fn new_session_has_time_for_a_busy_server() {
     core.keep_lease(start);
     let late = start.after(Duration::from_secs(20));
     core.dialed(true, late);
-    core.receive(super::super::fuzz::frame(CONNECTED), late).unwrap();
+    core.receive(&connected(), late).unwrap();
     let mut now = late;
     while core.vitals.under_way() == 0 {
         now = now.after(core.tick(now) + Duration::from_millis(1) - now.monotonic);
@@ -102,7 +75,7 @@ fn pings_alone_keep_no_session_alive() {
         let at = |passed: Duration| start.after(passed);
         let mut core: Core<i32, Nobody> = Core::new(Duration::from_secs(30), start);
         core.dialed(true, start);
-        core.receive(super::super::fuzz::frame(CONNECTED), start).unwrap();
+        core.receive(&connected(), start).unwrap();
         core.used(start);
         core.outbox.bytes.clear();
         let mut call = Call::nobodys(OpCode::Delete, |_| {});
@@ -141,7 +114,7 @@ fn refused_watches_of_a_caller_fail_alone() {
     let now = Moment::now();
     let mut core: Core<i32, Nobody> = Core::new(Duration::from_secs(30), now);
     core.dialed(true, now);
-    core.receive(super::super::fuzz::frame(CONNECTED), now).unwrap();
+    core.receive(&connected(), now).unwrap();
     let mut call = Call::nobodys(OpCode::SetWatches, |_| {});
     (call.slot, call.effect) = (Some(7), Effect::WatchEach(vec!["/a".into()], Nobody));
     core.submit([call], now);
@@ -160,7 +133,7 @@ fn transactions_get_shorter_after_each_connection_that_ends_with_one() {
     let mut longest = Vec::new();
     for _ in 0..8 {
         core.dialed(true, now);
-        let greeted = core.receive(super::super::fuzz::frame(CONNECTED), now);
+        let greeted = core.receive(&connected(), now);
         assert!(greeted.is_ok(), "{:?}", greeted.err());
         core.outbox.bytes.clear();
         core.submit(

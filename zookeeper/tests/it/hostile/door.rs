@@ -220,7 +220,7 @@ impl Guest {
         copied.map(drop)
     }
 
-    fn connect(&self) -> io::Result<TcpStream> {
+    pub(super) fn connect(&self) -> io::Result<TcpStream> {
         let server = TcpStream::connect(self.server)?;
         self.state.streams.lock().unwrap().push(server.try_clone()?);
         Ok(server)
@@ -233,7 +233,7 @@ pub(super) fn framed(frame: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn read_frame(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+pub(super) fn read_frame(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;
     let mut frame = vec![0; u32::from_be_bytes(length) as usize];
