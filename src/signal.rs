@@ -55,28 +55,3 @@ impl Broadcast {
         old.raise();
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crossbeam_channel::TryRecvError;
-
-    #[test]
-    fn signal_is_raised_once_and_stays_raised() {
-        let signal = Signal::new();
-        assert_eq!(signal.ended().try_recv(), Err(TryRecvError::Empty));
-        assert!(signal.raise(), "the first raise is the one that counts");
-        assert!(!signal.raise(), "the second is not");
-        assert_eq!(signal.ended().try_recv(), Err(TryRecvError::Disconnected));
-    }
-
-    #[test]
-    fn broadcast_reaches_earlier_listeners_and_no_later_one() {
-        let broadcast = Broadcast::new();
-        let before = broadcast.listen();
-        broadcast.send();
-        let after = broadcast.listen();
-        assert_eq!(before.try_recv(), Err(TryRecvError::Disconnected));
-        assert_eq!(after.try_recv(), Err(TryRecvError::Empty));
-    }
-}

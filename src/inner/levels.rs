@@ -127,23 +127,6 @@ mod tests {
     }
 
     #[test]
-    fn level_is_shared_by_path_and_kind_alone() {
-        let levels = Arc::new(Levels::default());
-        let join = |path: &str, kind| levels.join(key(path, kind), Weak::new());
-        let (level, one) = join("/a", LockKind::Exclusive);
-        let (same, two) = join("/a", LockKind::Exclusive);
-        assert!(Arc::ptr_eq(&level, &same) && one != two);
-        let turn = Key { directory: LockPath::parse("/a/locks").unwrap(), ..level.key.clone() };
-        let others = [
-            join("/b", LockKind::Exclusive),
-            join("/a", LockKind::Reentrant),
-            levels.join(turn, Weak::new()),
-        ];
-        assert!(others.iter().all(|(other, _)| !Arc::ptr_eq(&level, other)));
-        assert_eq!(levels.count(), 4);
-    }
-
-    #[test]
     fn table_has_no_level_without_an_object() {
         const PATHS: usize = 100_000;
         let levels = Arc::new(Levels::default());

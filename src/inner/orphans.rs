@@ -404,9 +404,4 @@ mod tests {
         search.orphans[0].until = sys::now();
         assert_eq!(look(&mut search, 2), 1);
     }
-
-    #[test]
-    fn answer_on_the_connection_of_a_create_is_certain() {
-        assert_eq!(look(&mut search(1), 1), 1);
-    }
 }

@@ -83,28 +83,3 @@ impl Drop for Charge {
         self.of.fetch_sub(*self.bytes.get_mut(), Ordering::Relaxed);
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn charge_counts_once_when_split_or_moved() {
-        let quota = Quota::default();
-        let taken = || quota.0.load(Ordering::Relaxed);
-        let charge = quota.take(36, 0, 5).unwrap();
-        assert_eq!(taken(), 500);
-        let mut parts = charge.split(5);
-        let first = parts.next().unwrap();
-        assert_eq!(taken(), 500);
-        drop(parts);
-        assert_eq!(taken(), 100, "parts that nobody wants are given back");
-        let moved = first.take();
-        drop(first);
-        assert_eq!(taken(), 100);
-        moved.give_back();
-        assert_eq!(taken(), 0);
-        drop(moved);
-        assert_eq!(taken(), 0);
-    }
-}

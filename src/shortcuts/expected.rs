@@ -183,30 +183,6 @@ mod tests {
     }
 
     #[test]
-    fn expected_end_of_the_predecessor_grants() {
-        let mut heard = expecting(Next::Grant);
-        assert_eq!(end(&mut heard, NEAREST), Some(7));
-        assert_eq!(heard.receive(), [format!("/directory/{NEAREST}")]);
-        // It is not expected twice.
-        assert_eq!(end(&mut heard, NEAREST), None);
-
-        for (event_type, name) in [
-            (EventType::NodeDeleted, OWN),
-            (EventType::NodeDataChanged, OWN),
-            (EventType::NodeDataChanged, NEAREST),
-            (EventType::WatchEnded, NEAREST),
-            (EventType::NodeDeleted, SECOND),
-        ] {
-            let mut heard = expecting(Next::Grant);
-            assert_eq!(event(&mut heard, event_type, name, 1), None, "{event_type:?} of {name}");
-            assert_eq!(end(&mut heard, NEAREST), None, "behind {event_type:?} of {name}");
-        }
-        for next in [Next::List, second()] {
-            assert_eq!(end(&mut expecting(next.clone()), NEAREST), None, "{next:?}");
-        }
-    }
-
-    #[test]
     fn expectation_ends_with_a_resume_or_an_unreceived_event() {
         let mut heard = expecting(Next::Grant);
         assert_eq!(event(&mut heard, EventType::NodeDeleted, NEAREST, 2), None);

@@ -112,68 +112,6 @@ fn readers_wait_for_the_nearest_lower_write_and_writers_for_all() {
 }
 
 #[test]
-fn readers_ignore_readers_and_higher_writers() {
-    let nodes = children(&[
-        "__READ__0000000001",
-        "x__rlock__0000000002",
-        "__READ__0000000003",
-        "__WRIT__0000000004",
-    ]);
-    for own in ["__READ__0000000001", "__READ__0000000003"] {
-        assert_eq!(decide(Mode::Read, &nodes, own), Standing::Granted, "{own}");
-    }
-}
-
-#[test]
-fn equal_sequences_share_the_lock_and_have_a_fixed_watch_order() {
-    let names = [
-        "b-lock-0000000005",
-        "a-lock-0000000005",
-        "c-lock-0000000005",
-        "lock-0000000006",
-        "__READ__0000000005",
-    ];
-    let mut reversed = names;
-    reversed.reverse();
-    for names in [names, reversed] {
-        let nodes = children(&names);
-        for own in ["a-lock-0000000005", "b-lock-0000000005"] {
-            assert_eq!(decide(Mode::Exclusive, &nodes, own), Standing::Granted, "{own}");
-        }
-        assert_eq!(
-            decide(Mode::Exclusive, &nodes, "lock-0000000006"),
-            behind("__READ__0000000005"),
-            "{names:?}"
-        );
-        assert_eq!(
-            decide(Mode::Read, &nodes, "__READ__0000000005"),
-            Standing::Granted,
-            "{names:?}"
-        );
-    }
-}
-
-#[test]
-fn abnormal_sequences_come_last_ordered_by_czxid() {
-    let (stuck, other, negative) = ("a-lock-2147483647", "b-lock-2147483647", "lock--2147483648");
-    let nodes = with_czxids(&[
-        (negative, Some(30)),
-        (stuck, Some(20)),
-        (other, Some(10)),
-        ("lock-2147483646", None),
-    ]);
-    for (own, expected) in [
-        ("lock-2147483646", Standing::Granted),
-        (other, behind("lock-2147483646")),
-        (stuck, behind(other)),
-        (negative, behind(stuck)),
-    ] {
-        assert_eq!(decide(Mode::Exclusive, &nodes, own), expected, "{own}");
-    }
-    assert_eq!(decide(Mode::Exclusive, &nodes[..3], other), Standing::Granted);
-}
-
-#[test]
 fn negative_sequences_are_not_ordered_by_number() {
     let nodes = with_czxids(&[
         ("lock--000000001", Some(2)),
@@ -208,25 +146,6 @@ fn order_asks_only_for_the_czxids_it_needs() {
     }
 }
 
-/// Whatever their numbers are, one of two exclusive contenders waits for the other.
-#[test]
-fn exactly_one_of_any_two_is_granted() {
-    let numbers = [0, 1, 5, 1 << 30, i32::MAX - 1, i32::MAX, i32::MIN, -(1 << 30), -2, -1];
-    for one in numbers {
-        for other in numbers {
-            let names = [one, other].map(|number| format!("lock-{number:010}"));
-            let names = [format!("a-{}", names[0]), format!("b-{}", names[1])];
-            let nodes = with_czxids(&[(names[0].as_str(), Some(1)), (names[1].as_str(), Some(2))]);
-            let granted = names
-                .each_ref()
-                .map(|name| decide(Mode::Exclusive, &nodes, name) == Standing::Granted);
-            // Equal normal numbers are one position, of a write and the read under it.
-            let equal = one == other && is_normal(one);
-            assert_eq!(granted[0] ^ granted[1], !equal, "{names:?}: {granted:?}");
-        }
-    }
-}
-
 #[test]
 fn newcomer_without_rivals_is_granted_at_once() {
     for (names, exclusive, read) in [
@@ -241,14 +160,6 @@ fn newcomer_without_rivals_is_granted_at_once() {
         let seen = [Mode::Exclusive, Mode::Write, Mode::Read].map(|mode| vacant(mode, &nodes));
         assert_eq!(seen, [exclusive, exclusive, read], "{names:?}");
     }
-}
-
-#[test]
-fn ten_thousand_children_take_one_pass() {
-    let names: Vec<String> = (0..10_000).rev().map(|n| format!("_c_{HIGH}-lock-{n:010}")).collect();
-    let nodes = children(&names.iter().map(String::as_str).collect::<Vec<_>>());
-    assert_eq!(decide(Mode::Exclusive, &nodes, &names[0]), behind(&names[1]));
-    assert_eq!(decide(Mode::Exclusive, &nodes, &names[9_999]), Standing::Granted);
 }
 
 /// Returns every permutation of `items`.
