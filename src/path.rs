@@ -159,29 +159,6 @@ mod tests {
         }
     }
 
-    /// The tests of the rules themselves are beside the rules.
-    #[test]
-    fn path_is_refused_for_the_reason_that_zookeeper_gives() {
-        for path in [
-            "",
-            "a",
-            "//",
-            "/a/",
-            "/a//b",
-            "/.",
-            "/a/../b",
-            "/\0",
-            "/a\u{7f}",
-            "/a\u{fff0}",
-            "/\u{1f512}/a",
-        ] {
-            let (seen, reason) = (parsed(path), check_path(path));
-            println!("{path:?}: {seen:?}");
-            assert!(reason.is_err(), "{path:?}");
-            assert_eq!(seen.err(), reason.err(), "{path:?}");
-        }
-    }
-
     #[test]
     fn path_that_resembles_a_refused_one_is_accepted() {
         let longest_part = format!("/{}", "a".repeat(MAX_PART));

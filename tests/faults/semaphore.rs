@@ -26,29 +26,6 @@ fn availability_is_unknown_without_a_connection() {
     is_free(&own, &[&cut]);
 }
 
-/// The last look got no answer in time. The look before it saw too many permits of others.
-#[test]
-fn deadline_during_a_later_look_is_a_timeout() {
-    const TIMEOUT: Duration = Duration::from_secs(3);
-    let ((proxy, slow), others) = (behind_a_proxy(SESSION * 3), client());
-    let path = fresh_path("slow-look");
-    let (own, holder) = (semaphore(&slow, &path, 3), semaphore(&others, &path, 3));
-    let [one, other] = [1, 1].map(|count| holder.acquire(count).unwrap());
-    let waits = own.clone();
-    let waiter = Task::spawn(move || waits.try_acquire_for(3, TIMEOUT));
-    let answered = format!("< GetChildren {}", leases_of(&path));
-    wait_until("it waits", SOON, || proxy.log().iter().any(|line| line.contains(&answered)));
-    let list = proxy.on(Op::GetChildren).path_contains(&leases_of(&path)).hold_answer();
-    one.release().unwrap();
-    assert!(list.wait(SOON), "{:#?}", proxy.log());
-    let seen = waiter.result("a call with a deadline");
-    list.release();
-    assert!(matches!(seen, Ok(None)), "others had too many: {seen:?}");
-    assert_eq!(await_leases(&path, 1), nodes(&other));
-    other.release().unwrap();
-    is_free(&own, &[&slow, &others]);
-}
-
 /// Two clients of one semaphore.
 fn two(
     name: &str,

@@ -526,47 +526,4 @@ mod tests {
         assert!(shown.contains("client_cert: true"));
         assert!(!shown.to_lowercase().contains("key"));
     }
-
-    #[test]
-    fn each_failure_has_a_sentence() {
-        let certificate = Error::InvalidCertificate;
-        let now = |seconds| UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds));
-        let cases = [
-            (certificate(CertificateError::UnknownIssuer), "any root"),
-            (certificate(CertificateError::BadSignature), "signature"),
-            (
-                certificate(CertificateError::NotValidForNameContext {
-                    expected: parse_name("zk1").unwrap(),
-                    presented: vec![r#"DnsName("zk2")"#.into(), "IpAddress(::1)".into()],
-                }),
-                "not valid for `zk1`: it is for `zk2`, `::1`",
-            ),
-            (
-                certificate(CertificateError::ExpiredContext {
-                    time: now(500_000),
-                    not_after: now(400_000),
-                }),
-                "expired 27 hours ago",
-            ),
-            (
-                certificate(CertificateError::NotValidYetContext {
-                    time: now(400_000),
-                    not_before: now(400_300),
-                }),
-                "not valid yet, for 5 minutes",
-            ),
-            (
-                Error::AlertReceived(AlertDescription::CertificateRequired),
-                "requires a certificate of the client",
-            ),
-            (Error::InvalidMessage(InvalidMessage::InvalidContentType), "plain text"),
-            (Error::DecryptError, "TLS failed"),
-        ];
-        for (error, expected) in cases {
-            let text = explain(&error);
-            println!("{text}");
-            assert!(text.contains(expected), "{text}");
-            assert!(text.starts_with("the ") || text.starts_with("a ") || text.starts_with("TLS"));
-        }
-    }
 }

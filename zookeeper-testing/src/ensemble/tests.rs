@@ -3,8 +3,6 @@
 mod client;
 mod compared;
 mod leaders;
-mod one;
-mod speed;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -35,7 +33,6 @@ enum Seen {
 
 struct World {
     ensemble: Ensemble,
-    start: Instant,
     now: Instant,
     seen: BTreeMap<u64, Vec<Seen>>,
     is_greeted: BTreeMap<u64, bool>,
@@ -51,7 +48,7 @@ impl World {
         let now = Instant::now();
         let ensemble = Ensemble::new(settings, seed, now);
         let (seen, is_greeted) = (BTreeMap::new(), BTreeMap::new());
-        let mut world = World { ensemble, start: now, now, seen, is_greeted, last_xid: 0 };
+        let mut world = World { ensemble, now, seen, is_greeted, last_xid: 0 };
         // Whoever has not joined yet does.
         world.run(TICK * 2);
         world

@@ -255,37 +255,4 @@ mod tests {
         assert!(LOOKS.get() <= 12 * COUNT as usize, "{} looks", LOOKS.get());
         assert_eq!(taken, (0..COUNT).collect::<Vec<_>>());
     }
-
-    #[test]
-    fn watches_are_set_again_once_in_requests_of_legal_size() {
-        for length in [2, 100, 1000, 100_000, 200_000, 1_000_000] {
-            let mut watches = Watches::new();
-            let count = 3_000_000 / (length + 20) + 1;
-            for number in 0..count {
-                let name = number.to_string();
-                let path =
-                    format!("/{name}{}", "x".repeat(length - 1 - name.len().min(length - 1)));
-                // Two listeners for each of the three kinds.
-                for (kind, ear) in KINDS.iter().flat_map(|kind| [(kind, 1), (kind, 2)]) {
-                    watches.add(*kind, path.clone(), Ear::new(ear));
-                }
-            }
-            let chunks = watches.chunks();
-            let mut longest = 0;
-            let mut seen = [0, 0, 0];
-            for chunk in &chunks {
-                let mut frame = Vec::new();
-                super::super::message::set_watches(&mut frame, 1, chunk);
-                longest = longest.max(frame.len());
-                for (seen, list) in seen.iter_mut().zip([&chunk.data, &chunk.exist, &chunk.child]) {
-                    *seen += list.len();
-                }
-            }
-            println!("{count} paths of {length}: {} requests, {longest} at most", chunks.len());
-            assert_eq!(seen, [count; 3]);
-            let limit = if length < 100_000 { CHUNK + 100 } else { 0xf_ffff };
-            assert!(longest <= limit, "a request of {longest} bytes");
-            assert_eq!(watches.count, count * 6, "they are still set");
-        }
-    }
 }

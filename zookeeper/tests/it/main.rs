@@ -1,6 +1,5 @@
 //! Tests against real ZooKeeper servers. Each file covers one subject.
 
-mod bytes;
 mod callbacks;
 mod dialing;
 mod ending;

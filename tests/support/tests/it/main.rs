@@ -2,9 +2,7 @@
 
 mod crowds;
 mod faults;
-mod frames;
 mod orphans;
-mod raw;
 
 use std::time::Duration;
 
@@ -33,10 +31,6 @@ impl Stage {
 
     fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.root)
-    }
-
-    fn make(&self, name: &str) -> std::io::Result<String> {
-        self.client.create(&self.path(name), b"", false, false)
     }
 
     fn made(&self, name: &str) -> bool {

@@ -326,19 +326,6 @@ fn refusal_out_of_order_is_of_its_request() {
     assert_eq!(said(second).0, ErrorKind::Unimplemented);
 }
 
-#[test]
-fn duplicate_answer_counts_once() {
-    let answers = two_requests(|guest, [first, _]| {
-        guest.send(&header(first, 0).stat().0)?;
-        guest.send(&header(first, 0).stat().0)
-    });
-    let [first, second] = answers;
-    first.unwrap();
-    let (kind, text) = said(second);
-    assert_eq!(kind, ErrorKind::ConnectionLoss);
-    assert!(text.contains("an answer to request 1, where 2 was due"), "{text}");
-}
-
 /// A hold's token is the zxid of its create.
 #[test]
 fn write_that_is_older_than_what_was_seen_is_rejected() {
@@ -402,30 +389,6 @@ fn unexpected_events_change_nothing() {
     println!("{stat:?} behind {EVENTS} events");
     assert_eq!(door.connections(), 1);
     assert!(events.is_empty(), "{:?}", events.try_recv());
-}
-
-#[test]
-fn watch_fires_once_for_a_repeated_event() {
-    let repeat = |guest: &mut Guest| {
-        let _session = guest.introduce()?;
-        let number = xid(&guest.frame()?);
-        guest.send(&header(number, 0).stat().0)?;
-        for _ in 0..1000 {
-            guest.send(&event(3, b"/watched").0)?;
-        }
-        let number = xid(&guest.frame()?);
-        guest.send(&header(number, 0).stat().0)?;
-        guest.linger()
-    };
-    let door = Door::once(shared_server().address(), Arc::new(repeat));
-    let client = client_of(&door.address(), SESSION);
-    let (watcher, events) = Watcher::channel();
-    client.exists_w("/watched", &watcher).unwrap();
-    // The answer comes after the events.
-    client.exists("/").unwrap();
-    let events: Vec<_> = events.try_iter().collect();
-    println!("{events:?}");
-    assert_eq!(events.len(), 1);
 }
 
 #[test]

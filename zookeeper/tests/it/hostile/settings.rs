@@ -23,21 +23,6 @@ fn impossible_session_timeouts_are_refused() {
 }
 
 #[test]
-fn port_without_a_listener_is_named() {
-    // The proxy keeps the port, and nobody listens on it.
-    let nobody = shared_proxy();
-    nobody.refuse(true);
-    let address = nobody.connect_string();
-    let begun = Instant::now();
-    let error = ZooKeeper::builder(&address).connect_timeout(SOON).connect().unwrap_err();
-    let text = error.to_string();
-    assert_eq!(error.kind(), ErrorKind::ConnectFailed);
-    assert_eq!(error.connect_failure(), Some(ConnectFailure::Unreachable), "{text}");
-    assert!(text.contains(&format!("{address}: Connection refused")), "{text}");
-    assert!(begun.elapsed() < SOON, "nothing was worth waiting for: {:?}", begun.elapsed());
-}
-
-#[test]
 fn unknown_host_name_is_named_and_another_server_serves() {
     let builder = ZooKeeper::builder("no-such-host.invalid:2181").connect_timeout(BRIEFLY * 5);
     let (kind, text) = said(builder.connect());
@@ -68,21 +53,4 @@ fn every_server_of_the_list_is_named_with_its_own_reason() {
     assert!(begun.elapsed() < SOON, "nothing was worth waiting for: {:?}", begun.elapsed());
     assert!(text.contains(&format!("{refused}: Connection refused")), "{text}");
     assert!(text.contains(&format!("{}: the answer begins with", http.address())), "{text}");
-}
-
-#[test]
-fn connect_to_a_silent_server_ends_at_its_deadline() {
-    let mute = Door::new(shared_server().address(), |guest| guest.linger());
-    for timeout in [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(300)] {
-        let begun = Instant::now();
-        let builder = ZooKeeper::builder(&mute.address()).session_timeout(SOON);
-        let error = builder.connect_timeout(timeout).connect().unwrap_err();
-        let (took, text) = (begun.elapsed(), error.to_string());
-        println!("after {took:.1?} of {timeout:?}");
-        assert_eq!(error.kind(), ErrorKind::ConnectFailed);
-        assert_eq!(error.connect_failure(), Some(ConnectFailure::Silent), "{text}");
-        assert!(text.contains("no answer"), "{text}");
-        // Less than the limit of one server.
-        assert!(timeout <= took && took < SOON / 3, "{took:?}");
-    }
 }
