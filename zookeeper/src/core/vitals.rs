@@ -275,4 +275,27 @@ mod tests {
         assert_eq!(next, number + 1, "numbers are never used twice");
         assert_eq!(story.verdict(T * 2 + T / 3, true), Verdict::Silent(T / 3));
     }
+
+    #[test]
+    fn request_without_an_answer_is_no_sample() {
+        let mut story = Story::new();
+        let number = story.send(ms(4000), true);
+        story.answer(number, ms(4010), None);
+        assert_eq!(story.pulse(ms(4010), false), Pulse::Read);
+        assert_eq!(story.left(ms(4010)), T - T / 50 - ms(4010));
+        assert_eq!(story.verdict(ms(60_000), true), story.alive(ms(60_000) + STEP));
+    }
+
+    #[test]
+    fn oldest_unanswered_request_decides_in_any_order_of_answers() {
+        let mut story = Story::new();
+        let first = story.send(ms(100), false);
+        let second = story.send(ms(200), false);
+        story.send(ms(300), false);
+        story.answer(second, ms(400), Some(Proof::Server));
+        let limit = T / 3;
+        assert_eq!(story.verdict(ms(500), true), story.alive(ms(100) + limit), "the first is open");
+        story.answer(first, ms(600), Some(Proof::Server));
+        assert_eq!(story.verdict(ms(700), true), story.alive(ms(300) + limit), "the third is open");
+    }
 }
