@@ -270,10 +270,13 @@ mod tests {
     #[test]
     fn late_write_never_moves_the_lease_back() {
         let mut story = Story::new();
+        // It certifies what was settled when it was sent.
+        let (late, settled) =
+            (story.at(ms(2100)), story.lease.settled(story.at(ms(2100)).monotonic));
         story.read(ms(2500), ms(2510));
         story.write(ms(4600), ms(4610));
         let end = story.end(ms(4610));
-        story.write(ms(2100), ms(4620));
+        story.lease.answered(late, settled, story.at(ms(4620)), Proof::Leader);
         assert_eq!(story.end(ms(4620)), end);
     }
 
