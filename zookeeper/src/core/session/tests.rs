@@ -23,6 +23,36 @@ fn connected() -> Vec<u8> {
     [&[0; 4][..], &timeout, &session, &16_i32.to_be_bytes(), &[7; 16], &[0]].concat()
 }
 
+#[test]
+fn request_numbers_wrap_around_and_skip_reserved_ones() {
+    let now = Moment::now();
+    let mut core: Core<i32, Nobody> = Core::new(Duration::from_secs(30), now);
+    core.dialed(true, now);
+    let greeted = core.receive(&connected(), now);
+    assert!(greeted.is_ok(), "{:?}", greeted.err());
+    core.outbox.xid = i32::MAX - 2;
+    core.outbox.bytes.clear();
+    for slot in 0..4 {
+        let mut call = Call::nobodys(OpCode::Sync, |_| {});
+        call.slot = Some(slot);
+        core.submit([call], now);
+    }
+    let sent: Vec<i32> = core
+        .outbox
+        .bytes
+        .chunks(12)
+        .map(|frame| i32::from_be_bytes([frame[4], frame[5], frame[6], frame[7]]))
+        .collect();
+    println!("{sent:?}");
+    assert_eq!(sent, [i32::MAX - 1, i32::MAX, 1, 2]);
+    for (slot, xid) in (0..).zip(sent) {
+        let mut answer = xid.to_be_bytes().to_vec();
+        answer.extend([0; 12]);
+        let answer = core.receive(&answer, now).expect("it belongs to this request");
+        assert_eq!(answer.into_iter().map(|answer| answer.slot).collect::<Vec<_>>(), [slot]);
+    }
+}
+
 /// Only handshakes could keep the session, and none was sent.
 #[test]
 fn client_retries_at_once_after_a_silence_on_a_used_connection() {
