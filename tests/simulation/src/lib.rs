@@ -10,6 +10,7 @@ mod histories;
 mod network;
 mod plan;
 mod raw;
+mod recording;
 mod shrink;
 mod story;
 mod witness;
@@ -17,5 +18,8 @@ mod world;
 
 pub use coverage::{ENOUGH, gaps, named};
 pub use plan::Plan;
+pub use recording::{Act, Moment, record, unfit};
 pub use shrink::shrink;
+pub use story::request as request_in_words;
 pub use world::{Outcome, run};
+pub use zookeeper_testing::ensemble::{ChangeKind, Committed, Outgoing};

@@ -14,6 +14,7 @@ use zookeeper_testing::ensemble::{Committed, Ensemble, Outgoing};
 
 use crate::plan::{FrameFault, Meddling, Of, Place, Plan};
 use crate::raw;
+use crate::recording::{self, Act};
 use crate::story;
 use crate::witness::{self, outages};
 
@@ -159,6 +160,8 @@ impl Net {
     fn carry(&self) {
         let mut world = self.0.borrow_mut();
         let outgoing = world.ensemble.take_outgoing();
+        let committed = world.ensemble.take_committed();
+        recording::done(&outgoing, &committed);
         for (connection, what) in outgoing {
             let Some(&socket) = world.sockets.get(&connection) else {
                 continue;
@@ -176,7 +179,6 @@ impl Net {
                 }
             }
         }
-        let committed = world.ensemble.take_committed();
         committed.iter().for_each(|one| (world.tell)(one));
         let next = world.ensemble.next();
         if let Some(next) = next
@@ -432,6 +434,7 @@ impl World {
         }
         match (way, link.connection) {
             (UP, Some(connection)) => {
+                recording::came(|| Act::Received(connection, bytes.to_vec()));
                 self.ensemble.receive(connection, bytes, kernel::instant());
             }
             _ => {
@@ -463,9 +466,14 @@ impl World {
             link.is_over = true;
             if let Some(connection) = link.connection.take() {
                 self.sockets.remove(&connection);
-                self.ensemble.hang_up(connection, kernel::instant());
+                self.hang_up(connection);
             }
         }
+    }
+
+    fn hang_up(&mut self, connection: u64) {
+        recording::came(|| Act::HungUp(connection));
+        self.ensemble.hang_up(connection, kernel::instant());
     }
 
     /// Breaks all connections of a machine so that it notices.
@@ -571,14 +579,15 @@ impl Network for Net {
                 true => None,
                 false => world.ensemble.connect(server, kernel::instant()),
             };
+            if let Some(connection) = connection {
+                recording::came(|| Act::Connected(connection));
+            }
             if let Some(link) = world.links.get_mut(&socket) {
                 link.is_former = is_former;
             }
             let is_open = world.is_open(socket);
             match connection {
-                Some(connection) if !is_open => {
-                    world.ensemble.hang_up(connection, kernel::instant());
-                }
+                Some(connection) if !is_open => world.hang_up(connection),
                 Some(connection) => {
                     world.sockets.insert(connection, socket);
                     if let Some(link) = world.links.get_mut(&socket) {

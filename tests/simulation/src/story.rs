@@ -2,7 +2,7 @@
 
 /// Describes the request in a frame that includes its length. The first request of a connection is the handshake.
 /// Returns `None` for pings.
-pub(crate) fn request(frame: &[u8], is_first: bool) -> Option<String> {
+pub fn request(frame: &[u8], is_first: bool) -> Option<String> {
     if is_first {
         let session = number(frame, 20, 8);
         return Some(match session {

@@ -26,6 +26,7 @@ mod nemesis;
 mod options;
 mod paths;
 mod protocol;
+mod replay;
 mod report;
 mod settings;
 
@@ -43,7 +44,10 @@ fn main() -> ExitCode {
     let options = Options::parse();
     let outcome = match options.role {
         Some(Role::Client(options)) => client::run(&options).map(|()| true),
-        None => coordinator::run(&options.run),
+        None => match options.run.replay {
+            Some(count) => replay::run(options.run.seed.unwrap_or(0), count),
+            None => coordinator::run(&options.run),
+        },
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -54,6 +54,9 @@ pub(crate) struct RunOptions {
     /// Write the history of all locks to this file, in Jepsen's format, for Knossos
     #[arg(long, value_name = "FILE")]
     pub(crate) edn: Option<PathBuf>,
+    /// Instead, replay so many seeds of the simulation against a real server, from the seed on, or from 0
+    #[arg(long, value_name = "N")]
+    pub(crate) replay: Option<u64>,
     /// Clients of another library instead, for comparison; what goes wrong is only counted
     #[arg(long, value_name = "LIBRARY")]
     pub(crate) peer: Option<Peer>,

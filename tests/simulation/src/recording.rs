@@ -1,0 +1,77 @@
+//! Records the traffic of the servers in a run, so that it can be replayed against a real one. Without a recording, it
+//! costs nothing and changes nothing.
+
+use std::cell::RefCell;
+
+use zookeeper_testing::ensemble::{Committed, Outgoing, Settings};
+
+use crate::plan::Plan;
+use crate::raw;
+use crate::world::run;
+
+/// What comes to the servers, by the number of the connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Act {
+    /// A client connects.
+    Connected(u64),
+    /// Bytes arrive, maybe only a part of a frame.
+    Received(u64, Vec<u8>),
+    /// The client has hung up.
+    HungUp(u64),
+}
+
+/// What comes to the servers at an instant, and what they do then.
+#[derive(Debug, Default)]
+pub struct Moment {
+    /// What comes, in order.
+    pub acts: Vec<Act>,
+    /// What the servers send, in order.
+    pub sent: Vec<(u64, Outgoing)>,
+    /// The transactions that change something, in order.
+    pub committed: Vec<Committed>,
+}
+
+thread_local! {
+    static RECORDED: RefCell<Option<Vec<Moment>>> = const { RefCell::new(None) };
+    static ACTS: RefCell<Vec<Act>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs a plan, and returns the traffic of its servers.
+pub fn record(plan: &Plan) -> Vec<Moment> {
+    RECORDED.set(Some(Vec::new()));
+    run(plan, false);
+    ACTS.take();
+    RECORDED.take().unwrap_or_default()
+}
+
+/// Returns why a real server cannot replay the traffic of this plan, if it cannot.
+pub fn unfit(plan: &Plan) -> Option<&'static str> {
+    let reasons = [
+        (plan.servers > 1, "it has three servers, whose elections and lags nobody can repeat"),
+        (plan.troubles_servers(), "the server crashes or stands still, which takes true time"),
+        (plan.used.is_some(), "it sets a directory's counter, which no request can set"),
+        (
+            raw::settings(plan, Settings::default()).throttle > 0.0,
+            "the server refuses requests at random, as if it was overloaded",
+        ),
+    ];
+    reasons.into_iter().find_map(|(is_so, reason)| is_so.then_some(reason))
+}
+
+/// Notes what comes to the servers.
+pub(crate) fn came(act: impl FnOnce() -> Act) {
+    if RECORDED.with_borrow(Option::is_some) {
+        ACTS.with_borrow_mut(|acts| acts.push(act()));
+    }
+}
+
+/// Notes what the servers do about what came since the last call.
+pub(crate) fn done(sent: &[(u64, Outgoing)], committed: &[Committed]) {
+    RECORDED.with_borrow_mut(|recorded| {
+        let Some(recorded) = recorded else { return };
+        let acts = ACTS.take();
+        if !(acts.is_empty() && sent.is_empty() && committed.is_empty()) {
+            recorded.push(Moment { acts, sent: sent.to_vec(), committed: committed.to_vec() });
+        }
+    });
+}

@@ -1,0 +1,81 @@
+//! Which numbers of the real server stand for which of the simulated one: transactions and sessions.
+
+use std::collections::BTreeMap;
+
+/// A transaction as large as this one stands for all of the future.
+const FUTURE: i64 = i64::MAX / 2;
+
+#[derive(Default)]
+pub(crate) struct Numbers {
+    /// Transactions, one to one and in the same order.
+    transactions: BTreeMap<i64, i64>,
+    /// What answers have said about the last transaction. Several of these may stand for the same one.
+    seen: BTreeMap<i64, i64>,
+    sessions: BTreeMap<i64, Session>,
+}
+
+/// A session of the simulated server.
+#[derive(Clone)]
+pub(crate) struct Session {
+    pub(crate) real: i64,
+    /// The passwords of the simulated session and of the real one.
+    pub(crate) passwords: [Vec<u8>; 2],
+    pub(crate) is_over: bool,
+}
+
+impl Numbers {
+    /// Returns whether two transactions can be the same, and notes that they are.
+    pub(crate) fn is_transaction(&mut self, simulated: i64, real: i64) -> bool {
+        if simulated <= 0 || real <= 0 {
+            return simulated == real;
+        }
+        let known = &mut self.transactions;
+        let is_new = known.get(&simulated).is_none_or(|known| *known == real);
+        let is_later = known.range(..simulated).next_back().is_none_or(|(_, known)| *known < real);
+        let is_earlier = known.range(simulated + 1..).next().is_none_or(|(_, known)| *known > real);
+        known.insert(simulated, real);
+        is_new && is_later && is_earlier
+    }
+
+    /// Returns whether the last transactions that two servers know can be the same.
+    pub(crate) fn is_seen(&mut self, simulated: i64, real: i64) -> bool {
+        if simulated <= 0 || real <= 0 {
+            return simulated == real;
+        }
+        let known = &self.transactions;
+        self.seen.insert(simulated, real);
+        known.range(..=simulated).next_back().is_none_or(|(_, known)| *known <= real)
+            && known.range(simulated + 1..).next().is_none_or(|(_, known)| *known > real)
+    }
+
+    /// Returns the real transaction that a client has to name.
+    pub(crate) fn transaction(&self, simulated: i64) -> i64 {
+        if simulated <= 0 || simulated >= FUTURE {
+            return simulated;
+        }
+        let last = [&self.transactions, &self.seen].map(|known| {
+            known.range(..=simulated).next_back().map_or(0, |(_, real)| *real)
+        });
+        last[0].max(last[1])
+    }
+
+    pub(crate) fn session(&mut self, simulated: i64) -> Option<&mut Session> {
+        self.sessions.get_mut(&simulated)
+    }
+
+    pub(crate) fn begins(&mut self, simulated: i64, session: Session) {
+        self.sessions.entry(simulated).or_insert(session);
+    }
+
+    /// Returns the sessions that are not over.
+    pub(crate) fn living(&self) -> Vec<i64> {
+        let living = self.sessions.iter().filter(|(_, session)| !session.is_over);
+        living.map(|(simulated, _)| *simulated).collect()
+    }
+
+    /// Returns whether two owners of a node, or two sessions, are the same. Containers have an owner, too, that is
+    /// no session.
+    pub(crate) fn is_owner(&self, simulated: i64, real: i64) -> bool {
+        self.sessions.get(&simulated).map_or(simulated, |session| session.real) == real
+    }
+}

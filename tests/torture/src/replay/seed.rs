@@ -1,0 +1,426 @@
+//! The replay of a seed. A request is sent when the simulated server has carried it out: with its answer or, if the
+//! client has gone, with its transaction.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+
+use zoolock_simulation::{Act, ChangeKind, Committed, Moment, Outgoing, request_in_words};
+
+use super::fields::{self, CLOSE, EVENT, Fields, Odd, PING, SET_WATCHES, Value, is_write};
+use super::numbers::{Numbers, Session};
+use super::operator::{Operator, handshake};
+use super::socket::{Socket, framed, int, long};
+use crate::Outcome;
+
+/// The error of a request whose session ends at that instant.
+const SESSION_EXPIRED: i32 = -112;
+/// The number of a request that no client has sent.
+const OURS: i32 = i32::MAX;
+
+/// How much has been compared.
+#[derive(Default)]
+pub(crate) struct Counts {
+    sent: u64,
+    answers: u64,
+    pub(crate) events: u64,
+    ends: u64,
+    expired: u64,
+    /// Transactions of operators, and of clients that had gone.
+    operated: u64,
+    gone: u64,
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Counts { sent, answers, events, ends, expired, operated, gone } = self;
+        write!(
+            f,
+            "{sent} requests sent, {answers} answers, {events} events and {ends} ends of connections compared; \
+             {expired} sessions ended from outside, {operated} changes of operators, {gone} transactions of clients \
+             that had gone"
+        )
+    }
+}
+
+/// What is left to compare of a moment.
+enum Check<'a> {
+    Welcome(&'a [u8]),
+    Answer(Vec<u8>, &'a [u8]),
+    Event(&'a [u8]),
+    End,
+}
+
+/// A connection of a client.
+struct Link {
+    socket: Socket,
+    session: i64,
+    is_greeted: bool,
+    come: Vec<u8>,
+    /// Requests that are not carried out yet.
+    pending: VecDeque<Vec<u8>>,
+}
+
+pub(crate) struct Replay<'a> {
+    server: SocketAddr,
+    operator: &'a mut Operator,
+    counts: &'a mut Counts,
+    numbers: Numbers,
+    links: BTreeMap<u64, Link>,
+    /// Writes of clients that have gone, by their sessions.
+    left: BTreeMap<i64, VecDeque<Vec<u8>>>,
+}
+
+impl Replay<'_> {
+    pub(crate) fn new<'a>(
+        server: SocketAddr,
+        operator: &'a mut Operator,
+        counts: &'a mut Counts,
+    ) -> Replay<'a> {
+        let (numbers, links, left) = Default::default();
+        Replay { server, operator, counts, numbers, links, left }
+    }
+
+    pub(crate) fn all(&mut self, moments: &[Moment]) -> Outcome<()> {
+        moments.iter().try_for_each(|moment| self.moment(moment))?;
+        // Whatever else the server has sent comes before these answers.
+        for (number, link) in self.links.iter_mut().filter(|(_, link)| link.is_greeted) {
+            let ping = framed(&[&(-2_i32).to_be_bytes(), &PING.to_be_bytes()]);
+            link.socket.ask(&ping, Some(-2)).map_err(|error| format!("at the end: {error}"))?;
+            let frame = link.socket.next()?;
+            if int(&frame, 4) != -2 {
+                return Err(format!("at the end, connection {number} got {}", words(&frame)).into());
+            }
+        }
+        for session in self.numbers.living() {
+            self.end_session(session)?;
+        }
+        Ok(())
+    }
+
+    fn moment(&mut self, moment: &Moment) -> Outcome<()> {
+        for act in &moment.acts {
+            match act {
+                Act::Connected(number) => {
+                    let (come, pending) = Default::default();
+                    let socket = Socket::connect(self.server)?;
+                    let link = Link { socket, session: 0, is_greeted: false, come, pending };
+                    self.links.insert(*number, link);
+                }
+                Act::Received(number, bytes) => {
+                    if let Some(link) = self.links.get_mut(number) {
+                        link.receive(bytes);
+                    }
+                }
+                Act::HungUp(_) => {}
+            }
+        }
+        let mut committed: VecDeque<&Committed> = moment.committed.iter().collect();
+        let mut checks: Vec<(u64, Check<'_>)> = Vec::new();
+        for (number, sent) in &moment.sent {
+            let check = match sent {
+                Outgoing::End => Some(Check::End),
+                Outgoing::Bytes(frame) => self.carry_out(*number, frame, &mut committed)?,
+            };
+            checks.extend(check.map(|check| (*number, check)));
+        }
+        while let Some(transaction) = committed.pop_front() {
+            self.transact(transaction)?;
+        }
+        let is_unordered = moment.committed.iter().any(|transaction| transaction.is_close);
+        self.compare(checks.into(), is_unordered)?;
+        for act in &moment.acts {
+            if let Act::HungUp(number) = act {
+                self.leave(*number);
+            }
+        }
+        Ok(())
+    }
+
+    // ---- what the simulated server has carried out
+
+    /// Sends the request of this answer, behind the transactions that the answer knows.
+    fn carry_out<'b>(
+        &mut self,
+        number: u64,
+        frame: &'b [u8],
+        committed: &mut VecDeque<&Committed>,
+    ) -> Outcome<Option<Check<'b>>> {
+        let link = self.links.get_mut(&number).ok_or("an answer without a connection")?;
+        if !link.is_greeted {
+            let request = link.pending.pop_front().ok_or("an answer without a handshake")?;
+            // A session is refused because it is over.
+            while long(&request, 20) != 0
+                && let Some(transaction) = committed.pop_front()
+            {
+                self.transact(transaction)?;
+            }
+            return self.greet(number, &request, frame).map(|()| Some(Check::Welcome(frame)));
+        }
+        let xid = int(frame, 4);
+        if xid == EVENT {
+            return Ok(Some(Check::Event(frame)));
+        }
+        let place = link.pending.iter().position(|request| int(request, 4) == xid);
+        let place = place.ok_or_else(|| format!("no request has the number {xid}"))?;
+        let mut request = link.pending.remove(place).unwrap_or_default();
+        // Real sessions do not end without pings, and no request meets the end of one.
+        if int(&request, 8) == PING || int(frame, 16) == SESSION_EXPIRED {
+            return Ok(None);
+        }
+        let (zxid, may_be_own) = (long(frame, 8), is_write(&request));
+        while let Some(transaction) = committed.front().filter(|one| one.zxid <= zxid) {
+            if transaction.zxid == zxid && may_be_own {
+                committed.pop_front();
+                break;
+            }
+            let transaction = committed.pop_front();
+            transaction.map_or(Ok(()), |transaction| self.transact(transaction))?;
+        }
+        let link = self.links.get_mut(&number).ok_or("an answer without a connection")?;
+        if int(&request, 8) == CLOSE
+            && let Some(session) = self.numbers.session(link.session)
+        {
+            session.is_over = true;
+        }
+        if int(&request, 8) == SET_WATCHES {
+            let since = self.numbers.transaction(long(&request, 12));
+            request[12..20].copy_from_slice(&since.to_be_bytes());
+        }
+        self.counts.sent += 1;
+        let asked = link.socket.ask(&request, Some(xid));
+        asked.map_err(|error| no_answer(&request, frame, &error))?;
+        Ok(Some(Check::Answer(request, frame)))
+    }
+
+    /// Sends a handshake with the real names of what it names, and learns what its answer names.
+    fn greet(&mut self, number: u64, request: &[u8], answer: &[u8]) -> Outcome<()> {
+        let (asked, password) = (long(request, 20), request.get(32..48).unwrap_or_default());
+        let (session, shown) = match self.numbers.session(asked) {
+            Some(known) if known.passwords[0] == password => (known.real, &*known.passwords[1]),
+            Some(known) => (known.real, password),
+            None => (asked, password),
+        };
+        let mut real = handshake(session, shown);
+        let since = self.numbers.transaction(long(request, 8));
+        real[8..16].copy_from_slice(&since.to_be_bytes());
+        let link = self.links.get_mut(&number).ok_or("an answer without a connection")?;
+        self.counts.sent += 1;
+        let greeted = link.socket.ask(&real, None);
+        greeted.map_err(|error| format!("a handshake has no answer: {error}"))?;
+        let welcome = link.socket.last()?;
+        (link.is_greeted, link.session) = (true, long(answer, 12));
+        if link.session != 0 {
+            let passwords = [answer, &welcome].map(|frame| frame[24..40].to_vec());
+            let session = Session { real: long(&welcome, 12), passwords, is_over: false };
+            self.numbers.begins(link.session, session);
+        }
+        link.socket.put_back(welcome);
+        Ok(())
+    }
+
+    /// Carries out a transaction whose request has no answer.
+    fn transact(&mut self, transaction: &Committed) -> Outcome<()> {
+        let Committed { session, is_close, changes, .. } = transaction;
+        if *session == 0 {
+            for change in changes {
+                self.counts.operated += 1;
+                match &change.kind {
+                    ChangeKind::Created { data, .. } => self.operator.create(&change.path, data)?,
+                    ChangeKind::DataSet(data) => self.operator.set_data(&change.path, data)?,
+                    ChangeKind::Deleted => self.operator.delete(&change.path)?,
+                    ChangeKind::AclSet => return Err("no operator sets an ACL".into()),
+                }
+            }
+            return Ok(());
+        }
+        // A session whose handshake was lost has no nodes.
+        if self.numbers.session(*session).is_none() {
+            return Ok(());
+        }
+        if *is_close {
+            self.counts.expired += 1;
+            return self.end_session(*session);
+        }
+        self.counts.gone += 1;
+        loop {
+            let request = self.left.get_mut(session).and_then(VecDeque::pop_front);
+            let request = request.ok_or_else(|| format!("nobody asked for {transaction:?}"))?;
+            let answer = self.speak_for(*session, &request)?;
+            // Requests before it may have been refused.
+            let is_refused = int(&request, 8) == 14 && int(&answer, 20) == -1;
+            if int(&answer, 16) == 0 && !is_refused {
+                return Ok(());
+            }
+        }
+    }
+
+    fn end_session(&mut self, session: i64) -> Outcome<()> {
+        let close = framed(&[&OURS.to_be_bytes(), &CLOSE.to_be_bytes()]);
+        self.speak_for(session, &close)?;
+        if let Some(session) = self.numbers.session(session) {
+            session.is_over = true;
+        }
+        Ok(())
+    }
+
+    /// Sends a request on a connection of this session, and returns the answer, which no client gets.
+    fn speak_for(&mut self, session: i64, request: &[u8]) -> Outcome<Vec<u8>> {
+        let known = self.numbers.session(session).ok_or("an unknown session")?.clone();
+        let mut aside;
+        let living = self.links.values_mut().find(|link| link.session == session);
+        let socket = match living {
+            Some(link) => &mut link.socket,
+            None => {
+                aside = Socket::connect(self.server)?;
+                aside.ask(&handshake(known.real, &known.passwords[1]), None)?;
+                &mut aside
+            }
+        };
+        let answered = socket.ask(request, Some(int(request, 4)));
+        answered.map_err(|error| format!("{}: no answer: {error}", asked(request)))?;
+        Ok(socket.last()?)
+    }
+
+    /// The client has gone, or the server has ended the connection.
+    fn leave(&mut self, number: u64) {
+        if let Some(link) = self.links.remove(&number) {
+            let writes = link.pending.into_iter().filter(|request| is_write(request));
+            self.left.entry(link.session).or_default().extend(writes);
+        }
+    }
+
+    // ---- what both servers have sent
+
+    /// Compares all frames of each connection, in order. The nodes of a session end in any order.
+    fn compare(
+        &mut self,
+        mut checks: VecDeque<(u64, Check<'_>)>,
+        is_unordered: bool,
+    ) -> Outcome<()> {
+        while let Some((number, check)) = checks.pop_front() {
+            let link = self.links.get_mut(&number).ok_or("a frame without a connection")?;
+            let socket = &mut link.socket;
+            match check {
+                Check::End => {
+                    self.counts.ends += 1;
+                    let frame = socket.end().map_err(|error| format!("no end: {error}"))?;
+                    if let Some(frame) = frame {
+                        return Err(format!("{} instead of the end", words(&frame)).into());
+                    }
+                    self.leave(number);
+                }
+                Check::Welcome(frame) => {
+                    self.counts.answers += 1;
+                    let real = socket.next()?;
+                    let both = [frame, &real].map(fields::welcome);
+                    agree(both, &mut self.numbers, || "a handshake".to_owned())?;
+                }
+                Check::Answer(request, frame) => {
+                    self.counts.answers += 1;
+                    let real = socket.next()?;
+                    if int(&real, 4) != int(frame, 4) {
+                        let words = words(&real);
+                        return Err(format!("{}: {words} comes first", asked(&request)).into());
+                    }
+                    let both = [frame, &real].map(|frame| fields::answer(frame, &request));
+                    agree(both, &mut self.numbers, || asked(&request))?;
+                }
+                Check::Event(frame) => {
+                    let mut frames = vec![frame];
+                    let mut of_others = VecDeque::new();
+                    while is_unordered && let Some((other, check)) = checks.pop_front() {
+                        match check {
+                            Check::Event(frame) if other == number => frames.push(frame),
+                            check => {
+                                of_others.push_back((other, check));
+                                if other == number {
+                                    break;
+                                }
+                            }
+                        }
+                    }
+                    of_others.append(&mut checks);
+                    checks = of_others;
+                    self.counts.events += frames.len() as u64;
+                    let mut real = Vec::new();
+                    for frame in &frames {
+                        let missing = |error| format!("no event, but {}: {error}", words(frame));
+                        real.push(socket.next().map_err(missing)?);
+                    }
+                    let fields = |frames: Vec<&[u8]>| {
+                        let fields: Result<Vec<Fields>, Odd> =
+                            frames.into_iter().map(fields::event).collect();
+                        fields.map(|mut fields| {
+                            fields.sort();
+                            fields
+                        })
+                    };
+                    let real = fields(real.iter().map(Vec::as_slice).collect());
+                    let (Ok(simulated), Ok(real)) = (fields(frames), real) else {
+                        return Err("an odd event".into());
+                    };
+                    for both in simulated.into_iter().zip(real) {
+                        agree([Ok(both.0), Ok(both.1)], &mut self.numbers, || "an event".into())?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Link {
+    fn receive(&mut self, bytes: &[u8]) {
+        self.come.extend_from_slice(bytes);
+        while self.come.len() >= 4
+            && let end = 4 + int(&self.come, 0) as usize
+            && self.come.len() >= end
+        {
+            let rest = self.come.split_off(end);
+            self.pending.push_back(std::mem::replace(&mut self.come, rest));
+        }
+    }
+}
+
+fn agree(
+    [simulated, real]: [Result<Fields, Odd>; 2],
+    numbers: &mut Numbers,
+    what: impl FnOnce() -> String,
+) -> Outcome<()> {
+    match (simulated, real) {
+        (Ok(simulated), Ok(real)) if fields::agree(&simulated, &real, numbers) => Ok(()),
+        (simulated, real) => Err(format!(
+            "{}\n  the simulated server: {}\n  the real server:      {}",
+            what(),
+            listed(&simulated),
+            listed(&real)
+        )
+        .into()),
+    }
+}
+
+fn listed(fields: &Result<Fields, Odd>) -> String {
+    let Ok(fields) = fields else {
+        return "a frame of another length".to_owned();
+    };
+    let told = fields.iter().filter(|(_, value)| *value != Value::Own);
+    told.map(|(name, value)| format!("{name} {value:?}")).collect::<Vec<_>>().join(", ")
+}
+
+fn no_answer(request: &[u8], frame: &[u8], error: &io::Error) -> String {
+    format!("{}: {} of the simulated server, no answer: {error}", asked(request), words(frame))
+}
+
+fn asked(request: &[u8]) -> String {
+    request_in_words(request, false).unwrap_or_default()
+}
+
+/// Describes a frame that should not be there, or is missing.
+fn words(frame: &[u8]) -> String {
+    match int(frame, 4) {
+        EVENT => listed(&fields::event(frame)),
+        xid => format!("an answer to {xid} with error {}", int(frame, 16)),
+    }
+}

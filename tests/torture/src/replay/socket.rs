@@ -1,0 +1,98 @@
+//! A connection to a real server: whole frames, each with its length.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// Every answer comes within this time.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct Socket {
+    stream: TcpStream,
+    /// Frames that nobody has taken yet.
+    come: VecDeque<Vec<u8>>,
+}
+
+impl Socket {
+    pub(crate) fn connect(server: SocketAddr) -> io::Result<Socket> {
+        let stream = TcpStream::connect(server)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(Socket { stream, come: VecDeque::new() })
+    }
+
+    /// Sends a request, and waits for its answer: the frame with its number, or just the next one for a handshake.
+    /// Earlier frames and the answer can be taken then.
+    pub(crate) fn ask(&mut self, request: &[u8], number: Option<i32>) -> io::Result<()> {
+        self.stream.write_all(request)?;
+        loop {
+            let frame = self.read()?;
+            let is_it = number.is_none_or(|number| int(&frame, 4) == number);
+            self.come.push_back(frame);
+            if is_it {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes the next frame.
+    pub(crate) fn next(&mut self) -> io::Result<Vec<u8>> {
+        match self.come.pop_front() {
+            Some(frame) => Ok(frame),
+            None => self.read(),
+        }
+    }
+
+    /// Takes the frame that came last.
+    pub(crate) fn last(&mut self) -> io::Result<Vec<u8>> {
+        self.come.pop_back().ok_or_else(|| ErrorKind::NotFound.into())
+    }
+
+    /// Puts back what was taken last.
+    pub(crate) fn put_back(&mut self, frame: Vec<u8>) {
+        self.come.push_back(frame);
+    }
+
+    /// Waits for the end of the connection. Returns a frame that comes instead.
+    pub(crate) fn end(&mut self) -> io::Result<Option<Vec<u8>>> {
+        match self.next() {
+            Ok(frame) => Ok(Some(frame)),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                Err(error)
+            }
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn read(&mut self) -> io::Result<Vec<u8>> {
+        let mut frame = vec![0; 4];
+        self.stream.read_exact(&mut frame)?;
+        frame.resize(4 + int(&frame, 0) as usize, 0);
+        self.stream.read_exact(&mut frame[4..])?;
+        Ok(frame)
+    }
+}
+
+/// Returns a frame of this body.
+pub(crate) fn framed(body: &[&[u8]]) -> Vec<u8> {
+    let body = body.concat();
+    [&(body.len() as u32).to_be_bytes(), &*body].concat()
+}
+
+/// Returns a text or other bytes behind their length.
+pub(crate) fn buffer(bytes: &[u8]) -> Vec<u8> {
+    framed(&[bytes])
+}
+
+/// Returns the number of four bytes at this offset, or 0 after the end.
+pub(crate) fn int(frame: &[u8], at: usize) -> i32 {
+    let bytes = frame.get(at..).and_then(|rest| rest.first_chunk());
+    bytes.map_or(0, |bytes| i32::from_be_bytes(*bytes))
+}
+
+/// Returns the number of eight bytes at this offset, or 0 after the end.
+pub(crate) fn long(frame: &[u8], at: usize) -> i64 {
+    let bytes = frame.get(at..).and_then(|rest| rest.first_chunk());
+    bytes.map_or(0, |bytes| i64::from_be_bytes(*bytes))
+}
