@@ -7,7 +7,7 @@ mod steps;
 mod turn;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::panic::resume_unwind;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ use std::time::Duration;
 use kernel::{Process, thread};
 use objects::{Object, make, options};
 use turn::Target;
-use zoolock::observer::{Acquired, Ended, Observer};
+use zoolock::observer::{Acquired, Ended, NotAcquired, Observer, Outcome, Reason};
 use zoolock::{Client, Contender, Error, Hold, Leadership, Term};
 use zoolock_judge::{Mode, Unlocked};
 
@@ -89,17 +89,41 @@ impl Board {
     }
 }
 
+/// What an observer hears of a call or of a hold.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Report {
+    Acquired,
+    Busy,
+    TimedOut,
+    Cancelled,
+    Failed,
+    Ended(Outcome),
+}
+
 /// Observer that counts grants and ends, and calls the client from its callbacks.
 #[derive(Default)]
 struct Told {
     acquired: AtomicU64,
     ended: AtomicU64,
     client: Mutex<Option<Client>>,
+    /// The latest reports on each thread.
+    reports: Mutex<BTreeMap<usize, Vec<Report>>>,
 }
 
 impl Told {
     fn client(&self) -> Option<Client> {
         self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn add(&self, report: Report) {
+        let mut reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        reports.entry(thread::number()).or_default().push(report);
+    }
+
+    /// Takes the reports on this thread.
+    fn take(&self) -> Vec<Report> {
+        let mut reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        reports.remove(&thread::number()).unwrap_or_default()
     }
 
     fn set(&self, client: Option<Client>) {
@@ -118,11 +142,23 @@ fn judge_caller() {
 impl Observer for Told {
     fn acquired(&self, _: &Acquired<'_>) {
         judge_caller();
+        self.add(Report::Acquired);
         self.acquired.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn ended(&self, _: &Ended<'_>) {
+    fn not_acquired(&self, call: &NotAcquired<'_>) {
         judge_caller();
+        self.add(match call.reason {
+            Reason::Busy => Report::Busy,
+            Reason::TimedOut => Report::TimedOut,
+            Reason::Cancelled => Report::Cancelled,
+            _ => Report::Failed,
+        });
+    }
+
+    fn ended(&self, hold: &Ended<'_>) {
+        judge_caller();
+        self.add(Report::Ended(hold.outcome));
         if self.ended.fetch_add(1, Ordering::Relaxed).is_multiple_of(2)
             && let Some(client) = self.client()
         {
@@ -183,7 +219,7 @@ pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
         if !leadership.is_healthy() && !shared.is_closed.get() {
             shared.fail("a leadership is not well, and all is");
         }
-        leadership.shutdown();
+        shared.end_leadership(leadership);
     }
     is_shut.store(true, Ordering::Relaxed);
     if !shared.is_closed.get() {
@@ -267,11 +303,16 @@ fn lead(shared: &Rc<Shared>, plan: &ObjectPlan, is_shut: &Arc<AtomicBool>) -> Op
         }
         kernel::count("call: a term");
         let holds = vec![Hold::clone(term)];
+        let node = holds.first().map(|own| witness::id_of(Kind::Leadership, own));
         holds.iter().for_each(|own| witness::unchecked_turn(place, Kind::Leadership, own));
         let held = Held::new(who.clone(), Kind::Leadership, place, Mode::Exclusive, holds);
         let hold = witness::granted(held, now, None);
         let time = kernel::with_random(|random| random.u64(1..4_000));
-        term.wait(Duration::from_millis(time));
+        let is_over = term.wait(Duration::from_millis(time));
+        witness::listened(hold, now);
+        if is_over && term.is_held() && !term.is_stopping() {
+            node.iter().for_each(witness::heard);
+        }
         witness::left(hold);
         witness::ended(hold, Unlocked::Silent);
         if kernel::with_random(|random| random.u8(..32)) == 0 {
@@ -319,6 +360,12 @@ impl Shared {
             let _ = leadership.is_healthy();
         }
         self.leaderships.borrow_mut().extend(leaderships);
+    }
+
+    /// Shuts a leadership down. A term that runs hears of that at once.
+    fn end_leadership(&self, leadership: Leadership) {
+        let limit = self.client.session_timeout() / 3;
+        self.timed("shutdown", Some(limit), || leadership.shutdown());
     }
 
     fn close(&self) {

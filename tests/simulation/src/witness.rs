@@ -15,7 +15,9 @@ use std::mem;
 use std::time::Duration;
 
 pub(crate) use calls::{cancels, in_order, may_not_delete, waits, waits_no_more};
-pub(crate) use holds::{Held, ended, former, granted, holds_here, is_lost, is_sure, lasts, left};
+pub(crate) use holds::{
+    Held, ended, former, granted, holds_here, is_first, is_lost, is_sure, lasts, left, listened,
+};
 use kernel::Process;
 pub(crate) use margins::{closes, has_margin};
 use tree::parent;
@@ -134,6 +136,8 @@ pub(crate) struct Witness {
     exclusive: BTreeMap<usize, QueueId>,
     /// Nodes that somebody has asked for, and those whose holders know of it.
     asked: BTreeSet<NodeId>,
+    /// When the servers have first carried out a request for a node.
+    requested: BTreeMap<NodeId, Duration>,
     heard: BTreeSet<NodeId>,
     /// Nodes with a guarded write that got no answer.
     unanswered: BTreeSet<NodeId>,
@@ -348,6 +352,11 @@ pub(crate) fn is_deaf(process: Process) {
             violation(format!("{path} ({token:#x}) is there, and its client hears nothing"));
         }
     });
+}
+
+/// Returns the time that a thread needs to enter a queue.
+pub(crate) fn late() -> Duration {
+    witness(|witness| witness.late())
 }
 
 /// Returns whether the machine has stood still since then.

@@ -55,9 +55,13 @@ impl Shared {
             }
             Deed::UntilAsked(time) => {
                 kernel::count("deed: until asked");
-                if let Some(asked) = self.told("revocation", own.revocation())
-                    && kernel::recv_timeout(&asked, *time).is_ok()
-                {
+                let since = kernel::elapsed();
+                let Some(asked) = self.told("revocation", own.revocation()) else {
+                    return;
+                };
+                let is_asked = kernel::recv_timeout(&asked, *time).is_ok();
+                witness::listened(*number, since);
+                if is_asked {
                     kernel::count("deed: was asked");
                     witness::heard(&turn.node());
                 }
@@ -407,7 +411,7 @@ impl Shared {
                 };
                 kernel::count("call: the end of a leadership");
                 match waits {
-                    true => leadership.shutdown(),
+                    true => self.end_leadership(leadership),
                     false => drop(leadership),
                 }
             }

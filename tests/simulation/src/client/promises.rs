@@ -4,12 +4,13 @@
 use std::time::Duration;
 
 use kernel::thread;
-use zoolock::{Client, ClientState, Error, HoldState, LossReason, Result};
+use zoolock::observer::Outcome;
+use zoolock::{Client, ClientState, Error, Hold, HoldState, LossReason, Result};
 
 use super::turn::{Target, Turn};
-use super::{SLACK, Shared, board, look_at, net};
+use super::{Report, SLACK, Shared, board, look_at, net};
 use crate::plan::{Kind, ObjectPlan, Odd, Step, Wait, What};
-use crate::witness::{self, Witness, outages, violation, witness};
+use crate::witness::{self, READ, SECOND, Witness, outages, violation, witness};
 
 /// Checks soon that a node has gone behind its unlock, if its client says that it has and does nothing. `turns` is the
 /// number of turns with the node at its lock: another one may have followed.
@@ -170,11 +171,25 @@ impl Shared {
         }
     }
 
-    /// Checks that a cancelled call was cancelled by somebody.
-    pub(super) fn was_cancelled(&self, object: Target<'_>, begun: Duration, error: Option<&Error>) {
+    /// Checks that a cancelled call was cancelled by somebody, and that a call that waited ends behind a cancel.
+    pub(super) fn was_cancelled(
+        &self,
+        object: Target<'_>,
+        begun: Duration,
+        wait: Wait,
+        error: Option<&Error>,
+    ) {
         let last = object.shared().and_then(|object| self.cancelled[object].get());
         if error.is_some_and(Error::is_cancelled) && last.is_none_or(|last| last < begun) {
             self.fail("a call was cancelled, and nobody has done that");
+        }
+        // Nobody cancels a try or a call for several locks. Others may have come just behind the cancel.
+        let waits = !matches!(wait, Wait::Try) && object.plan.kind != Kind::Several;
+        if let Some(last) = last.filter(|last| waits && begun + witness::late() < *last) {
+            let late = kernel::elapsed().saturating_sub(last);
+            if late > SLACK + self.delay(last) {
+                self.fail(format!("a call that was cancelled goes on for {late:?}"));
+            }
         }
     }
 
@@ -207,6 +222,75 @@ impl Shared {
             && !board(|board| board.has_jumped(kernel::own_process(), since))
         {
             violation(format!("{} has {place} for no longer than {left:?}", self.name));
+        }
+    }
+
+    /// Checks what a multi-lock says of its members, which it holds together.
+    pub(super) fn judge_members(&self, who: &str, target: Target<'_>, holds: &[Hold]) {
+        let Some(lock) = target.object.lock() else {
+            return;
+        };
+        let mut paths = [target.plan.place.path(), SECOND, READ];
+        paths.sort_unstable();
+        if lock.path() != paths.join(", ") || !holds.iter().map(Hold::path).eq(paths) {
+            self.fail(format!("{} has the holds {holds:?}", lock.path()));
+        }
+        let are_held = || holds.iter().all(Hold::is_held);
+        let (before, said) = (are_held(), lock.is_held());
+        if before == are_held() && said != before {
+            self.fail(format!("{} is held: {said}; its holds are {holds:?}", lock.path()));
+        }
+        if before {
+            holds.iter().for_each(|own| witness::is_first(who, own));
+        }
+    }
+
+    /// Takes what the observer has heard on this thread, if there is one.
+    pub(super) fn reports(&self) -> Option<Vec<Report>> {
+        self.told.as_ref().map(|told| told.take())
+    }
+
+    /// Checks what the observer has heard of a call. It hears of the members of a multi-lock one by one.
+    pub(super) fn judge_report<T>(&self, kind: Kind, wait: Wait, taken: &Result<Option<T>>) {
+        let Some(mut reports) = self.reports().filter(|_| kind != Kind::Leadership) else {
+            return;
+        };
+        reports.retain(|report| !matches!(report, Report::Ended(_)));
+        let expected = match taken {
+            Ok(Some(_)) => Report::Acquired,
+            Ok(None) if matches!(wait, Wait::Try) => Report::Busy,
+            // The time may be over before the last member is tried.
+            Ok(None) if kind == Kind::Several && reports.last() == Some(&Report::Busy) => return,
+            Ok(None) => Report::TimedOut,
+            Err(Error::Cancelled { .. }) => Report::Cancelled,
+            // A member may have been lost that had been acquired.
+            Err(_) if kind == Kind::Several => return,
+            Err(_) => Report::Failed,
+        };
+        let is_told = match kind {
+            Kind::Several => reports.last() == Some(&expected),
+            _ => reports == [expected],
+        };
+        if !is_told {
+            self.fail(format!("an observer hears {reports:?} of a call: {expected:?}"));
+        }
+    }
+
+    /// Checks what the observer has heard of a release. It may have heard of a loss before.
+    pub(super) fn judge_end(&self, released: &Result<()>) {
+        let Some(mut reports) = self.reports() else {
+            return;
+        };
+        reports.retain(|report| matches!(report, Report::Ended(_)));
+        let is_told = match released {
+            Ok(()) => reports == [Report::Ended(Outcome::Released)],
+            Err(Error::Lost { reason, .. }) => {
+                reports.iter().all(|one| *one == Report::Ended(Outcome::Lost(*reason)))
+            }
+            Err(_) => true,
+        };
+        if !is_told {
+            self.fail(format!("an observer hears {reports:?} of a release: {released:?}"));
         }
     }
 
@@ -287,18 +371,22 @@ impl Shared {
         let begun = kernel::elapsed();
         let made = make();
         let took = kernel::elapsed() - begun;
-        let stalled = board(|board| board.stalled(kernel::own_process(), begun));
+        if let Some(limit) = limit
+            && took > limit + self.delay(begun) + SLACK
+        {
+            self.fail(format!("{call} took {took:?} instead of {limit:?}"));
+        }
+        made
+    }
+
+    /// Returns for how long a call may have stood still since then.
+    fn delay(&self, since: Duration) -> Duration {
         // An observer makes a call, once for each of two locks.
         let observers = match self.told {
             Some(_) => self.client.session_timeout() * 2,
             None => Duration::ZERO,
         };
-        if let Some(limit) = limit
-            && took > limit + observers + stalled + SLACK
-        {
-            self.fail(format!("{call} took {took:?} instead of {limit:?}"));
-        }
-        made
+        board(|board| board.stalled(kernel::own_process(), since)) + observers
     }
 }
 

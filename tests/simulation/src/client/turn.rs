@@ -134,6 +134,7 @@ impl Shared {
         let (begun, mode) = (kernel::elapsed(), mode(kind, permits));
         let waits = !matches!(wait, Wait::Try);
         let waiting = waits.then(|| witness::waits(target.shared(), kind, place, mode));
+        let _ = self.reports();
         let taken = histories::call(kind, place, mode, || {
             let take = || target.object.take(wait, permits, is_guard);
             self.timed(call, self.limit_of(kind, wait), || self.call_at(place, take))
@@ -141,12 +142,14 @@ impl Shared {
         if let (Some(number), Ok(Some(_))) = (waiting, &taken) {
             witness::in_order(number, who);
         }
+        self.judge_report(kind, wait, &taken);
         self.judge_outage(kind, begun, wait, taken.as_ref().err());
         waiting.into_iter().for_each(witness::waits_no_more);
-        self.was_cancelled(target, begun, taken.as_ref().err());
+        self.was_cancelled(target, begun, wait, taken.as_ref().err());
         let taken = self.told(call, taken)??;
         let mut holds = target.object.holds(&taken);
         if kind == Kind::Several {
+            self.judge_members(who, target, &holds);
             // Only the first member is at a place that others lock, too.
             holds.truncate(1);
         }
@@ -195,6 +198,9 @@ impl Shared {
             Kind::Several => target.object.holds(&taken),
             _ => Vec::new(),
         };
+        if let Some(turn) = turn.filter(|_| !members.is_empty()) {
+            self.judge_members(turn.who, target, &members);
+        }
         let members: Vec<_> =
             members.iter().map(|own| (own.path(), witness::id_of(*kind, own))).collect();
         if !members.is_empty() && witness::takes_robbery() {
@@ -218,8 +224,12 @@ impl Shared {
         let turns = turn.map_or(0, Turn::count);
         let begun = kernel::elapsed();
         let was_connected = self.client.state() == ClientState::Connected;
+        let _ = self.reports();
         let released = self.timed("unlock", Some(limit), || release(target.object, taken, end));
         let is_silent = matches!(end, End::Drop | End::Panic);
+        if turn.is_some() && !is_silent && *kind != Kind::Several {
+            self.judge_end(&released);
+        }
         // Without numbers to order by, the read shares the node of the write that it continues.
         let is_shared = |turn: &Turn<'_>| turn.node().0.ends_with(&i32::MAX.to_string());
         let goes_on = matches!(end, End::Downgrade) && turn.is_some_and(is_shared);

@@ -71,7 +71,7 @@ pub(crate) fn in_order(number: usize, who: &str) {
         // A thread may be delayed between its call and the queue.
         let is_earlier = |other: &&Waiting| {
             (other.process, other.kind, other.place) == (own.process, own.kind, own.place)
-                && other.begun + LATE.max(witness.slowest) < own.begun
+                && other.begun + witness.late() < own.begun
                 && !other.is_cancelled
                 && !has_stalled(own.process, other.begun)
         };

@@ -8,7 +8,8 @@ use zoolock_judge::{Mode, Unlocked};
 
 use super::turns::{NodeId, id_of};
 use super::{
-    Maker, QueueId, SECOND, Witness, has_stalled, judged, limit, parent, queue, violation, witness,
+    Maker, Node, QueueId, SECOND, UNTOLD, Witness, has_stalled, judged, limit, parent, queue,
+    violation, witness,
 };
 use crate::client::{SLACK, board};
 use crate::histories;
@@ -338,6 +339,18 @@ pub(crate) fn left(hold: usize) {
     });
 }
 
+/// Checks that a member of a multi-lock that its process takes for held has the lock.
+pub(crate) fn is_first(who: &str, own: &Hold) {
+    let (path, token) = id_of(Kind::Several, own);
+    judged(|witness| {
+        let is_first = |node: &Node| !witness.is_behind(&path, node.czxid);
+        let is_its = witness.node(&path, token).is_some_and(is_first);
+        let is_doubtful = witness.is_robbed(kernel::own_process(), &path)
+            || witness.untold.contains(parent(&path));
+        (!is_its && !is_doubtful).then(|| format!("{who} holds {path} with others, and has it not"))
+    });
+}
+
 /// Returns whether a hold is lost, as its process knows.
 pub(crate) fn is_lost(hold: usize) -> bool {
     let is_lost = |held: &Held| held.has(|state| matches!(state, HoldState::Lost(_)));
@@ -359,6 +372,28 @@ pub(crate) fn ended(hold: usize, said: Unlocked) {
                 witness.former.extend(locks.zip(held.nodes));
             }
         }
+    });
+}
+
+/// Checks that a holder, which has listened since then, has heard of a request for its first node in time, if there
+/// was one: it has not listened for much longer.
+pub(crate) fn listened(hold: usize, since: Duration) {
+    judged(|witness| {
+        // Nobody asks for a single node.
+        let held = witness.held.get(&hold).filter(|held| held.kind != Kind::Single)?;
+        let asked = witness.requested.get(held.nodes.first()?)?;
+        // Clients look at nodes without events from time to time.
+        let limit = match (witness.has_hidden, witness.is_steady) {
+            (true, _) => witness.timeout * UNTOLD,
+            (false, true) => witness.soon(),
+            (false, false) => witness.timeout * 3 / 2,
+        };
+        let late = kernel::elapsed() - since.max(*asked);
+        let is_well = held.has(|state| state != HoldState::Held) == Some(false)
+            && !has_stalled(held.process, since);
+        (is_well && late > limit).then(|| {
+            format!("{} did not hear for {late:?} that {} is asked for", held.who, held.place)
+        })
     });
 }
 

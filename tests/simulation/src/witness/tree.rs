@@ -7,7 +7,7 @@ use kernel::Process;
 use zookeeper_testing::ensemble::{Change, ChangeKind, Committed};
 
 use super::outages::has_lost_one;
-use super::{DATA, FRAMES, Gone, Node, SOON, UNTOLD, Witness, has_stalled};
+use super::{DATA, FRAMES, Gone, LATE, Node, SOON, UNTOLD, Witness, has_stalled};
 use crate::histories;
 use crate::plan::{Kind, Place};
 use crate::raw;
@@ -101,7 +101,9 @@ impl Witness {
                     // A holder's answer to a request is not one.
                     let is_whole = &data[..] == b"__REVOKE__";
                     if let (true, Some(node)) = (is_whole, self.nodes.get(&*change.path)) {
-                        self.asked.insert((change.path.to_string(), node.czxid as u64));
+                        let node = (change.path.to_string(), node.czxid as u64);
+                        self.requested.entry(node.clone()).or_insert_with(kernel::elapsed);
+                        self.asked.insert(node);
                     }
                 }
                 ChangeKind::AclSet => {}
@@ -286,9 +288,14 @@ impl Witness {
         SOON.max(self.slowest * FRAMES)
     }
 
-    /// Returns whether this node, which has just gone, had to wait for another one. A read below a write may have the
+    /// Returns the time that a thread needs to enter a queue.
+    pub(super) fn late(&self) -> Duration {
+        LATE.max(self.slowest)
+    }
+
+    /// Returns whether this node, which may have just gone, had to wait for another one. A read below a write may have the
     /// number of the write, but was created later.
-    fn is_behind(&self, path: &str, czxid: i64) -> bool {
+    pub(super) fn is_behind(&self, path: &str, czxid: i64) -> bool {
         let Some((directory, name)) = path.rsplit_once('/') else {
             return false;
         };
