@@ -38,7 +38,9 @@ pub(crate) fn run(first: u64, count: u64) -> Outcome<bool> {
         let mut replay = Replay::new(server.address(), &mut operator, &mut counts);
         if let Err(difference) = replay.all(&moments) {
             println!("seed {seed}: {difference}");
-            println!("its story: cargo run --release -p zoolock-simulation -- --from {seed} --story");
+            println!(
+                "its story: cargo run --release -p zoolock-simulation -- --from {seed} --story"
+            );
             return Ok(false);
         }
         replayed += 1;

@@ -32,9 +32,8 @@ pub(crate) const EVENT: i32 = -1;
 
 /// Returns whether a request asks for a transaction.
 pub(crate) fn is_write(request: &[u8]) -> bool {
-    let writes = [
-        CREATE, DELETE, SET_DATA, SET_ACL, MULTI, CREATE_2, CREATE_CONTAINER, CREATE_TTL, CLOSE,
-    ];
+    let writes =
+        [CREATE, DELETE, SET_DATA, SET_ACL, MULTI, CREATE_2, CREATE_CONTAINER, CREATE_TTL, CLOSE];
     writes.contains(&int(request, 8))
 }
 
@@ -113,10 +112,13 @@ pub(crate) fn answer(frame: &[u8], request: &[u8]) -> Result<Fields, Odd> {
     let code = int(request, 8);
     reader.number("number")?;
     let (zxid, error) = (reader.long()?, reader.int()?);
-    reader.field("zxid", match error == 0 && is_write(request) {
-        true => Value::Transaction(zxid),
-        false => Value::LastTransaction(zxid),
-    });
+    reader.field(
+        "zxid",
+        match error == 0 && is_write(request) {
+            true => Value::Transaction(zxid),
+            false => Value::LastTransaction(zxid),
+        },
+    );
     reader.field("error", Value::Number(error));
     if error != 0 {
         return reader.end();

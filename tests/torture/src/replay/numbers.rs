@@ -53,9 +53,8 @@ impl Numbers {
         if simulated <= 0 || simulated >= FUTURE {
             return simulated;
         }
-        let last = [&self.transactions, &self.seen].map(|known| {
-            known.range(..=simulated).next_back().map_or(0, |(_, real)| *real)
-        });
+        let last = [&self.transactions, &self.seen]
+            .map(|known| known.range(..=simulated).next_back().map_or(0, |(_, real)| *real));
         last[0].max(last[1])
     }
 
