@@ -70,9 +70,11 @@ pub(crate) fn acl(out: &mut Vec<u8>, acl: &[Acl]) {
     }
 }
 
-/// Encodes the beginning of an operation or a result of a `multi`; with `None`, the end.
-pub(crate) fn multi_header(out: &mut Vec<u8>, code: Option<i32>) {
-    out.put_int(code.unwrap_or(-1));
-    out.put_bool(code.is_none());
-    out.put_int(-1);
+/// Encodes the beginning of a result of a `multi`, its code and its error; with `None`, the end. The operations of a
+/// request begin in the same way, with the error -1.
+pub(crate) fn multi_header(out: &mut Vec<u8>, result: Option<(i32, i32)>) {
+    let (code, error) = result.unwrap_or((-1, -1));
+    out.put_int(code);
+    out.put_bool(result.is_none());
+    out.put_int(error);
 }

@@ -66,7 +66,7 @@ pub(super) enum Request<'a> {
     GetAcl { path: &'a str },
     Sync { path: &'a str },
     WhoAmI,
-    Write { op: TreeOp<'a>, with_stat: bool },
+    Write(TreeOp<'a>),
     Multi(Vec<TreeOp<'a>>),
     CloseSession,
     Unknown,
@@ -105,7 +105,7 @@ pub(super) fn request(frame: &[u8]) -> Result<(i32, Request<'_>), Malformed> {
             Request::Multi(ops)
         }
         other => match change(other, &mut reader)? {
-            Some(op) => Request::Write { op, with_stat: code != op::CREATE },
+            Some(op) => Request::Write(op),
             // Its body is not known either.
             None => return Ok((xid, Request::Unknown)),
         },
@@ -143,7 +143,7 @@ fn change<'a>(code: i32, reader: &mut Reader<'a>) -> Result<Option<TreeOp<'a>>, 
                 reader.long()?;
             }
             let mode = CreateMode::of_flag(flag).ok_or(Malformed)?;
-            TreeOp::Create { path, data, acl, mode }
+            TreeOp::Create { path, data, acl, mode, with_stat: code != op::CREATE }
         }
         op::DELETE => TreeOp::Delete { path: reader.string()?, version: reader.int()? },
         op::SET_DATA => {

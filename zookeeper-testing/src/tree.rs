@@ -20,17 +20,38 @@ pub(super) const ANY: i32 = -1;
 /// One requested change.
 #[derive(Debug)]
 pub(super) enum TreeOp<'a> {
-    Create { path: &'a str, data: &'a [u8], acl: Arc<[Acl]>, mode: CreateMode },
-    Delete { path: &'a str, version: i32 },
-    SetData { path: &'a str, data: &'a [u8], version: i32 },
-    SetAcl { path: &'a str, acl: Arc<[Acl]>, version: i32 },
-    Check { path: &'a str, version: i32 },
+    Create {
+        path: &'a str,
+        data: &'a [u8],
+        acl: Arc<[Acl]>,
+        mode: CreateMode,
+        /// Whether its answer has the new node's stat.
+        with_stat: bool,
+    },
+    Delete {
+        path: &'a str,
+        version: i32,
+    },
+    SetData {
+        path: &'a str,
+        data: &'a [u8],
+        version: i32,
+    },
+    SetAcl {
+        path: &'a str,
+        acl: Arc<[Acl]>,
+        version: i32,
+    },
+    Check {
+        path: &'a str,
+        version: i32,
+    },
 }
 
 /// The result of a change.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    Created(Arc<str>, Stat),
+    Created(Arc<str>, Option<Stat>),
     Deleted,
     Set(Stat),
     Checked,
@@ -390,11 +411,11 @@ impl Tree {
     ) -> Result<Outcome, Refused> {
         let Asker { ids, zxid, wall, .. } = asker;
         match op {
-            TreeOp::Create { path, data, acl, mode } => {
+            TreeOp::Create { path, data, acl, mode, with_stat } => {
                 let (path, acl) = self.judge_create(path, &acl, mode, ids)?;
                 let (step, stat) = self.create(&path, data.into(), acl, mode, asker);
                 steps.push(step);
-                Ok(Outcome::Created(path, stat))
+                Ok(Outcome::Created(path, with_stat.then_some(stat)))
             }
             TreeOp::Delete { path, version } => {
                 if matches!(path, "/" | "/zookeeper" | "/zookeeper/config" | "/zookeeper/quota") {

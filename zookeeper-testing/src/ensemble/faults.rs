@@ -144,7 +144,7 @@ impl Ensemble {
     /// Those of servers, and `ConnectionLoss` while no leader has a quorum.
     pub fn create(&mut self, path: &str, data: &[u8], now: Instant) -> Result<(), Refused> {
         let (acl, mode) = (access::open(), CreateMode::Persistent);
-        self.operate(TreeOp::Create { path, data, acl, mode }, now)
+        self.operate(TreeOp::Create { path, data, acl, mode, with_stat: false }, now)
     }
 
     /// Sets the number of the next sequential node below this one.

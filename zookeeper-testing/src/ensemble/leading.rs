@@ -241,10 +241,10 @@ impl Ensemble {
         transaction.answer = match (refused, request) {
             (Err(None), _) => Vec::new(),
             (Err(Some(code)), _) => answer(xid, zxid, code, |_| {}),
-            (Ok(()), Request::Write { op, with_stat }) => match self.tree.transact([op], asker) {
+            (Ok(()), Request::Write(op)) => match self.tree.transact([op], asker) {
                 Ok((outcomes, steps)) => {
                     transaction.steps = steps;
-                    answer(xid, zxid, 0, |out| put_outcomes(out, &outcomes, with_stat))
+                    answer(xid, zxid, 0, |out| put_outcomes(out, &outcomes))
                 }
                 Err((_, kind)) => answer(xid, zxid, kind.0, |_| {}),
             },
@@ -426,14 +426,12 @@ pub(super) fn answer(xid: i32, zxid: i64, code: i32, body: impl FnOnce(&mut Vec<
     })
 }
 
-fn put_outcomes(out: &mut Vec<u8>, outcomes: &[Outcome], with_stat: bool) {
+fn put_outcomes(out: &mut Vec<u8>, outcomes: &[Outcome]) {
     for outcome in outcomes {
         match outcome {
             Outcome::Created(path, stat) => {
                 out.put_buffer(path.as_bytes());
-                if with_stat {
-                    answers::stat(out, stat);
-                }
+                stat.iter().for_each(|stat| answers::stat(out, stat));
             }
             Outcome::Set(stat) => answers::stat(out, stat),
             Outcome::Deleted | Outcome::Checked => {}
@@ -444,26 +442,28 @@ fn put_outcomes(out: &mut Vec<u8>, outcomes: &[Outcome], with_stat: bool) {
 fn put_multi(out: &mut Vec<u8>, outcomes: &[Outcome]) {
     for outcome in outcomes {
         let code = match outcome {
-            Outcome::Created(..) => op::CREATE,
+            Outcome::Created(_, None) => op::CREATE,
+            Outcome::Created(_, Some(_)) => op::CREATE_2,
             Outcome::Deleted => op::DELETE,
             Outcome::Set(_) => op::SET_DATA,
             Outcome::Checked => op::CHECK,
         };
-        answers::multi_header(out, Some(code));
-        put_outcomes(out, std::slice::from_ref(outcome), false);
+        answers::multi_header(out, Some((code, 0)));
+        put_outcomes(out, std::slice::from_ref(outcome));
     }
     answers::multi_header(out, None);
 }
 
 fn put_refused(out: &mut Vec<u8>, count: usize, (failed, kind): (usize, Refused)) {
     for index in 0..count {
-        answers::multi_header(out, Some(-1));
-        out.put_int(match index.cmp(&failed) {
+        let error = match index.cmp(&failed) {
             Ordering::Less => 0,
             Ordering::Equal => kind.0,
             // Those after the refused one.
             Ordering::Greater => Refused::NOT_TRIED.0,
-        });
+        };
+        answers::multi_header(out, Some((-1, error)));
+        out.put_int(error);
     }
     answers::multi_header(out, None);
 }

@@ -265,7 +265,11 @@ impl Ensemble {
         // Credentials are checked at once, before requests in flight.
         if let Request::Auth { scheme, secret } = request {
             let shown = access::authenticate(Arc::make_mut(&mut known.ids), scheme, secret);
-            self.reply(connection, xid, |_, _| shown);
+            // The answer knows no transaction.
+            self.send(
+                connection,
+                answer(xid, 0, shown.err().map_or(0, |refused| refused.0), |_| {}),
+            );
             return shown.map_err(|_| HangUp);
         }
         self.sign_of_life(server, session, timeout);
@@ -277,7 +281,7 @@ impl Ensemble {
         }
         let what = match request {
             Request::Sync { .. } if !leads => What::Sync,
-            Request::Write { .. } | Request::Multi(_) | Request::CloseSession => {
+            Request::Write(_) | Request::Multi(_) | Request::CloseSession => {
                 let known = self.connections.get(&connection).ok_or(HangUp)?;
                 What::Request(frame.to_vec(), Arc::clone(&known.ids))
             }

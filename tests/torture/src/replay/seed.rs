@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use zoolock_simulation::{Act, ChangeKind, Committed, Moment, Outgoing, request_in_words};
 
-use super::fields::{self, CLOSE, EVENT, Fields, Odd, PING, SET_WATCHES, Value, is_write};
+use super::fields::{self, CLOSE, EVENT, Fields, MULTI, Odd, PING, SET_WATCHES, Value, is_write};
 use super::numbers::{Numbers, Session};
 use super::operator::{Operator, handshake};
 use super::socket::{Socket, framed, int, long};
@@ -244,15 +244,17 @@ impl Replay<'_> {
             return self.end_session(*session);
         }
         self.counts.gone += 1;
-        loop {
-            let request = self.left.get_mut(session).and_then(VecDeque::pop_front);
-            let request = request.ok_or_else(|| format!("nobody asked for {transaction:?}"))?;
-            let answer = self.speak_for(*session, &request)?;
-            // Requests before it may have been refused.
-            let is_refused = int(&request, 8) == 14 && int(&answer, 20) == -1;
-            if int(&answer, 16) == 0 && !is_refused {
-                return Ok(());
-            }
+        // Requests before it were refused.
+        let left = self.left.entry(*session).or_default();
+        let place = left.iter().position(|request| may_have_made(request, transaction));
+        let place = place.ok_or_else(|| format!("nobody asked for {transaction:?}"))?;
+        let request = left.drain(..=place).next_back().unwrap_or_default();
+        let answer = self.speak_for(*session, &request)?;
+        // The first result of a transaction that is refused is an error.
+        let is_refused = int(&request, 8) == MULTI && int(&answer, 20) == -1;
+        match int(&answer, 16) == 0 && !is_refused {
+            true => Ok(()),
+            false => Err(format!("{} is refused", asked(&request)).into()),
         }
     }
 
@@ -407,6 +409,15 @@ fn listed(fields: &Result<Fields, Odd>) -> String {
     };
     let told = fields.iter().filter(|(_, value)| *value != Value::Own);
     told.map(|(name, value)| format!("{name} {value:?}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns whether a request names all paths of a transaction. Those of sequential nodes end with a number.
+fn may_have_made(request: &[u8], transaction: &Committed) -> bool {
+    let words = asked(request);
+    let changes = &mut transaction.changes.iter();
+    changes.all(|change| {
+        words.contains(change.path.trim_end_matches(|end: char| end.is_ascii_digit()))
+    })
 }
 
 fn no_answer(request: &[u8], frame: &[u8], error: &io::Error) -> String {

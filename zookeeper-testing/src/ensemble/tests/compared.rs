@@ -35,9 +35,9 @@ fn ask(world: &mut World, chance: &mut Chance, connection: u64) -> Option<i32> {
         6 => world.send_sync(connection),
         _ => world.send(connection, op::MULTI, |out| {
             let other = format!("{path}-");
-            client::multi_header(out, Some(op::CREATE));
+            client::multi_header(out, Some((op::CREATE, -1)));
             client::create(out, &other, b"both", mode);
-            client::multi_header(out, Some(op::DELETE));
+            client::multi_header(out, Some((op::DELETE, -1)));
             client::any_version(out, &path);
             client::multi_header(out, None);
         }),
