@@ -22,4 +22,4 @@ pub use recording::{Act, Moment, record, unfit};
 pub use shrink::shrink;
 pub use story::request as request_in_words;
 pub use world::{Outcome, run};
-pub use zookeeper_testing::ensemble::{ChangeKind, Committed, Outgoing};
+pub use zookeeper_testing::ensemble::{Change, ChangeKind, Committed, Outgoing};

@@ -75,7 +75,7 @@ pub(crate) fn agree(simulated: &Fields, real: &Fields, numbers: &mut Numbers) ->
 }
 
 /// The frame is shorter than it has to be, or longer.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Odd;
 
 /// Returns the fields of the answer to a handshake.

@@ -6,7 +6,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
-use zoolock_simulation::{Act, ChangeKind, Committed, Moment, Outgoing, request_in_words};
+use zoolock_simulation::{Act, Change, ChangeKind, Committed, Moment, Outgoing, request_in_words};
 
 use super::fields::{self, CLOSE, EVENT, Fields, MULTI, Odd, PING, SET_WATCHES, Value, is_write};
 use super::numbers::{Numbers, Session};
@@ -18,6 +18,7 @@ use crate::Outcome;
 const SESSION_EXPIRED: i32 = -112;
 /// The number of a request that no client has sent.
 const OURS: i32 = i32::MAX;
+const NO_CONNECTION: &str = "a frame without a connection";
 
 /// How much has been compared.
 #[derive(Default)]
@@ -129,7 +130,7 @@ impl Replay<'_> {
             self.transact(transaction)?;
         }
         let is_unordered = moment.committed.iter().any(|transaction| transaction.is_close);
-        self.compare(checks.into(), is_unordered)?;
+        self.compare(checks, is_unordered)?;
         for act in &moment.acts {
             if let Act::HungUp(number) = act {
                 self.leave(*number);
@@ -147,7 +148,7 @@ impl Replay<'_> {
         frame: &'b [u8],
         committed: &mut VecDeque<&Committed>,
     ) -> Outcome<Option<Check<'b>>> {
-        let link = self.links.get_mut(&number).ok_or("an answer without a connection")?;
+        let link = self.links.get_mut(&number).ok_or(NO_CONNECTION)?;
         if !link.is_greeted {
             let request = link.pending.pop_front().ok_or("an answer without a handshake")?;
             // A session is refused because it is over.
@@ -178,7 +179,7 @@ impl Replay<'_> {
             let transaction = committed.pop_front();
             transaction.map_or(Ok(()), |transaction| self.transact(transaction))?;
         }
-        let link = self.links.get_mut(&number).ok_or("an answer without a connection")?;
+        let link = self.links.get_mut(&number).ok_or(NO_CONNECTION)?;
         if int(&request, 8) == CLOSE
             && let Some(session) = self.numbers.session(link.session)
         {
@@ -205,7 +206,7 @@ impl Replay<'_> {
         let mut real = handshake(session, shown);
         let since = self.numbers.transaction(long(request, 8));
         real[8..16].copy_from_slice(&since.to_be_bytes());
-        let link = self.links.get_mut(&number).ok_or("an answer without a connection")?;
+        let link = self.links.get_mut(&number).ok_or(NO_CONNECTION)?;
         self.counts.sent += 1;
         let greeted = link.socket.ask(&real, None);
         greeted.map_err(|error| format!("a handshake has no answer: {error}"))?;
@@ -246,7 +247,7 @@ impl Replay<'_> {
         self.counts.gone += 1;
         // Requests before it were refused.
         let left = self.left.entry(*session).or_default();
-        let place = left.iter().position(|request| may_have_made(request, transaction));
+        let place = left.iter().position(|request| asks_for(request, transaction));
         let place = place.ok_or_else(|| format!("nobody asked for {transaction:?}"))?;
         let request = left.drain(..=place).next_back().unwrap_or_default();
         let answer = self.speak_for(*session, &request)?;
@@ -296,75 +297,51 @@ impl Replay<'_> {
     // ---- what both servers have sent
 
     /// Compares all frames of each connection, in order. The nodes of a session end in any order.
-    fn compare(
-        &mut self,
-        mut checks: VecDeque<(u64, Check<'_>)>,
-        is_unordered: bool,
-    ) -> Outcome<()> {
-        while let Some((number, check)) = checks.pop_front() {
-            let link = self.links.get_mut(&number).ok_or("a frame without a connection")?;
-            let socket = &mut link.socket;
-            match check {
-                Check::End => {
-                    self.counts.ends += 1;
-                    let frame = socket.end().map_err(|error| format!("no end: {error}"))?;
-                    if let Some(frame) = frame {
-                        return Err(format!("{} instead of the end", words(&frame)).into());
-                    }
-                    self.leave(number);
-                }
-                Check::Welcome(frame) => {
-                    self.counts.answers += 1;
-                    let real = socket.next()?;
-                    let both = [frame, &real].map(fields::welcome);
-                    agree(both, &mut self.numbers, || "a handshake".to_owned())?;
-                }
-                Check::Answer(request, frame) => {
-                    self.counts.answers += 1;
-                    let real = socket.next()?;
-                    if int(&real, 4) != int(frame, 4) {
-                        let words = words(&real);
-                        return Err(format!("{}: {words} comes first", asked(&request)).into());
-                    }
-                    let both = [frame, &real].map(|frame| fields::answer(frame, &request));
-                    agree(both, &mut self.numbers, || asked(&request))?;
-                }
-                Check::Event(frame) => {
-                    let mut frames = vec![frame];
-                    let mut of_others = VecDeque::new();
-                    while is_unordered && let Some((other, check)) = checks.pop_front() {
-                        match check {
-                            Check::Event(frame) if other == number => frames.push(frame),
-                            check => {
-                                of_others.push_back((other, check));
-                                if other == number {
-                                    break;
-                                }
-                            }
+    fn compare(&mut self, checks: Vec<(u64, Check<'_>)>, is_unordered: bool) -> Outcome<()> {
+        let mut by_connection: BTreeMap<u64, Vec<Check<'_>>> = BTreeMap::new();
+        for (number, check) in checks {
+            by_connection.entry(number).or_default().push(check);
+        }
+        let may_swap = |one: &Check<'_>, other: &Check<'_>| {
+            is_unordered && matches!((one, other), (Check::Event(_), Check::Event(_)))
+        };
+        for (number, checks) in by_connection {
+            for run in checks.chunk_by(may_swap) {
+                let socket = &mut self.links.get_mut(&number).ok_or(NO_CONNECTION)?.socket;
+                match run {
+                    [Check::End] => {
+                        self.counts.ends += 1;
+                        let frame = socket.end().map_err(|error| format!("no end: {error}"))?;
+                        if let Some(frame) = frame {
+                            return Err(format!("{} instead of the end", words(&frame)).into());
                         }
+                        self.leave(number);
                     }
-                    of_others.append(&mut checks);
-                    checks = of_others;
-                    self.counts.events += frames.len() as u64;
-                    let mut real = Vec::new();
-                    for frame in &frames {
-                        let missing = |error| format!("no event, but {}: {error}", words(frame));
-                        real.push(socket.next().map_err(missing)?);
+                    [Check::Welcome(frame)] => {
+                        self.counts.answers += 1;
+                        let both = [*frame, &*socket.next()?].map(fields::welcome);
+                        agree(both, &mut self.numbers, || "a handshake".to_owned())?;
                     }
-                    let fields = |frames: Vec<&[u8]>| {
-                        let fields: Result<Vec<Fields>, Odd> =
-                            frames.into_iter().map(fields::event).collect();
-                        fields.map(|mut fields| {
-                            fields.sort();
-                            fields
-                        })
-                    };
-                    let real = fields(real.iter().map(Vec::as_slice).collect());
-                    let (Ok(simulated), Ok(real)) = (fields(frames), real) else {
-                        return Err("an odd event".into());
-                    };
-                    for both in simulated.into_iter().zip(real) {
-                        agree([Ok(both.0), Ok(both.1)], &mut self.numbers, || "an event".into())?;
+                    [Check::Answer(request, frame)] => {
+                        self.counts.answers += 1;
+                        let real = next_like(socket, frame, || asked(request))?;
+                        let both = [*frame, &*real].map(|frame| fields::answer(frame, request));
+                        agree(both, &mut self.numbers, || asked(request))?;
+                    }
+                    events => {
+                        self.counts.events += events.len() as u64;
+                        let (mut simulated, mut real) = (Vec::new(), Vec::new());
+                        for event in events {
+                            let Check::Event(frame) = event else { continue };
+                            let came = next_like(socket, frame, || words(frame))?;
+                            simulated.push(fields::event(frame));
+                            real.push(fields::event(&came));
+                        }
+                        simulated.sort();
+                        real.sort();
+                        for both in simulated.into_iter().zip(real) {
+                            agree(both.into(), &mut self.numbers, || "an event".to_owned())?;
+                        }
                     }
                 }
             }
@@ -383,6 +360,15 @@ impl Link {
             let rest = self.come.split_off(end);
             self.pending.push_back(std::mem::replace(&mut self.come, rest));
         }
+    }
+}
+
+/// Takes the next frame of the real server, which has the number of the simulated one.
+fn next_like(socket: &mut Socket, frame: &[u8], what: impl Fn() -> String) -> Outcome<Vec<u8>> {
+    let real = socket.next().map_err(|error| format!("{}: nothing comes: {error}", what()))?;
+    match int(&real, 4) == int(frame, 4) {
+        true => Ok(real),
+        false => Err(format!("{}: {} comes first", what(), words(&real)).into()),
     }
 }
 
@@ -411,12 +397,21 @@ fn listed(fields: &Result<Fields, Odd>) -> String {
     told.map(|(name, value)| format!("{name} {value:?}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns whether a request names all paths of a transaction. Those of sequential nodes end with a number.
-fn may_have_made(request: &[u8], transaction: &Committed) -> bool {
-    let words = asked(request);
-    let changes = &mut transaction.changes.iter();
-    changes.all(|change| {
-        words.contains(change.path.trim_end_matches(|end: char| end.is_ascii_digit()))
+/// Returns whether a request asks for all changes of a transaction.
+fn asks_for(request: &[u8], transaction: &Committed) -> bool {
+    let words = asked(request).replace("create a container", "create");
+    let operations = words.trim_start_matches("multi [").trim_end_matches(']');
+    transaction.changes.iter().all(|Change { path, kind, .. }| {
+        operations.split(", ").any(|operation| match kind {
+            // A sequential node has a number of ten digits.
+            ChangeKind::Created { .. } => operation
+                .strip_prefix("create ")
+                .and_then(|asked| path.strip_prefix(asked))
+                .is_some_and(|number| [0, 10].contains(&number.len())),
+            ChangeKind::DataSet(_) => operation.strip_prefix("write ") == Some(path),
+            ChangeKind::Deleted => operation.strip_prefix("delete ") == Some(path),
+            ChangeKind::AclSet => true,
+        })
     })
 }
 
