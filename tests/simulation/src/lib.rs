@@ -22,4 +22,5 @@ pub use recording::{Act, Moment, record, unfit};
 pub use shrink::shrink;
 pub use story::request as request_in_words;
 pub use world::{Outcome, run};
+pub use zookeeper_testing::ReadRules;
 pub use zookeeper_testing::ensemble::{Change, ChangeKind, Committed, Outgoing};

@@ -1,8 +1,9 @@
 //! Records the traffic of the servers in a run, so that it can be replayed against a real one. Without a recording, it
 //! costs nothing and changes nothing.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
+use zookeeper_testing::ReadRules;
 use zookeeper_testing::ensemble::{Committed, Outgoing, Settings};
 
 use crate::plan::Plan;
@@ -33,14 +34,17 @@ pub struct Moment {
 
 thread_local! {
     static RECORDED: RefCell<Option<Vec<Moment>>> = const { RefCell::new(None) };
+    static RULES: Cell<Option<ReadRules>> = const { Cell::new(None) };
     static ACTS: RefCell<Vec<Act>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Runs a plan, and returns the traffic of its servers.
-pub fn record(plan: &Plan) -> Vec<Moment> {
+/// Runs a plan with servers that follow these rules, and returns their traffic.
+pub fn record(plan: &Plan, rules: ReadRules) -> Vec<Moment> {
     RECORDED.set(Some(Vec::new()));
+    RULES.set(Some(rules));
     run(plan, false);
     ACTS.take();
+    RULES.take();
     RECORDED.take().unwrap_or_default()
 }
 
@@ -56,6 +60,12 @@ pub fn unfit(plan: &Plan) -> Option<&'static str> {
         ),
     ];
     reasons.into_iter().find_map(|(is_so, reason)| is_so.then_some(reason))
+}
+
+/// Returns the settings of servers that are recorded.
+pub(crate) fn settings(settings: Settings) -> Settings {
+    let rules = RULES.get().unwrap_or(settings.rules);
+    Settings { rules, ..settings }
 }
 
 /// Notes what comes to the servers.

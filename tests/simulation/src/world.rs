@@ -22,6 +22,7 @@ use crate::plan::{
     What,
 };
 use crate::raw;
+use crate::recording;
 use crate::witness::{self, DATA, FOLDER, lists, mutexes, violation, witness};
 
 /// Limit on scheduler steps that no healthy run reaches.
@@ -111,7 +112,7 @@ fn live(plan: &Plan) {
         numbered_events: random.bool(),
         ..Settings::default()
     };
-    let settings = raw::settings(plan, settings);
+    let settings = recording::settings(raw::settings(plan, settings));
     let ensemble = Ensemble::new(settings, random.u64(..), kernel::instant());
     let tell = |one: &Committed| {
         witness::committed(one);

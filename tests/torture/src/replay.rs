@@ -10,13 +10,19 @@ mod seed;
 mod socket;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
-use zoolock_simulation::{Plan, record, unfit};
+use zoolock_simulation::{Plan, ReadRules, record, unfit};
 use zoolock_test_support::Server;
 
 use crate::Outcome;
-use operator::{Operator, SUPER_DIGEST};
+use fields::EXISTS;
+use operator::{Operator, SUPER_DIGEST, handshake};
 use seed::{Counts, Replay};
+use socket::{Socket, buffer, framed, int};
+
+/// The error of a client that may not read a node.
+const NO_AUTH: i32 = -102;
 
 /// Replays `count` seeds from `first` on. Returns false at the first difference.
 pub(crate) fn run(first: u64, count: u64) -> Outcome<bool> {
@@ -26,6 +32,7 @@ pub(crate) fn run(first: u64, count: u64) -> Outcome<bool> {
         .jvm_flag("-Dznode.container.checkIntervalMs=2000000000")
         .start()?;
     let mut operator = Operator::connect(server.address())?;
+    let rules = rules_of(server.address(), &mut operator)?;
     let (mut replayed, mut counts) = (0, Counts::default());
     let mut left_out: BTreeMap<&str, u64> = BTreeMap::new();
     for seed in first..first.saturating_add(count) {
@@ -34,7 +41,7 @@ pub(crate) fn run(first: u64, count: u64) -> Outcome<bool> {
             *left_out.entry(reason).or_default() += 1;
             continue;
         }
-        let moments = record(&plan);
+        let moments = record(&plan, rules);
         let mut replay = Replay::new(server.address(), &mut operator, &mut counts);
         if let Err(difference) = replay.all(&moments) {
             println!("seed {seed}: {difference}");
@@ -53,4 +60,19 @@ pub(crate) fn run(first: u64, count: u64) -> Outcome<bool> {
         return Ok(false);
     }
     Ok(true)
+}
+
+/// Returns what the real server lets clients know of nodes that they may not read: releases differ.
+fn rules_of(server: SocketAddr, operator: &mut Operator) -> Outcome<ReadRules> {
+    operator.create_for("/hidden", b"", 0)?;
+    let mut client = Socket::connect(server)?;
+    client.ask(&handshake(0, &[0; 16]), None)?;
+    client.next()?;
+    let head = [1, EXISTS].map(i32::to_be_bytes).concat();
+    client.ask(&framed(&[&head, &buffer(b"/hidden"), &[0]]), Some(1))?;
+    operator.delete("/hidden")?;
+    Ok(match int(&client.next()?, 16) {
+        NO_AUTH => ReadRules::EventsAndExists,
+        _ => ReadRules::Events,
+    })
 }

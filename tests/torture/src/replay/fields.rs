@@ -6,7 +6,7 @@ use super::socket::{int, long};
 
 pub(crate) const CREATE: i32 = 1;
 pub(crate) const DELETE: i32 = 2;
-const EXISTS: i32 = 3;
+pub(crate) const EXISTS: i32 = 3;
 const GET_DATA: i32 = 4;
 pub(crate) const SET_DATA: i32 = 5;
 const GET_ACL: i32 = 6;

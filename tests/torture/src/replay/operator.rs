@@ -47,7 +47,12 @@ impl Operator {
     }
 
     pub(crate) fn create(&mut self, path: &str, data: &[u8]) -> io::Result<()> {
-        let acl = [&[0, 0, 0, 1, 0, 0, 0, 31][..], &buffer(b"world"), &buffer(b"anyone")].concat();
+        self.create_for(path, data, 31)
+    }
+
+    /// Creates a node with these permissions for everybody.
+    pub(crate) fn create_for(&mut self, path: &str, data: &[u8], all: u8) -> io::Result<()> {
+        let acl = [&[0, 0, 0, 1, 0, 0, 0, all][..], &buffer(b"world"), &buffer(b"anyone")].concat();
         self.ask(CREATE, path, &[buffer(data), acl, vec![0; 4]].concat()).map(drop)
     }
 
