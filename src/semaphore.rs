@@ -395,8 +395,7 @@ impl Permits {
     /// holds end together. Tokens of permits are in no particular order. No I/O, never blocks.
     #[must_use]
     pub fn holds(&self) -> Vec<Hold> {
-        let hold = |index| self.0.of_node(index);
-        (0..self.count()).map(hold).collect()
+        (0..self.count()).map(|index| self.0.of_node(index)).collect()
     }
 
     /// Releases the permits and returns the result. Blocks like a drop.

@@ -4,8 +4,8 @@
 //!
 //! A directory is deleted only in the transaction that deletes a node of ours in it. The servers
 //! refuse it if the directory has other nodes, or if its data were set. So nothing of any other
-//! client is ever deleted. The client keeps one number for each directory: the transaction in which
-//! it created the directory. One that another client created stays, and so does one in which nodes
+//! client is ever deleted. The client keeps the transaction that created each directory,
+//! and whether it was its own. One that another client created stays, and so does one in which nodes
 //! of other programs were seen: some programs make sure of their directory only once. These are left
 //! to the server, which removes a container when it finds it empty, once a minute by default.
 
@@ -25,12 +25,18 @@ const NEW: i32 = 0;
 /// and nothing else.
 const MOST: usize = 8192;
 
-/// In place of the transaction: the directory is not ours to delete.
-const STAYS: i64 = 0;
+/// A directory that exists, as far as this client knows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Directory {
+    /// The transaction that created it.
+    czxid: i64,
+    /// Whether this client created it, and may delete it.
+    is_ours: bool,
+}
 
-/// The directories that exist, as far as this client knows, by the transactions that created them.
+/// The directories of locks that this client knows.
 #[derive(Debug, Default)]
-pub(crate) struct Directories(Mutex<HashMap<LockPath, i64>>);
+pub(crate) struct Directories(Mutex<HashMap<LockPath, Directory>>);
 
 impl Directories {
     /// Returns whether the directory exists.
@@ -40,53 +46,53 @@ impl Directories {
 
     /// Returns whether this client created the directory that exists, and may delete it.
     pub(crate) fn is_ours(&self, directory: &LockPath) -> bool {
-        self.0.lock().get(directory).is_some_and(|&czxid| czxid != STAYS)
+        self.0.lock().get(directory).is_some_and(|known| known.is_ours)
     }
 
     /// Returns whether the directory that exists is not the one in which this node was created.
     pub(super) fn is_later(&self, directory: &LockPath, node: i64) -> bool {
-        self.0.lock().get(directory).is_some_and(|&czxid| czxid > node)
+        self.0.lock().get(directory).is_some_and(|known| known.czxid > node)
     }
 
     /// Notes that this client has created it.
     pub(crate) fn note_made(&self, directory: &LockPath, czxid: i64) {
-        set(&mut self.0.lock(), directory, czxid);
+        set(&mut self.0.lock(), directory, Directory { czxid, is_ours: true });
     }
 
-    /// Notes that it exists, and stays.
+    /// Notes that it stays.
     pub(super) fn note_stays(&self, directory: &LockPath) {
-        set(&mut self.0.lock(), directory, STAYS);
+        self.0.lock().get_mut(directory).into_iter().for_each(|known| known.is_ours = false);
     }
 
     /// Notes what a list has shown: which directory there is, and these nodes in it.
     pub(crate) fn note_listed(&self, directory: &LockPath, czxid: i64, names: &Names) {
-        let is_foreign = |name: &str| names::id_of(name).is_none();
+        let has_foreign = names.iter().any(|name| names::id_of(name).is_none());
         // Another thread may note at the same moment that it has made the directory.
         let mut all = self.0.lock();
         match all.get(directory).copied() {
-            // The list is of an earlier directory.
-            Some(known) if known > czxid => {}
-            Some(known) if known == czxid && !names.iter().any(is_foreign) => {}
+            // The first is a list of an earlier directory.
+            Some(known) if known.czxid > czxid || known.czxid == czxid && !has_foreign => {}
             known => {
                 sys::reached_if(
-                    || known == Some(czxid),
+                    || known.is_some_and(|known| known.czxid == czxid && known.is_ours),
                     "a directory stays for nodes of other programs",
                 );
-                set(&mut all, directory, STAYS);
+                set(&mut all, directory, Directory { czxid, is_ours: false });
             }
         }
     }
 
     /// Notes that it is missing, or about to be deleted. Returns what was known.
-    pub(crate) fn note_missing(&self, directory: &LockPath) -> Option<i64> {
+    pub(crate) fn note_missing(&self, directory: &LockPath) -> Option<Directory> {
         self.0.lock().remove(directory)
     }
 
     /// Notes that it was not deleted. This was known before; another one may have been made since.
-    pub(super) fn put_back(&self, directory: &LockPath, known: Option<i64>) {
+    pub(super) fn put_back(&self, directory: &LockPath, known: Option<Directory>) {
         let mut all = self.0.lock();
-        let known = known.max(all.get(directory).copied());
-        known.into_iter().for_each(|czxid| set(&mut all, directory, czxid));
+        let later =
+            all.get(directory).copied().into_iter().chain(known).max_by_key(|one| one.czxid);
+        later.into_iter().for_each(|one| set(&mut all, directory, one));
     }
 
     /// Forgets all: the servers may have lost their data.
@@ -95,11 +101,11 @@ impl Directories {
     }
 }
 
-fn set(known: &mut HashMap<LockPath, i64>, directory: &LockPath, czxid: i64) {
+fn set(known: &mut HashMap<LockPath, Directory>, directory: &LockPath, one: Directory) {
     if known.len() >= MOST && !known.contains_key(directory) {
         known.clear();
     }
-    known.insert(directory.clone(), czxid);
+    known.insert(directory.clone(), one);
 }
 
 /// Returns the writes that create these directories, and a node in the last one.
@@ -187,6 +193,12 @@ mod tests {
         directories.note_missing(&path);
         assert_eq!(is(), (false, false));
         directories.note_listed(&path, 7, &names(&[]));
+        assert_eq!(is(), (true, false));
+        // A list shows a later directory while a deletion of ours is under way.
+        directories.note_made(&path, 8);
+        let known = directories.note_missing(&path);
+        directories.note_listed(&path, 9, &names(&[&ours]));
+        directories.put_back(&path, known);
         assert_eq!(is(), (true, false));
     }
 

@@ -112,15 +112,11 @@ impl Site {
         contenders(self.requests(), &self.path)
     }
 
-    pub(crate) fn not_held(&self) -> Error {
-        Error::NotHeld { path: self.path.as_str().to_owned() }
-    }
-
     /// Returns the error for an unlock without a hold.
     pub(crate) fn refusal(&self) -> Error {
         match self.requests().is_closed() {
             true => Error::Closed,
-            false => self.not_held(),
+            false => Error::NotHeld { path: self.path.as_str().to_owned() },
         }
     }
 }
