@@ -44,6 +44,9 @@ struct Args {
     /// Fail only for histories that are not linearizable
     #[arg(long)]
     linearizable: bool,
+    /// Print seeds whose plans reach what fewer than one of a hundred seeds reach, for `plan/rare.rs`
+    #[arg(long)]
+    rare: bool,
     /// Print a hash of all runs, which is the same on every machine
     #[arg(long)]
     hash: bool,
@@ -77,6 +80,9 @@ fn main() -> ExitCode {
         println!("the whole story: --story --from {seed}");
     }
     total.report(begun.elapsed());
+    if args.rare {
+        println!("{:?}", total.rare());
+    }
     for (what, count) in &total.counts {
         println!("{count:>12}  {}", named(what));
     }

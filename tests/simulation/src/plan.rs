@@ -4,6 +4,7 @@
 mod additions;
 mod draw;
 mod faults;
+mod rare;
 mod theme;
 
 use std::cell::Cell;

@@ -1,7 +1,7 @@
 //! Runs many seeds in worker processes. Memory leaked by killed clients ends with its worker, and a crash is reported
 //! with the seeds of its worker.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::io::{self, IsTerminal, Write, stderr};
 use std::process::{Command, Stdio};
@@ -18,6 +18,26 @@ use crate::Args;
 
 /// Number of seeds of one worker process.
 const CHUNK: u64 = 2_000;
+/// How many plans of each rare event are run again.
+const AGAIN: usize = 2;
+
+/// The seeds that reach an event.
+#[derive(Default, Serialize, Deserialize)]
+struct Reached {
+    /// How many there are.
+    seeds: u64,
+    /// The first ones with plans of their own.
+    first: Vec<u64>,
+}
+
+impl Reached {
+    fn add(&mut self, other: Reached) {
+        self.seeds += other.seeds;
+        self.first.extend(other.first);
+        self.first.sort_unstable();
+        self.first.truncate(AGAIN);
+    }
+}
 
 /// Totals of many runs.
 #[derive(Default, Serialize, Deserialize)]
@@ -28,6 +48,7 @@ pub(crate) struct Total {
     time: Duration,
     pub(crate) hash: u64,
     pub(crate) counts: BTreeMap<String, u64>,
+    reached: BTreeMap<String, Reached>,
     linearized: Linearized,
     pub(crate) failed: BTreeMap<u64, Vec<String>>,
 }
@@ -43,6 +64,8 @@ impl Total {
                 self.faults += count;
             }
             *self.counts.entry(what.to_owned()).or_default() += count;
+            let first = if Plan::is_again(seed) { Vec::new() } else { vec![seed] };
+            self.reached.entry(what.to_owned()).or_default().add(Reached { seeds: 1, first });
         }
         self.linearized.add(outcome.linearized);
         if !violations.is_empty() {
@@ -60,8 +83,17 @@ impl Total {
         for (what, count) in other.counts {
             *self.counts.entry(what).or_default() += count;
         }
+        for (what, reached) in other.reached {
+            self.reached.entry(what).or_default().add(reached);
+        }
         self.linearized.add(other.linearized);
         self.failed.extend(other.failed);
+    }
+
+    /// Returns seeds whose plans reach what fewer than one of a hundred seeds reach.
+    pub(crate) fn rare(&self) -> BTreeSet<u64> {
+        let rare = self.reached.values().filter(|reached| reached.seeds < self.done / 100);
+        rare.flat_map(|reached| &reached.first).copied().collect()
     }
 
     pub(crate) fn report(&self, took: Duration) {

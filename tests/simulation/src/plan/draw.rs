@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
+use super::rare::RARE;
 use super::{
     ClientPlan, Deed, End, Fault, Kind, ObjectPlan, Options, Place, Plan, Step, Targets, Theme,
     ThreadPlan, Trouble, TurnPlan, Wait, What,
@@ -23,8 +24,22 @@ pub(crate) fn ms(random: &mut Rng, from: u64, to: u64) -> Duration {
 }
 
 impl Plan {
-    /// Draws the plan of a seed.
+    /// Returns the plan of a seed. A fifth of the seeds take the plan of another one, which reached what few do, and
+    /// run it with a schedule of their own.
     pub fn of(seed: u64) -> Plan {
+        let first = match Plan::is_again(seed) {
+            true => RARE[(seed / 5) as usize % RARE.len()],
+            false => seed,
+        };
+        Plan { seed, ..Plan::draw(first) }
+    }
+
+    /// Returns whether a seed takes the plan of another one.
+    pub fn is_again(seed: u64) -> bool {
+        seed % 5 == 4
+    }
+
+    fn draw(seed: u64) -> Plan {
         let random = &mut Rng::with_seed(seed ^ 0x5eed);
         let theme = Theme::draw(random);
         let servers = if theme == Theme::Behind || random.u8(..4) == 0 { 3 } else { 1 };
@@ -72,6 +87,14 @@ impl Plan {
         }
         let targets = Targets { theme, clients: clients.len(), servers, places: &places, timeout };
         let mut faults = targets.draw(random);
+        // Half of the plans are shorter, and have more faults.
+        let of_dense = &mut Rng::with_seed(seed ^ 0xde5e);
+        if of_dense.bool() {
+            faults.extend(targets.draw(of_dense));
+            for thread in clients.iter_mut().flat_map(|client| &mut client.threads) {
+                thread.steps.truncate(thread.steps.len().div_ceil(2));
+            }
+        }
         if theme == Theme::Weeding && kinds == [Kind::Semaphore] {
             // Only then it is certain who makes a turn again.
             faults.retain(Fault::is_of_operators);
