@@ -145,6 +145,7 @@ fn live(plan: &Plan) {
         witness.is_steady = plan.is_steady();
         witness.is_undisturbed = plan.faults.is_empty();
         witness.slowest = plan.latency * 20;
+        witness.lag = plan.lag();
         witness.is_quick = plan.latency <= Duration::from_millis(2);
         // Each thread may have one node on its way, and each object may keep one.
         let most = plan.clients.iter().map(|client| client.threads.len() + client.objects.len());

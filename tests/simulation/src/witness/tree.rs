@@ -7,7 +7,10 @@ use kernel::Process;
 use zookeeper_testing::ensemble::{Change, ChangeKind, Committed};
 
 use super::outages::has_lost_one;
-use super::{DATA, FRAMES, Gone, LATE, Node, SOON, UNTOLD, Witness, has_stalled};
+use super::{
+    DATA, FRAMES, Gone, LATE, Maker, Node, NodeId, SOON, UNTOLD, Witness, has_stalled, judged,
+    witness,
+};
 use crate::histories;
 use crate::plan::{Kind, Place};
 use crate::raw;
@@ -33,6 +36,15 @@ impl Witness {
     pub(super) fn is_robbed(&self, process: Process, path: &str) -> bool {
         let is_its = |session| self.sessions.get(session) == Some(&process);
         self.robbed.iter().any(|(session, robbed)| robbed == path && is_its(session))
+    }
+
+    /// Returns whether somebody else has deleted a node of this process at this lock, or ended its session.
+    pub(super) fn is_robbed_below(&self, process: Process, lock: &str) -> bool {
+        let is_its = |session| self.sessions.get(session) == Some(&process);
+        let is_here = |node: &str| {
+            node.strip_prefix(lock).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.robbed.iter().any(|(session, node)| is_here(node) && is_its(session))
     }
 
     /// Returns whether somebody else has deleted this session's node at this path. The owner of a deleted single node
@@ -82,6 +94,7 @@ impl Witness {
                         said,
                         by: one.session,
                         is_written: false,
+                        ahead: self.count_ahead(&change.path),
                     };
                     self.gone.remove(&*change.path);
                     self.last_change.insert(parent(&change.path).to_owned(), one.zxid);
@@ -293,6 +306,42 @@ impl Witness {
         LATE.max(self.slowest)
     }
 
+    /// Returns the number of contenders ahead of a node, of which only the numbers count.
+    fn count_ahead(&self, path: &str) -> usize {
+        let own = contender(&path[parent(path).len() + 1..]).map_or(i32::MAX, |(_, own)| own);
+        self.contenders(parent(path)).filter(|(_, other, _)| *other < own).count()
+    }
+
+    /// Returns whether somebody else than the running thread since `begun` had a node of a lock since `since`; of the
+    /// running process, if that is wanted.
+    fn was_taken(&self, kind: Kind, place: Place, since: Duration, begun: Duration) -> bool {
+        let path = place.path();
+        let parts = ["", "/locks", "/leases"].map(|part| format!("{path}{part}"));
+        let directories =
+            parts.iter().map(|path| if kind == Kind::Single { parent(path) } else { path });
+        let mut directories = directories.map(|directory| self.left_at.get(directory));
+        let is_other = |maker: &Maker, made: Duration| made < begun || !self.is_of_thread(maker);
+        let was_there = |left: &BTreeMap<Maker, (Duration, Duration)>| {
+            left.iter().any(|(maker, (made, left))| *left >= since && is_other(maker, *made))
+        };
+        let is_there = |directory: &str| {
+            let mut nodes = self.children(directory);
+            nodes
+                .any(|(name, node)| number_of(name).is_some() && is_other(&node.maker(), node.made))
+        };
+        parts.iter().any(|directory| is_there(directory))
+            || kind == Kind::Single
+                && self.nodes.get(path).is_some_and(|node| is_other(&node.maker(), node.made))
+            || directories.any(|left| left.is_some_and(was_there))
+    }
+
+    /// Returns whether the running thread has created a node of this maker.
+    pub(super) fn is_of_thread(&self, (session, said): &Maker) -> bool {
+        let process = kernel::own_process();
+        self.sessions.get(session) == Some(&process)
+            && said.contains(&format!("/{}#", kernel::whoami().1))
+    }
+
     /// Returns whether this node, which may have just gone, had to wait for another one. A read below a write may have the
     /// number of the write, but was created later.
     pub(super) fn is_behind(&self, path: &str, czxid: i64) -> bool {
@@ -386,6 +435,27 @@ impl Witness {
         let held = self.held.values().filter(|held| !held.has_left);
         held.map(|held| format!("{} has {} ({:?})", held.who, held.place, held.kind)).collect()
     }
+}
+
+/// Returns whether anybody but a call that begins at `begun` had a node of a lock, as far as that call may see.
+pub(crate) fn was_taken(kind: Kind, place: Place, begun: Duration) -> bool {
+    witness(|witness| witness.was_taken(kind, place, begun.saturating_sub(witness.lag), begun))
+}
+
+/// Checks the number of contenders that a call says were ahead of it when it queued with this node. `is_sure` if it had
+/// no other node before.
+pub(crate) fn stood((path, token): &NodeId, ahead: Option<usize>, is_first: bool, is_sure: bool) {
+    judged(|witness| {
+        let most = witness.node(path, *token)?.ahead;
+        let is_so = match ahead {
+            Some(count) => {
+                let is_sure = is_sure && !witness.has_strangers;
+                is_first && (count <= most || !is_sure || witness.is_any_robbed(parent(path)))
+            }
+            None => !is_first,
+        };
+        (!is_so).then(|| format!("{ahead:?} are said to be ahead of {path}, and {most} were"))
+    });
 }
 
 /// Returns whether a contender's name stands for a read, and its number. Writes and exclusive locks are alike.
