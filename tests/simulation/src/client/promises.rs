@@ -212,9 +212,11 @@ impl Shared {
         let ObjectPlan { kind, place, .. } = *object;
         let (others, returned) = self.calls[place.0].get();
         // What an earlier call has given up may still be there.
-        others == returned
-            && self.client.stats().deleting == 0
-            && !self.leads_at(place)
+        let is_idle = others == returned && self.client.stats().deleting == 0;
+        let is_led = self.leads_at(place);
+        is_idle
+            && !is_led
+            && !witness::has_here(kind, place)
             && !witness::was_taken(kind, place, begun)
     }
 

@@ -139,7 +139,9 @@ impl Shared {
         };
         let mut last: Vec<String> = Vec::new();
         for found in locks {
-            let Some(contenders) = self.told("locks_below", || found) else {
+            let Some(contenders) =
+                self.told_since("locks_below", kernel::elapsed(), Duration::ZERO, found)
+            else {
                 return;
             };
             let Some(first) = contenders.first() else {

@@ -418,10 +418,14 @@ pub(crate) fn former() -> Option<(String, NodeId)> {
     })
 }
 
-/// Returns whether the running process has a hold, perhaps a lost one, that others of it wait for.
+/// Returns whether the running process has a hold, perhaps a lost one, that others of it wait for, or a turn at a
+/// semaphore.
 pub(crate) fn has_here(kind: Kind, place: Place) -> bool {
     let key = level(kernel::own_process(), kind, place);
-    witness(|witness| witness.held.values().any(|held| held.level() == key))
+    witness(|witness| {
+        witness.held.values().any(|held| held.level() == key)
+            || kind == Kind::Semaphore && witness.count_waiting(key) > 1
+    })
 }
 
 /// Returns the number of holds that a thread has of locks of one queue, lost ones among them.
