@@ -462,19 +462,6 @@ impl Plan {
         })
     }
 
-    /// Returns how old answers may be.
-    pub(crate) fn lag(&self) -> Duration {
-        let lags = self.troubles().map(|(_, what)| match what {
-            Trouble::Lag { time, .. } => time / 4,
-            // It may answer from before when it is back.
-            Trouble::CutOffServer { .. } | Trouble::Depose | Trouble::Crash { .. } => {
-                self.timeout()
-            }
-            _ => Duration::ZERO,
-        });
-        lags.max().unwrap_or_default() + self.latency * 20
-    }
-
     /// Returns whether a fault hits a server.
     pub(crate) fn troubles_servers(&self) -> bool {
         self.unsettles_servers()

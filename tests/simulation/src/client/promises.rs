@@ -213,11 +213,8 @@ impl Shared {
         let (others, returned) = self.calls[place.0].get();
         // What an earlier call has given up may still be there.
         let is_idle = others == returned && self.client.stats().deleting == 0;
-        let is_led = self.leads_at(place);
-        is_idle
-            && !is_led
-            && !witness::has_here(kind, place)
-            && !witness::was_taken(kind, place, begun)
+        let is_held = self.leads_at(place) || witness::has_here(kind, place);
+        is_idle && !is_held && !witness::was_taken(kind, place, begun)
     }
 
     /// Checks that a call which says that others are ahead can know that: somebody was there, and without a connection

@@ -358,7 +358,10 @@ pub(crate) fn is_lost(hold: usize) -> bool {
 pub(crate) fn may_be_lost(lock: &str, reason: LossReason) -> bool {
     let process = kernel::own_process();
     witness(|witness| match reason {
-        LossReason::NodeDeleted => witness.is_robbed_below(process, lock),
+        LossReason::NodeDeleted => {
+            let is_its = |session| witness.sessions.get(session) == Some(&process);
+            witness.robbed.iter().any(|(session, node)| node.starts_with(lock) && is_its(session))
+        }
         // Otherwise answers may be so late that nobody knows of an outage.
         LossReason::LeaseExpired => {
             !(witness.is_steady && witness.is_quick)

@@ -188,7 +188,7 @@ pub(crate) fn are_normal(place: Place) -> bool {
     witness(|witness| witness.children(place.path()).all(|(name, _)| is_normal(name)))
 }
 
-fn contends(name: &str) -> bool {
+pub(super) fn contends(name: &str) -> bool {
     let markers = ["lock-", "__READ__", "__WRIT__"];
     let number = |length| {
         let at = name.len().checked_sub(length)?;
@@ -199,7 +199,7 @@ fn contends(name: &str) -> bool {
     [10, 11].into_iter().find_map(number).is_some()
 }
 
-fn is_permit(name: &str) -> bool {
+pub(super) fn is_permit(name: &str) -> bool {
     name.rsplit_once("lease-").is_some_and(|(_, number)| number.parse::<i32>().is_ok())
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use kernel::Process;
 use zookeeper_testing::ensemble::{Change, ChangeKind, Committed};
 
+use super::lists::{contends, is_permit};
 use super::outages::has_lost_one;
 use super::{
     DATA, FRAMES, Gone, LATE, Maker, Node, NodeId, SOON, UNTOLD, Witness, has_stalled, judged,
@@ -36,15 +37,6 @@ impl Witness {
     pub(super) fn is_robbed(&self, process: Process, path: &str) -> bool {
         let is_its = |session| self.sessions.get(session) == Some(&process);
         self.robbed.iter().any(|(session, robbed)| robbed == path && is_its(session))
-    }
-
-    /// Returns whether somebody else has deleted a node of this process at this lock, or ended its session.
-    pub(super) fn is_robbed_below(&self, process: Process, lock: &str) -> bool {
-        let is_its = |session| self.sessions.get(session) == Some(&process);
-        let is_here = |node: &str| {
-            node.strip_prefix(lock).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        self.robbed.iter().any(|(session, node)| is_here(node) && is_its(session))
     }
 
     /// Returns whether somebody else has deleted this session's node at this path. The owner of a deleted single node
@@ -312,8 +304,8 @@ impl Witness {
         self.contenders(parent(path)).filter(|(_, other, _)| *other < own).count()
     }
 
-    /// Returns whether somebody else than the running thread since `begun` had a node of a lock since `since`; of the
-    /// running process, if that is wanted.
+    /// Returns whether there was a node of a lock since then, beside those that the running thread has made since
+    /// `begun`.
     fn was_taken(&self, kind: Kind, place: Place, since: Duration, begun: Duration) -> bool {
         let path = place.path();
         let parts = ["", "/locks", "/leases"].map(|part| format!("{path}{part}"));
@@ -324,10 +316,10 @@ impl Witness {
         let was_there = |left: &BTreeMap<Maker, (Duration, Duration)>| {
             left.iter().any(|(maker, (made, left))| *left >= since && is_other(maker, *made))
         };
+        let is_its = |name: &str| contends(name) || is_permit(name);
         let is_there = |directory: &str| {
-            let mut nodes = self.children(directory);
-            nodes
-                .any(|(name, node)| number_of(name).is_some() && is_other(&node.maker(), node.made))
+            let mut nodes = self.children(directory).filter(|(name, _)| is_its(name));
+            nodes.any(|(_, node)| is_other(&node.maker(), node.made))
         };
         parts.iter().any(|directory| is_there(directory))
             || kind == Kind::Single
