@@ -236,6 +236,7 @@ impl Shared {
             other
         });
         if let Some(lock) = second.lock() {
+            let begun = kernel::elapsed();
             let took = match was_lost {
                 true => lock.lock().map(|()| true),
                 false => lock.try_lock_for(Duration::from_secs(1)),
@@ -250,20 +251,21 @@ impl Shared {
                 violation(format!("{who} cannot lock {place}, which it has lost"));
             }
             self.judge_own_wait(turn, &took);
-            self.told("nested lock", || took);
+            self.told_since("nested lock", begun, Duration::from_secs(1), took);
         }
         if turn.kind() == Kind::Read && is_behind {
             // The other thread may be a writer that waits for this one by now.
             let plan = ObjectPlan { kind: Kind::Read, place, options: Options::default() };
             let third = make(&self.client, &plan);
             if let Some(lock) = third.lock() {
+                let begun = kernel::elapsed();
                 let took = lock.try_lock_for(Duration::from_secs(1));
                 if matches!(took, Ok(true)) {
                     count_turn(place, Kind::Read, lock);
                     let _ = lock.unlock();
                 }
                 self.judge_own_wait(turn, &took);
-                self.told("nested lock", || took);
+                self.told_since("nested lock", begun, Duration::from_secs(1), took);
             }
         }
         other.into_iter().for_each(|other| drop(other.join()));
@@ -437,7 +439,8 @@ impl Shared {
             let has = self.call_at(plan.place, || lock.try_lock_for(Duration::from_secs(2)))?;
             Ok(has.then_some(()))
         });
-        if self.told("nested lock", || taken).flatten().is_none() {
+        if self.told_since("nested lock", begun, Duration::from_secs(2), taken).flatten().is_none()
+        {
             return;
         }
         let holds = Lock::holds(lock);
