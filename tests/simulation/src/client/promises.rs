@@ -112,7 +112,10 @@ impl Shared {
             return;
         }
         let is_write = matches!(call, "commit" | "careful commit");
-        if is_write && took + SLACK < patience && outages::is_cut_off(process, begun) {
+        if is_write
+            && took + SLACK < patience
+            && outages::is_cut_off(process, begun.saturating_sub(SLACK))
+        {
             self.fail(format!("a {call} that was not sent has no answer after {took:?}"));
         }
         let problem = format!("{}: {call} found nothing out in {took:?}", self.name);
@@ -285,9 +288,7 @@ impl Shared {
         if let Some(ahead) =
             ahead.filter(|_| !matches!(kind, Kind::Several | Kind::Semaphore | Kind::Single))
         {
-            // With another session, a call queues again.
-            let is_sure = !outages::was_cut_off(kernel::own_process(), begun);
-            witness::stood(&node, ahead, is_first, is_sure);
+            witness::stood(&node, ahead, is_first, begun);
         }
         // Both members of a multi-lock have its options.
         witness::says(&node, options.identity);

@@ -427,6 +427,7 @@ pub(crate) fn has_here(kind: Kind, place: Place) -> bool {
     let key = level(kernel::own_process(), kind, place);
     witness(|witness| {
         witness.held.values().any(|held| held.level() == key)
+            || witness.several_may_have(key.0, place.path())
             || kind == Kind::Semaphore && witness.count_waiting(key) > 1
     })
 }

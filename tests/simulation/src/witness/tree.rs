@@ -7,7 +7,7 @@ use kernel::Process;
 use zookeeper_testing::ensemble::{Change, ChangeKind, Committed};
 
 use super::lists::{contends, is_permit};
-use super::outages::has_lost_one;
+use super::outages::{self, has_lost_one};
 use super::{
     DATA, FRAMES, Gone, LATE, Maker, Node, NodeId, SOON, UNTOLD, Witness, has_stalled, judged,
     witness,
@@ -434,19 +434,26 @@ pub(crate) fn was_taken(kind: Kind, place: Place, begun: Duration) -> bool {
     witness(|witness| witness.was_taken(kind, place, begun.saturating_sub(witness.lag), begun))
 }
 
-/// Checks the number of contenders that a call says were ahead of it when it queued with this node. `is_sure` if it had
-/// no other node before.
-pub(crate) fn stood((path, token): &NodeId, ahead: Option<usize>, is_first: bool, is_sure: bool) {
+/// Checks the number of contenders that a call, which began then, says were ahead of it when it queued.
+pub(crate) fn stood((path, token): &NodeId, ahead: Option<usize>, is_first: bool, begun: Duration) {
+    // With another session, or another node, a call queues again.
+    let was_cut = outages::was_cut_off(kernel::own_process(), begun);
     judged(|witness| {
-        let most = witness.node(path, *token)?.ahead;
+        let (node, directory) = (witness.node(path, *token)?, parent(path));
+        let left = witness.left_at.get(directory).and_then(|left| left.get(&node.maker()));
+        let mut beside = witness.children(directory).filter(|(_, one)| one.maker() == node.maker());
+        let is_again = was_cut
+            || witness.has_strangers
+            || witness.is_any_robbed(directory)
+            || left.is_some_and(|(made, _)| *made >= begun)
+            || beside.nth(1).is_some();
         let is_so = match ahead {
-            Some(count) => {
-                let is_sure = is_sure && !witness.has_strangers;
-                is_first && (count <= most || !is_sure || witness.is_any_robbed(parent(path)))
-            }
-            None => !is_first,
+            Some(count) => is_first && (count <= node.ahead || is_again),
+            // A call for several locks may have had it.
+            None => !is_first || node.made < begun,
         };
-        (!is_so).then(|| format!("{ahead:?} are said to be ahead of {path}, and {most} were"))
+        (!is_so)
+            .then(|| format!("{ahead:?} are said to be ahead of {path}, and {} were", node.ahead))
     });
 }
 
