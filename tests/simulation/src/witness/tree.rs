@@ -448,7 +448,8 @@ pub(crate) fn stood((path, token): &NodeId, ahead: Option<usize>, is_first: bool
             || left.is_some_and(|(made, _)| *made >= begun)
             || beside.nth(1).is_some();
         let is_so = match ahead {
-            Some(count) => is_first && (count <= node.ahead || is_again),
+            // Each write may have a read below it by now.
+            Some(count) => is_first && (count <= node.ahead * 2 || is_again),
             // A call for several locks may have had it.
             None => !is_first || node.made < begun,
         };
