@@ -34,3 +34,17 @@ fn hold_is_not_handed_to_a_thread_behind_the_lost_hold_of_its_object() {
         its.join().expect("it is in");
     });
 }
+
+#[test]
+fn loss_that_is_reported_again_lets_nobody_in() {
+    let local: Local<u32, u32> = Local::new(false, Box::new(|_| panic!("nothing was left")));
+    let enter = |object| match local.try_enter(object) {
+        Some(Entry::First(turn)) => turn,
+        _ => panic!("not in as the first"),
+    };
+    enter(1).keep(7);
+    local.lose(|hold| *hold == 7);
+    let _turn = enter(2);
+    local.lose(|hold| *hold == 7);
+    assert!(local.try_enter(3).is_none());
+}

@@ -100,6 +100,9 @@ enum Report {
     Ended(Outcome),
 }
 
+/// How many were ahead of a call when it queued, as an observer hears.
+type Ahead = Option<usize>;
+
 /// Observer that counts grants and ends, and calls the client from its callbacks.
 #[derive(Default)]
 struct Told {
@@ -107,7 +110,7 @@ struct Told {
     ended: AtomicU64,
     client: Mutex<Option<Client>>,
     /// The latest reports on each thread.
-    reports: Mutex<BTreeMap<usize, Vec<Report>>>,
+    reports: Mutex<BTreeMap<usize, Vec<(Report, Ahead)>>>,
 }
 
 impl Told {
@@ -115,13 +118,13 @@ impl Told {
         self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn add(&self, report: Report) {
+    fn add(&self, report: Report, ahead: Ahead) {
         let mut reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
-        reports.entry(thread::number()).or_default().push(report);
+        reports.entry(thread::number()).or_default().push((report, ahead));
     }
 
     /// Takes the reports on this thread.
-    fn take(&self) -> Vec<Report> {
+    fn take(&self) -> Vec<(Report, Ahead)> {
         let mut reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
         reports.remove(&thread::number()).unwrap_or_default()
     }
@@ -140,25 +143,26 @@ fn judge_caller() {
 }
 
 impl Observer for Told {
-    fn acquired(&self, _: &Acquired<'_>) {
+    fn acquired(&self, call: &Acquired<'_>) {
         judge_caller();
-        self.add(Report::Acquired);
+        self.add(Report::Acquired, call.queue);
         self.acquired.fetch_add(1, Ordering::Relaxed);
     }
 
     fn not_acquired(&self, call: &NotAcquired<'_>) {
         judge_caller();
-        self.add(match call.reason {
+        let report = match call.reason {
             Reason::Busy => Report::Busy,
             Reason::TimedOut => Report::TimedOut,
             Reason::Cancelled => Report::Cancelled,
             _ => Report::Failed,
-        });
+        };
+        self.add(report, call.queue);
     }
 
     fn ended(&self, hold: &Ended<'_>) {
         judge_caller();
-        self.add(Report::Ended(hold.outcome));
+        self.add(Report::Ended(hold.outcome), None);
         if self.ended.fetch_add(1, Ordering::Relaxed).is_multiple_of(2)
             && let Some(client) = self.client()
         {
@@ -372,7 +376,7 @@ impl Shared {
         kernel::note(|| "closes".to_owned());
         let limit = Some(self.client.session_timeout());
         let closed = self.timed("close", limit, || self.client.close());
-        self.told("close", closed);
+        self.told("close", || closed);
     }
 
     /// Takes every lock once more without faults, where each waiter gets it at once.

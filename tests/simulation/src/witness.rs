@@ -16,11 +16,13 @@ use std::time::Duration;
 
 pub(crate) use calls::{cancels, in_order, may_not_delete, waits, waits_no_more};
 pub(crate) use holds::{
-    Held, ended, former, granted, holds_here, is_first, is_lost, is_sure, lasts, left, listened,
+    Held, ended, former, granted, has_here, holds_here, is_first, is_lost, is_sure, lasts, left,
+    listened, may_be_lost,
 };
 use kernel::Process;
 pub(crate) use margins::{closes, has_margin};
 use tree::parent;
+pub(crate) use tree::{stood, was_taken};
 pub(crate) use turns::{
     Left, NodeId, asks, given, heard, id_of, identity, is_there, says, turn, turns, unchecked_turn,
     wrote,
@@ -68,6 +70,8 @@ struct Node {
     by: i64,
     /// Somebody has set its data.
     is_written: bool,
+    /// Number of contenders that were ahead of it then.
+    ahead: usize,
 }
 
 impl Node {
@@ -156,6 +160,8 @@ pub(crate) struct Witness {
     pub is_undisturbed: bool,
     /// Longest delay of a frame.
     pub slowest: Duration,
+    /// How old answers may be.
+    pub lag: Duration,
     /// Limit on the nodes of one client in a queue.
     pub most_nodes: usize,
     /// Limit on the unanswered creates of one client.

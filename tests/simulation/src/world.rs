@@ -146,6 +146,8 @@ fn live(plan: &Plan) {
         witness.is_steady = plan.is_steady();
         witness.is_undisturbed = plan.faults.is_empty();
         witness.slowest = plan.latency * 20;
+        let is_behind = plan.troubles_servers();
+        witness.lag = if is_behind { plan.timeout() * 4 } else { witness.slowest };
         witness.is_quick = plan.latency <= Duration::from_millis(2);
         // Each thread may have one node on its way, and each object may keep one.
         let most = plan.clients.iter().map(|client| client.threads.len() + client.objects.len());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kernel::thread;
 use zookeeper::Permissions;
 use zoolock::crossbeam_channel::RecvTimeoutError::Timeout;
-use zoolock::{Client, DistributedLock, DistributedSemaphore, Error, Hold, Lock};
+use zoolock::{Client, DistributedLock, DistributedSemaphore, Error, Hold, Lock, Transaction};
 use zoolock_judge::{Mode, Unlocked};
 
 use super::objects::{Object, make, mode};
@@ -31,7 +31,7 @@ impl Shared {
                 let least = target.plan.options.hold_at_least.unwrap_or_default();
                 let now = kernel::elapsed();
                 let was_lost = turn.is_lost();
-                if self.told("prolong", own.prolong(*time)).is_some() {
+                if self.told("prolong", || own.prolong(*time)).is_some() {
                     if was_lost {
                         violation(format!("{who}: a hold of {place} that was lost is prolonged"));
                     }
@@ -56,7 +56,7 @@ impl Shared {
             Deed::UntilAsked(time) => {
                 kernel::count("deed: until asked");
                 let since = kernel::elapsed();
-                let Some(asked) = self.told("revocation", own.revocation()) else {
+                let Some(asked) = self.told("revocation", || own.revocation()) else {
                     return;
                 };
                 let is_asked = kernel::recv_timeout(&asked, *time).is_ok();
@@ -81,9 +81,7 @@ impl Shared {
             Deed::Write => {
                 kernel::count("deed: guarded write");
                 let write = own.transaction().set(DATA, turn.data(), None);
-                let written = write.commit();
-                witness::wrote(turn.node(), &written);
-                if self.told("commit", written).is_some() {
+                if self.commit("commit", turn, write).is_ok() {
                     kernel::count("deed: was written");
                 }
             }
@@ -91,9 +89,7 @@ impl Shared {
             Deed::CreateAgain => {
                 kernel::count("deed: creates what is there");
                 let write = own.transaction().create(DATA, turn.data());
-                let written = write.commit();
-                witness::wrote(turn.node(), &written);
-                if self.told("careful commit", written).is_some() {
+                if self.commit("careful commit", turn, write).is_ok() {
                     violation(format!("{} has created {DATA}, which is there", self.name));
                 }
             }
@@ -126,7 +122,7 @@ impl Shared {
         let mut depth = 0;
         for _ in 0..times {
             let was_lost = turn.is_lost();
-            if self.told("re-entry", lock.lock()).is_some() {
+            if self.told("re-entry", || lock.lock()).is_some() {
                 depth += 1;
                 if was_lost {
                     violation(format!("{} has entered again what it had lost", self.name));
@@ -144,7 +140,7 @@ impl Shared {
         kernel::count("deed: reads and writes");
         let (kind, place) = (turn.kind(), turn.place());
         let (_, left) = witness::version(kind, place);
-        let read = match self.told("read", self.client.read(DATA)) {
+        let read = match self.told("read", || self.client.read(DATA)) {
             Some(Some((_, version))) => version,
             Some(None) => return self.fail(format!("{DATA} is not there")),
             None => return,
@@ -156,13 +152,19 @@ impl Shared {
         }
         thread::sleep(rest);
         let write = turn.own.transaction().set(DATA, turn.data(), read);
-        let written = write.commit();
-        witness::wrote(turn.node(), &written);
+        let written = self.commit("careful commit", turn, write);
         let (version, _) = witness::version(kind, place);
         if matches!(written, Err(Error::Conflict { .. })) && version == read {
             self.fail(format!("a conflict with nobody, of version {read}"));
         }
-        self.told("careful commit", written);
+    }
+
+    fn commit(&self, call: &str, turn: &Turn<'_>, write: Transaction) -> zoolock::Result<()> {
+        let begun = kernel::elapsed();
+        let written = write.commit();
+        witness::wrote(turn.node(), &written);
+        self.told_since(call, begun, Duration::MAX, written.clone());
+        written
     }
 
     /// Writes later in another thread, even if the hold has ended. The witness checks whether the write was carried
@@ -234,6 +236,7 @@ impl Shared {
             other
         });
         if let Some(lock) = second.lock() {
+            let begun = kernel::elapsed();
             let took = match was_lost {
                 true => lock.lock().map(|()| true),
                 false => lock.try_lock_for(Duration::from_secs(1)),
@@ -248,20 +251,21 @@ impl Shared {
                 violation(format!("{who} cannot lock {place}, which it has lost"));
             }
             self.judge_own_wait(turn, &took);
-            self.told("nested lock", took);
+            self.told_since("nested lock", begun, Duration::from_secs(1), took);
         }
         if turn.kind() == Kind::Read && is_behind {
             // The other thread may be a writer that waits for this one by now.
             let plan = ObjectPlan { kind: Kind::Read, place, options: Options::default() };
             let third = make(&self.client, &plan);
             if let Some(lock) = third.lock() {
+                let begun = kernel::elapsed();
                 let took = lock.try_lock_for(Duration::from_secs(1));
                 if matches!(took, Ok(true)) {
                     count_turn(place, Kind::Read, lock);
                     let _ = lock.unlock();
                 }
                 self.judge_own_wait(turn, &took);
-                self.told("nested lock", took);
+                self.told_since("nested lock", begun, Duration::from_secs(1), took);
             }
         }
         other.into_iter().for_each(|other| drop(other.join()));
@@ -282,7 +286,7 @@ impl Shared {
         };
         kernel::count("deed: read below the write");
         let begun = kernel::elapsed();
-        self.told("read below", read.lock())?;
+        self.told("read below", || read.lock())?;
         let holds = Lock::holds(read);
         Some((!holds.is_empty()).then(|| {
             let (who, place) = (turn.who.to_owned(), turn.place());
@@ -397,7 +401,7 @@ impl Shared {
                 }
                 kernel::count("call: unlock of nothing");
                 if let Some(lock) = self.objects[object].lock()
-                    && self.told("unlock of nothing", lock.unlock()).is_some()
+                    && self.told("unlock of nothing", || lock.unlock()).is_some()
                 {
                     violation(format!("{}, {name} has given back what it has not", self.name));
                 }
@@ -435,7 +439,8 @@ impl Shared {
             let has = self.call_at(plan.place, || lock.try_lock_for(Duration::from_secs(2)))?;
             Ok(has.then_some(()))
         });
-        if self.told("nested lock", taken).flatten().is_none() {
+        if self.told_since("nested lock", begun, Duration::from_secs(2), taken).flatten().is_none()
+        {
             return;
         }
         let holds = Lock::holds(lock);
@@ -462,7 +467,7 @@ impl Shared {
             return self.fail("a long path is invalid");
         };
         let wait = Duration::from_secs(1);
-        let mut some = self.told("nested lock", semaphore.try_acquire_for(30, wait)).flatten();
+        let mut some = self.told("nested lock", || semaphore.try_acquire_for(30, wait)).flatten();
         let (sessions, mut stuck) = (self.client.stats().sessions, Vec::new());
         let path_of = |own: &Hold| format!("{leases}/{}", own.node());
         if are_stuck && some.is_some() {
@@ -478,7 +483,7 @@ impl Shared {
             });
             stuck = permits.iter().map(|own| (path_of(own), own.fencing_token())).collect();
         }
-        let more = self.told("nested lock", semaphore.try_acquire_for(MANY, wait)).flatten();
+        let more = self.told("nested lock", || semaphore.try_acquire_for(MANY, wait)).flatten();
         // An operator deletes the stuck nodes later: this one, or that of another client.
         let is_full = (!stuck.is_empty() && stuck.iter().all(witness::is_there))
             || some.as_ref().is_some_and(|permits| permits.is_held());

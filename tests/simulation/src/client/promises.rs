@@ -8,7 +8,7 @@ use zoolock::observer::Outcome;
 use zoolock::{Client, ClientState, Error, Hold, HoldState, LossReason, Result};
 
 use super::turn::{Target, Turn};
-use super::{Report, SLACK, Shared, board, look_at, net};
+use super::{Ahead, Report, SLACK, Shared, board, look_at, net};
 use crate::plan::{Kind, ObjectPlan, Odd, Step, Wait, What};
 use crate::witness::{self, READ, SECOND, Witness, outages, violation, witness};
 
@@ -35,6 +35,11 @@ pub(super) fn goes(turn: &Turn<'_>, connections: u64, turns: u32) {
     });
 }
 
+/// Returns whether a step takes as many paths as its client may have.
+fn takes_much(step: &Step) -> bool {
+    matches!(step.what, What::Odd { odd: Odd::LongPaths { .. }, .. })
+}
+
 /// Returns whether the error of an unlock says that this lock was lost, or may not be released.
 fn names(error: &Error, path: &str) -> bool {
     match error {
@@ -53,8 +58,20 @@ pub(super) fn names_all(error: &Error, lost: &[&str]) {
 }
 
 impl Shared {
-    /// Checks the error of a call, if there is one. Returns the value otherwise.
-    pub(super) fn told<T>(&self, call: &str, result: Result<T>) -> Option<T> {
+    /// Makes a call and checks its error, if there is one. Returns the value otherwise.
+    pub(super) fn told<T>(&self, call: &str, make: impl FnOnce() -> Result<T>) -> Option<T> {
+        let begun = kernel::elapsed();
+        self.told_since(call, begun, Duration::from_secs(1), make())
+    }
+
+    /// Checks the error of a call that began then and may take `least`, or a third of the session timeout.
+    pub(super) fn told_since<T>(
+        &self,
+        call: &str,
+        begun: Duration,
+        least: Duration,
+        result: Result<T>,
+    ) -> Option<T> {
         let error = match result {
             Ok(value) => return Some(value),
             Err(error) => error,
@@ -80,7 +97,36 @@ impl Shared {
         if !self.may_say(call, &error) {
             self.fail(format!("{call}: {error}"));
         }
+        if error.is_retryable() {
+            self.judge_unknown(call, begun, least);
+        }
         None
+    }
+
+    /// Checks that a call could not find out: it had no connection for a while, or its time was over. A write that was
+    /// never sent is known to be none before that.
+    fn judge_unknown(&self, call: &str, begun: Duration, least: Duration) {
+        let (process, took) = (kernel::own_process(), kernel::elapsed() - begun);
+        let patience = self.client.session_timeout() / 3;
+        if board(|board| board.has_jumped(process, begun)) {
+            return;
+        }
+        let is_write = matches!(call, "commit" | "careful commit");
+        if is_write
+            && took + SLACK < patience
+            && outages::is_cut_off(process, begun.saturating_sub(SLACK))
+        {
+            self.fail(format!("a {call} that was not sent has no answer after {took:?}"));
+        }
+        let problem = format!("{}: {call} found nothing out in {took:?}", self.name);
+        if took + SLACK < least.min(patience) {
+            // A malformed answer fails its request, and then ends the connection.
+            kernel::after(SLACK, move || {
+                if !outages::was_cut_off(process, begun) {
+                    violation(problem);
+                }
+            });
+        }
     }
 
     /// Returns whether the documentation of a call allows this error.
@@ -98,6 +144,8 @@ impl Shared {
             Error::Disconnected { .. } => {
                 !matches!(call, "lock" | "unlock" | "re-entry" | "revocation" | "set_limit")
             }
+            Error::Lost { path, reason } if !witness::may_be_lost(path, *reason) => false,
+            Error::Lost { reason: LossReason::ClientClosed, .. } => self.is_closed.get(),
             // The run has no faults that could cost a hold.
             Error::Lost { reason: LossReason::HeldTooLong, .. } => {
                 !matches!(call, "close" | "verify" | "contenders")
@@ -120,7 +168,9 @@ impl Shared {
             }
             // An ephemeral node may be where the directory of a lost hold was.
             Error::InvalidPath { .. } => waits_or_tries || call == "read below",
-            Error::Cancelled { .. } | Error::Limit { .. } => waits_or_tries,
+            Error::Cancelled { .. } => waits_or_tries,
+            // Others have few nodes.
+            Error::Limit { .. } => waits_or_tries && self.plan.steps().any(takes_much),
             Error::WouldDeadlock { .. } => call == "nested lock",
             Error::NotHeld { .. } => {
                 matches!(call, "revoke" | "break_lock" | "late commit" | "unlock of nothing")
@@ -160,6 +210,36 @@ impl Shared {
         }
     }
 
+    /// Returns whether a call for a lock finds nobody, neither on the servers nor in this process.
+    pub(super) fn is_free(&self, object: &ObjectPlan, begun: Duration) -> bool {
+        let ObjectPlan { kind, place, .. } = *object;
+        let (others, returned) = self.calls[place.0].get();
+        // What an earlier call has given up may still be there.
+        let is_idle = others == returned && self.client.stats().deleting == 0;
+        let is_held = self.leads_at(place) || witness::has_here(kind, place);
+        is_idle && !is_held && !witness::was_taken(kind, place, begun)
+    }
+
+    /// Checks that a call which says that others are ahead can know that: somebody was there, and without a connection
+    /// somebody of this process holds the lock.
+    pub(super) fn judge_busy(&self, object: &ObjectPlan, begun: Duration, was_free: bool) {
+        let ObjectPlan { kind, place, .. } = *object;
+        let (process, now) = (kernel::own_process(), kernel::elapsed());
+        // A call for several locks gives back what it has, and has members at places of their own.
+        if matches!(kind, Kind::Several | Kind::Leadership) || witness::has_stalled(process, begun)
+        {
+            return;
+        }
+        let is_cut = outages::is_cut_off(process, now.saturating_sub(SLACK))
+            && self.client.state() != ClientState::Connected;
+        if is_cut && !witness::has_here(kind, place) {
+            self.fail(format!("{place} ({kind:?}) is said to be busy, without a connection"));
+        }
+        if was_free && self.is_free(object, begun) {
+            self.fail(format!("{place} ({kind:?}) is said to be busy, and nobody was there"));
+        }
+    }
+
     /// Checks that the servers have no node of this client, which has nothing and does nothing.
     pub(super) fn judge_nodes(&self) {
         let limit = kernel::elapsed() + self.client.session_timeout() * 2;
@@ -193,8 +273,8 @@ impl Shared {
         }
     }
 
-    /// Checks a turn's options. `begun` is the time of the call.
-    pub(super) fn judge_turn(&self, turn: &Turn<'_>, begun: Duration) {
+    /// Checks a turn's options, and how many the observer hears were ahead. `begun` is the time of the call.
+    pub(super) fn judge_turn(&self, turn: &Turn<'_>, begun: Duration, ahead: Option<Ahead>) {
         let ObjectPlan { kind, place, options } = turn.target.plan;
         let (own, node) = (&turn.own, turn.node());
         let in_a_row = match kind {
@@ -205,6 +285,11 @@ impl Shared {
         // A multi-lock has held its first member for longer.
         let at_least = options.hold_at_least.filter(|_| *kind != Kind::Several);
         let is_first = witness::turn(*place, *kind, &node, in_a_row, at_least);
+        if let Some(ahead) =
+            ahead.filter(|_| !matches!(kind, Kind::Several | Kind::Semaphore | Kind::Single))
+        {
+            witness::stood(&node, ahead, is_first, begun);
+        }
         // Both members of a multi-lock have its options.
         witness::says(&node, options.identity);
         witness(|witness| witness.left.remove(&node));
@@ -246,34 +331,49 @@ impl Shared {
     }
 
     /// Takes what the observer has heard on this thread, if there is one.
-    pub(super) fn reports(&self) -> Option<Vec<Report>> {
+    pub(super) fn reports(&self) -> Option<Vec<(Report, Ahead)>> {
         self.told.as_ref().map(|told| told.take())
     }
 
-    /// Checks what the observer has heard of a call. It hears of the members of a multi-lock one by one.
-    pub(super) fn judge_report<T>(&self, kind: Kind, wait: Wait, taken: &Result<Option<T>>) {
-        let Some(mut reports) = self.reports().filter(|_| kind != Kind::Leadership) else {
-            return;
-        };
-        reports.retain(|report| !matches!(report, Report::Ended(_)));
+    /// Checks what the observer has heard of a call. It hears of the members of a multi-lock one by one. Returns how many
+    /// were ahead, as it has heard.
+    pub(super) fn judge_report<T>(
+        &self,
+        object: &ObjectPlan,
+        wait: Wait,
+        taken: &Result<Option<T>>,
+    ) -> Option<Ahead> {
+        let ObjectPlan { kind, place, .. } = *object;
+        let mut all = self.reports().filter(|_| kind != Kind::Leadership)?;
+        all.retain(|(report, _)| !matches!(report, Report::Ended(_)));
+        let (reports, aheads): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+        let ahead = aheads.last().copied();
         let expected = match taken {
             Ok(Some(_)) => Report::Acquired,
             Ok(None) if matches!(wait, Wait::Try) => Report::Busy,
             // The time may be over before the last member is tried.
-            Ok(None) if kind == Kind::Several && reports.last() == Some(&Report::Busy) => return,
+            Ok(None) if kind == Kind::Several && reports.last() == Some(&Report::Busy) => {
+                return ahead;
+            }
             Ok(None) => Report::TimedOut,
             Err(Error::Cancelled { .. }) => Report::Cancelled,
             // A member may have been lost that had been acquired.
-            Err(_) if kind == Kind::Several => return,
+            Err(_) if kind == Kind::Several => return ahead,
             Err(_) => Report::Failed,
         };
         let is_told = match kind {
             Kind::Several => reports.last() == Some(&expected),
             _ => reports == [expected],
         };
-        if !is_told {
-            self.fail(format!("an observer hears {reports:?} of a call: {expected:?}"));
+        // Neither of two nodes whose numbers tell nothing is said to be ahead.
+        let is_behind = !matches!(expected, Report::Busy | Report::TimedOut)
+            || ahead != Some(Some(0))
+            || kind == Kind::Semaphore
+            || !witness::lists::are_normal(place);
+        if !is_told || !is_behind {
+            self.fail(format!("an observer hears {reports:?} of a call, {ahead:?}: {expected:?}"));
         }
+        ahead
     }
 
     /// Checks what the observer has heard of a release. It may have heard of a loss before.
@@ -281,12 +381,11 @@ impl Shared {
         let Some(mut reports) = self.reports() else {
             return;
         };
-        reports.retain(|report| matches!(report, Report::Ended(_)));
+        reports.retain(|(report, _)| matches!(report, Report::Ended(_)));
+        let is = |outcome| move |(one, _): &(Report, Ahead)| *one == Report::Ended(outcome);
         let is_told = match released {
-            Ok(()) => reports == [Report::Ended(Outcome::Released)],
-            Err(Error::Lost { reason, .. }) => {
-                reports.iter().all(|one| *one == Report::Ended(Outcome::Lost(*reason)))
-            }
+            Ok(()) => reports.len() == 1 && reports.iter().all(is(Outcome::Released)),
+            Err(Error::Lost { reason, .. }) => reports.iter().all(is(Outcome::Lost(*reason))),
             Err(_) => true,
         };
         if !is_told {
@@ -299,7 +398,7 @@ impl Shared {
         if was_lost && released.is_ok() {
             self.fail("an unlock of what was lost says Ok");
         }
-        self.told("unlock", released.clone());
+        self.told("unlock", || released.clone());
     }
 
     pub(super) fn verify(&self, turn: &Turn<'_>) {
@@ -308,7 +407,8 @@ impl Shared {
         let is_there = || witness::is_there(&node);
         let before = (own.is_held(), is_there());
         let begun = kernel::elapsed();
-        let Some(said) = self.told("verify", self.client.verify_token(own.path(), node.1)) else {
+        let Some(said) = self.told("verify", || self.client.verify_token(own.path(), node.1))
+        else {
             return;
         };
         let is_plain = !matches!(kind, Kind::Read | Kind::Write);
@@ -341,7 +441,7 @@ impl Shared {
         };
         kernel::count("deed: verifies what may be over");
         let was_there = witness::is_there(&node);
-        let said = self.told("verify", self.client.verify_token(&path, node.1));
+        let said = self.told("verify", || self.client.verify_token(&path, node.1));
         if said == Some(true) && !was_there {
             self.fail(format!("{:#x} was verified, and is over: {}", node.1, node.0));
         }

@@ -23,7 +23,7 @@ impl Shared {
             }
             What::Contenders(place) => {
                 kernel::count("call: contenders");
-                let _ = self.told("contenders", self.client.contenders(place.path()));
+                let _ = self.contenders(*place);
                 self.verify_former();
             }
             What::Revoke(place) => self.revoke(*place),
@@ -32,7 +32,7 @@ impl Shared {
                 if let Some(holder) = self.holder(*place) {
                     kernel::note(|| format!("breaks {place}, which {} has", holder.node));
                     witness(|witness| witness.broken.insert(node_of(&holder)));
-                    let broken = self.told("break_lock", self.client.break_lock(&holder));
+                    let broken = self.told("break_lock", || self.client.break_lock(&holder));
                     if broken.is_some() && holder.node.is_empty() {
                         violation(format!("{} has broken {place}, a single node", self.name));
                     }
@@ -56,7 +56,7 @@ impl Shared {
                 kernel::count("call: a contender's name in a path");
                 let path = format!("{place}/_c_{:032x}-lock-0000000001/x", 7);
                 if let Ok(lock) = DistributedLock::new(&self.client, path) {
-                    self.told("try lock", lock.try_lock());
+                    self.told("try lock", || lock.try_lock());
                     let _ = lock.unlock();
                 }
             }
@@ -85,7 +85,7 @@ impl Shared {
         let rest = kernel::with_random(|random| random.u64(..200).saturating_sub(100));
         thread::sleep(Duration::from_millis(rest));
         let is_gone = was_there && !witness::is_there(&node);
-        let asked = self.told("revoke", self.client.revoke(&holder));
+        let asked = self.told("revoke", || self.client.revoke(&holder));
         // A stranger may have created a node of the same name since.
         let is_sure = is_gone && !witness(|witness| witness.has_strangers);
         if asked.is_some() && holder.node.is_empty() {
@@ -103,19 +103,27 @@ impl Shared {
         kernel::count("call: set_limit");
         let place = self.plan.objects[object].place;
         let (most, usual) = (semaphore.limit(), limit(place));
-        self.told("set_limit", semaphore.set_limit(1));
+        self.told("set_limit", || semaphore.set_limit(1));
         thread::sleep(time);
-        self.told("set_limit", semaphore.set_limit(usual));
+        self.told("set_limit", || semaphore.set_limit(usual));
         witness::freed(place);
-        if let Some(free) = self.told("available", semaphore.available())
+        if let Some(free) = self.told("available", || semaphore.available())
             && free > most.max(usual)
         {
             self.fail(format!("{free} permits are free of {most}"));
         }
     }
 
+    /// Asks for the contenders at a place, and checks that none is missing and that they are in order.
+    fn contenders(&self, place: Place) -> Option<Vec<Contender>> {
+        let begun = kernel::elapsed();
+        let found = self.told("contenders", || self.client.contenders(place.path()))?;
+        lists::in_order(&self.name, place.path(), &found, begun);
+        Some(found)
+    }
+
     fn holder(&self, place: Place) -> Option<Contender> {
-        let found = self.told("contenders", self.client.contenders(place.path()))?;
+        let found = self.contenders(place)?;
         // Several permits have several holders.
         let mut holders: Vec<_> = found.into_iter().filter(|contender| contender.holds).collect();
         let count = holders.len();
@@ -126,12 +134,14 @@ impl Shared {
     /// Checks that all locks are found in order, as they were, and nothing else.
     fn locks_below(&self) {
         kernel::count("call: locks_below");
-        let Some(locks) = self.told("locks_below", self.client.locks_below("/")) else {
+        let Some(locks) = self.told("locks_below", || self.client.locks_below("/")) else {
             return;
         };
         let mut last: Vec<String> = Vec::new();
         for found in locks {
-            let Some(contenders) = self.told("contenders", found) else {
+            let Some(contenders) =
+                self.told_since("locks_below", kernel::elapsed(), Duration::ZERO, found)
+            else {
                 return;
             };
             let Some(first) = contenders.first() else {

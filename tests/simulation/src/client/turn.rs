@@ -135,6 +135,7 @@ impl Shared {
         let waits = !matches!(wait, Wait::Try);
         let waiting = waits.then(|| witness::waits(target.shared(), kind, place, mode));
         let _ = self.reports();
+        let was_free = self.is_free(target.plan, begun);
         let taken = histories::call(kind, place, mode, || {
             let take = || target.object.take(wait, permits, is_guard);
             self.timed(call, self.limit_of(kind, wait), || self.call_at(place, take))
@@ -142,11 +143,20 @@ impl Shared {
         if let (Some(number), Ok(Some(_))) = (waiting, &taken) {
             witness::in_order(number, who);
         }
-        self.judge_report(kind, wait, &taken);
+        let ahead = self.judge_report(target.plan, wait, &taken);
+        if matches!(taken, Ok(None)) {
+            self.judge_busy(target.plan, begun, was_free);
+        }
         self.judge_outage(kind, begun, wait, taken.as_ref().err());
         waiting.into_iter().for_each(witness::waits_no_more);
         self.was_cancelled(target, begun, wait, taken.as_ref().err());
-        let taken = self.told(call, taken)??;
+        let least = match wait {
+            Wait::Forever | Wait::Try => self.client.session_timeout(),
+            Wait::For(time) => time,
+            // Its own judge knows for how long it waits without a connection.
+            Wait::Connected(..) => Duration::ZERO,
+        };
+        let taken = self.told_since(call, begun, least, taken)??;
         let mut holds = target.object.holds(&taken);
         if kind == Kind::Several {
             self.judge_members(who, target, &holds);
@@ -160,7 +170,7 @@ impl Shared {
             options.hold_at_most.into_iter().for_each(lasts);
             options.margin.into_iter().for_each(|margin| witness::has_margin(number, margin));
             let turn = Turn { who, target, number, own };
-            self.judge_turn(&turn, begun);
+            self.judge_turn(&turn, begun, ahead);
             turn
         });
         Some((taken, turn))
@@ -169,7 +179,7 @@ impl Shared {
     /// Gives back a read below a write.
     pub(super) fn end_read(&self, read: Option<usize>, lock: &ReadLock) {
         read.into_iter().for_each(witness::left);
-        let said = said(self.told("unlock", lock.unlock()));
+        let said = said(self.told("unlock", || lock.unlock()));
         read.into_iter().for_each(|read| witness::ended(read, said));
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kernel::Process;
 use zoolock_judge::Mode;
 
-use super::holds::{Held, level};
+use super::holds::{Held, Level, level};
 use super::tree::number_of;
 use super::{LATE, Witness, has_stalled, judged, limit, parent, queue, witness};
 use crate::plan::{Kind, Place};
@@ -165,6 +165,12 @@ impl Witness {
             call.process == process && call.begun <= since && is_here
         };
         self.waiting.values().find(is_behind).map(|call| call.place)
+    }
+
+    /// Returns how many calls wait here.
+    pub(super) fn count_waiting(&self, its: Level) -> usize {
+        let is_here = |call: &&Waiting| level(call.process, call.kind, call.place) == its;
+        self.waiting.values().filter(is_here).count()
     }
 
     /// Returns whether a call of the process for several locks may have the one at this path. It gives that back

@@ -6,6 +6,7 @@ use kernel::Process;
 use zoolock::{Hold, HoldState, LossReason};
 use zoolock_judge::{Mode, Unlocked};
 
+use super::outages::has_lost_one;
 use super::turns::{NodeId, id_of};
 use super::{
     Maker, Node, QueueId, SECOND, UNTOLD, Witness, has_stalled, judged, limit, parent, queue,
@@ -288,11 +289,7 @@ impl Witness {
             return None;
         }
         // A call cannot have waited for nodes that it created itself.
-        let thread = format!("/{}#", kernel::whoami().1);
-        let is_own = |(session, said): &Maker, made: Duration| {
-            let is_here = self.sessions.get(session) == Some(&held.process);
-            is_here && said.contains(&thread) && made >= begun
-        };
+        let is_own = |maker: &Maker, made: Duration| made >= begun && self.is_of_thread(maker);
         // Every multi-lock has the second place, too.
         let directories = || held.paths().map(parent).chain([SECOND]);
         let left = directories().filter_map(|directory| self.left_at.get(directory)).flatten();
@@ -357,6 +354,24 @@ pub(crate) fn is_lost(hold: usize) -> bool {
     witness(|witness| witness.held.get(&hold).and_then(is_lost)) == Some(true)
 }
 
+/// Returns whether the running process may lose a lock at this path for this reason.
+pub(crate) fn may_be_lost(lock: &str, reason: LossReason) -> bool {
+    let process = kernel::own_process();
+    witness(|witness| match reason {
+        LossReason::NodeDeleted => {
+            let is_its = |session| witness.sessions.get(session) == Some(&process);
+            witness.robbed.iter().any(|(session, node)| node.starts_with(lock) && is_its(session))
+        }
+        // Otherwise answers may be so late that nobody knows of an outage.
+        LossReason::LeaseExpired => {
+            !(witness.is_steady && witness.is_quick)
+                || has_lost_one(&witness.outages, process)
+                || board(|board| board.has_jumped(process, Duration::ZERO))
+        }
+        _ => true,
+    })
+}
+
 /// Records the end of a hold and the answer of its unlock.
 pub(crate) fn ended(hold: usize, said: Unlocked) {
     histories::unlocked(hold, said);
@@ -403,6 +418,17 @@ pub(crate) fn former() -> Option<(String, NodeId)> {
     witness(|witness| {
         let index = witness.former.len().checked_sub(back)?;
         witness.former.get(index).cloned()
+    })
+}
+
+/// Returns whether the running process has a hold, perhaps a lost one, that others of it wait for, or a turn at a
+/// semaphore.
+pub(crate) fn has_here(kind: Kind, place: Place) -> bool {
+    let key = level(kernel::own_process(), kind, place);
+    witness(|witness| {
+        witness.held.values().any(|held| held.level() == key)
+            || witness.several_may_have(key.0, place.path())
+            || kind == Kind::Semaphore && witness.count_waiting(key) > 1
     })
 }
 

@@ -1,12 +1,14 @@
 //! Judges lists of all locks: what they show of each contender was true at some instant.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use zoolock::Contender;
+use zoolock::{Contender, Kind};
 
 use super::tree::{is_of_queue, number_of};
 use super::{DATA, Node, Witness, judged, parent, witness};
 use crate::client::node_of;
+use crate::plan::Place;
 use crate::raw;
 
 /// A contender: the path of its lock, the path of its node, and its token.
@@ -157,7 +159,36 @@ pub(crate) fn listed(who: &str, contender: &Contender) {
     });
 }
 
-fn contends(name: &str) -> bool {
+/// Checks the contenders of one lock, which were asked for at `begun`: all that were there are listed, in the order of
+/// their numbers, and none holds the lock behind somebody else.
+pub(crate) fn in_order(who: &str, lock: &str, found: &[Contender], begun: Duration) {
+    judged(|witness| {
+        let is_found =
+            |name: &str| found.iter().any(|one| one.node.rsplit('/').next() == Some(name));
+        let mut there = witness.children(lock).filter(|(name, node)| {
+            contends(name) && node.made + witness.lag < begun && !is_found(name)
+        });
+        let missing = there.next().map(|(name, _)| format!("{who} does not find {name} at {lock}"));
+        // Permits are in no order.
+        let is_queued = |one: &&Contender| {
+            one.kind != Kind::Foreign && !one.node.starts_with("leases/") && is_normal(&one.node)
+        };
+        let queued: Vec<_> = found.iter().filter(is_queued).collect();
+        let is_wrong = |one: &Contender, next: &Contender| {
+            let are_reads = is_read(&one.node) && is_read(&next.node);
+            next.sequence < one.sequence || next.holds && !are_reads && next.sequence > one.sequence
+        };
+        let pair = queued.windows(2).find(|pair| is_wrong(pair[0], pair[1]));
+        missing.or_else(|| pair.map(|pair| format!("{who} finds {pair:?} in this order")))
+    });
+}
+
+/// Returns whether the numbers of all nodes at a place tell their positions.
+pub(crate) fn are_normal(place: Place) -> bool {
+    witness(|witness| witness.children(place.path()).all(|(name, _)| is_normal(name)))
+}
+
+pub(super) fn contends(name: &str) -> bool {
     let markers = ["lock-", "__READ__", "__WRIT__"];
     let number = |length| {
         let at = name.len().checked_sub(length)?;
@@ -168,7 +199,7 @@ fn contends(name: &str) -> bool {
     [10, 11].into_iter().find_map(number).is_some()
 }
 
-fn is_permit(name: &str) -> bool {
+pub(super) fn is_permit(name: &str) -> bool {
     name.rsplit_once("lease-").is_some_and(|(_, number)| number.parse::<i32>().is_ok())
 }
 

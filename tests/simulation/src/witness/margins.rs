@@ -34,7 +34,9 @@ impl Margin {
 /// Records the margin of a hold that was just granted.
 pub(crate) fn has_margin(hold: usize, margin: Duration) {
     witness(|witness| {
-        let Some(held) = witness.held.get(&hold) else {
+        // It may be over already.
+        let is_held = |held: &&Held| held.is_held() == Some(true);
+        let Some(held) = witness.held.get(&hold).filter(is_held) else {
             return;
         };
         let margin = Margin {

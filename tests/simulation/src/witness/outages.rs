@@ -58,6 +58,28 @@ pub(super) fn has_lost_one(outages: &Outages, process: Process) -> bool {
     outages.by_process.get(&process).is_some_and(|its| its.outages.len() > 1)
 }
 
+/// Returns whether a process has had no connection since then.
+pub(crate) fn is_cut_off(process: Process, since: Duration) -> bool {
+    witness(|witness| {
+        let last = witness.outages.of(process).last();
+        last.is_none_or(|(from, to)| to.is_none() && *from <= since)
+    })
+}
+
+/// Returns whether a process was without a connection at any time since then.
+pub(crate) fn was_cut_off(process: Process, since: Duration) -> bool {
+    witness(|witness| {
+        let all = witness.outages.of(process);
+        all.is_empty() || all.iter().any(|(_, to)| to.is_none_or(|to| to >= since))
+    })
+}
+
+impl Outages {
+    fn of(&self, process: Process) -> &[(Duration, Option<Duration>)] {
+        self.by_process.get(&process).map_or(&[], |its| &its.outages)
+    }
+}
+
 /// Returns what is wrong with a call of the process that began at `begun` and may wait for `limit` without a
 /// connection. It may need `more` to return after that.
 pub(crate) fn judge(
@@ -69,7 +91,7 @@ pub(crate) fn judge(
 ) -> Option<String> {
     let now = kernel::elapsed();
     let longest = witness(|witness| {
-        let its = witness.outages.by_process.get(&process).map_or(&[][..], |its| &its.outages);
+        let its = witness.outages.of(process);
         let within = its.iter().map(|(from, to)| {
             let to = to.unwrap_or(now);
             to.saturating_sub((*from).max(begun))

@@ -6,8 +6,12 @@ use std::time::Duration;
 use kernel::Process;
 use zookeeper_testing::ensemble::{Change, ChangeKind, Committed};
 
-use super::outages::has_lost_one;
-use super::{DATA, FRAMES, Gone, LATE, Node, SOON, UNTOLD, Witness, has_stalled};
+use super::lists::{contends, is_permit};
+use super::outages::{self, has_lost_one};
+use super::{
+    DATA, FRAMES, Gone, LATE, Maker, Node, NodeId, SOON, UNTOLD, Witness, has_stalled, judged,
+    witness,
+};
 use crate::histories;
 use crate::plan::{Kind, Place};
 use crate::raw;
@@ -82,6 +86,7 @@ impl Witness {
                         said,
                         by: one.session,
                         is_written: false,
+                        ahead: self.count_ahead(&change.path),
                     };
                     self.gone.remove(&*change.path);
                     self.last_change.insert(parent(&change.path).to_owned(), one.zxid);
@@ -293,6 +298,42 @@ impl Witness {
         LATE.max(self.slowest)
     }
 
+    /// Returns the number of contenders ahead of a node, of which only the numbers count.
+    fn count_ahead(&self, path: &str) -> usize {
+        let own = contender(&path[parent(path).len() + 1..]).map_or(i32::MAX, |(_, own)| own);
+        self.contenders(parent(path)).filter(|(_, other, _)| *other < own).count()
+    }
+
+    /// Returns whether there was a node of a lock since then, beside those that the running thread has made since
+    /// `begun`.
+    fn was_taken(&self, kind: Kind, place: Place, since: Duration, begun: Duration) -> bool {
+        let path = place.path();
+        let parts = ["", "/locks", "/leases"].map(|part| format!("{path}{part}"));
+        let directories =
+            parts.iter().map(|path| if kind == Kind::Single { parent(path) } else { path });
+        let mut directories = directories.map(|directory| self.left_at.get(directory));
+        let is_other = |maker: &Maker, made: Duration| made < begun || !self.is_of_thread(maker);
+        let was_there = |left: &BTreeMap<Maker, (Duration, Duration)>| {
+            left.iter().any(|(maker, (made, left))| *left >= since && is_other(maker, *made))
+        };
+        let is_its = |name: &str| contends(name) || is_permit(name);
+        let is_there = |directory: &str| {
+            let mut nodes = self.children(directory).filter(|(name, _)| is_its(name));
+            nodes.any(|(_, node)| is_other(&node.maker(), node.made))
+        };
+        parts.iter().any(|directory| is_there(directory))
+            || kind == Kind::Single
+                && self.nodes.get(path).is_some_and(|node| is_other(&node.maker(), node.made))
+            || directories.any(|left| left.is_some_and(was_there))
+    }
+
+    /// Returns whether the running thread has created a node of this maker.
+    pub(super) fn is_of_thread(&self, (session, said): &Maker) -> bool {
+        let process = kernel::own_process();
+        self.sessions.get(session) == Some(&process)
+            && said.contains(&format!("/{}#", kernel::whoami().1))
+    }
+
     /// Returns whether this node, which may have just gone, had to wait for another one. A read below a write may have the
     /// number of the write, but was created later.
     pub(super) fn is_behind(&self, path: &str, czxid: i64) -> bool {
@@ -386,6 +427,35 @@ impl Witness {
         let held = self.held.values().filter(|held| !held.has_left);
         held.map(|held| format!("{} has {} ({:?})", held.who, held.place, held.kind)).collect()
     }
+}
+
+/// Returns whether anybody but a call that begins at `begun` had a node of a lock, as far as that call may see.
+pub(crate) fn was_taken(kind: Kind, place: Place, begun: Duration) -> bool {
+    witness(|witness| witness.was_taken(kind, place, begun.saturating_sub(witness.lag), begun))
+}
+
+/// Checks the number of contenders that a call, which began then, says were ahead of it when it queued.
+pub(crate) fn stood((path, token): &NodeId, ahead: Option<usize>, is_first: bool, begun: Duration) {
+    // With another session, or another node, a call queues again.
+    let was_cut = outages::was_cut_off(kernel::own_process(), begun);
+    judged(|witness| {
+        let (node, directory) = (witness.node(path, *token)?, parent(path));
+        let left = witness.left_at.get(directory).and_then(|left| left.get(&node.maker()));
+        let mut beside = witness.children(directory).filter(|(_, one)| one.maker() == node.maker());
+        let is_again = was_cut
+            || witness.has_strangers
+            || witness.is_any_robbed(directory)
+            || left.is_some_and(|(made, _)| *made >= begun)
+            || beside.nth(1).is_some();
+        let is_so = match ahead {
+            // Each write may have a read below it by now.
+            Some(count) => is_first && (count <= node.ahead * 2 || is_again),
+            // A call for several locks may have had it.
+            None => !is_first || node.made < begun,
+        };
+        (!is_so)
+            .then(|| format!("{ahead:?} are said to be ahead of {path}, and {} were", node.ahead))
+    });
 }
 
 /// Returns whether a contender's name stands for a read, and its number. Writes and exclusive locks are alike.
