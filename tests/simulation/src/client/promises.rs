@@ -112,10 +112,9 @@ impl Shared {
             return;
         }
         let is_write = matches!(call, "commit" | "careful commit");
-        if is_write
-            && took + SLACK < patience
-            && outages::is_cut_off(process, begun.saturating_sub(SLACK))
-        {
+        // A request on a connection that has just ended fails at once.
+        let is_waiting = took > SLACK / 2 && took + SLACK < patience;
+        if is_write && is_waiting && outages::is_cut_off(process, begun) {
             self.fail(format!("a {call} that was not sent has no answer after {took:?}"));
         }
         let problem = format!("{}: {call} found nothing out in {took:?}", self.name);
