@@ -162,34 +162,6 @@ mod tests {
         LockPath::parse(&format!("/orders/{number}")).unwrap()
     }
 
-    fn names(names: &[&str]) -> Names {
-        names.iter().collect()
-    }
-
-    #[test]
-    fn directory_is_ours_while_lists_show_the_one_that_we_made() {
-        let (directories, path) = (Directories::default(), path(1));
-        let ours = format!("_c_{}-lock-0000000001", names::new_id());
-        let is = || (directories.has(&path), directories.is_ours(&path));
-        assert_eq!(is(), (false, false));
-        directories.note_made(&path, 7);
-        for (czxid, listed) in [(7, names(&[&ours])), (5, names(&["of an earlier one"]))] {
-            directories.note_listed(&path, czxid, &listed);
-            assert_eq!(is(), (true, true), "{czxid}");
-        }
-        for (czxid, listed) in [(9, names(&[&ours])), (7, names(&[&ours, "a__lock__0000000000"]))] {
-            directories.note_made(&path, 7);
-            directories.note_listed(&path, czxid, &listed);
-            assert_eq!(is(), (true, false), "{czxid}");
-            directories.note_listed(&path, 7, &names(&[]));
-            assert_eq!(is(), (true, false), "it stays");
-        }
-        directories.note_missing(&path);
-        assert_eq!(is(), (false, false));
-        directories.note_listed(&path, 7, &names(&[]));
-        assert_eq!(is(), (true, false));
-    }
-
     #[test]
     fn client_forgets_directories_rather_than_grow() {
         let directories = Directories::default();

@@ -83,24 +83,6 @@ fn leader_stopped_for_too_long_loses_its_program_and_contends_again() {
 }
 
 #[test]
-fn deleted_leader_kills_its_program_and_starts_it_again() {
-    let path = fresh_path("lead-deleted");
-    let mut leader = Beside::start(lead("10", &path, LEADS));
-    let (mut token, mut inside) = begins(&leader);
-    for _ in 0..2 {
-        let probe = shared_probe().expect("probe");
-        let node = await_nodes(&path, 1).remove(0);
-        probe.delete(&format!("{path}/{node}")).expect("deleted");
-        let (next, again) = begins(&leader);
-        assert!(next > token && is_gone(inside));
-        (token, inside) = (next, again);
-    }
-    leader.signal(Signal::SIGTERM);
-    assert_eq!(leader.code(), Some(0));
-    await_nodes(&path, 0);
-}
-
-#[test]
 fn ended_program_yields_and_restarts_with_growing_pauses() {
     let (rival, path) = (client(), fresh_path("lead-again"));
     let mut first = Beside::start(lead("40", &path, "echo inside $$; exit 3"));

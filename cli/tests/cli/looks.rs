@@ -220,27 +220,6 @@ fn watch_draws_on_a_terminal_and_writes_lines_elsewhere() {
 }
 
 #[test]
-fn revoke_asks_the_holder() {
-    let (client, path) = (client(), fresh_path("revoke"));
-    assert_eq!(output(&["revoke", &path]).0, Some(1), "nobody holds it");
-    let guard = lock_of(&client, &path).acquire().expect("locked");
-    let asked = guard.revocation().expect("held");
-    assert_eq!(output(&["revoke", &path]).0, Some(0));
-    asked.recv_timeout(crate::util::SOON).expect("asked");
-    guard.release().expect("released");
-
-    let mut running = Beside::start(run(&["-v"], &path, UNTIL_TOLD));
-    running.is_inside();
-    // The command begins to listen when the program runs, so the request is repeated.
-    zoolock_test_support::wait_until("it has been asked", crate::util::SOON, || {
-        assert_eq!(output(&["revoke", &path]).0, Some(0));
-        running.said().iter().any(|line| line.contains("another client asks for the lock"))
-    });
-    running.let_go();
-    assert_eq!(running.code(), Some(0));
-}
-
-#[test]
 fn foreign_text_does_not_distort_the_table() {
     let path = fresh_path("spread");
     let probe = zoolock_test_support::shared_probe().expect("probe");

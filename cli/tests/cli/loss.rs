@@ -137,18 +137,6 @@ fn silent_server_does_not_delay_the_exit() {
 }
 
 #[test]
-fn deletion_of_the_node_kills_the_program() {
-    let path = fresh_path("deleted");
-    let mut running = Beside::start(script(&connect_string(), &path, STUBBORN));
-    let inside = running.is_inside();
-    let probe = shared_probe().expect("probe");
-    let node = probe.children(&path).expect("children").remove(0);
-    probe.delete(&format!("{path}/{node}")).expect("deleted");
-    println!("gone after {:.2?}", await_gone(inside));
-    assert_eq!(running.code(), Some(74));
-}
-
-#[test]
 fn loss_in_a_terminal_is_reported_and_takes_the_terminal_back() {
     let server = Server::start().expect("a server");
     let mut shell = Command::new("sh");

@@ -60,23 +60,6 @@ fn wait_ends_after_its_time_without_a_connection() {
 }
 
 #[test]
-fn short_outage_ends_no_wait_that_allows_it() {
-    let Stage { proxy, client, path, lock } = Stage::new("short-outage", LONG);
-    let rival = lock_of(&common::client(), &path);
-    rival.lock().unwrap();
-    let waiter: DistributedLock = lock.clone();
-    let wait = Wait::FOREVER.for_connection(SOON);
-    let waiting = Task::spawn_blocked(move || waiter.acquire_within(wait).map(|got| got.is_some()));
-    wait_until("it waits", SOON, || client.stats().waiting == 1);
-    for cuts in 1..=3 {
-        proxy.cut();
-        common::await_resumed(&client, cuts);
-    }
-    rival.unlock().unwrap();
-    assert!(waiting.result("a call with a connection").unwrap());
-}
-
-#[test]
 fn cancel_of_the_client_ends_the_waits_for_all_its_locks() {
     every_subject(|subject| {
         let scene = Scene::start(subject, "cancel-all", LONG);
