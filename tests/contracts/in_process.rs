@@ -37,7 +37,6 @@ const NOT_AGAIN: &[(&str, &[&str])] = &[
         "waits for 3 s or more, until leases of real servers have ended or a place is given up",
         &[
             "connecting::unreachable_hosts_fail_the_connect_in_time",
-            "every::leaving::failed_second_level_releases_the_first",
             "handoffs::losses::lock_is_not_handed_on_when_revoked_lost_or_disconnected",
             "handoffs::losses::lock_is_not_handed_on_with_under_a_third_of_its_lease",
             "handoffs::revocation_is_heard_during_repeated_handoffs",

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use nix::sys::signal::Signal;
-use zoolock_test_support::{Server, fresh_path, shared_probe, wait_until};
+use zoolock_test_support::{Server, fresh_path, wait_until};
 
 use crate::util::{
     Beside, SOON, Scratch, UNTIL_TOLD, await_gone, await_nodes, children_of, client, in_terminal,

@@ -7,9 +7,7 @@ use std::time::Instant;
 
 use nix::sys::signal::Signal;
 use zoolock::Client;
-use zoolock_test_support::{
-    Direction, FaultProxy, Server, connect_string, fresh_path, shared_probe, wait_until,
-};
+use zoolock_test_support::{Direction, FaultProxy, Server, fresh_path, wait_until};
 
 use crate::util::{
     Beside, SOON, await_gone, await_nodes, client, code_of, in_terminal, is_gone, lock_of, send,

@@ -2,33 +2,6 @@
 
 use super::*;
 
-fn with_czxids<'a>(nodes: &[(&'a str, Option<i64>)]) -> Vec<Child<'a>> {
-    nodes.iter().map(|&(name, czxid)| Child { name, czxid }).collect()
-}
-
-fn needs(names: &[&str]) -> Standing {
-    Standing::NeedsCzxid(names.iter().map(|&name| name.into()).collect())
-}
-
-#[test]
-fn order_asks_only_for_the_czxids_it_needs() {
-    let (a, b, read, normal) =
-        ("a-lock-2147483647", "b-lock--2147483648", "__READ__2147483647", "lock-0000000001");
-    for (mode, nodes, own, expected) in [
-        (Mode::Exclusive, &[(a, None), (b, None), (normal, None)][..], a, needs(&[a, b])),
-        (Mode::Exclusive, &[(a, Some(1)), (b, None)], a, needs(&[b])),
-        (Mode::Exclusive, &[(a, None), (b, Some(1))], a, needs(&[a])),
-        (Mode::Exclusive, &[(a, None)], a, Standing::Granted),
-        (Mode::Exclusive, &[(a, None), (normal, None)], a, behind(normal)),
-        (Mode::Exclusive, &[(a, None), (b, None), (normal, None)], normal, Standing::Granted),
-        (Mode::Read, &[(read, None), ("x__rlock__-2147483648", None)], read, Standing::Granted),
-        (Mode::Read, &[(read, None), (a, Some(1))], read, needs(&[read])),
-        (Mode::Exclusive, &[(b, None)], a, Standing::Gone),
-    ] {
-        assert_eq!(decide(mode, &with_czxids(nodes), own), expected, "{mode:?} {own} in {nodes:?}");
-    }
-}
-
 /// Returns every permutation of `items`.
 fn permutations<T: Clone>(items: &[T]) -> Vec<Vec<T>> {
     let Some((first, rest)) = items.split_first() else {
@@ -88,30 +61,5 @@ fn one_writer_or_only_readers_hold_and_every_waiter_finds_them() {
         for name in names {
             assert!(reaches_a_granted_one(&nodes, name), "{name} is led astray in {nodes:?}");
         }
-    }
-}
-
-#[test]
-fn predecessors_of_all_modes_are_listed_in_sequence_order() {
-    let names = [
-        "lock-0000000007",
-        "a-__READ__0000000003",
-        "hello",
-        "b-__WRIT__0000000005",
-        "lock-0000000009",
-        "c-lock-2147483647",
-        "d-lock--000000005",
-    ];
-    let all =
-        ["a-__READ__0000000003", "b-__WRIT__0000000005", "lock-0000000007", "lock-0000000009"];
-    for (own, expected) in [
-        ("a-__READ__0000000003", &all[..0]),
-        ("lock-0000000009", &all[..3]),
-        // The numbers do not tell the order of these two.
-        ("c-lock-2147483647", &all),
-        ("d-lock--000000005", &all),
-        ("hello", &[]),
-    ] {
-        assert_eq!(ahead(&names.iter().collect(), own), expected, "{own}");
     }
 }

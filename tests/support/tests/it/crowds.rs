@@ -1,10 +1,9 @@
 //! The witness of a crowd notices the faults of a bad lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
-use std::thread;
+use std::sync::Arc;
 
-use zoolock_test_support::crowd::{Access, Seen, Taker, run};
+use zoolock_test_support::crowd::{Access, Taker, run};
 
 use crate::SOON;
 
@@ -12,11 +11,6 @@ static TOKENS: AtomicU64 = AtomicU64::new(0);
 
 fn token() -> u64 {
     TOKENS.fetch_add(1, Ordering::SeqCst)
-}
-
-/// Runs eight of these, ten times each.
-fn eight(taker: impl Fn() -> Taker) -> Seen {
-    run((0..8).map(|_| taker()).collect(), 10, SOON)
 }
 
 fn says(what: &str, check: impl FnOnce() + std::panic::UnwindSafe) {
