@@ -1,7 +1,7 @@
 //! The witness of a crowd notices the faults of a bad lock.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use zoolock_test_support::crowd::{Access, Taker, run};
 
