@@ -1,14 +1,13 @@
-//! Waiters enter in order of arrival, whatever the numbers say, and whatever vanishes while a client
-//! determines the order.
+//! Waiters enter in order of arrival, whatever the numbers say.
 
 use std::time::Duration;
 
 use zoolock::{DistributedLock, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore};
-use zoolock::{HoldState, Kind, Lock, LockOptions, LossReason};
-use zoolock_test_support::{Op, wait_until};
+use zoolock::{HoldState, Lock, LockOptions, LossReason};
+use zoolock_test_support::wait_until;
 
 use super::{END, Granted, Stage, come_in_one_by_one, number, numbers};
-use common::{BRIEFLY, SESSION, SOON, Task, await_lost, client_of, hold_of};
+use common::{SOON, Task, await_lost, hold_of};
 
 const NAMES: [&str; 6] = ["holder", "a", "b", "c", "d", "e"];
 

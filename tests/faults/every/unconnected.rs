@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use zoolock::{ClientState, DistributedLock, Wait};
+use zoolock::{ClientState, Wait};
 
 use super::*;
-use common::{Ask, SESSION, Stage, Task, every_subject, in_use, lock_of};
+use common::{Ask, SESSION, Task, every_subject, in_use};
 
 /// How long the calls of these tests wait for a connection.
 const BRIEF: Duration = Duration::from_millis(300);

@@ -425,17 +425,6 @@ fn silent_tls_server_is_given_up_in_time() {
 }
 
 #[test]
-fn client_finds_a_good_server_behind_wrong_ones() {
-    let [secured, other] = each_version();
-    let servers = format!("{},{},{}", secured.server.address(), other.address(), secured.address());
-    for _ in 0..5 {
-        let zk = secured.connect_to(&servers);
-        println!("session {:x}", zk.session_id());
-        assert!(zk.exists("/").unwrap().is_some());
-    }
-}
-
-#[test]
 fn client_certificate_is_required_and_must_match_the_servers_roots() {
     for version in ["1.2", "1.3"] {
         let (authority, other) = (Authority::new("server"), Authority::new("other"));
