@@ -2,6 +2,40 @@
 
 use super::*;
 
+#[test]
+fn end_of_the_only_predecessor_grants_unless_it_may_downgrade() {
+    let [one, two, three] = ["lock-0000000001", "__WRIT__0000000002", "__READ__0000000003"];
+    let [four, five] = ["x__lock__0000000004", "__READ__0000000005"];
+    let (under, last) = ("__READ__0000000002", "lock-2147483647");
+    let second = |name: &str| Next::Second(name.to_owned());
+    for (names, own, nearest, next) in [
+        (&[one, four][..], four, one, Next::Grant),
+        (&[one, five], five, one, Next::Grant),
+        (&[three, four], four, three, Next::Grant),
+        // A writer may take a read at the same position, for which another read does not wait.
+        (&[two, four], four, two, Next::List),
+        (&[two, five], five, two, Next::Grant),
+        (&[two, under, five], five, two, Next::Grant),
+        (&[two, under, four], four, under, second(two)),
+        (&[two, one, four], four, two, Next::List),
+        // Nodes that do not count are not before it.
+        (&[three, two, five, "hello"], five, two, Next::Grant),
+        (&[one, two, three, four], two, one, Next::Grant),
+        (&[four, one, three, two], four, three, second(two)),
+        (&[five, four, three, two, one], four, three, second(two)),
+        // Reads hold together, and wait together.
+        (&[three, "__READ__0000000001", four], four, three, Next::List),
+        (&[one, two, three, four], three, two, Next::List),
+        // Numbers that do not tell the position.
+        (&[one, last], last, one, Next::List),
+        (&[two, one, last], last, two, Next::List),
+    ] {
+        let seen = super::super::decide(mode_of(own).unwrap(), &children(names), own);
+        let nearest = nearest.to_owned();
+        assert_eq!(seen, Standing::Behind(Ahead { nearest, next }), "{own} in {names:?}");
+    }
+}
+
 /// Returns every permutation of `items`.
 fn permutations<T: Clone>(items: &[T]) -> Vec<Vec<T>> {
     let Some((first, rest)) = items.split_first() else {
