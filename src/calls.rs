@@ -172,44 +172,8 @@ mod tests {
 
     use super::*;
 
-    const HOUR: Duration = Duration::from_secs(3600);
-
     fn is_ended(call: &WaitingCall) -> bool {
         call.ended().try_recv() == Err(TryRecvError::Disconnected)
-    }
-
-    #[test]
-    fn cancel_ends_the_calls_of_one_object_or_all_and_no_later_one() {
-        let all = Arc::<WaitingCalls>::default();
-        let (one, other) = (all.begin(1, None), all.begin(2, None));
-        all.cancel(Some(1));
-        let later = all.begin(1, None);
-        assert!(is_ended(&one) && !is_ended(&other) && !is_ended(&later));
-        all.cancel(None);
-        assert!(is_ended(&other) && is_ended(&later));
-        assert!(![one, other, later].iter().any(WaitingCall::is_by_outage));
-        assert!(all.0.lock().calls.is_empty());
-    }
-
-    #[test]
-    fn outage_ends_the_calls_that_allow_less() {
-        let all = Arc::<WaitingCalls>::default();
-        let limits = [None, Some(Duration::ZERO), Some(HOUR), Some(Duration::MAX)];
-        let calls = limits.map(|limit| all.begin(1, limit));
-        let before = sys::now();
-        let next = all.end_overdue(0).expect("one call ends in an hour");
-        assert!((before + HOUR..=sys::now() + HOUR).contains(&next));
-        let ended = [false, true, false, false];
-        assert_eq!(calls.each_ref().map(is_ended), ended);
-        assert_eq!(calls.each_ref().map(WaitingCall::is_by_outage), ended);
-        // A call that begins in the outage waits for its own time.
-        let later = all.begin(1, Some(HOUR));
-        drop(calls);
-        assert_eq!(all.end_overdue(0), None, "a look is due before");
-        all.end_outage();
-        let again = sys::now();
-        assert!(all.end_overdue(1).expect("it ends in an hour") >= again + HOUR);
-        assert!(!is_ended(&later));
     }
 
     /// A thread sees that there is no connection, and is late.

@@ -191,40 +191,4 @@ mod tests {
             assert_eq!(parsed(path), Err(reason.to_owned()), "{path:?}");
         }
     }
-
-    #[test]
-    fn contending_parts_are_refused_and_named() {
-        let reason = |path: &str| parsed(path).expect_err(path);
-        let of = |number, part| {
-            format!(
-                "part {number}, `{part}`, is the name of a contender, for which a lock at the path above it \
-                 would wait"
-            )
-        };
-        assert_eq!(reason("/lock-0000000001"), of(1, "lock-0000000001"));
-        assert_eq!(reason("/a/block-1234567890/b"), of(2, "block-1234567890"));
-        assert_eq!(reason("/a/b/x__READ__-000000001"), of(3, "x__READ__-000000001"));
-        for path in
-            ["/lock-1", "/order-0000000001", "/lock-4000000000", "/a/leases/lease-0000000001"]
-        {
-            assert_eq!(parsed(path).as_deref(), Ok(path));
-        }
-        for path in ["/a/lock-0000000001", "/"] {
-            LockPath::parse_directory(path).expect("what is there can be looked at");
-        }
-    }
-
-    #[test]
-    fn first_broken_rule_is_named_and_zookeepers_come_first() {
-        let long = "a".repeat(MAX_PART + 1);
-        for (path, reason) in [
-            ("/zookeeper/", "it ends in a slash"),
-            (&format!("/{long}/."), "part 2 is `.`, and ZooKeeper has no relative paths"),
-            (&format!("/zookeeper/{long}"), "`/zookeeper` is reserved for ZooKeeper itself"),
-            (&format!("/a/{long}/{long}"), "part 2 has 256 bytes, 255 are allowed"),
-            (&format!("/lock-0000000001/{long}"), "part 2 has 256 bytes, 255 are allowed"),
-        ] {
-            assert_eq!(parsed(path), Err(reason.to_owned()), "{path:?}");
-        }
-    }
 }

@@ -217,22 +217,3 @@ fn exchange(
 trait Stream: Read + Write {}
 
 impl<S: Read + Write> Stream for S {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn entries_of_the_list_are_resolved() {
-        for (host, address) in [
-            ("127.0.0.1", "127.0.0.1:2181"),
-            ("127.0.0.1:7", "127.0.0.1:7"),
-            ("::1", "[::1]:2181"),
-            ("[::1]", "[::1]:2181"),
-            ("[::1]:7", "[::1]:7"),
-        ] {
-            let found = resolve(host).expect("resolved");
-            assert_eq!(found, [address.parse().expect("an address")], "{host}");
-        }
-    }
-}

@@ -97,34 +97,3 @@ pub(crate) fn receive(
     }
     Ok(Some((serde_json::from_slice(&bytes[..length])?, files)))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn messages_and_files_arrive_as_they_were() {
-        let (one, other) = pair().expect("sockets");
-        let messages = [
-            Message::Prepare(true),
-            Message::RunUntil(Duration::from_nanos(1_234_567_890_123)),
-            Message::Signal(9),
-            Message::SignalAll(15),
-            Message::Go(3),
-            Message::Ready(4_000_000),
-            Message::Failed("why".to_owned()),
-            Message::Stopped(20),
-            Message::ProgramEnded,
-            Message::Ended(137, 9),
-            Message::Overdue,
-        ];
-        for message in messages {
-            send(&one, &message, &[one.as_fd()]).expect("sent");
-            let (arrived, files) =
-                receive(&other, RecvFlags::empty()).expect("received").expect("a message");
-            assert_eq!((arrived, files.len()), (message, 1));
-        }
-        drop(one);
-        assert_eq!(receive(&other, RecvFlags::empty()).expect("the end").map(|_| ()), None);
-    }
-}

@@ -7,7 +7,6 @@ mod ours;
 use super::*;
 
 const LOW: &str = "00000000-0000-4000-8000-000000000000";
-const HIGH: &str = "ffffffff-ffff-4fff-bfff-ffffffffffff";
 
 fn children<'a>(names: &[&'a str]) -> Vec<Child<'a>> {
     names.iter().map(|name| Child { name, czxid: None }).collect()

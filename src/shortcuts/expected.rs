@@ -203,30 +203,4 @@ mod tests {
         expect(&mut heard, Next::Grant);
         assert_eq!(end(&mut heard, NEAREST), Some(7));
     }
-
-    #[test]
-    fn list_after_the_second_ends_shows_whether_the_nearest_is_alone() {
-        let mut heard = expecting(second());
-        assert_eq!(end(&mut heard, SECOND), None);
-        assert!(!is_told(&mut heard, &["lock-0000000006", OWN, NEAREST]));
-        assert!(heard.receive().is_empty(), "the waiter need not know");
-        assert_eq!(end(&mut heard, NEAREST), Some(7));
-
-        for (what, names) in [
-            ("another one is before it", &[OWN, NEAREST, "lock-0000000001"][..]),
-            ("the nearest has gone, too", &[OWN]),
-            ("our own has", &[NEAREST]),
-        ] {
-            let mut heard = expecting(second());
-            end(&mut heard, SECOND);
-            assert!(is_told(&mut heard, names), "{what}");
-            assert_eq!(heard.receive().len(), 1, "{what}");
-        }
-        for name in [NEAREST, OWN] {
-            let mut heard = expecting(second());
-            assert_eq!((end(&mut heard, SECOND), end(&mut heard, name)), (None, None));
-            assert!(is_told(&mut heard, &[OWN, NEAREST]), "{name} has gone before the list came");
-            assert_eq!((heard.receive().len(), end(&mut heard, NEAREST)), (2, None));
-        }
-    }
 }

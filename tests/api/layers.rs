@@ -346,38 +346,3 @@ fn checker_finds_upward_imports_cycles_and_missing_files() {
         ["`a` is in two rows", "`b` is in the table and is no file"]
     );
 }
-
-#[test]
-fn paths_resolve_to_the_file_with_the_item() {
-    let modules = [
-        ("", "lib", "mod a; mod b; mod c; pub use b::Item;"),
-        ("a", "a", "use crate::c; use log::log;"),
-        ("b", "b", "mod deep; pub struct Item; pub use deep::*; pub use std::*;"),
-        ("b::deep", "b/deep", "pub fn made() {} macro_rules! make { () => {} }"),
-        ("c", "c", "pub use crate::b::Item as Other;"),
-    ];
-    let modules = Modules(BTreeMap::from(modules.map(|(place, file, code)| {
-        let place = place.split("::").filter(|part| !part.is_empty()).map(str::to_owned);
-        (place.collect(), (file.to_owned(), syn::parse_str::<syn::File>(code).expect(code).items))
-    })));
-    let target = |at: &str, path: &str| {
-        let at: Place = at.split("::").map(str::to_owned).collect();
-        let path: Vec<_> = path.split("::").map(str::to_owned).collect();
-        modules.target(&at, &path).map(str::to_owned)
-    };
-    for (at, path, file) in [
-        ("a", "crate::Item", Some("b")),
-        ("a", "crate::b::Item::new", Some("b")),
-        ("a", "crate::b::made", Some("b/deep")),
-        ("a", "crate::b::unknown", Some("b")),
-        ("a", "super::c", Some("c")),
-        ("a", "c::Other", Some("b")),
-        ("a", "log::log", None),
-        ("a", "Vec::new", None),
-        ("b::deep", "super::Item", Some("b")),
-        ("b::deep", "super::*", Some("b")),
-        ("b::deep", "crate::b", None),
-    ] {
-        assert_eq!(target(at, path).as_deref(), file, "{path} in {at}");
-    }
-}

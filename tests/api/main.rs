@@ -24,10 +24,10 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use zoolock::{
-    Acl, Client, ClientBuilder, Contender, DistributedLock, DistributedReentrantLock,
-    DistributedRwLock, DistributedSemaphore, EphemeralLock, Error, Guard, Hold, Leadership, LockId,
-    LockOptions, MultiLock, Permits, ReadLock, ReentrantGuard, Subscription, Term, Transaction,
-    WriteLock,
+    Acl, Client, ClientBuilder, ConnectionEvent, Contender, DistributedLock,
+    DistributedReentrantLock, DistributedRwLock, DistributedSemaphore, EphemeralLock, Error, Guard,
+    Hold, HoldState, Leadership, Lock, LockId, LockOptions, MultiLock, Permits, ReadLock,
+    ReentrantGuard, Stats, Subscription, Term, Transaction, WriteLock,
 };
 
 const BLESS: &str = "ZOOLOCK_BLESS";
@@ -95,7 +95,8 @@ fn all_types_except_thread_guards_are_send() {
     goes::<(DistributedRwLock, ReadLock, WriteLock)>();
     goes::<(DistributedSemaphore, Permits, MultiLock, LockId)>();
     goes::<(Leadership, Term, Transaction)>();
-    goes::<(Guard, Hold, Contender, Error, Subscription)>();
+    goes::<(Guard, Hold, HoldState, Contender, Error, Box<dyn Lock>)>();
+    goes::<(Stats, ConnectionEvent, Subscription)>();
     goes::<(zookeeper::ZooKeeper, zookeeper::Builder, zookeeper::LeaseKeeper)>();
     goes::<(zookeeper::Pending<()>, zookeeper::Watcher, zookeeper::Error)>();
     // That it is not `Send` is said, and tested, where it is declared.

@@ -146,6 +146,7 @@ fn contenders_lists_nodes_of_other_libraries_and_strangers_last() {
     for (seen, (name, kind, holds)) in seen.iter().zip(&made).take(8) {
         assert_eq!((&seen.node, seen.kind, seen.holds), (name, *kind, *holds));
         assert_eq!(seen.sequence, Some(place(name).parse().unwrap()));
+        is_as_the_server_says(seen);
         assert_eq!(seen.session, probe.session_id());
         assert_eq!(seen.identity.as_deref(), Some("somebody"));
     }

@@ -1,7 +1,6 @@
 //! `ClientBuilder::observer`: it hears of each call and each hold once.
 
 mod calling_back;
-mod on_the_server;
 
 use std::sync::{Arc, Mutex};
 use std::thread;

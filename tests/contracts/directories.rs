@@ -1,8 +1,5 @@
 //! The directories of locks, which come and go with their use.
 
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use zoolock::{
@@ -11,9 +8,7 @@ use zoolock::{
 };
 use zoolock_test_support::{FaultProxy, Op, fresh_path, shared_probe, wait_until};
 
-use common::{
-    SOON, Task, await_nodes, behind_a_proxy, children, client, exists, lock_of, quiet_server,
-};
+use common::{SOON, Task, await_nodes, behind_a_proxy, children, client, exists, lock_of};
 
 /// Operations that a lock may request.
 const OPS: [Op; 7] =
@@ -106,27 +101,6 @@ fn directory_of_another_client_costs_three_requests_a_turn() {
             assert_eq!(cost, [turns, refused, turns, turns, 0, 0, 0], "{kind}");
         }
     }
-}
-
-/// Their paths are longer than those of all nodes that a client may have at a time.
-#[test]
-#[cfg_attr(zoolock_without_shortcuts, ignore = "without shortcuts the servers remove directories")]
-fn ten_thousand_new_paths_leave_no_nodes() {
-    let (server, client) = quiet_server();
-    let nodes = || server.metric("zk_znode_count").unwrap();
-    lock_of(&client, "/orders/first").acquire().unwrap().release().unwrap();
-    let before = nodes();
-    let long = format!("/orders/{}", vec!["x".repeat(250); 15].join("/"));
-    lock_of(&client, &format!("{long}/first")).acquire().unwrap().release().unwrap();
-    let before = (before, nodes());
-    for number in 0..10_000 {
-        let above = if number % 20 == 0 { &long } else { "/orders" };
-        lock_of(&client, &format!("{above}/{number}")).acquire().unwrap().release().unwrap();
-    }
-    let after = nodes();
-    println!("{before:?} nodes before, {after} after");
-    // The server may have removed an empty directory of those above.
-    assert!(after <= before.1, "{before:?}, {after}");
 }
 
 #[test]
@@ -258,50 +232,4 @@ fn directory_stays_if_somebody_else_has_made_or_used_it() {
             assert_eq!(stat(), before, "{kind}, {what}");
         }
     }
-}
-
-/// Waiters of this and of another client, in a directory that was made for the holder's node.
-#[test]
-fn waiter_is_let_in_though_the_directory_was_made_for_the_holder() {
-    let (_proxy, ours, above) = seasoned();
-    let others = client();
-    for (kind, number) in KINDS.into_iter().zip(0..) {
-        let path = format!("{above}/{kind}-{number}");
-        let lock = of_kind(kind, &ours, &path);
-        lock.lock().unwrap();
-        let waits = lock_of(&others, &path);
-        let waiter = Task::spawn(move || waits.acquire()?.release());
-        await_nodes(&path, 2);
-        lock.unlock().unwrap();
-        waiter.result("the waiter").unwrap();
-        await_nodes(&path, 0);
-    }
-}
-
-#[test]
-fn clients_that_meet_at_new_paths_exclude_each_other() {
-    const CLIENTS: usize = 4;
-    const PATHS: usize = 50;
-    let above = fresh_path("meeting");
-    let (is_in, begin) = (AtomicBool::new(false), Barrier::new(CLIENTS));
-    thread::scope(|scope| {
-        for _ in 0..CLIENTS {
-            scope.spawn(|| {
-                let client = client();
-                for number in 0..PATHS {
-                    let lock = lock_of(&client, &format!("{above}/{number}"));
-                    begin.wait();
-                    let guard = lock.acquire().unwrap();
-                    assert!(!is_in.swap(true, Ordering::SeqCst), "two are in {number}");
-                    is_in.store(false, Ordering::SeqCst);
-                    guard.release().unwrap();
-                }
-                client.close().unwrap();
-            });
-        }
-    });
-    wait_until("all have gone", SOON, || {
-        children(&above).iter().all(|path| children(&format!("{above}/{path}")).is_empty())
-    });
-    println!("{} directories of {PATHS} are left", children(&above).len());
 }

@@ -31,19 +31,16 @@ const NOT_AGAIN: &[(&str, &[&str])] = &[
         &[
             "below::locks_below_returns_queues_of_thousands_whole",
             "below::walk_of_a_thousand_locks_costs_one_list_and_one_read_each",
-            "counting::on_the_server::counts_agree_with_the_server",
         ],
     ),
     (
         "waits for 3 s or more, until leases of real servers have ended or a place is given up",
         &[
             "connecting::unreachable_hosts_fail_the_connect_in_time",
-            "every::leaving::failed_second_level_releases_the_first",
             "handoffs::losses::lock_is_not_handed_on_when_revoked_lost_or_disconnected",
             "handoffs::losses::lock_is_not_handed_on_with_under_a_third_of_its_lease",
             "handoffs::revocation_is_heard_during_repeated_handoffs",
             "multi::member_lost_during_the_wait_fails_the_call",
-            "rwlock::abnormal::both_sides_hear_of_the_loss_of_a_shared_node",
             "verifying::verify_token_asks_the_leader_within_a_third_of_the_timeout",
         ],
     ),

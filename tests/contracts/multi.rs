@@ -122,23 +122,6 @@ fn member_lost_during_the_wait_fails_the_call() {
     multi.unlock().unwrap();
 }
 
-#[test]
-#[cfg_attr(zoolock_without_shortcuts, ignore = "without shortcuts there are more requests")]
-fn each_free_member_takes_two_requests() {
-    let (client, root) = (client(), fresh_path("multi-free"));
-    let multi = multi_of(&members(&client, &root, ["a", "b", "c", "d", "e"]));
-    for round in 0..3 {
-        let before = client.stats().requests;
-        multi.acquire().unwrap().release().unwrap();
-        let requests = client.stats().requests - before;
-        println!("round {round}: {requests} requests");
-        // The first round creates the nodes above.
-        if round > 0 {
-            assert_eq!(requests, 10);
-        }
-    }
-}
-
 /// The nodes of a semaphore are below its path, and `verify_token` looks at both.
 #[test]
 fn lock_and_one_below_it_have_different_tokens() {

@@ -1,7 +1,6 @@
 //! `DistributedRwLock`: readers share, writers are alone, all in order of arrival. Also what a thread may do
 //! on one side while it or another thread holds the other.
 
-mod abnormal;
 mod downgrade;
 
 use std::time::Duration;
@@ -171,11 +170,6 @@ fn release_wakes_only_admitted_waiters() {
     costs("to the last writer", [READERS, 1]);
     last.leaves();
     stage.is_empty();
-}
-
-/// The write and read counts of this thread.
-fn counts(lock: &DistributedRwLock) -> (u32, u32) {
-    (lock.write_lock().hold_count(), lock.read_lock().hold_count())
 }
 
 /// For reads and for writes: whether it is held, the count and the number of holds.

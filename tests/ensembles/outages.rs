@@ -1,18 +1,13 @@
-//! Sessions across outages: a long outage of the whole ensemble, servers whose resume must not be trusted,
-//! and late creates.
+//! Sessions across outages: a long outage of the whole ensemble, and servers whose resume must not be trusted.
 
 use std::time::{Duration, Instant};
 
 use zoolock::{HoldState, LossReason};
-use zoolock_test_support::{
-    Ensemble, FaultProxy, Op, Probe, Then, fresh_path, shared_probe, wait_until,
-};
+use zoolock_test_support::{Ensemble, FaultProxy, wait_until};
 
 use super::{Ways, start};
 use common::line::Line;
-use common::{
-    SOON, Task, answered, await_lost, behind_a_proxy, children, client, client_of, in_time, lock_of,
-};
+use common::{SOON, Task, answered, await_lost, client_of, in_time, lock_of};
 
 /// Six ticks of the members, so long that a slow machine alone loses nothing.
 const T: Duration = Duration::from_secs(6);
@@ -95,51 +90,4 @@ fn hold_resumed_at_a_cut_off_member_is_lost_before_the_next_grant() {
         wait_until("it is back", SOON, || lock.contenders().is_ok());
         assert!(lock.unlock().unwrap_err().is_lost());
     }
-}
-
-/// The name of the node that the lost create would have made.
-fn lost_name(proxy: &FaultProxy, path: &str) -> String {
-    let log = proxy.log();
-    let names = log.iter().filter_map(|line| {
-        let at = line.find(&format!("{path}/_c_"))? + path.len() + 1;
-        line.get(at..at + "_c_00000000-0000-4000-8000-000000000000-lock-".len())
-    });
-    names.map(str::to_owned).next().unwrap_or_else(|| panic!("no create in {log:#?}"))
-}
-
-/// Creates the node of the lost create from another client. For its client this is a create that was applied
-/// late.
-fn make_late(probe: &Probe, path: &str, name: &str) -> String {
-    let made = probe.create(&format!("{path}/{name}"), b"late", true, true);
-    made.unwrap().rsplit('/').next().unwrap().to_owned()
-}
-
-/// The node did not exist when the waiter looked, but precedes the waiter's next create.
-#[test]
-fn waiter_takes_the_place_of_its_late_create() {
-    let ((proxy, own), others) = (behind_a_proxy(T), client());
-    let path = fresh_path("late-place");
-    let probe = shared_probe().unwrap();
-    let (lock, ahead) = (lock_of(&own, &path), lock_of(&others, &path));
-    ahead.lock().unwrap();
-    let create = |nth| proxy.on(Op::Create).nth(nth).path_contains(&path);
-    let (lost, next) = (create(1).drop_request(Then::Cut), create(2).hold_request());
-    let locking = Task::spawn(move || lock.lock().map(|()| lock.hold().unwrap().node()));
-    assert!(lost.wait(SOON) && next.wait(SOON), "{:#?}", proxy.log());
-    let late = make_late(&probe, &path, &lost_name(&proxy, &path));
-    let behind = lock_of(&client(), &path);
-    let waiting = Task::spawn(move || behind.lock());
-    wait_until("somebody is behind it", SOON, || children(&path).len() == 3);
-    next.release();
-    let mut queue = Vec::new();
-    wait_until("one of its nodes is left", SOON, || {
-        queue = children(&path);
-        queue.len() == 3 && proxy.requests(Op::Delete) > 0
-    });
-    println!("{late} of {queue:?}");
-    assert!(queue.contains(&late));
-    ahead.unlock().unwrap();
-    assert_eq!(locking.result("lock()").unwrap(), late);
-    drop(own);
-    waiting.result("the one behind").unwrap();
 }

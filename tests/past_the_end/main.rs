@@ -9,7 +9,7 @@ mod order;
 use std::sync::{Arc, Mutex};
 
 use zoolock::{Client, DistributedLock, Lock};
-use zoolock_test_support::{CountingServer, FaultProxy, Probe, fresh_path, wait_until};
+use zoolock_test_support::{CountingServer, Probe, fresh_path, wait_until};
 
 use common::{SESSION, SOON, Visitor, client_of};
 
@@ -55,10 +55,6 @@ impl Stage {
 
     fn client(&self) -> Client {
         client_of(&self.server.connect_string(), SESSION)
-    }
-
-    fn proxy(&self) -> FaultProxy {
-        FaultProxy::start(self.server.address()).unwrap()
     }
 
     fn lock(&self, client: &Client) -> DistributedLock {

@@ -1,14 +1,13 @@
-//! Waiters enter in order of arrival, whatever the numbers say, and whatever vanishes while a client
-//! determines the order.
+//! Waiters enter in order of arrival, whatever the numbers say.
 
 use std::time::Duration;
 
 use zoolock::{DistributedLock, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore};
-use zoolock::{HoldState, Kind, Lock, LockOptions, LossReason};
-use zoolock_test_support::{Op, wait_until};
+use zoolock::{HoldState, Lock, LockOptions, LossReason};
+use zoolock_test_support::wait_until;
 
 use super::{END, Granted, Stage, come_in_one_by_one, number, numbers};
-use common::{BRIEFLY, SESSION, SOON, Task, await_lost, client_of, hold_of};
+use common::{SOON, Task, await_lost, hold_of};
 
 const NAMES: [&str; 6] = ["holder", "a", "b", "c", "d", "e"];
 
@@ -55,59 +54,6 @@ fn queue_is_fifo_whatever_the_sequence_numbers_say() {
             return;
         };
         queue_and_serve(&stage, set);
-    }
-}
-
-#[test]
-fn try_lock_is_busy_or_succeeds() {
-    for number in [END - 1, END, i32::MIN, -9] {
-        let Some(stage) = Stage::new("try", number) else {
-            return;
-        };
-        let [one, other, _] = stage.clients().map(|client| stage.lock(&client));
-        for _ in 0..3 {
-            assert!(one.try_lock().unwrap());
-            assert!(!other.try_lock().unwrap());
-            assert_eq!(stage.nodes().len(), 1);
-            one.unlock().unwrap();
-            assert!(other.try_lock_for(SOON).unwrap());
-            other.unlock().unwrap();
-        }
-        assert!(one.try_lock().unwrap());
-        assert!(!other.try_lock_for(BRIEFLY).unwrap());
-        one.unlock().unwrap();
-        stage.await_nodes(0);
-    }
-}
-
-#[test]
-fn readers_share_with_readers_and_wait_for_an_earlier_write() {
-    for begin in [END - 2, END, i32::MIN] {
-        let Some(stage) = Stage::new("seen-rw", begin) else {
-            return;
-        };
-        let clients = stage.clients();
-        let lock = |at: usize| DistributedRwLock::new(&clients[at], &stage.path).unwrap();
-        let list = Granted::default();
-        let r1 = stage.queues(&list, "r1", lock(0).read_lock());
-        let r2 = stage.queues(&list, "r2", lock(1).read_lock());
-        let w = stage.queues(&list, "w", lock(0).write_lock());
-        let r3 = stage.queues(&list, "r3", lock(1).read_lock());
-        r1.comes_in();
-        r2.comes_in();
-        let seen = clients[0].contenders(&stage.path).unwrap();
-        let seen: Vec<_> = seen.iter().map(|one| (one.kind, one.holds)).collect();
-        let read = |holds| (Kind::Read, holds);
-        assert_eq!(seen, [read(true), read(true), (Kind::Write, false), read(false)]);
-        r2.leaves();
-        assert!(!w.is_in() && !r3.is_in());
-        r1.leaves();
-        w.comes_in();
-        assert!(!r3.is_in());
-        w.leaves();
-        r3.comes_in();
-        r3.leaves();
-        stage.await_nodes(0);
     }
 }
 
@@ -160,87 +106,4 @@ fn permit_stays_held_while_its_client_waits_for_another() {
     assert_eq!(holds, [&format!("leases/{}", permits.holds()[0].node())], "{seen:#?}");
     permits.release().unwrap();
     waiter.result("the waiter").unwrap();
-}
-
-/// What happens while the newcomer's request is under way.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Meanwhile {
-    HolderLeaves,
-    WaiterQuits,
-    OwnNodeIsDeleted,
-}
-
-fn vanish(stage: &Stage, meanwhile: Meanwhile, op: Op, nth: u64) {
-    let (proxy, direct) = (stage.proxy(), stage.client());
-    let slow = client_of(&proxy.connect_string(), SESSION);
-    let list = Granted::default();
-    let holder = stage.queues(&Granted::default(), "holder", stage.lock(&direct));
-    holder.comes_in();
-    let waits = stage.lock(&stage.client());
-    let waiter = stage.queues(&list, "waiter", waits.clone());
-    let look = proxy.on(op).path_contains(&stage.path).nth(nth).hold_request();
-    let newcomer = stage.queues(&list, "newcomer", stage.lock(&slow));
-    assert!(look.wait(SOON), "{meanwhile:?} {op:?} {nth}: no such request");
-    let mut queue = Vec::new();
-    let mut holds = None;
-    match meanwhile {
-        Meanwhile::HolderLeaves => holder.leaves(),
-        Meanwhile::WaiterQuits => {
-            waits.cancel_waiters();
-            holds = Some(holder);
-        }
-        Meanwhile::OwnNodeIsDeleted => {
-            stage.probe.delete(&format!("{}/{}", stage.path, stage.nodes()[2])).unwrap();
-            holds = Some(holder);
-        }
-    }
-    match meanwhile {
-        Meanwhile::WaiterQuits => assert!(waiter.result().is_err()),
-        _ => queue.push((waiter, "waiter")),
-    }
-    look.release();
-    stage.await_nodes(queue.len() + 1 + usize::from(holds.is_some()));
-    assert!(!newcomer.is_in(), "{meanwhile:?} {op:?} {nth}");
-    println!("{meanwhile:?} at {op:?} {nth}");
-    if let Some(holder) = holds {
-        assert!(!queue.iter().any(|(waiter, _)| waiter.is_in()));
-        holder.leaves();
-    }
-    queue.push((newcomer, "newcomer"));
-    come_in_one_by_one(queue, &list);
-    stage.await_nodes(0);
-}
-
-#[test]
-fn order_survives_nodes_that_vanish_between_two_looks() {
-    for meanwhile in [Meanwhile::HolderLeaves, Meanwhile::WaiterQuits, Meanwhile::OwnNodeIsDeleted]
-    {
-        // The two nodes ahead, in any order, and then the read before the watch.
-        for (op, nth) in [(Op::Exists, 1), (Op::Exists, 2), (Op::GetData, 1)] {
-            let Some(stage) = Stage::new("vanishing", END) else {
-                return;
-            };
-            vanish(&stage, meanwhile, op, nth);
-        }
-    }
-}
-
-#[test]
-fn waiter_that_gives_up_delays_no_other() {
-    for number in [END - 2, END, i32::MIN] {
-        let Some(stage) = Stage::new("gives-up", number) else {
-            return;
-        };
-        let [one, other, third] = stage.clients();
-        let list = Granted::default();
-        let holder = stage.queues(&list, "holder", stage.lock(&one));
-        let first = stage.queues(&list, "first", stage.lock(&other));
-        let quits = stage.lock(&third);
-        let quitter = stage.queues(&list, "quitter", quits.clone());
-        let last = stage.queues(&list, "last", stage.lock(&stage.client()));
-        quits.cancel_waiters();
-        assert!(quitter.result().is_err());
-        stage.await_nodes(3);
-        come_in_one_by_one(vec![(holder, "holder"), (first, "first"), (last, "last")], &list);
-    }
 }

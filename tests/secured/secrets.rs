@@ -5,7 +5,7 @@ use log::{LevelFilter, Log, Metadata, Record};
 use zoolock::{Acl, ClientBuilder, DistributedLock};
 use zoolock_test_support::{FaultProxy, fresh_path, wait_until};
 
-use common::secured::{ANN, BOB, Secured, disguises};
+use common::secured::{ANN, BOB, Secured};
 use common::{SOON, await_resumed};
 
 static LOGGED: Everything = Everything(Mutex::new(String::new()));
@@ -24,26 +24,6 @@ impl Log for Everything {
     }
 
     fn flush(&self) {}
-}
-
-#[test]
-fn search_finds_every_encoding_of_a_secret() {
-    for before in ["", "a", "ab", "digest:x:"] {
-        let text = format!("{before}{BOB}{before}");
-        // Output of Python's base64.b64encode().
-        for (encoded, is_it) in [
-            ("a2VwdC1ieS1ib2ItNDcxMQ==", before.is_empty()),
-            ("YWtlcHQtYnktYm9iLTQ3MTFh", before == "a"),
-            ("YWJrZXB0LWJ5LWJvYi00NzExYWI=", before == "ab"),
-        ] {
-            let found = disguises(BOB).iter().any(|secret| encoded.contains(secret));
-            assert!(found, "{encoded}: {is_it}");
-        }
-        for shown in [text.clone(), format!("{:?}", text.as_bytes())] {
-            assert!(disguises(BOB).iter().any(|secret| shown.contains(secret)), "{shown}");
-        }
-    }
-    assert!(!disguises(BOB).iter().any(|secret| "kept-by-nobody".contains(secret)));
 }
 
 #[test]

@@ -2,5 +2,4 @@
 
 mod cycles;
 mod holding;
-mod leadership;
 mod leftovers;

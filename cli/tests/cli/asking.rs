@@ -26,6 +26,7 @@ fn listed(path: &str) -> Vec<Value> {
 #[test]
 fn revoke_names_its_holder_and_list_still_shows_its_identity() {
     let path = fresh_path("asked");
+    assert_eq!(output(&["revoke", &path]).0, Some(1), "nobody holds it");
     let mut running = Beside::start(run(&["--identity", "a b", "-v"], &path, UNTIL_TOLD));
     running.is_inside();
     let before = listed(&path).remove(0);

@@ -87,28 +87,3 @@ fn daemons_are_left_if_that_is_asked_for() {
     assert!(!is_gone(daemon));
     crate::util::send(daemon, Signal::SIGKILL);
 }
-
-/// timeout(1) runs its command in another process group.
-const IN_ANOTHER_GROUP: &str =
-    "timeout 1000 sh -c 'echo inside $$; while :; do sleep 0.05; done'; true";
-
-#[test]
-fn run_waits_for_children_in_other_groups_and_signals_them() {
-    let path = fresh_path("another-group");
-    let mut running = Beside::start(run(&[], &path, &format!("echo shell $$; {IN_ANOTHER_GROUP}")));
-    let shell: u32 = running.says("shell ").parse().expect("a process");
-    let inside = running.is_inside();
-    running.signal(Signal::SIGTERM);
-    let shell = format!("/proc/{shell}");
-    wait_until("the shell is buried", SOON, || !std::path::Path::new(&shell).exists());
-    let mut other = Beside::start(run(&["-n"], &path, "true"));
-    assert_eq!(other.code(), Some(1), "what the shell has started still runs");
-    assert!(!is_gone(inside));
-    // The signal may come before zoolock knows that only other groups are left.
-    wait_until("it has ended", SOON, || {
-        running.signal(Signal::SIGTERM);
-        is_gone(inside)
-    });
-    assert_eq!(running.code(), Some(128 + Signal::SIGTERM as i32));
-    await_nodes(&path, 0);
-}

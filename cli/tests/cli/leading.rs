@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use nix::sys::signal::Signal;
-use zoolock_test_support::{Server, fresh_path, shared_probe, wait_until};
+use zoolock_test_support::{Server, fresh_path, wait_until};
 
 use crate::util::{
     Beside, SOON, Scratch, UNTIL_TOLD, await_gone, await_nodes, children_of, client, in_terminal,
@@ -80,24 +80,6 @@ fn leader_stopped_for_too_long_loses_its_program_and_contends_again() {
     rival.release().expect("released");
     let (next, _) = begins(&leader);
     assert!(next > token);
-}
-
-#[test]
-fn deleted_leader_kills_its_program_and_starts_it_again() {
-    let path = fresh_path("lead-deleted");
-    let mut leader = Beside::start(lead("10", &path, LEADS));
-    let (mut token, mut inside) = begins(&leader);
-    for _ in 0..2 {
-        let probe = shared_probe().expect("probe");
-        let node = await_nodes(&path, 1).remove(0);
-        probe.delete(&format!("{path}/{node}")).expect("deleted");
-        let (next, again) = begins(&leader);
-        assert!(next > token && is_gone(inside));
-        (token, inside) = (next, again);
-    }
-    leader.signal(Signal::SIGTERM);
-    assert_eq!(leader.code(), Some(0));
-    await_nodes(&path, 0);
 }
 
 #[test]

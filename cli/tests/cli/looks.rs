@@ -1,8 +1,5 @@
 //! Commands that show a lock, and `revoke`.
 
-use std::sync::{Arc, Barrier};
-use std::thread;
-
 use serde_json::Value;
 use zoolock_test_support::{fresh_path, shared_probe};
 
@@ -18,44 +15,6 @@ pub(crate) fn output(arguments: &[&str]) -> (Option<i32>, String) {
     let said = String::from_utf8(output.stdout).expect("text");
     println!("{arguments:?}: {}\n{said}", output.status);
     (output.status.code(), said)
-}
-
-#[test]
-fn list_of_a_tree_shows_who_waits_for_whom() {
-    let root = fresh_path("list-circle");
-    let [a, b] = ["a", "b"].map(|name| format!("{root}/{name}"));
-    let (one, other) = (client(), client());
-    let threads = [(one, a.clone(), b.clone()), (other, b.clone(), a.clone())];
-    let barrier = Arc::new(Barrier::new(2));
-    let threads = threads.map(|(client, has, wants)| {
-        let barrier = Arc::clone(&barrier);
-        let cancel = client.clone();
-        let run = move || {
-            let _held = lock_of(&client, &has).acquire().expect("free");
-            barrier.wait();
-            lock_of(&client, &wants).lock()
-        };
-        (cancel, thread::Builder::new().name("worker".to_owned()).spawn(run).expect("a thread"))
-    });
-    for path in [&a, &b] {
-        await_nodes(path, 2);
-    }
-    let (code, said) = output(&["list", "-r", &root]);
-    assert_eq!(code, Some(0));
-    let names = [&a, &b].map(|path| {
-        let row = said.lines().find(|line| line.starts_with(path.as_str())).expect("a row");
-        let [holder, next] = row.split_whitespace().rev().take(2).collect::<Vec<_>>()[..] else {
-            panic!("{row:?}");
-        };
-        [next, holder].map(str::to_owned)
-    });
-    let [[of_a, behind_a], [of_b, behind_b]] = &names;
-    assert_eq!((of_a, of_b), (behind_b, behind_a), "they can be matched by eye");
-    assert!(of_a != of_b && of_a.contains("/worker#"), "{of_a} is not only its process");
-    for (client, thread) in threads {
-        client.cancel_waiters();
-        let _ = thread.join().expect("no panic");
-    }
 }
 
 #[test]
@@ -217,27 +176,6 @@ fn watch_draws_on_a_terminal_and_writes_lines_elsewhere() {
     assert!(gone.ends_with(&token.to_string()), "{gone:?}");
     drawn.send_control('c').expect("sent");
     drawn.exp_eof().expect("it has ended");
-}
-
-#[test]
-fn revoke_asks_the_holder() {
-    let (client, path) = (client(), fresh_path("revoke"));
-    assert_eq!(output(&["revoke", &path]).0, Some(1), "nobody holds it");
-    let guard = lock_of(&client, &path).acquire().expect("locked");
-    let asked = guard.revocation().expect("held");
-    assert_eq!(output(&["revoke", &path]).0, Some(0));
-    asked.recv_timeout(crate::util::SOON).expect("asked");
-    guard.release().expect("released");
-
-    let mut running = Beside::start(run(&["-v"], &path, UNTIL_TOLD));
-    running.is_inside();
-    // The command begins to listen when the program runs, so the request is repeated.
-    zoolock_test_support::wait_until("it has been asked", crate::util::SOON, || {
-        assert_eq!(output(&["revoke", &path]).0, Some(0));
-        running.said().iter().any(|line| line.contains("another client asks for the lock"))
-    });
-    running.let_go();
-    assert_eq!(running.code(), Some(0));
 }
 
 #[test]

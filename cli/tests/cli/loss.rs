@@ -7,9 +7,7 @@ use std::time::Instant;
 
 use nix::sys::signal::Signal;
 use zoolock::Client;
-use zoolock_test_support::{
-    Direction, FaultProxy, Server, connect_string, fresh_path, shared_probe, wait_until,
-};
+use zoolock_test_support::{Direction, FaultProxy, Server, fresh_path, wait_until};
 
 use crate::util::{
     Beside, SOON, await_gone, await_nodes, client, code_of, in_terminal, is_gone, lock_of, send,
@@ -134,18 +132,6 @@ fn silent_server_does_not_delay_the_exit() {
         assert!(begun.elapsed() < SOON / 4, "{:?}", begun.elapsed());
         assert_eq!(code, Some(if leaves { 130 } else { 0 }));
     }
-}
-
-#[test]
-fn deletion_of_the_node_kills_the_program() {
-    let path = fresh_path("deleted");
-    let mut running = Beside::start(script(&connect_string(), &path, STUBBORN));
-    let inside = running.is_inside();
-    let probe = shared_probe().expect("probe");
-    let node = probe.children(&path).expect("children").remove(0);
-    probe.delete(&format!("{path}/{node}")).expect("deleted");
-    println!("gone after {:.2?}", await_gone(inside));
-    assert_eq!(running.code(), Some(74));
 }
 
 #[test]

@@ -63,17 +63,6 @@ fn hold_at_least_keeps_the_lock_and_the_programs_code() {
 }
 
 #[test]
-fn minimum_hold_begins_with_the_grant() {
-    let path = fresh_path("held-on-since");
-    let begun = Instant::now();
-    let mut held = Beside::start(run(&["--hold-at-least", "1500ms"], &path, "true"));
-    assert_eq!(held.code(), Some(0));
-    println!("held for {:?} or less", begun.elapsed());
-    assert!(begun.elapsed() >= Duration::from_millis(1500));
-    await_nodes(&path, 0);
-}
-
-#[test]
 fn signal_ends_the_minimum_hold_early() {
     let path = fresh_path("held-on-signals");
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {

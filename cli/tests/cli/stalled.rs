@@ -56,17 +56,6 @@ fn waiter_with_a_full_stderr_runs_its_program_and_releases() {
 }
 
 #[test]
-fn first_waiter_with_a_full_stderr_takes_the_lock() {
-    let path = fresh_path("unheard-first");
-    let (mut first, _reader) = unheard(run(&["-v"], &path, UNTIL_TOLD));
-    first.is_inside();
-    let mut other = Beside::start(run(&["-n"], &path, "true"));
-    assert_eq!(other.code(), Some(1), "it is held");
-    first.let_go();
-    assert_eq!(first.code(), Some(0));
-}
-
-#[test]
 fn revocation_with_a_full_stderr_does_not_kill_the_program() {
     let (client, path) = (client(), fresh_path("unheard-revoke"));
     // The shell itself would print there that a signal has ended a `sleep`.

@@ -1,5 +1,4 @@
-//! Names of this library with more meaning: reads under a write, and permits that are requested in
-//! a turn.
+//! Names of this library with more meaning: permits that are requested in a turn.
 
 use super::*;
 
@@ -7,52 +6,6 @@ use super::*;
 fn ours(id: &str, mode: Mode, digits: &str) -> String {
     new_name_prefix(id, mode) + digits
 }
-
-// ---- reads under a write
-
-#[test]
-fn only_a_read_with_a_version_8_uuid_carries_a_token() {
-    let (id, read) = read_under(&ours(LOW, Mode::Write, "0000000007"), 5);
-    let with = |id: &str, marker: &str| format!("_c_{id}-{marker}0000000007");
-    assert_eq!(token_under(&with(&id, "__READ__")), Some(5));
-    for name in [
-        // The id is the same, but it is no read.
-        with(&id, "lock-"),
-        with(&id, "__WRIT__"),
-        with(&id, "__lock__"),
-        with(&id, "lease-"),
-        with(&id, "hello"),
-        // Ids without a special meaning.
-        with(LOW, "__READ__"),
-        with(HIGH, "__READ__"),
-        with(&new_id(), "__READ__"),
-        with("00000000-0000-1000-8000-000000000005", "__READ__"),
-        with("00000000-0000-7000-8000-000000000005", "__READ__"),
-        // These are no ids.
-        with(&"8".repeat(35), "__READ__"),
-        with(&"8".repeat(36), "__READ__"),
-        with(&"-".repeat(36), "__READ__"),
-        with(&"\u{e9}".repeat(18), "__READ__"),
-        with(&id.replace('-', ""), "__READ__"),
-        with("", "__READ__"),
-        // At another position than in our names, or without a sequence.
-        read[1..].to_owned(),
-        format!("x{read}"),
-        format!("{read}x"),
-        format!("{id}-__READ__0000000007"),
-        format!("_c_{id}__rlock__0000000007"),
-        format!("_c_{id}-__READ__"),
-        format!("_c_{id}-"),
-        format!("_c_{id}"),
-        "__READ__0000000007".to_owned(),
-        "_c_".to_owned(),
-        String::new(),
-    ] {
-        assert_eq!(token_under(&name), None, "{name:?}");
-    }
-}
-
-// ---- permits of a turn
 
 #[test]
 fn foreign_names_carry_no_turn() {

@@ -16,9 +16,6 @@ pub const GET_CHILDREN: i32 = 12;
 pub const SET_DATA: i32 = 5;
 pub const SET_WATCHES: i32 = 101;
 
-const EPHEMERAL: i32 = 1;
-const EPHEMERAL_SEQUENTIAL: i32 = 3;
-
 /// One frame without its length, and what is known about it.
 #[derive(Debug)]
 pub struct Frame<'a> {
@@ -41,46 +38,6 @@ pub enum Fate {
 }
 
 pub const UNTOUCHED: Fate = Fate::Pass;
-
-/// A request to create a node.
-#[derive(Debug)]
-pub struct Create<'a> {
-    body: &'a [u8],
-    path: &'a str,
-    flags: i32,
-}
-
-impl Create<'_> {
-    /// The same request with digits after its path, if a server would append some.
-    pub fn numbered(&self, digits: &str) -> Option<Vec<u8>> {
-        if self.flags != EPHEMERAL_SEQUENTIAL {
-            return None;
-        }
-        let rest = 12 + self.path.len()..self.body.len() - 4;
-        let mut body = self.body[..8].to_vec();
-        body.extend(((self.path.len() + digits.len()) as i32).to_be_bytes());
-        body.extend(self.path.as_bytes());
-        body.extend(digits.as_bytes());
-        body.extend(&self.body[rest]);
-        body.extend(EPHEMERAL.to_be_bytes());
-        Some(body)
-    }
-}
-
-impl Frame<'_> {
-    /// Fields: xid, op, path, data, ACL, flags.
-    pub fn create(&self) -> Option<Create<'_>> {
-        if self.is_answer || self.op != Some(CREATE) {
-            return None;
-        }
-        let path_end = 12 + int(self.body, 8)? as usize;
-        Some(Create {
-            body: self.body,
-            path: std::str::from_utf8(self.body.get(12..path_end)?).ok()?,
-            flags: int(self.body, self.body.len().checked_sub(4)?)?,
-        })
-    }
-}
 
 type Change = dyn Fn(&Frame<'_>) -> Fate + Send + Sync;
 

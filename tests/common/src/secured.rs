@@ -69,7 +69,7 @@ impl Secured {
 }
 
 /// A secret, and its forms in hex, as a list of bytes, and inside base64.
-pub fn disguises(secret: &str) -> Vec<String> {
+fn disguises(secret: &str) -> Vec<String> {
     let hex: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
     let list = format!("{:?}", secret.as_bytes());
     let list = list.trim_matches(['[', ']']);

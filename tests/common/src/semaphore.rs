@@ -1,7 +1,5 @@
 //! Helpers for `DistributedSemaphore`.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use zoolock::{Client, DistributedSemaphore, Hold, Permits, Result};
 use zoolock_test_support::{shared_probe, wait_until};
 
@@ -88,33 +86,4 @@ pub fn is_free(semaphore: &DistributedSemaphore, clients: &[&Client]) {
         });
     }
     println!("{path}: free again after {took:?}");
-}
-
-/// Counts granted permits without the help of a semaphore.
-#[derive(Debug, Default)]
-pub struct Meter {
-    out: AtomicU32,
-    most: AtomicU32,
-    grants: AtomicU32,
-}
-
-impl Meter {
-    /// Works with the permits, and releases them.
-    pub fn use_up(&self, permits: Permits, work: impl FnOnce(&Permits)) {
-        let count = permits.count() as u32;
-        let out = self.out.fetch_add(count, Ordering::SeqCst) + count;
-        self.most.fetch_max(out, Ordering::SeqCst);
-        self.grants.fetch_add(1, Ordering::SeqCst);
-        work(&permits);
-        self.out.fetch_sub(count, Ordering::SeqCst);
-        permits.release().unwrap();
-    }
-
-    pub fn most(&self) -> u32 {
-        self.most.load(Ordering::SeqCst)
-    }
-
-    pub fn grants(&self) -> u32 {
-        self.grants.load(Ordering::SeqCst)
-    }
 }

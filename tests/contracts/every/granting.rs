@@ -5,15 +5,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock::{
-    Client, ClientBuilder, ConnectionEvent, DistributedLock, DistributedReentrantLock, Error,
-    Guard, Hold, HoldState, Lock, LockId, LockOptions, Locker, MultiLock, ReentrantGuard, Stats,
-    Subscription,
-};
+use zoolock::{Client, Hold, HoldState, Lock, LockOptions, Locker};
 use zoolock_test_support::{connect_string, fresh_path, shared_probe};
 
 use super::client;
-use common::{Ask, Object, SOON, Subject, await_lost, connected, every_subject_that, stat};
+use common::{Ask, SOON, Subject, await_lost, connected, every_subject_that, stat};
 
 /// Expects these holds to match the nodes on the server. Returns their highest token.
 #[track_caller]
@@ -186,28 +182,4 @@ fn locker_holds_any_lock_until_its_drop() {
         works_alone(&&*boxed);
         works_alone(&shared);
     });
-}
-
-#[test]
-fn public_types_are_send_and_sync_as_documented() {
-    fn send<T: Send + 'static>() {}
-    fn sync<T: Sync + 'static>() {}
-    fn both<T: Send + Sync + 'static>() {}
-    both::<Client>();
-    send::<ClientBuilder>();
-    both::<Stats>();
-    both::<ConnectionEvent>();
-    both::<Subscription>();
-    both::<Error>();
-    both::<Hold>();
-    both::<HoldState>();
-    both::<DistributedLock>();
-    both::<DistributedReentrantLock>();
-    both::<Box<dyn Lock>>();
-    both::<MultiLock>();
-    both::<LockId>();
-    both::<Guard>();
-    both::<Object>();
-    // A documentation example proves that it is not `Send`.
-    sync::<ReentrantGuard>();
 }

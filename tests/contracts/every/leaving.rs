@@ -3,15 +3,14 @@
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
-use std::time::Duration;
 
-use zoolock::{DistributedRwLock, DistributedSemaphore, Error, HoldState, Result};
-use zoolock_test_support::{fresh_path, shared_probe, wait_until};
+use zoolock::{DistributedRwLock, DistributedSemaphore, Error, HoldState};
+use zoolock_test_support::{fresh_path, shared_probe};
 
 use super::client;
 use common::{
-    Ask, BRIEFLY, Object, PANICS_THE_LOGGER, SOON, Subject, Task, await_nothing_left,
-    behind_a_proxy, every_subject, every_subject_that, lock_of, single, warnings,
+    Ask, PANICS_THE_LOGGER, Subject, await_nothing_left, every_subject, every_subject_that,
+    lock_of, single, warnings,
 };
 
 /// Expects the server to have no node left. Releases in the foreground have finished by now.
@@ -154,67 +153,4 @@ fn forgotten_guard_keeps_the_lock_until_the_client_closes() {
         rival.unlock().unwrap();
         forgetful.close().unwrap();
     });
-}
-
-#[test]
-fn failed_second_level_releases_the_first() {
-    every_subject(|subject| {
-        let ((proxy, ours), others) = (behind_a_proxy(SOON), client());
-        let path = fresh_path("given_back");
-        let (object, rival) = (subject.at(&ours, &path), subject.rival(&others, &path));
-        let elsewhere = |what: &str, call: fn(&Object) -> Result<bool>| {
-            let object = object.clone();
-            Task::spawn(move || call(&object)).result(&format!("{}, {what}", subject.name))
-        };
-        let works = |what: &str| {
-            let works = elsewhere(what, |object| {
-                let locked = object.try_lock_for(SOON)?;
-                object.unlock().map(|()| locked)
-            });
-            assert!(matches!(works, Ok(true)), "{}, {what}: {works:?}", subject.name);
-        };
-        rival.lock().unwrap();
-        assert!(!object.try_lock_for(BRIEFLY).unwrap());
-        assert!(!object.try_lock().unwrap());
-        let tried = elsewhere("while a rival holds", |object| object.try_lock_for(BRIEFLY));
-        assert!(matches!(tried, Ok(false)), "{tried:?}");
-        // A waiter on the first level stands behind the thread that fails on the second.
-        let (first, second) = (object.clone(), object.clone());
-        let first = Task::spawn_blocked(move || first.try_lock_for(BRIEFLY));
-        let second = Task::spawn(move || {
-            let locked = second.try_lock_for(SOON);
-            (locked, second.unlock())
-        });
-        let first = first.result("the first of two waiters");
-        assert!(matches!(first, Ok(false)), "{first:?}");
-        rival.unlock().unwrap();
-        let second = second.result("the second of two waiters");
-        assert!(matches!(second, (Ok(true), Ok(()))), "{second:?}");
-        if !subject.goes_with_its_unlock() {
-            return;
-        }
-        works("after the rival's unlock");
-
-        proxy.cut_off();
-        let unknown = |r: &Result<bool>| matches!(r, Err(Error::Disconnected { .. }));
-        wait_until("it says so", SOON, || match object.try_lock() {
-            Ok(true) => object.unlock().map(|()| false).unwrap_or(false),
-            tried => unknown(&tried),
-        });
-        let tries = [
-            object.try_lock_for(Duration::from_millis(200)),
-            elsewhere("while disconnected", |object| object.try_lock()),
-        ];
-        println!("{}, without a connection: {tries:?}", subject.name);
-        assert!(tries.iter().all(unknown), "{}: {tries:?}", subject.name);
-        proxy.refuse(false);
-        works("connected again");
-        is_gone_in_the_end(subject, &path);
-    });
-}
-
-fn is_gone_in_the_end(subject: Subject, path: &str) {
-    if subject.goes_with_its_unlock() {
-        subject.await_nodes(path, 0);
-    }
 }

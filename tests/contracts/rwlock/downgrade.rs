@@ -12,30 +12,6 @@ use common::{
 const DELETED: LossReason = LossReason::NodeDeleted;
 
 #[test]
-fn downgrade_lets_no_queued_writer_in() {
-    let stage = Stage::new("downgrade", 2);
-    let lock = stage.lock(0);
-    let (read, write) = (lock.read_lock(), lock.write_lock());
-    write.lock().unwrap();
-    // The rival watches the write's node, since there is no other yet.
-    let writer = stage.queues(stage.lock(1).write_lock());
-    read.lock().unwrap();
-    let token = hold_of(&write).fencing_token();
-    let watches = stage.proxy.requests(Op::SetWatches);
-    write.unlock().unwrap();
-    // The rival was woken, looked, and now waits for the read.
-    stage.watches_after(watches);
-    println!("the write is released, the writer waits: {:?}", children(&stage.path));
-    assert!(!writer.is_in() && read.is_held() && !write.is_held());
-    assert_eq!(hold_of(&read).fencing_token(), token);
-    assert!(!stage.lock(1).write_lock().try_lock().unwrap());
-    read.unlock().unwrap();
-    writer.comes_in();
-    writer.leaves();
-    stage.is_empty();
-}
-
-#[test]
 fn downgrade_lets_queued_readers_in_before_the_writer() {
     let stage = Stage::new("downgrade-readers", 2);
     let lock = stage.lock(0);

@@ -10,8 +10,8 @@ use zoolock_test_support::{Direction, connect_string, fresh_path, shared_probe, 
 
 use common::{
     Beside, OWN_PROCESS, Object, SESSION, SOON, Signal, Stage, Subject, Task, Visitor, alone,
-    assert_lost, await_lost, behind_a_proxy, client, client_of, delete_node, every_subject,
-    every_subject_that, shared_proxy, stat, warnings,
+    await_lost, behind_a_proxy, client, client_of, delete_node, every_subject, shared_proxy, stat,
+    warnings,
 };
 
 /// The session timeout of clients that should lose their locks.
@@ -272,56 +272,6 @@ fn hold_outlasts_its_lease_on_an_idle_client() {
         assert_eq!(look(), before, "{}: heartbeats change nothing", subject.name);
         own.unlock().unwrap();
     });
-}
-
-#[test]
-fn lost_nest_is_an_error_to_its_owner_until_the_last_unlock() {
-    every_subject_that(
-        |subject| subject.is_a_threads() && subject.is_exclusive(),
-        |subject| {
-            let client = client_of(&connect_string(), SHORT);
-            let own = subject.at(&client, &fresh_path("nest"));
-            (0..3).for_each(|_| own.lock().unwrap());
-            let (path, hold) = (own.base().to_owned(), own.hold());
-            delete_node(&hold);
-            await_lost(&hold);
-            // The owner cannot enter in any way, and no entry is counted.
-            assert_lost(&own.lock(), &path, DELETED);
-            assert_lost(&own.try_lock(), &path, DELETED);
-            assert_lost(&own.try_lock_for(SOON), &path, DELETED);
-            assert_eq!((own.hold().state(), own.is_held()), (HoldState::Lost(DELETED), false));
-            // Other threads wait: the code that lost the lock may still be running.
-            let other = own.clone();
-            let tries = Task::spawn(move || {
-                (other.try_lock(), other.try_lock_for(Duration::from_millis(100)), other.unlock())
-            });
-            let (tried, tried_for, unlocked) = tries.result("another thread");
-            assert!(matches!((&tried, &tried_for), (Ok(false), Ok(false))), "{tried:?}");
-            let owner = thread::current().id();
-            assert!(
-                matches!(&unlocked, Err(Error::NotOwner { owner: by, .. }) if *by == owner),
-                "{unlocked:?}"
-            );
-            let other = own.clone();
-            let cancelled = Task::spawn(move || other.lock());
-            wait_until("it is cancelled", SOON, || {
-                own.cancel_waiters();
-                cancelled.is_done()
-            });
-            let cancelled = cancelled.result("cancelled");
-            assert!(matches!(cancelled, Err(Error::Cancelled { .. })), "{cancelled:?}");
-            let waiter = Visitor::start(own.clone());
-            for left in [2, 1, 0] {
-                assert!(!waiter.is_in(), "{left} unlocks are left after this one");
-                assert_lost(&own.unlock(), &path, DELETED);
-            }
-            waiter.comes_in();
-            waiter.leaves();
-            let unlocked = own.unlock();
-            println!("{}: {unlocked:?}", subject.name);
-            assert!(matches!(unlocked, Err(Error::NotHeld { .. })), "{unlocked:?}");
-        },
-    );
 }
 
 #[test]

@@ -1,18 +1,14 @@
-//! Outages of the server, and operators that delete whole directories. Fencing tokens rise across these, and
-//! stay equal for one hold.
+//! Outages of the server.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use zoolock::{Client, Hold, HoldState, Lock};
-use zoolock_test_support::{Probe, Server, connect_string, fresh_path, wait_until};
+use zoolock_test_support::{Probe, Server, wait_until};
 
-use super::{delete_all, tree};
-use common::{
-    Object, SESSION, SOON, Subject, Task, Visitor, await_lost, await_resumed, client, client_of,
-    every_subject,
-};
+use super::tree;
+use common::{Object, SOON, Subject, Visitor, await_resumed, client_of, every_subject};
 
 /// The longest session of a test server. It covers a server start on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
@@ -25,10 +21,6 @@ struct Queue {
     hold: Hold,
     waiters: Vec<Visitor>,
     before: (String, u64, Vec<(String, u64)>),
-}
-
-fn token(object: &Object) -> u64 {
-    object.hold().fencing_token()
 }
 
 /// A visitor that holds on its own thread, which alone may see the hold.
@@ -137,31 +129,5 @@ fn pause_of_the_only_server_costs_no_lock_and_no_position() {
         server.pause().unwrap();
         all_have_left();
         server.resume().unwrap();
-    });
-}
-
-#[test]
-fn waiters_survive_the_deletion_of_all_nodes_and_tokens_rise() {
-    every_subject(|subject| {
-        let (client, others) = (client(), client_of(&connect_string(), SESSION));
-        let path = subject.path_in(&fresh_path("vanished"));
-        let own = subject.at(&client, &path);
-        own.lock().unwrap();
-        let (first, holds) = (token(&own), own.holds());
-        let waiter = subject.rival(&others, &path);
-        let queued = Task::spawn(move || holding(&waiter));
-        wait_until("it waits", SOON, || others.stats().waiting == 1);
-        subject.await_nodes(&path, subject.nodes_with_waiters(1));
-        delete_all(&path);
-        let (visitor, hold) = queued.result("whoever waits");
-        let second = hold.fencing_token();
-        let took: Vec<_> = holds.iter().map(await_lost).collect();
-        assert!(own.unlock().unwrap_err().is_lost());
-        visitor.leaves();
-        own.lock().unwrap();
-        let third = token(&own);
-        own.unlock().unwrap();
-        println!("{}: {first}, {second}, {third}; lost after {took:?}", subject.name);
-        assert!(first < second && second < third, "{}", subject.name);
     });
 }

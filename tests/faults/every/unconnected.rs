@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use zoolock::{ClientState, DistributedLock, Wait};
+use zoolock::{ClientState, Wait};
 
 use super::*;
-use common::{Ask, SESSION, Stage, Task, every_subject, in_use, lock_of};
+use common::{Ask, SESSION, Task, every_subject, in_use};
 
 /// How long the calls of these tests wait for a connection.
 const BRIEF: Duration = Duration::from_millis(300);
@@ -57,23 +57,6 @@ fn wait_ends_after_its_time_without_a_connection() {
         scene.own.unlock().unwrap();
         scene.leaves_nothing("calls that did not wait for a connection");
     });
-}
-
-#[test]
-fn short_outage_ends_no_wait_that_allows_it() {
-    let Stage { proxy, client, path, lock } = Stage::new("short-outage", LONG);
-    let rival = lock_of(&common::client(), &path);
-    rival.lock().unwrap();
-    let waiter: DistributedLock = lock.clone();
-    let wait = Wait::FOREVER.for_connection(SOON);
-    let waiting = Task::spawn_blocked(move || waiter.acquire_within(wait).map(|got| got.is_some()));
-    wait_until("it waits", SOON, || client.stats().waiting == 1);
-    for cuts in 1..=3 {
-        proxy.cut();
-        common::await_resumed(&client, cuts);
-    }
-    rival.unlock().unwrap();
-    assert!(waiting.result("a call with a connection").unwrap());
 }
 
 #[test]

@@ -76,36 +76,6 @@ pub fn hands_over(theirs: &Implementation) {
     wait_until("nothing is left", SOON, || stage.nodes().is_empty());
 }
 
-/// The contender that came first is granted first, whichever implementation it is of.
-///
-/// # Panics
-/// When it is not so.
-pub fn keeps_the_order(theirs: &Implementation) {
-    let stage = Stage::new("order");
-    let mut theirs: [Peer; 2] = theirs.start();
-    let clients = [client(), client(), client()];
-    let held = stage.lock(&clients[0]);
-    held.lock().expect("locked");
-    let mut ours = Vec::new();
-    let mut expected = Vec::new();
-    for (number, peer) in theirs.iter_mut().enumerate() {
-        peer.tell(&stage.run(1, "lock"));
-        stage.await_nodes(2 * number + 2);
-        expected.push(peer.name().to_owned());
-        let who = format!("ours-{number}");
-        let lock = stage.lock(&clients[number + 1]);
-        ours.push(stage.turns(1, lock, Kind::Lock, &who));
-        stage.await_nodes(2 * number + 3);
-        expected.push(who);
-    }
-    held.unlock().expect("unlocked");
-    theirs.iter_mut().for_each(Peer::answer);
-    ours.iter().for_each(|ours| ours.result("ours"));
-    stage.witness.assert_sound(0);
-    println!("{expected:?}");
-    assert_eq!(stage.witness.order(), expected);
-}
-
 /// Ours waits between two of theirs when its connection breaks, and still gets the lock in its
 /// turn.
 ///

@@ -109,35 +109,6 @@ pub fn writers_are_alone(theirs: &Implementation) {
     peer.ask("unlock");
 }
 
-/// No reader overtakes a waiting writer, whichever implementations they are of.
-///
-/// # Panics
-/// When it is not so.
-pub fn keeps_the_order(theirs: &Implementation) {
-    let stage = Stage::new("rw-order");
-    let mut theirs: [Peer; 2] = theirs.start();
-    let clients = [client(), client(), client()];
-    let held = stage.read_write(&clients[0]).read_lock();
-    held.lock().expect("locked");
-    theirs[0].tell(&stage.run(1, "write"));
-    stage.await_nodes(2);
-    let reads = stage.read_write(&clients[1]).read_lock();
-    let reads = stage.turns(1, reads, Kind::Read, "ours-reads");
-    stage.await_nodes(3);
-    let writes = stage.read_write(&clients[2]).write_lock();
-    let writes = stage.turns(1, writes, Kind::Write, "ours-writes");
-    stage.await_nodes(4);
-    theirs[1].tell(&stage.run(1, "read"));
-    stage.await_nodes(5);
-    held.unlock().expect("unlocked");
-    theirs.iter_mut().for_each(Peer::answer);
-    [reads, writes].iter().for_each(|ours| ours.result("ours"));
-    stage.witness.assert_sound(0);
-    let expected = [theirs[0].name(), "ours-reads", "ours-writes", theirs[1].name()];
-    println!("{expected:?}");
-    assert_eq!(stage.witness.order(), expected);
-}
-
 /// A writer of ours waits between readers of theirs when its connection breaks, and none of them is
 /// granted before its turn.
 ///

@@ -222,36 +222,3 @@ impl Witness {
         assert_eq!(left.count(), 0, "somebody is still inside");
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn witness_sees_a_visitor_beside_an_exclusive_holder() {
-        for (first, second, is_overlap) in [
-            (Kind::Lock, Kind::Lock, true),
-            (Kind::Read, Kind::Write, true),
-            (Kind::Write, Kind::Read, true),
-            (Kind::Read, Kind::Read, false),
-        ] {
-            let witness = Witness::new();
-            let stay = witness.enter(first, "one", 1);
-            drop(witness.enter(second, "other", 1));
-            drop(stay);
-            assert_eq!(witness.order(), ["one", "other"]);
-            let seen = !witness.overlaps(0).is_empty();
-            assert_eq!(seen, is_overlap, "{first:?}, {second:?}");
-        }
-    }
-
-    #[test]
-    fn witness_sees_one_permit_too_many() {
-        let witness = Witness::new();
-        let stay = witness.enter(Kind::Permit, "one", 2);
-        drop(witness.enter(Kind::Permit, "other", 1));
-        drop(stay);
-        witness.assert_sound(3);
-        assert_eq!(witness.overlaps(2).len(), 1);
-    }
-}

@@ -18,11 +18,6 @@ fn curator_mutex_is_handed_over_in_both_directions() {
 }
 
 #[test]
-fn curator_mutex_is_granted_in_the_order_of_arrival() {
-    curator(mutex::keeps_the_order);
-}
-
-#[test]
 fn curator_mutex_keeps_the_place_of_a_waiter_of_ours_that_is_cut() {
     curator(mutex::a_waiter_of_ours_is_cut);
 }

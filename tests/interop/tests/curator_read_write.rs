@@ -22,11 +22,6 @@ fn curator_read_write_lock_leaves_writers_alone_in_both_directions() {
 }
 
 #[test]
-fn curator_read_write_lock_lets_no_reader_overtake_a_writer() {
-    curator(read_write::keeps_the_order);
-}
-
-#[test]
 fn curator_read_write_lock_keeps_the_place_of_a_waiter_of_ours_that_is_cut() {
     curator(read_write::a_waiter_of_ours_is_cut);
 }

@@ -106,33 +106,6 @@ fn curator_semaphore_shares_and_hands_over_permits_in_both_directions() {
 }
 
 #[test]
-fn curator_semaphore_is_granted_in_the_order_of_arrival() {
-    curator(|curator| {
-        let stage = Stage::new("semaphore-order");
-        let mut theirs: [Peer; 2] = curator.start();
-        let clients = [client(), client()];
-        let held = semaphore(&stage, &clients[0], 1).acquire(1).unwrap();
-        // Its turn is given back in the background.
-        stage.below("locks").await_nodes(0);
-        let run = format!("{} 1 1", stage.run(1, "acquire"));
-        theirs[0].tell(&run);
-        stage.below("locks").await_nodes(1);
-        let ours = semaphore(&stage, &clients[1], 1);
-        let ours = turns(&stage, 1, ours, 1, Kind::Permit, "ours");
-        stage.below("locks").await_nodes(2);
-        theirs[1].tell(&run);
-        stage.below("locks").await_nodes(3);
-        held.release().unwrap();
-        theirs.iter_mut().for_each(Peer::answer);
-        ours.result("ours");
-        stage.witness.assert_sound(1);
-        let expected = [theirs[0].name(), "ours", theirs[1].name()];
-        println!("{expected:?}");
-        assert_eq!(stage.witness.order(), expected);
-    });
-}
-
-#[test]
 fn curator_semaphore_keeps_the_place_of_a_waiter_of_ours_that_is_cut() {
     curator(|curator| {
         let stage = Stage::new("semaphore-waiter-cut");

@@ -18,11 +18,6 @@ fn go_zookeeper_lock_is_handed_over_in_both_directions() {
 }
 
 #[test]
-fn go_zookeeper_lock_is_granted_in_the_order_of_arrival() {
-    go_zookeeper(mutex::keeps_the_order);
-}
-
-#[test]
 fn go_zookeeper_lock_keeps_the_place_of_a_waiter_of_ours_that_is_cut() {
     go_zookeeper(mutex::a_waiter_of_ours_is_cut);
 }

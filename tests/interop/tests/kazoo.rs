@@ -17,11 +17,6 @@ fn kazoo_mutex_is_handed_over_in_both_directions() {
 }
 
 #[test]
-fn kazoo_mutex_is_granted_in_the_order_of_arrival() {
-    kazoo(mutex::keeps_the_order);
-}
-
-#[test]
 fn kazoo_mutex_keeps_the_place_of_a_waiter_of_ours_that_is_cut() {
     kazoo(mutex::a_waiter_of_ours_is_cut);
 }
@@ -44,11 +39,6 @@ fn kazoo_read_write_lock_shares_reads_with_ours() {
 #[test]
 fn kazoo_read_write_lock_leaves_writers_alone_in_both_directions() {
     kazoo(read_write::writers_are_alone);
-}
-
-#[test]
-fn kazoo_read_write_lock_lets_no_reader_overtake_a_writer() {
-    kazoo(read_write::keeps_the_order);
 }
 
 #[test]

@@ -18,11 +18,6 @@ fn zookeeper_client_lock_is_handed_over_in_both_directions() {
 }
 
 #[test]
-fn zookeeper_client_lock_is_granted_in_the_order_of_arrival() {
-    zookeeper_client(mutex::keeps_the_order);
-}
-
-#[test]
 fn zookeeper_client_lock_keeps_the_place_of_a_waiter_of_ours_that_is_cut() {
     zookeeper_client(mutex::a_waiter_of_ours_is_cut);
 }

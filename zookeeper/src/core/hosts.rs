@@ -207,14 +207,6 @@ mod tests {
     }
 
     #[test]
-    fn host_list_keeps_the_chroot_apart() {
-        for (connect, chroot) in [("a", ""), ("a/", ""), ("a,b/x", "/x"), ("a,b:1/x/y", "/x/y")] {
-            let seen = HostList::parse(connect).map(|list| list.chroot);
-            assert_eq!(seen.as_deref(), Ok(chroot), "{connect:?}");
-        }
-    }
-
-    #[test]
     fn host_list_error_names_the_entry_and_the_problem() {
         let port = "has an invalid port; ports are 1 to 65535";
         let colons =

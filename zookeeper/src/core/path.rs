@@ -110,18 +110,4 @@ mod tests {
             assert_eq!(seen.is_ok(), legal, "{path:?}: {seen:?}");
         }
     }
-
-    #[test]
-    fn path_error_names_the_problem_and_its_position() {
-        for (path, reason) in [
-            ("", "it is empty"),
-            ("a/b", "it does not start with a slash"),
-            ("/a/", "it ends in a slash"),
-            ("/a//b", "part 2 is empty"),
-            ("/./b", "part 1 is `.`, and ZooKeeper has no relative paths"),
-            ("/ab\u{1}", "character U+0001 at byte 3 is not allowed in a ZooKeeper path"),
-        ] {
-            assert_eq!(check(path), Err(reason.into()), "{path:?}");
-        }
-    }
 }

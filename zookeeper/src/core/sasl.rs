@@ -185,28 +185,6 @@ mod tests {
     }
 
     #[test]
-    fn names_are_quoted_for_sending_and_not_for_hashing() {
-        let odd = user(r#"a"b\c, d="e"#, "p");
-        let (token, _) = challenge("r\"", "n\\").respond(&odd);
-        println!("{token}");
-        let sent = directives(&token).expect("directives");
-        for (name, value) in [
-            ("username", r#"a"b\c, d="e"#),
-            ("realm", "r\""),
-            ("nonce", "n\\"),
-            ("nc", "00000001"),
-            ("digest-uri", URI),
-            ("qop", "auth"),
-            ("charset", "utf-8"),
-        ] {
-            let found: Vec<_> = sent.iter().filter(|sent| sent.0 == name).collect();
-            assert_eq!(found, [&(name.to_owned(), value.to_owned())]);
-        }
-        let cnonce = &sent.iter().find(|sent| sent.0 == "cnonce").expect("a cnonce").1;
-        assert_eq!(cnonce, "00000000000000040000000000000004");
-    }
-
-    #[test]
     fn missing_realm_is_not_sent() {
         let bare = Challenge::read("nonce=n,algorithm=md5-sess,charset=utf-8").expect("one");
         assert_eq!(bare, Challenge { realm: None, nonce: "n".to_owned() });
@@ -217,12 +195,6 @@ mod tests {
     fn first_of_several_realms_is_used() {
         let token = r#" ,realm="one" , Realm = "two",nonce="n", QOP="auth-int , auth",algorithm=md5-sess,charset=utf-8, "#;
         assert_eq!(Challenge::read(token), Ok(challenge("one", "n")));
-    }
-
-    #[test]
-    fn text_is_hashed_in_latin_1_where_possible() {
-        assert_eq!(latin_1("stra\u{df}e"), b"stra\xdfe");
-        assert_eq!(latin_1("\u{43a}"), "\u{43a}".as_bytes());
     }
 
     #[test]
@@ -256,10 +228,5 @@ mod tests {
                 drop(Challenge::read(&String::from_utf8_lossy(&token)));
             }
         }
-    }
-
-    #[test]
-    fn debug_output_contains_no_password() {
-        assert_eq!(format!("{:?}", user("bob", "hunter2")), "bob:..");
     }
 }

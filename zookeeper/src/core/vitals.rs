@@ -264,19 +264,6 @@ mod tests {
     }
 
     #[test]
-    fn answer_on_a_broken_connection_is_ignored() {
-        let mut story = Story::new();
-        let number = story.send(ms(20), true);
-        story.vitals.broke();
-        story.answer(number, ms(9000), Some(Proof::Leader));
-        assert_eq!(story.left(ms(9000)), T - T / 50 - ms(9000));
-        assert_eq!(story.verdict(T * 2, true), story.alive(T * 2 + STEP));
-        let next = story.send(T * 2, false);
-        assert_eq!(next, number + 1, "numbers are never used twice");
-        assert_eq!(story.verdict(T * 2 + T / 3, true), Verdict::Silent(T / 3));
-    }
-
-    #[test]
     fn request_without_an_answer_is_no_sample() {
         let mut story = Story::new();
         let number = story.send(ms(4000), true);

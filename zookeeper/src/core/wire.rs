@@ -132,62 +132,6 @@ impl<'a> Reader<'a> {
 mod tests {
     use super::*;
 
-    type Read = fn(&mut Reader<'_>) -> Result<(), Malformed>;
-
-    const INT: Read = |reader| reader.int().map(drop);
-    const LONG: Read = |reader| reader.long().map(drop);
-    const BOOL: Read = |reader| reader.bool().map(drop);
-    const BUFFER: Read = |reader| reader.buffer().map(drop);
-    const STRING: Read = |reader| reader.string().map(drop);
-    const LIST: Read = |reader| reader.list(8, |reader| reader.long()).map(drop);
-
-    #[test]
-    fn invalid_field_is_named() {
-        let cases: &[(Read, &[u8], &str)] = &[
-            (INT, b"", "a number of 4 bytes where 0 are left"),
-            (INT, b"\0\0\0", "a number of 4 bytes where 3 are left"),
-            (LONG, b"", "a number of 8 bytes where 0 are left"),
-            (LONG, b"\0\0\0\0\0\0\0", "a number of 8 bytes where 7 are left"),
-            (BOOL, b"", "a truth value of 1 bytes where 0 are left"),
-            (BOOL, b"\x02", "2 as a truth value"),
-            (BOOL, b"\xff", "255 as a truth value"),
-            (BUFFER, b"\0\0\0", "a number of 4 bytes where 3 are left"),
-            (BUFFER, b"\0\0\0\x01", "a buffer of 1 bytes where 0 are left"),
-            (BUFFER, b"\0\0\0\x03ab", "a buffer of 3 bytes where 2 are left"),
-            (BUFFER, b"\x7f\xff\xff\xffab", "a buffer of 2147483647 bytes where 2 are left"),
-            (BUFFER, b"\xff\xff\xff\xfeab", "a buffer of -2 bytes"),
-            (BUFFER, b"\x80\0\0\0ab", "a buffer of -2147483648 bytes"),
-            (STRING, b"\0\0\0\x03ab", "a buffer of 3 bytes where 2 are left"),
-            (
-                STRING,
-                b"\0\0\0\x02a\xff",
-                "a text that is not UTF-8: invalid utf-8 sequence of 1 bytes from index 1",
-            ),
-            // Half of a pair of surrogates, and a character that is cut off.
-            (
-                STRING,
-                b"\0\0\0\x03\xed\xa0\xbd",
-                "a text that is not UTF-8: invalid utf-8 sequence of 1 bytes from index 0",
-            ),
-            (
-                STRING,
-                b"\0\0\0\x02\xe9\x8d",
-                "a text that is not UTF-8: incomplete utf-8 byte sequence from index 0",
-            ),
-            (LIST, b"\0\0", "a number of 4 bytes where 2 are left"),
-            (LIST, b"\0\0\0\x01", "a list that cannot be in the 0 bytes left"),
-            (LIST, b"\0\0\0\x0212345678", "a list that cannot be in the 8 bytes left"),
-            (LIST, b"\x7f\xff\xff\xff12345678", "a list that cannot be in the 8 bytes left"),
-            (LIST, b"\xff\xff\xff\xfe12345678", "a list that cannot be in the 8 bytes left"),
-            (LIST, b"\x80\0\0\0", "a list that cannot be in the 0 bytes left"),
-        ];
-        for (read, bytes, expected) in cases {
-            let seen = read(&mut Reader(bytes)).expect_err("this is malformed");
-            println!("{bytes:?}: {seen}");
-            assert_eq!(seen.0, *expected, "{bytes:?}");
-        }
-    }
-
     #[test]
     fn list_count_alone_allocates_nothing() {
         let mut bytes = 3_i32.to_be_bytes().to_vec();

@@ -92,32 +92,6 @@ fn drop_of_the_last_clone_ends_threads_and_session() {
 }
 
 #[test]
-fn failed_connects_leave_nothing_behind() {
-    let test = "ending::failed_connects_leave_nothing_behind";
-    if in_own_process(test) == OwnProcess::HasRun {
-        return;
-    }
-    let before = (threads(), files());
-    let (nobody, silent) = (crate::util::shared_proxy(), crate::util::shared_proxy());
-    nobody.refuse(true);
-    silent.black_hole(zoolock_test_support::Direction::Both);
-    for servers in
-        [nobody.connect_string(), silent.connect_string(), "no-such-host.invalid:2181".into()]
-    {
-        for _ in 0..5 {
-            let brief = Duration::from_millis(200);
-            let builder = crate::util::builder(&servers, SESSION).connect_timeout(brief);
-            let error = builder.connect().unwrap_err();
-            println!("{error}");
-            assert_eq!(error.kind(), zoolock_zookeeper::ErrorKind::ConnectFailed);
-        }
-    }
-    wait_until("the clients' threads have ended", SOON, || of_clients() == 0);
-    drop((nobody, silent));
-    wait_until("all is as before", SOON, || (threads(), files()) == before);
-}
-
-#[test]
 fn client_dropped_without_a_server_ends_at_once() {
     let test = "ending::client_dropped_without_a_server_ends_at_once";
     if in_own_process(test) == OwnProcess::HasRun {

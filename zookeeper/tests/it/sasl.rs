@@ -258,42 +258,6 @@ fn nonsensical_challenge_is_a_bad_answer() {
     }
 }
 
-#[test]
-fn client_refused_later_says_so_and_loses_its_session_in_time() {
-    let server = server().start().unwrap();
-    let client = builder(&server.connect_string(), 2 * SHORT).sasl("bob", USERS[0].1);
-    let client = client.connect().unwrap();
-    let told = Told::by(&client);
-    let path = fresh_path("later");
-    client
-        .create_all(path.rsplit_once('/').unwrap().0, &Acl::open(), CreateMode::Persistent)
-        .unwrap();
-    client.create(&path, b"", &Acl::open(), CreateMode::Ephemeral).unwrap();
-    let _keeper = client.keep_lease();
-    server.stop().unwrap();
-    server.set_sasl_users(&USERS[1..]).unwrap();
-    server.start_again().unwrap();
-    told.until(SessionEventKind::Suspended);
-    let text = loop {
-        let (kind, text) = said(client.with_timeout(BRIEFLY).get_data(&path));
-        assert!([ErrorKind::NoConnection, ErrorKind::ConnectionLoss].contains(&kind), "{text}");
-        if text.contains("refused") && !text.contains("Connection refused") {
-            break text;
-        }
-    };
-    assert!(text.contains("SASL user \"bob\""), "{text}");
-    assert_eq!(client.state(), State::Suspended);
-    let probe = Probe::connect(server.address()).unwrap();
-    let took = wait_until("its session has ended", SOON, || !probe.exists(&path).unwrap());
-    println!("the session has ended after {took:?}");
-    assert_eq!(client.state(), State::Suspended, "nobody has told the client");
-    server.stop().unwrap();
-    server.set_sasl_users(USERS).unwrap();
-    server.start_again().unwrap();
-    told.until(SessionEventKind::Connected);
-    make(&client, &path, b"again");
-}
-
 /// A client whose session is still valid, and that is refused after the server's restart.
 struct Refused {
     name: &'static str,

@@ -211,27 +211,6 @@ fn piecemeal(server: SocketAddr) -> SocketAddr {
 }
 
 #[test]
-fn nodes_and_watches_work_over_each_tls_version() {
-    for secured in each_version() {
-        let (probe, root) = secured.probe("tls-works");
-        let zk = secured.connect();
-        println!("TLS {}: session {:x}", secured.version, zk.session_id());
-        let path = format!("{root}/node");
-        zk.create(&path, b"one", &Acl::open(), CreateMode::Ephemeral).unwrap();
-        assert_eq!(probe.get(&path).unwrap().unwrap().0, b"one");
-        let (watcher, events) = Watcher::channel();
-        assert_eq!(zk.get_data_w(&path, &watcher).unwrap().0, b"one");
-        probe.set(&path, b"two").unwrap();
-        let event = events.recv_timeout(SOON).unwrap();
-        assert_eq!((event.event_type, event.path), (EventType::NodeDataChanged, path.clone()));
-        assert_eq!(zk.get_data(&path).unwrap().0, b"two");
-        assert_eq!(zk.get_children(&root).unwrap().0, ["node"]);
-        zk.close().unwrap();
-        assert!(!probe.exists(&path).unwrap(), "the session is closed");
-    }
-}
-
-#[test]
 fn large_requests_and_answers_do_not_block_each_other() {
     const THREADS: u32 = 4;
     for secured in each_version() {
@@ -443,17 +422,6 @@ fn silent_tls_server_is_given_up_in_time() {
     let start = Instant::now();
     refused(client, ConnectFailure::Silent);
     assert!(start.elapsed() >= PATIENCE);
-}
-
-#[test]
-fn client_finds_a_good_server_behind_wrong_ones() {
-    let [secured, other] = each_version();
-    let servers = format!("{},{},{}", secured.server.address(), other.address(), secured.address());
-    for _ in 0..5 {
-        let zk = secured.connect_to(&servers);
-        println!("session {:x}", zk.session_id());
-        assert!(zk.exists("/").unwrap().is_some());
-    }
 }
 
 #[test]

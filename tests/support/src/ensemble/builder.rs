@@ -19,25 +19,17 @@ const LIMIT: u32 = 20;
 pub struct EnsembleBuilder {
     size: usize,
     config: Config,
-    init_limit: u32,
     sync_limit: u32,
 }
 
 impl EnsembleBuilder {
     pub(crate) fn new(size: usize) -> Self {
-        Self { size, config: Config::default(), init_limit: LIMIT, sync_limit: LIMIT }
+        Self { size, config: Config::default(), sync_limit: LIMIT }
     }
 
-    /// `tickTime`, the unit of session expiry and of the limits below; 500 ms by default.
+    /// `tickTime`, the unit of session expiry and of the limit below; 500 ms by default.
     pub fn tick(mut self, tick: Duration) -> Self {
         self.config.tick = tick;
-        self
-    }
-
-    /// `initLimit`, the number of ticks in which a follower must connect and catch up; 20 by default, which
-    /// is 10 s.
-    pub fn init_limit(mut self, ticks: u32) -> Self {
-        self.init_limit = ticks;
         self
     }
 
@@ -51,12 +43,6 @@ impl EnsembleBuilder {
     /// As [`ServerBuilder::force_sync`](crate::ServerBuilder::force_sync).
     pub fn force_sync(mut self, force: bool) -> Self {
         self.config.force_sync = force;
-        self
-    }
-
-    /// As [`ServerBuilder::property`](crate::ServerBuilder::property).
-    pub fn property(mut self, key: &str, value: &str) -> Self {
-        self.config.properties.push((key.into(), value.into()));
         self
     }
 
@@ -108,7 +94,7 @@ impl EnsembleBuilder {
         let mut config = self.config.clone();
         config.membership = Some(Membership {
             id: index + 1,
-            init_limit: self.init_limit,
+            init_limit: LIMIT,
             sync_limit: self.sync_limit,
             members: network.seen_by(index),
         });

@@ -1,10 +1,9 @@
 //! The witness of a crowd notices the faults of a bad lock.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
-use std::thread;
 
-use zoolock_test_support::crowd::{Access, Seen, Taker, run};
+use zoolock_test_support::crowd::{Access, Taker, run};
 
 use crate::SOON;
 
@@ -14,43 +13,10 @@ fn token() -> u64 {
     TOKENS.fetch_add(1, Ordering::SeqCst)
 }
 
-/// Runs eight of these, ten times each.
-fn eight(taker: impl Fn() -> Taker) -> Seen {
-    run((0..8).map(|_| taker()).collect(), 10, SOON)
-}
-
 fn says(what: &str, check: impl FnOnce() + std::panic::UnwindSafe) {
     let panic = std::panic::catch_unwind(check).unwrap_err();
     let text = panic.downcast_ref::<String>().unwrap();
     assert!(text.contains(what), "{text}");
-}
-
-#[test]
-fn correct_lock_passes_the_crowd() {
-    let mutex = Arc::new(Mutex::new(()));
-    let seen = eight(|| {
-        let mutex = Arc::clone(&mutex);
-        Box::new(move |witness| {
-            let _locked = mutex.lock().unwrap();
-            witness.visit(Access::Alone, token(), "node", thread::yield_now);
-            Ok(())
-        })
-    });
-    println!("{seen:?}");
-    assert_eq!((seen.visits.len(), seen.most_sharing()), (80, 0));
-    seen.assert_apart();
-    seen.assert_in_order();
-    let shared = Arc::new(RwLock::new(()));
-    let seen = eight(|| {
-        let shared = Arc::clone(&shared);
-        Box::new(move |witness| {
-            let _locked = shared.read().unwrap();
-            witness.visit(Access::Shared, token(), "node", thread::yield_now);
-            Ok(())
-        })
-    });
-    seen.assert_apart();
-    assert!((1..=8).contains(&seen.most_sharing()), "{seen:?}");
 }
 
 #[test]
@@ -83,20 +49,4 @@ fn crowd_reports_overtaking() {
         seen.assert_apart();
         says("was let in before", || seen.assert_in_order());
     }
-}
-
-#[test]
-fn crowd_names_visitors_that_fail_or_hang() {
-    let fails = || run(vec![Box::new(|_| Err("no".into()))], 1, SOON);
-    says("taker 0: no", || drop(fails()));
-    let hangs = || {
-        let moment = std::time::Duration::from_millis(50);
-        let park: Taker = Box::new(|_| {
-            loop {
-                thread::park();
-            }
-        });
-        run(vec![Box::new(|_| Ok(())), park], 1, moment)
-    };
-    says("takers {1} are not through", || drop(hangs()));
 }

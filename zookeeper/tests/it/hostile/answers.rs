@@ -350,25 +350,6 @@ fn write_that_is_older_than_what_was_seen_is_rejected() {
 }
 
 #[test]
-fn client_leaves_a_server_that_answers_before_a_request() {
-    let early = |guest: &mut Guest| {
-        let _session = guest.introduce()?;
-        // The first request may be under way by now, but the second cannot be.
-        guest.send(&header(2, 0).stat().0)?;
-        guest.linger()
-    };
-    let door = Door::once(shared_server().address(), Arc::new(early));
-    let client = client_of(&door.address(), SESSION);
-    let session = client.session_id();
-    // The connection is gone by then, or the request was sent on it.
-    let first = client.exists("/");
-    println!("{first:?}");
-    client.exists("/").unwrap();
-    assert_eq!(client.session_id(), session);
-    assert_eq!(door.connections(), 2);
-}
-
-#[test]
 fn unexpected_events_change_nothing() {
     const EVENTS: usize = 200_000;
     let flood = |guest: &mut Guest| {

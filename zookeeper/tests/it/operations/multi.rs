@@ -46,34 +46,6 @@ fn transaction_applies_its_changes_in_order() {
     assert_eq!(client.get_data(&old).unwrap().0, b"made");
 }
 
-/// The fencing tokens of locks rest on this.
-#[test]
-fn multi_tells_the_czxid_of_what_it_creates_beside_other_writers() {
-    let root = root("czxids");
-    make(&client(), &format!("{root}/data"), b"");
-    let acl = Acl::open();
-    thread::scope(|scope| {
-        for writer in 0..8 {
-            let (root, acl) = (&root, &acl);
-            scope.spawn(move || {
-                let client = client();
-                let prefix = format!("{root}/{writer}-");
-                for _ in 0..200 {
-                    let create = Op::Create(&prefix, b"", acl, CreateMode::EphemeralSequential);
-                    let results =
-                        client.multi(&[Op::SetData(&format!("{root}/data"), b"", None), create]);
-                    let [OpResult::Set(_), OpResult::Created { path, czxid }] =
-                        &results.unwrap()[..]
-                    else {
-                        panic!("no node was created");
-                    };
-                    assert_eq!(client.exists(path).unwrap().unwrap().czxid, *czxid, "{path}");
-                }
-            });
-        }
-    });
-}
-
 #[test]
 fn refused_transaction_changes_nothing_and_names_the_cause() {
     let client = client();

@@ -80,24 +80,6 @@ fn event_before_the_answer_is_told_before_it() {
 }
 
 #[test]
-fn watches_set_together_outlive_cuts() {
-    let stage = Stage::new("cut", SESSION);
-    let client = client_of(&format!("{}{}", stage.proxy.connect_string(), stage.root), SESSION);
-    let told = crate::util::Told::by(&client);
-    let paths = ["/a", "/b"].map(|path| make(&client, path, b""));
-    let (watcher, events) = Watcher::channel();
-    client.set_watches(i64::MAX, &paths, &watcher).unwrap();
-    stage.proxy.cut();
-    told.until(SessionEventKind::Resumed);
-    assert_eq!(heard(&client, &events), []);
-    stage.probe().set(&stage.path("b"), b"new").unwrap();
-    assert_eq!(heard(&client, &events), [event(EventType::NodeDataChanged, "/b")]);
-    client.close().unwrap();
-    let ends: Vec<_> = events.try_iter().collect();
-    assert_eq!(ends, [event(EventType::WatchEnded, "/a")]);
-}
-
-#[test]
 fn unsendable_or_unreadable_paths_are_told_apart() {
     let (client, root) = (client(), root("unreadable"));
     let (watcher, events) = Watcher::channel();
