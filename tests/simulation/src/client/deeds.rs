@@ -6,7 +6,9 @@ use std::time::Duration;
 use kernel::thread;
 use zookeeper::Permissions;
 use zoolock::crossbeam_channel::RecvTimeoutError::Timeout;
-use zoolock::{Client, DistributedLock, DistributedSemaphore, Error, Hold, Lock, Transaction};
+use zoolock::{
+    Client, ClientState, DistributedLock, DistributedSemaphore, Error, Hold, Lock, Transaction,
+};
 use zoolock_judge::{Mode, Unlocked};
 
 use super::objects::{Object, make, mode};
@@ -160,9 +162,16 @@ impl Shared {
     }
 
     fn commit(&self, call: &str, turn: &Turn<'_>, write: Transaction) -> zoolock::Result<()> {
-        let begun = kernel::elapsed();
+        let connections = || {
+            let is_connected = self.client.state() == ClientState::Connected;
+            (is_connected, self.client.stats().connections)
+        };
+        let (begun, before) = (kernel::elapsed(), connections());
         let written = write.commit();
         witness::wrote(turn.node(), &written);
+        if !before.0 && connections() == before {
+            self.judge_unsent(call, begun, &written);
+        }
         self.told_since(call, begun, Duration::MAX, written.clone());
         written
     }

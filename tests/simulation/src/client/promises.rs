@@ -103,19 +103,30 @@ impl Shared {
         None
     }
 
-    /// Checks that a call could not find out: it had no connection for a while, or its time was over. A write that was
-    /// never sent is known to be none before that.
+    /// Returns whether the connections of this process are those of its client alone.
+    fn has_one_client(&self) -> bool {
+        let visits = |step: &Step| matches!(step.what, What::Odd { odd: Odd::Visit { .. }, .. });
+        !self.plan.steps().any(visits)
+    }
+
+    /// Checks the error of a guarded write that has met no connection: it was not sent, and so it is known to be none
+    /// until its time is over.
+    pub(super) fn judge_unsent(&self, call: &str, begun: Duration, written: &Result<()>) {
+        let (process, took) = (kernel::own_process(), kernel::elapsed() - begun);
+        if written.as_ref().is_err_and(Error::is_retryable)
+            && took + SLACK < self.client.session_timeout() / 3
+            && !board(|board| board.has_jumped(process, begun))
+        {
+            self.fail(format!("a {call} that was not sent has no answer after {took:?}"));
+        }
+    }
+
+    /// Checks that a call could not find out: it had no connection for a while, or its time was over.
     fn judge_unknown(&self, call: &str, begun: Duration, least: Duration) {
         let (process, took) = (kernel::own_process(), kernel::elapsed() - begun);
         let patience = self.client.session_timeout() / 3;
-        if board(|board| board.has_jumped(process, begun)) {
+        if !self.has_one_client() || board(|board| board.has_jumped(process, begun)) {
             return;
-        }
-        let is_write = matches!(call, "commit" | "careful commit");
-        // A request on a connection that has just ended fails at once.
-        let is_waiting = took > SLACK / 2 && took + SLACK < patience;
-        if is_write && is_waiting && outages::is_cut_off(process, begun) {
-            self.fail(format!("a {call} that was not sent has no answer after {took:?}"));
         }
         let problem = format!("{}: {call} found nothing out in {took:?}", self.name);
         if took + SLACK < least.min(patience) {
@@ -194,9 +205,8 @@ impl Shared {
         wait: Wait,
         error: Option<&Error>,
     ) {
-        let visits = |step: &Step| matches!(step.what, What::Odd { odd: Odd::Visit { .. }, .. });
         if let Wait::Connected(time, limit) = wait
-            && !self.plan.steps().any(visits)
+            && self.has_one_client()
         {
             // At its deadline, a call without an answer says the same.
             let is_in_time = time.is_none_or(|time| kernel::elapsed() < begun + time);
@@ -216,6 +226,9 @@ impl Shared {
         // What an earlier call has given up may still be there.
         let is_idle = others == returned && self.client.stats().deleting == 0;
         let is_held = self.leads_at(place) || witness::has_here(kind, place);
+        // A smaller limit leaves too few permits for some calls.
+        let is_narrowed = |step: &Step| matches!(step.what, What::Narrow { .. });
+        let is_held = is_held || kind == Kind::Semaphore && self.plan.steps().any(is_narrowed);
         is_idle && !is_held && !witness::was_taken(kind, place, begun)
     }
 
@@ -229,7 +242,8 @@ impl Shared {
         {
             return;
         }
-        let is_cut = outages::is_cut_off(process, now.saturating_sub(SLACK))
+        let is_cut = self.has_one_client()
+            && outages::is_cut_off(process, now.saturating_sub(SLACK))
             && self.client.state() != ClientState::Connected;
         if is_cut && !witness::has_here(kind, place) {
             self.fail(format!("{place} ({kind:?}) is said to be busy, without a connection"));
@@ -324,9 +338,7 @@ impl Shared {
         if before == are_held() && said != before {
             self.fail(format!("{} is held: {said}; its holds are {holds:?}", lock.path()));
         }
-        if before {
-            holds.iter().for_each(|own| witness::is_first(who, own));
-        }
+        holds.iter().for_each(|own| witness::is_first(who, own));
     }
 
     /// Takes what the observer has heard on this thread, if there is one.
@@ -365,9 +377,10 @@ impl Shared {
             _ => reports == [expected],
         };
         // Neither of two nodes whose numbers tell nothing is said to be ahead.
-        let is_behind = !matches!(expected, Report::Busy | Report::TimedOut)
+        let is_behind = expected != Report::Busy
             || ahead != Some(Some(0))
             || kind == Kind::Semaphore
+            || witness(|witness| witness.is_any_robbed(place.path()))
             || !witness::lists::are_normal(place);
         if !is_told || !is_behind {
             self.fail(format!("an observer hears {reports:?} of a call, {ahead:?}: {expected:?}"));

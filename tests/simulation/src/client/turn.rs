@@ -133,9 +133,9 @@ impl Shared {
         let (kind, place) = (*kind, *place);
         let (begun, mode) = (kernel::elapsed(), mode(kind, permits));
         let waits = !matches!(wait, Wait::Try);
-        let waiting = waits.then(|| witness::waits(target.shared(), kind, place, mode));
-        let _ = self.reports();
         let was_free = self.is_free(target.plan, begun);
+        let waiting = waits.then(|| witness::waits(target.shared(), target.plan, mode));
+        let _ = self.reports();
         let taken = histories::call(kind, place, mode, || {
             let take = || target.object.take(wait, permits, is_guard);
             self.timed(call, self.limit_of(kind, wait), || self.call_at(place, take))
@@ -144,11 +144,11 @@ impl Shared {
             witness::in_order(number, who);
         }
         let ahead = self.judge_report(target.plan, wait, &taken);
+        waiting.into_iter().for_each(witness::waits_no_more);
         if matches!(taken, Ok(None)) {
             self.judge_busy(target.plan, begun, was_free);
         }
         self.judge_outage(kind, begun, wait, taken.as_ref().err());
-        waiting.into_iter().for_each(witness::waits_no_more);
         self.was_cancelled(target, begun, wait, taken.as_ref().err());
         let least = match wait {
             Wait::Forever | Wait::Try => self.client.session_timeout(),

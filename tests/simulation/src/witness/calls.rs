@@ -9,7 +9,7 @@ use zoolock_judge::Mode;
 use super::holds::{Held, Level, level};
 use super::tree::number_of;
 use super::{LATE, Witness, has_stalled, judged, limit, parent, queue, witness};
-use crate::plan::{Kind, Place};
+use crate::plan::{Kind, ObjectPlan, Place};
 
 /// A call that may wait.
 pub(super) struct Waiting {
@@ -24,13 +24,19 @@ pub(super) struct Waiting {
     pub(super) turnless: Option<Duration>,
     /// It is about to return.
     is_cancelled: bool,
+    /// Its hold may be over before it returns.
+    is_brief: bool,
 }
 
 /// Records the begin of a call that may wait.
-pub(crate) fn waits(object: Option<usize>, kind: Kind, place: Place, mode: Mode) -> usize {
+pub(crate) fn waits(object: Option<usize>, plan: &ObjectPlan, mode: Mode) -> usize {
+    let ObjectPlan { kind, place, options } = plan;
+    let (kind, place) = (*kind, *place);
+    let is_brief = options.hold_at_most.is_some_and(|time| time < LATE);
     let (process, begun) = (kernel::own_process(), kernel::elapsed());
     let (turnless, is_cancelled) = (None, false);
-    let call = Waiting { process, object, kind, place, mode, begun, turnless, is_cancelled };
+    let call =
+        Waiting { process, object, kind, place, mode, begun, turnless, is_cancelled, is_brief };
     witness(|witness| {
         witness.last += 1;
         witness.waiting.insert(witness.last, call);
@@ -73,6 +79,7 @@ pub(crate) fn in_order(number: usize, who: &str) {
             (other.process, other.kind, other.place) == (own.process, own.kind, own.place)
                 && other.begun + witness.late() < own.begun
                 && !other.is_cancelled
+                && !other.is_brief
                 && !has_stalled(own.process, other.begun)
         };
         let other = witness.waiting.values().find(is_earlier)?;
@@ -167,10 +174,17 @@ impl Witness {
         self.waiting.values().find(is_behind).map(|call| call.place)
     }
 
-    /// Returns how many calls wait here.
-    pub(super) fn count_waiting(&self, its: Level) -> usize {
-        let is_here = |call: &&Waiting| level(call.process, call.kind, call.place) == its;
-        self.waiting.values().filter(is_here).count()
+    /// Returns whether a call waits here.
+    pub(super) fn does_wait(&self, its: Level) -> bool {
+        self.waiting.values().any(|call| level(call.process, call.kind, call.place) == its)
+    }
+
+    /// Returns whether a call of the running process for several locks may have had the one at this path since then, and
+    /// has given it back.
+    pub(super) fn several_had(&self, path: &str, since: Duration) -> bool {
+        let ended = self.ended_at.iter().filter(|(place, _)| place.path() == path);
+        self.several_may_have(kernel::own_process(), path)
+            || ended.map(|(_, ended)| *ended).max() >= Some(since)
     }
 
     /// Returns whether a call of the process for several locks may have the one at this path. It gives that back

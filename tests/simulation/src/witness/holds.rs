@@ -338,12 +338,13 @@ pub(crate) fn left(hold: usize) {
 
 /// Checks that a member of a multi-lock that its process takes for held has the lock.
 pub(crate) fn is_first(who: &str, own: &Hold) {
-    let (path, token) = id_of(Kind::Several, own);
+    let (process, (path, token)) = (kernel::own_process(), id_of(Kind::Several, own));
     judged(|witness| {
         let is_first = |node: &Node| !witness.is_behind(&path, node.czxid);
         let is_its = witness.node(&path, token).is_some_and(is_first);
-        let is_doubtful = witness.is_robbed(kernel::own_process(), &path)
-            || witness.untold.contains(parent(&path));
+        let is_doubtful = witness.is_robbed(process, &path)
+            || witness.untold.contains(parent(&path))
+            || kernel::peek(process, || own.is_held()) != Some(true);
         (!is_its && !is_doubtful).then(|| format!("{who} holds {path} with others, and has it not"))
     });
 }
@@ -421,14 +422,13 @@ pub(crate) fn former() -> Option<(String, NodeId)> {
     })
 }
 
-/// Returns whether the running process has a hold, perhaps a lost one, that others of it wait for, or a turn at a
-/// semaphore.
+/// Returns whether the running process has a hold here, perhaps a lost one, or a call that waits or may have it.
 pub(crate) fn has_here(kind: Kind, place: Place) -> bool {
     let key = level(kernel::own_process(), kind, place);
     witness(|witness| {
         witness.held.values().any(|held| held.level() == key)
             || witness.several_may_have(key.0, place.path())
-            || kind == Kind::Semaphore && witness.count_waiting(key) > 1
+            || witness.does_wait(key)
     })
 }
 

@@ -450,8 +450,7 @@ pub(crate) fn stood((path, token): &NodeId, ahead: Option<usize>, is_first: bool
         let is_so = match ahead {
             // Each write may have a read below it by now.
             Some(count) => is_first && (count <= node.ahead * 2 || is_again),
-            // A call for several locks may have had it.
-            None => !is_first || node.made < begun,
+            None => !is_first || node.made < begun || witness.several_had(directory, node.made),
         };
         (!is_so)
             .then(|| format!("{ahead:?} are said to be ahead of {path}, and {} were", node.ahead))
