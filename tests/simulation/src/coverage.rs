@@ -31,7 +31,6 @@ const NEVER: &[(&str, &str)] = &[
 
 /// Events that need not occur in [`ENOUGH`] seeds, and what they take.
 const SELDOM: &[(&str, &str)] = &[
-    ("a reminder comes behind the end", "a client that ends just when a loss is about to be told"),
     (
         "a look is put off without a connection",
         "an outage just when a call has waited for several session timeouts",
@@ -46,10 +45,6 @@ const SELDOM: &[(&str, &str)] = &[
         "a late write of a turn whose node the next thread has taken over",
     ),
     (
-        "a hold is lost before the first level knows it",
-        "the event of a node's end right behind the answer that grants",
-    ),
-    (
         "a lease runs out while a hold is granted",
         "a stop for a session timeout at the very answer that grants",
     ),
@@ -62,19 +57,11 @@ const SELDOM: &[(&str, &str)] = &[
         "an operator who deletes a write's node between a create and the list behind it",
     ),
     (
-        "a read is not created because its write is gone",
-        "an operator who deletes a write's node right then",
-    ),
-    (
         "a request finds the session elsewhere",
         "a session that moves while its old connection still asks",
     ),
     ("a request finds the session over", "a session that ends while its connection still asks"),
     ("an unlock finds its session over", "a session that ends while its connection still asks"),
-    (
-        "a single node of ours stays and is in the way",
-        "a client that waits for a node of its own that it may not delete",
-    ),
     (
         "the answer to a handshake comes too late",
         "a handshake's answer held back for just as long as a client's patience",
@@ -88,20 +75,12 @@ const SELDOM: &[(&str, &str)] = &[
         "a server that answers with the path of a node of somebody else",
     ),
     (
-        "there is no thread for a log line or a callback",
-        "a system without threads at the very instant of a callback",
-    ),
-    (
         "what became of a node that was left is not told in time",
         "a thread that stands still for a third of a session timeout while it replaces a node",
     ),
     (
         "what was left to a thread is over by now",
         "a lease that ends, or a cut, between an unlock and the next thread's turn",
-    ),
-    (
-        "what is done aside waits for a thread",
-        "a system without threads at the very instant of a callback",
     ),
 ];
 
