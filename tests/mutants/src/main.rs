@@ -10,6 +10,7 @@ mod source;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -72,6 +73,7 @@ fn run(args: &Args) -> Result<bool, String> {
         None => chosen(mutant::of_table(&root, &mut sources)?, &args.names)?,
     };
     if args.check {
+        names_of_bugs(&root, &mutants)?;
         println!("{} mutants have their places", mutants.len());
         return Ok(true);
     }
@@ -102,6 +104,20 @@ fn run(args: &Args) -> Result<bool, String> {
         begun.elapsed().as_secs()
     );
     Ok(lives == 0)
+}
+
+/// Fails if the list of bugs names a mutant that the table does not have.
+fn names_of_bugs(root: &Path, mutants: &[Mutant]) -> Result<(), String> {
+    let bugs = fs::read_to_string(root.join("tests/bugs.md")).map_err(|error| error.to_string())?;
+    let rows = bugs.lines().filter(|line| line.starts_with("| "));
+    let named = rows.flat_map(|row| row.split("`mutant ").skip(1));
+    let mut named = named.filter_map(|rest| rest.split('`').next());
+    match named.find(|name| !mutants.iter().any(|one| one.name == **name)) {
+        Some(name) => {
+            Err(format!("tests/bugs.md names the mutant {name}, which is not in the table"))
+        }
+        None => Ok(()),
+    }
 }
 
 fn chosen(mut mutants: Vec<Mutant>, names: &[String]) -> Result<Vec<Mutant>, String> {
