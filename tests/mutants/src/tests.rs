@@ -30,6 +30,12 @@ pub(crate) struct Target {
 struct Built {
     executable: Option<PathBuf>,
     manifest_path: Option<PathBuf>,
+    profile: Option<Profile>,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    test: bool,
 }
 
 impl Target {
@@ -52,9 +58,11 @@ impl Target {
         }
         let messages = String::from_utf8_lossy(&output.stdout).into_owned();
         let built = messages.lines().filter_map(|line| serde_json::from_str::<Built>(line).ok());
-        // A test of a program comes behind the program.
-        let last = built.filter_map(|one| Some((one.executable?, one.manifest_path?))).next_back();
-        let (program, manifest) = last.ok_or(format!("{name} has no tests"))?;
+        // A program that a test starts is built, too.
+        let mut tests =
+            built.filter(|one| one.profile.as_ref().is_some_and(|profile| profile.test));
+        let test = tests.find_map(|one| Some((one.executable?, one.manifest_path?)));
+        let (program, manifest) = test.ok_or(format!("{name} has no tests"))?;
         let folder = manifest.parent().map(PathBuf::from).unwrap_or_default();
         Ok(Target { name: name.to_owned(), program, folder })
     }
