@@ -11,11 +11,11 @@ use zoolock_test_support::{
 };
 use zoolock_zookeeper::{
     Acl, Builder, ConnectFailure, CreateMode, ErrorKind, EventType, Permissions, SessionEventKind,
-    State, Watcher, ZooKeeper,
+    Watcher, ZooKeeper,
 };
 
 use crate::util::{
-    BRIEFLY, SESSION, SHORT, SOON, Told, behind_a_proxy, builder, kind, make, make_ephemeral, said,
+    BRIEFLY, SESSION, SHORT, SOON, Told, behind_a_proxy, builder, kind, make_ephemeral, said,
 };
 
 /// The operation that carries SASL's tokens.

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use zoolock_test_support::{connect_string, shared_server};
+use zoolock_test_support::connect_string;
 use zoolock_zookeeper::{ConnectFailure, ErrorKind, ZooKeeper};
 
 use super::door::Door;

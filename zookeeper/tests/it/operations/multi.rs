@@ -1,7 +1,5 @@
 //! Transactions: all changes apply, or none.
 
-use std::thread;
-
 use zoolock_zookeeper::{Acl, CreateMode, ErrorKind, Op, OpResult};
 
 use crate::util::{client, make, root};

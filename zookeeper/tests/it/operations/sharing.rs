@@ -1,11 +1,8 @@
 //! Creates and deletes that share transactions.
 
-use std::collections::HashSet;
-use std::thread;
+use zoolock_zookeeper::{Acl, CreateMode, Op, OpResult, Pending, ZooKeeper};
 
-use zoolock_zookeeper::{Acl, Batch, CreateMode, ErrorKind, Op, OpResult, Pending, ZooKeeper};
-
-use crate::util::{client, kind, make, root};
+use crate::util::{client, make, root};
 
 /// More writes than one transaction takes.
 const MANY: usize = 100;

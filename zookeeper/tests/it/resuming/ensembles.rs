@@ -1,9 +1,9 @@
 //! Sessions that move between the members of an ensemble.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use zoolock_test_support::{Ensemble, FaultProxy, wait_until};
-use zoolock_zookeeper::{Acl, CreateMode, SessionEventKind, ZooKeeper};
+use zoolock_zookeeper::{SessionEventKind, ZooKeeper};
 
 use crate::util::{BRIEFLY, SESSION, SOON, Told, client_of, make_ephemeral};
 

@@ -4,7 +4,7 @@ use zoolock_test_support::{Op, shared_probe};
 use zoolock_zookeeper::{Acl, ErrorKind, EventType, Permissions, SessionEventKind, Watcher};
 
 use super::{event, heard};
-use crate::util::{SESSION, SOON, Stage, client, client_of, kind, make, root, said};
+use crate::util::{SESSION, SOON, Stage, client, kind, make, root, said};
 
 #[test]
 fn one_request_watches_several_nodes() {
