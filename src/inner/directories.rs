@@ -4,10 +4,10 @@
 //!
 //! A directory is deleted only in the transaction that deletes a node of ours in it. The servers
 //! refuse it if the directory has other nodes, or if its data were set. So nothing of any other
-//! client is ever deleted. The client keeps the transaction that created each directory,
-//! and whether it was its own. One that another client created stays, and so does one in which nodes
-//! of other programs were seen: some programs make sure of their directory only once. These are left
-//! to the server, which removes a container when it finds it empty, once a minute by default.
+//! client is ever deleted. The client keeps the transaction that created each directory, and whether
+//! it was its own. One that another client created stays, and so does one in which nodes of other
+//! programs were seen: some programs make sure of their directory only once. These are left to the
+//! server, which removes a container when it finds it empty, once a minute by default.
 
 use std::collections::HashMap;
 
@@ -25,8 +25,8 @@ const NEW: i32 = 0;
 /// and nothing else.
 const MOST: usize = 8192;
 
-/// A directory that exists, as far as this client knows.
-#[derive(Debug, Clone, Copy)]
+/// A directory that exists, as far as this client knows. A later one is greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Directory {
     /// The transaction that created it.
     czxid: i64,
@@ -66,15 +66,16 @@ impl Directories {
 
     /// Notes what a list has shown: which directory there is, and these nodes in it.
     pub(crate) fn note_listed(&self, directory: &LockPath, czxid: i64, names: &Names) {
-        let has_foreign = names.iter().any(|name| names::id_of(name).is_none());
+        let has_foreign = || names.iter().any(|name| names::id_of(name).is_none());
         // Another thread may note at the same moment that it has made the directory.
         let mut all = self.0.lock();
         match all.get(directory).copied() {
-            // The first is a list of an earlier directory.
-            Some(known) if known.czxid > czxid || known.czxid == czxid && !has_foreign => {}
+            // The list is of an earlier directory.
+            Some(known) if known.czxid > czxid => {}
+            Some(known) if known.czxid == czxid && !(known.is_ours && has_foreign()) => {}
             known => {
                 sys::reached_if(
-                    || known.is_some_and(|known| known.czxid == czxid && known.is_ours),
+                    || known.is_some_and(|known| known.czxid == czxid),
                     "a directory stays for nodes of other programs",
                 );
                 set(&mut all, directory, Directory { czxid, is_ours: false });
@@ -90,8 +91,7 @@ impl Directories {
     /// Notes that it was not deleted. This was known before; another one may have been made since.
     pub(super) fn put_back(&self, directory: &LockPath, known: Option<Directory>) {
         let mut all = self.0.lock();
-        let later =
-            all.get(directory).copied().into_iter().chain(known).max_by_key(|one| one.czxid);
+        let later = known.max(all.get(directory).copied());
         later.into_iter().for_each(|one| set(&mut all, directory, one));
     }
 
