@@ -11,16 +11,14 @@ pub fn request(frame: &[u8], is_first: bool) -> Option<String> {
         });
     }
     let name = match int(frame, 8) {
-        1 | 15 => "create",
+        code @ (1 | 2 | 5 | 15) => operation(code),
         19 => "create a container",
-        2 => "delete",
         3 => "exists",
         4 => "read",
-        5 => "write",
         8 | 12 => "list",
         9 => "sync",
         11 => return None,
-        14 => return Some(format!("multi {}", multi(frame))),
+        14 => return Some(format!("multi [{}]", in_words(&multi(frame)))),
         22 => "read several",
         100 => "credentials",
         101 | 105 => return Some("sets its watches again".to_owned()),
@@ -63,22 +61,38 @@ pub(crate) fn answer(frame: &[u8], is_first: bool) -> Option<String> {
     }
 }
 
-/// Describes the operations of a transaction by their paths.
-fn multi(frame: &[u8]) -> String {
+/// Returns the operations that a frame with a write asks for: what, and of which path.
+pub fn operations(frame: &[u8]) -> Vec<(&'static str, String)> {
+    match int(frame, 8) {
+        14 => multi(frame),
+        code => vec![(operation(code), text(frame, 12))],
+    }
+}
+
+fn operation(code: i32) -> &'static str {
+    match code {
+        1 | 15 | 19 => "create",
+        2 => "delete",
+        5 => "write",
+        13 => "check",
+        _ => "?",
+    }
+}
+
+fn in_words(operations: &[(&str, String)]) -> String {
+    let all = operations.iter().map(|(what, path)| format!("{what} {path}"));
+    all.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the operations of a transaction.
+fn multi(frame: &[u8]) -> Vec<(&'static str, String)> {
     let mut all = Vec::new();
     let mut at = 12;
     while at + 9 <= frame.len() && frame[at + 4] == 0 && all.len() < 20 {
         let op = int(frame, at);
         let path = text(frame, at + 9);
         at += 9 + 4 + path.len();
-        let name = match op {
-            1 | 15 | 19 => "create",
-            2 => "delete",
-            5 => "write",
-            13 => "check",
-            _ => "?",
-        };
-        all.push(format!("{name} {path}"));
+        all.push((operation(op), path));
         at += match op {
             2 | 13 => 4,
             5 => 4 + length(frame, at) + 4,
@@ -95,7 +109,7 @@ fn multi(frame: &[u8]) -> String {
             }
         };
     }
-    format!("[{}]", all.join(", "))
+    all
 }
 
 /// Returns the number of `size` bytes at this offset, or 0 after the end.

@@ -1,14 +1,16 @@
-//! An operator of the real server, who may do everything.
+//! A user of the real server: anybody, or an operator who may do everything.
 
 use std::io;
 use std::net::SocketAddr;
 
-use super::fields::{CREATE, DELETE, GET_CHILDREN, SET_DATA};
+use super::fields::{CREATE, DELETE, EXISTS, GET_CHILDREN, SET_DATA};
 use super::socket::{Socket, buffer, framed, int};
 
 /// The hash of the operator's password, `super:secret`, as the server's property has it.
 pub(crate) const SUPER_DIGEST: &str = "super:lK75jTNcA+U9vtVEw5vB51mj/w4=";
 const LONGEST: i32 = i32::MAX;
+/// The error of a user who may not read a node.
+const NO_AUTH: i32 = -102;
 
 pub(crate) struct Operator {
     socket: Socket,
@@ -22,24 +24,36 @@ pub(crate) fn handshake(session: i64, password: &[u8]) -> Vec<u8> {
 }
 
 impl Operator {
-    pub(crate) fn connect(server: SocketAddr) -> io::Result<Operator> {
+    /// Connects as a user without credentials.
+    pub(crate) fn anybody(server: SocketAddr) -> io::Result<Operator> {
         let mut socket = Socket::connect(server)?;
         socket.ask(&handshake(0, &[0; 16]), None)?;
         socket.next()?;
+        Ok(Operator { socket, number: 0 })
+    }
+
+    pub(crate) fn connect(server: SocketAddr) -> io::Result<Operator> {
+        let mut operator = Operator::anybody(server)?;
+        let socket = &mut operator.socket;
         let auth = [&(-4_i32).to_be_bytes()[..], &100_i32.to_be_bytes(), &[0; 4]].concat();
         socket.ask(&framed(&[&auth, &buffer(b"digest"), &buffer(b"super:secret")]), Some(-4))?;
         match int(&socket.next()?, 16) {
-            0 => Ok(Operator { socket, number: 0 }),
+            0 => Ok(operator),
             code => Err(io::Error::other(format!("nobody is the super user: {code}"))),
         }
     }
 
-    fn ask(&mut self, code: i32, path: &str, rest: &[u8]) -> io::Result<Vec<u8>> {
+    /// Returns the answer to a request, which may be an error.
+    fn answer(&mut self, code: i32, path: &str, rest: &[u8]) -> io::Result<Vec<u8>> {
         self.number += 1;
         let head = [self.number, code].map(i32::to_be_bytes).concat();
         let request = framed(&[&head, &buffer(path.as_bytes()), rest]);
         self.socket.ask(&request, Some(self.number))?;
-        let answer = self.socket.next()?;
+        self.socket.next()
+    }
+
+    fn ask(&mut self, code: i32, path: &str, rest: &[u8]) -> io::Result<Vec<u8>> {
+        let answer = self.answer(code, path, rest)?;
         match int(&answer, 16) {
             0 => Ok(answer),
             code => Err(io::Error::other(format!("the operator may not: {path}, error {code}"))),
@@ -62,6 +76,11 @@ impl Operator {
 
     pub(crate) fn delete(&mut self, path: &str) -> io::Result<()> {
         self.ask(DELETE, path, &[0xff; 4]).map(drop)
+    }
+
+    /// Returns whether it may learn whether a node exists.
+    pub(crate) fn may_see(&mut self, path: &str) -> io::Result<bool> {
+        self.answer(EXISTS, path, &[0]).map(|answer| int(&answer, 16) != NO_AUTH)
     }
 
     /// Deletes all nodes, except those of the server.

@@ -6,7 +6,9 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
-use zoolock_simulation::{Act, Change, ChangeKind, Committed, Moment, Outgoing, request_in_words};
+use zoolock_simulation::{
+    Act, ChangeKind, Committed, Moment, Outgoing, operations, request_in_words,
+};
 
 use super::fields::{self, CLOSE, EVENT, Fields, MULTI, Odd, PING, SET_WATCHES, Value, is_write};
 use super::numbers::{Numbers, Session};
@@ -306,47 +308,52 @@ impl Replay<'_> {
             is_unordered && matches!((one, other), (Check::Event(_), Check::Event(_)))
         };
         for (number, checks) in by_connection {
-            for run in checks.chunk_by(may_swap) {
-                let socket = &mut self.links.get_mut(&number).ok_or(NO_CONNECTION)?.socket;
-                match run {
-                    [Check::End] => {
-                        self.counts.ends += 1;
-                        let frame = socket.end().map_err(|error| format!("no end: {error}"))?;
-                        if let Some(frame) = frame {
-                            return Err(format!("{} instead of the end", words(&frame)).into());
-                        }
-                        self.leave(number);
-                    }
-                    [Check::Welcome(frame)] => {
-                        self.counts.answers += 1;
-                        let both = [*frame, &*socket.next()?].map(fields::welcome);
-                        agree(both, &mut self.numbers, || "a handshake".to_owned())?;
-                    }
-                    [Check::Answer(request, frame)] => {
-                        self.counts.answers += 1;
-                        let real = next_like(socket, frame, || asked(request))?;
-                        let both = [*frame, &*real].map(|frame| fields::answer(frame, request));
-                        agree(both, &mut self.numbers, || asked(request))?;
-                    }
-                    events => {
-                        self.counts.events += events.len() as u64;
-                        let (mut simulated, mut real) = (Vec::new(), Vec::new());
-                        for event in events {
-                            let Check::Event(frame) = event else { continue };
-                            let came = next_like(socket, frame, || words(frame))?;
-                            simulated.push(fields::event(frame));
-                            real.push(fields::event(&came));
-                        }
-                        simulated.sort();
-                        real.sort();
-                        for both in simulated.into_iter().zip(real) {
-                            agree(both.into(), &mut self.numbers, || "an event".to_owned())?;
-                        }
-                    }
-                }
-            }
+            checks.chunk_by(may_swap).try_for_each(|run| self.compare_run(number, run))?;
         }
         Ok(())
+    }
+
+    /// Compares a frame, the end of a connection, or events in any order.
+    fn compare_run(&mut self, number: u64, run: &[Check<'_>]) -> Outcome<()> {
+        let socket = &mut self.links.get_mut(&number).ok_or(NO_CONNECTION)?.socket;
+        match run {
+            [Check::End] => {
+                self.counts.ends += 1;
+                let frame = socket.end().map_err(|error| format!("no end: {error}"))?;
+                if let Some(frame) = frame {
+                    return Err(format!("{} instead of the end", words(&frame)).into());
+                }
+                self.leave(number);
+                Ok(())
+            }
+            [Check::Welcome(frame)] => {
+                self.counts.answers += 1;
+                let both = [*frame, &*socket.next()?].map(fields::welcome);
+                agree(both, &mut self.numbers, || "a handshake".to_owned())
+            }
+            [Check::Answer(request, frame)] => {
+                self.counts.answers += 1;
+                let real = next_like(socket, frame, || asked(request))?;
+                let both = [*frame, &*real].map(|frame| fields::answer(frame, request));
+                agree(both, &mut self.numbers, || asked(request))
+            }
+            events => {
+                self.counts.events += events.len() as u64;
+                let (mut simulated, mut real) = (Vec::new(), Vec::new());
+                for event in events {
+                    let Check::Event(frame) = event else { continue };
+                    let came = next_like(socket, frame, || words(frame))?;
+                    simulated.push(fields::event(frame));
+                    real.push(fields::event(&came));
+                }
+                simulated.sort();
+                real.sort();
+                let mut both = simulated.into_iter().zip(real);
+                both.try_for_each(|both| {
+                    agree(both.into(), &mut self.numbers, || "an event".to_owned())
+                })
+            }
+        }
     }
 }
 
@@ -399,19 +406,19 @@ fn listed(fields: &Result<Fields, Odd>) -> String {
 
 /// Returns whether a request asks for all changes of a transaction.
 fn asks_for(request: &[u8], transaction: &Committed) -> bool {
-    let words = asked(request).replace("create a container", "create");
-    let operations = words.trim_start_matches("multi [").trim_end_matches(']');
-    transaction.changes.iter().all(|Change { path, kind, .. }| {
-        operations.split(", ").any(|operation| match kind {
+    let operations = operations(request);
+    transaction.changes.iter().all(|change| {
+        let mut all =
+            operations.iter().map(|(what, path)| (*what, change.path.strip_prefix(&**path)));
+        match change.kind {
             // A sequential node has a number of ten digits.
-            ChangeKind::Created { .. } => operation
-                .strip_prefix("create ")
-                .and_then(|asked| path.strip_prefix(asked))
-                .is_some_and(|number| [0, 10].contains(&number.len())),
-            ChangeKind::DataSet(_) => operation.strip_prefix("write ") == Some(path),
-            ChangeKind::Deleted => operation.strip_prefix("delete ") == Some(path),
+            ChangeKind::Created { .. } => all.any(|(what, number)| {
+                what == "create" && number.is_some_and(|number| [0, 10].contains(&number.len()))
+            }),
+            ChangeKind::DataSet(_) => all.any(|one| one == ("write", Some(""))),
+            ChangeKind::Deleted => all.any(|one| one == ("delete", Some(""))),
             ChangeKind::AclSet => true,
-        })
+        }
     })
 }
 
