@@ -1,7 +1,7 @@
 //! Records the traffic of the servers in a run, so that it can be replayed against a real one. Without a recording, it
 //! costs nothing and changes nothing.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 
 use zookeeper_testing::ReadRules;
 use zookeeper_testing::ensemble::{Committed, Outgoing, Settings};
@@ -33,19 +33,17 @@ pub struct Moment {
 }
 
 thread_local! {
-    static RECORDED: RefCell<Option<Vec<Moment>>> = const { RefCell::new(None) };
-    static RULES: Cell<Option<ReadRules>> = const { Cell::new(None) };
+    /// The rules of the servers that are recorded, and what they have done.
+    static RECORDED: RefCell<Option<(ReadRules, Vec<Moment>)>> = const { RefCell::new(None) };
     static ACTS: RefCell<Vec<Act>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Runs a plan with servers that follow these rules, and returns their traffic.
 pub fn record(plan: &Plan, rules: ReadRules) -> Vec<Moment> {
-    RECORDED.set(Some(Vec::new()));
-    RULES.set(Some(rules));
+    RECORDED.set(Some((rules, Vec::new())));
     run(plan, false);
     ACTS.take();
-    RULES.take();
-    RECORDED.take().unwrap_or_default()
+    RECORDED.take().map(|(_, moments)| moments).unwrap_or_default()
 }
 
 /// Returns why a real server cannot replay the traffic of this plan, if it cannot.
@@ -64,7 +62,8 @@ pub fn unfit(plan: &Plan) -> Option<&'static str> {
 
 /// Returns the settings of servers that are recorded.
 pub(crate) fn settings(settings: Settings) -> Settings {
-    let rules = RULES.get().unwrap_or(settings.rules);
+    let recorded = RECORDED.with_borrow(|recorded| recorded.as_ref().map(|(rules, _)| *rules));
+    let rules = recorded.unwrap_or(settings.rules);
     Settings { rules, ..settings }
 }
 
@@ -78,7 +77,7 @@ pub(crate) fn came(act: impl FnOnce() -> Act) {
 /// Notes what the servers do about what came since the last call.
 pub(crate) fn done(sent: &[(u64, Outgoing)], committed: &[Committed]) {
     RECORDED.with_borrow_mut(|recorded| {
-        let Some(recorded) = recorded else { return };
+        let Some((_, recorded)) = recorded else { return };
         let acts = ACTS.take();
         if !(acts.is_empty() && sent.is_empty() && committed.is_empty()) {
             recorded.push(Moment { acts, sent: sent.to_vec(), committed: committed.to_vec() });

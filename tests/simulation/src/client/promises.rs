@@ -227,9 +227,9 @@ impl Shared {
         let is_idle = others == returned && self.client.stats().deleting == 0;
         let is_held = self.leads_at(place) || witness::has_here(kind, place);
         // A smaller limit leaves too few permits for some calls.
-        let is_narrowed = |step: &Step| matches!(step.what, What::Narrow { .. });
-        let is_held = is_held || kind == Kind::Semaphore && self.plan.steps().any(is_narrowed);
-        is_idle && !is_held && !witness::was_taken(kind, place, begun)
+        let narrows = |step: &Step| matches!(step.what, What::Narrow { .. });
+        let may_be_small = kind == Kind::Semaphore && self.plan.steps().any(narrows);
+        is_idle && !is_held && !may_be_small && !witness::was_taken(kind, place, begun)
     }
 
     /// Checks that a call which says that others are ahead can know that: somebody was there, and without a connection

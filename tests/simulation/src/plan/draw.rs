@@ -193,9 +193,10 @@ impl Options {
         let hold_at_least = (random.u8(..6) == 0).then(|| ms(random, 10, 2_000));
         let longer = (random.u8(..10) == 0).then(|| ms(random, 100, 4_000));
         // Some are over before their threads know of them.
-        let is_short = |time: &Duration| *time < Duration::from_millis(400);
-        let longer =
-            longer.map(|time| if is_short(&time) { Duration::from_nanos(1) } else { time });
+        let longer = longer.map(|time| match time < Duration::from_millis(400) {
+            true => Duration::from_nanos(1),
+            false => time,
+        });
         Options {
             identity: None,
             local_handoffs: if random.u8(..3) == 0 { random.u32(1..4) } else { 0 },

@@ -30,8 +30,7 @@ pub(super) struct Waiting {
 
 /// Records the begin of a call that may wait.
 pub(crate) fn waits(object: Option<usize>, plan: &ObjectPlan, mode: Mode) -> usize {
-    let ObjectPlan { kind, place, options } = plan;
-    let (kind, place) = (*kind, *place);
+    let ObjectPlan { kind, place, ref options } = *plan;
     let is_brief = options.hold_at_most.is_some_and(|time| time < LATE);
     let (process, begun) = (kernel::own_process(), kernel::elapsed());
     let (turnless, is_cancelled) = (None, false);
