@@ -13,15 +13,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
+use std::slice;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::Instant;
 
 use clap::Parser;
 
 use build::Tree;
 use mutant::{Killer, Mutant, Sources};
+use process::for_each;
 use seeds::Verdict;
 use tests::Target;
 
@@ -94,7 +95,7 @@ fn run(args: &Args) -> Result<bool, String> {
     let unseen = by_seeds(args, &judge, &mutants, &out)?;
     let lives = match (args.random, args.tests) {
         (None, _) => unseen.len() + by_their_tests(&tree, &mutants)?,
-        (Some(_), true) => by_all_tests(&tree, &mutants, unseen)?,
+        (Some(_), true) => by_all_tests(args, &tree, &mutants, &unseen)?,
         (Some(_), false) => unseen.len(),
     };
     println!(
@@ -144,18 +145,15 @@ fn by_seeds(
         return Ok(Vec::new());
     }
     let reaching = seeds::reaching(judge, mutants.len(), args.seeds, args.jobs)?;
-    let (next, lives) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let work = || {
-        while let Some(number) = judged.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let verdict = seeds::judge(judge, *number, &reaching[*number]);
-            let is_alive = matches!(verdict, Verdict::Lives { .. });
-            tell(is_alive, &format!("{}, {number}: {verdict}", mutants[*number].name));
-            if is_alive {
-                lives.lock().expect("nobody panics with it").push(*number);
-            }
+    let lives = Mutex::new(Vec::new());
+    for_each(args.jobs, &judged, |number| {
+        let verdict = seeds::judge(judge, *number, &reaching[*number]);
+        let is_alive = matches!(verdict, Verdict::Lives { .. });
+        tell(is_alive, &format!("{}, {number}: {verdict}", mutants[*number].name));
+        if is_alive {
+            lives.lock().expect("nobody panics with it").push(*number);
         }
-    };
-    thread::scope(|scope| (0..args.jobs).for_each(|_| drop(scope.spawn(work))));
+    });
     let simulation = judge.with_file_name("zoolock-simulation");
     println!("a story: ZOOLOCK_MUTANT=number {} --story --from seed", simulation.display());
     Ok(lives.into_inner().expect("nobody panics with it"))
@@ -179,11 +177,11 @@ fn by_their_tests(tree: &Tree, mutants: &[Mutant]) -> Result<usize, String> {
             }
             let target = &targets[name];
             if fine.insert(killer)
-                && let Some(what) = target.run(None, Some(test))?
+                && let Some(what) = target.run(None, slice::from_ref(test))?
             {
                 return Err(format!("without a mutant: {what}"));
             }
-            let killed = target.run(Some(number), Some(test))?;
+            let killed = target.run(Some(number), slice::from_ref(test))?;
             let how = killed.as_deref().map_or("not noticed by", |_| "killed by");
             tell(killed.is_none(), &format!("{}, {number}: {how} {name} {test}", mutant.name));
             lives += usize::from(killed.is_none());
@@ -192,32 +190,33 @@ fn by_their_tests(tree: &Tree, mutants: &[Mutant]) -> Result<usize, String> {
     Ok(lives)
 }
 
-/// Runs all tests with each of these mutants, until one notices it. Returns how many live.
-fn by_all_tests(tree: &Tree, mutants: &[Mutant], numbers: Vec<usize>) -> Result<usize, String> {
+/// Runs the tests that reach them with each of these mutants, until one notices it. Returns how many live.
+fn by_all_tests(
+    args: &Args,
+    tree: &Tree,
+    mutants: &[Mutant],
+    numbers: &[usize],
+) -> Result<usize, String> {
     let mut targets = Vec::new();
     for name in tests::ALL {
         let target = Target::build(tree, name)?;
-        let reached = target.reached(tree)?;
-        targets.push((target, reached));
+        let reaching = target.reaching(tree, mutants.len(), args.jobs)?;
+        targets.push((target, reaching));
     }
-    let mut lives = 0;
-    for number in numbers {
-        let mut killed = None;
-        let reaching = targets.iter().filter(|(_, reached)| reached.contains(&number));
-        let is_reached = reaching.clone().next().is_some();
-        for (target, _) in reaching {
-            killed = target.run(Some(number), None)?;
-            if killed.is_some() {
-                break;
-            }
-        }
+    let lives = AtomicUsize::new(0);
+    for_each(args.jobs, numbers, |number| {
+        let reaching = targets.iter().map(|(target, tests)| (target, &tests[*number]));
+        let mut reaching = reaching.filter(|(_, tests)| !tests.is_empty()).peekable();
+        let is_reached = reaching.peek().is_some();
+        let killed = reaching
+            .find_map(|(target, tests)| target.run(Some(*number), tests).unwrap_or_else(Some));
         let verdict = match (&killed, is_reached) {
             (Some(by), _) => format!("killed by {by}"),
             (None, true) => "reached by tests and not judged".to_owned(),
             (None, false) => "not reached by any test".to_owned(),
         };
-        tell(killed.is_none(), &format!("{}, {number}: {verdict}", mutants[number].name));
-        lives += usize::from(killed.is_none());
-    }
-    Ok(lives)
+        tell(killed.is_none(), &format!("{}, {number}: {verdict}", mutants[*number].name));
+        lives.fetch_add(usize::from(killed.is_none()), Ordering::Relaxed);
+    });
+    Ok(lives.into_inner())
 }

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
@@ -54,4 +55,15 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Does this for each of several things, some at a time.
+pub(crate) fn for_each<T: Sync>(jobs: usize, things: &[T], work: impl Fn(&T) + Sync) {
+    let next = AtomicUsize::new(0);
+    let works = || {
+        while let Some(thing) = things.get(next.fetch_add(1, Ordering::Relaxed)) {
+            work(thing);
+        }
+    };
+    thread::scope(|scope| (0..jobs).for_each(|_| drop(scope.spawn(works))));
 }

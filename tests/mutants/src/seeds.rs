@@ -4,11 +4,9 @@ use std::fmt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::Duration;
 
-use crate::process::{Process, Silence};
+use crate::process::{Process, Silence, for_each};
 
 /// Seeds of one process. Memory leaked by killed clients ends with it.
 const CHUNK: usize = 1_000;
@@ -44,25 +42,19 @@ pub(crate) fn reaching(
     seeds: u64,
     jobs: usize,
 ) -> Result<Vec<Vec<u64>>, String> {
-    let next = AtomicU64::new(0);
+    let seeds: Vec<u64> = (0..seeds).collect();
+    let chunks: Vec<_> = seeds.chunks(CHUNK).collect();
     let found = Mutex::new((vec![Vec::new(); mutants], None));
-    let work = || loop {
-        let from = next.fetch_add(CHUNK as u64, Ordering::Relaxed);
-        if from >= seeds {
-            return;
-        }
-        let chunk: Vec<u64> = (from..seeds.min(from + CHUNK as u64)).collect();
+    for_each(jobs, &chunks, |chunk| {
         let answered = |seed: u64, reached: &[usize]| {
             let mut found = found.lock().expect("nobody panics with it");
             reached.iter().for_each(|number| found.0[*number].push(seed));
         };
-        if let Some((seed, what)) = run(judge, None, &chunk, answered) {
+        if let Some((seed, what)) = run(judge, None, chunk, answered) {
             found.lock().expect("nobody panics with it").1 =
                 Some(format!("without a mutant, seed {seed}: {what}"));
-            return;
         }
-    };
-    thread::scope(|scope| (0..jobs).for_each(|_| drop(scope.spawn(work))));
+    });
     let (mut found, failed) = found.into_inner().expect("nobody panics with it");
     found.iter_mut().for_each(|seeds| seeds.sort_unstable());
     failed.map_or(Ok(found), Err)

@@ -1,15 +1,15 @@
 //! Runs tests with a mutant.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use serde::Deserialize;
 
 use crate::build::{Tree, run};
-use crate::process::{Process, Silence};
+use crate::process::{Process, Silence, for_each};
 
 /// Targets whose tests notice what the simulation does not, the quick ones first.
 pub(crate) const ALL: [&str; 5] = ["lib", "client", "contracts", "client-it", "faults"];
@@ -73,35 +73,53 @@ impl Target {
         command
     }
 
-    /// Returns the mutants that are reached by the tests, which have to pass without one.
-    pub(crate) fn reached(&self, tree: &Tree) -> Result<BTreeSet<usize>, String> {
-        let file = tree.target.join("reached");
-        let _ = fs::remove_file(&file);
-        let mut command = self.command();
-        command.env("ZOOLOCK_REACHED", &file);
-        if let Some(what) = self.failing(command)? {
-            return Err(format!("without a mutant: {what}"));
-        }
-        let text = fs::read_to_string(&file).unwrap_or_default();
-        Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
+    /// Returns the tests that reach each mutant. One that fails without a mutant is told of, and left out.
+    pub(crate) fn reaching(
+        &self,
+        tree: &Tree,
+        mutants: usize,
+        jobs: usize,
+    ) -> Result<Vec<Vec<String>>, String> {
+        let listed = run(self.command().args(["--list", "--format=terse"]))?;
+        let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+        let tests: Vec<_> = listed.lines().filter_map(|line| line.strip_suffix(": test")).collect();
+        let found = Mutex::new(vec![Vec::new(); mutants]);
+        for_each(jobs, &tests, |test| {
+            let file = tree.target.join(format!("reached by {test}").replace("::", " "));
+            let mut command = self.command();
+            match self.failing(command.env("ZOOLOCK_REACHED", &file).args(["--exact", test])) {
+                Ok(None) => {
+                    let text = fs::read_to_string(&file).unwrap_or_default();
+                    let mut found = found.lock().expect("nobody panics with it");
+                    let mut reached: Vec<usize> =
+                        text.lines().filter_map(|line| line.parse().ok()).collect();
+                    // A test may have several processes.
+                    reached.sort_unstable();
+                    reached.dedup();
+                    reached.into_iter().for_each(|number| found[number].push((*test).to_owned()));
+                }
+                Ok(Some(what)) | Err(what) => println!("without a mutant: {what}"),
+            }
+            let _ = fs::remove_file(&file);
+        });
+        Ok(found.into_inner().expect("nobody panics with it"))
     }
 
-    /// Runs one test or all, with a mutant or without. Returns what fails first.
+    /// Runs these tests, with a mutant or without. Returns what fails first.
     pub(crate) fn run(
         &self,
         number: Option<usize>,
-        test: Option<&str>,
+        tests: &[String],
     ) -> Result<Option<String>, String> {
         let mut command = self.command();
         if let Some(number) = number {
             command.env("ZOOLOCK_MUTANT", number.to_string());
         }
-        command.args(test.map(|test| ["--exact", test]).into_iter().flatten());
-        self.failing(command)
+        self.failing(command.arg("--exact").args(tests))
     }
 
-    fn failing(&self, mut command: Command) -> Result<Option<String>, String> {
-        let mut process = Process::start(&mut command, String::new());
+    fn failing(&self, command: &mut Command) -> Result<Option<String>, String> {
+        let mut process = Process::start(command, String::new());
         let (mut passed, mut last) = (0, String::new());
         loop {
             match process.line(PATIENCE) {
