@@ -66,6 +66,8 @@ pub struct History {
     pub queue_snapshots: Vec<QueueSnapshot>,
     /// Delays of the machine.
     pub naps: Vec<Nap>,
+    /// The longest time that a server took for a write from beside the clients.
+    pub slowest_write: u64,
     /// When clients died.
     pub deaths: HashMap<Incarnation, Nanos>,
     /// Times when clients could not know the state of their holds.
@@ -111,6 +113,13 @@ impl History {
     pub fn slept(&mut self, nap: Nap) {
         if nap.since >= self.begun {
             self.naps.push(nap);
+        }
+    }
+
+    /// A server answered a write from beside the clients, which was sent then. One from before the history is ignored.
+    pub fn served(&mut self, since: Nanos, at: Nanos) {
+        if since >= self.begun {
+            self.slowest_write = self.slowest_write.max(at - since);
         }
     }
 

@@ -35,7 +35,7 @@ pub enum Outage {
 pub struct Margins {
     /// The longest delay of a call after its deadline, beyond the machine's own delay.
     pub overshoot: Duration,
-    /// A machine this late may itself have cost a hold.
+    /// A machine this late, or servers that take as long for a write, may themselves have cost a hold.
     pub machine_late: Duration,
     /// After the end of all faults, the time from the last holder's end to the next grant.
     pub let_in: Duration,

@@ -210,6 +210,8 @@ fn summary(rows: &[Row], violations: usize, totals: &Totals) -> Value {
     // Phases with expected overlaps have other margins.
     let usual = rows.iter().filter(|row| !row.phase.rules.expect_overlaps());
     let margin = |row: &Row| Some((row.phase.name.to_owned(), row.found.margin()?.into()));
+    let slowest =
+        |row: &Row| (row.phase.name.to_owned(), millis(row.found.slowest_write as i64).into());
     let kind = |(kind, tally): (Kind, Tally)| {
         let figures = json!({
             "acquisitions": tally.acquisitions,
@@ -277,6 +279,7 @@ fn summary(rows: &[Row], violations: usize, totals: &Totals) -> Value {
             "sleeper_p999": quantile(&slept, 999),
             "sleeper_max": largest(&slept),
         },
+        "slowest_write_ms": rows.iter().map(slowest).collect::<Map<_, _>>(),
         "loss_margin_ms": {
             "min": usual.filter_map(|row| row.found.margin()).reduce(f64::min),
             "per_fault": rows.iter().filter_map(margin).collect::<Map<_, _>>(),

@@ -4,14 +4,15 @@
 use super::timeline::{Entry, Timeline};
 use super::{Case, Findings};
 use crate::event::Unlocked;
-use crate::time::{difference, nanos};
+use crate::time::{difference, millis, nanos};
 
 /// Returns whether the phase excuses the loss of a hold. `survives` is set if the hold may last over a
 /// reconnect.
 fn excused(survives: bool, case: Case<'_>) -> bool {
     let too_late = nanos(case.margins.machine_late) as u64;
     let machine = case.history.naps.iter().any(|nap| nap.late > too_late);
-    machine || case.rules.outage.excuses(survives)
+    let server = case.history.slowest_write > too_late;
+    machine || server || case.rules.outage.excuses(survives)
 }
 
 pub(super) fn check(found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_>) {
@@ -36,8 +37,11 @@ pub(super) fn check(found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_
         }
         if !excused && entry.doubted.is_none() {
             found.violations.push(format!(
-                "lost for nothing: {hold} ({}) at {} ({})",
-                record.grant.op, timeline.lock.name, loss.reason
+                "lost for nothing: {hold} ({}) at {} ({}); a server took {} ms for a write",
+                record.grant.op,
+                timeline.lock.name,
+                loss.reason,
+                millis(case.history.slowest_write as i64)
             ));
         }
     }

@@ -54,6 +54,8 @@ pub struct Findings {
     pub latest: Option<(i64, String)>,
     /// Delays of the machine.
     pub slept: Vec<i64>,
+    /// The longest time that a server took for a write from beside the clients.
+    pub slowest_write: u64,
     /// Figures of each kind.
     pub kinds: BTreeMap<Kind, Tally>,
     /// Violations, a line each.
@@ -109,6 +111,7 @@ impl Judge {
         let mut found = Findings {
             deaths: history.deaths.len(),
             hung: history.hung.len(),
+            slowest_write: history.slowest_write,
             ..Findings::default()
         };
         let case = Case { locks: &self.locks, margins: &self.margins, rules, history };
@@ -176,6 +179,7 @@ impl Findings {
         self.overshoots.extend(other.overshoots);
         self.latest = self.latest.take().max(other.latest);
         self.slept.extend(other.slept);
+        self.slowest_write = self.slowest_write.max(other.slowest_write);
         for (kind, tally) in &other.kinds {
             self.of(*kind).add(tally);
         }

@@ -295,6 +295,10 @@ fn unexcused_or_unreported_loss_is_a_violation() {
     right(&history);
     let strict = Judge::new(locks(), Margins::EXACT).judge(&Rules::STRICT, &history);
     assert!(strict.violations[0].contains("lost for nothing"), "{:?}", strict.violations);
+    history.served(15, 16);
+    let slow = Judge::new(locks(), Margins::EXACT).judge(&Rules::STRICT, &history);
+    assert!(slow.violations.is_empty(), "{:?}", slow.violations);
+    history.slowest_write = 0;
     history.left(A(), 30);
     history.unlocked(A(), Some(31), Unlocked::Fine);
     first_alone(&history, "a loss was kept quiet");

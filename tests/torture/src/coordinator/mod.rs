@@ -6,6 +6,7 @@ mod orphans;
 pub(crate) mod processes;
 mod queue_watcher;
 pub(crate) mod recorder;
+mod server_watcher;
 
 use std::env;
 use std::fs::File;
@@ -73,7 +74,7 @@ pub(crate) fn run(options: &RunOptions) -> Outcome<bool> {
         is_stuck: false,
     };
     println!("{}", report::PHASES_HEADING);
-    let queue_watcher = queue_watcher::start(&run.nemesis);
+    let watchers = (queue_watcher::start(&run.nemesis), server_watcher::start(&run.nemesis));
     for round in 0.. {
         let missing = options.acquisitions.saturating_sub(run.acquisitions());
         run.round(&phases, missing.min(ROUND), round)?;
@@ -83,7 +84,7 @@ pub(crate) fn run(options: &RunOptions) -> Outcome<bool> {
             break;
         }
     }
-    drop(queue_watcher);
+    drop(watchers);
     let orphans = run.close(&all_gone)?;
     let totals = Totals {
         peer: options.peer,
@@ -306,4 +307,9 @@ fn show_progress(recorder: &Arc<Recorder>, phase: &'static str) -> Sender<()> {
         }
     });
     stop
+}
+
+/// Waits, and returns whether the end came meanwhile.
+fn is_over(stopped: &Receiver<()>, pause: Duration) -> bool {
+    !matches!(stopped.recv_timeout(pause), Err(RecvTimeoutError::Timeout))
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use zoolock::crossbeam_channel::{Receiver, Sender, bounded};
 use zoolock_judge::QueueSnapshot;
 use zoolock_test_support::Probe;
 
+use super::is_over;
+use super::recorder::Recorder;
 use crate::clock::now;
-use crate::coordinator::recorder::Recorder;
 use crate::nemesis::Nemesis;
 use crate::paths::{self, Use};
 
@@ -67,8 +68,4 @@ fn look(probe: &Probe, paths: &[usize], recorder: &Recorder, stopped: &Receiver<
 fn number(name: &str) -> Option<u32> {
     let (_, number) = name.rsplit_once("-lock-")?;
     (number.len() == 10).then(|| number.parse().ok())?
-}
-
-fn is_over(stopped: &Receiver<()>, pause: Duration) -> bool {
-    !matches!(stopped.recv_timeout(pause), Err(RecvTimeoutError::Timeout))
 }
