@@ -46,21 +46,17 @@ const SELDOM: &[(&str, &str)] = &[
     ),
     (
         "a lease runs out while a hold is granted",
-        "a stop for a session timeout at the very answer that grants",
+        "a client that stands still at the very answer that grants",
     ),
     (
         "a node to be removed is another one by now",
-        "`break_lock` of a contender whose number was given anew",
+        "`break_lock` of a stranger's node that somebody plants anew",
     ),
     (
         "a read finds that its write is gone",
         "an operator who deletes a write's node between a create and the list behind it",
     ),
-    (
-        "a request finds the session elsewhere",
-        "a session that moves while its old connection still asks",
-    ),
-    ("a request finds the session over", "a session that ends while its connection still asks"),
+    ("a request finds the session over", "a request while the end of its session is agreed on"),
     ("an unlock finds its session over", "a session that ends while its connection still asks"),
     (
         "the answer to a handshake comes too late",
@@ -69,10 +65,6 @@ const SELDOM: &[(&str, &str)] = &[
     (
         "what a thread has left is of another session",
         "a session that ends between an unlock and the next thread's turn",
-    ),
-    (
-        "the answer to a create is of another node",
-        "a server that answers with the path of a node of somebody else",
     ),
     (
         "what became of a node that was left is not told in time",

@@ -12,6 +12,7 @@ use kernel::Process;
 use kernel::net::{self, Network};
 use zookeeper_testing::ensemble::{Committed, Ensemble, Outgoing};
 
+use crate::client::board;
 use crate::plan::{FrameFault, Meddling, Of, Place, Plan};
 use crate::raw;
 use crate::recording::{self, Act};
@@ -301,10 +302,26 @@ impl World {
                 self.at(net, arrives + Duration::from_nanos(1), move |world, _| world.tear(socket));
             }
             Some(FrameFault::Garble) => {
-                if let Some(garbled) = garbled(&bytes) {
+                let other = another_node(&bytes).filter(|_| of == Of::Create);
+                let other = other.filter(|_| kernel::with_random(|random| random.bool()));
+                if other.is_some() {
+                    // A client ends a connection with a malformed answer itself.
+                    let behind = arrives + Duration::from_nanos(1);
+                    self.at(net, behind, move |world, _| world.tear(socket));
+                }
+                if let Some(garbled) = other.or_else(|| garbled(&bytes)) {
                     kernel::count("fault: a garbled answer");
                     bytes = garbled;
                 }
+            }
+            Some(FrameFault::Freezes(time)) => {
+                let soon = kernel::with_random(|random| random.u64(..TAKEN_IN));
+                self.at(net, arrives + Duration::from_nanos(soon), move |_, _| {
+                    kernel::count("fault: a client stands still at a frame");
+                    let until = kernel::elapsed() + time;
+                    board(|board| board.stalls.push((process, time, until)));
+                    kernel::freeze(process, time);
+                });
             }
             Some(FrameFault::Swap) => {
                 if let (Some(link), true) = (self.links.get_mut(&socket), is_answer(&bytes)) {
@@ -540,12 +557,23 @@ fn is_answer(frame: &[u8]) -> bool {
     story::int(frame, 4) > 0
 }
 
+/// Returns the answer to a create with the name of another node.
+fn another_node(frame: &[u8]) -> Option<Vec<u8>> {
+    let mut other = frame.to_vec();
+    let id = frame.windows(4).position(|part| part == b"/_c_")? + 4;
+    *other.get_mut(id)? = b'z';
+    Some(other)
+}
+
 /// Returns an answer without its last byte.
 fn garbled(frame: &[u8]) -> Option<Vec<u8>> {
     let body = frame.get(4..frame.len() - 1).filter(|_| is_answer(frame))?;
     let length = u32::try_from(body.len()).ok()?;
     Some([&length.to_be_bytes(), body].concat())
 }
+
+/// In this many nanoseconds a client takes an answer in, and does what comes next.
+const TAKEN_IN: u64 = 300_000;
 
 /// Port of every server.
 const PORT: u16 = 2181;

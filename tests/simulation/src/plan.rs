@@ -248,8 +248,10 @@ pub(crate) enum FrameFault {
     /// Half of the frame arrives.
     Tear,
     Delay(Duration),
-    /// The end of an answer is missing.
+    /// The end of an answer is missing, or it names another node.
     Garble,
+    /// The process stands still while it takes the frame.
+    Freezes(Duration),
     /// An answer arrives after the next one.
     Swap,
     /// Somebody meddles with the request's node this long before the request arrives.

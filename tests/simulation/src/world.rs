@@ -373,7 +373,11 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: Trouble) {
             let sessions = net.look(|world| world.ensemble.sessions());
             if let Some(&session) = sessions.get(client % sessions.len().max(1)) {
                 witness::expires(session);
-                net.serve(|servers, now| servers.expire(session, now));
+                let is_at_once = kernel::with_random(|random| random.bool());
+                net.serve(|servers, now| match is_at_once {
+                    true => servers.expire(session, now),
+                    false => servers.time_out(session, now),
+                });
             }
         }
         Trouble::Crash { server, time } => {

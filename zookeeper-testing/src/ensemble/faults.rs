@@ -63,6 +63,14 @@ impl Ensemble {
         self.replace_leader()
     }
 
+    /// Has the leader find that the time of a session is over. Its end takes effect as writes do.
+    pub fn time_out(&mut self, session: i64, now: Instant) {
+        self.advance(now);
+        if let Some(reign) = self.ruling() {
+            self.close(reign, session);
+        }
+    }
+
     /// Makes a server apply transactions this late, unless it leads.
     pub fn lag(&mut self, server: usize, by: Duration, now: Instant) {
         self.advance(now);

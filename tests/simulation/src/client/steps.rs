@@ -7,7 +7,7 @@ use zoolock::{Contender, DistributedLock};
 
 use super::objects::{Object, make};
 use super::turn::Target;
-use super::{Shared, node_of};
+use super::{Shared, net, node_of};
 use crate::plan::{Place, What};
 use crate::witness::{self, limit, lists, violation, witness};
 
@@ -32,6 +32,7 @@ impl Shared {
                 if let Some(holder) = self.holder(*place) {
                     kernel::note(|| format!("breaks {place}, which {} has", holder.node));
                     witness(|witness| witness.broken.insert(node_of(&holder)));
+                    plant_anew(&node_of(&holder));
                     let broken = self.told("break_lock", || self.client.break_lock(&holder));
                     if broken.is_some() && holder.node.is_empty() {
                         violation(format!("{} has broken {place}, a single node", self.name));
@@ -154,6 +155,18 @@ impl Shared {
             }
             contenders.iter().for_each(|contender| lists::listed(&self.name, contender));
             last = parts;
+        }
+    }
+}
+
+/// Puts another node in the place of a stranger's, sometimes.
+fn plant_anew(node: &str) {
+    let is_planted = witness(|witness| witness.planted.contains(node));
+    if is_planted && kernel::with_random(|random| random.bool()) {
+        let net = net();
+        if net.serve(|servers, now| servers.delete(node, now)).is_ok() {
+            kernel::note(|| format!("== somebody plants {node} anew"));
+            let _ = net.serve(|servers, now| servers.create(node, b"", now));
         }
     }
 }

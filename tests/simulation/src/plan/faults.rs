@@ -114,6 +114,11 @@ impl Targets<'_> {
             0..3 => timeout.mul_f64(0.2 + random.f64()),
             _ => ms(random, 5, longest),
         };
+        if theme == Theme::Outages && random.u8(..8) == 0 {
+            let of = [Of::Create, Of::List, Of::Write, Of::Transaction, Of::Any][random.usize(..5)];
+            let (nth, what) = (random.u32(1..20), FrameFault::Freezes(time));
+            return vec![Fault::Frame { client, is_up: false, of, nth, what }];
+        }
         if let Some(what) = theme.draw_trouble(random, client, place, time) {
             let soon = when + ms(random, 1, 50) / 10;
             return match (theme, &what) {

@@ -265,10 +265,6 @@ impl<S, W: Listen> Core<S, W> {
                     || code == code::SESSION_EXPIRED,
                     "a request finds the session over",
                 );
-                sys::reached_if(
-                    || code == code::SESSION_MOVED,
-                    "a request finds the session elsewhere",
-                );
                 let text = refused(code);
                 self.doom(&text);
                 match call.repeat {
