@@ -43,7 +43,6 @@ impl Worker<'_> {
             let leadership = Leadership::new(&self.shared.client, lock_path(path), options, lead)?;
             let enough = after(now(), Duration::from_millis(rng.u64(0..=LONGEST_STAND)));
             loop {
-                let _ = self.shared.naps.try_send(LOOK);
                 let is_drained = drained.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout);
                 let (at, is_well) = (now(), leadership.is_healthy());
                 if !is_well {

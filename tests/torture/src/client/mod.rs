@@ -33,6 +33,9 @@ use crate::settings::{BEAT, TIMEOUT};
 use locks::Locks;
 use worker::Worker;
 
+/// The sleep of the thread that only sleeps.
+const NAP: Duration = Duration::from_millis(20);
+
 /// State shared by the threads of a process.
 pub(crate) struct Shared {
     pub(crate) client: Client,
@@ -44,8 +47,6 @@ pub(crate) struct Shared {
     /// The phase in which nobody may kill the process any more.
     pub(crate) spared: AtomicU32,
     pub(crate) calls: Vec<Mutex<Option<InFlight>>>,
-    /// Wishes for the thread that only sleeps.
-    pub(crate) naps: Sender<Duration>,
 }
 
 /// Never carries a message; it disconnects when the phase ends.
@@ -91,7 +92,6 @@ impl GateState {
 pub(crate) fn run(options: &ClientOptions) -> Outcome<()> {
     // This also covers a process that is stopped and cannot notice.
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    let (naps, wanted) = bounded(1);
     let client = connect(options);
     let shared = &*Box::leak(Box::new(Shared {
         client: client.clone(),
@@ -101,10 +101,9 @@ pub(crate) fn run(options: &ClientOptions) -> Outcome<()> {
         armed: AtomicBool::new(false),
         spared: AtomicU32::new(0),
         calls: (0..options.threads).map(|_| Mutex::new(None)).collect(),
-        naps,
     }));
     let reporter = introduce(options)?;
-    start_side_threads(&client, shared, wanted, &reporter);
+    start_side_threads(&client, shared, &reporter);
     thread::scope(|scope| {
         let start = |thread| {
             let (process, incarnation) = (options.process, options.incarnation);
@@ -144,12 +143,7 @@ fn introduce(options: &ClientOptions) -> io::Result<Reporter> {
     Ok(reporter)
 }
 
-fn start_side_threads(
-    client: &Client,
-    shared: &'static Shared,
-    naps: Receiver<Duration>,
-    reporter: &Reporter,
-) {
+fn start_side_threads(client: &Client, shared: &'static Shared, reporter: &Reporter) {
     thread::spawn(move || obey(shared));
     let (client, to_coordinator) = (client.clone(), reporter.clone());
     thread::spawn(move || {
@@ -160,10 +154,10 @@ fn start_side_threads(
     });
     let reporter = reporter.clone();
     thread::spawn(move || {
-        for nap in naps {
+        loop {
             let since = now();
-            let deadline = after(since, nap);
-            thread::sleep(nap);
+            let deadline = after(since, NAP);
+            thread::sleep(NAP);
             let late = now().saturating_sub(deadline);
             reporter.report(&Event::Slept { since, late });
         }

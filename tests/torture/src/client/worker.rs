@@ -98,10 +98,6 @@ impl<'a> Worker<'a> {
 
     fn take(&mut self, invocation: &Invocation<'_>, rng: &mut Rng) -> Outcome<()> {
         let Invocation { op, arguments, .. } = invocation;
-        if op.patience == Wait::Given {
-            // A sleeper that is asleep ignores this.
-            let _ = self.shared.naps.try_send(arguments.time);
-        }
         let call = || (op.get)(&self.shared.locks, arguments);
         let mode = op.mode(invocation.kind, arguments);
         let missed = |got: &Response<'_>| match got {
