@@ -225,7 +225,7 @@ impl Shared {
         let (others, returned) = self.calls[place.0].get();
         // What an earlier call has given up may still be there.
         let is_idle = others == returned && self.client.stats().deleting == 0;
-        let is_held = self.leads_at(place) || witness::has_here(kind, place);
+        let is_held = self.leads_at(place) || witness::has_here(kernel::own_process(), kind, place);
         // A smaller limit leaves too few permits for some calls.
         let narrows = |step: &Step| matches!(step.what, What::Narrow { .. });
         let may_be_small = kind == Kind::Semaphore && self.plan.steps().any(narrows);
@@ -245,8 +245,16 @@ impl Shared {
         let is_cut = self.has_one_client()
             && outages::is_cut_off(process, now.saturating_sub(SLACK))
             && self.client.state() != ClientState::Connected;
-        if is_cut && !witness::has_here(kind, place) {
-            self.fail(format!("{place} ({kind:?}) is said to be busy, without a connection"));
+        if is_cut && !witness::has_here(process, kind, place) {
+            let name = &self.name;
+            let problem =
+                format!("{name}: {place} ({kind:?}) is said to be busy, without a connection");
+            // A thread may have it, and stand still before its call returns.
+            kernel::after(SLACK, move || {
+                if !witness::has_here(process, kind, place) {
+                    violation(problem);
+                }
+            });
         }
         if was_free && self.is_free(object, begun) {
             self.fail(format!("{place} ({kind:?}) is said to be busy, and nobody was there"));

@@ -422,9 +422,9 @@ pub(crate) fn former() -> Option<(String, NodeId)> {
     })
 }
 
-/// Returns whether the running process has a hold here, perhaps a lost one, or a call that waits or may have it.
-pub(crate) fn has_here(kind: Kind, place: Place) -> bool {
-    let key = level(kernel::own_process(), kind, place);
+/// Returns whether a process has a hold here, perhaps a lost one, or a call that waits or may have it.
+pub(crate) fn has_here(process: Process, kind: Kind, place: Place) -> bool {
+    let key = level(process, kind, place);
     witness(|witness| {
         witness.held.values().any(|held| held.level() == key)
             || witness.several_may_have(key.0, place.path())
