@@ -208,8 +208,8 @@ fn by_all_tests(
         let reaching = targets.iter().map(|(target, tests)| (target, &tests[*number]));
         let mut reaching = reaching.filter(|(_, tests)| !tests.is_empty()).peekable();
         let is_reached = reaching.peek().is_some();
-        let killed = reaching
-            .find_map(|(target, tests)| target.run(Some(*number), tests).unwrap_or_else(Some));
+        let killed =
+            reaching.find_map(|(target, tests)| target.kill(*number, tests).unwrap_or_else(Some));
         let verdict = match (&killed, is_reached) {
             (Some(by), _) => format!("killed by {by}"),
             (None, true) => "reached by tests and not judged".to_owned(),

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::slice;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -116,6 +117,23 @@ impl Target {
             command.env("ZOOLOCK_MUTANT", number.to_string());
         }
         self.failing(command.arg("--exact").args(tests))
+    }
+
+    /// Runs these tests with a mutant, and what fails once more, alone: a busy machine makes tests fail, too.
+    pub(crate) fn kill(&self, number: usize, tests: &[String]) -> Result<Option<String>, String> {
+        let mut left = tests.to_vec();
+        while !left.is_empty()
+            && let Some(what) = self.run(Some(number), &left)?
+        {
+            let failed = what.strip_prefix(&self.name).and_then(|what| what.strip_prefix(' '));
+            match failed.map(str::to_owned) {
+                Some(test) if self.run(Some(number), slice::from_ref(&test))?.is_none() => {
+                    left.retain(|one| *one != test);
+                }
+                _ => return Ok(Some(what)),
+            }
+        }
+        Ok(None)
     }
 
     fn failing(&self, command: &mut Command) -> Result<Option<String>, String> {
