@@ -13,7 +13,7 @@ use crate::build::{Tree, run};
 use crate::process::{Process, Silence, for_each};
 
 /// Targets whose tests notice what the simulation does not, the quick ones first.
-pub(crate) const ALL: [&str; 5] = ["lib", "client", "contracts", "client-it", "faults"];
+pub(crate) const ALL: [&str; 6] = ["lib", "client", "contracts", "client-it", "secured", "faults"];
 
 /// No test takes as long as this; a mutant may make one wait for ever.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -40,19 +40,21 @@ struct Profile {
 }
 
 impl Target {
-    /// Builds a target: `lib`, `contracts` and other tests of the library, `client`, `client-it`, or `cli`.
+    /// Builds a target: `lib`, `contracts` and other tests of the library, `client`, `client-it`, `cli`, or `secured`.
     pub(crate) fn build(tree: &Tree, name: &str) -> Result<Target, String> {
         let (package, kind) = match name {
             "lib" => ("zoolock", "--lib".to_owned()),
             "client" => ("zoolock-zookeeper", "--lib".to_owned()),
             "cli" => ("zoolock-cli", "--test=cli".to_owned()),
+            "secured" => ("zoolock-secured", "--test=secured".to_owned()),
             _ => match name.strip_prefix("client-") {
                 Some(test) => ("zoolock-zookeeper", format!("--test={test}")),
                 None => ("zoolock", format!("--test={name}")),
             },
         };
         let mut command = tree.cargo("test");
-        command.args(["--no-run", "--message-format=json", "--package", package, &kind]);
+        command.args(["--no-run", "--message-format=json", "--all-features"]);
+        command.args(["--package", package, &kind]);
         let output = run(&mut command)?;
         if !output.status.success() {
             return Err(String::from_utf8_lossy(&output.stderr).into_owned());
