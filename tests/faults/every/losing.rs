@@ -10,8 +10,8 @@ use zoolock_test_support::{Direction, connect_string, fresh_path, shared_probe, 
 
 use common::{
     Beside, OWN_PROCESS, Object, SESSION, SOON, Signal, Stage, Subject, Task, Visitor, alone,
-    await_lost, behind_a_proxy, client, client_of, delete_node, every_subject, shared_proxy, stat,
-    warnings,
+    await_lost, await_nothing_left, behind_a_proxy, client, client_of, delete_node, every_subject,
+    shared_proxy, stat, warnings,
 };
 
 /// The session timeout of clients that should lose their locks.
@@ -146,6 +146,9 @@ fn deleted_node_is_a_loss_watched_or_not() {
             wait_until("it is logged", SOON, || {
                 warnings(&path).iter().any(|line| line.starts_with("ERROR"))
             });
+            await_nothing_left(&client);
+            let stays = warnings(&path).into_iter().find(|line| line.contains("stays until"));
+            assert_eq!(stays, None, "{}: what is gone does not stay", subject.name);
         }
     });
 }
