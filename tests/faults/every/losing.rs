@@ -10,8 +10,8 @@ use zoolock_test_support::{Direction, connect_string, fresh_path, shared_probe, 
 
 use common::{
     Beside, OWN_PROCESS, Object, SESSION, SOON, Signal, Stage, Subject, Task, Visitor, alone,
-    await_lost, await_nothing_left, behind_a_proxy, client, client_of, delete_node, every_subject,
-    shared_proxy, stat, warnings,
+    await_lost, behind_a_proxy, client, client_of, delete_node, every_subject, shared_proxy, stat,
+    warnings,
 };
 
 /// The session timeout of clients that should lose their locks.
@@ -60,6 +60,8 @@ fn is_over(subject: Subject, (client, own): (&Client, &Object), next: Visitor, w
     says_lost(subject, own.unlock(), why);
     fails(subject, own.unlock(), |error| matches!(error, Error::NotHeld { .. }));
     wait_until("it has cleaned up behind itself", SOON, || client.stats().deleting == 0);
+    let stays = warnings(&path).into_iter().find(|line| line.contains("stays until"));
+    assert_eq!(stays, None, "{name}: what is gone does not stay");
     // Only the next holder's node is left, and nobody has touched it.
     wait_until("the next one is alone", SOON, || subject.nodes(&path).len() == of_next.len());
     assert_eq!(subject.holding(&path), of_next, "{name}");
@@ -146,9 +148,6 @@ fn deleted_node_is_a_loss_watched_or_not() {
             wait_until("it is logged", SOON, || {
                 warnings(&path).iter().any(|line| line.starts_with("ERROR"))
             });
-            await_nothing_left(&client);
-            let stays = warnings(&path).into_iter().find(|line| line.contains("stays until"));
-            assert_eq!(stays, None, "{}: what is gone does not stay", subject.name);
         }
     });
 }
@@ -158,7 +157,9 @@ fn silent_network_tells_the_holder_before_the_next_grant() {
     for silent in [Direction::Both, Direction::ToClient, Direction::ToServer] {
         every_subject(|subject| {
             let ((proxy, client), others) = (behind_a_proxy(SHORT), client());
-            let own = subject.at(&client, &fresh_path("silent"));
+            let path = fresh_path("silent");
+            warnings(&path);
+            let own = subject.at(&client, &path);
             own.lock().unwrap();
             let (next, seen) = next_one(subject, &others, &own);
             let begun = Instant::now();
