@@ -17,7 +17,7 @@ use std::time::Duration;
 pub(crate) use calls::{cancels, in_order, may_not_delete, waits, waits_no_more};
 pub(crate) use holds::{
     Held, ended, former, granted, has_here, holds_here, is_first, is_lost, is_sure, lasts, left,
-    listened, may_be_lost,
+    listened, may_be_lost, may_hold_here,
 };
 use kernel::Process;
 pub(crate) use margins::{closes, has_margin};

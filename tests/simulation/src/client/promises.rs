@@ -245,13 +245,13 @@ impl Shared {
         let is_cut = self.has_one_client()
             && outages::is_cut_off(process, now.saturating_sub(SLACK))
             && self.client.state() != ClientState::Connected;
-        if is_cut && !witness::has_here(process, kind, place) {
+        if is_cut && !witness::may_hold_here(process, kind, place) {
             let name = &self.name;
             let problem =
                 format!("{name}: {place} ({kind:?}) is said to be busy, without a connection");
             // A thread may have it, and stand still before its call returns.
             kernel::after(SLACK, move || {
-                if !witness::has_here(process, kind, place) {
+                if !witness::may_hold_here(process, kind, place) {
                     violation(problem);
                 }
             });

@@ -424,11 +424,16 @@ pub(crate) fn former() -> Option<(String, NodeId)> {
 
 /// Returns whether a process has a hold here, perhaps a lost one, or a call that waits or may have it.
 pub(crate) fn has_here(process: Process, kind: Kind, place: Place) -> bool {
+    may_hold_here(process, kind, place)
+        || witness(|witness| witness.does_wait(level(process, kind, place)))
+}
+
+/// Returns whether a process has a hold here, perhaps a lost one, or a call for several locks that may have it.
+pub(crate) fn may_hold_here(process: Process, kind: Kind, place: Place) -> bool {
     let key = level(process, kind, place);
     witness(|witness| {
         witness.held.values().any(|held| held.level() == key)
             || witness.several_may_have(key.0, place.path())
-            || witness.does_wait(key)
     })
 }
 
