@@ -39,7 +39,13 @@ impl BitOr for Permissions {
     }
 }
 
-/// Prints like ZooKeeper's command line: `cdrwa`.
+/// Prints like ZooKeeper's command line:
+///
+/// ```
+/// use zoolock_zookeeper::Permissions;
+///
+/// assert_eq!(format!("{:?}", Permissions::READ | Permissions::CREATE), "cr");
+/// ```
 impl fmt::Debug for Permissions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let letters = [(4, 'c'), (8, 'd'), (1, 'r'), (2, 'w'), (16, 'a')];
