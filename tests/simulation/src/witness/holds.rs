@@ -428,12 +428,14 @@ pub(crate) fn has_here(process: Process, kind: Kind, place: Place) -> bool {
         || witness(|witness| witness.does_wait(level(process, kind, place)))
 }
 
-/// Returns whether a process has a hold here, perhaps a lost one, or a call for several locks that may have it.
+/// Returns whether a process has a hold here, perhaps a lost one, or a call for several locks that may have it. A call
+/// that waits for permits may have its turn.
 pub(crate) fn may_hold_here(process: Process, kind: Kind, place: Place) -> bool {
     let key = level(process, kind, place);
     witness(|witness| {
         witness.held.values().any(|held| held.level() == key)
             || witness.several_may_have(key.0, place.path())
+            || kind == Kind::Semaphore && witness.does_wait(key)
     })
 }
 
