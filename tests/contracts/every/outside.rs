@@ -240,6 +240,17 @@ fn break_lock_ends_exactly_the_named_hold() {
     });
 }
 
+/// Writes to a node of this client until the client has heard of it and looks at the node.
+fn is_looked_at(owner: &Client, node: &str, data: &[u8]) {
+    let (probe, before) = (shared_probe().unwrap(), owner.stats());
+    // Repeated, because the watch may not be set yet.
+    wait_until("the event was seen to", SOON, || {
+        probe.set(node, data).unwrap();
+        let now = owner.stats();
+        now.events > before.events && now.requests > before.requests
+    });
+}
+
 /// The next holder's node has the same name, and the old holder may not know of its loss yet.
 #[test]
 fn single_node_is_neither_revoked_nor_broken() {
@@ -256,12 +267,7 @@ fn single_node_is_neither_revoked_nor_broken() {
     let asked = lock.hold().unwrap().revocation().unwrap();
     // The second event comes behind what the look after the first one has shown.
     for _ in 0..2 {
-        let before = ours.stats();
-        wait_until("the event was seen to", SOON, || {
-            shared_probe().unwrap().set(&path, REVOKE).unwrap();
-            let now = ours.stats();
-            now.events > before.events && now.requests > before.requests
-        });
+        is_looked_at(&ours, &path, REVOKE);
     }
     is_not_asked(&asked, "a single node");
     lock.unlock().unwrap();
@@ -280,13 +286,7 @@ fn other_data_in_a_node_is_not_a_revocation() {
             let node = znode(&contender_of(&others, &hold));
             let long = vec![b'x'; 500 * 1000];
             for data in [&b"__revoke__"[..], b"__REVOKE__\n", b"", b"\xff", &long] {
-                let before = ours.stats();
-                // Repeated, because the watch may not be set yet.
-                wait_until("the event was seen to", SOON, || {
-                    probe.set(&node, data).unwrap();
-                    let now = ours.stats();
-                    now.events > before.events && now.requests > before.requests
-                });
+                is_looked_at(&ours, &node, data);
                 is_not_asked(&asked, subject.name);
             }
             assert!(hold.is_held(), "{}: {hold:?}", subject.name);
