@@ -47,7 +47,7 @@ pub struct Margins {
     pub silence: Duration,
     /// The time in which a fault has its effect.
     pub effect: Duration,
-    /// The upper limit of the naps that measure the machine's delay.
+    /// The length of the naps that measure the machine's delay.
     pub nap: Duration,
     /// The lowest number of staged late writes that must be seen.
     pub least_late_writes: usize,

@@ -25,10 +25,12 @@ pub(crate) const MARGINS: Margins = Margins {
     rest: Duration::from_nanos(TIMEOUT.as_nanos() as u64 * 3 / 2),
     silence: Duration::from_nanos(TIMEOUT.as_nanos() as u64 / 2),
     effect: Duration::from_millis(100),
-    nap: TICK,
+    nap: NAP,
     least_late_writes: 10,
 };
 
+/// The sleep of the thread that only sleeps.
+pub(crate) const NAP: Duration = Duration::from_millis(20);
 /// How often a client process reports its current calls.
 pub(crate) const BEAT: Duration = Duration::from_millis(500);
 pub(crate) const PROCESSES: usize = 4;

@@ -103,7 +103,6 @@ fn check_health(found: &mut Findings, history: &History, most: i64) {
 /// Naps of processes that no fault stopped.
 fn latest_nap(case: Case<'_>) -> i64 {
     let Case { history, margins, .. } = case;
-    // The nap is shorter than that, apart from its delay.
     let awake = |nap: &Nap| after(nap.since, margins.nap) + nap.late;
     let was_stopped = |nap: &Nap| {
         let its = |fault: &&Fault| fault.process == Some(nap.process);

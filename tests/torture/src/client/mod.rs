@@ -17,7 +17,6 @@ use std::process;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 use zoolock::Client;
@@ -28,13 +27,10 @@ use crate::clock::{after, now};
 use crate::kinds::Kinds;
 use crate::options::ClientOptions;
 use crate::protocol::{Command, Counts, Event, InFlight, Reporter, WorkerId, receive};
-use crate::settings::{BEAT, TIMEOUT};
+use crate::settings::{BEAT, NAP, TIMEOUT};
 
 use locks::Locks;
 use worker::Worker;
-
-/// The sleep of the thread that only sleeps.
-const NAP: Duration = Duration::from_millis(20);
 
 /// State shared by the threads of a process.
 pub(crate) struct Shared {

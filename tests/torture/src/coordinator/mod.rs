@@ -300,7 +300,7 @@ fn show_progress(recorder: &Arc<Recorder>, phase: &'static str) -> Sender<()> {
     let recorder = Arc::clone(recorder);
     let begun = Instant::now();
     thread::spawn(move || {
-        while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(SHOW_EVERY) {
+        while !is_over(&stopped, SHOW_EVERY) {
             let acquired = recorder.state().history.acquisitions;
             let seconds = begun.elapsed().as_secs();
             eprintln!("{phase}: {acquired} acquisitions, {seconds} s");
