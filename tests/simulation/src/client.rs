@@ -46,6 +46,13 @@ pub(crate) struct Board {
     pub net: Option<Net>,
 }
 
+impl Board {
+    /// Notes that a machine stands still from now on, for this long.
+    pub(crate) fn stands_still(&mut self, process: Process, time: Duration) {
+        self.stalls.push((process, time, kernel::elapsed() + time));
+    }
+}
+
 thread_local! {
     static BOARD: RefCell<Board> = RefCell::default();
 }

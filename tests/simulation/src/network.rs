@@ -318,8 +318,7 @@ impl World {
                 let soon = kernel::with_random(|random| random.u64(..TAKEN_IN));
                 self.at(net, arrives + Duration::from_nanos(soon), move |_, _| {
                     kernel::count("fault: a client stands still at a frame");
-                    let until = kernel::elapsed() + time;
-                    board(|board| board.stalls.push((process, time, until)));
+                    board(|board| board.stands_still(process, time));
                     kernel::freeze(process, time);
                 });
             }

@@ -342,7 +342,7 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: Trouble) {
         | Trouble::Sleep { client, time, .. }
         | Trouble::Stall { client, time } => {
             let process = processes[client];
-            board(|board| board.stalls.push((process, time, now + time)));
+            board(|board| board.stands_still(process, time));
             match trouble {
                 Trouble::Stall { .. } if client < plan.clients.len() => {
                     kernel::stall(process, time);
