@@ -1,4 +1,4 @@
-//! A process whose lines are read one by one.
+//! Processes whose lines are read one by one, and work that is done several at a time.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};

@@ -1,5 +1,6 @@
 //! Runs tests with a mutant.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -94,11 +95,9 @@ impl Target {
                 Ok(None) => {
                     let text = fs::read_to_string(&file).unwrap_or_default();
                     let mut found = found.lock().expect("nobody panics with it");
-                    let mut reached: Vec<usize> =
-                        text.lines().filter_map(|line| line.parse().ok()).collect();
                     // A test may have several processes.
-                    reached.sort_unstable();
-                    reached.dedup();
+                    let reached: BTreeSet<usize> =
+                        text.lines().filter_map(|line| line.parse().ok()).collect();
                     reached.into_iter().for_each(|number| found[number].push((*test).to_owned()));
                 }
                 Ok(Some(what)) | Err(what) => println!("without a mutant: {what}"),
