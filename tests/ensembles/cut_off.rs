@@ -76,7 +76,7 @@ fn holder_leaves_a_cut_off_follower_before_its_session_ends() {
     println!("resumed after {:?}; {hold:?}", begun.elapsed());
     // Nobody else has renewed it.
     wait_until("the session would have ended", SOON, || begun.elapsed() > LONGER + LONGER / 3);
-    assert!(hold.is_held() && !line.is_let_in(), "{hold:?}");
+    assert!(hold.is_held() && line.let_in() == 0, "{hold:?}");
     assert_eq!(seen(), before);
     lock.unlock().unwrap();
     line.comes_in_order();

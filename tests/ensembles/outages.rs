@@ -13,9 +13,12 @@ use common::{SOON, Task, answered, await_lost, client_of, in_time, lock_of};
 const T: Duration = Duration::from_secs(6);
 
 #[test]
-fn ensemble_outage_of_three_timeouts_ends_holds_and_keeps_the_queue() {
+fn ensemble_outage_of_two_timeouts_ends_holds_and_keeps_the_queue() {
     const HELD: usize = 8;
     const WAITING: usize = 20;
+    /// Longer than three servers need to start. One that takes connections and is silent in that time may be
+    /// one that renews the session, so a client leaves the session alone after a timeout of such tries.
+    const T: Duration = Duration::from_secs(10);
     let ensemble = start(Ensemble::builder(3).tick(Duration::from_secs(1)));
     let clients = [(); 1 + WAITING].map(|()| client_of(&ensemble.connect_string(), T));
     let held: Vec<_> = (0..HELD).map(|n| lock_of(&clients[0], &format!("/locks/{n}"))).collect();
@@ -35,13 +38,13 @@ fn ensemble_outage_of_three_timeouts_ends_holds_and_keeps_the_queue() {
     let lost = down.elapsed();
     let expired = HoldState::Lost(LossReason::LeaseExpired);
     assert!(holds.iter().all(|hold| hold.state() == expired), "{holds:?}");
-    wait_until("they were down for three timeouts", SOON, || down.elapsed() > 3 * T);
-    assert!(!line.is_let_in());
+    wait_until("they were down for two timeouts", SOON, || down.elapsed() > 2 * T);
+    assert_eq!(line.let_in(), 0);
     (0..3).for_each(|member| ensemble.server(member).start_again().unwrap());
     ensemble.wait_ready().unwrap();
     let up = Instant::now();
     // Nobody unlocks. The nodes of lost holds are deleted on their own.
-    line.comes_in_order();
+    wait_until("all are let in", SOON, || line.let_in() == WAITING);
     println!("lost after {lost:?}; all {WAITING} let in {:?} after the return", up.elapsed());
     for (number, client) in clients.iter().enumerate() {
         let lost = if number == 0 { HELD as u64 } else { 0 };
@@ -49,6 +52,7 @@ fn ensemble_outage_of_three_timeouts_ends_holds_and_keeps_the_queue() {
         println!("{stats:?}");
         assert_eq!((stats.sessions, stats.holds_lost), (1, lost));
     }
+    line.comes_in_order();
     for lock in &held {
         assert!(lock.unlock().unwrap_err().is_lost());
         lock.lock().unwrap();

@@ -61,7 +61,7 @@ impl Queues {
                 let nodes = self.looker.children(path);
                 (hold.node(), hold.fencing_token(), nodes) == before
             });
-            assert!(!line.is_let_in(), "{path}");
+            assert_eq!(line.let_in(), 0, "{path}");
             lock.unlock().unwrap();
             line.comes_in_order();
         }

@@ -42,8 +42,9 @@ impl Line {
         lock
     }
 
-    pub fn is_let_in(&self) -> bool {
-        !self.granted.1.is_empty()
+    /// How many were let in so far.
+    pub fn let_in(&self) -> usize {
+        self.granted.1.len()
     }
 
     /// Waits for all waiters, and expects them in queue order.
