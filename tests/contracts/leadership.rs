@@ -93,6 +93,7 @@ fn candidates_lead_one_at_a_time_in_order_of_arrival() {
 #[test]
 fn lost_or_revoked_term_is_followed_by_another() {
     let path = fresh_path("over");
+    warnings(&path);
     let ann = Candidate::start(&path, "ann");
     let mut last = ann.leads();
     let bob = Candidate::start(&path, "bob");
@@ -118,6 +119,8 @@ fn lost_or_revoked_term_is_followed_by_another() {
         await_nothing_left(&one.client);
     }
     await_nodes(&path, 0);
+    let failed: Vec<_> = warnings(&path).into_iter().filter(|it| it.contains("failed")).collect();
+    assert_eq!(failed, [""; 0], "the end of a term is no failure");
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use zookeeper::{Acl, Permissions, ZooKeeper};
 use zoolock::{
-    ClientState, ConnectionEvent, DistributedLock, DistributedSemaphore, EphemeralLock, Error,
-    LockOptions,
+    Client, ClientState, ConnectionEvent, DistributedLock, DistributedSemaphore, EphemeralLock,
+    Error, LockOptions,
 };
 use zoolock_test_support::{
     Direction, Op, Probe, connect_string, fresh_path, shared_probe, wait_until,
@@ -150,6 +150,28 @@ fn waiter_is_denied_when_stuck_permits_leave_no_room() {
     for refused in [denied, also_denied, waited] {
         assert!(matches!(refused, Err(Error::Denied { .. })), "{refused:?}");
     }
+}
+
+#[test]
+fn node_that_stayed_is_forgotten_once_it_is_gone() {
+    let (own, other, probe) = (client(), client(), shared_probe().unwrap());
+    let path = fresh_path("stayed");
+    probe.create_with_acl(&path, b"", &[NO_DELETE]).unwrap();
+    let denied = lock_of(&own, &path).acquire().unwrap().release();
+    assert!(matches!(denied, Err(Error::Denied { .. })), "{denied:?}");
+    let operator = ZooKeeper::connect(&connect_string(), SESSION).unwrap();
+    operator.set_acl(&path, &Acl::open(), None).unwrap();
+    probe.delete(&format!("{path}/{}", children(&path)[0])).unwrap();
+    // A client whose node stays looks before it creates another one.
+    let requests_of_a_turn = |client: &Client| {
+        let lock = lock_of(client, &path);
+        let turn = || lock.acquire().unwrap().release().unwrap();
+        turn();
+        let before = client.stats().requests;
+        turn();
+        client.stats().requests - before
+    };
+    assert_eq!(requests_of_a_turn(&own), requests_of_a_turn(&other));
 }
 
 #[test]
