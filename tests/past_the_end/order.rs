@@ -84,6 +84,24 @@ fn read_that_outlives_its_write_has_the_end_of_its_own_object() {
     stage.await_nodes(0);
 }
 
+#[test]
+fn write_that_outlives_a_read_at_its_node_hears_of_its_loss() {
+    let Some(stage) = Stage::new("end-rw-lost", END) else {
+        return;
+    };
+    let lock = DistributedRwLock::new(&stage.client(), &stage.path).unwrap();
+    let (read, write) = (lock.read_lock(), lock.write_lock());
+    write.lock().unwrap();
+    read.lock().unwrap();
+    let hold = hold_of(&write);
+    assert_eq!(hold_of(&read).node(), hold.node());
+    read.unlock().unwrap();
+    assert!(hold.is_held());
+    stage.probe.delete(&format!("{}/{}", stage.path, hold.node())).unwrap();
+    await_lost(&hold);
+    assert_eq!(hold.state(), HoldState::Lost(LossReason::NodeDeleted));
+}
+
 /// All turns have the same number, so the number does not tell whose the permits are.
 #[test]
 fn permit_stays_held_while_its_client_waits_for_another() {
