@@ -21,7 +21,7 @@ use crate::observer::Call;
 use crate::options::LockOptions;
 use crate::path::LockPath;
 use crate::recipe;
-use crate::recipe::Limit;
+use crate::recipe::{Limit, Recipe};
 use crate::sys;
 use crate::wait::{Until, Wait, surely};
 
@@ -290,8 +290,8 @@ impl Semaphore {
         until: Option<&Until>,
     ) -> Result<Option<Arc<Grant>>> {
         let claim = self.site.claim(&self.leases, LockKind::Semaphore);
-        let permits = recipe::Permits::new(count, &self.limit, turn);
-        self.site.take(&claim, until, None, |want| recipe::acquire(want, &permits, None))
+        let permits = Recipe::Permits(recipe::Permits::new(count, &self.limit, turn));
+        self.site.take(&claim, until, None, |want| recipe::acquire(want, permits, None))
     }
 
     /// Waits for the turn, then for the permits, and gives the turn back. If the turn was lost

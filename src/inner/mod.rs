@@ -31,7 +31,7 @@ pub(crate) use levels::{Handed, Key, Level};
 pub(crate) use local::{Entry, Exit, Refused, Stopped, Turn};
 pub(crate) use nodes::Grant;
 pub use nodes::HoldState;
-pub(crate) use orphans::Orphan;
+pub(crate) use orphans::Unanswered;
 pub(crate) use quota::Charge;
 pub(crate) use releasing::Replaceable;
 pub(crate) use requests::{Requests, Waiting};

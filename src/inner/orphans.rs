@@ -37,16 +37,17 @@ use crate::signal::Broadcast;
 use crate::sys::{self, Mutex, select_biased};
 use crate::wait::Until;
 
-/// A node that may exist, or appear.
+/// A create without an answer: of a call, or an orphan. Its node may exist, or appear late.
 #[derive(Debug)]
-pub(crate) struct Orphan {
-    /// The id that its create carried.
+pub(crate) struct Unanswered {
+    /// The id that it carried.
     pub(crate) id: String,
     pub(crate) charge: Charge,
     /// How often the session had been resumed when it was sent. `None` if a look was answered
     /// since.
     pub(crate) sent_on: Option<u64>,
-    /// A look that begins after this and does not show it is the last.
+    /// A session timeout after its answer was lost, or later. Then the call that goes on gives it up.
+    /// A look for orphans that begins after this and does not show it is the last.
     pub(crate) until: Instant,
 }
 
@@ -80,7 +81,7 @@ type Seen<'a> = HashMap<&'a str, Found<'a>>;
 /// The orphans of one session in one place.
 #[derive(Debug, Default)]
 struct Search {
-    orphans: Vec<Orphan>,
+    orphans: Vec<Unanswered>,
     /// The look that is under way.
     look: Option<Look>,
     /// Another look has to follow it.
@@ -120,7 +121,7 @@ impl Search {
         is_answered: bool,
         connection: u64,
         timeout: Duration,
-    ) -> Option<Vec<(Option<Found<'f>>, Orphan)>> {
+    ) -> Option<Vec<(Option<Found<'f>>, Unanswered)>> {
         let look = self.look.take()?;
         let covered: Vec<_> = self.orphans.drain(..look.covers).collect();
         let mut ended = Vec::new();
@@ -198,7 +199,7 @@ impl Orphans {
     }
 
     /// Takes over orphans of a call, and looks for them at once.
-    pub(crate) fn adopt(&self, session: i64, claim: &Claim, orphans: Vec<Orphan>) {
+    pub(crate) fn adopt(&self, session: i64, claim: &Claim, orphans: Vec<Unanswered>) {
         let Some(until) = orphans.iter().map(|orphan| orphan.until).min() else {
             return;
         };
@@ -235,7 +236,7 @@ impl Orphans {
     }
 
     fn has_any_sent_on(&self, connection: u64) -> bool {
-        let is_sent_on = |orphan: &Orphan| orphan.sent_on == Some(connection);
+        let is_sent_on = |orphan: &Unanswered| orphan.sent_on == Some(connection);
         self.searches.lock().values().any(|search| search.orphans.iter().any(is_sent_on))
     }
 
@@ -389,7 +390,7 @@ mod tests {
     fn search(sent_on: u64) -> Search {
         let charge = Quota::default().take(1, 1, 1).unwrap();
         let until = sys::now();
-        let orphan = Orphan { id: "id".to_owned(), charge, sent_on: Some(sent_on), until };
+        let orphan = Unanswered { id: "id".to_owned(), charge, sent_on: Some(sent_on), until };
         Search { orphans: vec![orphan], ..Search::default() }
     }
 

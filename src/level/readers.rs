@@ -16,7 +16,7 @@ use crate::kind::LockKind;
 use crate::names::{self, Mode};
 use crate::observer::Call;
 use crate::panics::{log_drop, log_last_handle};
-use crate::recipe::{Queue, Recipe, Under, acquire};
+use crate::recipe::{Recipe, acquire};
 use crate::sys::thread::{self, ThreadId};
 use crate::sys::{self, Mutex};
 use crate::wait::{Until, Wait};
@@ -44,7 +44,7 @@ impl Readers {
 
     fn take(
         &self,
-        recipe: &dyn Recipe,
+        recipe: Recipe<'_>,
         until: Option<&Until>,
         call: Option<&Call>,
     ) -> Result<Option<Arc<Grant>>> {
@@ -72,7 +72,7 @@ impl Readers {
                 None => write.check().map(|()| None),
             };
         }
-        let read = self.take(&Under(write), until, call);
+        let read = self.take(Recipe::Under(write), until, call);
         // With these errors there is no node, or one that is given up.
         if !matches!(read, Err(Error::Limit { .. } | Error::Denied { .. })) {
             write.nodes().mark_read_under();
@@ -128,7 +128,7 @@ impl RawLock for Readers {
         self.site().observe(LockKind::Read, until, |call| {
             let grant = match self.write.grant() {
                 Some(write) => self.under(&write, until, call)?,
-                None => self.take(&Queue(Mode::Read), until, call)?,
+                None => self.take(Recipe::Queue(Mode::Read), until, call)?,
             };
             if let Some(grant) = &grant {
                 let grant = Arc::clone(grant);

@@ -16,7 +16,7 @@ use crate::kind::LockKind;
 use crate::observer::Call;
 use crate::panics::{log_drop, log_last_handle};
 use crate::path::LockPath;
-use crate::recipe::{Queue, acquire, acquire_single};
+use crate::recipe::{Recipe, acquire, acquire_single};
 use crate::sys;
 use crate::wait::{Until, Wait};
 
@@ -124,7 +124,7 @@ impl TwoLevel {
         let grant = match self.kind {
             LockKind::Ephemeral => self.site.take(&claim, until, call, acquire_single)?,
             kind => self.site.take(&claim, until, call, |want| {
-                acquire(want, &Queue(kind.mode()), replaceable)
+                acquire(want, Recipe::Queue(kind.mode()), replaceable)
             })?,
         };
         if let Some(grant) = &grant {

@@ -2,16 +2,14 @@
 //! their nodes until the grant, and wait.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 use log::debug;
-use zookeeper::{Batch, Names, Pending, Stat};
+use zookeeper::{Batch, CreateMode, Names, Pending, Stat};
 
-use super::rule::New;
 use crate::error::Error;
 use crate::inner::{
-    Charge, Claim, Failure, Grant, Inner, Node, Orphan, Requests, Waiting, is_outcome_unknown,
+    Charge, Claim, Failure, Grant, Inner, Node, Requests, Unanswered, Waiting, is_outcome_unknown,
 };
 use crate::kind::LockKind;
 use crate::observer::Call;
@@ -32,19 +30,15 @@ pub(crate) struct Want<'a> {
 
 /// A create that is about to be sent.
 pub(super) struct Create {
-    pub(super) new: New,
+    /// The id by which its node is found if the answer is lost: in the name, or in the data of a
+    /// single node.
+    pub(super) id: String,
+    /// The requested name. The server appends a number if the mode says so.
+    pub(super) name: String,
+    pub(super) mode: CreateMode,
     pub(super) charge: Charge,
     /// How often the session had been resumed before.
     sent_on: u64,
-}
-
-/// A create without an answer. Its node may exist, or appear late.
-pub(super) struct Unanswered {
-    pub(super) id: String,
-    pub(super) charge: Charge,
-    /// How often the session had been resumed before it was sent.
-    sent_on: u64,
-    since: Instant,
 }
 
 /// One call, and what it has on the servers. What is not granted is given up when this is dropped,
@@ -179,31 +173,26 @@ impl<'a> Attempt<'a> {
     pub(super) fn creates(
         &self,
         count: usize,
-        node: impl Fn() -> New,
-    ) -> Result<impl Iterator<Item = Create>, Stop> {
-        let (charge, sent_on) = self.prepare(count)?;
-        Ok(charge.split(count).map(move |charge| Create { new: node(), charge, sent_on }))
-    }
-
-    /// Prepares one create, like [`creates`](Attempt::creates).
-    pub(super) fn create(&self, new: New) -> Result<Create, Stop> {
-        let (charge, sent_on) = self.prepare(1)?;
-        Ok(Create { new, charge, sent_on })
-    }
-
-    fn prepare(&self, count: usize) -> Result<(Charge, u64), Stop> {
+        mode: CreateMode,
+        name: impl Fn() -> (String, String),
+    ) -> Result<Vec<Create>, Stop> {
         self.want.inner.orphans.await_given_up(self.want.until)?;
         let charge = self.requests().charge(self.want.claim, count)?;
-        Ok((charge, self.requests().resumed()))
+        let sent_on = self.requests().resumed();
+        let create = |charge| {
+            let (id, name) = name();
+            Create { id, name, mode, charge, sent_on }
+        };
+        Ok(charge.split(count).map(create).collect())
     }
 
     /// Sends creates by `make` and waits for the answer to its last request. If the call ends before,
     /// they are unanswered.
-    pub(super) fn ask_creates<C: IntoIterator<Item = Create>, R, T: Send + 'static>(
+    pub(super) fn ask_creates<R, T: Send + 'static>(
         &mut self,
-        creates: C,
-        make: impl FnOnce(&mut Batch<'_>, &C) -> (R, Pending<T>),
-    ) -> Result<(C, R, zookeeper::Result<T>), Stop> {
+        creates: Vec<Create>,
+        make: impl FnOnce(&mut Batch<'_>, &[Create]) -> (R, Pending<T>),
+    ) -> Result<(Vec<Create>, R, zookeeper::Result<T>), Stop> {
         let (until, requests) = (self.want.until, self.requests());
         match requests.ask(Some(self.session_id), until, |batch| make(batch, &creates)) {
             Ok((others, last)) => Ok((creates, others, last)),
@@ -216,8 +205,9 @@ impl<'a> Attempt<'a> {
     }
 
     /// Takes a create that has no answer. Every later look looks for its node.
-    pub(super) fn add_unanswered(&mut self, Create { new, charge, sent_on }: Create) {
-        self.unanswered.push(Unanswered { id: new.id, charge, sent_on, since: sys::now() });
+    pub(super) fn add_unanswered(&mut self, Create { id, charge, sent_on, .. }: Create) {
+        let until = sys::now() + self.requests().timeout();
+        self.unanswered.push(Unanswered { id, charge, sent_on: Some(sent_on), until });
     }
 
     /// Takes the error of a create, after which its node may exist all the same.
@@ -268,8 +258,8 @@ impl<'a> Attempt<'a> {
 
     /// Gives up unanswered creates that no list has shown for a session timeout.
     pub(super) fn give_up_old(&mut self) {
-        let (now, timeout) = (sys::now(), self.requests().timeout());
-        let is_any = self.give_up_unanswered(|create| create.since + timeout <= now);
+        let now = sys::now();
+        let is_any = self.give_up_unanswered(|create| create.until <= now);
         sys::reached_if(|| is_any, "a create is left to the search while its call goes on");
     }
 
@@ -277,15 +267,7 @@ impl<'a> Attempt<'a> {
     /// Returns false if there are none.
     pub(super) fn give_up_unanswered(&mut self, is_such: impl Fn(&Unanswered) -> bool) -> bool {
         let Want { inner, claim, .. } = self.want;
-        let timeout = self.requests().timeout();
-        let orphan = |Unanswered { id, charge, sent_on, since }| Orphan {
-            id,
-            charge,
-            sent_on: Some(sent_on),
-            until: since + timeout,
-        };
-        let given_up = self.unanswered.extract_if(.., |create| is_such(create));
-        let orphans: Vec<_> = given_up.map(orphan).collect();
+        let orphans: Vec<_> = self.unanswered.extract_if(.., |create| is_such(create)).collect();
         let is_any = !orphans.is_empty();
         inner.orphans.adopt(self.session_id, claim, orphans);
         is_any

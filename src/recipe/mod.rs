@@ -4,16 +4,12 @@
 
 mod attempt;
 mod permits;
-mod queue;
 mod rule;
 mod single;
-mod under;
 mod waiting;
 
 pub(crate) use attempt::Want;
 pub(crate) use permits::{Limit, Permits};
-pub(crate) use queue::Queue;
 pub(crate) use rule::Recipe;
 pub(crate) use single::acquire_single;
-pub(crate) use under::Under;
 pub(crate) use waiting::acquire;

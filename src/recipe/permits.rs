@@ -12,17 +12,15 @@
 //! that was created by hand counts as its name says. It is no call's permit, so it can only take
 //! one away.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use log::{Level, warn};
-use zookeeper::{CreateMode, Names};
+use zookeeper::Names;
 
-use super::rule::{New, Recipe};
 use crate::error::Error;
 use crate::inner::{Grant, Inner, Node};
-use crate::names::{self, Child, Mode, Standing};
+use crate::names::{self, Child, Standing};
 use crate::path::LockPath;
 use crate::signal::{Broadcast, Ended};
 use crate::sys::{self, never};
@@ -74,41 +72,34 @@ impl Limit {
 
 /// This many permits at once, all or none.
 pub(crate) struct Permits<'a> {
-    count: usize,
+    pub(super) count: usize,
     limit: &'a Limit,
     /// The turn of a call that waits. The permits are granted only while it is held.
-    turn: Option<&'a Arc<Grant>>,
-    changed: RefCell<Ended>,
+    pub(super) turn: Option<&'a Arc<Grant>>,
+    /// Ended when the limit has changed since it was read.
+    changed: Ended,
 }
 
 impl<'a> Permits<'a> {
     pub(crate) fn new(count: u32, limit: &'a Limit, turn: Option<&'a Arc<Grant>>) -> Permits<'a> {
-        Permits { count: count as usize, limit, turn, changed: RefCell::new(never()) }
-    }
-}
-
-impl Recipe for Permits<'_> {
-    fn count(&self) -> usize {
-        self.count
+        Permits { count: count as usize, limit, turn, changed: never() }
     }
 
-    fn node(&self) -> New {
+    pub(super) fn new_id(&self) -> String {
         let turn = self.turn.map(|turn| turn.list()[0].name.as_str());
-        let id = names::new_permit_id(turn, self.limit.get());
-        let name = names::new_name_prefix(&id, Mode::Permit);
-        New { id, name, mode: CreateMode::EphemeralSequential }
+        names::new_permit_id(turn, self.limit.get())
     }
 
-    fn is_free(&self, list: &Names) -> bool {
+    pub(super) fn is_free(&self, list: &Names) -> bool {
         self.limit.compare(list.iter());
         list.len() + self.count <= self.limit.get() as usize
     }
 
-    fn standing(&self, list: &[Child<'_>], own: &[Node]) -> Result<Standing, Error> {
+    pub(super) fn standing(&mut self, list: &[Child<'_>], own: &[Node]) -> Result<Standing, Error> {
         self.turn.map_or(Ok(()), |turn| turn.check())?;
         self.limit.compare(list.iter().map(|child| child.name));
         // Before the limit is read, so that no change is missed.
-        self.changed.replace(self.limit.changed.listen());
+        self.changed = self.limit.changed.listen();
         let all: Vec<_> = list.iter().map(|child| child.name).collect();
         let own: Vec<_> = own.iter().map(|node| &*node.name).collect();
         match names::fit(&all, &own, self.limit.get()) {
@@ -117,12 +108,8 @@ impl Recipe for Permits<'_> {
         }
     }
 
-    fn watches_list(&self) -> bool {
-        self.turn.is_some()
-    }
-
-    fn changes(&self) -> [Ended; 2] {
+    pub(super) fn changes(&self) -> [Ended; 2] {
         let ended = self.turn.map_or_else(never, |turn| turn.ended().clone());
-        [self.changed.borrow().clone(), ended]
+        [self.changed.clone(), ended]
     }
 }

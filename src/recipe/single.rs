@@ -11,7 +11,6 @@ use crossbeam_channel::{Receiver, unbounded};
 use zookeeper::{Batch, CreateMode, ErrorKind, WatchedEvent, Watcher};
 
 use super::attempt::{Attempt, Pass, Stop, Want, run};
-use super::rule::New;
 use crate::data;
 use crate::error::{Error, Result};
 use crate::inner::{Charge, Failure, Grant, Node, last_created, with_levels};
@@ -74,14 +73,15 @@ impl<'a> SingleCall<'a> {
         let (mode, acl) = (CreateMode::Ephemeral, self.attempt.requests().acl());
         let mut levels = Vec::new();
         loop {
-            let (id, name) = (names::new_id(), self.name().to_owned());
-            let data = data::encode_single(&id, &claim.identity);
-            let create = self.attempt.create(New { id, name, mode })?;
+            let named = || (names::new_id(), self.name().to_owned());
+            let creates = self.attempt.creates(1, mode, named)?;
+            let data = data::encode_single(&creates[0].id, &claim.identity);
             let node = (self.attempt.path(), &*data, mode);
             // What may be refused shares no transaction.
             let ops = with_levels(acl, &levels, node);
             let make = |batch: &mut Batch<'_>, _: &_| ((), batch.multi(&ops));
-            let ([create], (), made) = self.attempt.ask_creates([create], make)?;
+            let (mut creates, (), made) = self.attempt.ask_creates(creates, make)?;
+            let create = creates.remove(0);
             let error = match made.map(last_created) {
                 Ok((created, czxid)) if created == node.0 => {
                     self.add_own(create.charge, czxid);

@@ -20,9 +20,9 @@ use crate::sys::{self, Mutex};
 
 /// Takes what the recipe says. The call replaces the node `replaceable`, which the previous thread
 /// has released.
-pub(crate) fn acquire(
-    want: Want<'_>,
-    recipe: &dyn Recipe,
+pub(crate) fn acquire<'a>(
+    want: Want<'a>,
+    recipe: Recipe<'a>,
     replaceable: Option<Replaceable>,
 ) -> Result<Option<Arc<Grant>>> {
     run(Waiter::new(want, recipe, replaceable), Waiter::pass)
@@ -31,7 +31,7 @@ pub(crate) fn acquire(
 /// A call that queues.
 struct Waiter<'a> {
     attempt: Attempt<'a>,
-    recipe: &'a dyn Recipe,
+    recipe: Recipe<'a>,
     replaceable: Option<Replaceable>,
     /// The nodes may be created without a look.
     may_create: bool,
@@ -63,7 +63,7 @@ impl<'a> AsMut<Attempt<'a>> for Waiter<'a> {
 /// next list, so the waiter is woken once, with both.
 fn listen(
     want: &Want<'_>,
-    recipe: &dyn Recipe,
+    recipe: &Recipe<'_>,
     heard: &Arc<Mutex<Heard>>,
 ) -> (Watcher, Receiver<News>) {
     let (tell, news) = unbounded();
@@ -92,9 +92,9 @@ fn listen(
 }
 
 impl<'a> Waiter<'a> {
-    fn new(want: Want<'a>, recipe: &'a dyn Recipe, replaceable: Option<Replaceable>) -> Waiter<'a> {
+    fn new(want: Want<'a>, recipe: Recipe<'a>, replaceable: Option<Replaceable>) -> Waiter<'a> {
         let heard = Arc::<Mutex<Heard>>::default();
-        let (watcher, news) = listen(&want, recipe, &heard);
+        let (watcher, news) = listen(&want, &recipe, &heard);
         Waiter {
             attempt: Attempt::new(want),
             recipe,

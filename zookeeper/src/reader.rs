@@ -190,14 +190,12 @@ fn connection(
     };
     link.shut_down();
     was_open |= shared.look(|core| core.is_open());
-    let was_of_use = shared.look(|core| core.is_of_use());
+    let (was_of_use, is_silent) = shared.look(|core| (core.is_of_use(), core.is_silent()));
     let reason = shared.detach(&problem);
-    let failure = if reason.starts_with("no answer") {
-        ConnectFailure::Silent
-    } else if is_tls {
-        ConnectFailure::Tls
-    } else {
-        ConnectFailure::NoSession
+    let failure = match is_tls {
+        _ if is_silent => ConnectFailure::Silent,
+        true => ConnectFailure::Tls,
+        false => ConnectFailure::NoSession,
     };
     Ended { was_open, was_of_use, reason, failure }
 }

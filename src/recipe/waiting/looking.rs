@@ -4,8 +4,9 @@
 use zookeeper::{ErrorKind, Names};
 
 use super::Waiter;
+use crate::inner::Unanswered;
 use crate::names::{self, Standing};
-use crate::recipe::attempt::{Stop, Unanswered, Want};
+use crate::recipe::attempt::{Stop, Want};
 use crate::sys;
 
 impl Waiter<'_> {

@@ -16,7 +16,6 @@ use crate::inner::{
 use crate::names;
 use crate::path::LockPath;
 use crate::recipe::attempt::{Create, Stop, Want};
-use crate::recipe::rule::New;
 use crate::shortcuts;
 use crate::sys;
 
@@ -51,8 +50,8 @@ impl Waiter<'_> {
                 Way::Inside => match self.recipe.under() {
                     Some((above, _)) => {
                         let send =
-                            |claim: &Claim, acl: &[Acl], batch: &mut Batch<'_>, new: &New| {
-                                send_under(claim, acl, batch, above, new)
+                            |claim: &Claim, acl: &[Acl], batch: &mut Batch<'_>, create: &Create| {
+                                send_under(claim, acl, batch, above, create)
                             };
                         self.create_by(None, send, last_created)?
                     }
@@ -106,12 +105,12 @@ impl Waiter<'_> {
     fn make(&mut self, levels: &[LockPath]) -> Result<Result<Names, Failure>, Stop> {
         let claim = self.attempt.want.claim;
         let acl = self.attempt.requests().acl();
-        let create = self.attempt.create(self.recipe.node())?;
-        let make = |batch: &mut Batch<'_>, [create]: &[Create; 1]| {
-            ((), send_make(claim, acl, batch, levels, &create.new))
+        let creates = self.creates(1)?;
+        let make = |batch: &mut Batch<'_>, creates: &[Create]| {
+            ((), send_make(claim, acl, batch, levels, &creates[0]))
         };
-        let ([create], (), made) = self.attempt.ask_creates([create], make)?;
-        Ok(match self.made(create, made) {
+        let (mut creates, (), made) = self.attempt.ask_creates(creates, make)?;
+        Ok(match self.made(creates.remove(0), made) {
             None if shortcuts::are_on() => Ok(self.own_names()),
             None => Ok(self.list()?),
             Some(failure) => Err(failure),
@@ -123,21 +122,21 @@ impl Waiter<'_> {
     fn create_by<T: Send + 'static>(
         &mut self,
         levels: Option<&[LockPath]>,
-        send: impl Fn(&Claim, &[Acl], &mut Batch<'_>, &New) -> Pending<T>,
+        send: impl Fn(&Claim, &[Acl], &mut Batch<'_>, &Create) -> Pending<T>,
         czxid_of: fn(T) -> (String, i64),
     ) -> Result<Result<Names, Failure>, Stop> {
         let Want { inner, claim, .. } = self.attempt.want;
         let acl = inner.requests.acl();
         let missing = self.recipe.count() - self.attempt.own.len();
         let count = missing + levels.iter().len();
-        let creates: Vec<_> = self.attempt.creates(count, || self.recipe.node())?.collect();
+        let creates = self.creates(count)?;
         let watcher = self.recipe.watches_list().then_some(&self.watcher);
-        let ask = |batch: &mut Batch<'_>, creates: &Vec<Create>| {
+        let ask = |batch: &mut Batch<'_>, creates: &[Create]| {
             let (inside, with) = creates.split_at(missing);
             let created: Vec<_> =
-                inside.iter().map(|create| send(claim, acl, batch, &create.new)).collect();
+                inside.iter().map(|create| send(claim, acl, batch, create)).collect();
             let make =
-                |(levels, create): (_, &Create)| send_make(claim, acl, batch, levels, &create.new);
+                |(levels, create): (_, &Create)| send_make(claim, acl, batch, levels, create);
             let made = levels.zip(with.first()).map(make);
             ((created, made), batch.get_children(claim.directory.as_str(), watcher))
         };
@@ -171,24 +170,25 @@ impl Waiter<'_> {
             sys::reached("what a thread has left is of another session");
             return Ok(None);
         }
-        let create = self.attempt.create(self.recipe.node())?;
+        let creates = self.creates(1)?;
         let claim = self.attempt.want.claim;
         let acl = self.attempt.requests().acl();
-        let replace = |batch: &mut Batch<'_>, [Create { new, .. }]: &[Create; 1]| {
-            let path = claim.directory.child(&new.name);
-            ((), replace_with_directory(batch, acl, claim, (&replaceable.path, &path, new.mode)))
+        let replace = |batch: &mut Batch<'_>, creates: &[Create]| {
+            let path = claim.directory.child(&creates[0].name);
+            let paths = (&*replaceable.path, &*path, creates[0].mode);
+            ((), replace_with_directory(batch, acl, claim, paths))
         };
-        match self.attempt.ask_creates([create], replace) {
-            Ok(([create], (), Ok(results))) => {
+        match self.attempt.ask_creates(creates, replace) {
+            Ok((mut creates, (), Ok(results))) => {
                 sys::reached("a node takes the place of another in one transaction");
                 replaceable.settle(Ok(()));
-                self.made(create, Ok(results)).map_or(Ok(()), Err)?;
+                self.made(creates.remove(0), Ok(results)).map_or(Ok(()), Err)?;
                 Ok(Some(self.own_names()))
             }
-            Ok(([create], (), Err(error))) if is_outcome_unknown(&error) => {
+            Ok((mut creates, (), Err(error))) if is_outcome_unknown(&error) => {
                 sys::reached("a transaction that replaces a node has no answer");
                 replaceable.settle(Err(error.clone()));
-                Err(self.refused(create, error).into())
+                Err(self.refused(creates.remove(0), error).into())
             }
             Ok((_, (), Err(_))) => {
                 sys::reached("a transaction that replaces a node is refused");
@@ -200,6 +200,10 @@ impl Waiter<'_> {
                 Err(stop)
             }
         }
+    }
+
+    fn creates(&self, count: usize) -> Result<Vec<Create>, Stop> {
+        self.attempt.creates(count, self.recipe.mode(), || self.recipe.name())
     }
 
     fn own_names(&self) -> Names {
@@ -232,7 +236,7 @@ impl Waiter<'_> {
         match created {
             Ok((path, czxid)) => {
                 let name = path.rsplit('/').next().unwrap_or_default();
-                if names::carries(name, &create.new.id) {
+                if names::carries(name, &create.id) {
                     self.add_own(name, create.charge, czxid);
                     return None;
                 }
@@ -269,10 +273,10 @@ fn send_create(
     claim: &Claim,
     acl: &[Acl],
     batch: &mut Batch<'_>,
-    new: &New,
+    create: &Create,
 ) -> Pending<(String, i64)> {
-    let path = claim.directory.child(&new.name);
-    batch.shared_create(&path, claim.identity.as_bytes(), acl, new.mode)
+    let path = claim.directory.child(&create.name);
+    batch.shared_create(&path, claim.identity.as_bytes(), acl, create.mode)
 }
 
 /// Like [`send_create`], if this node of the directory exists.
@@ -281,10 +285,10 @@ fn send_under(
     acl: &[Acl],
     batch: &mut Batch<'_>,
     above: &str,
-    new: &New,
+    create: &Create,
 ) -> Pending<Vec<OpResult>> {
-    let (above, path) = (claim.directory.child(above), claim.directory.child(&new.name));
-    let create = Op::Create(&path, claim.identity.as_bytes(), acl, new.mode);
+    let (above, path) = (claim.directory.child(above), claim.directory.child(&create.name));
+    let create = Op::Create(&path, claim.identity.as_bytes(), acl, create.mode);
     batch.shared_multi(&[Op::Check(&above, None), create])
 }
 
@@ -293,10 +297,10 @@ fn send_create_alone(
     claim: &Claim,
     acl: &[Acl],
     batch: &mut Batch<'_>,
-    new: &New,
+    create: &Create,
 ) -> Pending<(String, zookeeper::Stat)> {
-    let path = claim.directory.child(&new.name);
-    batch.create(&path, claim.identity.as_bytes(), acl, new.mode)
+    let path = claim.directory.child(&create.name);
+    batch.create(&path, claim.identity.as_bytes(), acl, create.mode)
 }
 
 /// Creates these directories, with a node of the claim in the last one.
@@ -305,8 +309,8 @@ fn send_make(
     acl: &[Acl],
     batch: &mut Batch<'_>,
     levels: &[LockPath],
-    new: &New,
+    create: &Create,
 ) -> Pending<Vec<OpResult>> {
-    let path = claim.directory.child(&new.name);
-    batch.shared_multi(&with_levels(acl, levels, (&path, claim.identity.as_bytes(), new.mode)))
+    let path = claim.directory.child(&create.name);
+    batch.shared_multi(&with_levels(acl, levels, (&path, claim.identity.as_bytes(), create.mode)))
 }

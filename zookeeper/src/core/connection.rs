@@ -130,6 +130,8 @@ pub(super) struct Connection<S, W> {
     pub(super) login: Option<Login>,
     /// Whether the server accepted a request on it.
     pub(super) is_of_use: bool,
+    /// Whether the handshake had no answer in time.
+    pub(super) is_silent: bool,
     /// Why it must end, once that is known.
     pub(super) doomed: Option<String>,
     in_flight: VecDeque<Flight<S, W>>,
@@ -185,6 +187,7 @@ impl<S, W> Connection<S, W> {
             #[cfg(feature = "sasl")]
             login: None,
             is_of_use: false,
+            is_silent: false,
             doomed: None,
             in_flight: VecDeque::new(),
             writes: 0,

@@ -254,6 +254,11 @@ impl<S, W: Listen> Core<S, W> {
         self.connection.as_ref().is_some_and(|connection| connection.is_of_use)
     }
 
+    /// Returns whether the server has not answered the handshake in time.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.connection.as_ref().is_some_and(|connection| connection.is_silent)
+    }
+
     pub(crate) fn is_refused(&self) -> bool {
         self.outage.is_refused
     }

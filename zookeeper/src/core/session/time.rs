@@ -81,6 +81,7 @@ impl<S, W: Listen> Core<S, W> {
             Err(_) if now.monotonic < self.looks.excused => self.looks.excused,
             Err(problem) => {
                 self.doom(&problem);
+                self.connection.iter_mut().for_each(|known| known.is_silent = greeting.is_some());
                 self.touch(now);
                 return None;
             }
