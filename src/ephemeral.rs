@@ -1,9 +1,7 @@
 //! The lock that is a single node.
 
-use crate::error::Result;
 use crate::handle::{AtPath, LockHandle, SingleNode};
 use crate::kind::LockKind;
-use crate::level::{Site, TwoLevel};
 
 /// The simplest lock: a single ephemeral node at the lock's path. The client that creates the node
 /// holds the lock.
@@ -73,10 +71,5 @@ use crate::level::{Site, TwoLevel};
 pub type EphemeralLock = LockHandle<SingleNode>;
 
 impl AtPath for EphemeralLock {
-    fn at(mut site: Site) -> Result<EphemeralLock> {
-        // It makes no sense without a queue.
-        site.options = site.options.without_handoffs();
-        let (directory, _) = site.path.split();
-        Ok(LockHandle::of(TwoLevel::new(site, directory, LockKind::Ephemeral)))
-    }
+    const KIND: LockKind = LockKind::Ephemeral;
 }

@@ -10,7 +10,8 @@ use crate::contender::Contender;
 use crate::error::Result;
 use crate::guard::{AnyThread, Guard, ThisThread};
 use crate::hold::Hold;
-use crate::level::{RawLock, Readers, Site};
+use crate::kind::LockKind;
+use crate::level::{RawLock, Readers, Site, TwoLevel};
 use crate::locker::{Lock, LockId};
 use crate::options::LockOptions;
 use crate::wait::{Wait, surely};
@@ -53,9 +54,7 @@ pub struct LockHandle<K, O = AnyThread> {
 
 /// A lock that is created at a path, and is not a side of another lock.
 pub(crate) trait AtPath {
-    fn at(site: Site) -> Result<Self>
-    where
-        Self: Sized;
+    const KIND: LockKind;
 }
 
 impl<K, O> LockHandle<K, O> {
@@ -95,7 +94,8 @@ where
         path: impl Into<String>,
         options: LockOptions,
     ) -> Result<Self> {
-        Site::new(client, &path.into(), options).and_then(Self::at)
+        let site = Site::new(client, &path.into(), Self::KIND, options)?;
+        Ok(LockHandle::of(TwoLevel::new(site)))
     }
 }
 

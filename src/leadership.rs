@@ -164,8 +164,7 @@ impl Leadership {
         options: LockOptions,
         lead: impl FnMut(&Term) + Send + 'static,
     ) -> Result<Leadership> {
-        let site = Site::new(client, path, options.without_handoffs())?;
-        let lock = TwoLevel::at(site, kind);
+        let lock = TwoLevel::new(Site::new(client, path, kind, options.without_handoffs())?);
         let contest = Contest::Contends { since: sys::now(), failing: None };
         let contest = Mutex::new(contest);
         let shared = Arc::new(Shared { lock, stopping: Signal::new(), contest });
@@ -321,8 +320,8 @@ fn look_for_others(shared: &Arc<Shared>) {
         if !shared.leads() {
             return look_for_others(&shared);
         }
-        shared.inner().requests.list(&shared.lock.site().path).on_done(move |listed| {
-            let (names, mode) = (listed.unwrap_or_default().0, shared.lock.kind().mode());
+        shared.inner().requests.list(&shared.lock.site().facts.directory).on_done(move |listed| {
+            let (names, mode) = (listed.unwrap_or_default().0, shared.lock.site().facts.kind.mode());
             let is_other =
                 |name: &&str| names::mode_of(name).is_some_and(|one| mode.is_apart_from(one));
             if let Some(name) = names.iter().find(is_other).filter(|_| shared.leads()) {

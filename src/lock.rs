@@ -1,9 +1,7 @@
 //! The exclusive lock whose hold belongs to the lock object.
 
-use crate::error::Result;
 use crate::handle::{AtPath, Exclusive, LockHandle};
 use crate::kind::LockKind;
-use crate::level::{Site, TwoLevel};
 
 /// A fair exclusive lock that any thread may unlock.
 ///
@@ -93,7 +91,5 @@ use crate::level::{Site, TwoLevel};
 pub type DistributedLock = LockHandle<Exclusive>;
 
 impl AtPath for DistributedLock {
-    fn at(site: Site) -> Result<DistributedLock> {
-        Ok(LockHandle::of(TwoLevel::at(site, LockKind::Exclusive)))
-    }
+    const KIND: LockKind = LockKind::Exclusive;
 }

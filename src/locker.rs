@@ -177,7 +177,7 @@ impl LockId {
     /// address of `object`.
     pub(crate) fn of(site: &Site, object: *const ()) -> LockId {
         let (servers, root) = site.requests().address();
-        let path = format!("{root}{}", site.path);
+        let path = format!("{root}{}", site.path());
         LockId::at(servers, path, Object::At(object.addr()))
     }
 

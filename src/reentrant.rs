@@ -1,10 +1,8 @@
 //! The exclusive lock whose hold belongs to a thread.
 
-use crate::error::Result;
 use crate::guard::ThisThread;
 use crate::handle::{AtPath, Exclusive, LockHandle};
 use crate::kind::LockKind;
-use crate::level::{Site, TwoLevel};
 
 /// A fair exclusive lock that belongs to a thread, which may lock it again.
 ///
@@ -64,7 +62,5 @@ use crate::level::{Site, TwoLevel};
 pub type DistributedReentrantLock = LockHandle<Exclusive, ThisThread>;
 
 impl AtPath for DistributedReentrantLock {
-    fn at(site: Site) -> Result<DistributedReentrantLock> {
-        Ok(LockHandle::of(TwoLevel::at(site, LockKind::Reentrant)))
-    }
+    const KIND: LockKind = LockKind::Reentrant;
 }

@@ -103,8 +103,7 @@ impl DistributedRwLock {
         path: impl Into<String>,
         options: LockOptions,
     ) -> Result<DistributedRwLock> {
-        let site = Site::new(client, &path.into(), options)?;
-        let write = TwoLevel::at(site, LockKind::Write);
+        let write = TwoLevel::new(Site::new(client, &path.into(), LockKind::Write, options)?);
         let read = Readers::new(Arc::clone(&write));
         Ok(DistributedRwLock { read, write })
     }

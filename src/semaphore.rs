@@ -19,7 +19,6 @@ use crate::kind::LockKind;
 use crate::level::{RawLock, Site, TwoLevel};
 use crate::observer::Call;
 use crate::options::LockOptions;
-use crate::path::LockPath;
 use crate::recipe;
 use crate::recipe::{Limit, Recipe};
 use crate::sys;
@@ -102,7 +101,6 @@ pub struct DistributedSemaphore {
 struct Semaphore {
     site: Site,
     turn: Arc<TwoLevel>,
-    leases: LockPath,
     limit: Limit,
 }
 
@@ -133,31 +131,26 @@ impl DistributedSemaphore {
         options: LockOptions,
     ) -> Result<DistributedSemaphore> {
         check_limit(limit)?;
-        let site = Site::new(client, &path.into(), options)?;
-        let turns = site.path.below(LOCKS);
-        let mut turn = site.clone();
+        let lock = Site::new(client, &path.into(), LockKind::Semaphore, options)?;
+        let (path, options) = (&lock.facts.lock, lock.facts.options.clone());
         // A call that has its permits, or no time left, need not wait for the end of its turn.
-        let options = turn.options.without_handoffs();
-        turn.options = LockOptions {
+        let of_turns = LockOptions {
             background_release: true,
             hold_at_least: Duration::ZERO,
             hold_at_most: None,
-            ..options
+            ..options.clone().without_handoffs()
         };
-        let turn = TwoLevel::new(turn, turns, LockKind::Exclusive);
-        let inner = Arc::new(Semaphore {
-            leases: site.path.below(LEASES),
-            limit: Limit::new(limit, Arc::clone(site.inner()), site.path.clone()),
-            site,
-            turn,
-        });
+        let turn = TwoLevel::new(lock.part(path.below(LOCKS), LockKind::Exclusive, of_turns));
+        let limit = Limit::new(limit, Arc::clone(lock.inner()), path.clone());
+        let site = lock.part(path.below(LEASES), LockKind::Semaphore, options);
+        let inner = Arc::new(Semaphore { site, limit, turn });
         Ok(DistributedSemaphore { inner })
     }
 
     /// Returns the semaphore's path.
     #[must_use]
     pub fn path(&self) -> &str {
-        self.inner.site.path.as_str()
+        self.inner.site.path()
     }
 
     /// Takes `count` permits. Waits without a limit, also for a connection.
@@ -260,7 +253,7 @@ fn check_limit(limit: u32) -> Result<()> {
 impl Semaphore {
     fn acquire(self: &Arc<Self>, count: u32, wait: Wait) -> Result<Option<Permits>> {
         let until = self.turn.until(wait);
-        let grant = self.site.observe(LockKind::Semaphore, until.as_ref(), |call| {
+        let grant = self.site.observe(until.as_ref(), |call| {
             self.check_count(count)?;
             match &until {
                 Some(until) => self.wait(count, until, call),
@@ -289,7 +282,7 @@ impl Semaphore {
         turn: Option<&Arc<Grant>>,
         until: Option<&Until>,
     ) -> Result<Option<Arc<Grant>>> {
-        let claim = self.site.claim(&self.leases, LockKind::Semaphore);
+        let claim = self.site.claim();
         let permits = Recipe::Permits(recipe::Permits::new(count, &self.limit, turn));
         self.site.take(&claim, until, None, |want| recipe::acquire(want, permits, None))
     }
@@ -316,9 +309,10 @@ impl Semaphore {
     }
 
     fn count(&self) -> Result<usize> {
-        let (path, requests) = (self.site.path.as_str(), self.site.requests());
+        let (path, requests) = (self.site.path(), self.site.requests());
         requests.require_connection(path)?;
-        let (until, leases) = (Until::within(requests.patience()), self.leases.as_str());
+        let (until, leases) =
+            (Until::within(requests.patience()), self.site.facts.directory.as_str());
         match requests.ask_one(None, &until, |batch| batch.get_children(leases, None)) {
             Ok((names, _)) => Ok(names.len()),
             Err(failure) if failure.is(ErrorKind::NoNode) => Ok(0),

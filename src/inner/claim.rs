@@ -1,58 +1,49 @@
-//! The claim of a call, and a node of it.
+//! What a call requests, and a node of it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::quota::Charge;
 use crate::kind::LockKind;
+use crate::options::LockOptions;
 use crate::path::LockPath;
 use crate::sys::thread::ThreadId;
 
-/// What a call requests, and for which thread.
-#[derive(Debug, Clone)]
-pub(crate) struct Claim {
+/// What a lock object requests with each call. Its holds share this.
+#[derive(Debug)]
+pub(crate) struct Facts {
     /// The path that users know.
     pub(crate) lock: LockPath,
     /// The directory of the nodes: the lock's path, below it, or above it.
     pub(crate) directory: LockPath,
     pub(crate) kind: LockKind,
-    pub(crate) holder: Holder,
-    /// The identity in the node.
-    pub(crate) identity: Arc<str>,
-    /// The lock's options chose the identity. Otherwise it is the client's, and may name the thread.
-    pub(crate) is_chosen: bool,
-    /// A release does not wait for its answer.
-    pub(crate) background: bool,
-    /// How long the lock stays busy after the grant, however early it is released.
-    pub(crate) at_least: Duration,
-    /// How long before the end of its lease a hold is lost, and how long its nodes then stay.
-    pub(crate) margin: Duration,
+    pub(crate) options: LockOptions,
 }
 
-/// Who takes a hold, and how that may end. Nodes that are left to another thread get another one.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Holder {
+/// What a call requests, and for which thread.
+#[derive(Debug, Clone)]
+pub(crate) struct Claim {
+    pub(crate) facts: Arc<Facts>,
     /// The thread that makes the call.
     pub(crate) thread: ThreadId,
-    /// How long the hold may last.
-    pub(crate) at_most: Option<Duration>,
+    /// The identity in the node: that of the options, or the client's, which may name the thread.
+    pub(crate) identity: Arc<str>,
 }
 
-impl Claim {
+impl Facts {
     /// Returns whether this is the turn of a semaphore: its owner waits for permits and holds
     /// nothing yet.
     pub(crate) fn is_turn(&self) -> bool {
         self.kind == LockKind::Exclusive && self.directory != self.lock
     }
 
-    /// Returns whether nodes of one claim serve the other one: they say the same of their owner, apart
-    /// from its thread, and end in the same way.
-    pub(crate) fn is_like(&self, other: &Claim) -> bool {
-        let chosen = |claim: &Claim| claim.is_chosen.then(|| Arc::clone(&claim.identity));
-        chosen(self) == chosen(other)
-            && self.background == other.background
-            && self.at_least == other.at_least
-            && self.margin == other.margin
+    /// Returns whether nodes of one lock object serve the other one: they say the same of their
+    /// owner, apart from its thread, and end in the same way.
+    pub(crate) fn are_like(&self, other: &Facts) -> bool {
+        let own = |facts: &Facts| {
+            let options = &facts.options;
+            (options.background_release, options.hold_at_least, options.margin)
+        };
+        self.options.identity == other.options.identity && own(self) == own(other)
     }
 
     pub(crate) fn path_of(&self, node: &Node) -> String {

@@ -77,13 +77,13 @@ impl Deletions {
 
     /// Deletes a node of this session in the background.
     pub(crate) fn delete(&self, claim: &Claim, session: i64, node: &Node) {
-        let (path, charge) = (claim.path_of(node), node.charge.take());
-        if claim.kind.is_single_node() {
+        let (path, charge) = (claim.facts.path_of(node), node.charge.take());
+        if claim.facts.kind.is_single_node() {
             self.delete_single(session, path, node.czxid, charge);
         } else if node.takes_directory
-            && !self.requests.directories.is_later(&claim.directory, node.czxid)
+            && !self.requests.directories.is_later(&claim.facts.directory, node.czxid)
         {
-            self.delete_with_directory(session, &claim.directory, path, charge);
+            self.delete_with_directory(session, &claim.facts.directory, path, charge);
         } else {
             self.delete_eventually(session, path, charge);
         }

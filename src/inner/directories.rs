@@ -136,7 +136,7 @@ pub(crate) fn replace_with_directory(
     claim: &Claim,
     (old, new, mode): (&str, &str, CreateMode),
 ) -> Pending<Vec<OpResult>> {
-    let directory = claim.directory.as_str();
+    let directory = claim.facts.directory.as_str();
     batch.shared_multi(&[
         Op::Delete(old, None),
         Op::Delete(directory, Some(NEW)),

@@ -80,7 +80,7 @@ impl Holds {
         session: i64,
         until: &Until,
     ) -> Result<Option<Arc<Grant>>, Failure> {
-        let (timeout, margin) = (self.requests.timeout(), claim.margin);
+        let (timeout, margin) = (self.requests.timeout(), claim.facts.options.margin);
         let zk = self.requests.zk.in_session(session);
         let mut lease = zk.lease();
         if lease.valid_for < timeout / 20 * 9 + margin && lease.renewable <= sys::now() {
@@ -109,7 +109,7 @@ impl Holds {
         }
         self.attend_at(nodes.granted + timeout / 4);
         self.attend_to(&grant);
-        let (node, lock) = (&nodes.list[0].name, &claim.lock);
+        let (node, lock) = (&nodes.list[0].name, &claim.facts.lock);
         debug!(target: "zoolock::queue", lock:%, node:%; "{node} holds {lock}");
         Ok(Some(grant))
     }
@@ -228,9 +228,9 @@ impl Holds {
         self.tell_losses(nodes, grants, reason);
         let by_clock = matches!(reason, LossReason::LeaseExpired | LossReason::HeldTooLong);
         match grants.first() {
-            Some(grant) if by_clock && !nodes.claim.margin.is_zero() => {
+            Some(grant) if by_clock && !nodes.claim.facts.options.margin.is_zero() => {
                 sys::reached("the nodes of a lost hold stay for its margin");
-                self.deletions.delete_all_after(nodes.claim.margin, grant.nodes());
+                self.deletions.delete_all_after(nodes.claim.facts.options.margin, grant.nodes());
             }
             _ => self.deletions.delete_all(nodes),
         }
@@ -247,11 +247,11 @@ impl Holds {
 
     pub(super) fn count_losses(&self, nodes: &Nodes, grants: usize, reason: LossReason) {
         if grants > 0
-            && !nodes.claim.is_turn()
+            && !nodes.claim.facts.is_turn()
             && !nodes.is_loss_counted.swap(true, Ordering::Relaxed)
         {
             self.lost.fetch_add(grants as u64, Ordering::Relaxed);
-            let path = nodes.claim.lock.clone();
+            let path = nodes.claim.facts.lock.clone();
             self.requests.zk.note(Level::Error, move || {
                 error!(target: "zoolock", lock:% = path, reason:%; "lock {path} was lost: {reason}");
             });

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::ptr;
 use std::sync::{Arc, Weak};
 
-use super::claim::Claim;
+use super::claim::Facts;
 use super::holds::{Holds, Losses};
 use super::local::Local;
 use super::nodes::{Grant, Nodes};
@@ -31,11 +31,17 @@ pub(crate) struct Level {
 
 /// What locks have in common that share a first level.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Key {
-    pub(crate) lock: LockPath,
-    /// The directory of the nodes.
-    pub(crate) directory: LockPath,
-    pub(crate) kind: LockKind,
+struct Key {
+    lock: LockPath,
+    directory: LockPath,
+    kind: LockKind,
+}
+
+impl Key {
+    fn of(facts: &Facts) -> Key {
+        let (lock, directory) = (facts.lock.clone(), facts.directory.clone());
+        Key { lock, directory, kind: facts.kind }
+    }
 }
 
 /// The first levels of one client.
@@ -58,7 +64,8 @@ impl Levels {
     }
 
     /// Returns the first level for a new object, and the object's number.
-    pub(crate) fn join(self: &Arc<Self>, key: Key, holds: Weak<Holds>) -> (Arc<Level>, u64) {
+    pub(crate) fn join(self: &Arc<Self>, facts: &Facts, holds: Weak<Holds>) -> (Arc<Level>, u64) {
+        let key = Key::of(facts);
         let mut table = self.0.lock();
         table.objects += 1;
         let number = table.objects;
@@ -97,8 +104,7 @@ fn local(kind: LockKind, holds: Weak<Holds>) -> Local<Arc<Grant>, Handed> {
 
 impl Losses for Levels {
     fn lost(&self, nodes: &Nodes, grants: &[Arc<Grant>]) {
-        let Claim { lock, directory, kind, .. } = nodes.claim.clone();
-        let key = Key { lock, directory, kind };
+        let key = Key::of(&nodes.claim.facts);
         let level = self.0.lock().levels.get(&key).and_then(Weak::upgrade);
         level.into_iter().for_each(|level| grants.iter().for_each(|grant| level.lost(grant)));
     }
@@ -120,20 +126,18 @@ impl Drop for Level {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::LockOptions;
 
-    fn key(path: &str, kind: LockKind) -> Key {
-        let path = LockPath::parse(path).unwrap();
-        Key { lock: path.clone(), directory: path, kind }
+    fn facts(path: &str) -> Facts {
+        let (lock, options) = (LockPath::parse(path).unwrap(), LockOptions::new());
+        Facts { lock: lock.clone(), directory: lock, kind: LockKind::Exclusive, options }
     }
 
     #[test]
     fn table_has_no_level_without_an_object() {
         const PATHS: usize = 100_000;
         let levels = Arc::new(Levels::default());
-        let join = |path: usize| {
-            let key = key(&format!("/orders/{path}"), LockKind::Exclusive);
-            levels.join(key, Weak::new()).0
-        };
+        let join = |path: usize| levels.join(&facts(&format!("/orders/{path}")), Weak::new()).0;
         for path in 0..PATHS {
             let both = [join(path), join(path)];
             assert_eq!(levels.count(), 1, "{}", both.len());
@@ -147,12 +151,12 @@ mod tests {
     #[test]
     fn end_of_a_level_does_not_remove_the_next_one() {
         let levels = Arc::new(Levels::default());
-        let key = key("/a", LockKind::Exclusive);
-        let (ended, _) = levels.join(key.clone(), Weak::new());
+        let facts = facts("/a");
+        let (ended, _) = levels.join(&facts, Weak::new());
         // The entry of the next one, which an object has made between the last use and the drop.
         levels.0.lock().levels.clear();
-        let (next, _) = levels.join(key.clone(), Weak::new());
+        let (next, _) = levels.join(&facts, Weak::new());
         drop(ended);
-        assert!(Arc::ptr_eq(&next, &levels.join(key, Weak::new()).0));
+        assert!(Arc::ptr_eq(&next, &levels.join(&facts, Weak::new()).0));
     }
 }

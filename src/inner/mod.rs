@@ -21,13 +21,13 @@ mod shared;
 mod timer;
 mod watching;
 
-pub(crate) use claim::{Claim, Holder, Node};
+pub(crate) use claim::{Claim, Facts, Node};
 pub(crate) use directories::{last_created, replace_with_directory, with_levels};
 pub use events::{ClientState, ConnectionEvent, Stats, Subscription};
 pub(crate) use failure::{Failure, is_outcome_unknown};
 pub(crate) use guarded::{Guarding, What, Write};
 pub(crate) use holds::Holds;
-pub(crate) use levels::{Handed, Key, Level};
+pub(crate) use levels::{Handed, Level};
 pub(crate) use local::{Entry, Exit, Refused, Stopped, Turn};
 pub(crate) use nodes::Grant;
 pub use nodes::HoldState;

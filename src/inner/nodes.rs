@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use zookeeper::{Lease, Watcher};
 
-use super::claim::{Claim, Holder, Node};
+use super::claim::{Claim, Node};
 use super::requests::Requests;
 use crate::error::{Error, LossReason, Result};
 use crate::sys::thread::ThreadId;
@@ -143,7 +143,6 @@ impl Nodes {
         list: Vec<Node>,
         term: Term,
     ) -> (Arc<Nodes>, Arc<Grant>) {
-        let holder = claim.holder;
         let nodes = Arc::new(Nodes {
             number,
             claim,
@@ -160,12 +159,12 @@ impl Nodes {
             }),
             is_loss_counted: AtomicBool::new(false),
         });
-        let grant = nodes.add_grant(&mut nodes.state.lock(), holder);
+        let grant = nodes.add_grant(&mut nodes.state.lock(), &nodes.claim);
         (nodes, grant)
     }
 
-    fn add_grant(self: &Arc<Self>, state: &mut State, holder: Holder) -> Arc<Grant> {
-        let grant = Grant::new(self, holder);
+    fn add_grant(self: &Arc<Self>, state: &mut State, claim: &Claim) -> Arc<Grant> {
+        let grant = Grant::new(self, claim.clone());
         let added = Arc::clone(&grant);
         match &mut state.phase {
             Phase::Held(_) => state.sharing.push(added),
@@ -309,7 +308,7 @@ impl Nodes {
     /// Returns a hold of nodes that another thread handed over, or `None` if they do not serve the
     /// claim, they are over, the lease is too short by now, or another thread has them.
     pub(crate) fn take_over(self: &Arc<Self>, claim: &Claim) -> Option<Arc<Grant>> {
-        if !self.claim.is_like(claim) {
+        if !self.claim.facts.are_like(&claim.facts) {
             sys::reached("what was left to a thread has other options");
             return None;
         }
@@ -318,7 +317,7 @@ impl Nodes {
         let is_free = is_sound && matches!(state.phase, Phase::HandedOver);
         sys::reached_if(|| is_free, "a thread takes over what another has left");
         sys::reached_if(|| !is_free, "what was left to a thread is over by now");
-        is_free.then(|| self.add_grant(&mut state, claim.holder))
+        is_free.then(|| self.add_grant(&mut state, claim))
     }
 
     /// Returns until when they are reserved, if they are.
@@ -346,7 +345,7 @@ impl Nodes {
     /// Returns one more hold of the nodes, for the owner of this one, or `None` if they are over.
     pub(crate) fn share(self: &Arc<Self>, grant: &Grant) -> Option<Arc<Grant>> {
         let mut state = self.state.lock();
-        (!state.is_over()).then(|| self.add_grant(&mut state, grant.holder))
+        (!state.is_over()).then(|| self.add_grant(&mut state, &grant.claim))
     }
 
     // ---- guarded writes
@@ -424,7 +423,7 @@ impl Nodes {
     /// Returns whether this thread has taken a hold of them that is not over, also by the clocks.
     pub(super) fn is_held_by(&self, thread: ThreadId) -> bool {
         let is_its =
-            |grant: &Arc<Grant>| grant.holder.thread == thread && !grant.valid_for().is_zero();
+            |grant: &Arc<Grant>| grant.claim.thread == thread && !grant.valid_for().is_zero();
         self.state.lock().grants().any(is_its)
     }
 }

@@ -62,8 +62,8 @@ struct Place {
 
 impl Place {
     fn of(session: i64, claim: &Claim) -> Place {
-        let is_single = claim.kind.is_single_node();
-        let path = if is_single { &claim.lock } else { &claim.directory };
+        let is_single = claim.facts.kind.is_single_node();
+        let path = if is_single { &claim.facts.lock } else { &claim.facts.directory };
         Place { session, path: path.clone(), is_single }
     }
 }

@@ -106,7 +106,7 @@ impl Deletion<'_> {
     fn may_be_replaced(&self) -> bool {
         self.nodes.with_directory().is_some()
             && shortcuts::are_on()
-            && !self.nodes.claim.background
+            && !self.nodes.claim.facts.options.background_release
             && self.holds.requests.is_connected()
     }
 
@@ -117,7 +117,7 @@ impl Deletion<'_> {
         let (result, received) = bounded(1);
         next(Replaceable {
             session: nodes.term.session_id(),
-            path: nodes.claim.path_of(&nodes.list[0]),
+            path: nodes.claim.facts.path_of(&nodes.list[0]),
             holds: Weak::clone(&holds.me),
             nodes: Arc::clone(nodes),
             result,
@@ -165,12 +165,13 @@ impl Deletion<'_> {
         let Deletion { holds, nodes } = self;
         let end = sys::now() + patience;
         let zk = holds.requests.zk.in_session(nodes.term.session_id()).with_timeout(patience);
-        let (directory, path) = (&nodes.claim.directory, nodes.claim.path_of(node));
+        let (directory, path) = (&nodes.claim.facts.directory, nodes.claim.facts.path_of(node));
         let known = holds.requests.directories.note_missing(directory);
         let deletion = zk.submit(|batch| delete_with_directory(batch, directory, &path));
         let follow = move |deletion: &Deletion<'_>, deleted: zookeeper::Result<Vec<OpResult>>| {
             let Deletion { holds, nodes } = deletion;
-            let (directory, directories) = (&nodes.claim.directory, &holds.requests.directories);
+            let (directory, directories) =
+                (&nodes.claim.facts.directory, &holds.requests.directories);
             match deleted {
                 Err(error) if is_directory_refused(&error) => {
                     sys::reached("a directory stays behind a release");
@@ -187,7 +188,7 @@ impl Deletion<'_> {
                 }
             }
         };
-        if !nodes.claim.background {
+        if !nodes.claim.facts.options.background_release {
             return follow(self, deletion.wait());
         }
         let (me, nodes) = (Weak::clone(&holds.me), Arc::clone(nodes));
@@ -199,7 +200,8 @@ impl Deletion<'_> {
 
     /// Lists the directory, which has other nodes: those of other programs may need it.
     fn list(&self) {
-        let (me, directory) = (Weak::clone(&self.holds.me), self.nodes.claim.directory.clone());
+        let (me, directory) =
+            (Weak::clone(&self.holds.me), self.nodes.claim.facts.directory.clone());
         self.holds.requests.list(&directory).on_done(move |listed| {
             if let (Ok((names, stat)), Some(holds)) = (listed, me.upgrade()) {
                 holds.requests.directories.note_listed(&directory, stat.czxid, &names);
@@ -215,13 +217,13 @@ impl Deletion<'_> {
             deleted => deleted,
         };
         let deletions = zk.submit(|batch| {
-            let delete = |node| batch.shared_delete(&nodes.claim.path_of(node));
+            let delete = |node| batch.shared_delete(&nodes.claim.facts.path_of(node));
             nodes.list.iter().map(delete).collect::<Vec<_>>()
         });
         let mut outcome = Ok(());
         // Waiting for the last answer first takes a single wake-up.
         for (index, deletion) in deletions.into_iter().enumerate().rev() {
-            if !nodes.claim.background {
+            if !nodes.claim.facts.options.background_release {
                 let deleted = meant(deletion.wait());
                 outcome = outcome.and(judge(holds, nodes, index, deleted));
                 continue;
@@ -239,7 +241,7 @@ impl Deletion<'_> {
 
 /// Returns the result of a release, from the answer to the deletion.
 fn judge(holds: &Holds, nodes: &Nodes, index: usize, deleted: zookeeper::Result<()>) -> Result<()> {
-    let (node, lock) = (&nodes.list[index], nodes.claim.lock.as_str());
+    let (node, lock) = (&nodes.list[index], nodes.claim.facts.lock.as_str());
     let Err(error) = deleted else {
         node.charge.give_back();
         return Ok(());
@@ -260,7 +262,7 @@ fn judge(holds: &Holds, nodes: &Nodes, index: usize, deleted: zookeeper::Result<
         }
         ErrorKind::NoAuth => {
             let charge = node.charge.take();
-            holds.deletions.add_stuck(nodes.claim.path_of(node), charge, &error);
+            holds.deletions.add_stuck(nodes.claim.facts.path_of(node), charge, &error);
             Err(holds.requests.error(lock, Failure::Refused(error)))
         }
         _ => {

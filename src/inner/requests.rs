@@ -379,7 +379,7 @@ impl Requests {
     /// Takes a charge for `count` nodes of this claim, which are about to be created.
     pub(crate) fn charge(&self, claim: &Claim, count: usize) -> Result<Charge> {
         let length = |path: &LockPath| self.zk.root().len() + path.as_str().len();
-        self.quota.take(length(&claim.directory), length(&claim.lock), count)
+        self.quota.take(length(&claim.facts.directory), length(&claim.facts.lock), count)
     }
 
     pub(crate) fn start_waiting(&self) -> Waiting<'_> {

@@ -244,8 +244,9 @@ mod tests {
 
     use super::*;
     use crate::inner::nodes::{Nodes, Term};
-    use crate::inner::{Claim, Holder, Node};
+    use crate::inner::{Claim, Facts, Node};
     use crate::kind::LockKind;
+    use crate::options::LockOptions;
     use crate::path::LockPath;
     use crate::wait::Until;
 
@@ -282,17 +283,9 @@ mod tests {
     /// Returns a claim of this thread that is granted for at most this time.
     fn claim(kind: LockKind, at_most: Option<Duration>) -> Claim {
         let path = LockPath::parse("/lock").unwrap();
-        Claim {
-            lock: path.clone(),
-            directory: path,
-            kind,
-            holder: Holder { thread: thread::current().id(), at_most },
-            identity: "".into(),
-            is_chosen: false,
-            background: false,
-            at_least: Duration::ZERO,
-            margin: Duration::ZERO,
-        }
+        let options = LockOptions { hold_at_most: at_most, ..LockOptions::new() };
+        let facts = Arc::new(Facts { lock: path.clone(), directory: path, kind, options });
+        Claim { facts, thread: thread::current().id(), identity: "".into() }
     }
 
     fn node(inner: &Inner, claim: &Claim) -> Node {

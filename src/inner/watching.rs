@@ -43,7 +43,7 @@ impl Holds {
         };
         let zk = self.requests.zk.in_session(nodes.term.session_id());
         let reads = zk.submit(|batch| {
-            let read = |node| batch.get_data(&nodes.claim.path_of(node), Some(&watcher));
+            let read = |node| batch.get_data(&nodes.claim.facts.path_of(node), Some(&watcher));
             nodes.list.iter().map(read).collect::<Vec<_>>()
         });
         for (index, read) in reads.into_iter().enumerate() {
@@ -66,7 +66,7 @@ impl Holds {
                 self.node_gone(nodes);
             }
             // Nobody asks for a single node: the answer could be written to that of the next owner.
-            Ok(_) if nodes.claim.kind.is_single_node() => {}
+            Ok(_) if nodes.claim.facts.kind.is_single_node() => {}
             Ok((data, stat)) if data::is_request(&data) => {
                 sys::reached("a holder is asked to let go");
                 nodes.mark_requested(index, stat.mzxid);
@@ -92,7 +92,7 @@ impl Holds {
     fn answer_request(&self, nodes: &Nodes, index: usize, version: i32) {
         let zk = self.requests.zk.in_session(nodes.term.session_id());
         let (path, data) =
-            (nodes.claim.path_of(&nodes.list[index]), data::answer(&nodes.claim.identity));
+            (nodes.claim.facts.path_of(&nodes.list[index]), data::answer(&nodes.claim.identity));
         // The data are for people, who can do without.
         drop(zk.submit(|batch| batch.set_data(&path, &data, Some(version))));
     }

@@ -29,7 +29,7 @@ pub(crate) trait RawLock: Releases + fmt::Debug {
     fn cancel_waiters(&self);
 
     fn path(&self) -> &str {
-        self.site().path.as_str()
+        self.site().path()
     }
 
     /// Returns the hold of the calling thread, or that of the object where any thread may unlock.

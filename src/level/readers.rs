@@ -26,6 +26,7 @@ pub(crate) struct Readers {
     reads: Mutex<HashMap<ThreadId, Read>>,
     /// The number of this object.
     number: u64,
+    site: Site,
     /// The writing side, which knows what the calling thread holds there.
     write: Arc<TwoLevel>,
 }
@@ -38,8 +39,10 @@ struct Read {
 
 impl Readers {
     pub(crate) fn new(write: Arc<TwoLevel>) -> Arc<Readers> {
-        let number = write.site().inner().levels.object();
-        Arc::new(Readers { reads: Mutex::default(), number, write })
+        let (number, facts) = (write.site().inner().levels.object(), &write.site().facts);
+        let (directory, options) = (facts.directory.clone(), facts.options.clone());
+        let site = write.site().part(directory, LockKind::Read, options);
+        Arc::new(Readers { reads: Mutex::default(), number, site, write })
     }
 
     fn take(
@@ -48,9 +51,8 @@ impl Readers {
         until: Option<&Until>,
         call: Option<&Call>,
     ) -> Result<Option<Arc<Grant>>> {
-        let site = self.site();
-        let claim = site.claim(&site.path, LockKind::Read);
-        site.take(&claim, until, call, |want| acquire(want, recipe, None))
+        let claim = self.site.claim();
+        self.site.take(&claim, until, call, |want| acquire(want, recipe, None))
     }
 
     /// Takes the read under the thread's own write.
@@ -78,7 +80,7 @@ impl Readers {
             write.nodes().mark_read_under();
         }
         if let Err(Error::Lost { reason: LossReason::NodeDeleted, .. }) = &read {
-            self.site().inner().holds.node_gone(write.nodes());
+            self.site.inner().holds.node_gone(write.nodes());
             // It may have been lost before, for another reason.
             write.check()?;
         }
@@ -96,7 +98,7 @@ impl Readers {
             .filter(|read| only.is_none_or(|only| Arc::ptr_eq(only, &read.grant)));
         let Some(read) = read else {
             drop(reads);
-            return Err(self.site().refusal());
+            return Err(self.site.refusal());
         };
         let grant = Arc::clone(&read.grant);
         read.depth -= 1;
@@ -111,7 +113,7 @@ impl Readers {
 
 impl RawLock for Readers {
     fn site(&self) -> &Site {
-        self.write.site()
+        &self.site
     }
 
     fn acquire(&self, wait: Wait) -> Result<Option<Arc<Grant>>> {
@@ -123,9 +125,9 @@ impl RawLock for Readers {
             }
             return Ok(Some(grant));
         }
-        let until = self.site().inner().until(self.number, wait);
+        let until = self.site.inner().until(self.number, wait);
         let until = until.as_ref();
-        self.site().observe(LockKind::Read, until, |call| {
+        self.site.observe(until, |call| {
             let grant = match self.write.grant() {
                 Some(write) => self.under(&write, until, call)?,
                 None => self.take(Recipe::Queue(Mode::Read), until, call)?,
@@ -140,7 +142,7 @@ impl RawLock for Readers {
 
     fn release_once(&self, only: Option<&Arc<Grant>>) -> Result<()> {
         match self.leave(only)? {
-            Some(grant) => self.site().inner().holds.release(&grant),
+            Some(grant) => self.site.inner().holds.release(&grant),
             None => Ok(()),
         }
     }
@@ -156,7 +158,7 @@ impl RawLock for Readers {
     }
 
     fn cancel_waiters(&self) {
-        self.site().inner().cancel_waiters(Some(self.number));
+        self.site.inner().cancel_waiters(Some(self.number));
     }
 }
 
@@ -182,7 +184,7 @@ impl Drop for Readers {
         sys::reached("the last handle of a held read lock is dropped");
         log_last_handle(&format!("read lock {}", self.path()));
         for read in reads.into_values() {
-            log_drop("lock", self.site().inner().holds.release(&read.grant));
+            log_drop("lock", self.site.inner().holds.release(&read.grant));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The path, client and options of a lock object, from which it makes its claims.
+//! The client and the facts of a lock object, from which it makes its claims.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::client::Client;
 use crate::contender::Contender;
 use crate::contenders::contenders;
 use crate::error::{Error, Result};
-use crate::inner::{Claim, Grant, Holder, Inner, Requests};
+use crate::inner::{Claim, Facts, Grant, Inner, Requests};
 use crate::kind::LockKind;
 use crate::observer::{Call, Observed};
 use crate::options::LockOptions;
@@ -15,22 +15,39 @@ use crate::recipe::Want;
 use crate::sys::thread;
 use crate::wait::Until;
 
-/// A lock's path, the client that uses it, and its options.
+/// What a lock object requests, and the client that does so.
 #[derive(Debug, Clone)]
 pub(crate) struct Site {
     pub(crate) client: Client,
-    pub(crate) path: LockPath,
-    pub(crate) options: LockOptions,
+    pub(crate) facts: Arc<Facts>,
 }
 
 impl Site {
-    pub(crate) fn new(client: &Client, path: &str, options: LockOptions) -> Result<Site> {
-        let (client, path, options) = (client.clone(), LockPath::parse(path)?, options.check()?);
+    /// Returns that of a lock whose directory is its path, or above it for a single node.
+    pub(crate) fn new(
+        client: &Client,
+        path: &str,
+        kind: LockKind,
+        options: LockOptions,
+    ) -> Result<Site> {
+        let (client, lock, options) = (client.clone(), LockPath::parse(path)?, options.check()?);
         let requests = &client.inner().requests;
         if requests.session_id() != 0 {
             requests.check_margin(options.margin)?;
         }
-        Ok(Site { client, path, options })
+        let directory = if kind.is_single_node() { lock.split().0 } else { lock.clone() };
+        Ok(Site { client, facts: Arc::new(Facts { lock, directory, kind, options }) })
+    }
+
+    /// Returns that of another part of the same lock.
+    pub(crate) fn part(&self, directory: LockPath, kind: LockKind, options: LockOptions) -> Site {
+        let (client, lock) = (self.client.clone(), self.facts.lock.clone());
+        Site { client, facts: Arc::new(Facts { lock, directory, kind, options }) }
+    }
+
+    /// Returns the lock's path.
+    pub(crate) fn path(&self) -> &str {
+        self.facts.lock.as_str()
     }
 
     pub(crate) fn inner(&self) -> &Arc<Inner> {
@@ -41,32 +58,22 @@ impl Site {
         &self.inner().requests
     }
 
-    /// Returns the calling thread's claim to nodes in `directory`, which is the lock's path, below
-    /// it, or above it.
-    pub(crate) fn claim(&self, directory: &LockPath, kind: LockKind) -> Claim {
-        let chosen = self.options.identity.clone();
-        Claim {
-            lock: self.path.clone(),
-            directory: directory.clone(),
-            kind,
-            holder: Holder { thread: thread::current().id(), at_most: self.options.hold_at_most },
-            is_chosen: chosen.is_some(),
-            identity: chosen.unwrap_or_else(|| self.client.identity()),
-            background: self.options.background_release,
-            at_least: self.options.hold_at_least,
-            margin: self.options.margin,
-        }
+    /// Returns the claim of the calling thread.
+    pub(crate) fn claim(&self) -> Claim {
+        let chosen = self.facts.options.identity.clone();
+        let identity = chosen.unwrap_or_else(|| self.client.identity());
+        Claim { facts: Arc::clone(&self.facts), thread: thread::current().id(), identity }
     }
 
     /// Runs a call that waits as `until` says, and reports its outcome to the observer.
     pub(crate) fn observe(
         &self,
-        kind: LockKind,
         until: Option<&Until>,
         acquire: impl FnOnce(Option<&Call>) -> Result<Option<Arc<Grant>>>,
     ) -> Result<Option<Arc<Grant>>> {
         let call = self.client.observer().cloned().map(|observer| {
-            let observed = Observed { observer, lock: kind, name: Arc::clone(&self.options.name) };
+            let (lock, name) = (self.facts.kind, Arc::clone(&self.facts.options.name));
+            let observed = Observed { observer, lock, name };
             Call::begin(observed, until.is_some())
         });
         let mut got = acquire(call.as_ref());
@@ -101,7 +108,7 @@ impl Site {
         match until {
             Some(until) => acquire(Want { inner, claim, until, waits, call }),
             None => {
-                inner.requests.require_connection(claim.lock.as_str())?;
+                inner.requests.require_connection(claim.facts.lock.as_str())?;
                 let until = &Until::within(inner.requests.patience());
                 acquire(Want { inner, claim, until, waits, call })
             }
@@ -109,14 +116,14 @@ impl Site {
     }
 
     pub(crate) fn contenders(&self) -> Result<Vec<Contender>> {
-        contenders(self.requests(), &self.path)
+        contenders(self.requests(), &self.facts.lock)
     }
 
     /// Returns the error for an unlock without a hold.
     pub(crate) fn refusal(&self) -> Error {
         match self.requests().is_closed() {
             true => Error::Closed,
-            false => Error::NotHeld { path: self.path.as_str().to_owned() },
+            false => Error::NotHeld { path: self.path().to_owned() },
         }
     }
 }

@@ -9,13 +9,10 @@ use super::site::Site;
 use crate::error::{Error, Result};
 use crate::guard::Releases;
 use crate::hold::Hold;
-use crate::inner::{
-    Claim, Entry, Exit, Grant, Handed, Inner, Key, Level, Refused, Replaceable, Stopped, Turn,
-};
+use crate::inner::{Entry, Exit, Grant, Handed, Inner, Level, Refused, Replaceable, Stopped, Turn};
 use crate::kind::LockKind;
 use crate::observer::Call;
 use crate::panics::{log_drop, log_last_handle};
-use crate::path::LockPath;
 use crate::recipe::{Recipe, acquire, acquire_single};
 use crate::sys;
 use crate::wait::{Until, Wait};
@@ -26,30 +23,19 @@ pub(crate) struct TwoLevel {
     level: Arc<Level>,
     number: u64,
     site: Site,
-    /// The directory of its nodes.
-    directory: LockPath,
-    kind: LockKind,
 }
 
 impl TwoLevel {
-    /// Creates a lock whose nodes are in `directory`, and whose threads pass it on as its options
-    /// say.
-    pub(crate) fn new(site: Site, directory: LockPath, kind: LockKind) -> Arc<TwoLevel> {
+    /// Creates a lock object.
+    pub(crate) fn new(site: Site) -> Arc<TwoLevel> {
         let inner = site.inner();
-        let key = Key { lock: site.path.clone(), directory: directory.clone(), kind };
-        let (level, number) = inner.levels.join(key, Arc::downgrade(&inner.holds));
-        Arc::new(TwoLevel { level, number, site, directory, kind })
-    }
-
-    /// Creates a lock whose directory is its path.
-    pub(crate) fn at(site: Site, kind: LockKind) -> Arc<TwoLevel> {
-        let directory = site.path.clone();
-        TwoLevel::new(site, directory, kind)
+        let (level, number) = inner.levels.join(&site.facts, Arc::downgrade(&inner.holds));
+        Arc::new(TwoLevel { level, number, site })
     }
 
     /// Like [`acquire`](Self::acquire), with the deadline and the cancel signal of `until`.
     pub(crate) fn acquire_by(&self, until: &Until) -> Result<Option<Arc<Grant>>> {
-        self.site.observe(self.kind, Some(until), |call| self.enter(until, call))
+        self.site.observe(Some(until), |call| self.enter(until, call))
     }
 
     /// Like [`acquire_by`](Self::acquire_by), as part of an observed call.
@@ -60,7 +46,7 @@ impl TwoLevel {
             Some(entry) => Ok(entry),
             None => {
                 // The thread ahead waits for this thread, or will wait for it.
-                if self.inner().holds.registry.holds_here(&self.claim()) {
+                if self.inner().holds.registry.holds_here(&self.site.claim()) {
                     sys::reached("a thread would wait for one that waits for it");
                     return Err(Error::WouldDeadlock { path: path() });
                 }
@@ -104,7 +90,7 @@ impl TwoLevel {
             // A failure drops the turn, so the next thread gets the first level.
             Entry::First(turn) => turn,
         };
-        let claim = self.claim();
+        let claim = self.site.claim();
         let replaceable = match turn.take_handed() {
             Some(Handed::Nodes(nodes)) => {
                 if let Some(grant) = nodes.take_over(&claim) {
@@ -121,7 +107,7 @@ impl TwoLevel {
             None => None,
         };
         turn.start_over();
-        let grant = match self.kind {
+        let grant = match claim.facts.kind {
             LockKind::Ephemeral => self.site.take(&claim, until, call, acquire_single)?,
             kind => self.site.take(&claim, until, call, |want| {
                 acquire(want, Recipe::Queue(kind.mode()), replaceable)
@@ -156,7 +142,7 @@ impl TwoLevel {
         grant: &Arc<Grant>,
         turn: Turn<'t, Arc<Grant>, Handed>,
     ) -> Option<Turn<'t, Arc<Grant>, Handed>> {
-        let times = self.site.options.local_handoffs;
+        let times = self.site.facts.options.local_handoffs;
         if !turn.may_hand_over(times) || !grant.nodes().hand_over(grant) {
             return Some(turn);
         }
@@ -191,14 +177,6 @@ impl TwoLevel {
         self.inner().until(self.number, wait)
     }
 
-    pub(crate) fn kind(&self) -> LockKind {
-        self.kind
-    }
-
-    fn claim(&self) -> Claim {
-        self.site.claim(&self.directory, self.kind)
-    }
-
     fn inner(&self) -> &Arc<Inner> {
         self.site.inner()
     }
@@ -211,7 +189,7 @@ impl RawLock for TwoLevel {
 
     fn acquire(&self, wait: Wait) -> Result<Option<Arc<Grant>>> {
         let until = self.until(wait);
-        self.site.observe(self.kind, until.as_ref(), |call| match &until {
+        self.site.observe(until.as_ref(), |call| match &until {
             Some(until) => self.enter(until, call),
             None => match self.level.local.try_enter(self.number) {
                 Some(entry) => self.second_level(entry, None, call),

@@ -143,7 +143,7 @@ impl<'a> Attempt<'a> {
     }
 
     pub(super) fn path(&self) -> &'a str {
-        self.want.claim.lock.as_str()
+        self.want.claim.facts.lock.as_str()
     }
 
     /// Finds a connection at the start of a pass. Returns true if its session is a new one, in
@@ -160,7 +160,7 @@ impl<'a> Attempt<'a> {
             self.own.clear();
             self.unanswered.clear();
         }
-        self.requests().check_margin(self.want.claim.margin)?;
+        self.requests().check_margin(self.want.claim.facts.options.margin)?;
         // Before the look, so that none is missed.
         self.more_stuck = self.want.inner.deletions.more_stuck();
         Ok(now != before)
@@ -222,7 +222,7 @@ impl<'a> Attempt<'a> {
     /// Looks at a node in the directory.
     pub(super) fn stat(&self, name: &str) -> Result<Option<Stat>, Stop> {
         let Want { claim, until, .. } = self.want;
-        let path = claim.directory.child(name);
+        let path = claim.facts.directory.child(name);
         let look = |batch: &mut Batch<'_>| batch.exists(&path, None);
         Ok(self.requests().ask_one(Some(self.session_id), until, look)?)
     }
@@ -276,7 +276,7 @@ impl<'a> Attempt<'a> {
     /// Returns the error of a call that does not see the contenders of this node.
     pub(super) fn apart_from(&self, name: &str) -> Error {
         sys::reached("a call finds contenders that it does not see");
-        let reason = match self.want.claim.kind {
+        let reason = match self.want.claim.facts.kind {
             LockKind::Latch => "a contender of a lock, which a LeaderLatch does not see",
             _ => "a participant of a LeaderLatch, which does not see other contenders",
         };

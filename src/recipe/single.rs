@@ -100,7 +100,7 @@ impl<'a> SingleCall<'a> {
                     return Ok(false);
                 }
                 ErrorKind::NoNode | ErrorKind::NodeExists => {
-                    levels = inner.requests.missing_levels(&claim.directory, until)?;
+                    levels = inner.requests.missing_levels(&claim.facts.directory, until)?;
                 }
                 _ => return Err(self.attempt.take_error(create, error).into()),
             }
@@ -153,6 +153,6 @@ impl<'a> SingleCall<'a> {
     }
 
     fn name(&self) -> &'a str {
-        self.attempt.want.claim.lock.split().1
+        self.attempt.want.claim.facts.lock.split().1
     }
 }

@@ -68,7 +68,7 @@ fn listen(
 ) -> (Watcher, Receiver<News>) {
     let (tell, news) = unbounded();
     let (heard, requests) = (Arc::clone(heard), Arc::downgrade(&want.inner.requests));
-    let (directory, lists) = (want.claim.directory.clone(), !recipe.watches_list());
+    let (directory, lists) = (want.claim.facts.directory.clone(), !recipe.watches_list());
     let watcher = Watcher::new(move |event: &WatchedEvent| {
         let Some(requests) = requests.upgrade() else {
             return;
@@ -169,7 +169,7 @@ impl Waiter<'_> {
     fn grant(&mut self, is_alone: bool) -> Result<Pass, Stop> {
         let Want { inner, claim, .. } = self.attempt.want;
         if let ([node], true) = (&mut self.attempt.own[..], is_alone) {
-            node.takes_directory = inner.requests.directories.is_ours(&claim.directory);
+            node.takes_directory = inner.requests.directories.is_ours(&claim.facts.directory);
         }
         self.attempt.grant()
     }
@@ -180,7 +180,7 @@ impl Waiter<'_> {
     /// some, a call creates nodes only after a look: otherwise each call would leave one more.
     fn stuck(&self) -> Vec<String> {
         let Want { inner, claim, .. } = self.attempt.want;
-        inner.deletions.stuck_in(&claim.directory)
+        inner.deletions.stuck_in(&claim.facts.directory)
     }
 
     /// Forgets own nodes that could not be deleted and do not exist any more.
@@ -188,7 +188,7 @@ impl Waiter<'_> {
         let Want { inner, claim, .. } = self.attempt.want;
         let gone = stuck.iter().filter(|name| !list.contains(name));
         let gone = gone.inspect(|_| sys::reached("a node that stayed is gone"));
-        gone.for_each(|name| inner.deletions.remove_stuck(&claim.directory.child(name)));
+        gone.for_each(|name| inner.deletions.remove_stuck(&claim.facts.directory.child(name)));
     }
 
     /// Returns `Denied` if there would be no room even when all nodes had gone that can be deleted.
@@ -197,7 +197,7 @@ impl Waiter<'_> {
         match stuck.iter().next() {
             Some(name) if !self.recipe.is_free(&stuck) => {
                 sys::reached("nodes that stay leave no room");
-                Err(Error::Denied { path: self.attempt.want.claim.directory.child(name) })
+                Err(Error::Denied { path: self.attempt.want.claim.facts.directory.child(name) })
             }
             _ => Ok(()),
         }
@@ -216,7 +216,7 @@ impl Waiter<'_> {
             return Err(Error::WouldDeadlock { path: self.attempt.path().to_owned() }.into());
         }
         if let Some(ahead) = ahead {
-            let path = claim.directory.child(&ahead.nearest);
+            let path = claim.facts.directory.child(&ahead.nearest);
             if inner.deletions.is_stuck(&path) {
                 sys::reached("the node ahead is ours and cannot be deleted");
                 return Err(Error::Denied { path }.into());
@@ -243,7 +243,7 @@ impl Waiter<'_> {
             );
             self.watched = Watched { paths: HashSet::new(), resumed };
         }
-        let path = |name: &String| claim.directory.child(name);
+        let path = |name: &String| claim.facts.directory.child(name);
         let nearest = path(&ahead.nearest);
         let second = match &ahead.next {
             Next::Second(second) => Some(path(second)),
@@ -268,7 +268,7 @@ impl Waiter<'_> {
     fn set_watches(&mut self, paths: Vec<String>, nearest: &str) -> Result<(), Stop> {
         let Want { inner, claim, until, .. } = self.attempt.want;
         let reads =
-            paths.iter().any(|path| path == nearest) && !inner.readable.has(&claim.directory);
+            paths.iter().any(|path| path == nearest) && !inner.readable.has(&claim.facts.directory);
         let asked = self.attempt.requests().ask(Some(self.attempt.session_id), until, |batch| {
             let read = reads.then(|| batch.get_data(nearest, None));
             (read, batch.set_watches(i64::MAX, &paths, &self.watcher))
@@ -278,7 +278,7 @@ impl Waiter<'_> {
         self.watched.paths.extend(paths);
         // It was answered before.
         match read.map(Pending::wait) {
-            Some(Ok(_)) => inner.readable.add(&claim.directory),
+            Some(Ok(_)) => inner.readable.add(&claim.facts.directory),
             Some(Err(error)) if error.kind() != ErrorKind::NoNode => {
                 sys::reached("a node ahead may not be read");
                 return Err(error.into());
@@ -292,7 +292,7 @@ impl Waiter<'_> {
     fn expect(&mut self, ahead: Ahead) {
         self.expected += 1;
         if let ([node], true) = (&self.attempt.own[..], self.attempt.unanswered.is_empty()) {
-            let (number, mode) = (self.expected, self.attempt.want.claim.kind.mode());
+            let (number, mode) = (self.expected, self.attempt.want.claim.facts.kind.mode());
             let (own, resumed) = (node.name.clone(), self.watched.resumed);
             self.heard.lock().expect(Expected { number, mode, own, ahead, resumed });
         }
@@ -310,7 +310,7 @@ impl Waiter<'_> {
             self.listed = news.names;
         } else if !until.is_over() {
             // Perhaps no event came because the node ahead may not be read. The next call asks.
-            inner.readable.remove(&claim.directory);
+            inner.readable.remove(&claim.facts.directory);
         }
         self.attempt.look_again()
     }

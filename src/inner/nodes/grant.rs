@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::{Nodes, after};
 use crate::error::{Error, LossReason, Result};
-use crate::inner::claim::{Holder, Node};
+use crate::inner::claim::{Claim, Node};
 use crate::observer::Observed;
 use crate::signal::{Ended, Signal};
 use crate::sys::{self, Mutex};
@@ -32,7 +32,8 @@ pub enum HoldState {
 #[derive(Debug)]
 pub(crate) struct Grant {
     nodes: Arc<Nodes>,
-    pub(in crate::inner) holder: Holder,
+    /// The call that took it. Another one may have created the nodes.
+    pub(in crate::inner) claim: Claim,
     ending: Mutex<Ending>,
     ended: Signal,
     since: Instant,
@@ -73,12 +74,12 @@ impl End {
 }
 
 impl Grant {
-    pub(super) fn new(nodes: &Arc<Nodes>, holder: Holder) -> Arc<Grant> {
+    pub(super) fn new(nodes: &Arc<Nodes>, claim: Claim) -> Arc<Grant> {
         let since = sys::now();
-        let due = holder.at_most.map(|time| after(since, time));
+        let due = claim.facts.options.hold_at_most.map(|time| after(since, time));
         Arc::new(Grant {
             nodes: Arc::clone(nodes),
-            holder,
+            claim,
             ending: Mutex::new(Ending { end: None, due }),
             ended: Signal::new(),
             since,
@@ -96,12 +97,12 @@ impl Grant {
     }
 
     pub(crate) fn path(&self) -> &str {
-        self.nodes.claim.lock.as_str()
+        self.nodes.claim.facts.lock.as_str()
     }
 
     /// Returns the path of the node with this index.
     pub(crate) fn znode(&self, index: usize) -> String {
-        self.nodes.claim.path_of(&self.nodes.list[index])
+        self.nodes.claim.facts.path_of(&self.nodes.list[index])
     }
 
     pub(crate) fn ended(&self) -> &Ended {
@@ -150,14 +151,14 @@ impl Grant {
     /// Returns when it ends by the clocks, as far as is known now. `None` if only the lease ends it,
     /// which the client reports.
     pub(in crate::inner) fn ends(&self) -> Option<Instant> {
-        let has_margin = !self.nodes.claim.margin.is_zero();
+        let has_margin = !self.nodes.claim.facts.options.margin.is_zero();
         let lost = has_margin.then(|| sys::now() + self.nodes.term.left());
         self.due().into_iter().chain(lost).min()
     }
 
     /// Sets until when it may last, which is no sooner than it has to. Returns false if it is over.
     pub(in crate::inner) fn prolong(&self, due: Instant) -> bool {
-        let due = due.max(after(self.since, self.nodes.claim.at_least));
+        let due = due.max(after(self.since, self.nodes.claim.facts.options.hold_at_least));
         let mut ending = self.ending.lock();
         let is_over = ending.end.is_some() || ending.is_overdue();
         if !is_over {
@@ -197,7 +198,7 @@ impl Grant {
 
     /// Returns until when its nodes have to stay after a release, if that is yet to come.
     pub(super) fn reserved_until(&self) -> Option<Instant> {
-        let until = after(self.since, self.nodes.claim.at_least);
+        let until = after(self.since, self.nodes.claim.facts.options.hold_at_least);
         (until > sys::now()).then_some(until)
     }
 

@@ -25,18 +25,18 @@ impl Waiter<'_> {
         let Want { claim, until, .. } = self.attempt.want;
         let directories = &self.attempt.requests().directories;
         let watcher = self.recipe.watches_list().then_some(&self.watcher);
-        let (session, directory) = (Some(self.attempt.session_id), claim.directory.as_str());
+        let (session, directory) = (Some(self.attempt.session_id), claim.facts.directory.as_str());
         let listed = self
             .attempt
             .requests()
             .ask_one(session, until, |batch| batch.get_children(directory, watcher));
         match listed {
             Ok((names, stat)) => {
-                directories.note_listed(&claim.directory, stat.czxid, &names);
+                directories.note_listed(&claim.facts.directory, stat.czxid, &names);
                 Ok(names)
             }
             Err(failure) if failure.is(ErrorKind::NoNode) => {
-                directories.note_missing(&claim.directory);
+                directories.note_missing(&claim.facts.directory);
                 Ok(Names::default())
             }
             Err(failure) => Err(failure.into()),

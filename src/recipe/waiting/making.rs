@@ -40,7 +40,7 @@ impl Waiter<'_> {
             return self.sort_out(list);
         }
         let Want { inner, claim, until, .. } = self.attempt.want;
-        let (requests, directory) = (&inner.requests, &claim.directory);
+        let (requests, directory) = (&inner.requests, &claim.facts.directory);
         let may_make = self.recipe.under().is_none() && !requests.directories.has(directory);
         let mut way = if may_make { Way::Make } else { Way::Inside };
         let mut levels = vec![directory.clone()];
@@ -138,7 +138,7 @@ impl Waiter<'_> {
             let make =
                 |(levels, create): (_, &Create)| send_make(claim, acl, batch, levels, create);
             let made = levels.zip(with.first()).map(make);
-            ((created, made), batch.get_children(claim.directory.as_str(), watcher))
+            ((created, made), batch.get_children(claim.facts.directory.as_str(), watcher))
         };
         let (creates, (created, made), listed) = self.attempt.ask_creates(creates, ask)?;
         let mut creates = creates.into_iter();
@@ -154,7 +154,7 @@ impl Waiter<'_> {
             }
         }
         let names = listed.map(|(names, stat)| {
-            inner.requests.directories.note_listed(&claim.directory, stat.czxid, &names);
+            inner.requests.directories.note_listed(&claim.facts.directory, stat.czxid, &names);
             names
         });
         Ok(match failure {
@@ -174,7 +174,7 @@ impl Waiter<'_> {
         let claim = self.attempt.want.claim;
         let acl = self.attempt.requests().acl();
         let replace = |batch: &mut Batch<'_>, creates: &[Create]| {
-            let path = claim.directory.child(&creates[0].name);
+            let path = claim.facts.directory.child(&creates[0].name);
             let paths = (&*replaceable.path, &*path, creates[0].mode);
             ((), replace_with_directory(batch, acl, claim, paths))
         };
@@ -221,7 +221,7 @@ impl Waiter<'_> {
         {
             let Want { inner, claim, .. } = self.attempt.want;
             sys::reached("a directory is made with its node");
-            inner.requests.directories.note_made(&claim.directory, node.czxid);
+            inner.requests.directories.note_made(&claim.facts.directory, node.czxid);
             node.takes_directory = true;
         }
         failure
@@ -275,7 +275,7 @@ fn send_create(
     batch: &mut Batch<'_>,
     create: &Create,
 ) -> Pending<(String, i64)> {
-    let path = claim.directory.child(&create.name);
+    let path = claim.facts.directory.child(&create.name);
     batch.shared_create(&path, claim.identity.as_bytes(), acl, create.mode)
 }
 
@@ -287,7 +287,8 @@ fn send_under(
     above: &str,
     create: &Create,
 ) -> Pending<Vec<OpResult>> {
-    let (above, path) = (claim.directory.child(above), claim.directory.child(&create.name));
+    let (above, path) =
+        (claim.facts.directory.child(above), claim.facts.directory.child(&create.name));
     let create = Op::Create(&path, claim.identity.as_bytes(), acl, create.mode);
     batch.shared_multi(&[Op::Check(&above, None), create])
 }
@@ -299,7 +300,7 @@ fn send_create_alone(
     batch: &mut Batch<'_>,
     create: &Create,
 ) -> Pending<(String, zookeeper::Stat)> {
-    let path = claim.directory.child(&create.name);
+    let path = claim.facts.directory.child(&create.name);
     batch.create(&path, claim.identity.as_bytes(), acl, create.mode)
 }
 
@@ -311,6 +312,6 @@ fn send_make(
     levels: &[LockPath],
     create: &Create,
 ) -> Pending<Vec<OpResult>> {
-    let path = claim.directory.child(&create.name);
+    let path = claim.facts.directory.child(&create.name);
     batch.shared_multi(&with_levels(acl, levels, (&path, claim.identity.as_bytes(), create.mode)))
 }
