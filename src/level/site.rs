@@ -35,7 +35,11 @@ impl Site {
         if requests.session_id() != 0 {
             requests.check_margin(options.margin)?;
         }
-        let directory = if kind.is_single_node() { lock.split().0 } else { lock.clone() };
+        let (directory, options) = match kind.is_single_node() {
+            // Hand-offs make no sense without a queue.
+            true => (lock.split().0, options.without_handoffs()),
+            false => (lock.clone(), options),
+        };
         Ok(Site { client, facts: Arc::new(Facts { lock, directory, kind, options }) })
     }
 
