@@ -423,6 +423,7 @@ mod semaphore;
 mod settings;
 mod shortcuts;
 mod signal;
+mod stay;
 mod sys;
 #[cfg(feature = "testing")]
 pub mod testing;

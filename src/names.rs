@@ -6,8 +6,10 @@ use std::{iter, mem};
 
 use uuid::{Builder, Uuid};
 
-use crate::sys::new_uuid;
 use zookeeper::Names;
+
+use crate::stay::{Ahead, Next};
+use crate::sys::new_uuid;
 
 /// Names that contend end in one of these and a sequence. The first four are those of this library
 /// and Curator (`lock-` is also go-zookeeper's and .NET's). The others are kazoo's, which count so
@@ -83,7 +85,7 @@ pub(crate) fn children(names: &Names) -> Vec<Child<'_>> {
 pub(crate) enum Standing {
     /// No lower node blocks them.
     Granted,
-    Behind(Ahead),
+    Behind(Ahead<String>),
     /// Too many nodes were made before these. Any change of the list may help.
     Full,
     /// A node does not exist, or has no sequence, so that it can never be granted.
@@ -95,48 +97,24 @@ pub(crate) enum Standing {
     NeedsCzxid(Vec<String>),
 }
 
-/// The nodes ahead of a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Ahead {
-    /// The predecessor: the nearest lower node that blocks this one, and the one to watch.
-    pub(crate) nearest: String,
-    pub(crate) next: Next,
+fn behind(nearest: String, next: Next<String>) -> Standing {
+    Standing::Behind(Ahead { nearest, next })
 }
 
-/// The meaning of the predecessor's end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// Unknown without a list.
-    List,
-    /// The predecessor waits for this one. When this one has gone, the predecessor may be the only
-    /// one left.
-    Second(String),
-    /// The grant: nothing else is ahead, and nothing can get ahead any more. Numbers rise. The only
-    /// node that is ever created with a lower one is the read that a holder takes under its own
-    /// write. Only readers need not wait for that read.
-    Grant,
-}
-
-impl Ahead {
-    fn of(nearest: String) -> Ahead {
-        Ahead { nearest, next: Next::List }
-    }
-}
-
-impl Next {
-    fn behind(mode: Mode, nearest: &str, second: Option<String>) -> Next {
-        let ahead = mode_of(nearest);
-        let may_downgrade = ahead == Some(Mode::Write) && mode != Mode::Read;
-        let waits =
-            |second| ahead.zip(mode_of(second)).is_some_and(|(one, other)| one.waits_for(other));
-        match second {
-            _ if may_downgrade => Next::List,
-            None => Next::Grant,
-            // Many reads may wait for one write. Telling all of them what precedes it would wake a
-            // herd.
-            Some(second) if mode != Mode::Read && waits(&second) => Next::Second(second),
-            Some(_) => Next::List,
-        }
+/// Returns the meaning of the end of `nearest`.
+fn next(mode: Mode, nearest: &str, second: Option<String>) -> Next<String> {
+    let ahead = mode_of(nearest);
+    // The only node that is ever created with a lower number is the read that a holder takes under
+    // its own write. Only readers need not wait for that read.
+    let may_downgrade = ahead == Some(Mode::Write) && mode != Mode::Read;
+    let waits =
+        |second| ahead.zip(mode_of(second)).is_some_and(|(one, other)| one.waits_for(other));
+    match second {
+        _ if may_downgrade => Next::List,
+        None => Next::Grant,
+        // Many reads may wait for one write. Telling all of them what precedes it would wake a herd.
+        Some(second) if mode != Mode::Read && waits(&second) => Next::Second(second),
+        Some(_) => Next::List,
     }
 }
 
@@ -188,11 +166,11 @@ pub(crate) fn decide(mode: Mode, children: &[Child<'_>], own: &str) -> Standing 
     let last = earlier.map(|other| (other.czxid, Reverse(other.name))).max();
     let name = |(_, Reverse(name)): (i32, Reverse<&str>)| name.to_owned();
     match (last, nearest.map(name)) {
-        (Some((_, Reverse(last))), _) => Standing::Behind(Ahead::of(last.to_owned())),
-        (None, Some(nearest)) if place == i32::MAX => Standing::Behind(Ahead::of(nearest)),
+        (Some((_, Reverse(last))), _) => behind(last.to_owned(), Next::List),
+        (None, Some(nearest)) if place == i32::MAX => behind(nearest, Next::List),
         (None, Some(nearest)) => {
-            let next = Next::behind(mode, &nearest, second.map(name));
-            Standing::Behind(Ahead { nearest, next })
+            let next = next(mode, &nearest, second.map(name));
+            behind(nearest, next)
         }
         (None, None) => Standing::Granted,
     }

@@ -291,13 +291,13 @@ impl<'a> Attempt<'a> {
         self.want.call.inspect(|call| call.record_ahead(count));
     }
 
-    /// Waits for news. Returns `None` for any other reason to look again, such as a change of a
+    /// Waits to be woken. Returns false for any other reason to look again, such as a change of a
     /// semaphore's `limit` or the end of its `turn`.
-    pub(super) fn wait<T>(
+    pub(super) fn wait(
         &self,
-        news: &Receiver<T>,
+        wake: &Receiver<()>,
         [limit, turn]: [Ended; 2],
-    ) -> Result<Option<T>, Stop> {
+    ) -> Result<bool, Stop> {
         let until = self.want.until;
         // When to look though nothing was told.
         let mut look = self.requests().next_look();
@@ -312,7 +312,7 @@ impl<'a> Attempt<'a> {
                     sys::reached("the close ends a wait in the queue");
                     return Err(Failure::Closed.into());
                 }
-                recv(news) -> news => return Ok(news.ok()),
+                recv(wake) -> _ => return Ok(true),
                 recv(limit) -> _ => sys::reached("the limit changes while permits are waited for"),
                 recv(turn) -> _ => sys::reached("the turn ends while permits are waited for"),
                 recv(self.more_stuck) -> _ => {
@@ -320,7 +320,7 @@ impl<'a> Attempt<'a> {
                 }
                 recv(at(first)) -> _ => {
                     if until.is_over() {
-                        return Ok(None);
+                        return Ok(false);
                     }
                     // Without a connection, a look is put off: otherwise all calls would look at
                     // the same time after an outage. The next connection reports missed changes.
@@ -332,7 +332,7 @@ impl<'a> Attempt<'a> {
                     sys::reached("a waiting call looks though nothing was told");
                 }
             }
-            return Ok(None);
+            return Ok(false);
         }
     }
 

@@ -62,8 +62,8 @@ impl<'a> SingleCall<'a> {
         if !self.attempt.want.waits {
             return Ok(Pass::Busy);
         }
-        let news = self.attempt.wait(&self.news, [never(), never()])?;
-        self.may_create = news.is_some() && self.attempt.unanswered.is_empty();
+        let is_woken = self.attempt.wait(&self.news, [never(), never()])?;
+        self.may_create = is_woken && self.attempt.unanswered.is_empty();
         self.attempt.look_again()
     }
 

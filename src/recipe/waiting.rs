@@ -4,18 +4,19 @@
 mod looking;
 mod making;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use crossbeam_channel::{Receiver, unbounded};
-use zookeeper::{ErrorKind, Names, Pending, WatchedEvent, Watcher};
+use crossbeam_channel::{Receiver, bounded};
+use zookeeper::{ErrorKind, EventType, Names, Pending, WatchedEvent, Watcher};
 
 use super::attempt::{Attempt, Pass, Stop, Want, run};
 use super::rule::Recipe;
 use crate::error::{Error, Result};
 use crate::inner::{Grant, Replaceable};
-use crate::names::{self, Ahead, Next, Standing};
-use crate::shortcuts::{Expected, Heard, News, Reaction};
+use crate::names::{self, Standing};
+use crate::shortcuts;
+use crate::stay::{Ahead, Next, Reaction, Stay, Woken};
 use crate::sys::{self, Mutex};
 
 /// Takes what the recipe says. The call replaces the node `replaceable`, which the previous thread
@@ -35,22 +36,19 @@ struct Waiter<'a> {
     replaceable: Option<Replaceable>,
     /// The nodes may be created without a look.
     may_create: bool,
-    watcher: Watcher,
-    news: Receiver<News>,
-    heard: Arc<Mutex<Heard>>,
+    /// How it is told of what happens in its queue, once it watches a node of this session.
+    ears: Option<Ears>,
     /// The last list that was delivered and is not used yet.
     listed: Option<Names>,
-    watched: Watched,
-    /// The number of the last expectation.
-    expected: u64,
     czxids: HashMap<String, i64>,
 }
 
-/// The paths that are watched. Events come in order since the session was resumed this often.
-#[derive(Default)]
-struct Watched {
-    paths: HashSet<String>,
-    resumed: u64,
+/// What the thread that delivers events shares with a call.
+struct Ears {
+    stay: Arc<Mutex<Stay<String, Names>>>,
+    watcher: Watcher,
+    /// Has room for one: who is woken looks at the stay.
+    wake: Receiver<()>,
 }
 
 impl<'a> AsMut<Attempt<'a>> for Waiter<'a> {
@@ -59,62 +57,68 @@ impl<'a> AsMut<Attempt<'a>> for Waiter<'a> {
     }
 }
 
-/// Returns a watcher of nodes, and what it delivers. The thread that delivers an event sends the
-/// next list, so the waiter is woken once, with both.
-fn listen(
-    want: &Want<'_>,
-    recipe: &Recipe<'_>,
-    heard: &Arc<Mutex<Heard>>,
-) -> (Watcher, Receiver<News>) {
-    let (tell, news) = unbounded();
-    let (heard, requests) = (Arc::clone(heard), Arc::downgrade(&want.inner.requests));
-    let (directory, lists) = (want.claim.facts.directory.clone(), !recipe.watches_list());
-    let watcher = Watcher::new(move |event: &WatchedEvent| {
-        let Some(requests) = requests.upgrade() else {
-            return;
-        };
-        let reaction = heard.lock().event(event, requests.resumed(), lists);
-        match reaction {
-            // The waiter may have gone.
-            Reaction::Tell(news) => drop(tell.send(news)),
-            Reaction::Wait => {}
-            Reaction::List => {
-                let (heard, tell) = (Arc::clone(&heard), tell.clone());
-                requests.list(&directory).on_done(move |listed| {
-                    let names = listed.ok().map(|(names, _)| names);
-                    let news = heard.lock().list(names);
-                    news.map(|news| tell.send(news));
-                });
+impl Ears {
+    /// The thread that delivers an event sends the next list, so the waiter is woken once, behind
+    /// both.
+    fn open(want: &Want<'_>, recipe: &Recipe<'_>) -> Ears {
+        let (tell, wake) = bounded(1);
+        let stay = Arc::<Mutex<Stay<String, Names>>>::default();
+        let (told, requests) = (Arc::clone(&stay), Arc::downgrade(&want.inner.requests));
+        let (facts, lists) = (Arc::clone(&want.claim.facts), !recipe.watches_list());
+        let watcher = Watcher::new(move |event: &WatchedEvent| {
+            let Some(requests) = requests.upgrade() else {
+                return;
+            };
+            let name = event.path.rsplit('/').next().unwrap_or_default().to_owned();
+            let is_end = event.event_type == EventType::NodeDeleted;
+            let lists = lists && event.event_type != EventType::WatchEnded;
+            let reaction = told.lock().event(&name, is_end, requests.resumed(), lists);
+            match reaction {
+                // It may be awake already, or gone.
+                Reaction::Wake => drop(tell.try_send(())),
+                Reaction::Wait => {}
+                Reaction::List => {
+                    let (told, tell, mode) = (Arc::clone(&told), tell.clone(), facts.kind.mode());
+                    requests.list(&facts.directory).on_done(move |listed| {
+                        let names = listed.ok().map(|(names, _)| names);
+                        let is_last = |own: &String, nearest: &String, names: &Names| {
+                            let ahead = Ahead { nearest: nearest.clone(), next: Next::Grant };
+                            let children = names::children(names);
+                            names::decide(mode, &children, own) == Standing::Behind(ahead)
+                        };
+                        let wakes = told.lock().listed(names, is_last);
+                        wakes.then(|| tell.try_send(()));
+                    });
+                }
             }
-        }
-    });
-    (watcher, news)
+        });
+        Ears { stay, watcher, wake }
+    }
 }
 
 impl<'a> Waiter<'a> {
     fn new(want: Want<'a>, recipe: Recipe<'a>, replaceable: Option<Replaceable>) -> Waiter<'a> {
-        let heard = Arc::<Mutex<Heard>>::default();
-        let (watcher, news) = listen(&want, &recipe, &heard);
         Waiter {
             attempt: Attempt::new(want),
             recipe,
             replaceable,
             may_create: false,
-            watcher,
-            news,
-            heard,
+            ears: None,
             listed: None,
-            watched: Watched::default(),
-            expected: 0,
             czxids: HashMap::new(),
         }
+    }
+
+    fn ears(&mut self) -> &Ears {
+        self.ears.get_or_insert_with(|| Ears::open(&self.attempt.want, &self.recipe))
     }
 }
 
 impl Waiter<'_> {
     fn pass(&mut self) -> Result<Pass, Stop> {
         if self.attempt.find_session()? {
-            self.watched.paths.clear();
+            // Late events of the old session stay there.
+            self.ears = None;
             self.may_create = self.attempt.want.waits && self.stuck().is_empty();
         }
         let list = match self.listed.take() {
@@ -205,7 +209,7 @@ impl Waiter<'_> {
 
     // ---- waiting
 
-    fn wait_behind(&mut self, ahead: Option<Ahead>, list: Names) -> Result<Pass, Stop> {
+    fn wait_behind(&mut self, ahead: Option<Ahead<String>>, list: Names) -> Result<Pass, Stop> {
         let Want { inner, claim, .. } = self.attempt.want;
         self.attempt.want.until.note_ahead();
         if !self.attempt.want.waits {
@@ -230,33 +234,17 @@ impl Waiter<'_> {
         self.await_change()
     }
 
-    /// Watches the nodes ahead and our own nodes, as far as they are not watched, and expects the
-    /// grant. If the nearest node has gone meanwhile, its event comes before the answer. The waiter
-    /// receives it behind the answer, with the event of our own node if that is gone, too.
-    fn watch(&mut self, ahead: Ahead) -> Result<(), Stop> {
-        let (claim, resumed) = (self.attempt.want.claim, self.attempt.requests().resumed());
-        if resumed != self.watched.resumed {
-            // They are still watched, but events may come in any order now.
-            sys::reached_if(
-                || !self.watched.paths.is_empty(),
-                "a waiting call keeps its place over a resume",
-            );
-            self.watched = Watched { paths: HashSet::new(), resumed };
-        }
-        let path = |name: &String| claim.facts.directory.child(name);
-        let nearest = path(&ahead.nearest);
-        let second = match &ahead.next {
-            Next::Second(second) => Some(path(second)),
-            Next::List | Next::Grant => None,
-        };
-        // If several are gone, their events come in this order.
-        let own = self.attempt.own.iter().map(|node| path(&node.name));
-        let mut paths: Vec<_> = own.chain(second).chain([nearest.clone()]).collect();
-        paths.retain(|path| !self.watched.paths.contains(path));
-        self.expect(ahead);
-        match paths.is_empty() {
+    /// Watches the nodes ahead and our own nodes, as far as they are not watched. If the nearest node
+    /// has gone meanwhile, its event comes before the answer, behind that of our own node if that is
+    /// gone, too.
+    fn watch(&mut self, ahead: Ahead<String>) -> Result<(), Stop> {
+        let (resumed, nearest) = (self.attempt.requests().resumed(), ahead.nearest.clone());
+        let own = self.attempt.own[0].name.clone();
+        let expects = self.attempt.unanswered.is_empty() && shortcuts::are_on();
+        let new = self.ears().stay.lock().stand(resumed, own, ahead, expects);
+        match new.is_empty() {
             true => Ok(()),
-            false => self.set_watches(paths, &nearest),
+            false => self.set_watches(&new, &nearest),
         }
     }
 
@@ -265,20 +253,22 @@ impl Waiter<'_> {
     ///
     /// Servers send no event of a node that this client may not read, but set its watch all the
     /// same. So the nearest node is read, too, unless another one of its directory was.
-    fn set_watches(&mut self, paths: Vec<String>, nearest: &str) -> Result<(), Stop> {
+    fn set_watches(&mut self, new: &[String], nearest: &String) -> Result<(), Stop> {
         let Want { inner, claim, until, .. } = self.attempt.want;
-        let reads =
-            paths.iter().any(|path| path == nearest) && !inner.readable.has(&claim.facts.directory);
-        let asked = self.attempt.requests().ask(Some(self.attempt.session_id), until, |batch| {
-            let read = reads.then(|| batch.get_data(nearest, None));
-            (read, batch.set_watches(i64::MAX, &paths, &self.watcher))
+        let directory = &claim.facts.directory;
+        let paths: Vec<_> = new.iter().map(|name| directory.child(name)).collect();
+        let read = new.contains(nearest) && !inner.readable.has(directory);
+        let read = read.then(|| directory.child(nearest));
+        let (session, ears) = (Some(self.attempt.session_id), self.ears());
+        let asked = inner.requests.ask(session, until, |batch| {
+            let read = read.as_ref().map(|path| batch.get_data(path, None));
+            (read, batch.set_watches(i64::MAX, &paths, &ears.watcher))
         });
-        let (read, set) = asked?;
-        set?;
-        self.watched.paths.extend(paths);
+        let set = asked.map_err(Stop::from).and_then(|(read, set)| Ok((read, set?)));
+        let (read, ()) = set.inspect_err(|_| ears.stay.lock().unwatch(new))?;
         // It was answered before.
         match read.map(Pending::wait) {
-            Some(Ok(_)) => inner.readable.add(&claim.facts.directory),
+            Some(Ok(_)) => inner.readable.add(directory),
             Some(Err(error)) if error.kind() != ErrorKind::NoNode => {
                 sys::reached("a node ahead may not be read");
                 return Err(error.into());
@@ -288,45 +278,34 @@ impl Waiter<'_> {
         Ok(())
     }
 
-    /// Expects the grant: it may come without another look.
-    fn expect(&mut self, ahead: Ahead) {
-        self.expected += 1;
-        if let ([node], true) = (&self.attempt.own[..], self.attempt.unanswered.is_empty()) {
-            let (number, mode) = (self.expected, self.attempt.want.claim.facts.kind.mode());
-            let (own, resumed) = (node.name.clone(), self.watched.resumed);
-            self.heard.lock().expect(Expected { number, mode, own, ahead, resumed });
-        }
-    }
-
     /// Waits for the grant, or for a reason to look again.
     fn await_change(&mut self) -> Result<Pass, Stop> {
         let Want { inner, claim, until, .. } = self.attempt.want;
-        if let Some(news) = self.attempt.wait(&self.news, self.recipe.changes())? {
-            self.may_create = self.attempt.unanswered.is_empty() && self.stuck().is_empty();
-            if self.receive(&news) {
-                sys::reached("an expected event grants");
-                return self.grant(false);
+        loop {
+            let changes = self.recipe.changes();
+            let ears =
+                self.ears.get_or_insert_with(|| Ears::open(&self.attempt.want, &self.recipe));
+            if !self.attempt.wait(&ears.wake, changes)? {
+                if !until.is_over() {
+                    // Perhaps no event came because the node ahead may not be read. The next call
+                    // asks.
+                    inner.readable.remove(&claim.facts.directory);
+                }
+                return self.attempt.look_again();
             }
-            self.listed = news.names;
-        } else if !until.is_over() {
-            // Perhaps no event came because the node ahead may not be read. The next call asks.
-            inner.readable.remove(&claim.facts.directory);
+            let Some(woken) = ears.stay.lock().woken() else {
+                continue;
+            };
+            self.may_create = self.attempt.unanswered.is_empty() && self.stuck().is_empty();
+            match woken {
+                Woken::Granted => {
+                    sys::reached("an expected event grants");
+                    return self.grant(false);
+                }
+                Woken::Listed(names) => self.listed = Some(names),
+                Woken::Look => {}
+            }
+            return self.attempt.look_again();
         }
-        self.attempt.look_again()
-    }
-
-    /// Receives events. Their nodes are not watched any more. Returns whether the only event is the
-    /// one that was expected last.
-    fn receive(&mut self, news: &News) -> bool {
-        let events = self.heard.lock().receive();
-        for path in &events {
-            self.watched.paths.remove(path);
-        }
-        let is_alone = events.len() == 1;
-        sys::reached_if(
-            || !is_alone && news.grants.is_some(),
-            "an expected event does not come alone",
-        );
-        is_alone && news.grants == Some(self.expected)
     }
 }

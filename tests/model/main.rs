@@ -1,11 +1,13 @@
 //! An exhaustive check of the lock protocol, in every possible order of requests, answers, cuts, resumes,
 //! expiries and users' calls, within small bounds.
 //!
-//! Two models state the intended protocol, independent of the library's code:
-//! - `lease.rs`, with time: while a lease runs that the client has certified by its own clock, its session
-//!   has not expired, on whatever server it was resumed;
-//! - `opens.rs`, without time: when the end of the node ahead proves that a waiter is first, so that it is
-//!   granted without another list. It takes from the first model that no session expires during its lease.
+//! There are two models:
+//! - `lease.rs`, with time, states the intended protocol, independent of the library's code: while a lease runs
+//!   that the client has certified by its own clock, its session has not expired, on whatever server it was
+//!   resumed;
+//! - `opens.rs`, without time, runs the library's own `src/stay.rs`: when the end of the node ahead proves that a
+//!   waiter is first, so that it is granted without another list. It takes from the first model that no session
+//!   expires during its lease.
 //!
 //! The simulation judges the rest, on the code itself: who waits for whom, and the fate of creates, deletes and
 //! watches when a connection breaks.
@@ -40,3 +42,12 @@ mod check;
 mod lease;
 mod opens;
 mod sound;
+/// The code of the library.
+#[path = "../../src/stay.rs"]
+mod stay;
+
+/// What that code says of rare paths.
+mod sys {
+    pub(crate) fn reached(_: &str) {}
+    pub(crate) fn reached_if(_: impl FnOnce() -> bool, _: &str) {}
+}

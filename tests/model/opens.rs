@@ -3,7 +3,8 @@
 //! one holds at the beginning, and rivals stand behind the waiters.
 //!
 //! A waiter lists, and watches its own node and the two nearest ahead. If only one is ahead, and its holder
-//! cannot downgrade in place, the waiter expects its end. A list stays true for ever, since no node comes
+//! cannot downgrade in place, its end is the grant. What the waiter knows is the library's `Stay`, with this code
+//! around it. A list stays true for ever, since no node comes
 //! before an existing one, except a downgraded read in its write's place. So the end of the only node ahead
 //! proves that the waiter's node is first, if that node existed at that instant. An operator may have deleted
 //! it, or its session may have expired.
@@ -29,7 +30,7 @@ mod world;
 
 use stateright::{Model, Property};
 
-use self::world::{News, Node, Phase, Step, WRITE, World};
+use self::world::{Node, Phase, Step, WRITE, World};
 use super::check::Checked;
 use super::lease::ONE_HOLDER;
 
@@ -41,22 +42,15 @@ pub(crate) const NO_STUCK_WAITER: &str = "at rest, whoever waits waits for a hol
 pub(crate) enum Broken {
     /// The own node is not watched. It was deleted before the one ahead.
     OwnNotWatched,
-    /// An end is expected although the thread has not heard of an earlier event: the end of its own node.
-    UnheardIgnored,
     /// Nodes watched before a resume count as watched since. Missed events come in any order.
     WatchedBeforeResume,
     /// An expectation from before a resume survives it.
     OutlivesResume,
-    /// An end counts even if another one has been expected since. It opened for a deleted node.
-    OldNumberBelieved,
-    /// An expectation expires only with the next one, and not when the thread waits without any. It opened
-    /// for a deleted node.
-    NumberKept,
     /// An end is expected although another node is ahead.
     SecondIgnored,
     /// The end of a write is expected, whose holder continues as a reader.
     DowngradeIgnored,
-    /// A node missing at the read counts as watched.
+    /// Nothing is told of a node that is missing when it is to be watched.
     AbsenceIgnored,
     /// Other events leave the expectation as it is. One was the end of the own node.
     NothingForgotten,
@@ -64,8 +58,6 @@ pub(crate) enum Broken {
     ChangeIsEnd,
     /// Events overtake each other.
     EventsOvertaken,
-    /// A node counts as watched after its event.
-    HeardStaysWatched,
     /// A waiter relies on events alone. It gets none of a node that it may not read.
     NeverLooksAgain,
 }
@@ -147,10 +139,6 @@ pub(crate) enum Action {
     Decide {
         waiter: usize,
     },
-    /// All reads that set watches are answered.
-    Settle {
-        waiter: usize,
-    },
     /// The thread waits and hears of an event.
     Hear {
         waiter: usize,
@@ -230,9 +218,8 @@ impl Model for Opens {
         match action {
             Action::Begin { waiter } => next.begin(waiter),
             Action::Decide { waiter } => next.decide(waiter, self),
-            Action::Settle { waiter } => next.settle(waiter, self),
-            Action::Hear { waiter } => next.hear(waiter, self),
-            Action::Serve { waiter } => next.serve(waiter),
+            Action::Hear { waiter } => next.hear(waiter),
+            Action::Serve { waiter } => next.serve(waiter, self),
             Action::Receive { waiter, place } => next.receive(waiter, place, self),
             Action::ReceiveMissed { waiter, node } => next.receive_missed(waiter, node, self),
             Action::Resume { waiter } => next.resume(waiter),
@@ -295,8 +282,7 @@ impl Opens {
         actions.extend(match waiter.step {
             Step::Out if waiter.connected => Some(Action::Begin { waiter: number }),
             Step::Deciding(_) => Some(Action::Decide { waiter: number }),
-            Step::Setting(setting) if setting.left == 0 => Some(Action::Settle { waiter: number }),
-            Step::Waiting if !waiter.news.is_empty() => Some(Action::Hear { waiter: number }),
+            Step::Waiting if waiter.is_woken => Some(Action::Hear { waiter: number }),
             Step::Waiting if waiter.was_not_told && !self.is(Broken::NeverLooksAgain) => {
                 Some(Action::Look { waiter: number })
             }
@@ -365,7 +351,7 @@ impl Opens {
 
     /// Each must occur in some state, so that the properties of all states mean something.
     fn sightings(&self) -> Vec<Property<Opens>> {
-        let Bounds { waiters, deletions, cuts, looks, hides, .. } = self.bounds;
+        let Bounds { waiters, deletions, cuts, hides, .. } = self.bounds;
         let mut all = vec![
             Property::sometimes("an end is about to be a grant", |_, world: &World| {
                 world.waiters.iter().any(World::is_opened)
@@ -388,7 +374,7 @@ impl Opens {
             all.push(Property::sometimes(
                 "a read is left, and its end is expected",
                 |_, world: &World| {
-                    let expects = |waiter: &world::Waiter| waiter.expected.is_some();
+                    let expects = |waiter: &world::Waiter| waiter.expected().is_some();
                     !world.nodes.contains(WRITE) && world.waiters.iter().any(expects)
                 },
             ));
@@ -410,7 +396,7 @@ impl Opens {
                 "the end is missed that was expected",
                 |_, world: &World| {
                     let missed = |waiter: &world::Waiter| {
-                        waiter.expected.is_some_and(|it| waiter.missed.contains(it.node))
+                        waiter.expected().is_some_and(|node| waiter.missed.contains(node))
                     };
                     world.waiters.iter().any(missed)
                 },
@@ -423,15 +409,6 @@ impl Opens {
                     let is_first = |own: Option<Node>| own.is_some_and(|own| world.is_first(own));
                     let mut waiters = world.waiters.iter();
                     waiters.any(|waiter| waiter.was_not_told && is_first(waiter.own))
-                },
-            ));
-        }
-        if looks > 0 {
-            all.push(Property::sometimes(
-                "an end comes that was expected before",
-                |_, world: &World| {
-                    let is_old = |news: &News| news.opens == Some(false);
-                    world.waiters.iter().any(|waiter| waiter.news.iter().any(is_old))
                 },
             ));
         }

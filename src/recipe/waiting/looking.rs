@@ -1,7 +1,7 @@
 //! What a queueing call finds on the servers: its own nodes, those of others, and those of its
 //! creates without an answer.
 
-use zookeeper::{ErrorKind, Names};
+use zookeeper::{ErrorKind, Names, Watcher};
 
 use super::Waiter;
 use crate::inner::Unanswered;
@@ -14,22 +14,18 @@ impl Waiter<'_> {
 
     pub(super) fn look(&mut self) -> Result<Names, Stop> {
         // The list shows everything that was reported until now.
-        while let Ok(news) = self.news.try_recv() {
-            self.receive(&news);
-        }
+        self.ears.as_ref().map(|ears| ears.wake.try_recv());
         let list = self.list()?;
         self.sort_out(list)
     }
 
-    pub(super) fn list(&self) -> Result<Names, Stop> {
-        let Want { claim, until, .. } = self.attempt.want;
-        let directories = &self.attempt.requests().directories;
-        let watcher = self.recipe.watches_list().then_some(&self.watcher);
+    pub(super) fn list(&mut self) -> Result<Names, Stop> {
+        let Want { inner, claim, until, .. } = self.attempt.want;
+        let (requests, directories) = (&inner.requests, &inner.requests.directories);
         let (session, directory) = (Some(self.attempt.session_id), claim.facts.directory.as_str());
-        let listed = self
-            .attempt
-            .requests()
-            .ask_one(session, until, |batch| batch.get_children(directory, watcher));
+        let watcher = self.list_watcher();
+        let listed =
+            requests.ask_one(session, until, |batch| batch.get_children(directory, watcher));
         match listed {
             Ok((names, stat)) => {
                 directories.note_listed(&claim.facts.directory, stat.czxid, &names);
@@ -41,6 +37,11 @@ impl Waiter<'_> {
             }
             Err(failure) => Err(failure.into()),
         }
+    }
+
+    /// Returns the watcher of a list that is watched.
+    pub(super) fn list_watcher(&mut self) -> Option<&Watcher> {
+        self.recipe.watches_list().then(|| &self.ears().watcher)
     }
 
     /// Compares our nodes with a list. Nodes that are missing were deleted by somebody. Nodes of

@@ -130,7 +130,7 @@ impl Waiter<'_> {
         let missing = self.recipe.count() - self.attempt.own.len();
         let count = missing + levels.iter().len();
         let creates = self.creates(count)?;
-        let watcher = self.recipe.watches_list().then_some(&self.watcher);
+        let watcher = self.list_watcher().cloned();
         let ask = |batch: &mut Batch<'_>, creates: &[Create]| {
             let (inside, with) = creates.split_at(missing);
             let created: Vec<_> =
@@ -138,7 +138,7 @@ impl Waiter<'_> {
             let make =
                 |(levels, create): (_, &Create)| send_make(claim, acl, batch, levels, create);
             let made = levels.zip(with.first()).map(make);
-            ((created, made), batch.get_children(claim.facts.directory.as_str(), watcher))
+            ((created, made), batch.get_children(claim.facts.directory.as_str(), watcher.as_ref()))
         };
         let (creates, (created, made), listed) = self.attempt.ask_creates(creates, ask)?;
         let mut creates = creates.into_iter();

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::mem;
 
 use super::{Bounds, Broken, Mode, Opens};
+use crate::stay::{Ahead, Next, Reaction, Stay, Woken};
 
 /// A node by its position in the queue, which is also the order of creation.
 pub(crate) type Node = u8;
@@ -43,16 +44,19 @@ impl Nodes {
     }
 }
 
+/// Nodes in the order in which they are watched: the own one, the second ahead and the nearest.
+pub(crate) type New = [Option<Node>; 3];
+
 /// A request of a client to its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Request {
     Create,
     /// Sent by the thread.
     List,
-    /// Sent by the reader, after an event of this node.
-    ListBehind(Node),
-    /// Sets a watch if the node exists.
-    Read(Node),
+    /// Sent by the reader, after an event.
+    ListBehind,
+    /// Watches nodes. Those that do not exist are told at once.
+    Watch(New),
 }
 
 /// A message from a server.
@@ -60,8 +64,8 @@ pub(crate) enum Request {
 pub(crate) enum Message {
     Created(Node),
     Listed(Nodes),
-    ListedBehind(Node, Nodes),
-    Read(Node, bool),
+    ListedBehind(Nodes),
+    Watching,
     /// The event of a watched node: its end, or another change.
     Event(Node, bool),
 }
@@ -72,45 +76,13 @@ impl Message {
     }
 }
 
-/// A report of the reader to the thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct News {
-    node: Node,
-    list: Option<Nodes>,
-    /// `Some` for the expected end: whether nothing else has been expected since.
-    pub(crate) opens: Option<bool>,
-}
-
-/// An end that would be a grant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Expected {
-    pub(crate) node: Node,
-    /// Whether it has the thread's last number.
-    is_last: bool,
-    /// Whether the session was not resumed since its nodes were watched.
-    since_resume: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Setting {
-    /// The nearest node ahead, and whether its end would be a grant.
-    ahead: Node,
-    opens: bool,
-    /// The number of unanswered reads.
-    pub(crate) left: u8,
-    /// The nodes watched by the answered reads.
-    watched: Nodes,
-    /// Whether a node was missing.
-    is_absent: bool,
-}
-
 /// The state of the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
     Out,
     Looking,
     Deciding(Nodes),
-    Setting(Setting),
+    Watching(New),
     Waiting,
 }
 
@@ -147,10 +119,11 @@ pub(crate) struct Waiter {
     set: Nodes,
 
     // State shared by the reader and the thread.
-    pub(crate) expected: Option<Expected>,
-    pub(crate) news: VecDeque<News>,
-    /// The number of events that the thread has not heard of.
-    unheard: u8,
+    pub(crate) stay: Stay<Node, Nodes>,
+    pub(crate) is_woken: bool,
+    /// How often the session was resumed, and had been when the thread took its place.
+    resumed: u64,
+    stood: u64,
     /// Whether an event since the last look was not sent. The waiter does not know.
     pub(crate) was_not_told: bool,
 
@@ -158,9 +131,6 @@ pub(crate) struct Waiter {
     pub(crate) step: Step,
     /// `None` if it is unknown: it may exist.
     pub(crate) own: Option<Node>,
-    watched: Nodes,
-    /// Whether that was since the session was resumed.
-    since_resume: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -205,14 +175,13 @@ impl World {
                 missed: Nodes::default(),
                 told: Nodes::default(),
                 set: Nodes::default(),
-                expected: None,
-                news: VecDeque::new(),
-                unheard: 0,
+                stay: Stay::default(),
+                is_woken: false,
+                resumed: 0,
+                stood: 0,
                 was_not_told: false,
                 step: Step::Out,
                 own,
-                watched: Nodes::default(),
-                since_resume: true,
             });
         }
         for _ in 0..bounds.rivals {
@@ -224,15 +193,12 @@ impl World {
     /// Looks, or enters again after a change of the session.
     pub(crate) fn begin(&mut self, number: usize) {
         let waiter = &mut self.waiters[number];
+        waiter.is_woken = false;
         if waiter.session == Session::Other {
-            (waiter.session, waiter.own, waiter.watched) = (Session::Live, None, Nodes::default());
+            (waiter.session, waiter.own, waiter.stay) = (Session::Live, None, Stay::default());
             return waiter.enter();
         }
-        // The list will show it.
-        for News { node, .. } in mem::take(&mut waiter.news) {
-            waiter.has_heard(node);
-        }
-        waiter.ask(Step::Looking, [Request::List]);
+        waiter.ask(Step::Looking, Request::List);
     }
 
     /// Finds the own node in a list, and the nodes ahead.
@@ -245,66 +211,56 @@ impl World {
         };
         self.waiters[number].own = own;
         let Some(own) = own else { return self.waiters[number].enter() };
+        let Some(ahead) = self.ahead(own, list, protocol) else { return self.grant(number) };
+
+        let waiter = &mut self.waiters[number];
+        waiter.stood = waiter.resumed;
+        let epoch = waiter.epoch(protocol);
+        let new = waiter.stay.stand(epoch, own, ahead, true);
+        let mut new =
+            new.into_iter().filter(|&it| it != own || !protocol.is(Broken::OwnNotWatched));
+        let new = [(); 3].map(|()| new.next());
+        match new[0] {
+            Some(_) => waiter.ask(Step::Watching(new), Request::Watch(new)),
+            None => waiter.step = Step::Waiting,
+        }
+        if waiter.step == Step::Watching(new) {
+            new.into_iter().flatten().for_each(|node| waiter.set.insert(node));
+        }
+    }
+
+    /// Returns the nodes ahead in a list, as `names::decide` does.
+    fn ahead(&self, own: Node, list: Nodes, protocol: &Opens) -> Option<Ahead<Node>> {
         let mut before = list.iter().take_while(|&node| node < own).collect::<Vec<_>>();
         before.retain(|&node| self.exclude_each_other(node, own));
-        let Some(ahead) = before.pop() else { return self.grant(number) };
-        let second = before.pop();
-        let may_go_on = ahead == WRITE
+        let nearest = before.pop()?;
+        let may_go_on = nearest == WRITE
             && self.left.holder == Mode::Write
             && self.mode(own) != Mode::Read
             && !protocol.is(Broken::DowngradeIgnored);
-        let opens = (second.is_none() || protocol.is(Broken::SecondIgnored)) && !may_go_on;
-
-        let waiter = &mut self.waiters[number];
-        if !mem::replace(&mut waiter.since_resume, true)
-            && !protocol.is(Broken::WatchedBeforeResume)
-        {
-            waiter.watched = Nodes::default();
-        }
-        let own = Some(own).filter(|_| !protocol.is(Broken::OwnNotWatched));
-        let wanted = [own, second, Some(ahead)].into_iter().flatten();
-        let reads: Vec<Node> = wanted.filter(|&node| !waiter.watched.contains(node)).collect();
-        let (left, watched) = (reads.len() as u8, Nodes::default());
-        let setting = Setting { ahead, opens, left, watched, is_absent: false };
-        waiter.ask(Step::Setting(setting), reads.into_iter().map(Request::Read));
-    }
-
-    /// Waits if all wanted nodes exist, and expects an end if that proves enough.
-    pub(crate) fn settle(&mut self, number: usize, protocol: &Opens) {
-        let waiter = &mut self.waiters[number];
-        let Step::Setting(Setting { ahead, opens, watched, is_absent, .. }) = waiter.step else {
-            return;
+        let next = match before.pop().filter(|_| !protocol.is(Broken::SecondIgnored)) {
+            _ if may_go_on => Next::List,
+            None => Next::Grant,
+            Some(second)
+                if self.mode(own) != Mode::Read && self.exclude_each_other(nearest, second) =>
+            {
+                Next::Second(second)
+            }
+            Some(_) => Next::List,
         };
-        waiter.watched.0 |= watched.0;
-        if is_absent {
-            return waiter.step = Step::Out;
-        }
-        if opens || !protocol.is(Broken::NumberKept) {
-            waiter.expected.iter_mut().for_each(|it| it.is_last = false);
-            let opened = waiter.news.iter_mut().filter_map(|news| news.opens.as_mut());
-            opened.for_each(|is_last| *is_last = false);
-        }
-        if opens {
-            let has_heard = waiter.unheard == 0 || protocol.is(Broken::UnheardIgnored);
-            let since_resume = waiter.since_resume;
-            let expected = Expected { node: ahead, is_last: true, since_resume };
-            waiter.expected = has_heard.then_some(expected);
-        }
-        waiter.step = Step::Waiting;
+        Some(Ahead { nearest, next })
     }
 
-    pub(crate) fn hear(&mut self, number: usize, protocol: &Opens) {
+    pub(crate) fn hear(&mut self, number: usize) {
         let waiter = &mut self.waiters[number];
-        let Some(News { node, list, opens }) = waiter.news.pop_front() else { return };
-        waiter.has_heard(node);
-        if protocol.is(Broken::HeardStaysWatched) {
-            waiter.watched.insert(node);
-        }
-        if opens == Some(true) || (opens.is_some() && protocol.is(Broken::OldNumberBelieved)) {
-            return self.grant(number);
-        }
+        waiter.is_woken = false;
         let shows_own = |list: &Nodes| waiter.own.is_some_and(|own| list.contains(own));
-        waiter.step = list.filter(shows_own).map_or(Step::Out, Step::Deciding);
+        waiter.step = match waiter.stay.woken() {
+            None => Step::Waiting,
+            Some(Woken::Granted) => return self.grant(number),
+            Some(Woken::Listed(list)) if shows_own(&list) => Step::Deciding(list),
+            Some(Woken::Listed(_) | Woken::Look) => Step::Out,
+        };
     }
 
     /// Does nothing in an expired session.
@@ -331,60 +287,83 @@ impl World {
     }
 
     pub(crate) fn is_opened(waiter: &Waiter) -> bool {
-        let opens = waiter.news.front().is_some_and(|news| news.opens == Some(true));
-        waiter.step == Step::Waiting && opens
+        let woken = waiter.stay.clone().woken();
+        waiter.step == Step::Waiting && waiter.is_woken && woken == Some(Woken::Granted)
     }
 }
 
 impl Waiter {
     fn enter(&mut self) {
-        self.ask(Step::Looking, [Request::Create, Request::List]);
+        self.ask(Step::Looking, Request::Create);
+        if self.step == Step::Looking {
+            self.outbox.push_back(Request::List);
+        }
     }
 
     /// Sends no request in an expired session.
-    fn ask(&mut self, step: Step, requests: impl IntoIterator<Item = Request>) {
-        let mut requests = requests.into_iter().peekable();
-        if requests.peek().is_some() && self.session != Session::Live {
+    fn ask(&mut self, step: Step, request: Request) {
+        if self.session != Session::Live {
+            self.breaks_off_watching(step);
             return self.step = Step::Out;
         }
         self.step = step;
-        self.outbox.extend(requests);
+        self.outbox.push_back(request);
+    }
+
+    /// The watches of this step are not set.
+    fn breaks_off_watching(&mut self, step: Step) {
+        if let Step::Watching(new) = step {
+            let new: Vec<Node> = new.into_iter().flatten().collect();
+            self.stay.unwatch(&new);
+            new.iter().for_each(|&node| {
+                self.set.remove(node);
+            });
+        }
+    }
+
+    /// How often the session was resumed, as far as the protocol wants to know.
+    fn epoch(&self, protocol: &Opens) -> u64 {
+        match protocol.broken {
+            Some(Broken::WatchedBeforeResume) => 0,
+            Some(Broken::OutlivesResume) => self.stood,
+            _ => self.resumed,
+        }
+    }
+
+    /// The node whose end would be a grant.
+    pub(crate) fn expected(&self) -> Option<Node> {
+        self.set.iter().find(|node| {
+            let mut stay = self.stay.clone();
+            stay.event(node, true, self.stood, true);
+            stay.woken() == Some(Woken::Granted)
+        })
     }
 
     pub(crate) fn look_again(&mut self) {
         (self.step, self.was_not_told) = (Step::Out, false);
     }
 
-    fn has_heard(&mut self, node: Node) {
-        self.unheard -= 1;
-        self.watched.remove(node);
-    }
-
     /// Later messages to it do not matter.
     fn end(&mut self) {
-        (self.outbox, self.inbox, self.news) = Default::default();
-        (self.missed, self.told, self.set, self.watched) = Default::default();
-        (self.expected, self.unheard) = (None, 0);
+        (self.outbox, self.inbox) = Default::default();
+        (self.missed, self.told, self.set) = Default::default();
+        (self.stay, self.is_woken, self.resumed, self.stood) = Default::default();
         self.look_again();
-        (self.connected, self.since_resume) = (true, true);
+        self.connected = true;
     }
 
-    /// Reports the expected end as such. For other events it asks for a list first.
     fn told_of(&mut self, node: Node, is_end: bool, protocol: &Opens) {
         if !self.set.remove(node) {
             return;
         }
-        self.unheard += 1;
-        let counts = |it: &Expected| it.since_resume || protocol.is(Broken::OutlivesResume);
-        let ends = is_end || protocol.is(Broken::ChangeIsEnd);
-        let is_it = |it: &Expected| ends && it.node == node && counts(it);
-        let opens = self.expected.filter(is_it).map(|it| it.is_last);
-        if opens.is_some() || !protocol.is(Broken::NothingForgotten) {
-            self.expected = None;
+        let (is_end, epoch) = (is_end || protocol.is(Broken::ChangeIsEnd), self.epoch(protocol));
+        if protocol.is(Broken::NothingForgotten) && self.own == Some(node) {
+            return;
         }
-        match opens.is_none() {
-            true => self.outbox.push_back(Request::ListBehind(node)),
-            false => self.news.push_back(News { node, list: None, opens }),
+        match self.stay.event(&node, is_end, epoch, true) {
+            Reaction::Wake => self.is_woken = true,
+            Reaction::List => self.outbox.push_back(Request::ListBehind),
+            Reaction::Wait => {}
         }
     }
 }
@@ -396,21 +375,18 @@ impl World {
         match message {
             Message::Created(node) => waiter.own = Some(node),
             Message::Listed(list) => waiter.step = Step::Deciding(list),
-            Message::ListedBehind(node, list) => {
-                waiter.news.push_back(News { node, list: Some(list), opens: None });
+            Message::ListedBehind(list) => {
+                let mut stay = mem::take(&mut waiter.stay);
+                let is_last = |&own: &Node, &nearest: &Node, &list: &Nodes| {
+                    let last = Ahead { nearest, next: Next::Grant };
+                    list.contains(own) && self.ahead(own, list, protocol) == Some(last)
+                };
+                let wakes = stay.listed(Some(list), is_last);
+                let waiter = &mut self.waiters[number];
+                waiter.stay = stay;
+                waiter.is_woken |= wakes;
             }
-            Message::Read(node, is_there) => {
-                if is_there {
-                    waiter.set.insert(node);
-                }
-                if let Step::Setting(setting) = &mut waiter.step {
-                    setting.left -= 1;
-                    match is_there || protocol.is(Broken::AbsenceIgnored) {
-                        true => setting.watched.insert(node),
-                        false => setting.is_absent = true,
-                    }
-                }
-            }
+            Message::Watching => waiter.step = Step::Waiting,
             Message::Event(node, is_end) => waiter.told_of(node, is_end, protocol),
         }
     }
@@ -427,16 +403,10 @@ impl World {
         let waiter = &mut self.waiters[number];
         (waiter.connected, waiter.told, waiter.missed) =
             (false, Nodes::default(), Nodes::default());
-        let inbox = mem::take(&mut waiter.inbox).into_iter().filter_map(|it| match it {
-            Message::ListedBehind(node, _) => Some(node),
-            _ => None,
-        });
-        let outbox = mem::take(&mut waiter.outbox).into_iter().filter_map(|it| match it {
-            Request::ListBehind(node) => Some(node),
-            _ => None,
-        });
-        let failed = inbox.chain(outbox).map(|node| News { node, list: None, opens: None });
-        waiter.news.extend(failed);
+        let is_listing = waiter.inbox.iter().any(|it| matches!(it, Message::ListedBehind(_)))
+            || waiter.outbox.contains(&Request::ListBehind);
+        (waiter.inbox, waiter.outbox) = Default::default();
+        waiter.is_woken |= is_listing && waiter.stay.listed(None, |_, _, _| false);
         waiter.breaks_off();
     }
 
@@ -451,13 +421,12 @@ impl World {
             waiter.outbox.clear();
             waiter.breaks_off();
             for node in mem::take(&mut waiter.set).iter() {
-                (waiter.expected, waiter.unheard) = (None, waiter.unheard + 1);
-                waiter.news.push_back(News { node, list: None, opens: None });
+                waiter.stay.event(&node, false, waiter.resumed, false);
+                waiter.is_woken = true;
             }
             return;
         }
-        waiter.since_resume = false;
-        waiter.expected.iter_mut().for_each(|it| it.since_resume = false);
+        waiter.resumed += 1;
         waiter.told = Nodes(waiter.set.0 & nodes.0);
         waiter.missed = Nodes(waiter.set.0 & !nodes.0);
     }
@@ -466,32 +435,34 @@ impl World {
 impl Waiter {
     /// The thread gets an error instead of an answer.
     fn breaks_off(&mut self) {
-        match self.step {
-            Step::Looking => self.step = Step::Out,
-            Step::Setting(setting) if setting.left > 0 => {
-                self.watched.0 |= setting.watched.0;
-                self.step = Step::Out;
-            }
-            _ => {}
+        self.breaks_off_watching(self.step);
+        if matches!(self.step, Step::Looking | Step::Watching(_)) {
+            self.step = Step::Out;
         }
     }
 }
 
 /// The server's side.
 impl World {
-    pub(crate) fn serve(&mut self, number: usize) {
+    pub(crate) fn serve(&mut self, number: usize, protocol: &Opens) {
         let Some(request) = self.waiters[number].outbox.pop_front() else { return };
         let message = match request {
             Request::Create => Message::Created(self.create(number)),
             Request::List => Message::Listed(self.nodes),
-            Request::ListBehind(node) => Message::ListedBehind(node, self.nodes),
-            Request::Read(node) => Message::Read(node, self.nodes.contains(node)),
+            Request::ListBehind => Message::ListedBehind(self.nodes),
+            Request::Watch(new) => {
+                let waiter = &mut self.waiters[number];
+                for node in new.into_iter().flatten() {
+                    match self.nodes.contains(node) {
+                        true => waiter.told.insert(node),
+                        false if protocol.is(Broken::AbsenceIgnored) => {}
+                        false => waiter.inbox.push_back(Message::Event(node, true)),
+                    }
+                }
+                Message::Watching
+            }
         };
-        let waiter = &mut self.waiters[number];
-        waiter.inbox.push_back(message);
-        if let Message::Read(node, true) = message {
-            waiter.told.insert(node);
-        }
+        self.waiters[number].inbox.push_back(message);
     }
 
     fn create(&mut self, owner: usize) -> Node {
