@@ -186,6 +186,8 @@ fn order(node: &Znode) -> (u8, i64) {
 fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Contender> {
     let turns = queue(&path.below(LOCKS), turns, &[]);
     let acquiring = turns.first().filter(|turn| turn.holds);
+    let is_permit = |node: &Znode| names::is_permit(&node.name);
+    let (leases, others): (Vec<_>, Vec<_>) = leases.into_iter().partition(is_permit);
     let (mut permits, mut wanted) = (Vec::new(), Vec::new());
     for lease in leases {
         let turn = acquiring.filter(|turn| turn.session == lease.stat.ephemeral_owner);
@@ -199,10 +201,10 @@ fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Cont
         }
     }
     let its_own = usize::from(!wanted.is_empty());
-    let all = [names_of(&permits), names_of(&wanted)].concat();
+    let all = permits.iter().chain(&wanted).map(|one| &*one.node);
     let limit = wanted.iter().find_map(|permit| permit.limit);
     // It may have its permits, and not have given the turn back yet.
-    if limit.is_some_and(|limit| names::fit(&all, &names_of(&wanted), limit)) {
+    if limit.is_some_and(|limit| names::fit(all.clone(), &names_of(&wanted), limit)) {
         permits.append(&mut wanted);
     }
     permits.sort_unstable_by_key(|permit| (!permit.holds, permit.token));
@@ -219,7 +221,9 @@ fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Cont
         holds: false,
         ..turn.clone()
     });
-    permits.into_iter().chain(first).chain(waiting).collect()
+    let others =
+        others.into_iter().map(|node| contender(path, Some(LEASES), Kind::Foreign, false, node));
+    permits.into_iter().chain(first).chain(waiting).chain(others).collect()
 }
 
 fn names_of(all: &[Contender]) -> Vec<&str> {

@@ -235,12 +235,17 @@ pub(crate) fn limit_of(permit: &str) -> Option<u32> {
     (id.get_version_num() == 8 && is_permit(permit)).then_some(id.as_fields().0)
 }
 
-/// Returns whether the permits of one call are granted: no more nodes than the limit were created
+/// Returns the permits among the nodes of a semaphore. A lock below them, for example, is none.
+pub(crate) fn permits<'a>(all: impl Iterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {
+    all.filter(|name| is_permit(name))
+}
+
+/// Returns whether the permits of one call are granted: no more permits than the limit were created
 /// before the last of them, and with it. All names include its own.
-pub(crate) fn fit(all: &[&str], own: &[&str], limit: u32) -> bool {
+pub(crate) fn fit<'a>(all: impl Iterator<Item = &'a str>, own: &[&str], limit: u32) -> bool {
     // Nodes whose numbers tell nothing count as created before.
     let last = own.iter().map(|name| normal_number(name).unwrap_or(i32::MAX)).max();
-    all.iter().filter(|name| normal_number(name) <= last).count() <= limit as usize
+    permits(all).filter(|name| normal_number(name) <= last).count() <= limit as usize
 }
 
 /// Returns whether the permit was requested during the turn of this node, or `None` if it is

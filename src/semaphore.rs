@@ -17,6 +17,7 @@ use crate::hold::Hold;
 use crate::inner::{Grant, HoldState};
 use crate::kind::LockKind;
 use crate::level::{RawLock, Site, TwoLevel};
+use crate::names;
 use crate::observer::Call;
 use crate::options::LockOptions;
 use crate::recipe;
@@ -314,7 +315,7 @@ impl Semaphore {
         let (until, leases) =
             (Until::within(requests.patience()), self.site.facts.directory.as_str());
         match requests.ask_one(None, &until, |batch| batch.get_children(leases, None)) {
-            Ok((names, _)) => Ok(names.len()),
+            Ok((names, _)) => Ok(names::permits(names.iter()).count()),
             Err(failure) if failure.is(ErrorKind::NoNode) => Ok(0),
             Err(failure) => Err(requests.error(path, failure)),
         }

@@ -92,7 +92,7 @@ impl<'a> Permits<'a> {
 
     pub(super) fn is_free(&self, list: &Names) -> bool {
         self.limit.compare(list.iter());
-        list.len() + self.count <= self.limit.get() as usize
+        names::permits(list.iter()).count() + self.count <= self.limit.get() as usize
     }
 
     pub(super) fn standing(&mut self, list: &[Child<'_>], own: &[Node]) -> Result<Standing, Error> {
@@ -100,9 +100,9 @@ impl<'a> Permits<'a> {
         self.limit.compare(list.iter().map(|child| child.name));
         // Before the limit is read, so that no change is missed.
         self.changed = self.limit.changed.listen();
-        let all: Vec<_> = list.iter().map(|child| child.name).collect();
+        let all = list.iter().map(|child| child.name);
         let own: Vec<_> = own.iter().map(|node| &*node.name).collect();
-        match names::fit(&all, &own, self.limit.get()) {
+        match names::fit(all, &own, self.limit.get()) {
             true => Ok(Standing::Granted),
             false => Ok(Standing::Full),
         }

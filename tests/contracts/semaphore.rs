@@ -3,13 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use zoolock::{Client, DistributedSemaphore, Error, HoldState, LockOptions, Permits};
-use zoolock_test_support::{FaultProxy, Op, Probe, fresh_path, wait_until};
+use zoolock::{Client, DistributedSemaphore, Error, HoldState, Kind, LockOptions, Permits};
+use zoolock_test_support::{FaultProxy, Op, Probe, fresh_path, shared_probe, wait_until};
 
 use common::semaphore::*;
 use common::{
-    PANICS_THE_LOGGER, PROBES, SESSION, SOON, assert_cost, behind_a_proxy, client, client_of,
-    last_transaction, packets, quiet_server, stat, warnings,
+    PANICS_THE_LOGGER, PROBES, SESSION, SOON, assert_cost, await_nothing_left, behind_a_proxy,
+    client, client_of, last_transaction, packets, quiet_server, stat, warnings,
 };
 
 /// One object for each of several new clients.
@@ -213,6 +213,23 @@ fn lowered_limit_delays_waiters_and_revokes_nothing() {
 }
 
 #[track_caller]
+/// A lock below the permits, or a node that was created by hand, is seen and takes none away.
+#[test]
+fn other_nodes_are_no_permits() {
+    let ([own], [semaphore]) = objects(&fresh_path("no-permits"), 2);
+    let (path, probe) = (semaphore.path(), shared_probe().unwrap());
+    probe.create_all(&format!("{}/x", leases_of(path))).unwrap();
+    assert_eq!(semaphore.available().unwrap(), 2);
+    let both = semaphore.acquire(2).unwrap();
+    assert_eq!(semaphore.available().unwrap(), 0);
+    assert!(semaphore.try_acquire(1).unwrap().is_none());
+    let kinds: Vec<_> =
+        semaphore.contenders().unwrap().iter().map(|one| (one.kind, one.holds)).collect();
+    assert_eq!(kinds, [(Kind::Permit, true), (Kind::Permit, true), (Kind::Foreign, false)]);
+    both.release().unwrap();
+    await_nothing_left(&own);
+}
+
 fn is_invalid(what: &str, seen: zoolock::Result<()>) {
     let invalid = matches!(&seen, Err(Error::InvalidArgument { what: at, reason })
         if *at == what && !reason.is_empty());
