@@ -1,5 +1,5 @@
 //! The names in a lock's directory: which of them contend, in what order, and whether a node is
-//! granted or behind which other. Pure: must not know requests, sessions or watches.
+//! granted or behind which other. Pure: it sends nothing and waits for nothing.
 
 use std::cmp::Reverse;
 use std::{iter, mem};
@@ -86,7 +86,7 @@ pub(crate) enum Standing {
     /// No lower node blocks them.
     Granted,
     Behind(Ahead<String>),
-    /// Too many nodes were made before these. Any change of the list may help.
+    /// Too many permits were created before these or with them. Any change of the list may help.
     Full,
     /// A node does not exist, or has no sequence, so that it can never be granted.
     Gone,
@@ -97,25 +97,21 @@ pub(crate) enum Standing {
     NeedsCzxid(Vec<String>),
 }
 
-fn behind(nearest: String, next: Next<String>) -> Standing {
-    Standing::Behind(Ahead { nearest, next })
-}
-
 /// Returns the meaning of the end of `nearest`.
 fn next(mode: Mode, nearest: &str, second: Option<String>) -> Next<String> {
     let ahead = mode_of(nearest);
     // The only node that is ever created with a lower number is the read that a holder takes under
     // its own write. Only readers need not wait for that read.
     let may_downgrade = ahead == Some(Mode::Write) && mode != Mode::Read;
-    let waits =
-        |second| ahead.zip(mode_of(second)).is_some_and(|(one, other)| one.waits_for(other));
-    match second {
-        _ if may_downgrade => Next::List,
-        None => Next::Grant,
-        // Many reads may wait for one write. Telling all of them what precedes it would wake a herd.
-        Some(second) if mode != Mode::Read && waits(&second) => Next::Second(second),
-        Some(_) => Next::List,
-    }
+    // Many reads may wait for one write. Telling all of them what precedes it would wake a herd.
+    Next::of(may_downgrade, second, |second| {
+        let modes = ahead.zip(mode_of(second));
+        mode != Mode::Read && modes.is_some_and(|(one, other)| one.waits_for(other))
+    })
+}
+
+fn behind(nearest: String, next: Next<String>) -> Standing {
+    Standing::Behind(Ahead { nearest, next })
 }
 
 /// Returns where the node `own` stands among the children. Every other child is a rival, including

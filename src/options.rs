@@ -30,7 +30,7 @@ const MAX_IDENTITY: usize = 16 * 1024;
 ///   `background_release`, `hold_at_least` and `margin`. Otherwise that node is deleted, and the thread queues
 ///   with one of its own.
 /// - `local_handoffs` is that of the object that unlocks.
-/// - `name` and the identity in a new node are those of the object that locks.
+/// - `name`, `hold_at_most` and the identity in a new node are those of the object that locks.
 ///
 /// ```no_run
 /// # fn f(client: &zoolock::Client) -> zoolock::Result<()> {

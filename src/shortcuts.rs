@@ -1,7 +1,8 @@
 //! Conclusions that save a request: the end of the only node ahead is a grant (`stay`), the nodes of
-//! a directory may be read, and a node that was created with its directory is alone. Without
-//! shortcuts, every grant follows a list, and every wait a read. The simulation and the tests run
-//! with them and without.
+//! a directory may be read, a node that was created with its directory is alone, and the next
+//! thread may replace a released node in one transaction. Without shortcuts, every grant in a queue
+//! follows a list, except hand-offs, and every watch of a node ahead a read. The simulation and the
+//! tests run with them and without.
 
 use std::collections::HashSet;
 
@@ -23,7 +24,8 @@ const MOST: usize = 1024;
 /// - *All nodes of a directory may be read*: clients that share a lock need READ on each other's
 ///   nodes. A client can break this by taking READ of its node from this one. Then the server sends
 ///   no event of it, and a waiter only looks (`Requests::next_look`). From such a look on, the
-///   directory is not known any more, so that the next wait reads first.
+///   directory is not known any more, so that the next call that watches a node there reads it
+///   first.
 #[derive(Debug, Default)]
 pub(crate) struct Readable(Mutex<HashSet<LockPath>>);
 

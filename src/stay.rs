@@ -20,13 +20,15 @@
 //!   again after some session timeouts, with or without events (`Requests::next_look`).
 //!
 //! ```text
-//!         a list, and watches                  the end of the nearest
-//!  Unsure ------------------------> Behind ----------------------------> First
-//!    ^ ^                             |  ^                                  |
-//!    | '----- any other event -------'  '-- a list behind the end of the   |
-//!    |                                      second, if it shows no other   |
-//!    '------------------------- any event ---------------------------------'
+//!                     stand                   the end of the nearest (`Next::Grant`)
+//!  Unsure, Listed --------------> Behind ------------------------------------> First
+//!    ^       ^                     |  |                                          |
+//!    |       '--- any other event -'  '-- the end of the second: still Behind;   |
+//!    |                                    the next list makes it `Next::Grant`,  |
+//!    |                                    or Listed                              |
+//!    '------------------------------- any event ---------------------------------'
 //! ```
+//! Behind a resume, or if nothing is expected, every event is another event.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -52,6 +54,23 @@ pub(crate) enum Next<N> {
     Second(N),
 }
 
+impl<N> Next<N> {
+    /// Returns the meaning of the predecessor's end. It may go on as a reader in its own place, or
+    /// `second` may be ahead, too, of whose end the waiter `is_told`.
+    pub(crate) fn of(
+        may_downgrade: bool,
+        second: Option<N>,
+        is_told: impl FnOnce(&N) -> bool,
+    ) -> Next<N> {
+        match second {
+            _ if may_downgrade => Next::List,
+            None => Next::Grant,
+            Some(second) if is_told(&second) => Next::Second(second),
+            Some(_) => Next::List,
+        }
+    }
+}
+
 /// The stay of one call in one session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Stay<N, L> {
@@ -71,9 +90,8 @@ enum Phase<N, L> {
     Unsure,
     /// As `Unsure`, and this list shows what has happened.
     Listed(L),
-    /// Nothing has happened since the nodes were watched. Our own node is known if an end may be
-    /// the grant.
-    Behind { own: Option<N>, ahead: Ahead<N> },
+    /// Nothing has happened since the last list. Unless the grant is expected, no end is one.
+    Behind { own: N, ahead: Ahead<N>, expects: bool },
     /// The only node ahead has ended, and our own has not before.
     First,
 }
@@ -106,9 +124,12 @@ impl<N, L> Default for Stay<N, L> {
 }
 
 impl<N: Clone + Ord, L> Stay<N, L> {
-    /// Takes a place behind other nodes, which a list has shown. Returns which of our own node and
-    /// of those ahead have to be watched, in this order: if several are gone, their events come in
-    /// it. `expects` says that an end may be the grant.
+    /// Takes a place behind other nodes, which a list has shown. `expects` says that an end may be
+    /// the grant. Returns the nodes that are not watched yet: our own, the second ahead, the nearest.
+    /// They have to be watched in this order. Those that are gone are told at once, in the order of
+    /// the request, so the end of our own node comes before the end that would be the grant.
+    ///
+    /// An event that came behind the list is not lost: its node is among those to watch.
     pub(crate) fn stand(&mut self, epoch: u64, own: N, ahead: Ahead<N>, expects: bool) -> Vec<N> {
         if epoch != self.epoch {
             // They are still watched, but events may come in any order now.
@@ -125,7 +146,7 @@ impl<N: Clone + Ord, L> Stay<N, L> {
         };
         let all = [&own].into_iter().chain(second).chain([&ahead.nearest]);
         let new = all.filter(|name| self.watched.insert((*name).clone())).cloned().collect();
-        self.phase = Phase::Behind { own: expects.then_some(own), ahead };
+        self.phase = Phase::Behind { own, ahead, expects };
         new
     }
 
@@ -145,7 +166,7 @@ impl<N: Clone + Ord, L> Stay<N, L> {
         );
         match phase {
             // It is unknown what happened before the resume.
-            Phase::Behind { own: own @ Some(_), ahead } if is_end && epoch == self.epoch => {
+            Phase::Behind { own, ahead, expects: true } if is_end && epoch == self.epoch => {
                 match &ahead.next {
                     Next::Grant if ahead.nearest == *name => {
                         self.phase = Phase::First;
@@ -154,7 +175,7 @@ impl<N: Clone + Ord, L> Stay<N, L> {
                     Next::Second(second) if second == name => {
                         sys::reached("the second ahead goes first");
                         let ahead = Ahead { next: Next::List, ..ahead };
-                        self.phase = Phase::Behind { own, ahead };
+                        self.phase = Phase::Behind { own, ahead, expects: true };
                     }
                     _ => {}
                 }
@@ -183,7 +204,7 @@ impl<N: Clone + Ord, L> Stay<N, L> {
         self.is_listing = false;
         match (&mut self.phase, list) {
             (Phase::First, _) => {}
-            (Phase::Behind { own: Some(own), ahead }, Some(list))
+            (Phase::Behind { own, ahead, expects: true }, Some(list))
                 if is_last(own, &ahead.nearest, &list) =>
             {
                 sys::reached("a list says that the nearest is the last ahead");

@@ -1,4 +1,4 @@
-//! What a call requests, and a node of it.
+//! What a lock object and its calls request, and a node of theirs.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl Facts {
 
     /// Returns whether nodes of one lock object serve the other one: they say the same of their
     /// owner, apart from its thread, and end in the same way.
-    pub(crate) fn are_like(&self, other: &Facts) -> bool {
+    pub(crate) fn can_share_nodes(&self, other: &Facts) -> bool {
         let own = |facts: &Facts| {
             let options = &facts.options;
             (options.background_release, options.hold_at_least, options.margin)

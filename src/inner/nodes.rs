@@ -308,7 +308,7 @@ impl Nodes {
     /// Returns a hold of nodes that another thread handed over, or `None` if they do not serve the
     /// claim, they are over, the lease is too short by now, or another thread has them.
     pub(crate) fn take_over(self: &Arc<Self>, claim: &Claim) -> Option<Arc<Grant>> {
-        if !self.claim.facts.are_like(&claim.facts) {
+        if !self.claim.facts.can_share_nodes(&claim.facts) {
             sys::reached("what was left to a thread has other options");
             return None;
         }

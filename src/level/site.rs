@@ -1,4 +1,5 @@
-//! The client and the facts of a lock object, from which it makes its claims.
+//! What a lock object needs for its calls: the client and its facts, the claims of its threads, and
+//! the run of a call with the report to its observer.
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Returns that of a lock whose directory is its path, or above it for a single node.
+    /// Creates the site of a lock. Its directory is its path, and the one above for a single node.
     pub(crate) fn new(
         client: &Client,
         path: &str,
@@ -43,7 +44,7 @@ impl Site {
         Ok(Site { client, facts: Arc::new(Facts { lock, directory, kind, options }) })
     }
 
-    /// Returns that of another part of the same lock.
+    /// Creates the site of another part of the same lock.
     pub(crate) fn part(&self, directory: LockPath, kind: LockKind, options: LockOptions) -> Site {
         let (client, lock) = (self.client.clone(), self.facts.lock.clone());
         Site { client, facts: Arc::new(Facts { lock, directory, kind, options }) }

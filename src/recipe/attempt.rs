@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crossbeam_channel::Receiver;
 use log::debug;
-use zookeeper::{Batch, CreateMode, Names, Pending, Stat};
+use zookeeper::{Batch, CreateMode, Pending, Stat};
 
 use crate::error::Error;
 use crate::inner::{
@@ -37,7 +37,8 @@ pub(super) struct Create {
     pub(super) name: String,
     pub(super) mode: CreateMode,
     pub(super) charge: Charge,
-    /// How often the session had been resumed before.
+    /// How often the session had been resumed before it is sent. If that is too low, its node is
+    /// looked for longer.
     sent_on: u64,
 }
 
@@ -168,8 +169,8 @@ impl<'a> Attempt<'a> {
 
     // ---- nodes
 
-    /// Prepares creates. Waits for creates that other calls gave up, because their answers come
-    /// first.
+    /// Prepares creates of nodes with these ids and names. Waits for creates that other calls gave
+    /// up, because their answers come first.
     pub(super) fn creates(
         &self,
         count: usize,
@@ -204,6 +205,17 @@ impl<'a> Attempt<'a> {
         }
     }
 
+    /// Sends the only one of these creates like [`ask_creates`](Attempt::ask_creates).
+    pub(super) fn ask_create<T: Send + 'static>(
+        &mut self,
+        create: Vec<Create>,
+        make: impl FnOnce(&mut Batch<'_>, &Create) -> Pending<T>,
+    ) -> Result<(Create, zookeeper::Result<T>), Stop> {
+        let make = |batch: &mut Batch<'_>, creates: &[Create]| ((), make(batch, &creates[0]));
+        let (mut create, (), answer) = self.ask_creates(create, make)?;
+        Ok((create.remove(0), answer))
+    }
+
     /// Takes a create that has no answer. Every later look looks for its node.
     pub(super) fn add_unanswered(&mut self, Create { id, charge, sent_on, .. }: Create) {
         let until = sys::now() + self.requests().timeout();
@@ -225,11 +237,6 @@ impl<'a> Attempt<'a> {
         let path = claim.facts.directory.child(name);
         let look = |batch: &mut Batch<'_>| batch.exists(&path, None);
         Ok(self.requests().ask_one(Some(self.session_id), until, look)?)
-    }
-
-    /// Returns whether these names show all its nodes.
-    pub(super) fn own_are_in(&self, names: &Names) -> bool {
-        self.own.iter().all(|node| names.contains(&node.name))
     }
 
     pub(super) fn keep_own(&mut self, is_there: impl Fn(&Node) -> bool) {

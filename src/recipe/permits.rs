@@ -1,5 +1,5 @@
-//! Permits of a semaphore. They are granted when at most as many nodes as the limit exist that were
-//! created before them or with them, by any client.
+//! Permits of a semaphore. They are granted when no more permits than the limit exist that were
+//! created before them or with them, by any client. Other nodes of the directory do not count.
 //!
 //! That alone keeps the limit: of the permits that are granted at any time, the last one created
 //! saw all others. The turn, which is a lock, makes the order fair, and lets one of two calls that

@@ -40,8 +40,8 @@ impl<'a> Recipe<'a> {
         }
     }
 
-    /// Returns whether the server appends a number to the names of its nodes.
-    pub(super) fn mode(&self) -> CreateMode {
+    /// Returns how its nodes are created: whether the server appends a number to their names.
+    pub(super) fn create_mode(&self) -> CreateMode {
         match self {
             Recipe::Queue(_) | Recipe::Permits(_) => CreateMode::EphemeralSequential,
             Recipe::Under(_) => CreateMode::Ephemeral,

@@ -8,7 +8,7 @@ use std::mem;
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, unbounded};
-use zookeeper::{Batch, CreateMode, ErrorKind, WatchedEvent, Watcher};
+use zookeeper::{CreateMode, ErrorKind, WatchedEvent, Watcher};
 
 use super::attempt::{Attempt, Pass, Stop, Want, run};
 use crate::data;
@@ -74,14 +74,12 @@ impl<'a> SingleCall<'a> {
         let mut levels = Vec::new();
         loop {
             let named = || (names::new_id(), self.name().to_owned());
-            let creates = self.attempt.creates(1, mode, named)?;
-            let data = data::encode_single(&creates[0].id, &claim.identity);
+            let create = self.attempt.creates(1, mode, named)?;
+            let data = data::encode_single(&create[0].id, &claim.identity);
             let node = (self.attempt.path(), &*data, mode);
             // What may be refused shares no transaction.
             let ops = with_levels(acl, &levels, node);
-            let make = |batch: &mut Batch<'_>, _: &_| ((), batch.multi(&ops));
-            let (mut creates, (), made) = self.attempt.ask_creates(creates, make)?;
-            let create = creates.remove(0);
+            let (create, made) = self.attempt.ask_create(create, |batch, _| batch.multi(&ops))?;
             let error = match made.map(last_created) {
                 Ok((created, czxid)) if created == node.0 => {
                     self.add_own(create.charge, czxid);

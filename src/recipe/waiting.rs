@@ -34,17 +34,19 @@ struct Waiter<'a> {
     attempt: Attempt<'a>,
     recipe: Recipe<'a>,
     replaceable: Option<Replaceable>,
-    /// The nodes may be created without a look.
+    /// The nodes may be created without a look: behind one, or in a new session, as long as no
+    /// create is without an answer and no own node stays.
     may_create: bool,
-    /// How it is told of what happens in its queue, once it watches a node of this session.
+    /// How it hears of its queue, once it watches anything in this session.
     ears: Option<Ears>,
     /// The last list that was delivered and is not used yet.
     listed: Option<Names>,
     czxids: HashMap<String, i64>,
 }
 
-/// What the thread that delivers events shares with a call.
+/// How a call hears of its queue.
 struct Ears {
+    /// Shared with the thread that delivers events.
     stay: Arc<Mutex<Stay<String, Names>>>,
     watcher: Watcher,
     /// Has room for one: who is woken looks at the stay.
@@ -58,8 +60,8 @@ impl<'a> AsMut<Attempt<'a>> for Waiter<'a> {
 }
 
 impl Ears {
-    /// The thread that delivers an event sends the next list, so the waiter is woken once, behind
-    /// both.
+    /// The thread that delivers an event, unless that is the grant, sends the next list, so that the
+    /// waiter is woken once, behind both. A waiter that watches the list is woken at once.
     fn open(want: &Want<'_>, recipe: &Recipe<'_>) -> Ears {
         let (tell, wake) = bounded(1);
         let stay = Arc::<Mutex<Stay<String, Names>>>::default();
@@ -71,8 +73,9 @@ impl Ears {
             };
             let name = event.path.rsplit('/').next().unwrap_or_default().to_owned();
             let is_end = event.event_type == EventType::NodeDeleted;
-            let lists = lists && event.event_type != EventType::WatchEnded;
-            let reaction = told.lock().event(&name, is_end, requests.resumed(), lists);
+            // With its session, the waiter begins anew.
+            let may_list = lists && event.event_type != EventType::WatchEnded;
+            let reaction = told.lock().event(&name, is_end, requests.resumed(), may_list);
             match reaction {
                 // It may be awake already, or gone.
                 Reaction::Wake => drop(tell.try_send(())),
@@ -123,12 +126,10 @@ impl Waiter<'_> {
         }
         let list = match self.listed.take() {
             _ if self.is_missing() && self.may_create => self.create_missing()?,
-            // A list that shows all our nodes is no older than they are.
-            Some(names) if !self.is_missing() && self.attempt.own_are_in(&names) => {
-                self.sort_out(names)?
-            }
+            // It was sent when our nodes were there.
+            Some(names) if !self.is_missing() => self.sort_out(names)?,
             _ => {
-                // The paths of events that a list sent after this must show.
+                // Read before the list is sent: what that list does not show is gone.
                 let stuck = self.stuck();
                 let list = self.look()?;
                 self.forget_gone(stuck, &list);
@@ -226,7 +227,7 @@ impl Waiter<'_> {
                 return Err(Error::Denied { path }.into());
             }
             self.watch(ahead)?;
-        } else if self.recipe.watches_list() {
+        } else {
             self.check_room(&list)?;
         }
         // The list may be long, and so may the wait.
@@ -288,7 +289,7 @@ impl Waiter<'_> {
             if !self.attempt.wait(&ears.wake, changes)? {
                 if !until.is_over() {
                     // Perhaps no event came because the node ahead may not be read. The next call
-                    // asks.
+                    // that watches a node there reads it first.
                     inner.readable.remove(&claim.facts.directory);
                 }
                 return self.attempt.look_again();

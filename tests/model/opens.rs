@@ -1,13 +1,12 @@
-//! The model of the opening end: when the deletion of the only node ahead is a grant, without another list.
+//! The model of a stay in a queue: when the end of the only node ahead is a grant, without another list.
 //! It has no time, one lock, and a client for each waiter. Others have their own, always healthy sessions:
 //! one holds at the beginning, and rivals stand behind the waiters.
 //!
 //! A waiter lists, and watches its own node and the two nearest ahead. If only one is ahead, and its holder
-//! cannot downgrade in place, its end is the grant. What the waiter knows is the library's `Stay`, with this code
-//! around it. A list stays true for ever, since no node comes
-//! before an existing one, except a downgraded read in its write's place. So the end of the only node ahead
-//! proves that the waiter's node is first, if that node existed at that instant. An operator may have deleted
-//! it, or its session may have expired.
+//! cannot downgrade in place, its end is the grant. What the waiter knows is the library's own `Stay`. A list
+//! stays true for ever, since no node comes before an existing one, except a downgraded read in its write's
+//! place. So the end of the only node ahead proves that the waiter's node is first, if that node existed at
+//! that instant. An operator may have deleted it, or its session may have expired.
 //!
 //! Three parts run concurrently for each client. The server applies its requests in order, and sends answers
 //! and events in that order. The client's reader takes each message, and reports an event at once, or lists

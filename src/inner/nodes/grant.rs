@@ -32,7 +32,8 @@ pub enum HoldState {
 #[derive(Debug)]
 pub(crate) struct Grant {
     nodes: Arc<Nodes>,
-    /// The call that took it. Another one may have created the nodes.
+    /// The call that took it: its thread, and its `hold_at_most`. The other options are those of the
+    /// nodes, which are like them.
     pub(in crate::inner) claim: Claim,
     ending: Mutex<Ending>,
     ended: Signal,

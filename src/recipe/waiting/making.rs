@@ -105,12 +105,11 @@ impl Waiter<'_> {
     fn make(&mut self, levels: &[LockPath]) -> Result<Result<Names, Failure>, Stop> {
         let claim = self.attempt.want.claim;
         let acl = self.attempt.requests().acl();
-        let creates = self.creates(1)?;
-        let make = |batch: &mut Batch<'_>, creates: &[Create]| {
-            ((), send_make(claim, acl, batch, levels, &creates[0]))
-        };
-        let (mut creates, (), made) = self.attempt.ask_creates(creates, make)?;
-        Ok(match self.made(creates.remove(0), made) {
+        let create = self.creates(1)?;
+        let make =
+            |batch: &mut Batch<'_>, create: &Create| send_make(claim, acl, batch, levels, create);
+        let (create, made) = self.attempt.ask_create(create, make)?;
+        Ok(match self.made(create, made) {
             None if shortcuts::are_on() => Ok(self.own_names()),
             None => Ok(self.list()?),
             Some(failure) => Err(failure),
@@ -149,6 +148,7 @@ impl Waiter<'_> {
         }
         if let Some((made, create)) = made.zip(creates.next()) {
             let made = self.made(create, made.wait());
+            // The directory was missing, so it depends on the request that makes it.
             if failure.as_ref().is_some_and(|failure| failure.is(ErrorKind::NoNode)) {
                 failure = made;
             }
@@ -170,27 +170,26 @@ impl Waiter<'_> {
             sys::reached("what a thread has left is of another session");
             return Ok(None);
         }
-        let creates = self.creates(1)?;
+        let create = self.creates(1)?;
         let claim = self.attempt.want.claim;
         let acl = self.attempt.requests().acl();
-        let replace = |batch: &mut Batch<'_>, creates: &[Create]| {
-            let path = claim.facts.directory.child(&creates[0].name);
-            let paths = (&*replaceable.path, &*path, creates[0].mode);
-            ((), replace_with_directory(batch, acl, claim, paths))
+        let replace = |batch: &mut Batch<'_>, create: &Create| {
+            let path = claim.facts.directory.child(&create.name);
+            replace_with_directory(batch, acl, claim, (&replaceable.path, &path, create.mode))
         };
-        match self.attempt.ask_creates(creates, replace) {
-            Ok((mut creates, (), Ok(results))) => {
+        match self.attempt.ask_create(create, replace) {
+            Ok((create, Ok(results))) => {
                 sys::reached("a node takes the place of another in one transaction");
                 replaceable.settle(Ok(()));
-                self.made(creates.remove(0), Ok(results)).map_or(Ok(()), Err)?;
+                self.made(create, Ok(results)).map_or(Ok(()), Err)?;
                 Ok(Some(self.own_names()))
             }
-            Ok((mut creates, (), Err(error))) if is_outcome_unknown(&error) => {
+            Ok((create, Err(error))) if is_outcome_unknown(&error) => {
                 sys::reached("a transaction that replaces a node has no answer");
                 replaceable.settle(Err(error.clone()));
-                Err(self.refused(creates.remove(0), error).into())
+                Err(self.refused(create, error).into())
             }
-            Ok((_, (), Err(_))) => {
+            Ok((_, Err(_))) => {
                 sys::reached("a transaction that replaces a node is refused");
                 Ok(None)
             }
@@ -203,7 +202,7 @@ impl Waiter<'_> {
     }
 
     fn creates(&self, count: usize) -> Result<Vec<Create>, Stop> {
-        self.attempt.creates(count, self.recipe.mode(), || self.recipe.name())
+        self.attempt.creates(count, self.recipe.create_mode(), || self.recipe.name())
     }
 
     fn own_names(&self) -> Names {

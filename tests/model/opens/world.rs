@@ -1,4 +1,4 @@
-//! The state of the world: the nodes, and the waiters with their connections.
+//! The world: the nodes, the waiters with their connections, and the steps of threads, readers and servers.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -114,8 +114,9 @@ pub(crate) struct Waiter {
     pub(crate) inbox: VecDeque<Message>,
     /// Events from the time without a connection, which precede all others.
     pub(crate) missed: Nodes,
-    /// The nodes that the server watches for this connection. The client sets them again on the next.
+    /// The nodes that the server watches for this connection.
     told: Nodes,
+    /// The nodes that the client believes watched. It sets them again on the next connection.
     set: Nodes,
 
     // State shared by the reader and the thread.
@@ -238,28 +239,21 @@ impl World {
             && self.left.holder == Mode::Write
             && self.mode(own) != Mode::Read
             && !protocol.is(Broken::DowngradeIgnored);
-        let next = match before.pop().filter(|_| !protocol.is(Broken::SecondIgnored)) {
-            _ if may_go_on => Next::List,
-            None => Next::Grant,
-            Some(second)
-                if self.mode(own) != Mode::Read && self.exclude_each_other(nearest, second) =>
-            {
-                Next::Second(second)
-            }
-            Some(_) => Next::List,
-        };
+        let second = before.pop().filter(|_| !protocol.is(Broken::SecondIgnored));
+        let next = Next::of(may_go_on, second, |&second| {
+            self.mode(own) != Mode::Read && self.exclude_each_other(nearest, second)
+        });
         Some(Ahead { nearest, next })
     }
 
     pub(crate) fn hear(&mut self, number: usize) {
         let waiter = &mut self.waiters[number];
         waiter.is_woken = false;
-        let shows_own = |list: &Nodes| waiter.own.is_some_and(|own| list.contains(own));
         waiter.step = match waiter.stay.woken() {
             None => Step::Waiting,
             Some(Woken::Granted) => return self.grant(number),
-            Some(Woken::Listed(list)) if shows_own(&list) => Step::Deciding(list),
-            Some(Woken::Listed(_) | Woken::Look) => Step::Out,
+            Some(Woken::Listed(list)) => Step::Deciding(list),
+            Some(Woken::Look) => Step::Out,
         };
     }
 
