@@ -150,7 +150,7 @@ impl<N: Clone + Ord, L> Stay<N, L> {
         new
     }
 
-    /// Notes that these nodes could not be watched.
+    /// Notes that these nodes could not be watched, or were not read.
     pub(crate) fn unwatch(&mut self, names: &[N]) {
         self.watched.retain(|name| !names.contains(name));
     }
@@ -216,12 +216,13 @@ impl<N: Clone + Ord, L> Stay<N, L> {
         true
     }
 
-    /// Returns what the waiter does now that it was woken; `None` if that was for what its last look
-    /// has shown.
+    /// Returns what the waiter does now that it was woken. `None`: it waits on, because its last look
+    /// has shown what it was woken for, or because a list under way will wake it.
     pub(crate) fn woken(&mut self) -> Option<Woken<L>> {
         match mem::replace(&mut self.phase, Phase::Unsure) {
             Phase::First => Some(Woken::Granted),
             Phase::Listed(list) => Some(Woken::Listed(list)),
+            Phase::Unsure if self.is_listing => None,
             Phase::Unsure => Some(Woken::Look),
             behind @ Phase::Behind { .. } => {
                 self.phase = behind;

@@ -265,18 +265,20 @@ impl Waiter<'_> {
             let read = read.as_ref().map(|path| batch.get_data(path, None));
             (read, batch.set_watches(i64::MAX, &paths, &ears.watcher))
         });
-        let set = asked.map_err(Stop::from).and_then(|(read, set)| Ok((read, set?)));
-        let (read, ()) = set.inspect_err(|_| ears.stay.lock().unwatch(new))?;
-        // It was answered before.
-        match read.map(Pending::wait) {
-            Some(Ok(_)) => inner.readable.add(directory),
-            Some(Err(error)) if error.kind() != ErrorKind::NoNode => {
-                sys::reached("a node ahead may not be read");
-                return Err(error.into());
+        // The read was answered before.
+        let set = asked.map_err(Stop::from).and_then(|(read, set)| {
+            set?;
+            match read.map(Pending::wait) {
+                Some(Ok(_)) => inner.readable.add(directory),
+                Some(Err(error)) if error.kind() != ErrorKind::NoNode => {
+                    sys::reached("a node ahead may not be read");
+                    return Err(error.into());
+                }
+                Some(Err(_)) | None => {}
             }
-            Some(Err(_)) | None => {}
-        }
-        Ok(())
+            Ok(())
+        });
+        set.inspect_err(|_| ears.stay.lock().unwatch(new))
     }
 
     /// Waits for the grant, or for a reason to look again.

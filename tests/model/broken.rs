@@ -34,8 +34,12 @@ fn opening_rules_are_all_needed() {
 #[test]
 fn missed_event_rules_are_all_needed() {
     let bounds = opens::Bounds::new(Mode::Exclusive, (&[Mode::Exclusive], 1), [0; 6]);
-    let (bounds, broken) = (bounds.with_hides(1), opens::Broken::NeverLooksAgain);
-    check::fails(broken, Opens { bounds, broken: Some(broken) }, NO_STUCK_WAITER);
+    for (bounds, broken) in [
+        (bounds.with_hides(1), opens::Broken::NeverLooksAgain),
+        (bounds.with_refusals(1), opens::Broken::RefusedIsWatched),
+    ] {
+        check::fails(broken, Opens { bounds, broken: Some(broken) }, NO_STUCK_WAITER);
+    }
 }
 
 fn opens_fail(broken: opens::Broken, property: &'static str, faults: [u8; 6]) {

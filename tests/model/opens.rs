@@ -57,6 +57,8 @@ pub(crate) enum Broken {
     ChangeIsEnd,
     /// Events overtake each other.
     EventsOvertaken,
+    /// Nodes count as watched though the server has refused that.
+    RefusedIsWatched,
     /// A waiter relies on events alone. It gets none of a node that it may not read.
     NeverLooksAgain,
 }
@@ -91,6 +93,8 @@ pub(crate) struct Bounds {
     pub(crate) looks: u8,
     /// Watched nodes of others that become unreadable.
     pub(crate) hides: u8,
+    /// Requests to watch that a busy server refuses.
+    pub(crate) refusals: u8,
 }
 
 impl Bounds {
@@ -100,7 +104,7 @@ impl Bounds {
         (waiters, rivals): (&'static [Mode], u8),
         [deletions, changes, give_ups, cuts, expiries, looks]: [u8; 6],
     ) -> Bounds {
-        let hides = 0;
+        let (hides, refusals) = (0, 0);
         Bounds {
             holder,
             waiters,
@@ -112,11 +116,16 @@ impl Bounds {
             expiries,
             looks,
             hides,
+            refusals,
         }
     }
 
     pub(crate) fn with_hides(self, hides: u8) -> Bounds {
         Bounds { hides, ..self }
+    }
+
+    pub(crate) fn with_refusals(self, refusals: u8) -> Bounds {
+        Bounds { refusals, ..self }
     }
 }
 
@@ -190,6 +199,9 @@ pub(crate) enum Action {
     Cut {
         waiter: usize,
     },
+    Refuse {
+        waiter: usize,
+    },
     Expire {
         waiter: usize,
     },
@@ -244,6 +256,7 @@ impl Model for Opens {
             }
             Action::Hide { node } => next.hide(node),
             Action::Cut { waiter } => next.cut(waiter),
+            Action::Refuse { waiter } => next.refuse(waiter),
             Action::Expire { waiter } => next.expire(waiter),
         }
         Some(next)
@@ -313,6 +326,9 @@ impl Opens {
                 Phase::Waiting => {
                     let looks = left.looks > 0 && waiter.step == Step::Waiting;
                     actions.extend(looks.then_some(Action::LookAgain { waiter: number }));
+                    let watches = matches!(waiter.outbox.front(), Some(world::Request::Watch(_)));
+                    let refuses = left.refusals > 0 && watches;
+                    actions.extend(refuses.then_some(Action::Refuse { waiter: number }));
                     let leaves = left.give_ups > 0 && waiter.connected && waiter.own.is_some();
                     actions.extend(leaves.then_some(Action::GiveUp { waiter: number }));
                     actions.extend(match waiter.connected {

@@ -29,6 +29,14 @@ fn opens_for_a_waiter_that_is_not_told() {
     }
 }
 
+/// A busy server may refuse to watch.
+#[test]
+fn opens_for_a_waiter_that_is_refused() {
+    let bounds = opens::Bounds::new(Mode::Exclusive, (&[Mode::Exclusive], 1), [1, 0, 1, 1, 0, 1]);
+    let protocol = Opens { bounds: bounds.with_refusals(2), broken: None };
+    check::everything("opens, refused", protocol);
+}
+
 #[test]
 fn opens_for_two_waiters() {
     const TWO: &[Mode] = &[Mode::Exclusive; 2];

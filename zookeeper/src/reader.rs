@@ -190,8 +190,8 @@ fn connection(
     };
     link.shut_down();
     was_open |= shared.look(|core| core.is_open());
-    let (was_of_use, is_silent) = shared.look(|core| (core.is_of_use(), core.is_silent()));
-    let reason = shared.detach(&problem);
+    let was_of_use = shared.look(|core| core.is_of_use());
+    let (reason, is_silent) = shared.detach(&problem);
     let failure = match is_tls {
         _ if is_silent => ConnectFailure::Silent,
         true => ConnectFailure::Tls,

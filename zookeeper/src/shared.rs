@@ -229,14 +229,16 @@ impl Shared {
         self.alarm.set(sys::now());
     }
 
-    /// Ends the connection. Returns the reason, as far as it is known.
-    pub(crate) fn detach(&self, reason: &str) -> Arc<str> {
+    /// Ends the connection. Returns the reason, as far as it is known, and whether it is that the
+    /// server has not answered the handshake in time.
+    pub(crate) fn detach(&self, reason: &str) -> (Arc<str>, bool) {
         let mut inner = self.lock_told();
         inner.link = None;
+        let is_silent = inner.core.is_silent();
         let reason = inner.core.broke(reason, Moment::now());
         self.deliver(inner);
         self.alarm.set(sys::now());
-        reason
+        (reason, is_silent)
     }
 
     /// Takes a frame. An error is the reason to end the connection. Returns true if the connection

@@ -66,6 +66,8 @@ pub(crate) enum Message {
     Listed(Nodes),
     ListedBehind(Nodes),
     Watching,
+    /// The server has refused to watch.
+    Refused,
     /// The event of a watched node: its end, or another change.
     Event(Node, bool),
 }
@@ -381,6 +383,12 @@ impl World {
                 waiter.is_woken |= wakes;
             }
             Message::Watching => waiter.step = Step::Waiting,
+            Message::Refused => {
+                match protocol.is(Broken::RefusedIsWatched) {
+                    true => waiter.step = Step::Out,
+                    false => waiter.breaks_off(),
+                };
+            }
             Message::Event(node, is_end) => waiter.told_of(node, is_end, protocol),
         }
     }
@@ -457,6 +465,13 @@ impl World {
             }
         };
         self.waiters[number].inbox.push_back(message);
+    }
+
+    /// Refuses the next request, which is to watch.
+    pub(crate) fn refuse(&mut self, number: usize) {
+        self.left.refusals -= 1;
+        self.waiters[number].outbox.pop_front();
+        self.waiters[number].inbox.push_back(Message::Refused);
     }
 
     fn create(&mut self, owner: usize) -> Node {

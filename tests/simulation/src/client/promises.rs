@@ -237,9 +237,10 @@ impl Shared {
     pub(super) fn judge_busy(&self, object: &ObjectPlan, begun: Duration, was_free: bool) {
         let ObjectPlan { kind, place, .. } = *object;
         let (process, now) = (kernel::own_process(), kernel::elapsed());
+        // Behind it, the client does not know at once what has happened meanwhile.
+        let has_stalled = witness::has_stalled(process, begun.saturating_sub(SLACK));
         // A call for several locks gives back what it has, and has members at places of their own.
-        if matches!(kind, Kind::Several | Kind::Leadership) || witness::has_stalled(process, begun)
-        {
+        if matches!(kind, Kind::Several | Kind::Leadership) || has_stalled {
             return;
         }
         let is_cut = self.has_one_client()
