@@ -31,7 +31,7 @@
 //! (`opens.rs` has reads and writes), the local level, and overflowed sequences.
 //!
 //! The bounds are small by default, for unoptimised builds. `ZOOLOCK_MODEL=large` selects the large ones:
-//! some ten million states, in about a minute with `--release`:
+//! two million states, in a few seconds with `--release`:
 //!
 //! ```text
 //! ZOOLOCK_MODEL=large cargo test --release -p zoolock-model -- --nocapture --test-threads 1
