@@ -20,8 +20,7 @@ use crate::level::{RawLock, Site, TwoLevel};
 use crate::names;
 use crate::observer::Call;
 use crate::options::LockOptions;
-use crate::recipe;
-use crate::recipe::{Limit, Recipe};
+use crate::recipe::{Limit, PermitRequest, Recipe, acquire};
 use crate::sys;
 use crate::wait::{Until, Wait, surely};
 
@@ -284,8 +283,8 @@ impl Semaphore {
         until: Option<&Until>,
     ) -> Result<Option<Arc<Grant>>> {
         let claim = self.site.claim();
-        let permits = Recipe::Permits(recipe::Permits::new(count, &self.limit, turn));
-        self.site.take(&claim, until, None, |want| recipe::acquire(want, permits, None))
+        let permits = Recipe::Permits(PermitRequest::new(count, &self.limit, turn));
+        self.site.take(&claim, until, None, |want| acquire(want, permits, None))
     }
 
     /// Waits for the turn, then for the permits, and gives the turn back. If the turn was lost

@@ -368,7 +368,7 @@ impl Requests {
         self.zk.note(level, write);
     }
 
-    /// Lists a directory, without waiting for the answer.
+    /// Lists a directory in whatever session there is, without waiting for the answer.
     pub(crate) fn list(&self, directory: &LockPath) -> Pending<(Names, Stat)> {
         let zk = self.zk.with_timeout(self.patience());
         zk.submit(|batch| batch.get_children(directory.as_str(), None))

@@ -110,14 +110,15 @@ impl Site {
         acquire: impl FnOnce(Want<'_>) -> Result<Option<Arc<Grant>>>,
     ) -> Result<Option<Arc<Grant>>> {
         let (inner, waits) = (self.inner(), until.is_some());
-        match until {
-            Some(until) => acquire(Want { inner, claim, until, waits, call }),
+        let for_answers;
+        let until = match until {
+            Some(until) => until,
             None => {
-                inner.requests.require_connection(claim.facts.lock.as_str())?;
-                let until = &Until::within(inner.requests.patience());
-                acquire(Want { inner, claim, until, waits, call })
+                for_answers = Until::within(inner.requests.patience());
+                &for_answers
             }
-        }
+        };
+        acquire(Want { inner, claim, until, waits, call })
     }
 
     pub(crate) fn contenders(&self) -> Result<Vec<Contender>> {

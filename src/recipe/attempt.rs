@@ -14,7 +14,7 @@ use crate::inner::{
 use crate::kind::LockKind;
 use crate::observer::Call;
 use crate::signal::Ended;
-use crate::sys::{self, at, select_biased};
+use crate::sys::{self, at, never, select_biased};
 use crate::wait::Until;
 
 /// The claim of a call, and how long it may wait.
@@ -133,7 +133,7 @@ impl<'a> Attempt<'a> {
             session_id: 0,
             own: Vec::new(),
             unanswered: Vec::new(),
-            more_stuck: inner.deletions.more_stuck(),
+            more_stuck: never(),
             _waiting: inner.requests.start_waiting(),
         }
     }

@@ -9,7 +9,7 @@ mod single;
 mod waiting;
 
 pub(crate) use attempt::Want;
-pub(crate) use permits::{Limit, Permits};
+pub(crate) use permits::{Limit, PermitRequest};
 pub(crate) use rule::Recipe;
 pub(crate) use single::acquire_single;
 pub(crate) use waiting::acquire;

@@ -71,7 +71,7 @@ impl Limit {
 }
 
 /// This many permits at once, all or none.
-pub(crate) struct Permits<'a> {
+pub(crate) struct PermitRequest<'a> {
     pub(super) count: usize,
     limit: &'a Limit,
     /// The turn of a call that waits. The permits are granted only while it is held.
@@ -80,9 +80,13 @@ pub(crate) struct Permits<'a> {
     changed: Ended,
 }
 
-impl<'a> Permits<'a> {
-    pub(crate) fn new(count: u32, limit: &'a Limit, turn: Option<&'a Arc<Grant>>) -> Permits<'a> {
-        Permits { count: count as usize, limit, turn, changed: never() }
+impl<'a> PermitRequest<'a> {
+    pub(crate) fn new(
+        count: u32,
+        limit: &'a Limit,
+        turn: Option<&'a Arc<Grant>>,
+    ) -> PermitRequest<'a> {
+        PermitRequest { count: count as usize, limit, turn, changed: never() }
     }
 
     pub(super) fn new_id(&self) -> String {

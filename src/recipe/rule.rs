@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use zookeeper::{CreateMode, Names};
 
-use super::permits::Permits;
+use super::permits::PermitRequest;
 use crate::error::{Error, LossReason};
 use crate::inner::{Grant, Node};
 use crate::names::{self, Child, Mode, Standing};
@@ -28,7 +28,7 @@ pub(crate) enum Recipe<'a> {
     /// directory.
     Under(&'a Arc<Grant>),
     /// Permits of a semaphore, all or none.
-    Permits(Permits<'a>),
+    Permits(PermitRequest<'a>),
 }
 
 impl<'a> Recipe<'a> {

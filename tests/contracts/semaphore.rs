@@ -213,19 +213,21 @@ fn lowered_limit_delays_waiters_and_revokes_nothing() {
 }
 
 #[track_caller]
-/// A lock below the permits, or a node that was created by hand, is seen and takes none away.
+/// A lock below the permits, or a node that was created by hand, is seen, takes none away, and has no turn.
 #[test]
 fn other_nodes_are_no_permits() {
     let ([own], [semaphore]) = objects(&fresh_path("no-permits"), 2);
     let (path, probe) = (semaphore.path(), shared_probe().unwrap());
     probe.create_all(&format!("{}/x", leases_of(path))).unwrap();
+    probe.create_all(&format!("{path}/locks/hello")).unwrap();
     assert_eq!(semaphore.available().unwrap(), 2);
     let both = semaphore.acquire(2).unwrap();
     assert_eq!(semaphore.available().unwrap(), 0);
     assert!(semaphore.try_acquire(1).unwrap().is_none());
     let kinds: Vec<_> =
         semaphore.contenders().unwrap().iter().map(|one| (one.kind, one.holds)).collect();
-    assert_eq!(kinds, [(Kind::Permit, true), (Kind::Permit, true), (Kind::Foreign, false)]);
+    assert_eq!(kinds[..2], [(Kind::Permit, true); 2]);
+    assert_eq!(kinds[2..], [(Kind::Foreign, false); 2]);
     both.release().unwrap();
     await_nothing_left(&own);
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use zoolock::{ClientState, DistributedSemaphore, Error, Hold, HoldState, LossReason};
-use zoolock_test_support::{Op, fresh_path, shared_probe, wait_until};
+use zoolock_test_support::{Op, fresh_path, wait_until};
 
 use common::semaphore::*;
 use common::{
@@ -65,28 +65,6 @@ fn waiter_recreates_its_deleted_turn_and_permits() {
     assert_eq!(leases(path), nodes(&permits));
     permits.release().unwrap();
     is_free(&own[0], &[&clients[0], &clients[1]]);
-}
-
-#[test]
-fn foreign_node_counts_as_a_permit_and_not_as_a_turn() {
-    let client = client();
-    let path = fresh_path("foreign");
-    let own = semaphore(&client, &path, 2);
-    let probe = shared_probe().unwrap();
-    let foreign = [LOCKS, LEASES].map(|part| format!("{path}/{part}/hello"));
-    for node in &foreign {
-        probe.create_all(node.rsplit_once('/').unwrap().0).unwrap();
-        probe.create(node, b"", false, false).unwrap();
-    }
-    assert_eq!(own.available().unwrap(), 1);
-    own.acquire(1).unwrap().release().unwrap();
-    assert!(own.try_acquire(2).unwrap().is_none());
-    let waiter = acquiring(&own, 2);
-    await_leases(&path, 3);
-    assert!(!waiter.is_done());
-    delete(&foreign[1]);
-    waiter.result("both").unwrap().release().unwrap();
-    assert_eq!(await_turns(&path, 1), ["hello"]);
 }
 
 /// An observer that hears of the loss must find no permit held.
