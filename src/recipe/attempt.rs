@@ -177,9 +177,7 @@ impl<'a> Attempt<'a> {
         mode: CreateMode,
         name: impl Fn() -> (String, String),
     ) -> Result<Vec<Create>, Stop> {
-        self.want.inner.orphans.await_given_up(self.want.until)?;
-        let charge = self.requests().charge(self.want.claim, count)?;
-        let sent_on = self.requests().resumed();
+        let (charge, sent_on) = self.prepare(count)?;
         let create = |charge| {
             let (id, name) = name();
             Create { id, name, mode, charge, sent_on }
@@ -187,13 +185,30 @@ impl<'a> Attempt<'a> {
         Ok(charge.split(count).map(create).collect())
     }
 
+    /// Prepares one create like [`creates`](Attempt::creates).
+    pub(super) fn create(
+        &self,
+        mode: CreateMode,
+        name: impl Fn() -> (String, String),
+    ) -> Result<Create, Stop> {
+        let (charge, sent_on) = self.prepare(1)?;
+        let (id, name) = name();
+        Ok(Create { id, name, mode, charge, sent_on })
+    }
+
+    fn prepare(&self, count: usize) -> Result<(Charge, u64), Stop> {
+        self.want.inner.orphans.await_given_up(self.want.until)?;
+        let charge = self.requests().charge(self.want.claim, count)?;
+        Ok((charge, self.requests().resumed()))
+    }
+
     /// Sends creates by `make` and waits for the answer to its last request. If the call ends before,
     /// they are unanswered.
-    pub(super) fn ask_creates<R, T: Send + 'static>(
+    pub(super) fn ask_creates<C: IntoIterator<Item = Create>, R, T: Send + 'static>(
         &mut self,
-        creates: Vec<Create>,
-        make: impl FnOnce(&mut Batch<'_>, &[Create]) -> (R, Pending<T>),
-    ) -> Result<(Vec<Create>, R, zookeeper::Result<T>), Stop> {
+        creates: C,
+        make: impl FnOnce(&mut Batch<'_>, &C) -> (R, Pending<T>),
+    ) -> Result<(C, R, zookeeper::Result<T>), Stop> {
         let (until, requests) = (self.want.until, self.requests());
         match requests.ask(Some(self.session_id), until, |batch| make(batch, &creates)) {
             Ok((others, last)) => Ok((creates, others, last)),
@@ -205,15 +220,15 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Sends the only one of these creates like [`ask_creates`](Attempt::ask_creates).
+    /// Sends one create like [`ask_creates`](Attempt::ask_creates).
     pub(super) fn ask_create<T: Send + 'static>(
         &mut self,
-        create: Vec<Create>,
+        create: Create,
         make: impl FnOnce(&mut Batch<'_>, &Create) -> Pending<T>,
     ) -> Result<(Create, zookeeper::Result<T>), Stop> {
-        let make = |batch: &mut Batch<'_>, creates: &[Create]| ((), make(batch, &creates[0]));
-        let (mut create, (), answer) = self.ask_creates(create, make)?;
-        Ok((create.remove(0), answer))
+        let make = |batch: &mut Batch<'_>, [create]: &[Create; 1]| ((), make(batch, create));
+        let ([create], (), answer) = self.ask_creates([create], make)?;
+        Ok((create, answer))
     }
 
     /// Takes a create that has no answer. Every later look looks for its node.

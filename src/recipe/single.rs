@@ -74,8 +74,8 @@ impl<'a> SingleCall<'a> {
         let mut levels = Vec::new();
         loop {
             let named = || (names::new_id(), self.name().to_owned());
-            let create = self.attempt.creates(1, mode, named)?;
-            let data = data::encode_single(&create[0].id, &claim.identity);
+            let create = self.attempt.create(mode, named)?;
+            let data = data::encode_single(&create.id, &claim.identity);
             let node = (self.attempt.path(), &*data, mode);
             // What may be refused shares no transaction.
             let ops = with_levels(acl, &levels, node);

@@ -285,10 +285,8 @@ impl Waiter<'_> {
     fn await_change(&mut self) -> Result<Pass, Stop> {
         let Want { inner, claim, until, .. } = self.attempt.want;
         loop {
-            let changes = self.recipe.changes();
-            let ears =
-                self.ears.get_or_insert_with(|| Ears::open(&self.attempt.want, &self.recipe));
-            if !self.attempt.wait(&ears.wake, changes)? {
+            let wake = self.ears().wake.clone();
+            if !self.attempt.wait(&wake, self.recipe.changes())? {
                 if !until.is_over() {
                     // Perhaps no event came because the node ahead may not be read. The next call
                     // that watches a node there reads it first.
@@ -296,7 +294,7 @@ impl Waiter<'_> {
                 }
                 return self.attempt.look_again();
             }
-            let Some(woken) = ears.stay.lock().woken() else {
+            let Some(woken) = self.ears().stay.lock().woken() else {
                 continue;
             };
             self.may_create = self.attempt.unanswered.is_empty() && self.stuck().is_empty();

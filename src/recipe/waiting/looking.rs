@@ -14,7 +14,9 @@ impl Waiter<'_> {
 
     pub(super) fn look(&mut self) -> Result<Names, Stop> {
         // The list shows everything that was reported until now.
-        self.ears.as_ref().map(|ears| ears.wake.try_recv());
+        if let Some(ears) = &self.ears {
+            let _ = ears.wake.try_recv();
+        }
         let list = self.list()?;
         self.sort_out(list)
     }

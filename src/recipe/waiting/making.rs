@@ -105,7 +105,7 @@ impl Waiter<'_> {
     fn make(&mut self, levels: &[LockPath]) -> Result<Result<Names, Failure>, Stop> {
         let claim = self.attempt.want.claim;
         let acl = self.attempt.requests().acl();
-        let create = self.creates(1)?;
+        let create = self.create()?;
         let make =
             |batch: &mut Batch<'_>, create: &Create| send_make(claim, acl, batch, levels, create);
         let (create, made) = self.attempt.ask_create(create, make)?;
@@ -128,9 +128,10 @@ impl Waiter<'_> {
         let acl = inner.requests.acl();
         let missing = self.recipe.count() - self.attempt.own.len();
         let count = missing + levels.iter().len();
-        let creates = self.creates(count)?;
+        let (mode, name) = (self.recipe.create_mode(), || self.recipe.name());
+        let creates = self.attempt.creates(count, mode, name)?;
         let watcher = self.list_watcher().cloned();
-        let ask = |batch: &mut Batch<'_>, creates: &[Create]| {
+        let ask = |batch: &mut Batch<'_>, creates: &Vec<Create>| {
             let (inside, with) = creates.split_at(missing);
             let created: Vec<_> =
                 inside.iter().map(|create| send(claim, acl, batch, create)).collect();
@@ -170,7 +171,7 @@ impl Waiter<'_> {
             sys::reached("what a thread has left is of another session");
             return Ok(None);
         }
-        let create = self.creates(1)?;
+        let create = self.create()?;
         let claim = self.attempt.want.claim;
         let acl = self.attempt.requests().acl();
         let replace = |batch: &mut Batch<'_>, create: &Create| {
@@ -201,8 +202,8 @@ impl Waiter<'_> {
         }
     }
 
-    fn creates(&self, count: usize) -> Result<Vec<Create>, Stop> {
-        self.attempt.creates(count, self.recipe.create_mode(), || self.recipe.name())
+    fn create(&self) -> Result<Create, Stop> {
+        self.attempt.create(self.recipe.create_mode(), || self.recipe.name())
     }
 
     fn own_names(&self) -> Names {
