@@ -127,11 +127,11 @@ fn stopped_terminal_delays_nobody() {
     ]);
     command.env("ZOOKEEPER_CONNECT", connect_string());
     let mut waiting = in_terminal(command);
-    let (_, terminal) = waiting.exp_regex("/dev/[a-z0-9/]+").expect("its terminal");
+    let (_, terminal) = waiting.exp_regex("/dev/[a-z0-9/]+\r").expect("its terminal");
     waiting.exp_string("2nd, held by").expect("it waits");
     // The effect of Ctrl-S.
     let mut open = File::options();
-    let terminal = open.write(true).custom_flags(OFlag::O_NOCTTY.bits()).open(terminal);
+    let terminal = open.write(true).custom_flags(OFlag::O_NOCTTY.bits()).open(terminal.trim_end());
     let terminal = terminal.expect("opened");
     tcflow(&terminal, FlowArg::TCOOFF).expect("stopped");
     let begun = Instant::now();

@@ -15,9 +15,10 @@ const ENDLESS: &str = "echo inside $$; exec sleep 1000";
 
 /// Waits for the program, and returns its process id.
 fn inside(terminal: &mut PtySession) -> u32 {
-    // The terminal also echoes the command, but with a dollar there.
-    let (_, said) = terminal.exp_regex("inside [0-9]+").expect("it runs");
-    said["inside ".len()..].parse().expect("a process")
+    // The terminal also echoes the command, but with a dollar there. It is read byte by byte: without
+    // the line's end, half of the number would do.
+    let (_, said) = terminal.exp_regex("inside [0-9]+\r").expect("it runs");
+    said["inside ".len()..].trim_end().parse().expect("a process")
 }
 
 #[test]
