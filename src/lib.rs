@@ -425,6 +425,7 @@ mod shortcuts;
 mod signal;
 mod stay;
 mod sys;
+mod table;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod transaction;

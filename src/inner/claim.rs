@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::quota::Charge;
 use crate::kind::LockKind;
 use crate::options::LockOptions;
 use crate::path::LockPath;
 use crate::sys::thread::ThreadId;
+use crate::table::Key;
 
 /// What a lock object requests with each call. Its holds share this.
 #[derive(Debug)]
@@ -54,6 +54,8 @@ impl Facts {
 /// A node of this client.
 #[derive(Debug)]
 pub(crate) struct Node {
+    /// Its number in the table.
+    pub(crate) key: Key,
     pub(crate) name: String,
     /// The transaction that created it.
     pub(crate) czxid: i64,
@@ -62,6 +64,4 @@ pub(crate) struct Node {
     /// The directory is deleted with the node, unless it has others by then: this client made it,
     /// and the node was alone at the grant.
     pub(crate) takes_directory: bool,
-    /// The node's part of the quota.
-    pub(crate) charge: Charge,
 }

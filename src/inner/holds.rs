@@ -16,10 +16,9 @@ use std::time::{Duration, Instant};
 use log::{Level, debug, error};
 
 use super::claim::{Claim, Node};
-use super::deletions::Deletions;
 use super::failure::Failure;
 use super::nodes::{End, Grant, Nodes, Term, after};
-use super::orphans::Orphans;
+use super::own::OwnNodes;
 use super::registry::Registry;
 use super::requests::Requests;
 use super::timer::Timer;
@@ -32,8 +31,7 @@ pub(crate) struct Holds {
     pub(super) me: Weak<Holds>,
     pub(super) requests: Arc<Requests>,
     pub(crate) registry: Arc<Registry>,
-    pub(super) deletions: Arc<Deletions>,
-    pub(super) orphans: Arc<Orphans>,
+    pub(super) own: Arc<OwnNodes>,
     pub(super) lost: AtomicU64,
     losses: Arc<dyn Losses>,
     timer: Timer,
@@ -47,16 +45,14 @@ pub(super) trait Losses: Send + Sync {
 impl Holds {
     pub(super) fn new(
         registry: Arc<Registry>,
-        deletions: Arc<Deletions>,
-        orphans: Arc<Orphans>,
+        own: Arc<OwnNodes>,
         losses: Arc<dyn Losses>,
     ) -> Arc<Holds> {
         Arc::new_cyclic(|me| Holds {
             me: Weak::clone(me),
-            requests: Arc::clone(&deletions.requests),
+            requests: Arc::clone(&own.requests),
             registry,
-            deletions,
-            orphans,
+            own,
             lost: AtomicU64::new(0),
             losses,
             timer: Timer::default(),
@@ -230,9 +226,9 @@ impl Holds {
         match grants.first() {
             Some(grant) if by_clock && !nodes.claim.facts.options.margin.is_zero() => {
                 sys::reached("the nodes of a lost hold stay for its margin");
-                self.deletions.delete_all_after(nodes.claim.facts.options.margin, grant.nodes());
+                self.own.delete_all_after(nodes.claim.facts.options.margin, grant.nodes());
             }
-            _ => self.deletions.delete_all(nodes),
+            _ => self.own.delete_all(nodes),
         }
     }
 
@@ -264,7 +260,7 @@ impl Holds {
     pub(crate) fn end_unwanted(&self, nodes: &Nodes) {
         if nodes.end_unwanted() {
             self.registry.remove(nodes);
-            self.deletions.delete_all(nodes);
+            self.own.delete_all(nodes);
         }
     }
 }

@@ -1,9 +1,8 @@
-//! What all users of one client share: requests, holds, deletions, the first levels of locks, and
+//! What all users of one client share: requests, nodes, holds, the first levels of locks, and
 //! the client's state. It knows nodes by their names and directories, leases and grants. Of queues on
 //! the servers it knows whether a directory has other nodes, not who waits for whom.
 
 mod claim;
-mod deletions;
 mod directories;
 mod events;
 mod failure;
@@ -12,8 +11,7 @@ mod holds;
 mod levels;
 mod local;
 mod nodes;
-mod orphans;
-mod quota;
+mod own;
 mod registry;
 mod releasing;
 mod requests;
@@ -31,8 +29,7 @@ pub(crate) use levels::{Handed, Level};
 pub(crate) use local::{Entry, Exit, Refused, Stopped, Turn};
 pub(crate) use nodes::Grant;
 pub use nodes::HoldState;
-pub(crate) use orphans::Unanswered;
-pub(crate) use quota::Charge;
+pub(crate) use own::Place;
 pub(crate) use releasing::Replaceable;
 pub(crate) use requests::{Requests, Waiting};
 pub(crate) use shared::Inner;

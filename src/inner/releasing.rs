@@ -66,7 +66,7 @@ impl Holds {
             Some(next) => deletion.await_replacement(next),
             None => deletion.run(self.requests.patience(), false),
         };
-        self.orphans.look_for_those_of(&nodes.claim);
+        self.own.look_for_those_of(&nodes.claim.facts);
         result
     }
 
@@ -137,7 +137,7 @@ impl Deletion<'_> {
             }
             Err(RecvTimeoutError::Timeout) => {
                 sys::reached("what became of a node that was left is not told in time");
-                holds.deletions.delete_all(nodes);
+                holds.own.delete_all(nodes);
                 return Ok(());
             }
         };
@@ -151,7 +151,7 @@ impl Deletion<'_> {
         let Deletion { holds, nodes } = self;
         if !holds.requests.is_connected() {
             sys::reached("an unlock has no connection");
-            holds.deletions.delete_all(nodes);
+            holds.own.delete_all(nodes);
             return Ok(());
         }
         match nodes.with_directory().filter(|_| !is_again) {
@@ -243,13 +243,13 @@ impl Deletion<'_> {
 fn judge(holds: &Holds, nodes: &Nodes, index: usize, deleted: zookeeper::Result<()>) -> Result<()> {
     let (node, lock) = (&nodes.list[index], nodes.claim.facts.lock.as_str());
     let Err(error) = deleted else {
-        node.charge.give_back();
+        holds.own.gone([node.key]);
         return Ok(());
     };
     match error.kind() {
         ErrorKind::NoNode => {
             sys::reached("an unlock finds its node deleted");
-            node.charge.give_back();
+            holds.own.gone([node.key]);
             let reason = LossReason::NodeDeleted;
             holds.count_losses(nodes, 1, reason);
             Err(Error::Lost { path: lock.to_owned(), reason })
@@ -257,17 +257,16 @@ fn judge(holds: &Holds, nodes: &Nodes, index: usize, deleted: zookeeper::Result<
         // The node ended with its session.
         ErrorKind::SessionExpired | ErrorKind::Closed => {
             sys::reached("an unlock finds its session over");
-            node.charge.give_back();
+            holds.own.gone([node.key]);
             Ok(())
         }
         ErrorKind::NoAuth => {
-            let charge = node.charge.take();
-            holds.deletions.add_stuck(nodes.claim.facts.path_of(node), charge, &error);
+            holds.own.add_stuck(&nodes.claim.facts.path_of(node), node.key, &error);
             Err(holds.requests.error(lock, Failure::Refused(error)))
         }
         _ => {
             sys::reached("an unlock has no answer");
-            holds.deletions.delete(&nodes.claim, nodes.term.session_id(), node);
+            holds.own.delete(&nodes.claim.facts, nodes.term.session_id(), node);
             let lock = lock.to_owned();
             holds.requests.zk.note(Level::Warn, move || {
                 warn!(

@@ -9,10 +9,8 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::bounded;
 use zookeeper::{Batch, ErrorKind, Names, Pending, Stat, State, ZooKeeper};
 
-use super::claim::Claim;
 use super::directories::Directories;
 use super::failure::Failure;
-use super::quota::{Charge, Quota};
 use crate::error::{Error, Result};
 use crate::path::{self, LockPath};
 use crate::signal::{Broadcast, Ended, Signal};
@@ -31,7 +29,6 @@ const LOOK_AFTER: u32 = 2;
 pub(crate) struct Requests {
     pub(super) zk: ZooKeeper,
     acl: Vec<zookeeper::Acl>,
-    quota: Quota,
     closing: AtomicBool,
     closed: Signal,
     /// Sent when there is a connection again.
@@ -71,7 +68,6 @@ impl Requests {
         Requests {
             zk,
             acl,
-            quota: Quota::default(),
             closing: AtomicBool::new(false),
             closed: Signal::new(),
             connected: Broadcast::new(),
@@ -375,12 +371,6 @@ impl Requests {
     }
 
     // ---- accounts and errors
-
-    /// Takes a charge for `count` nodes of this claim, which are about to be created.
-    pub(crate) fn charge(&self, claim: &Claim, count: usize) -> Result<Charge> {
-        let length = |path: &LockPath| self.zk.root().len() + path.as_str().len();
-        self.quota.take(length(&claim.facts.directory), length(&claim.facts.lock), count)
-    }
 
     pub(crate) fn start_waiting(&self) -> Waiting<'_> {
         self.waiting.fetch_add(1, Ordering::Relaxed);

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use zookeeper::{Listener, SessionEvent, SessionEventKind, State, ZooKeeper};
 
-use super::deletions::Deletions;
 use super::events::{ClientState, Stats, Subscribers, Subscription};
 use super::holds::{Holds, Losses};
 use super::levels::Levels;
-use super::orphans::Orphans;
+use super::own::OwnNodes;
 use super::registry::Registry;
 use super::requests::Requests;
 use crate::calls::WaitingCalls;
@@ -22,8 +21,7 @@ use crate::wait::{Until, Wait};
 /// What all users of one client share. Its drop closes the client.
 pub(crate) struct Inner {
     pub(crate) requests: Arc<Requests>,
-    pub(crate) deletions: Arc<Deletions>,
-    pub(crate) orphans: Arc<Orphans>,
+    pub(crate) own: Arc<OwnNodes>,
     pub(crate) holds: Arc<Holds>,
     pub(crate) levels: Arc<Levels>,
     pub(crate) readable: Readable,
@@ -66,11 +64,10 @@ impl Inner {
     pub(crate) fn new(zk: ZooKeeper, acl: Vec<zookeeper::Acl>) -> Arc<Inner> {
         let requests = Arc::new(Requests::new(zk, acl));
         let registry = Arc::<Registry>::default();
-        let deletions = Deletions::new(Arc::clone(&requests));
-        let orphans = Orphans::new(Arc::clone(&deletions));
+        let own = OwnNodes::new(Arc::clone(&requests));
         let levels = Arc::<Levels>::default();
         let losses = Arc::clone(&levels) as Arc<dyn Losses>;
-        let holds = Holds::new(registry, Arc::clone(&deletions), Arc::clone(&orphans), losses);
+        let holds = Holds::new(registry, Arc::clone(&own), losses);
         let inner = Arc::new_cyclic(|me: &Weak<Inner>| {
             let me = Weak::clone(me);
             let listener = Listener::new(move |event: &SessionEvent| {
@@ -82,18 +79,7 @@ impl Inner {
             let sessions = Mutex::default();
             let readable = Readable::default();
             let calls = Arc::default();
-            Inner {
-                requests,
-                deletions,
-                orphans,
-                holds,
-                levels,
-                readable,
-                calls,
-                subscribers,
-                listener,
-                sessions,
-            }
+            Inner { requests, own, holds, levels, readable, calls, subscribers, listener, sessions }
         });
         // An event may come at any time from now on.
         inner.on_suspended();
@@ -108,7 +94,7 @@ impl Inner {
     pub(crate) fn shut_down(&self) {
         let is_first = self.requests.close(|| {
             self.holds.close();
-            self.orphans.forget(None);
+            self.own.forget(None);
         });
         if is_first {
             self.subscribers.close();
@@ -143,8 +129,7 @@ impl Inner {
             SessionEventKind::LeaseEnded => self.holds.lose_expired(),
             SessionEventKind::Expired => {
                 self.holds.lose_expired();
-                self.orphans.forget(Some(event.session_id));
-                self.deletions.clear_stuck();
+                self.own.forget(Some(event.session_id));
                 self.requests.directories.clear();
                 self.subscribers.lost(Duration::ZERO);
             }
@@ -163,7 +148,7 @@ impl Inner {
         self.sessions.lock().note(session);
         self.subscribers.connected();
         self.requests.on_connected();
-        self.orphans.on_connected();
+        self.own.on_connected();
         self.calls.end_outage();
         // The connection may be gone by now.
         self.end_overdue_calls();
@@ -231,7 +216,7 @@ impl Inner {
             holds_lost: self.holds.lost.load(Ordering::Relaxed),
             held: self.holds.registry.held(),
             waiting: self.requests.waiting.load(Ordering::Relaxed),
-            deleting: self.deletions.count() + self.orphans.count(),
+            deleting: self.own.leaving(),
         }
     }
 }
@@ -244,6 +229,7 @@ mod tests {
 
     use super::*;
     use crate::inner::nodes::{Nodes, Term};
+    use crate::inner::own::Place;
     use crate::inner::{Claim, Facts, Node};
     use crate::kind::LockKind;
     use crate::options::LockOptions;
@@ -289,9 +275,10 @@ mod tests {
     }
 
     fn node(inner: &Inner, claim: &Claim) -> Node {
-        let charge = inner.requests.charge(claim, 1).unwrap();
+        let place = Place::of(inner.requests.session_id(), &claim.facts);
+        let key = inner.own.enter(&place, 1).unwrap().start;
         let name = "node".to_owned();
-        Node { name, czxid: 1, token: 1, takes_directory: false, charge }
+        Node { key, name, czxid: 1, token: 1, takes_directory: false }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The part that all calls at the servers have in common: they follow the client's session, own
 //! their nodes until the grant, and wait.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crossbeam_channel::Receiver;
@@ -9,12 +10,13 @@ use zookeeper::{Batch, CreateMode, Pending, Stat};
 
 use crate::error::Error;
 use crate::inner::{
-    Charge, Claim, Failure, Grant, Inner, Node, Requests, Unanswered, Waiting, is_outcome_unknown,
+    Claim, Failure, Grant, Inner, Node, Place, Requests, Waiting, is_outcome_unknown,
 };
 use crate::kind::LockKind;
 use crate::observer::Call;
 use crate::signal::Ended;
 use crate::sys::{self, at, never, select_biased};
+use crate::table::{Key, Lost};
 use crate::wait::Until;
 
 /// The claim of a call, and how long it may wait.
@@ -30,13 +32,13 @@ pub(crate) struct Want<'a> {
 
 /// A create that is about to be sent.
 pub(super) struct Create {
+    key: Key,
     /// The id by which its node is found if the answer is lost: in the name, or in the data of a
     /// single node.
     pub(super) id: String,
     /// The requested name. The server appends a number if the mode says so.
     pub(super) name: String,
     pub(super) mode: CreateMode,
-    pub(super) charge: Charge,
     /// How often the session had been resumed before it is sent. If that is too low, its node is
     /// looked for longer.
     sent_on: u64,
@@ -46,10 +48,14 @@ pub(super) struct Create {
 /// also when its thread unwinds.
 pub(super) struct Attempt<'a> {
     pub(super) want: Want<'a>,
-    /// The session of its nodes.
-    pub(super) session_id: i64,
+    /// Where its nodes are.
+    pub(super) place: Place,
     pub(super) own: Vec<Node>,
-    pub(super) unanswered: Vec<Unanswered>,
+    /// Creates without an answer.
+    pub(super) lost: Vec<Key>,
+    /// Nodes may be created without a look: behind one, or in a new session, as long as no create
+    /// was lost since, and no own node stays.
+    pub(super) may_create: bool,
     /// Ready when a node of ours was found that cannot be deleted.
     more_stuck: Ended,
     _waiting: Waiting<'a>,
@@ -129,12 +135,13 @@ impl<'a> Attempt<'a> {
     pub(super) fn new(want: Want<'a>) -> Attempt<'a> {
         let inner: &'a Inner = want.inner;
         Attempt {
-            want,
-            session_id: 0,
+            place: Place::of(0, &want.claim.facts),
             own: Vec::new(),
-            unanswered: Vec::new(),
+            lost: Vec::new(),
+            may_create: false,
             more_stuck: never(),
             _waiting: inner.requests.start_waiting(),
+            want,
         }
     }
 
@@ -154,16 +161,17 @@ impl<'a> Attempt<'a> {
             true => self.requests().await_connection(self.path(), self.want.until)?,
             false => self.requests().require_connection(self.path())?,
         }
-        let (now, before) = (self.requests().session_id(), self.session_id);
+        let Want { inner, claim, .. } = self.want;
+        let (now, before) = (self.requests().session_id(), self.place.session);
         if now != before {
             sys::reached_if(|| before != 0, "a waiting call begins anew in another session");
-            self.session_id = now;
-            self.own.clear();
-            self.unanswered.clear();
+            let own = self.own.drain(..).map(|node| node.key);
+            inner.own.gone(own.chain(self.lost.drain(..)));
+            self.place = Place::of(now, &claim.facts);
         }
-        self.requests().check_margin(self.want.claim.facts.options.margin)?;
+        self.requests().check_margin(claim.facts.options.margin)?;
         // Before the look, so that none is missed.
-        self.more_stuck = self.want.inner.deletions.more_stuck();
+        self.more_stuck = inner.own.more_stuck();
         Ok(now != before)
     }
 
@@ -177,12 +185,12 @@ impl<'a> Attempt<'a> {
         mode: CreateMode,
         name: impl Fn() -> (String, String),
     ) -> Result<Vec<Create>, Stop> {
-        let (charge, sent_on) = self.prepare(count)?;
-        let create = |charge| {
+        let (keys, sent_on) = self.enter(count)?;
+        let create = |key| {
             let (id, name) = name();
-            Create { id, name, mode, charge, sent_on }
+            Create { key, id, name, mode, sent_on }
         };
-        Ok(charge.split(count).map(create).collect())
+        Ok(keys.map(create).collect())
     }
 
     /// Prepares one create like [`creates`](Attempt::creates).
@@ -191,30 +199,31 @@ impl<'a> Attempt<'a> {
         mode: CreateMode,
         name: impl Fn() -> (String, String),
     ) -> Result<Create, Stop> {
-        let (charge, sent_on) = self.prepare(1)?;
+        let (keys, sent_on) = self.enter(1)?;
         let (id, name) = name();
-        Ok(Create { id, name, mode, charge, sent_on })
+        Ok(Create { key: keys.start, id, name, mode, sent_on })
     }
 
-    fn prepare(&self, count: usize) -> Result<(Charge, u64), Stop> {
-        self.want.inner.orphans.await_given_up(self.want.until)?;
-        let charge = self.requests().charge(self.want.claim, count)?;
-        Ok((charge, self.requests().resumed()))
+    fn enter(&self, count: usize) -> Result<(Range<Key>, u64), Stop> {
+        let Want { inner, until, .. } = self.want;
+        inner.own.await_given_up(until)?;
+        let keys = inner.own.enter(&self.place, count)?;
+        Ok((keys, self.requests().resumed()))
     }
 
     /// Sends creates by `make` and waits for the answer to its last request. If the call ends before,
-    /// they are unanswered.
+    /// they are lost.
     pub(super) fn ask_creates<C: IntoIterator<Item = Create>, R, T: Send + 'static>(
         &mut self,
         creates: C,
         make: impl FnOnce(&mut Batch<'_>, &C) -> (R, Pending<T>),
     ) -> Result<(C, R, zookeeper::Result<T>), Stop> {
         let (until, requests) = (self.want.until, self.requests());
-        match requests.ask(Some(self.session_id), until, |batch| make(batch, &creates)) {
+        match requests.ask(Some(self.place.session), until, |batch| make(batch, &creates)) {
             Ok((others, last)) => Ok((creates, others, last)),
             Err(failure) => {
                 sys::reached("a call is ended while it creates");
-                creates.into_iter().for_each(|create| self.add_unanswered(create));
+                creates.into_iter().for_each(|create| self.lose(create));
                 Err(failure.into())
             }
         }
@@ -231,19 +240,68 @@ impl<'a> Attempt<'a> {
         Ok((create, answer))
     }
 
-    /// Takes a create that has no answer. Every later look looks for its node.
-    pub(super) fn add_unanswered(&mut self, Create { id, charge, sent_on, .. }: Create) {
-        let until = sys::now() + self.requests().timeout();
-        self.unanswered.push(Unanswered { id, charge, sent_on: Some(sent_on), until });
+    /// Takes the answer to a create. Returns a failure if no node is known from it; one may exist all
+    /// the same.
+    pub(super) fn created(
+        &mut self,
+        create: Create,
+        created: zookeeper::Result<(String, i64)>,
+    ) -> Option<Failure> {
+        match created {
+            Ok((path, czxid)) => {
+                let name = path.rsplit('/').next().unwrap_or_default();
+                let is_its = match create.mode {
+                    CreateMode::EphemeralSequential => name.starts_with(&create.name),
+                    _ => name == create.name,
+                };
+                if is_its {
+                    self.add_own(create.key, name, czxid);
+                    return None;
+                }
+                // The answer names another node. Only a look can tell.
+                sys::reached("the answer to a create is of another node");
+                self.lose(create);
+                Some(Failure::Broken)
+            }
+            Err(error) => {
+                match is_outcome_unknown(&error) {
+                    true => {
+                        sys::reached("a create has no answer");
+                        self.lose(create);
+                    }
+                    false => self.want.inner.own.gone([create.key]),
+                }
+                Some(error.into())
+            }
+        }
     }
 
-    /// Takes the error of a create, after which its node may exist all the same.
-    pub(super) fn take_error(&mut self, create: Create, error: zookeeper::Error) -> Failure {
-        if is_outcome_unknown(&error) {
-            sys::reached("a create has no answer");
-            self.add_unanswered(create);
+    fn add_own(&mut self, key: Key, name: &str, czxid: i64) {
+        let (name, token) = (name.to_owned(), czxid.unsigned_abs());
+        self.own.push(Node { key, name, czxid, token, takes_directory: false });
+    }
+
+    /// Takes a create that has no answer. Every later look looks for its node.
+    fn lose(&mut self, Create { key, id, sent_on, .. }: Create) {
+        let until = sys::now() + self.requests().timeout();
+        self.want.inner.own.lose(key, Lost { id, sent_on: Some(sent_on), until });
+        self.lost.push(key);
+        self.may_create = false;
+    }
+
+    /// Returns the index of the first lost create with such an id.
+    pub(super) fn find_lost(&self, is_its: impl Fn(&str) -> bool) -> Option<usize> {
+        match self.lost.is_empty() {
+            true => None,
+            false => self.want.inner.own.find(&self.lost, is_its),
         }
-        error.into()
+    }
+
+    /// Takes the node of a lost create, which a look has shown.
+    pub(super) fn take_found(&mut self, index: usize, name: &str, czxid: i64) {
+        let key = self.lost.swap_remove(index);
+        self.want.inner.own.found(key);
+        self.add_own(key, name, czxid);
     }
 
     /// Looks at a node in the directory.
@@ -251,13 +309,14 @@ impl<'a> Attempt<'a> {
         let Want { claim, until, .. } = self.want;
         let path = claim.facts.directory.child(name);
         let look = |batch: &mut Batch<'_>| batch.exists(&path, None);
-        Ok(self.requests().ask_one(Some(self.session_id), until, look)?)
+        Ok(self.requests().ask_one(Some(self.place.session), until, look)?)
     }
 
     pub(super) fn keep_own(&mut self, is_there: impl Fn(&Node) -> bool) {
-        let before = self.own.len();
-        self.own.retain(is_there);
-        if self.own.len() < before {
+        let gone = self.own.extract_if(.., |node| !is_there(node)).map(|node| node.key);
+        let gone: Vec<_> = gone.collect();
+        if !gone.is_empty() {
+            self.want.inner.own.gone(gone);
             sys::reached("the node of a call is gone from a list");
             let lock = self.path();
             debug!(target: "zoolock::queue", lock:%; "{lock}: a node was deleted");
@@ -267,32 +326,29 @@ impl<'a> Attempt<'a> {
     /// Takes its nodes, which are first.
     pub(super) fn grant(&mut self) -> Result<Pass, Stop> {
         let Want { inner, claim, until, .. } = self.want;
-        let (own, session) = (&mut self.own, self.session_id);
+        let (own, session) = (&mut self.own, self.place.session);
         let granted = inner.holds.grant(claim, own, session, until)?;
         Ok(granted.map_or(Pass::Again, Pass::Held))
     }
 
     /// Gives up its nodes: they are deleted in the background.
     pub(super) fn give_up_own(&mut self) {
-        let Want { inner, claim, .. } = self.want;
-        self.own.drain(..).for_each(|node| inner.deletions.delete(claim, self.session_id, &node));
+        self.give_up_rest(0);
     }
 
-    /// Gives up unanswered creates that no list has shown for a session timeout.
+    /// Gives up its nodes behind the first `count`.
+    pub(super) fn give_up_rest(&mut self, count: usize) {
+        let Want { inner, claim, .. } = self.want;
+        for node in self.own.drain(count.min(self.own.len())..) {
+            sys::reached_if(|| count > 0, "a call has one node too many");
+            inner.own.delete(&claim.facts, self.place.session, &node);
+        }
+    }
+
+    /// Gives up lost creates that no list has shown for a session timeout.
     pub(super) fn give_up_old(&mut self) {
-        let now = sys::now();
-        let is_any = self.give_up_unanswered(|create| create.until <= now);
+        let is_any = self.want.inner.own.give_up(&self.place, &mut self.lost, Some(sys::now()));
         sys::reached_if(|| is_any, "a create is left to the search while its call goes on");
-    }
-
-    /// Gives up such unanswered creates. They are orphans, for which the client looks from now on.
-    /// Returns false if there are none.
-    pub(super) fn give_up_unanswered(&mut self, is_such: impl Fn(&Unanswered) -> bool) -> bool {
-        let Want { inner, claim, .. } = self.want;
-        let orphans: Vec<_> = self.unanswered.extract_if(.., |create| is_such(create)).collect();
-        let is_any = !orphans.is_empty();
-        inner.orphans.adopt(self.session_id, claim, orphans);
-        is_any
     }
 
     /// Returns the error of a call that does not see the contenders of this node.
@@ -370,7 +426,7 @@ impl<'a> Attempt<'a> {
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         self.give_up_own();
-        let is_any = self.give_up_unanswered(|_| true);
+        let is_any = self.want.inner.own.give_up(&self.place, &mut self.lost, None);
         sys::reached_if(|| is_any, "a call ends before its create is found");
     }
 }

@@ -13,7 +13,7 @@ use zookeeper::{CreateMode, ErrorKind, WatchedEvent, Watcher};
 use super::attempt::{Attempt, Pass, Stop, Want, run};
 use crate::data;
 use crate::error::{Error, Result};
-use crate::inner::{Charge, Failure, Grant, Node, last_created, with_levels};
+use crate::inner::{Failure, Grant, last_created, with_levels};
 use crate::names;
 use crate::sys::{self, never};
 
@@ -24,15 +24,13 @@ pub(crate) fn acquire_single(want: Want<'_>) -> Result<Option<Arc<Grant>>> {
     let watcher = Watcher::new(move |_: &WatchedEvent| {
         let _ = tell.send(());
     });
-    let call = SingleCall { attempt: Attempt::new(want), may_create: true, watcher, news };
+    let call = SingleCall { attempt: Attempt::new(want), watcher, news };
     run(call, SingleCall::pass)
 }
 
 /// A call for a single node.
 struct SingleCall<'a> {
     attempt: Attempt<'a>,
-    /// The node may be created without a look.
-    may_create: bool,
     watcher: Watcher,
     news: Receiver<()>,
 }
@@ -45,11 +43,11 @@ impl<'a> AsMut<Attempt<'a>> for SingleCall<'a> {
 
 impl<'a> SingleCall<'a> {
     fn pass(&mut self) -> Result<Pass, Stop> {
-        self.may_create |= self.attempt.find_session()?;
+        self.attempt.may_create |= self.attempt.find_session()?;
         // The create is itself a look.
-        let creates = mem::take(&mut self.may_create) && self.attempt.own.is_empty();
+        let creates = mem::take(&mut self.attempt.may_create) && self.attempt.own.is_empty();
         if !(creates && self.create()? || self.look()?) {
-            self.may_create = true;
+            self.attempt.may_create = true;
             return Ok(Pass::Again);
         }
         let is_ours = !self.attempt.own.is_empty();
@@ -63,7 +61,7 @@ impl<'a> SingleCall<'a> {
             return Ok(Pass::Busy);
         }
         let is_woken = self.attempt.wait(&self.news, [never(), never()])?;
-        self.may_create = is_woken && self.attempt.unanswered.is_empty();
+        self.attempt.may_create = is_woken && self.attempt.lost.is_empty();
         self.attempt.look_again()
     }
 
@@ -80,27 +78,22 @@ impl<'a> SingleCall<'a> {
             // What may be refused shares no transaction.
             let ops = with_levels(acl, &levels, node);
             let (create, made) = self.attempt.ask_create(create, |batch, _| batch.multi(&ops))?;
-            let error = match made.map(last_created) {
-                Ok((created, czxid)) if created == node.0 => {
-                    self.add_own(create.charge, czxid);
-                    return Ok(true);
-                }
-                // The answer names another node. Only a look can tell.
-                Ok(_) => {
-                    self.attempt.add_unanswered(create);
-                    return Err(Failure::Broken.into());
-                }
-                Err(error) => error,
+            let Some(failure) = self.attempt.created(create, made.map(last_created)) else {
+                self.forget_stuck();
+                return Ok(true);
             };
-            match error.kind() {
-                ErrorKind::NodeExists if error.failed_op() == Some(levels.len()) => {
+            match failure {
+                Failure::Refused(error)
+                    if error.kind() == ErrorKind::NodeExists
+                        && error.failed_op() == Some(levels.len()) =>
+                {
                     sys::reached("a single node is there already");
                     return Ok(false);
                 }
-                ErrorKind::NoNode | ErrorKind::NodeExists => {
+                failure if failure.is(ErrorKind::NoNode) || failure.is(ErrorKind::NodeExists) => {
                     levels = inner.requests.missing_levels(&claim.facts.directory, until)?;
                 }
-                _ => return Err(self.attempt.take_error(create, error).into()),
+                failure => return Err(failure.into()),
             }
         }
     }
@@ -110,7 +103,7 @@ impl<'a> SingleCall<'a> {
         // The look shows everything that was reported until now.
         while self.news.try_recv().is_ok() {}
         let (path, requests) = (self.attempt.path(), self.attempt.requests());
-        let (session, until) = (self.attempt.session_id, self.attempt.want.until);
+        let (session, until) = (self.attempt.place.session, self.attempt.want.until);
         let watcher = self.attempt.want.waits.then_some(&self.watcher);
         let read = requests.ask_one(Some(session), until, |batch| batch.get_data(path, watcher));
         let (data, stat) = match read {
@@ -129,25 +122,24 @@ impl<'a> SingleCall<'a> {
         self.attempt.keep_own(|node| node.czxid == stat.czxid);
         let id = data::decode_single(&data).map(|(id, _)| id);
         let is_of_session = stat.ephemeral_owner == session;
-        let deletions = &self.attempt.want.inner.deletions;
-        if let Some(at) = self.attempt.unanswered.iter().position(|create| Some(&*create.id) == id)
-        {
+        let own = &self.attempt.want.inner.own;
+        if let Some(index) = self.attempt.find_lost(|lost| Some(lost) == id) {
             sys::reached("a single node without an answer is ours");
-            let found = self.attempt.unanswered.swap_remove(at);
-            self.add_own(found.charge, stat.czxid);
-        } else if self.attempt.want.waits && is_of_session && deletions.is_stuck(path) {
+            self.attempt.take_found(index, self.name(), stat.czxid);
+            self.forget_stuck();
+        } else if self.attempt.want.waits
+            && is_of_session
+            && own.is_stuck(&self.attempt.place, self.name())
+        {
             sys::reached("a single node of ours stays and is in the way");
             return Err(Error::Denied { path: path.to_owned() }.into());
         }
         Ok(true)
     }
 
-    /// Takes the node, which is ours. An earlier one of this path that could not be deleted is gone.
-    fn add_own(&mut self, charge: Charge, czxid: i64) {
-        self.attempt.want.inner.deletions.remove_stuck(self.attempt.path());
-        let name = self.name().to_owned();
-        let token = czxid.unsigned_abs();
-        self.attempt.own.push(Node { name, czxid, token, takes_directory: false, charge });
+    /// The node is ours. An earlier one of this path that could not be deleted is gone.
+    fn forget_stuck(&self) {
+        self.attempt.want.inner.own.remove_stuck(&self.attempt.place, self.name());
     }
 
     fn name(&self) -> &'a str {

@@ -34,9 +34,6 @@ struct Waiter<'a> {
     attempt: Attempt<'a>,
     recipe: Recipe<'a>,
     replaceable: Option<Replaceable>,
-    /// The nodes may be created without a look: behind one, or in a new session, as long as no
-    /// create is without an answer and no own node stays.
-    may_create: bool,
     /// How it hears of its queue, once it watches anything in this session.
     ears: Option<Ears>,
     /// The last list that was delivered and is not used yet.
@@ -105,7 +102,6 @@ impl<'a> Waiter<'a> {
             attempt: Attempt::new(want),
             recipe,
             replaceable,
-            may_create: false,
             ears: None,
             listed: None,
             czxids: HashMap::new(),
@@ -122,10 +118,10 @@ impl Waiter<'_> {
         if self.attempt.find_session()? {
             // Late events of the old session stay there.
             self.ears = None;
-            self.may_create = self.attempt.want.waits && self.stuck().is_empty();
+            self.attempt.may_create = self.attempt.want.waits && self.stuck().is_empty();
         }
         let list = match self.listed.take() {
-            _ if self.is_missing() && self.may_create => self.create_missing()?,
+            _ if self.is_missing() && self.attempt.may_create => self.create_missing()?,
             // It was sent when our nodes were there.
             Some(names) if !self.is_missing() => self.sort_out(names)?,
             _ => {
@@ -140,7 +136,7 @@ impl Waiter<'_> {
             if self.attempt.want.waits {
                 self.check_room(&list)?;
             }
-            self.may_create = true;
+            self.attempt.may_create = true;
             if self.attempt.want.waits || self.recipe.is_free(&list) {
                 return Ok(Pass::Again);
             }
@@ -176,6 +172,7 @@ impl Waiter<'_> {
         if let ([node], true) = (&mut self.attempt.own[..], is_alone) {
             node.takes_directory = inner.requests.directories.is_ours(&claim.facts.directory);
         }
+        self.attempt.own.iter_mut().for_each(|node| node.token = self.recipe.token(node.czxid));
         self.attempt.grant()
     }
 
@@ -184,16 +181,15 @@ impl Waiter<'_> {
     /// Returns the names of own nodes in the directory that cannot be deleted. Where there are
     /// some, a call creates nodes only after a look: otherwise each call would leave one more.
     fn stuck(&self) -> Vec<String> {
-        let Want { inner, claim, .. } = self.attempt.want;
-        inner.deletions.stuck_in(&claim.facts.directory)
+        self.attempt.want.inner.own.stuck(&self.attempt.place)
     }
 
     /// Forgets own nodes that could not be deleted and do not exist any more.
     fn forget_gone(&self, stuck: Vec<String>, list: &Names) {
-        let Want { inner, claim, .. } = self.attempt.want;
+        let own = &self.attempt.want.inner.own;
         let gone = stuck.iter().filter(|name| !list.contains(name));
         let gone = gone.inspect(|_| sys::reached("a node that stayed is gone"));
-        gone.for_each(|name| inner.deletions.remove_stuck(&claim.facts.directory.child(name)));
+        gone.for_each(|name| own.remove_stuck(&self.attempt.place, name));
     }
 
     /// Returns `Denied` if there would be no room even when all nodes had gone that can be deleted.
@@ -221,8 +217,8 @@ impl Waiter<'_> {
             return Err(Error::WouldDeadlock { path: self.attempt.path().to_owned() }.into());
         }
         if let Some(ahead) = ahead {
-            let path = claim.facts.directory.child(&ahead.nearest);
-            if inner.deletions.is_stuck(&path) {
+            if inner.own.is_stuck(&self.attempt.place, &ahead.nearest) {
+                let path = claim.facts.directory.child(&ahead.nearest);
                 sys::reached("the node ahead is ours and cannot be deleted");
                 return Err(Error::Denied { path }.into());
             }
@@ -241,7 +237,7 @@ impl Waiter<'_> {
     fn watch(&mut self, ahead: Ahead<String>) -> Result<(), Stop> {
         let (resumed, nearest) = (self.attempt.requests().resumed(), ahead.nearest.clone());
         let own = self.attempt.own[0].name.clone();
-        let expects = self.attempt.unanswered.is_empty() && shortcuts::are_on();
+        let expects = self.attempt.lost.is_empty() && shortcuts::are_on();
         let new = self.ears().stay.lock().stand(resumed, own, ahead, expects);
         match new.is_empty() {
             true => Ok(()),
@@ -260,7 +256,7 @@ impl Waiter<'_> {
         let paths: Vec<_> = new.iter().map(|name| directory.child(name)).collect();
         let read = new.contains(nearest) && !inner.readable.has(directory);
         let read = read.then(|| directory.child(nearest));
-        let (session, ears) = (Some(self.attempt.session_id), self.ears());
+        let (session, ears) = (Some(self.attempt.place.session), self.ears());
         let asked = inner.requests.ask(session, until, |batch| {
             let read = read.as_ref().map(|path| batch.get_data(path, None));
             (read, batch.set_watches(i64::MAX, &paths, &ears.watcher))
@@ -297,7 +293,7 @@ impl Waiter<'_> {
             let Some(woken) = self.ears().stay.lock().woken() else {
                 continue;
             };
-            self.may_create = self.attempt.unanswered.is_empty() && self.stuck().is_empty();
+            self.attempt.may_create = self.attempt.lost.is_empty() && self.stuck().is_empty();
             match woken {
                 Woken::Granted => {
                     sys::reached("an expected event grants");

@@ -3,6 +3,7 @@
 use super::check;
 use super::lease::{self, Lease, ONE_HOLDER};
 use super::opens::{self, Mode, NO_STUCK_WAITER, Opens};
+use super::table::{self, CLEAN, ENTERED, Nodes};
 
 #[test]
 fn lease_rules_are_all_needed() {
@@ -39,6 +40,24 @@ fn missed_event_rules_are_all_needed() {
         (bounds.with_refusals(1), opens::Broken::RefusedIsWatched),
     ] {
         check::fails(broken, Opens { bounds, broken: Some(broken) }, NO_STUCK_WAITER);
+    }
+}
+
+#[test]
+fn rules_of_the_table_are_all_needed() {
+    use table::Broken::*;
+
+    for (broken, property) in [
+        (LossIsRefusal, ENTERED),
+        (FailureShowsNothing, ENTERED),
+        (LookMovesAlong, ENTERED),
+        (LastLookIsOld, ENTERED),
+        (TimeIgnored, CLEAN),
+        (KeptToItself, CLEAN),
+    ] {
+        let (calls, cuts, ticks, refusals) = (1, 2, 5, 1);
+        let nodes = Nodes { calls, cuts, ticks, refusals, broken: Some(broken) };
+        check::fails(broken, nodes, property);
     }
 }
 

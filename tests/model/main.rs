@@ -42,7 +42,11 @@ mod check;
 mod lease;
 mod opens;
 mod sound;
+mod table;
+
 /// The code of the library.
+#[path = "../../src/table.rs"]
+mod nodes;
 #[path = "../../src/stay.rs"]
 mod stay;
 

@@ -5,6 +5,7 @@ use std::env;
 use super::check;
 use super::lease::Lease;
 use super::opens::{self, Mode, Opens};
+use super::table::{self, Nodes};
 
 #[test]
 fn lease() {
@@ -53,6 +54,23 @@ fn opens_for_three_waiters() {
 fn opens_beside_readers() {
     opens(Mode::Write, (&[Mode::Read, Mode::Exclusive], 0), [0; 6], [1, 0, 0, 0, 0, 0]);
     opens(Mode::Write, (&[Mode::Exclusive, Mode::Read], 0), [0; 6], [1, 0, 0, 0, 0, 0]);
+}
+
+#[test]
+fn table_of_nodes() {
+    let bounds =
+        |calls, cuts, ticks, refusals| Nodes { calls, cuts, ticks, refusals, broken: None };
+    check::everything("table, one call", bounds(1, 2, 5, 1));
+    check::everything("table, two calls", of_size(bounds(2, 1, 2, 1), bounds(2, 2, 5, 1)));
+}
+
+/// Beyond the bounds of the exhaustive check.
+#[test]
+fn random_histories_of_the_table() {
+    for seed in 0..of_size(2_000, 50_000) {
+        let nodes = Nodes { calls: 4, cuts: 4, ticks: 12, refusals: 3, broken: None };
+        table::history(nodes, seed);
+    }
 }
 
 /// Bounds in this order: deletions, changes, give-ups, cuts, expiries and looks.

@@ -4,7 +4,6 @@
 use zookeeper::{ErrorKind, Names, Watcher};
 
 use super::Waiter;
-use crate::inner::Unanswered;
 use crate::names::{self, Standing};
 use crate::recipe::attempt::{Stop, Want};
 use crate::sys;
@@ -24,7 +23,8 @@ impl Waiter<'_> {
     pub(super) fn list(&mut self) -> Result<Names, Stop> {
         let Want { inner, claim, until, .. } = self.attempt.want;
         let (requests, directories) = (&inner.requests, &inner.requests.directories);
-        let (session, directory) = (Some(self.attempt.session_id), claim.facts.directory.as_str());
+        let (session, directory) =
+            (Some(self.attempt.place.session), claim.facts.directory.as_str());
         let watcher = self.list_watcher();
         let listed =
             requests.ask_one(session, until, |batch| batch.get_children(directory, watcher));
@@ -51,23 +51,16 @@ impl Waiter<'_> {
     pub(super) fn sort_out(&mut self, list: Names) -> Result<Names, Stop> {
         self.attempt.keep_own(|node| list.contains(&node.name));
         for name in &list {
-            let carried = |create: &Unanswered| names::carries(name, &create.id);
-            let Some(at) = self.attempt.unanswered.iter().position(carried) else {
+            let Some(index) = self.attempt.find_lost(|id| names::carries(name, id)) else {
                 continue;
             };
             if let Some(stat) = self.attempt.stat(name)? {
                 sys::reached("a create without an answer is found in a list");
-                let found = self.attempt.unanswered.swap_remove(at);
-                self.add_own(name, found.charge, stat.czxid);
+                self.attempt.take_found(index, name, stat.czxid);
             }
         }
-        let own = &mut self.attempt.own;
-        own.sort_by_key(|node| (names::number(&node.name), node.czxid));
-        let Want { inner, claim, .. } = self.attempt.want;
-        for node in own.split_off(own.len().min(self.recipe.count())) {
-            sys::reached("a call has one node too many");
-            inner.deletions.delete(claim, self.attempt.session_id, &node);
-        }
+        self.attempt.own.sort_by_key(|node| (names::number(&node.name), node.czxid));
+        self.attempt.give_up_rest(self.recipe.count());
         Ok(list)
     }
 
@@ -80,6 +73,9 @@ impl Waiter<'_> {
             let Standing::NeedsCzxid(names) = &standing else {
                 return Ok(standing);
             };
+            for node in &self.attempt.own {
+                self.czxids.entry(node.name.clone()).or_insert(node.czxid);
+            }
             let unknown = names.iter().find(|name| !self.czxids.contains_key(*name));
             if let Some(name) = unknown {
                 sys::reached("a number tells nothing and the server is asked");

@@ -10,10 +10,9 @@ use zookeeper::{Acl, Batch, ErrorKind, Names, Op, OpResult, Pending};
 
 use super::Waiter;
 use crate::inner::{
-    Charge, Claim, Failure, Node, Replaceable, is_outcome_unknown, last_created,
-    replace_with_directory, with_levels,
+    Claim, Failure, Replaceable, is_outcome_unknown, last_created, replace_with_directory,
+    with_levels,
 };
-use crate::names;
 use crate::path::LockPath;
 use crate::recipe::attempt::{Create, Stop, Want};
 use crate::shortcuts;
@@ -145,7 +144,7 @@ impl Waiter<'_> {
         // All were answered before the list.
         let mut failure = None;
         for (created, create) in created.into_iter().zip(creates.by_ref()) {
-            failure = self.created(create, created.wait().map(czxid_of)).or(failure);
+            failure = self.attempt.created(create, created.wait().map(czxid_of)).or(failure);
         }
         if let Some((made, create)) = made.zip(creates.next()) {
             let made = self.made(create, made.wait());
@@ -167,7 +166,7 @@ impl Waiter<'_> {
     /// Takes the place of the node that the previous thread left. Returns `None` if there was nothing
     /// to replace.
     fn replace(&mut self, replaceable: Replaceable) -> Result<Option<Names>, Stop> {
-        if replaceable.session != self.attempt.session_id {
+        if replaceable.session != self.attempt.place.session {
             sys::reached("what a thread has left is of another session");
             return Ok(None);
         }
@@ -188,10 +187,11 @@ impl Waiter<'_> {
             Ok((create, Err(error))) if is_outcome_unknown(&error) => {
                 sys::reached("a transaction that replaces a node has no answer");
                 replaceable.settle(Err(error.clone()));
-                Err(self.refused(create, error).into())
+                self.made(create, Err(error)).map_or(Ok(None), |failure| Err(failure.into()))
             }
-            Ok((_, Err(_))) => {
+            Ok((create, refused)) => {
                 sys::reached("a transaction that replaces a node is refused");
+                drop(self.made(create, refused));
                 Ok(None)
             }
             Err(stop) => {
@@ -215,7 +215,7 @@ impl Waiter<'_> {
     /// Takes the answer to a transaction that created the directory and a node in it. Returns why
     /// they were not made.
     fn made(&mut self, create: Create, made: zookeeper::Result<Vec<OpResult>>) -> Option<Failure> {
-        let failure = self.created(create, made.map(last_created));
+        let failure = self.attempt.created(create, made.map(last_created));
         if failure.is_none()
             && let Some(node) = self.attempt.own.last_mut()
         {
@@ -225,46 +225,6 @@ impl Waiter<'_> {
             node.takes_directory = true;
         }
         failure
-    }
-
-    /// Takes the answer to a create. Returns a failure if no node is known from it.
-    fn created(
-        &mut self,
-        create: Create,
-        created: zookeeper::Result<(String, i64)>,
-    ) -> Option<Failure> {
-        match created {
-            Ok((path, czxid)) => {
-                let name = path.rsplit('/').next().unwrap_or_default();
-                if names::carries(name, &create.id) {
-                    self.add_own(name, create.charge, czxid);
-                    return None;
-                }
-                // The answer names another node. Only a list can tell.
-                sys::reached("the answer to a create is of another node");
-                self.add_unanswered(create);
-                Some(Failure::Broken)
-            }
-            Err(error) => Some(self.refused(create, error)),
-        }
-    }
-
-    /// Takes the error of a create, after which its node may exist all the same.
-    fn refused(&mut self, create: Create, error: zookeeper::Error) -> Failure {
-        self.may_create &= !is_outcome_unknown(&error);
-        self.attempt.take_error(create, error)
-    }
-
-    fn add_unanswered(&mut self, create: Create) {
-        self.attempt.add_unanswered(create);
-        self.may_create = false;
-    }
-
-    /// Takes a node that the answer to its create, or a look, has shown.
-    pub(super) fn add_own(&mut self, name: &str, charge: Charge, czxid: i64) {
-        let (name, token) = (name.to_owned(), self.recipe.token(czxid));
-        self.czxids.insert(name.clone(), czxid);
-        self.attempt.own.push(Node { name, czxid, token, takes_directory: false, charge });
     }
 }
 

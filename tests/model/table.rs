@@ -1,0 +1,484 @@
+//! The model of the table of nodes: the library's own `Table` beside calls that create nodes in one place, and a
+//! server. Calls may end at any time, connections break, and a server that stood still carries creates out late.
+//!
+//! Each connection has an order: the server carries out its requests in order, and the client takes the answers in
+//! that order. At a cut the requests without an answer are lost. Whether their creates were carried out is open: the
+//! server of an earlier connection may do so until a session timeout after the first answer on a later one.
+//!
+//! Judged in each state: the table has an entry for each node that exists or may appear yet; nothing is deleted that a
+//! call has, and nothing twice; and if all calls end now and nothing else goes wrong, no node and no entry is left in
+//! the end, except those that the server refuses to delete.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use stateright::{Model, Property};
+
+use super::check::Checked;
+use super::nodes::{Key, Look, Looked, Lost, Table};
+
+pub(crate) const ENTERED: &str = "each node that exists or may appear has an entry";
+pub(crate) const OWNED: &str = "nothing is deleted that a call has, and nothing twice";
+pub(crate) const CLEAN: &str = "in the end nothing is left";
+
+/// The session timeout.
+const T: u8 = 2;
+/// The place of all nodes.
+const PLACE: u8 = 0;
+/// Room for more nodes than there are.
+const ROOM: usize = 8;
+
+/// A rule of the table's callers, broken on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// A create without an answer counts as refused.
+    LossIsRefusal,
+    /// A look that failed counts as one that showed nothing.
+    FailureShowsNothing,
+    /// A look counts for the connection on which its answer comes. A cut came between.
+    LookMovesAlong,
+    /// The last look needs no `sync`: it may be answered by a follower that is behind.
+    LastLookIsOld,
+    /// Nobody looks when the time is over.
+    TimeIgnored,
+    /// A call keeps to itself what it gives up.
+    KeptToItself,
+}
+
+/// The bounds, which make the graph of states finite.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Nodes {
+    pub(crate) calls: usize,
+    pub(crate) cuts: u8,
+    pub(crate) ticks: u8,
+    /// Creates, looks and deletions that the server refuses.
+    pub(crate) refusals: u8,
+    pub(crate) broken: Option<Broken>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct World {
+    table: Table<u8, u8>,
+    now: u8,
+    connection: u64,
+    refusals: u8,
+    is_look_refused: bool,
+    calls: Vec<Call>,
+    /// A look that was begun, and is about to be sent.
+    begun: Option<Look<u8>>,
+    requests: Vec<Request>,
+    answers: Vec<Answer>,
+    /// Creates that the server of an earlier connection may carry out, and until when.
+    late: BTreeMap<usize, Option<u8>>,
+    nodes: BTreeSet<usize>,
+    /// What a follower may show that is behind.
+    before: BTreeSet<usize>,
+    deleting: BTreeMap<usize, Key>,
+    stuck: BTreeSet<usize>,
+    is_wrong: bool,
+}
+
+/// A call, and its create.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Call {
+    Idle,
+    /// The create is entered, and about to be sent.
+    Entered(Key, u64),
+    Sent(Key, u64),
+    /// The create has no answer, and the call goes on.
+    Lost(Key),
+    Owns(Key),
+    Over,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Request {
+    Create(usize),
+    /// The list of a call.
+    List(usize),
+    /// The table's look. Its last one for an orphan shows what the leader has.
+    Look {
+        is_last: bool,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Answer {
+    Created(usize),
+    NotCreated(usize),
+    Listed(usize, BTreeSet<usize>),
+    Looked(BTreeSet<usize>),
+    Refused,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Action {
+    Enter(usize),
+    Send(usize),
+    List(usize),
+    /// The call ends, or releases what it has.
+    End(usize),
+    SendLook,
+    Serve,
+    Refuse,
+    Answer,
+    CarryOutLate(usize),
+    Delete(usize),
+    RefuseDelete(usize),
+    /// Somebody else deletes a node that stays, and a list no longer shows it.
+    Unstick(usize),
+    Cut,
+    Tick,
+}
+
+impl Checked for Nodes {}
+
+impl World {
+    fn look_for(&mut self, is_wanted: impl Fn(&u8, u8) -> bool) {
+        let looks = self.table.look_for(self.now, is_wanted);
+        looks.into_iter().for_each(|(_, look)| self.begin(look));
+    }
+
+    fn begin(&mut self, look: Look<u8>) {
+        self.is_wrong |= self.is_looking();
+        self.begun = Some(look);
+    }
+
+    fn send_look(&mut self) {
+        let look = self.begun.take().expect("a look");
+        self.requests.push(Request::Look { is_last: look.is_last });
+    }
+
+    fn looked(&mut self, shown: Option<&BTreeSet<usize>>, is_answered: bool, connection: u64) {
+        let shows = |id: &str| shown?.get(&id.parse().expect("a number")).copied();
+        let shows = shown.is_some().then_some(shows);
+        let times = [self.now, self.now + T];
+        let Looked { found, next } =
+            self.table.looked(&PLACE, shows, is_answered, connection, times);
+        for (key, call) in found {
+            self.is_wrong |= self.calls[call] != Call::Over;
+            self.is_wrong |= self.deleting.insert(call, key).is_some();
+            self.is_wrong |= self.table.delete(key) || self.table.lost(key).is_some();
+        }
+        next.into_iter().for_each(|look| self.begin(look));
+    }
+
+    fn lost(&self, call: usize, sent_on: u64) -> Lost<u8> {
+        Lost { id: call.to_string(), sent_on: Some(sent_on), until: self.now + T }
+    }
+
+    fn end(&mut self, call: usize, broken: Option<Broken>) {
+        match self.calls[call] {
+            Call::Entered(key, _) => self.table.gone(key),
+            Call::Sent(key, _) if broken == Some(Broken::LossIsRefusal) => self.table.gone(key),
+            Call::Sent(key, sent_on) => {
+                self.table.lose(key, self.lost(call, sent_on));
+                self.give_up(key, broken);
+                let waits = self.table.has_orphan_of(self.connection);
+                self.is_wrong |= sent_on == self.connection && !waits && broken.is_none();
+            }
+            Call::Lost(key) => self.give_up(key, broken),
+            Call::Owns(key) => {
+                self.is_wrong |= !self.table.delete(key);
+                self.is_wrong |= self.table.delete(key);
+                self.deleting.insert(call, key);
+            }
+            Call::Idle | Call::Over => {}
+        }
+        self.calls[call] = Call::Over;
+    }
+
+    fn give_up(&mut self, key: Key, broken: Option<Broken>) {
+        if broken != Some(Broken::KeptToItself) && self.table.give_up(key).is_some() {
+            self.look_for(|_, _| true);
+        }
+    }
+
+    fn serve(&mut self, broken: Option<Broken>) {
+        let answer = match self.requests.remove(0) {
+            Request::Create(call) => {
+                self.nodes.insert(call);
+                // A client sees its own writes.
+                self.before.insert(call);
+                Answer::Created(call)
+            }
+            Request::List(call) => Answer::Listed(call, self.before.clone()),
+            Request::Look { is_last } => {
+                if is_last && broken != Some(Broken::LastLookIsOld) {
+                    self.before.clone_from(&self.nodes);
+                }
+                Answer::Looked(self.before.clone())
+            }
+        };
+        self.answers.push(answer);
+    }
+
+    fn answer(&mut self, broken: Option<Broken>) {
+        self.late.values_mut().for_each(|until| *until = until.or(Some(self.now + T)));
+        match self.answers.remove(0) {
+            Answer::Created(call) => {
+                if let Call::Sent(key, _) = self.calls[call] {
+                    self.calls[call] = Call::Owns(key);
+                }
+            }
+            Answer::NotCreated(call) => {
+                if let Call::Sent(key, _) = self.calls[call] {
+                    self.table.gone(key);
+                    self.calls[call] = Call::Over;
+                }
+            }
+            Answer::Listed(call, shown) => {
+                let Call::Lost(key) = self.calls[call] else { return };
+                if shown.contains(&call) {
+                    self.table.found(key);
+                    self.calls[call] = Call::Owns(key);
+                } else if self.table.lost(key).is_some_and(|lost| lost.until <= self.now) {
+                    self.end(call, broken);
+                }
+            }
+            Answer::Looked(shown) => self.looked(Some(&shown), true, self.connection),
+            Answer::Refused => {
+                let nothing = BTreeSet::new();
+                let fails = broken == Some(Broken::FailureShowsNothing);
+                self.looked(fails.then_some(&nothing), true, self.connection);
+            }
+        }
+    }
+
+    fn cut(&mut self, broken: Option<Broken>) {
+        let before = self.connection;
+        self.connection += 1;
+        let is_looking = self.is_looking() && self.begun.is_none();
+        for request in self.requests.drain(..) {
+            if let Request::Create(call) = request {
+                self.late.insert(call, None);
+            }
+        }
+        self.answers.clear();
+        for call in 0..self.calls.len() {
+            if let Call::Sent(key, sent_on) = self.calls[call] {
+                self.table.lose(key, self.lost(call, sent_on));
+                self.calls[call] = Call::Lost(key);
+            }
+        }
+        if is_looking {
+            let moves = broken == Some(Broken::LookMovesAlong);
+            let nothing = BTreeSet::new();
+            self.looked(moves.then_some(&nothing), moves, before);
+        }
+        self.look_for(|_, _| true);
+    }
+
+    fn is_listing(&self, call: usize) -> bool {
+        let listed = |answer: &Answer| matches!(answer, Answer::Listed(of, _) if *of == call);
+        self.requests.contains(&Request::List(call)) || self.answers.iter().any(listed)
+    }
+
+    fn is_looking(&self) -> bool {
+        let looks = |request: &Request| matches!(request, Request::Look { .. });
+        let looked = |answer: &Answer| matches!(answer, Answer::Looked(_) | Answer::Refused);
+        self.begun.is_some() || self.requests.iter().any(looks) || self.answers.iter().any(looked)
+    }
+
+    fn tick(&mut self, broken: Option<Broken>) {
+        self.now += 1;
+        let now = self.now;
+        self.late.retain(|_, until| until.is_none_or(|until| now < until));
+        if broken != Some(Broken::TimeIgnored) {
+            self.look_for(|_, due| due <= now);
+        }
+    }
+
+    fn delete(&mut self, call: usize) {
+        let key = self.deleting.remove(&call).expect("a deletion");
+        self.nodes.remove(&call);
+        self.before.remove(&call);
+        self.table.gone(key);
+    }
+
+    /// The nodes that exist or may appear.
+    fn possible(&self) -> usize {
+        let mut possible = self.nodes.clone();
+        possible.extend(self.late.keys());
+        possible.extend(self.requests.iter().filter_map(|request| match request {
+            Request::Create(call) => Some(*call),
+            _ => None,
+        }));
+        possible.len()
+    }
+
+    fn entries(&self) -> usize {
+        let has_room = |count: &usize| self.table.clone().ask(&PLACE, 1, *count).is_some();
+        ROOM - (0..=ROOM).rev().find(has_room).expect("room for none")
+    }
+
+    /// Whether nothing is left when all calls end and all goes well, late creates carried out or not.
+    fn ends_clean(&self, broken: Option<Broken>, late: bool) -> bool {
+        let mut world = self.clone();
+        (0..world.calls.len()).for_each(|call| world.end(call, broken));
+        let appears = world.late.keys().copied().filter(|_| late).collect::<Vec<_>>();
+        world.nodes.extend(appears);
+        world.late.clear();
+        for time in 0..4 * T {
+            while world.is_looking() || !world.requests.is_empty() || !world.answers.is_empty() {
+                match (world.begun, world.answers.is_empty()) {
+                    (Some(_), _) => world.send_look(),
+                    (None, true) => world.serve(broken),
+                    (None, false) => world.answer(broken),
+                }
+            }
+            // Time is needed only behind a cut, or a look that was refused.
+            if time == 0 && !self.is_look_refused {
+                let waits = world.table.has_orphan_of(self.connection);
+                if waits || self.connection == 0 && world.table.leaving() > world.deleting.len() {
+                    return false;
+                }
+            }
+            let deleting: Vec<_> = world.deleting.keys().copied().collect();
+            deleting.into_iter().for_each(|call| world.delete(call));
+            world.tick(broken);
+        }
+        world.table.leaving() == 0
+            && world.entries() == world.stuck.len()
+            && world.nodes == world.stuck
+    }
+}
+
+/// Takes random steps for as long as there are any, and checks all properties behind each.
+pub(crate) fn history(nodes: Nodes, seed: u64) {
+    let mut random = seed;
+    let [mut world]: [World; 1] = nodes.init_states().try_into().expect("one");
+    let (mut history, mut actions) = (Vec::new(), Vec::new());
+    loop {
+        nodes.actions(&world, &mut actions);
+        // Splitmix64.
+        random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (random ^ random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb) >> 31;
+        let Some(action) = actions.get(mixed as usize % actions.len().max(1)).copied() else {
+            return;
+        };
+        actions.clear();
+        history.push(action);
+        world = nodes.next_state(&world, action).expect("a step");
+        for property in nodes.properties() {
+            let holds = (property.condition)(&nodes, &world);
+            assert!(holds, "seed {seed}, not `{}`: {history:?}", property.name);
+        }
+    }
+}
+
+impl Model for Nodes {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        vec![World {
+            table: Table::new(ROOM),
+            now: 0,
+            connection: 0,
+            refusals: 0,
+            is_look_refused: false,
+            calls: vec![Call::Idle; self.calls],
+            begun: None,
+            requests: Vec::new(),
+            answers: Vec::new(),
+            late: BTreeMap::new(),
+            nodes: BTreeSet::new(),
+            before: BTreeSet::new(),
+            deleting: BTreeMap::new(),
+            stuck: BTreeSet::new(),
+            is_wrong: false,
+        }]
+    }
+
+    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
+        for (call, state) in world.calls.iter().enumerate() {
+            match state {
+                Call::Idle if !world.table.has_orphan_of(world.connection) => {
+                    actions.push(Action::Enter(call));
+                }
+                Call::Idle | Call::Over => {}
+                Call::Entered(..) => actions.extend([Action::Send(call), Action::End(call)]),
+                Call::Lost(_) if !world.is_listing(call) => {
+                    actions.extend([Action::List(call), Action::End(call)]);
+                }
+                _ => actions.push(Action::End(call)),
+            }
+        }
+        actions.extend(world.begun.map(|_| Action::SendLook));
+        let may_refuse = world.refusals < self.refusals;
+        if let Some(request) = world.requests.first() {
+            actions.push(Action::Serve);
+            let is_list = matches!(request, Request::List(_));
+            actions.extend((may_refuse && !is_list).then_some(Action::Refuse));
+        }
+        actions.extend((!world.answers.is_empty()).then_some(Action::Answer));
+        actions.extend(world.late.keys().map(|call| Action::CarryOutLate(*call)));
+        for call in world.deleting.keys() {
+            actions.push(Action::Delete(*call));
+            actions.extend(may_refuse.then_some(Action::RefuseDelete(*call)));
+        }
+        actions.extend(world.stuck.iter().map(|call| Action::Unstick(*call)));
+        actions.extend((world.connection < self.cuts.into()).then_some(Action::Cut));
+        actions.extend((world.now < self.ticks).then_some(Action::Tick));
+    }
+
+    fn next_state(&self, before: &World, action: Action) -> Option<World> {
+        let mut world = before.clone();
+        match action {
+            Action::Enter(call) => {
+                let key = world.table.ask(&PLACE, 1, 1)?.start;
+                world.calls[call] = Call::Entered(key, world.connection);
+            }
+            Action::Send(call) => {
+                let Call::Entered(key, sent_on) = world.calls[call] else { return None };
+                world.calls[call] = Call::Sent(key, sent_on);
+                world.requests.push(Request::Create(call));
+            }
+            Action::List(call) => world.requests.push(Request::List(call)),
+            Action::End(call) => world.end(call, self.broken),
+            Action::SendLook => world.send_look(),
+            Action::Serve => world.serve(self.broken),
+            Action::Refuse => {
+                world.refusals += 1;
+                let refused = world.requests.remove(0);
+                world.is_look_refused |= !matches!(refused, Request::Create(_));
+                world.answers.push(match refused {
+                    Request::Create(call) => Answer::NotCreated(call),
+                    Request::List(_) | Request::Look { .. } => Answer::Refused,
+                });
+            }
+            Action::Answer => world.answer(self.broken),
+            Action::CarryOutLate(call) => {
+                world.late.remove(&call);
+                world.nodes.insert(call);
+            }
+            Action::Delete(call) => world.delete(call),
+            Action::RefuseDelete(call) => {
+                world.refusals += 1;
+                let key = world.deleting.remove(&call)?;
+                world.is_wrong |= !world.table.stays(key, &call.to_string());
+                world.stuck.insert(call);
+            }
+            Action::Unstick(call) => {
+                world.stuck.remove(&call);
+                world.nodes.remove(&call);
+                world.before.remove(&call);
+                world.table.no_longer_stays(&PLACE, &call.to_string());
+            }
+            Action::Cut => world.cut(self.broken),
+            Action::Tick => world.tick(self.broken),
+        }
+        Some(world)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always(ENTERED, |_, world: &World| world.entries() >= world.possible()),
+            Property::always(OWNED, |_, world: &World| !world.is_wrong),
+            Property::always(CLEAN, |nodes: &Nodes, world: &World| {
+                [false, true].into_iter().all(|late| world.ends_clean(nodes.broken, late))
+            }),
+        ]
+    }
+}
