@@ -127,6 +127,8 @@ pub(crate) enum Action {
     /// Somebody else deletes a node that stays, and a list no longer shows it.
     Unstick(usize),
     Cut,
+    /// The session ends.
+    Expire,
     Tick,
 }
 
@@ -283,9 +285,22 @@ impl World {
         self.now += 1;
         let now = self.now;
         self.late.retain(|_, until| until.is_none_or(|until| now < until));
-        if broken != Some(Broken::TimeIgnored) {
+        let is_due = self.table.due().is_some_and(|due| due <= now);
+        if is_due && broken != Some(Broken::TimeIgnored) {
             self.look_for(|_, due| due <= now);
         }
+    }
+
+    fn expire(&mut self) {
+        self.table.forget(|place| *place == PLACE);
+        self.is_wrong |= self.entries() > 0;
+        self.calls.fill(Call::Over);
+        (self.begun, self.requests, self.answers) = (None, Vec::new(), Vec::new());
+        self.late.clear();
+        self.nodes.clear();
+        self.before.clear();
+        self.deleting.clear();
+        self.stuck.clear();
     }
 
     fn delete(&mut self, call: usize) {
@@ -307,8 +322,9 @@ impl World {
     }
 
     fn entries(&self) -> usize {
-        let has_room = |count: &usize| self.table.clone().ask(&PLACE, 1, *count).is_some();
-        ROOM - (0..=ROOM).rev().find(has_room).expect("room for none")
+        let mut table = self.table.clone();
+        let room = std::iter::from_fn(|| table.ask(&PLACE, 1, 1)).count();
+        ROOM - room
     }
 
     /// Whether nothing is left when all calls end and all goes well, late creates carried out or not.
@@ -420,6 +436,8 @@ impl Model for Nodes {
         }
         actions.extend(world.stuck.iter().map(|call| Action::Unstick(*call)));
         actions.extend((world.connection < self.cuts.into()).then_some(Action::Cut));
+        let is_any = world.calls.iter().any(|call| *call != Call::Over);
+        actions.extend(is_any.then_some(Action::Expire));
         actions.extend((world.now < self.ticks).then_some(Action::Tick));
     }
 
@@ -459,6 +477,7 @@ impl Model for Nodes {
                 let key = world.deleting.remove(&call)?;
                 world.is_wrong |= !world.table.stays(key, &call.to_string());
                 world.stuck.insert(call);
+                world.is_wrong |= world.table.stuck(&PLACE).count() != world.stuck.len();
             }
             Action::Unstick(call) => {
                 world.stuck.remove(&call);
@@ -467,6 +486,7 @@ impl Model for Nodes {
                 world.table.no_longer_stays(&PLACE, &call.to_string());
             }
             Action::Cut => world.cut(self.broken),
+            Action::Expire => world.expire(),
             Action::Tick => world.tick(self.broken),
         }
         Some(world)
