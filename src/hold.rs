@@ -9,7 +9,7 @@ use std::time::Duration;
 use crossbeam_channel::Receiver;
 
 use crate::error::{Error, Result};
-use crate::inner::{Grant, Guarding, HoldState, Holds, Inner, Node, Write};
+use crate::inner::{Grant, Guarding, HoldState, Holds, Inner, Node, Write, commit};
 
 /// A view of one hold of a lock, for any number of threads. It has the state of the hold, the rest
 /// of its lease, its end and its fencing token. It neither keeps the lock nor releases it.
@@ -175,7 +175,7 @@ impl Hold {
         let all = [self].into_iter().chain(others);
         let guarding = |hold: &Hold| Guarding { grant: Arc::clone(&hold.grant), index: hold.index };
         let holds: Vec<_> = all.map(guarding).collect();
-        self.holds.upgrade().ok_or(Error::Closed)?.commit(&holds, writes)
+        commit(&*self.holds.upgrade().ok_or(Error::Closed)?, &holds, writes)
     }
 
     /// Returns the lock's path.

@@ -14,7 +14,7 @@ use crate::contenders::{LEASES, LOCKS};
 use crate::error::{Error, Result};
 use crate::guard::{Guard, Releases};
 use crate::hold::Hold;
-use crate::inner::{Grant, HoldState};
+use crate::inner::{Grant, HoldState, release};
 use crate::kind::LockKind;
 use crate::level::{RawLock, Site, TwoLevel};
 use crate::names;
@@ -323,7 +323,7 @@ impl Semaphore {
 
 impl Releases for Semaphore {
     fn release(&self, hold: &Hold) -> Result<()> {
-        self.site.inner().holds.release(hold.grant())
+        release(&self.site.inner().holds, hold.grant())
     }
 }
 

@@ -36,35 +36,33 @@ pub(crate) struct Guarding {
     pub(crate) index: usize,
 }
 
-impl Holds {
-    /// Carries out these writes in one transaction that checks the nodes of these holds, in the
-    /// session of the nodes. While its outcome is unknown, the nodes are handed to no other thread:
-    /// the writes would be carried out for that thread.
-    pub(crate) fn commit(&self, holds: &[Guarding], writes: &[Write]) -> Result<()> {
-        holds.iter().try_for_each(|hold| may_guard(self, &hold.grant))?;
-        let guards: Vec<_> = holds.iter().map(|hold| hold.grant.znode(hold.index)).collect();
-        writes.iter().try_for_each(|write| write.check(&guards))?;
-        let end = |hold: &Guarding| hold.grant.nodes().end_write();
-        for (index, hold) in holds.iter().enumerate() {
-            hold.grant
-                .nodes()
-                .start_write(&hold.grant)
-                .inspect_err(|_| holds[..index].iter().for_each(end))?;
-        }
-        let acl = self.requests.acl();
-        let checks = guards.iter().map(|path| Op::Check(path, None));
-        let ops: Vec<_> = checks.chain(writes.iter().map(|write| write.op(acl))).collect();
-        let first = &holds[0].grant;
-        let session = first.nodes().term.session_id();
-        let until = Until::within(self.requests.patience());
-        let committed = self.requests.ask_one(Some(session), &until, |batch| batch.multi(&ops));
-        if committed.as_ref().is_err_and(Failure::is_outcome_unknown) {
-            sys::reached("a guarded write has no answer");
-            return Err(self.requests.error(first.path(), Failure::Broken));
-        }
-        holds.iter().for_each(end);
-        committed.map(drop).map_err(|failure| refused(self, holds, writes, failure))
+/// Carries out these writes in one transaction that checks the nodes of these holds, in the
+/// session of the nodes. While its outcome is unknown, the nodes are handed to no other thread:
+/// the writes would be carried out for that thread.
+pub(crate) fn commit(of: &Holds, holds: &[Guarding], writes: &[Write]) -> Result<()> {
+    holds.iter().try_for_each(|hold| may_guard(of, &hold.grant))?;
+    let guards: Vec<_> = holds.iter().map(|hold| hold.grant.znode(hold.index)).collect();
+    writes.iter().try_for_each(|write| write.check(&guards))?;
+    let end = |hold: &Guarding| hold.grant.nodes().end_write();
+    for (index, hold) in holds.iter().enumerate() {
+        hold.grant
+            .nodes()
+            .start_write(&hold.grant)
+            .inspect_err(|_| holds[..index].iter().for_each(end))?;
     }
+    let acl = of.requests.acl();
+    let checks = guards.iter().map(|path| Op::Check(path, None));
+    let ops: Vec<_> = checks.chain(writes.iter().map(|write| write.op(acl))).collect();
+    let first = &holds[0].grant;
+    let session = first.nodes().term.session_id();
+    let until = Until::within(of.requests.patience());
+    let committed = of.requests.ask_one(Some(session), &until, |batch| batch.multi(&ops));
+    if committed.as_ref().is_err_and(Failure::is_outcome_unknown) {
+        sys::reached("a guarded write has no answer");
+        return Err(of.requests.error(first.path(), Failure::Broken));
+    }
+    holds.iter().for_each(end);
+    committed.map(drop).map_err(|failure| refused(of, holds, writes, failure))
 }
 
 /// Returns an error if this hold cannot guard writes.

@@ -1,4 +1,5 @@
-//! Holds from the grant to the end: the losses that clocks and servers bring.
+//! Holds from the grant to the end: the losses that clocks and servers bring, and the watches of
+//! their nodes.
 //!
 //! The assumptions of this module, what each rests on, and who could break it:
 //! - *The nodes of a hold exist*: their session lives while the lease runs, and no other client
@@ -9,52 +10,44 @@
 //!   are [looked at again](Requests::next_look) after some session timeouts.
 
 use std::mem;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use log::{Level, debug, error};
+use zookeeper::{ErrorKind, EventType, Stat, WatchedEvent, Watcher};
 
 use super::claim::{Claim, Node};
 use super::failure::Failure;
+use super::levels::Levels;
 use super::nodes::{End, Grant, Nodes, Term, after};
 use super::own::OwnNodes;
 use super::registry::Registry;
 use super::requests::Requests;
 use super::timer::Timer;
+use crate::data;
 use crate::error::{LossReason, Result};
 use crate::sys;
 use crate::wait::Until;
 
 /// The holds of one client.
 pub(crate) struct Holds {
-    pub(super) me: Weak<Holds>,
     pub(super) requests: Arc<Requests>,
-    pub(crate) registry: Arc<Registry>,
+    pub(crate) registry: Registry,
     pub(super) own: Arc<OwnNodes>,
     pub(super) lost: AtomicU64,
-    losses: Arc<dyn Losses>,
+    levels: Arc<Levels>,
     timer: Timer,
 }
 
-/// Hears of lost holds at once, on the thread that notices the loss.
-pub(super) trait Losses: Send + Sync {
-    fn lost(&self, nodes: &Nodes, grants: &[Arc<Grant>]);
-}
-
 impl Holds {
-    pub(super) fn new(
-        registry: Arc<Registry>,
-        own: Arc<OwnNodes>,
-        losses: Arc<dyn Losses>,
-    ) -> Arc<Holds> {
-        Arc::new_cyclic(|me| Holds {
-            me: Weak::clone(me),
+    pub(super) fn new(own: Arc<OwnNodes>, levels: Arc<Levels>) -> Arc<Holds> {
+        Arc::new(Holds {
             requests: Arc::clone(&own.requests),
-            registry,
+            registry: Registry::default(),
             own,
             lost: AtomicU64::new(0),
-            losses,
+            levels,
             timer: Timer::default(),
         })
     }
@@ -70,7 +63,7 @@ impl Holds {
     /// nearly a session timeout, and its next sign of life is certified only a quarter later. The
     /// [margin](crate::LockOptions::margin) comes on top of both.
     pub(crate) fn grant(
-        &self,
+        self: &Arc<Self>,
         claim: &Claim,
         own: &mut Vec<Node>,
         session: i64,
@@ -113,17 +106,17 @@ impl Holds {
     // ---- time
 
     /// Has [`attend`](Holds::attend) called at this instant or before.
-    pub(super) fn attend_at(&self, when: Instant) {
-        self.timer.set(when, &self.requests.zk, &self.me, Holds::attend);
+    pub(super) fn attend_at(self: &Arc<Self>, when: Instant) {
+        self.timer.set(when, &self.requests.zk, self, Holds::attend);
     }
 
     /// Ends this hold when it has lasted for as long as it may, or its margin begins.
-    pub(crate) fn attend_to(&self, grant: &Grant) {
+    pub(crate) fn attend_to(self: &Arc<Self>, grant: &Grant) {
         grant.ends().into_iter().for_each(|end| self.attend_at(end));
     }
 
     /// Lets a hold last until `time` from now. Returns an error if it is over.
-    pub(crate) fn prolong(&self, grant: &Grant, time: Duration) -> Result<()> {
+    pub(crate) fn prolong(self: &Arc<Self>, grant: &Grant, time: Duration) -> Result<()> {
         if !grant.prolong(after(sys::now(), time)) {
             grant.check()?;
         }
@@ -133,7 +126,7 @@ impl Holds {
 
     /// Does what is due: looks at nodes that have been held for a while, and ends those that were
     /// held or reserved for long enough.
-    fn attend(&self, due: Instant) {
+    fn attend(self: &Arc<Self>, due: Instant) {
         if !self.timer.fires(due) {
             return;
         }
@@ -220,7 +213,7 @@ impl Holds {
     /// have ended a hold with a margin, its nodes stay for that long.
     pub(super) fn after_loss(&self, nodes: &Nodes, grants: &[Arc<Grant>], reason: LossReason) {
         self.registry.remove(nodes);
-        self.losses.lost(nodes, grants);
+        self.levels.lost(nodes, grants);
         self.tell_losses(nodes, grants, reason);
         let by_clock = matches!(reason, LossReason::LeaseExpired | LossReason::HeldTooLong);
         match grants.first() {
@@ -262,5 +255,99 @@ impl Holds {
             self.registry.remove(nodes);
             self.own.delete_all(nodes);
         }
+    }
+
+    // ---- watches of held nodes: their data tell of revocation requests and deletions
+
+    /// Looks at nodes that are held, whatever events were received.
+    pub(super) fn look_at(self: &Arc<Self>, nodes: &Arc<Nodes>) {
+        match self.read_all(nodes) {
+            true => sys::reached("what is held is looked at though nothing was told"),
+            false => self.watch(nodes),
+        }
+    }
+
+    /// Watches the nodes from now on, if they are not watched yet, and reads them.
+    pub(crate) fn watch(self: &Arc<Self>, nodes: &Arc<Nodes>) {
+        let (watched, me) = (Arc::downgrade(nodes), Arc::downgrade(self));
+        let watcher = Watcher::new(move |event: &WatchedEvent| {
+            let (Some(holds), Some(nodes)) = (me.upgrade(), watched.upgrade()) else {
+                return;
+            };
+            match event.event_type {
+                EventType::NodeDeleted => holds.node_gone(&nodes),
+                EventType::WatchEnded => {}
+                _ => drop(holds.read_all(&nodes)),
+            }
+        });
+        if nodes.watch(&watcher) {
+            self.read_all(nodes);
+        }
+    }
+
+    /// Reads the nodes' data, and sets the watches. Returns false if the nodes have no watcher.
+    fn read_all(self: &Arc<Self>, nodes: &Arc<Nodes>) -> bool {
+        let Some(watcher) = nodes.start_look(self.requests.next_look()) else {
+            return false;
+        };
+        let zk = self.requests.zk.in_session(nodes.term.session_id());
+        let reads = zk.submit(|batch| {
+            let read = |node| batch.get_data(&nodes.claim.facts.path_of(node), Some(&watcher));
+            nodes.list.iter().map(read).collect::<Vec<_>>()
+        });
+        for (index, read) in reads.into_iter().enumerate() {
+            let (me, nodes) = (Arc::downgrade(self), Arc::clone(nodes));
+            read.on_done(move |read| {
+                if let Some(holds) = me.upgrade() {
+                    holds.on_read(&nodes, index, read);
+                }
+            });
+        }
+        true
+    }
+
+    fn on_read(
+        self: &Arc<Self>,
+        nodes: &Arc<Nodes>,
+        index: usize,
+        read: zookeeper::Result<(Vec<u8>, Stat)>,
+    ) {
+        let node = &nodes.list[index];
+        match read {
+            // The node of another owner, at the path of a single node.
+            Ok((_, stat)) if stat.czxid != node.czxid => {
+                sys::reached("a single node that is held is another one by now");
+                self.node_gone(nodes);
+            }
+            // Nobody asks for a single node: the answer could be written to that of the next owner.
+            Ok(_) if nodes.claim.facts.kind.is_single_node() => {}
+            Ok((data, stat)) if data::is_request(&data) => {
+                sys::reached("a holder is asked to let go");
+                nodes.mark_requested(index, stat.mzxid);
+                self.answer_request(nodes, index, stat.version);
+                // If no thread holds the nodes, there is no holder to ask.
+                self.end_unwanted(nodes);
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NoNode => self.node_gone(nodes),
+            Err(error) => {
+                sys::reached("a look at what is held has no answer");
+                nodes.stop_watching();
+                // Connections that break soon would let no later look through. Other errors may last.
+                if error.kind() == ErrorKind::ConnectionLoss {
+                    self.attend_at(sys::now());
+                }
+            }
+        }
+    }
+
+    /// Writes the owner's identity into the node's data again, with the fact that the lock was
+    /// requested.
+    fn answer_request(&self, nodes: &Nodes, index: usize, version: i32) {
+        let zk = self.requests.zk.in_session(nodes.term.session_id());
+        let (path, data) =
+            (nodes.claim.facts.path_of(&nodes.list[index]), data::answer(&nodes.claim.identity));
+        // The data are for people, who can do without.
+        drop(zk.submit(|batch| batch.set_data(&path, &data, Some(version))));
     }
 }

@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use std::ptr;
 use std::sync::{Arc, Weak};
 
+use crossbeam_channel::Sender;
+
 use super::claim::Facts;
-use super::holds::{Holds, Losses};
 use super::local::Local;
 use super::nodes::{Grant, Nodes};
-use super::releasing::Replaceable;
+use crate::error::Result;
 use crate::kind::LockKind;
 use crate::path::LockPath;
 use crate::sys::Mutex;
@@ -20,6 +21,27 @@ pub(crate) enum Handed {
     Nodes(Arc<Nodes>),
     /// Its released node, to be replaced.
     Replaceable(Replaceable),
+}
+
+/// A released node that the next thread for the same lock replaces, with its directory: it deletes
+/// both in the transaction that creates its own. If it does not, the thread that released the node
+/// deletes it.
+#[derive(Debug)]
+pub(crate) struct Replaceable {
+    pub(super) nodes: Arc<Nodes>,
+    /// The result of the release, or `None` if the fate of the node is unknown.
+    pub(super) result: Sender<Option<Result<()>>>,
+}
+
+impl Replaceable {
+    /// Returns the session of the node. Only a call in the same session can delete it.
+    pub(crate) fn session(&self) -> i64 {
+        self.nodes.term.session_id()
+    }
+
+    pub(crate) fn path(&self) -> String {
+        self.nodes.claim.facts.path_of(&self.nodes.list[0])
+    }
 }
 
 /// The first level of one path. It lasts while an object of the path has it.
@@ -63,8 +85,13 @@ impl Levels {
         table.objects
     }
 
-    /// Returns the first level for a new object, and the object's number.
-    pub(crate) fn join(self: &Arc<Self>, facts: &Facts, holds: Weak<Holds>) -> (Arc<Level>, u64) {
+    /// Returns the first level for a new object, and the object's number. A new level calls `discard`
+    /// with what was handed over and nobody takes.
+    pub(crate) fn join(
+        self: &Arc<Self>,
+        facts: &Facts,
+        discard: impl Fn(Handed) + Send + Sync + 'static,
+    ) -> (Arc<Level>, u64) {
         let key = Key::of(facts);
         let mut table = self.0.lock();
         table.objects += 1;
@@ -73,9 +100,17 @@ impl Levels {
             return (level, number);
         }
         let levels = Arc::downgrade(self);
-        let level = Arc::new(Level { local: local(key.kind, holds), key: key.clone(), levels });
+        let local = Local::new(key.kind.is_of_a_thread(), Box::new(discard));
+        let level = Arc::new(Level { local, key: key.clone(), levels });
         table.levels.insert(key, Arc::downgrade(&level));
         (level, number)
+    }
+
+    /// Lets other objects in, because these holds of the nodes were lost.
+    pub(super) fn lost(&self, nodes: &Nodes, grants: &[Arc<Grant>]) {
+        let key = Key::of(&nodes.claim.facts);
+        let level = self.0.lock().levels.get(&key).and_then(Weak::upgrade);
+        level.into_iter().for_each(|level| grants.iter().for_each(|grant| level.lost(grant)));
     }
 
     /// Removes a level that has ended, unless its path has another one by now.
@@ -90,23 +125,6 @@ impl Levels {
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
         self.0.lock().levels.len()
-    }
-}
-
-fn local(kind: LockKind, holds: Weak<Holds>) -> Local<Arc<Grant>, Handed> {
-    let discard = move |handed| {
-        if let (Handed::Nodes(nodes), Some(holds)) = (handed, holds.upgrade()) {
-            holds.end_unwanted(&nodes);
-        }
-    };
-    Local::new(kind.is_of_a_thread(), Box::new(discard))
-}
-
-impl Losses for Levels {
-    fn lost(&self, nodes: &Nodes, grants: &[Arc<Grant>]) {
-        let key = Key::of(&nodes.claim.facts);
-        let level = self.0.lock().levels.get(&key).and_then(Weak::upgrade);
-        level.into_iter().for_each(|level| grants.iter().for_each(|grant| level.lost(grant)));
     }
 }
 
@@ -137,7 +155,7 @@ mod tests {
     fn table_has_no_level_without_an_object() {
         const PATHS: usize = 100_000;
         let levels = Arc::new(Levels::default());
-        let join = |path: usize| levels.join(&facts(&format!("/orders/{path}")), Weak::new()).0;
+        let join = |path: usize| levels.join(&facts(&format!("/orders/{path}")), drop).0;
         for path in 0..PATHS {
             let both = [join(path), join(path)];
             assert_eq!(levels.count(), 1, "{}", both.len());
@@ -152,11 +170,11 @@ mod tests {
     fn end_of_a_level_does_not_remove_the_next_one() {
         let levels = Arc::new(Levels::default());
         let facts = facts("/a");
-        let (ended, _) = levels.join(&facts, Weak::new());
+        let (ended, _) = levels.join(&facts, drop);
         // The entry of the next one, which an object has made between the last use and the drop.
         levels.0.lock().levels.clear();
-        let (next, _) = levels.join(&facts, Weak::new());
+        let (next, _) = levels.join(&facts, drop);
         drop(ended);
-        assert!(Arc::ptr_eq(&next, &levels.join(&facts, Weak::new()).0));
+        assert!(Arc::ptr_eq(&next, &levels.join(&facts, drop).0));
     }
 }

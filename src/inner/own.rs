@@ -15,7 +15,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use log::{Level, warn};
@@ -82,7 +82,6 @@ type Seen<'a> = HashMap<&'a str, Found<'a>>;
 /// All nodes of a client.
 #[derive(Debug)]
 pub(crate) struct OwnNodes {
-    me: Weak<OwnNodes>,
     pub(super) requests: Arc<Requests>,
     table: Mutex<Table<Place, Instant>>,
     /// Sent when some nodes are not orphans any more.
@@ -94,8 +93,7 @@ pub(crate) struct OwnNodes {
 
 impl OwnNodes {
     pub(super) fn new(requests: Arc<Requests>) -> Arc<OwnNodes> {
-        Arc::new_cyclic(|me| OwnNodes {
-            me: Weak::clone(me),
+        Arc::new(OwnNodes {
             requests,
             table: Mutex::new(Table::new(MAX_PATH_BYTES)),
             changed: Broadcast::new(),
@@ -141,7 +139,12 @@ impl OwnNodes {
 
     /// Makes orphans of these lost creates, and looks for them at once: of all, or of those whose time
     /// is over by `due`. Takes them out, and returns whether there were any.
-    pub(crate) fn give_up(&self, place: &Place, lost: &mut Vec<Key>, due: Option<Instant>) -> bool {
+    pub(crate) fn give_up(
+        self: &Arc<Self>,
+        place: &Place,
+        lost: &mut Vec<Key>,
+        due: Option<Instant>,
+    ) -> bool {
         if lost.is_empty() {
             return false;
         }
@@ -174,18 +177,18 @@ impl OwnNodes {
 
     /// Looks for all of them on a new connection, and wakes those who wait for looks on the one
     /// before. Orphans of a session that is over by now are found to be gone.
-    pub(super) fn on_connected(&self) {
+    pub(super) fn on_connected(self: &Arc<Self>) {
         self.changed.send();
         self.look_for(|_, _| true);
     }
 
     /// Has [`attend`](OwnNodes::attend) called at this instant or before.
-    fn attend_at(&self, when: Instant) {
-        self.timer.set(when, &self.requests.zk, &self.me, OwnNodes::attend);
+    fn attend_at(self: &Arc<Self>, when: Instant) {
+        self.timer.set(when, &self.requests.zk, self, OwnNodes::attend);
     }
 
     /// Looks for those whose time is over.
-    fn attend(&self, due: Instant) {
+    fn attend(self: &Arc<Self>, due: Instant) {
         if !self.timer.fires(due) {
             return;
         }
@@ -198,13 +201,13 @@ impl OwnNodes {
     }
 
     /// Looks for orphans that may block others of this lock.
-    pub(super) fn look_for_those_of(&self, facts: &Facts) {
+    pub(super) fn look_for_those_of(self: &Arc<Self>, facts: &Facts) {
         self.look_for(|place, _| *place == Place::of(place.session, facts));
     }
 
     /// Looks for these, by their place and when their time is over, if there is a connection. The next
     /// connection looks for all.
-    fn look_for(&self, is_wanted: impl Fn(&Place, Instant) -> bool) {
+    fn look_for(self: &Arc<Self>, is_wanted: impl Fn(&Place, Instant) -> bool) {
         if !self.requests.is_connected() {
             return;
         }
@@ -213,8 +216,8 @@ impl OwnNodes {
     }
 
     /// Sends a look.
-    fn look(&self, place: Place, look: Look<Instant>) {
-        let (zk, me) = (self.requests.zk.in_session(place.session), Weak::clone(&self.me));
+    fn look(self: &Arc<Self>, place: Place, look: Look<Instant>) {
+        let (zk, me) = (self.requests.zk.in_session(place.session), Arc::downgrade(self));
         let zk = zk.with_timeout(Duration::MAX);
         let path = place.path.clone();
         // Its answer comes before that of the read.
@@ -247,7 +250,7 @@ impl OwnNodes {
     }
 
     /// Takes the answer to a look.
-    fn on_looked(&self, place: Place, found: Result<Seen<'_>, &zookeeper::Error>) {
+    fn on_looked(self: &Arc<Self>, place: Place, found: Result<Seen<'_>, &zookeeper::Error>) {
         let (found, is_answered) = match found {
             Ok(found) => (Some(found), true),
             Err(error) => match error.kind() {
@@ -318,14 +321,14 @@ impl OwnNodes {
     // ---- deletions
 
     /// Deletes the nodes of a hold in the background.
-    pub(super) fn delete_all(&self, nodes: &Nodes) {
+    pub(super) fn delete_all(self: &Arc<Self>, nodes: &Nodes) {
         for node in &nodes.list {
             self.delete(&nodes.claim.facts, nodes.term.session_id(), node);
         }
     }
 
     /// Deletes the nodes of a hold in the background, after this time.
-    pub(super) fn delete_all_after(&self, time: Duration, nodes: &Arc<Nodes>) {
+    pub(super) fn delete_all_after(self: &Arc<Self>, time: Duration, nodes: &Arc<Nodes>) {
         let mut table = self.table.lock();
         let begun: Vec<_> = nodes.list.iter().map(|node| table.delete(node.key)).collect();
         drop(table);
@@ -337,21 +340,25 @@ impl OwnNodes {
         });
     }
 
-    fn call_after(&self, time: Duration, call: impl FnOnce(&OwnNodes) + Send + 'static) {
-        let me = Weak::clone(&self.me);
+    fn call_after(
+        self: &Arc<Self>,
+        time: Duration,
+        call: impl FnOnce(&Arc<OwnNodes>) + Send + 'static,
+    ) {
+        let me = Arc::downgrade(self);
         self.requests.zk.call_at(sys::now() + time, move || {
             me.upgrade().inspect(|own| call(own));
         });
     }
 
     /// Deletes a node of this session in the background.
-    pub(crate) fn delete(&self, facts: &Facts, session: i64, node: &Node) {
+    pub(crate) fn delete(self: &Arc<Self>, facts: &Facts, session: i64, node: &Node) {
         if self.table.lock().delete(node.key) {
             self.send_deletion(facts, session, node);
         }
     }
 
-    fn send_deletion(&self, facts: &Facts, session: i64, node: &Node) {
+    fn send_deletion(self: &Arc<Self>, facts: &Facts, session: i64, node: &Node) {
         let (path, key) = (facts.path_of(node), node.key);
         if facts.kind.is_single_node() {
             self.delete_single(session, path, node.czxid, key);
@@ -366,11 +373,17 @@ impl OwnNodes {
 
     /// Deletes a node and its directory, in a transaction that is sent once. The node alone follows if
     /// that fails.
-    fn delete_with_directory(&self, session: i64, directory: &LockPath, path: String, key: Key) {
+    fn delete_with_directory(
+        self: &Arc<Self>,
+        session: i64,
+        directory: &LockPath,
+        path: String,
+        key: Key,
+    ) {
         let zk = self.requests.zk.in_session(session).with_timeout(Duration::MAX);
         let known = self.requests.directories.note_missing(directory);
         let deletion = zk.submit(|batch| delete_with_directory(batch, directory, &path));
-        let (me, directory) = (Weak::clone(&self.me), directory.clone());
+        let (me, directory) = (Arc::downgrade(self), directory.clone());
         deletion.on_done(move |deleted| {
             let Some(own) = me.upgrade() else {
                 return;
@@ -387,9 +400,9 @@ impl OwnNodes {
     }
 
     /// Deletes a node of this session, which has a name that no other client can have used.
-    fn delete_eventually(&self, session: i64, path: String, key: Key) {
+    fn delete_eventually(self: &Arc<Self>, session: i64, path: String, key: Key) {
         let deletion = self.requests.zk.in_session(session).delete_eventually(&path);
-        let me = Weak::clone(&self.me);
+        let me = Arc::downgrade(self);
         deletion.on_done(move |deleted| {
             me.upgrade().inspect(|own| own.finish(&path, key, deleted));
         });
@@ -399,11 +412,11 @@ impl OwnNodes {
     /// name, so a deletion that is sent again could hit the node of the next owner. So each
     /// deletion follows a look at the node. The answer of a server after its answer to a write is
     /// no older than that write, and so no older than the deletion before it.
-    fn delete_single(&self, session: i64, path: String, czxid: i64, key: Key) {
+    fn delete_single(self: &Arc<Self>, session: i64, path: String, czxid: i64, key: Key) {
         let zk = self.requests.zk.in_session(session).with_timeout(Duration::MAX);
         let (written, seen) = zk.submit(|batch| (batch.renew_lease(), batch.exists(&path, None)));
         drop(written);
-        let me = Weak::clone(&self.me);
+        let me = Arc::downgrade(self);
         // Busy servers refuse what they would carry out later. Without READ, a look shows nothing.
         let finish = move |path: String, deleted: zookeeper::Result<()>, is_refused: bool| {
             let Some(own) = me.upgrade() else {

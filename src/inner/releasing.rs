@@ -1,9 +1,9 @@
 //! Releases of holds by their owners: the nodes are deleted, or replaced by the next thread.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+use crossbeam_channel::{RecvTimeoutError, bounded};
 use log::{Level, warn};
 use zookeeper::{ErrorKind, OpResult};
 
@@ -11,92 +11,74 @@ use super::claim::Node;
 use super::directories::{delete_with_directory, is_directory_refused};
 use super::failure::{Failure, is_outcome_unknown};
 use super::holds::Holds;
+use super::levels::Replaceable;
 use super::nodes::{AfterRelease, Grant, Nodes};
 use crate::error::{Error, LossReason, Result};
 use crate::shortcuts;
 use crate::sys;
 
-/// A released node that the next thread for the same lock replaces, with its directory: it deletes
-/// both in the transaction that creates its own. If it does not, the thread that released the node
-/// deletes it.
-#[derive(Debug)]
-pub(crate) struct Replaceable {
-    /// The session of the node. Only a call in the same session can delete it.
-    pub(crate) session: i64,
-    pub(crate) path: String,
-    holds: Weak<Holds>,
-    nodes: Arc<Nodes>,
-    /// The result of the release, or `None` if the fate of the node is unknown.
-    result: Sender<Option<Result<()>>>,
+/// Takes the answer to the transaction that replaces a node, and passes it to the thread that
+/// released the node.
+pub(crate) fn settle(holds: &Arc<Holds>, one: Replaceable, deleted: zookeeper::Result<()>) {
+    let is_known = deleted.as_ref().err().is_none_or(|error| !is_outcome_unknown(error));
+    let result = is_known.then(|| judge(holds, &one.nodes, 0, deleted));
+    // The other thread may have stopped waiting.
+    let _ = one.result.send(result);
 }
 
-impl Replaceable {
-    /// Takes the answer to the transaction, and passes it to the thread that released the node.
-    pub(crate) fn settle(self, deleted: zookeeper::Result<()>) {
-        let is_known = deleted.as_ref().err().is_none_or(|error| !is_outcome_unknown(error));
-        let judge = |holds: Arc<Holds>| judge(&holds, &self.nodes, 0, deleted);
-        let result = is_known.then(|| self.holds.upgrade().map_or(Ok(()), judge));
-        // The other thread may have stopped waiting.
-        let _ = self.result.send(result);
-    }
+/// Releases a hold. Waits for the answer to its deletion for a third of the session timeout. A
+/// deletion without an answer by then is completed in the background. Returns Lost if the hold was
+/// lost before.
+pub(crate) fn release(holds: &Arc<Holds>, grant: &Arc<Grant>) -> Result<()> {
+    grant.release_by(|| release_to(holds, grant, None))
 }
 
-impl Holds {
-    /// Releases a hold. Waits for the answer to its deletion for a third of the session timeout. A
-    /// deletion without an answer by then is completed in the background. Returns Lost if the hold
-    /// was lost before.
-    pub(crate) fn release(&self, grant: &Arc<Grant>) -> Result<()> {
-        grant.release_by(|| self.release_to(grant, None))
+/// Like [`release`], where another thread may wait for the same lock. If the node was alone, `next`
+/// gets it for that thread. Does not report to the observer.
+pub(crate) fn release_to(
+    holds: &Arc<Holds>,
+    grant: &Arc<Grant>,
+    next: Option<&mut dyn FnMut(Replaceable)>,
+) -> Result<()> {
+    if !is_last_release(holds, grant)? {
+        return Ok(());
     }
+    let nodes = grant.nodes();
+    holds.registry.remove(nodes);
+    let deletion = Deletion { holds, nodes };
+    let result = match next.filter(|_| deletion.may_be_replaced()) {
+        Some(next) => deletion.await_replacement(next),
+        None => deletion.run(holds.requests.patience(), false),
+    };
+    holds.own.look_for_those_of(&nodes.claim.facts);
+    result
+}
 
-    /// Like [`release`](Holds::release), where another thread may wait for the same lock. If the
-    /// node was alone, `next` gets it for that thread. Does not report to the observer.
-    pub(crate) fn release_to(
-        &self,
-        grant: &Arc<Grant>,
-        next: Option<&mut dyn FnMut(Replaceable)>,
-    ) -> Result<()> {
-        if !self.is_last_release(grant)? {
-            return Ok(());
+/// Ends a hold. Returns whether its nodes have to be deleted, and an error if it was lost before.
+fn is_last_release(holds: &Arc<Holds>, grant: &Arc<Grant>) -> Result<bool> {
+    let nodes = grant.nodes();
+    match nodes.release(grant) {
+        AfterRelease::Last => Ok(true),
+        AfterRelease::Shared => Ok(false),
+        AfterRelease::Reserved(until) => {
+            sys::reached("a released hold is reserved");
+            holds.attend_at(until);
+            Ok(false)
         }
-        let nodes = grant.nodes();
-        self.registry.remove(nodes);
-        let deletion = Deletion { holds: self, nodes };
-        let result = match next.filter(|_| deletion.may_be_replaced()) {
-            Some(next) => deletion.await_replacement(next),
-            None => deletion.run(self.requests.patience(), false),
-        };
-        self.own.look_for_those_of(&nodes.claim.facts);
-        result
-    }
-
-    /// Ends a hold. Returns whether its nodes have to be deleted, and an error if it was lost
-    /// before.
-    fn is_last_release(&self, grant: &Arc<Grant>) -> Result<bool> {
-        let nodes = grant.nodes();
-        match nodes.release(grant) {
-            AfterRelease::Last => Ok(true),
-            AfterRelease::Shared => Ok(false),
-            AfterRelease::Reserved(until) => {
-                sys::reached("a released hold is reserved");
-                self.attend_at(until);
-                Ok(false)
+        AfterRelease::Lost(reason, grants) => {
+            sys::reached_if(|| grants.is_none(), "an unlock comes behind a loss");
+            if let Some(grants) = grants {
+                sys::reached("an unlock notices that the lease is over");
+                holds.after_loss(nodes, &grants, reason);
             }
-            AfterRelease::Lost(reason, grants) => {
-                sys::reached_if(|| grants.is_none(), "an unlock comes behind a loss");
-                if let Some(grants) = grants {
-                    sys::reached("an unlock notices that the lease is over");
-                    self.after_loss(nodes, &grants, reason);
-                }
-                Err(Error::Lost { path: grant.path().to_owned(), reason })
-            }
+            Err(Error::Lost { path: grant.path().to_owned(), reason })
         }
     }
 }
 
 /// The deletion of the nodes of a released hold.
 struct Deletion<'a> {
-    holds: &'a Holds,
+    holds: &'a Arc<Holds>,
     nodes: &'a Arc<Nodes>,
 }
 
@@ -115,13 +97,7 @@ impl Deletion<'_> {
     fn await_replacement(&self, next: &mut dyn FnMut(Replaceable)) -> Result<()> {
         let Deletion { holds, nodes } = self;
         let (result, received) = bounded(1);
-        next(Replaceable {
-            session: nodes.term.session_id(),
-            path: nodes.claim.facts.path_of(&nodes.list[0]),
-            holds: Weak::clone(&holds.me),
-            nodes: Arc::clone(nodes),
-            result,
-        });
+        next(Replaceable { nodes: Arc::clone(nodes), result });
         let end = sys::now() + holds.requests.patience();
         let is_again = match sys::recv_deadline(&received, end) {
             Ok(Some(result)) => return result,
@@ -191,7 +167,7 @@ impl Deletion<'_> {
         if !nodes.claim.facts.options.background_release {
             return follow(self, deletion.wait());
         }
-        let (me, nodes) = (Weak::clone(&holds.me), Arc::clone(nodes));
+        let (me, nodes) = (Arc::downgrade(holds), Arc::clone(nodes));
         deletion.on_done(move |deleted| {
             me.upgrade().map(|holds| follow(&Deletion { holds: &holds, nodes: &nodes }, deleted));
         });
@@ -201,7 +177,7 @@ impl Deletion<'_> {
     /// Lists the directory, which has other nodes: those of other programs may need it.
     fn list(&self) {
         let (me, directory) =
-            (Weak::clone(&self.holds.me), self.nodes.claim.facts.directory.clone());
+            (Arc::downgrade(self.holds), self.nodes.claim.facts.directory.clone());
         self.holds.requests.list(&directory).on_done(move |listed| {
             if let (Ok((names, stat)), Some(holds)) = (listed, me.upgrade()) {
                 holds.requests.directories.note_listed(&directory, stat.czxid, &names);
@@ -228,7 +204,7 @@ impl Deletion<'_> {
                 outcome = outcome.and(judge(holds, nodes, index, deleted));
                 continue;
             }
-            let (me, nodes) = (Weak::clone(&holds.me), Arc::clone(nodes));
+            let (me, nodes) = (Arc::downgrade(holds), Arc::clone(nodes));
             deletion.on_done(move |deleted| {
                 sys::reached_if(|| deleted.is_err(), "a release in the background fails");
                 // An error is counted and logged.

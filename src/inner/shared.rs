@@ -8,10 +8,9 @@ use std::time::Duration;
 use zookeeper::{Listener, SessionEvent, SessionEventKind, State, ZooKeeper};
 
 use super::events::{ClientState, Stats, Subscribers, Subscription};
-use super::holds::{Holds, Losses};
+use super::holds::Holds;
 use super::levels::Levels;
 use super::own::OwnNodes;
-use super::registry::Registry;
 use super::requests::Requests;
 use crate::calls::WaitingCalls;
 use crate::shortcuts::Readable;
@@ -63,11 +62,9 @@ impl Inner {
     /// `zk` may have no session yet. `acl` is the ACL of all nodes that are created.
     pub(crate) fn new(zk: ZooKeeper, acl: Vec<zookeeper::Acl>) -> Arc<Inner> {
         let requests = Arc::new(Requests::new(zk, acl));
-        let registry = Arc::<Registry>::default();
         let own = OwnNodes::new(Arc::clone(&requests));
         let levels = Arc::<Levels>::default();
-        let losses = Arc::clone(&levels) as Arc<dyn Losses>;
-        let holds = Holds::new(registry, Arc::clone(&own), losses);
+        let holds = Holds::new(Arc::clone(&own), Arc::clone(&levels));
         let inner = Arc::new_cyclic(|me: &Weak<Inner>| {
             let me = Weak::clone(me);
             let listener = Listener::new(move |event: &SessionEvent| {

@@ -1,6 +1,6 @@
 //! When background work is due next.
 
-use std::sync::Weak;
+use std::sync::Arc;
 use std::time::Instant;
 
 use zookeeper::ZooKeeper;
@@ -18,8 +18,8 @@ impl Timer {
         &self,
         when: Instant,
         zk: &ZooKeeper,
-        of: &Weak<T>,
-        attend: fn(&T, Instant),
+        of: &Arc<T>,
+        attend: fn(&Arc<T>, Instant),
     ) where
         T: Send + Sync + 'static,
     {
@@ -29,7 +29,7 @@ impl Timer {
         }
         *due = Some(when);
         drop(due);
-        let of = Weak::clone(of);
+        let of = Arc::downgrade(of);
         zk.call_at(when, move || {
             of.upgrade().inspect(|of| attend(of, when));
         });

@@ -11,7 +11,7 @@ use super::two_level::TwoLevel;
 use crate::error::{Error, LossReason, Result};
 use crate::guard::Releases;
 use crate::hold::Hold;
-use crate::inner::Grant;
+use crate::inner::{Grant, release};
 use crate::kind::LockKind;
 use crate::names::{self, Mode};
 use crate::observer::Call;
@@ -142,7 +142,7 @@ impl RawLock for Readers {
 
     fn release_once(&self, only: Option<&Arc<Grant>>) -> Result<()> {
         match self.leave(only)? {
-            Some(grant) => self.site.inner().holds.release(&grant),
+            Some(grant) => release(&self.site.inner().holds, &grant),
             None => Ok(()),
         }
     }
@@ -184,7 +184,7 @@ impl Drop for Readers {
         sys::reached("the last handle of a held read lock is dropped");
         log_last_handle(&format!("read lock {}", self.path()));
         for read in reads.into_values() {
-            log_drop("lock", self.site.inner().holds.release(&read.grant));
+            log_drop("lock", release(&self.site.inner().holds, &read.grant));
         }
     }
 }

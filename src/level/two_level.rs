@@ -9,7 +9,10 @@ use super::site::Site;
 use crate::error::{Error, Result};
 use crate::guard::Releases;
 use crate::hold::Hold;
-use crate::inner::{Entry, Exit, Grant, Handed, Inner, Level, Refused, Replaceable, Stopped, Turn};
+use crate::inner::{
+    Entry, Exit, Grant, Handed, Inner, Level, Refused, Replaceable, Stopped, Turn, release,
+    release_to,
+};
 use crate::kind::LockKind;
 use crate::observer::Call;
 use crate::panics::{log_drop, log_last_handle};
@@ -29,7 +32,12 @@ impl TwoLevel {
     /// Creates a lock object.
     pub(crate) fn new(site: Site) -> Arc<TwoLevel> {
         let inner = site.inner();
-        let (level, number) = inner.levels.join(&site.facts, Arc::downgrade(&inner.holds));
+        let holds = Arc::downgrade(&inner.holds);
+        let (level, number) = inner.levels.join(&site.facts, move |handed| {
+            if let (Handed::Nodes(nodes), Some(holds)) = (handed, holds.upgrade()) {
+                holds.end_unwanted(&nodes);
+            }
+        });
         Arc::new(TwoLevel { level, number, site })
     }
 
@@ -132,7 +140,7 @@ impl TwoLevel {
             Exit::Inner(grant) => grant.check(),
             // The turn is dropped before the observer is told.
             Exit::Last(grant, turn) => grant.release_by(|| self.release_last(&grant, turn)),
-            Exit::Lost(grant) => self.inner().holds.release(&grant),
+            Exit::Lost(grant) => release(&self.inner().holds, &grant),
         }
     }
 
@@ -162,7 +170,7 @@ impl TwoLevel {
             }
         };
         let next: &mut dyn FnMut(Replaceable) = &mut next;
-        self.inner().holds.release_to(grant, may_replace.then_some(next))
+        release_to(&self.inner().holds, grant, may_replace.then_some(next))
     }
 
     fn refuse(&self, refused: Refused) -> Error {

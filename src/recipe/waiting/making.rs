@@ -10,7 +10,7 @@ use zookeeper::{Acl, Batch, ErrorKind, Names, Op, OpResult, Pending};
 
 use super::Waiter;
 use crate::inner::{
-    Claim, Failure, Replaceable, is_outcome_unknown, last_created, replace_with_directory,
+    Claim, Failure, Replaceable, is_outcome_unknown, last_created, replace_with_directory, settle,
     with_levels,
 };
 use crate::path::LockPath;
@@ -166,27 +166,27 @@ impl Waiter<'_> {
     /// Takes the place of the node that the previous thread left. Returns `None` if there was nothing
     /// to replace.
     fn replace(&mut self, replaceable: Replaceable) -> Result<Option<Names>, Stop> {
-        if replaceable.session != self.attempt.place.session {
+        if replaceable.session() != self.attempt.place.session {
             sys::reached("what a thread has left is of another session");
             return Ok(None);
         }
         let create = self.create()?;
-        let claim = self.attempt.want.claim;
-        let acl = self.attempt.requests().acl();
+        let Want { inner, claim, .. } = self.attempt.want;
+        let acl = inner.requests.acl();
         let replace = |batch: &mut Batch<'_>, create: &Create| {
             let path = claim.facts.directory.child(&create.name);
-            replace_with_directory(batch, acl, claim, (&replaceable.path, &path, create.mode))
+            replace_with_directory(batch, acl, claim, (&replaceable.path(), &path, create.mode))
         };
         match self.attempt.ask_create(create, replace) {
             Ok((create, Ok(results))) => {
                 sys::reached("a node takes the place of another in one transaction");
-                replaceable.settle(Ok(()));
+                settle(&inner.holds, replaceable, Ok(()));
                 self.made(create, Ok(results)).map_or(Ok(()), Err)?;
                 Ok(Some(self.own_names()))
             }
             Ok((create, Err(error))) if is_outcome_unknown(&error) => {
                 sys::reached("a transaction that replaces a node has no answer");
-                replaceable.settle(Err(error.clone()));
+                settle(&inner.holds, replaceable, Err(error.clone()));
                 self.made(create, Err(error)).map_or(Ok(None), |failure| Err(failure.into()))
             }
             Ok((create, refused)) => {
@@ -196,7 +196,7 @@ impl Waiter<'_> {
             }
             Err(stop) => {
                 sys::reached("a call is ended while it replaces a node");
-                replaceable.settle(Err(ErrorKind::ConnectionLoss.into()));
+                settle(&inner.holds, replaceable, Err(ErrorKind::ConnectionLoss.into()));
                 Err(stop)
             }
         }
