@@ -20,7 +20,7 @@ use crate::level::{RawLock, Site, TwoLevel};
 use crate::names;
 use crate::observer::Call;
 use crate::options::LockOptions;
-use crate::recipe::{Limit, PermitRequest, Recipe, acquire};
+use crate::recipe::{Limit, PermitRequest, Recipe};
 use crate::sys;
 use crate::wait::{Until, Wait, surely};
 
@@ -253,11 +253,11 @@ fn check_limit(limit: u32) -> Result<()> {
 impl Semaphore {
     fn acquire(self: &Arc<Self>, count: u32, wait: Wait) -> Result<Option<Permits>> {
         let until = self.turn.until(wait);
-        let grant = self.site.observe(until.as_ref(), |call| {
+        let grant = self.site.observe(&until, |call| {
             self.check_count(count)?;
-            match &until {
-                Some(until) => self.wait(count, until, call),
-                None => self.take(count, None, None),
+            match until.waits {
+                true => self.wait(count, &until, call),
+                false => self.take(count, None, &until),
             }
         })?;
         let lock = || Arc::clone(self) as Arc<dyn Releases>;
@@ -280,11 +280,10 @@ impl Semaphore {
         &self,
         count: u32,
         turn: Option<&Arc<Grant>>,
-        until: Option<&Until>,
+        until: &Until,
     ) -> Result<Option<Arc<Grant>>> {
-        let claim = self.site.claim();
         let permits = Recipe::Permits(PermitRequest::new(count, &self.limit, turn));
-        self.site.take(&claim, until, None, |want| acquire(want, permits, None))
+        self.site.take(permits, None, until, None)
     }
 
     /// Waits for the turn, then for the permits, and gives the turn back. If the turn was lost
@@ -298,7 +297,7 @@ impl Semaphore {
             // Dropping this gives the turn back. A lost turn does not matter by then: its permits
             // are granted, or the call is over.
             let turn = Turn(&self.turn, grant);
-            match self.take(count, Some(&turn.1), Some(until)) {
+            match self.take(count, Some(&turn.1), until) {
                 Err(Error::Lost { .. }) => {
                     sys::reached("a turn is lost while permits are waited for");
                     until.note_ahead();

@@ -134,9 +134,12 @@ impl From<Instant> for Wait {
     }
 }
 
-/// When a wait has to end: at the deadline, or when the call is ended before.
+/// What a call waits for, and when its waits have to end: at the deadline, or when the call is ended
+/// before.
 #[derive(Debug)]
 pub(crate) struct Until {
+    /// It waits for others. Otherwise it waits only for answers.
+    pub(crate) waits: bool,
     pub(crate) deadline: Option<Instant>,
     pub(crate) cancelled: Ended,
     call: Option<WaitingCall>,
@@ -145,19 +148,21 @@ pub(crate) struct Until {
 }
 
 impl Until {
+    /// Waits for others until the deadline, or until it is cancelled.
     pub(crate) fn new(deadline: Option<Instant>, cancelled: Ended) -> Until {
-        Until { deadline, cancelled, call: None, seen_ahead: AtomicBool::new(false) }
+        let seen_ahead = AtomicBool::new(false);
+        Until { waits: true, deadline, cancelled, call: None, seen_ahead }
     }
 
-    /// Waits until the deadline, or until something ends the call.
+    /// Like [`new`](Until::new), for a call that others may end.
     pub(crate) fn of(call: WaitingCall, deadline: Option<Instant>) -> Until {
         let cancelled = call.ended().clone();
         Until { call: Some(call), ..Until::new(deadline, cancelled) }
     }
 
-    /// Waits for `limit` from now, and cannot be cancelled.
+    /// Waits for answers for `limit` from now, and cannot be cancelled.
     pub(crate) fn within(limit: Duration) -> Until {
-        Until::new(Some(sys::now() + limit), never())
+        Until { waits: false, ..Until::new(Some(sys::now() + limit), never()) }
     }
 
     /// Returns a channel that is ready at the deadline.

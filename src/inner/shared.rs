@@ -151,17 +151,17 @@ impl Inner {
         self.end_overdue_calls();
     }
 
-    /// Returns when the waits of a call for a lock object have to end; `None` if it is a try.
-    pub(crate) fn until(self: &Arc<Self>, object: u64, wait: Wait) -> Option<Until> {
+    /// Returns when the waits of a call for a lock object have to end.
+    pub(crate) fn until(self: &Arc<Self>, object: u64, wait: Wait) -> Until {
         if wait.is_try() {
-            return None;
+            return Until::within(self.requests.patience());
         }
         let connection = wait.connection_limit();
         let call = self.calls.begin(object, connection);
         if connection.is_some() {
             self.end_overdue_calls();
         }
-        Some(Until::of(call, wait.deadline()))
+        Until::of(call, wait.deadline())
     }
 
     /// Ends the waiting calls for this lock object; all calls for `None`.
@@ -335,7 +335,7 @@ mod tests {
     #[test]
     fn client_that_ends_by_itself_closes_its_locks() {
         let inner = connected();
-        let until = inner.until(1, Wait::FOREVER).unwrap();
+        let until = inner.until(1, Wait::FOREVER);
         // As if its reader had ended.
         drop(inner.requests.zk.with_timeout(Duration::ZERO).close());
         let told = inner.requests.closed().recv_timeout(Duration::from_secs(30));

@@ -16,7 +16,7 @@ use crate::kind::LockKind;
 use crate::names::{self, Mode};
 use crate::observer::Call;
 use crate::panics::{log_drop, log_last_handle};
-use crate::recipe::{Recipe, acquire};
+use crate::recipe::Recipe;
 use crate::sys::thread::{self, ThreadId};
 use crate::sys::{self, Mutex};
 use crate::wait::{Until, Wait};
@@ -45,21 +45,11 @@ impl Readers {
         Arc::new(Readers { reads: Mutex::default(), number, site, write })
     }
 
-    fn take(
-        &self,
-        recipe: Recipe<'_>,
-        until: Option<&Until>,
-        call: Option<&Call>,
-    ) -> Result<Option<Arc<Grant>>> {
-        let claim = self.site.claim();
-        self.site.take(&claim, until, call, |want| acquire(want, recipe, None))
-    }
-
     /// Takes the read under the thread's own write.
     fn under(
         &self,
         write: &Arc<Grant>,
-        until: Option<&Until>,
+        until: &Until,
         call: Option<&Call>,
     ) -> Result<Option<Arc<Grant>>> {
         write.check()?;
@@ -74,7 +64,7 @@ impl Readers {
                 None => write.check().map(|()| None),
             };
         }
-        let read = self.take(Recipe::Under(write), until, call);
+        let read = self.site.take(Recipe::Under(write), None, until, call);
         // With these errors there is no node, or one that is given up.
         if !matches!(read, Err(Error::Limit { .. } | Error::Denied { .. })) {
             write.nodes().mark_read_under();
@@ -86,9 +76,7 @@ impl Readers {
         }
         read
     }
-}
 
-impl Readers {
     /// Leaves once. Returns the grant of the thread if it has left for good.
     fn leave(&self, only: Option<&Arc<Grant>>) -> Result<Option<Arc<Grant>>> {
         let me = thread::current().id();
@@ -126,11 +114,10 @@ impl RawLock for Readers {
             return Ok(Some(grant));
         }
         let until = self.site.inner().until(self.number, wait);
-        let until = until.as_ref();
-        self.site.observe(until, |call| {
+        self.site.observe(&until, |call| {
             let grant = match self.write.grant() {
-                Some(write) => self.under(&write, until, call)?,
-                None => self.take(Recipe::Queue(Mode::Read), until, call)?,
+                Some(write) => self.under(&write, &until, call)?,
+                None => self.site.take(Recipe::Queue(Mode::Read), None, &until, call)?,
             };
             if let Some(grant) = &grant {
                 let grant = Arc::clone(grant);

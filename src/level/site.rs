@@ -7,12 +7,12 @@ use crate::client::Client;
 use crate::contender::Contender;
 use crate::contenders::contenders;
 use crate::error::{Error, Result};
-use crate::inner::{Claim, Facts, Grant, Inner, Requests};
+use crate::inner::{Claim, Facts, Grant, Inner, Replaceable, Requests};
 use crate::kind::LockKind;
 use crate::observer::{Call, Observed};
 use crate::options::LockOptions;
 use crate::path::LockPath;
-use crate::recipe::Want;
+use crate::recipe::{Attempt, Recipe, acquire};
 use crate::sys::thread;
 use crate::wait::Until;
 
@@ -73,18 +73,15 @@ impl Site {
     /// Runs a call that waits as `until` says, and reports its outcome to the observer.
     pub(crate) fn observe(
         &self,
-        until: Option<&Until>,
+        until: &Until,
         acquire: impl FnOnce(Option<&Call>) -> Result<Option<Arc<Grant>>>,
     ) -> Result<Option<Arc<Grant>>> {
         let call = self.client.observer().cloned().map(|observer| {
             let (lock, name) = (self.facts.kind, Arc::clone(&self.facts.options.name));
             let observed = Observed { observer, lock, name };
-            Call::begin(observed, until.is_some())
+            Call::begin(observed, until.waits)
         });
-        let mut got = acquire(call.as_ref());
-        if let Some(until) = until {
-            got = until.explain(got);
-        }
+        let got = until.explain(acquire(call.as_ref()));
         call.inspect(|call| Site::end_call(call, &got));
         got
     }
@@ -101,24 +98,15 @@ impl Site {
         is_over.into_iter().for_each(|tell| tell());
     }
 
-    /// Has `acquire` take nodes on the servers. With `until`, waits for them.
+    /// Takes what the recipe says on the servers.
     pub(crate) fn take(
         &self,
-        claim: &Claim,
-        until: Option<&Until>,
+        recipe: Recipe<'_>,
+        replaceable: Option<Replaceable>,
+        until: &Until,
         call: Option<&Call>,
-        acquire: impl FnOnce(Want<'_>) -> Result<Option<Arc<Grant>>>,
     ) -> Result<Option<Arc<Grant>>> {
-        let (inner, waits) = (self.inner(), until.is_some());
-        let for_answers;
-        let until = match until {
-            Some(until) => until,
-            None => {
-                for_answers = Until::within(inner.requests.patience());
-                &for_answers
-            }
-        };
-        acquire(Want { inner, claim, until, waits, call })
+        acquire(Attempt::new(self.inner(), &self.claim(), until, call), recipe, replaceable)
     }
 
     pub(crate) fn contenders(&self) -> Result<Vec<Contender>> {

@@ -13,10 +13,9 @@ use crate::inner::{
     Entry, Exit, Grant, Handed, Inner, Level, Refused, Replaceable, Stopped, Turn, release,
     release_to,
 };
-use crate::kind::LockKind;
 use crate::observer::Call;
 use crate::panics::{log_drop, log_last_handle};
-use crate::recipe::{Recipe, acquire, acquire_single};
+use crate::recipe::Recipe;
 use crate::sys;
 use crate::wait::{Until, Wait};
 
@@ -41,9 +40,9 @@ impl TwoLevel {
         Arc::new(TwoLevel { level, number, site })
     }
 
-    /// Like [`acquire`](Self::acquire), with the deadline and the cancel signal of `until`.
+    /// Like `acquire`, with the deadline and the cancel signal of `until`.
     pub(crate) fn acquire_by(&self, until: &Until) -> Result<Option<Arc<Grant>>> {
-        self.site.observe(Some(until), |call| self.enter(until, call))
+        self.site.observe(until, |call| self.enter(until, call))
     }
 
     /// Like [`acquire_by`](Self::acquire_by), as part of an observed call.
@@ -52,6 +51,7 @@ impl TwoLevel {
         let local = &self.level.local;
         let entry = match local.try_enter(self.number) {
             Some(entry) => Ok(entry),
+            None if !until.waits => return self.busy(),
             None => {
                 // The thread ahead waits for this thread, or will wait for it.
                 if self.inner().holds.registry.holds_here(&self.site.claim()) {
@@ -63,7 +63,7 @@ impl TwoLevel {
             }
         };
         match entry {
-            Ok(entry) => self.second_level(entry, Some(until), call),
+            Ok(entry) => self.second_level(entry, until, call),
             Err(Stopped::Deadline) => self.busy(),
             Err(Stopped::Cancelled) => Err(Error::Cancelled { path: path() }),
             Err(Stopped::Closed) => Err(Error::Closed),
@@ -85,7 +85,7 @@ impl TwoLevel {
     fn second_level(
         &self,
         entry: Entry<'_, Arc<Grant>, Handed>,
-        until: Option<&Until>,
+        until: &Until,
         call: Option<&Call>,
     ) -> Result<Option<Arc<Grant>>> {
         let turn = match entry {
@@ -98,10 +98,9 @@ impl TwoLevel {
             // A failure drops the turn, so the next thread gets the first level.
             Entry::First(turn) => turn,
         };
-        let claim = self.site.claim();
         let replaceable = match turn.take_handed() {
             Some(Handed::Nodes(nodes)) => {
-                if let Some(grant) = nodes.take_over(&claim) {
+                if let Some(grant) = nodes.take_over(&self.site.claim()) {
                     self.inner().holds.attend_to(&grant);
                     // An operator may have deleted them. Only the first hand-over costs a read.
                     self.inner().holds.watch(grant.nodes());
@@ -115,12 +114,8 @@ impl TwoLevel {
             None => None,
         };
         turn.start_over();
-        let grant = match claim.facts.kind {
-            LockKind::Ephemeral => self.site.take(&claim, until, call, acquire_single)?,
-            kind => self.site.take(&claim, until, call, |want| {
-                acquire(want, Recipe::Queue(kind.mode()), replaceable)
-            })?,
-        };
+        let recipe = Recipe::Queue(self.site.facts.kind.mode());
+        let grant = self.site.take(recipe, replaceable, until, call)?;
         if let Some(grant) = &grant {
             self.keep(turn, grant);
         }
@@ -180,8 +175,8 @@ impl TwoLevel {
         }
     }
 
-    /// Returns when the waits of a call have to end; `None` if it is a try.
-    pub(crate) fn until(&self, wait: Wait) -> Option<Until> {
+    /// Returns when the waits of a call have to end.
+    pub(crate) fn until(&self, wait: Wait) -> Until {
         self.inner().until(self.number, wait)
     }
 
@@ -196,14 +191,7 @@ impl RawLock for TwoLevel {
     }
 
     fn acquire(&self, wait: Wait) -> Result<Option<Arc<Grant>>> {
-        let until = self.until(wait);
-        self.site.observe(until.as_ref(), |call| match &until {
-            Some(until) => self.enter(until, call),
-            None => match self.level.local.try_enter(self.number) {
-                Some(entry) => self.second_level(entry, None, call),
-                None => self.busy(),
-            },
-        })
+        self.acquire_by(&self.until(wait))
     }
 
     fn release_once(&self, only: Option<&Arc<Grant>>) -> Result<()> {

@@ -19,17 +19,6 @@ use crate::sys::{self, at, never, select_biased};
 use crate::table::{Key, Lost};
 use crate::wait::Until;
 
-/// The claim of a call, and how long it may wait.
-pub(crate) struct Want<'a> {
-    pub(crate) inner: &'a Arc<Inner>,
-    pub(crate) claim: &'a Claim,
-    pub(crate) until: &'a Until,
-    /// The call waits for others. Otherwise it waits only for answers.
-    pub(crate) waits: bool,
-    /// The observed call, which records how many are ahead.
-    pub(crate) call: Option<&'a Call>,
-}
-
 /// A create that is about to be sent.
 pub(super) struct Create {
     key: Key,
@@ -46,8 +35,12 @@ pub(super) struct Create {
 
 /// One call, and what it has on the servers. What is not granted is given up when this is dropped,
 /// also when its thread unwinds.
-pub(super) struct Attempt<'a> {
-    pub(super) want: Want<'a>,
+pub(crate) struct Attempt<'a> {
+    pub(super) inner: &'a Arc<Inner>,
+    pub(super) claim: &'a Claim,
+    pub(super) until: &'a Until,
+    /// The observed call, which records how many are ahead.
+    call: Option<&'a Call>,
     /// Where its nodes are.
     pub(super) place: Place,
     pub(super) own: Vec<Node>,
@@ -100,14 +93,14 @@ pub(super) fn run<'a, L: AsMut<Attempt<'a>>>(
             Err(Stop::Failed(failure)) => failure,
         };
         let attempt = call.as_mut();
-        let failure = match attempt.want.waits && failure.is_busy() {
+        let failure = match attempt.until.waits && failure.is_busy() {
             true => {
                 sys::reached("a waiting call gives a busy server time");
                 let lock = attempt.path();
                 debug!(target: "zoolock::queue", lock:%; "{lock}: the server is busy");
                 // The server may have carried out creates that it has refused.
                 attempt.give_up_old();
-                match attempt.requests().pause(attempt.requests().next_try(), attempt.want.until) {
+                match attempt.requests().pause(attempt.requests().next_try(), attempt.until) {
                     Ok(()) => continue,
                     Err(failure) => failure,
                 }
@@ -116,12 +109,12 @@ pub(super) fn run<'a, L: AsMut<Attempt<'a>>>(
         };
         match failure {
             Failure::Deadline
-                if attempt.want.until.has_seen_ahead() && attempt.requests().is_connected() =>
+                if attempt.until.has_seen_ahead() && attempt.requests().is_connected() =>
             {
                 sys::reached("a deadline comes with somebody ahead");
                 return Ok(None);
             }
-            Failure::Broken | Failure::SessionOver if attempt.want.waits => {
+            Failure::Broken | Failure::SessionOver if attempt.until.waits => {
                 sys::reached("a waiting call goes on behind a cut");
                 let lock = attempt.path();
                 debug!(target: "zoolock::queue", lock:%; "{lock}: connection lost");
@@ -132,36 +125,46 @@ pub(super) fn run<'a, L: AsMut<Attempt<'a>>>(
 }
 
 impl<'a> Attempt<'a> {
-    pub(super) fn new(want: Want<'a>) -> Attempt<'a> {
-        let inner: &'a Inner = want.inner;
+    pub(crate) fn new(
+        inner: &'a Arc<Inner>,
+        claim: &'a Claim,
+        until: &'a Until,
+        call: Option<&'a Call>,
+    ) -> Attempt<'a> {
         Attempt {
-            place: Place::of(0, &want.claim.facts),
+            inner,
+            claim,
+            until,
+            call,
+            place: Place::of(0, &claim.facts),
             own: Vec::new(),
             lost: Vec::new(),
             may_create: false,
             more_stuck: never(),
             _waiting: inner.requests.start_waiting(),
-            want,
         }
     }
 
     pub(super) fn requests(&self) -> &'a Requests {
-        let inner: &'a Inner = self.want.inner;
-        &inner.requests
+        &self.inner.requests
+    }
+
+    pub(super) fn is_single_node(&self) -> bool {
+        self.claim.facts.kind.is_single_node()
     }
 
     pub(super) fn path(&self) -> &'a str {
-        self.want.claim.facts.lock.as_str()
+        self.claim.facts.lock.as_str()
     }
 
     /// Finds a connection at the start of a pass. Returns true if its session is a new one, in
     /// which the call has nothing.
     pub(super) fn find_session(&mut self) -> Result<bool, Stop> {
-        match self.want.waits {
-            true => self.requests().await_connection(self.path(), self.want.until)?,
+        match self.until.waits {
+            true => self.requests().await_connection(self.path(), self.until)?,
             false => self.requests().require_connection(self.path())?,
         }
-        let Want { inner, claim, .. } = self.want;
+        let Attempt { inner, claim, .. } = *self;
         let (now, before) = (self.requests().session_id(), self.place.session);
         if now != before {
             sys::reached_if(|| before != 0, "a waiting call begins anew in another session");
@@ -205,7 +208,7 @@ impl<'a> Attempt<'a> {
     }
 
     fn enter(&self, count: usize) -> Result<(Range<Key>, u64), Stop> {
-        let Want { inner, until, .. } = self.want;
+        let Attempt { inner, until, .. } = *self;
         inner.own.await_given_up(until)?;
         let keys = inner.own.enter(&self.place, count)?;
         Ok((keys, self.requests().resumed()))
@@ -218,7 +221,7 @@ impl<'a> Attempt<'a> {
         creates: C,
         make: impl FnOnce(&mut Batch<'_>, &C) -> (R, Pending<T>),
     ) -> Result<(C, R, zookeeper::Result<T>), Stop> {
-        let (until, requests) = (self.want.until, self.requests());
+        let (until, requests) = (self.until, self.requests());
         match requests.ask(Some(self.place.session), until, |batch| make(batch, &creates)) {
             Ok((others, last)) => Ok((creates, others, last)),
             Err(failure) => {
@@ -269,7 +272,7 @@ impl<'a> Attempt<'a> {
                         sys::reached("a create has no answer");
                         self.lose(create);
                     }
-                    false => self.want.inner.own.gone([create.key]),
+                    false => self.inner.own.gone([create.key]),
                 }
                 Some(error.into())
             }
@@ -284,7 +287,7 @@ impl<'a> Attempt<'a> {
     /// Takes a create that has no answer. Every later look looks for its node.
     fn lose(&mut self, Create { key, id, sent_on, .. }: Create) {
         let until = sys::now() + self.requests().timeout();
-        self.want.inner.own.lose(key, Lost { id, sent_on: Some(sent_on), until });
+        self.inner.own.lose(key, Lost { id, sent_on: Some(sent_on), until });
         self.lost.push(key);
         self.may_create = false;
     }
@@ -293,20 +296,20 @@ impl<'a> Attempt<'a> {
     pub(super) fn find_lost(&self, is_its: impl Fn(&str) -> bool) -> Option<usize> {
         match self.lost.is_empty() {
             true => None,
-            false => self.want.inner.own.find(&self.lost, is_its),
+            false => self.inner.own.find(&self.lost, is_its),
         }
     }
 
     /// Takes the node of a lost create, which a look has shown.
     pub(super) fn take_found(&mut self, index: usize, name: &str, czxid: i64) {
         let key = self.lost.swap_remove(index);
-        self.want.inner.own.found(key);
+        self.inner.own.found(key);
         self.add_own(key, name, czxid);
     }
 
     /// Looks at a node in the directory.
     pub(super) fn stat(&self, name: &str) -> Result<Option<Stat>, Stop> {
-        let Want { claim, until, .. } = self.want;
+        let Attempt { claim, until, .. } = *self;
         let path = claim.facts.directory.child(name);
         let look = |batch: &mut Batch<'_>| batch.exists(&path, None);
         Ok(self.requests().ask_one(Some(self.place.session), until, look)?)
@@ -316,7 +319,7 @@ impl<'a> Attempt<'a> {
         let gone = self.own.extract_if(.., |node| !is_there(node)).map(|node| node.key);
         let gone: Vec<_> = gone.collect();
         if !gone.is_empty() {
-            self.want.inner.own.gone(gone);
+            self.inner.own.gone(gone);
             sys::reached("the node of a call is gone from a list");
             let lock = self.path();
             debug!(target: "zoolock::queue", lock:%; "{lock}: a node was deleted");
@@ -325,7 +328,7 @@ impl<'a> Attempt<'a> {
 
     /// Takes its nodes, which are first.
     pub(super) fn grant(&mut self) -> Result<Pass, Stop> {
-        let Want { inner, claim, until, .. } = self.want;
+        let Attempt { inner, claim, until, .. } = *self;
         let (own, session) = (&mut self.own, self.place.session);
         let granted = inner.holds.grant(claim, own, session, until)?;
         Ok(granted.map_or(Pass::Again, Pass::Held))
@@ -338,7 +341,7 @@ impl<'a> Attempt<'a> {
 
     /// Gives up its nodes behind the first `count`.
     pub(super) fn give_up_rest(&mut self, count: usize) {
-        let Want { inner, claim, .. } = self.want;
+        let Attempt { inner, claim, .. } = *self;
         for node in self.own.drain(count.min(self.own.len())..) {
             sys::reached_if(|| count > 0, "a call has one node too many");
             inner.own.delete(&claim.facts, self.place.session, &node);
@@ -347,14 +350,14 @@ impl<'a> Attempt<'a> {
 
     /// Gives up lost creates that no list has shown for a session timeout.
     pub(super) fn give_up_old(&mut self) {
-        let is_any = self.want.inner.own.give_up(&self.place, &mut self.lost, Some(sys::now()));
+        let is_any = self.inner.own.give_up(&self.place, &mut self.lost, Some(sys::now()));
         sys::reached_if(|| is_any, "a create is left to the search while its call goes on");
     }
 
     /// Returns the error of a call that does not see the contenders of this node.
     pub(super) fn apart_from(&self, name: &str) -> Error {
         sys::reached("a call finds contenders that it does not see");
-        let reason = match self.want.claim.facts.kind {
+        let reason = match self.claim.facts.kind {
             LockKind::Latch => "a contender of a lock, which a LeaderLatch does not see",
             _ => "a participant of a LeaderLatch, which does not see other contenders",
         };
@@ -366,7 +369,7 @@ impl<'a> Attempt<'a> {
 
     /// Records how many are ahead, for the observer.
     pub(super) fn record_ahead(&self, count: impl FnOnce() -> usize) {
-        self.want.call.inspect(|call| call.record_ahead(count));
+        self.call.inspect(|call| call.record_ahead(count));
     }
 
     /// Waits to be woken. Returns false for any other reason to look again, such as a change of a
@@ -376,7 +379,7 @@ impl<'a> Attempt<'a> {
         wake: &Receiver<()>,
         [limit, turn]: [Ended; 2],
     ) -> Result<bool, Stop> {
-        let until = self.want.until;
+        let until = self.until;
         // When to look though nothing was told.
         let mut look = self.requests().next_look();
         loop {
@@ -416,7 +419,7 @@ impl<'a> Attempt<'a> {
 
     /// Ends a wait: the next pass follows, unless the deadline has come.
     pub(super) fn look_again(&self) -> Result<Pass, Stop> {
-        match self.want.until.is_over() {
+        match self.until.is_over() {
             true => Err(Failure::Deadline.into()),
             false => Ok(Pass::Again),
         }
@@ -426,7 +429,7 @@ impl<'a> Attempt<'a> {
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         self.give_up_own();
-        let is_any = self.want.inner.own.give_up(&self.place, &mut self.lost, None);
+        let is_any = self.inner.own.give_up(&self.place, &mut self.lost, None);
         sys::reached_if(|| is_any, "a call ends before its create is found");
     }
 }

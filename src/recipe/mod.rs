@@ -8,8 +8,23 @@ mod rule;
 mod single;
 mod waiting;
 
-pub(crate) use attempt::Want;
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::inner::{Grant, Replaceable};
+pub(crate) use attempt::Attempt;
 pub(crate) use permits::{Limit, PermitRequest};
 pub(crate) use rule::Recipe;
-pub(crate) use single::acquire_single;
-pub(crate) use waiting::acquire;
+
+/// Takes what the recipe says, or the single node. The call replaces the node `replaceable`, which
+/// the previous thread has released.
+pub(crate) fn acquire(
+    attempt: Attempt<'_>,
+    recipe: Recipe<'_>,
+    replaceable: Option<Replaceable>,
+) -> Result<Option<Arc<Grant>>> {
+    match attempt.is_single_node() {
+        true => single::acquire(attempt),
+        false => waiting::acquire(attempt, recipe, replaceable),
+    }
+}

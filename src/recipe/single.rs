@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, unbounded};
 use zookeeper::{CreateMode, ErrorKind, WatchedEvent, Watcher};
 
-use super::attempt::{Attempt, Pass, Stop, Want, run};
+use super::attempt::{Attempt, Pass, Stop, run};
 use crate::data;
 use crate::error::{Error, Result};
 use crate::inner::{Failure, Grant, last_created, with_levels};
@@ -18,13 +18,13 @@ use crate::names;
 use crate::sys::{self, never};
 
 /// Takes the single node of a claim.
-pub(crate) fn acquire_single(want: Want<'_>) -> Result<Option<Arc<Grant>>> {
+pub(super) fn acquire(attempt: Attempt<'_>) -> Result<Option<Arc<Grant>>> {
     let (tell, news) = unbounded();
     // The call may not wait for it any more.
     let watcher = Watcher::new(move |_: &WatchedEvent| {
         let _ = tell.send(());
     });
-    let call = SingleCall { attempt: Attempt::new(want), watcher, news };
+    let call = SingleCall { attempt, watcher, news };
     run(call, SingleCall::pass)
 }
 
@@ -56,8 +56,8 @@ impl<'a> SingleCall<'a> {
             self.attempt.give_up_old();
             return self.attempt.grant();
         }
-        self.attempt.want.until.note_ahead();
-        if !self.attempt.want.waits {
+        self.attempt.until.note_ahead();
+        if !self.attempt.until.waits {
             return Ok(Pass::Busy);
         }
         let is_woken = self.attempt.wait(&self.news, [never(), never()])?;
@@ -67,7 +67,7 @@ impl<'a> SingleCall<'a> {
 
     /// Creates the node, and the directories above it if need be. Returns false if it exists.
     fn create(&mut self) -> Result<bool, Stop> {
-        let Want { inner, claim, until, .. } = self.attempt.want;
+        let Attempt { inner, claim, until, .. } = self.attempt;
         let (mode, acl) = (CreateMode::Ephemeral, self.attempt.requests().acl());
         let mut levels = Vec::new();
         loop {
@@ -103,8 +103,8 @@ impl<'a> SingleCall<'a> {
         // The look shows everything that was reported until now.
         while self.news.try_recv().is_ok() {}
         let (path, requests) = (self.attempt.path(), self.attempt.requests());
-        let (session, until) = (self.attempt.place.session, self.attempt.want.until);
-        let watcher = self.attempt.want.waits.then_some(&self.watcher);
+        let (session, until) = (self.attempt.place.session, self.attempt.until);
+        let watcher = self.attempt.until.waits.then_some(&self.watcher);
         let read = requests.ask_one(Some(session), until, |batch| batch.get_data(path, watcher));
         let (data, stat) = match read {
             Ok(read) => read,
@@ -122,12 +122,12 @@ impl<'a> SingleCall<'a> {
         self.attempt.keep_own(|node| node.czxid == stat.czxid);
         let id = data::decode_single(&data).map(|(id, _)| id);
         let is_of_session = stat.ephemeral_owner == session;
-        let own = &self.attempt.want.inner.own;
+        let own = &self.attempt.inner.own;
         if let Some(index) = self.attempt.find_lost(|lost| Some(lost) == id) {
             sys::reached("a single node without an answer is ours");
             self.attempt.take_found(index, self.name(), stat.czxid);
             self.forget_stuck();
-        } else if self.attempt.want.waits
+        } else if self.attempt.until.waits
             && is_of_session
             && own.is_stuck(&self.attempt.place, self.name())
         {
@@ -139,10 +139,10 @@ impl<'a> SingleCall<'a> {
 
     /// The node is ours. An earlier one of this path that could not be deleted is gone.
     fn forget_stuck(&self) {
-        self.attempt.want.inner.own.remove_stuck(&self.attempt.place, self.name());
+        self.attempt.inner.own.remove_stuck(&self.attempt.place, self.name());
     }
 
     fn name(&self) -> &'a str {
-        self.attempt.want.claim.facts.lock.split().1
+        self.attempt.claim.facts.lock.split().1
     }
 }

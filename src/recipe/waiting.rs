@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, bounded};
 use zookeeper::{ErrorKind, EventType, Names, Pending, WatchedEvent, Watcher};
 
-use super::attempt::{Attempt, Pass, Stop, Want, run};
+use super::attempt::{Attempt, Pass, Stop, run};
 use super::rule::Recipe;
 use crate::error::{Error, Result};
 use crate::inner::{Grant, Replaceable};
@@ -21,12 +21,13 @@ use crate::sys::{self, Mutex};
 
 /// Takes what the recipe says. The call replaces the node `replaceable`, which the previous thread
 /// has released.
-pub(crate) fn acquire<'a>(
-    want: Want<'a>,
+pub(super) fn acquire<'a>(
+    attempt: Attempt<'a>,
     recipe: Recipe<'a>,
     replaceable: Option<Replaceable>,
 ) -> Result<Option<Arc<Grant>>> {
-    run(Waiter::new(want, recipe, replaceable), Waiter::pass)
+    let (ears, listed, czxids) = (None, None, HashMap::new());
+    run(Waiter { attempt, recipe, replaceable, ears, listed, czxids }, Waiter::pass)
 }
 
 /// A call that queues.
@@ -59,11 +60,11 @@ impl<'a> AsMut<Attempt<'a>> for Waiter<'a> {
 impl Ears {
     /// The thread that delivers an event, unless that is the grant, sends the next list, so that the
     /// waiter is woken once, behind both. A waiter that watches the list is woken at once.
-    fn open(want: &Want<'_>, recipe: &Recipe<'_>) -> Ears {
+    fn open(attempt: &Attempt<'_>, recipe: &Recipe<'_>) -> Ears {
         let (tell, wake) = bounded(1);
         let stay = Arc::<Mutex<Stay<String, Names>>>::default();
-        let (told, requests) = (Arc::clone(&stay), Arc::downgrade(&want.inner.requests));
-        let (facts, lists) = (Arc::clone(&want.claim.facts), !recipe.watches_list());
+        let (told, requests) = (Arc::clone(&stay), Arc::downgrade(&attempt.inner.requests));
+        let (facts, lists) = (Arc::clone(&attempt.claim.facts), !recipe.watches_list());
         let watcher = Watcher::new(move |event: &WatchedEvent| {
             let Some(requests) = requests.upgrade() else {
                 return;
@@ -96,29 +97,16 @@ impl Ears {
     }
 }
 
-impl<'a> Waiter<'a> {
-    fn new(want: Want<'a>, recipe: Recipe<'a>, replaceable: Option<Replaceable>) -> Waiter<'a> {
-        Waiter {
-            attempt: Attempt::new(want),
-            recipe,
-            replaceable,
-            ears: None,
-            listed: None,
-            czxids: HashMap::new(),
-        }
-    }
-
-    fn ears(&mut self) -> &Ears {
-        self.ears.get_or_insert_with(|| Ears::open(&self.attempt.want, &self.recipe))
-    }
-}
-
 impl Waiter<'_> {
+    fn ears(&mut self) -> &Ears {
+        self.ears.get_or_insert_with(|| Ears::open(&self.attempt, &self.recipe))
+    }
+
     fn pass(&mut self) -> Result<Pass, Stop> {
         if self.attempt.find_session()? {
             // Late events of the old session stay there.
             self.ears = None;
-            self.attempt.may_create = self.attempt.want.waits && self.stuck().is_empty();
+            self.attempt.may_create = self.attempt.until.waits && self.stuck().is_empty();
         }
         let list = match self.listed.take() {
             _ if self.is_missing() && self.attempt.may_create => self.create_missing()?,
@@ -133,11 +121,11 @@ impl Waiter<'_> {
             }
         };
         if self.is_missing() {
-            if self.attempt.want.waits {
+            if self.attempt.until.waits {
                 self.check_room(&list)?;
             }
             self.attempt.may_create = true;
-            if self.attempt.want.waits || self.recipe.is_free(&list) {
+            if self.attempt.until.waits || self.recipe.is_free(&list) {
                 return Ok(Pass::Again);
             }
             return Ok(self.busy(&list));
@@ -168,7 +156,7 @@ impl Waiter<'_> {
     }
 
     fn grant(&mut self, is_alone: bool) -> Result<Pass, Stop> {
-        let Want { inner, claim, .. } = self.attempt.want;
+        let Attempt { inner, claim, .. } = self.attempt;
         if let ([node], true) = (&mut self.attempt.own[..], is_alone) {
             node.takes_directory = inner.requests.directories.is_ours(&claim.facts.directory);
         }
@@ -181,12 +169,12 @@ impl Waiter<'_> {
     /// Returns the names of own nodes in the directory that cannot be deleted. Where there are
     /// some, a call creates nodes only after a look: otherwise each call would leave one more.
     fn stuck(&self) -> Vec<String> {
-        self.attempt.want.inner.own.stuck(&self.attempt.place)
+        self.attempt.inner.own.stuck(&self.attempt.place)
     }
 
     /// Forgets own nodes that could not be deleted and do not exist any more.
     fn forget_gone(&self, stuck: Vec<String>, list: &Names) {
-        let own = &self.attempt.want.inner.own;
+        let own = &self.attempt.inner.own;
         let gone = stuck.iter().filter(|name| !list.contains(name));
         let gone = gone.inspect(|_| sys::reached("a node that stayed is gone"));
         gone.for_each(|name| own.remove_stuck(&self.attempt.place, name));
@@ -198,7 +186,7 @@ impl Waiter<'_> {
         match stuck.iter().next() {
             Some(name) if !self.recipe.is_free(&stuck) => {
                 sys::reached("nodes that stay leave no room");
-                Err(Error::Denied { path: self.attempt.want.claim.facts.directory.child(name) })
+                Err(Error::Denied { path: self.attempt.claim.facts.directory.child(name) })
             }
             _ => Ok(()),
         }
@@ -207,9 +195,9 @@ impl Waiter<'_> {
     // ---- waiting
 
     fn wait_behind(&mut self, ahead: Option<Ahead<String>>, list: Names) -> Result<Pass, Stop> {
-        let Want { inner, claim, .. } = self.attempt.want;
-        self.attempt.want.until.note_ahead();
-        if !self.attempt.want.waits {
+        let Attempt { inner, claim, .. } = self.attempt;
+        self.attempt.until.note_ahead();
+        if !self.attempt.until.waits {
             return Ok(Pass::Busy);
         }
         if inner.holds.registry.holds_here(claim) {
@@ -251,7 +239,7 @@ impl Waiter<'_> {
     /// Servers send no event of a node that this client may not read, but set its watch all the
     /// same. So the nearest node is read, too, unless another one of its directory was.
     fn set_watches(&mut self, new: &[String], nearest: &String) -> Result<(), Stop> {
-        let Want { inner, claim, until, .. } = self.attempt.want;
+        let Attempt { inner, claim, until, .. } = self.attempt;
         let directory = &claim.facts.directory;
         let paths: Vec<_> = new.iter().map(|name| directory.child(name)).collect();
         let read = new.contains(nearest) && !inner.readable.has(directory);
@@ -279,7 +267,7 @@ impl Waiter<'_> {
 
     /// Waits for the grant, or for a reason to look again.
     fn await_change(&mut self) -> Result<Pass, Stop> {
-        let Want { inner, claim, until, .. } = self.attempt.want;
+        let Attempt { inner, claim, until, .. } = self.attempt;
         loop {
             let wake = self.ears().wake.clone();
             if !self.attempt.wait(&wake, self.recipe.changes())? {

@@ -5,7 +5,7 @@ use zookeeper::{ErrorKind, Names, Watcher};
 
 use super::Waiter;
 use crate::names::{self, Standing};
-use crate::recipe::attempt::{Stop, Want};
+use crate::recipe::attempt::{Attempt, Stop};
 use crate::sys;
 
 impl Waiter<'_> {
@@ -21,7 +21,7 @@ impl Waiter<'_> {
     }
 
     pub(super) fn list(&mut self) -> Result<Names, Stop> {
-        let Want { inner, claim, until, .. } = self.attempt.want;
+        let Attempt { inner, claim, until, .. } = self.attempt;
         let (requests, directories) = (&inner.requests, &inner.requests.directories);
         let (session, directory) =
             (Some(self.attempt.place.session), claim.facts.directory.as_str());

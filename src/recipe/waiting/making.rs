@@ -14,7 +14,7 @@ use crate::inner::{
     with_levels,
 };
 use crate::path::LockPath;
-use crate::recipe::attempt::{Create, Stop, Want};
+use crate::recipe::attempt::{Attempt, Create, Stop};
 use crate::shortcuts;
 use crate::sys;
 
@@ -38,7 +38,7 @@ impl Waiter<'_> {
         {
             return self.sort_out(list);
         }
-        let Want { inner, claim, until, .. } = self.attempt.want;
+        let Attempt { inner, claim, until, .. } = self.attempt;
         let (requests, directory) = (&inner.requests, &claim.facts.directory);
         let may_make = self.recipe.under().is_none() && !requests.directories.has(directory);
         let mut way = if may_make { Way::Make } else { Way::Inside };
@@ -102,7 +102,7 @@ impl Waiter<'_> {
 
     /// Creates these directories with a node in the last one. Returns a list that shows it.
     fn make(&mut self, levels: &[LockPath]) -> Result<Result<Names, Failure>, Stop> {
-        let claim = self.attempt.want.claim;
+        let claim = self.attempt.claim;
         let acl = self.attempt.requests().acl();
         let create = self.create()?;
         let make =
@@ -123,7 +123,7 @@ impl Waiter<'_> {
         send: impl Fn(&Claim, &[Acl], &mut Batch<'_>, &Create) -> Pending<T>,
         czxid_of: fn(T) -> (String, i64),
     ) -> Result<Result<Names, Failure>, Stop> {
-        let Want { inner, claim, .. } = self.attempt.want;
+        let Attempt { inner, claim, .. } = self.attempt;
         let acl = inner.requests.acl();
         let missing = self.recipe.count() - self.attempt.own.len();
         let count = missing + levels.iter().len();
@@ -171,7 +171,7 @@ impl Waiter<'_> {
             return Ok(None);
         }
         let create = self.create()?;
-        let Want { inner, claim, .. } = self.attempt.want;
+        let Attempt { inner, claim, .. } = self.attempt;
         let acl = inner.requests.acl();
         let replace = |batch: &mut Batch<'_>, create: &Create| {
             let path = claim.facts.directory.child(&create.name);
@@ -219,7 +219,7 @@ impl Waiter<'_> {
         if failure.is_none()
             && let Some(node) = self.attempt.own.last_mut()
         {
-            let Want { inner, claim, .. } = self.attempt.want;
+            let Attempt { inner, claim, .. } = self.attempt;
             sys::reached("a directory is made with its node");
             inner.requests.directories.note_made(&claim.facts.directory, node.czxid);
             node.takes_directory = true;
