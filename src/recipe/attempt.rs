@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crossbeam_channel::Receiver;
 use log::debug;
-use zookeeper::{Batch, CreateMode, Pending, Stat};
+use zookeeper::{Batch, CreateMode, ErrorKind, Names, Pending, Stat, Watcher};
 
 use crate::error::Error;
 use crate::inner::{
@@ -313,6 +313,23 @@ impl<'a> Attempt<'a> {
         let path = claim.facts.directory.child(name);
         let look = |batch: &mut Batch<'_>| batch.exists(&path, None);
         Ok(self.requests().ask_one(Some(self.place.session), until, look)?)
+    }
+
+    /// Lists the directory, which may be missing.
+    pub(super) fn list(&self, watcher: Option<&Watcher>) -> Result<Names, Stop> {
+        let (directory, directories) = (&self.claim.facts.directory, &self.requests().directories);
+        let list = |batch: &mut Batch<'_>| batch.get_children(directory.as_str(), watcher);
+        match self.requests().ask_one(Some(self.place.session), self.until, list) {
+            Ok((names, stat)) => {
+                directories.note_listed(directory, stat.czxid, &names);
+                Ok(names)
+            }
+            Err(failure) if failure.is(ErrorKind::NoNode) => {
+                directories.note_missing(directory);
+                Ok(Names::default())
+            }
+            Err(failure) => Err(failure.into()),
+        }
     }
 
     pub(super) fn keep_own(&mut self, is_there: impl Fn(&Node) -> bool) {

@@ -3,6 +3,7 @@
 //! separate, small loop.
 
 mod attempt;
+mod making;
 mod permits;
 mod rule;
 mod single;

@@ -1,8 +1,5 @@
-//! The loop of a call that queues: it creates nodes, and waits until they are first. A [`Recipe`]
-//! decides which nodes are granted, and which to wait for.
-
-mod looking;
-mod making;
+//! The loop of a call that queues: it looks what there is, creates its nodes, and waits until they are
+//! first. A [`Recipe`] decides which nodes are granted, and which to wait for.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,6 +8,7 @@ use crossbeam_channel::{Receiver, bounded};
 use zookeeper::{ErrorKind, EventType, Names, Pending, WatchedEvent, Watcher};
 
 use super::attempt::{Attempt, Pass, Stop, run};
+use super::making::Making;
 use super::rule::Recipe;
 use crate::error::{Error, Result};
 use crate::inner::{Grant, Replaceable};
@@ -162,6 +160,74 @@ impl Waiter<'_> {
         }
         self.attempt.own.iter_mut().for_each(|node| node.token = self.recipe.token(node.czxid));
         self.attempt.grant()
+    }
+
+    // ---- looking
+
+    fn look(&mut self) -> Result<Names, Stop> {
+        // The list shows everything that was reported until now.
+        if let Some(ears) = &self.ears {
+            let _ = ears.wake.try_recv();
+        }
+        let watcher = self.list_watcher();
+        let list = self.attempt.list(watcher.as_ref())?;
+        self.sort_out(list)
+    }
+
+    fn create_missing(&mut self) -> Result<Names, Stop> {
+        let (watcher, replaceable) = (self.list_watcher(), self.replaceable.take());
+        let Waiter { attempt, recipe, .. } = self;
+        let list = Making { attempt, recipe, watcher }.run(replaceable)?;
+        self.sort_out(list)
+    }
+
+    /// Returns the watcher of a list that is watched.
+    fn list_watcher(&mut self) -> Option<Watcher> {
+        self.recipe.watches_list().then(|| self.ears().watcher.clone())
+    }
+
+    /// Compares our nodes with a list. Nodes that are missing were deleted by somebody. Nodes of
+    /// unanswered creates may be there. Of more nodes than are needed the lowest stay.
+    fn sort_out(&mut self, list: Names) -> Result<Names, Stop> {
+        self.attempt.keep_own(|node| list.contains(&node.name));
+        for name in &list {
+            let Some(index) = self.attempt.find_lost(|id| names::carries(name, id)) else {
+                continue;
+            };
+            if let Some(stat) = self.attempt.stat(name)? {
+                sys::reached("a create without an answer is found in a list");
+                self.attempt.take_found(index, name, stat.czxid);
+            }
+        }
+        self.attempt.own.sort_by_key(|node| (names::number(&node.name), node.czxid));
+        self.attempt.give_up_rest(self.recipe.count());
+        Ok(list)
+    }
+
+    /// Asks the recipe where our nodes stand, and the server when nodes were created if that
+    /// matters.
+    fn standing(&mut self, list: &Names) -> Result<Standing, Stop> {
+        let mut children = names::children(list);
+        loop {
+            let standing = self.recipe.standing(&children, &self.attempt.own)?;
+            let Standing::NeedsCzxid(names) = &standing else {
+                return Ok(standing);
+            };
+            for node in &self.attempt.own {
+                self.czxids.entry(node.name.clone()).or_insert(node.czxid);
+            }
+            let unknown = names.iter().find(|name| !self.czxids.contains_key(*name));
+            if let Some(name) = unknown {
+                sys::reached("a number tells nothing and the server is asked");
+                match self.attempt.stat(name)? {
+                    Some(stat) => drop(self.czxids.insert(name.clone(), stat.czxid)),
+                    None => children.retain(|child| child.name != *name),
+                }
+            }
+            for child in &mut children {
+                child.czxid = self.czxids.get(child.name).copied();
+            }
+        }
     }
 
     // ---- own nodes that cannot be deleted

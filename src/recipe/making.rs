@@ -6,15 +6,15 @@
 //! the previous thread released is alone for the same reason: the transaction deletes the old node
 //! and the directory, and creates both anew.
 
-use zookeeper::{Acl, Batch, ErrorKind, Names, Op, OpResult, Pending};
+use zookeeper::{Acl, Batch, ErrorKind, Names, Op, OpResult, Pending, Watcher};
 
-use super::Waiter;
+use super::attempt::{Attempt, Create, Stop};
+use super::rule::Recipe;
 use crate::inner::{
     Claim, Failure, Replaceable, is_outcome_unknown, last_created, replace_with_directory, settle,
     with_levels,
 };
 use crate::path::LockPath;
-use crate::recipe::attempt::{Attempt, Create, Stop};
 use crate::shortcuts;
 use crate::sys;
 
@@ -30,39 +30,56 @@ enum Way {
     Both,
 }
 
-impl Waiter<'_> {
-    /// Creates the missing nodes, and the directory if need be. Returns a list that is no older.
-    pub(super) fn create_missing(&mut self) -> Result<Names, Stop> {
-        if let Some(replaceable) = self.replaceable.take()
+/// The creates of a call.
+pub(super) struct Making<'m, 'a> {
+    pub(super) attempt: &'m mut Attempt<'a>,
+    pub(super) recipe: &'m Recipe<'a>,
+    /// That of the list, if it is watched.
+    pub(super) watcher: Option<Watcher>,
+}
+
+impl<'a> Making<'_, 'a> {
+    /// Creates the missing nodes, and the directory if need be. A node of ours takes the place of
+    /// `replaceable`. Returns a list that is no older.
+    pub(super) fn run(&mut self, replaceable: Option<Replaceable>) -> Result<Names, Stop> {
+        if let Some(replaceable) = replaceable
             && let Some(list) = self.replace(replaceable)?
         {
-            return self.sort_out(list);
+            return Ok(list);
         }
-        let Attempt { inner, claim, until, .. } = self.attempt;
-        let (requests, directory) = (&inner.requests, &claim.facts.directory);
-        let may_make = self.recipe.under().is_none() && !requests.directories.has(directory);
+        let (claim, acl) = self.claim();
+        let requests = self.attempt.requests();
+        let (directory, under) = (&claim.facts.directory, self.recipe.under());
+        let may_make = under.is_none() && !requests.directories.has(directory);
         let mut way = if may_make { Way::Make } else { Way::Inside };
         let mut levels = vec![directory.clone()];
         loop {
-            let created = match way {
-                Way::Make => self.make(&levels)?,
-                Way::Inside => match self.recipe.under() {
-                    Some((above, _)) => {
-                        let send =
-                            |claim: &Claim, acl: &[Acl], batch: &mut Batch<'_>, create: &Create| {
-                                send_under(claim, acl, batch, above, create)
-                            };
-                        self.create_by(None, send, last_created)?
-                    }
-                    None => self.create_by(None, send_create, |created| created)?,
-                },
+            let created = match (way, &under) {
+                (Way::Make, _) => self.make(&levels)?,
+                (Way::Inside, Some((above, _))) => {
+                    let above = directory.child(above);
+                    let send = |batch: &mut Batch<'_>, (path, create): (&str, &Create)| {
+                        let create = Op::Create(path, claim.identity.as_bytes(), acl, create.mode);
+                        batch.shared_multi(&[Op::Check(&above, None), create])
+                    };
+                    self.create_by(None, send, last_created)?
+                }
+                (Way::Inside, None) => {
+                    let send = |batch: &mut Batch<'_>, (path, create): (&str, &Create)| {
+                        batch.shared_create(path, claim.identity.as_bytes(), acl, create.mode)
+                    };
+                    self.create_by(None, send, |created| created)?
+                }
                 // What may be refused shares no transaction.
-                Way::Both => self.create_by(Some(&levels), send_create_alone, |(path, stat)| {
-                    (path, stat.czxid)
-                })?,
+                (Way::Both, _) => {
+                    let send = |batch: &mut Batch<'_>, (path, create): (&str, &Create)| {
+                        batch.create(path, claim.identity.as_bytes(), acl, create.mode)
+                    };
+                    self.create_by(Some(&levels), send, |(path, stat)| (path, stat.czxid))?
+                }
             };
             let failure = match created {
-                Ok(list) if !self.is_missing() => return self.sort_out(list),
+                Ok(list) if self.missing() == 0 => return Ok(list),
                 Ok(_) => {
                     sys::reached("more nodes follow the one that made their directory");
                     way = Way::Inside;
@@ -78,7 +95,7 @@ impl Waiter<'_> {
                     return Err(failure.into());
                 }
                 Way::Inside if is_missing => {
-                    if let Some((_, error)) = self.recipe.under() {
+                    if let Some((_, error)) = under {
                         sys::reached("a read is not created because its write is gone");
                         return Err(error.into());
                     }
@@ -86,7 +103,7 @@ impl Waiter<'_> {
                     requests.directories.note_missing(directory);
                 }
                 Way::Make | Way::Both if is_missing || exists && levels.len() > 1 => {
-                    levels = requests.missing_levels(directory, until)?;
+                    levels = requests.missing_levels(directory, self.attempt.until)?;
                     sys::reached_if(|| levels.len() > 1, "levels above a directory are missing");
                     if levels.is_empty() {
                         levels.push(directory.clone());
@@ -100,17 +117,26 @@ impl Waiter<'_> {
         }
     }
 
+    /// Returns the claim, and the ACL of its nodes.
+    fn claim(&self) -> (&'a Claim, &'a [Acl]) {
+        (self.attempt.claim, self.attempt.requests().acl())
+    }
+
+    /// Returns how many nodes are missing.
+    fn missing(&self) -> usize {
+        self.recipe.count() - self.attempt.own.len()
+    }
+
     /// Creates these directories with a node in the last one. Returns a list that shows it.
     fn make(&mut self, levels: &[LockPath]) -> Result<Result<Names, Failure>, Stop> {
-        let claim = self.attempt.claim;
-        let acl = self.attempt.requests().acl();
+        let (claim, acl) = self.claim();
         let create = self.create()?;
         let make =
             |batch: &mut Batch<'_>, create: &Create| send_make(claim, acl, batch, levels, create);
         let (create, made) = self.attempt.ask_create(create, make)?;
         Ok(match self.made(create, made) {
             None if shortcuts::are_on() => Ok(self.own_names()),
-            None => Ok(self.list()?),
+            None => Ok(self.attempt.list(self.watcher.as_ref())?),
             Some(failure) => Err(failure),
         })
     }
@@ -120,24 +146,22 @@ impl Waiter<'_> {
     fn create_by<T: Send + 'static>(
         &mut self,
         levels: Option<&[LockPath]>,
-        send: impl Fn(&Claim, &[Acl], &mut Batch<'_>, &Create) -> Pending<T>,
+        send: impl Fn(&mut Batch<'_>, (&str, &Create)) -> Pending<T>,
         czxid_of: fn(T) -> (String, i64),
     ) -> Result<Result<Names, Failure>, Stop> {
-        let Attempt { inner, claim, .. } = self.attempt;
-        let acl = inner.requests.acl();
-        let missing = self.recipe.count() - self.attempt.own.len();
-        let count = missing + levels.iter().len();
+        let (claim, acl) = self.claim();
+        let (missing, directory) = (self.missing(), &claim.facts.directory);
         let (mode, name) = (self.recipe.create_mode(), || self.recipe.name());
-        let creates = self.attempt.creates(count, mode, name)?;
-        let watcher = self.list_watcher().cloned();
+        let creates = self.attempt.creates(missing + levels.iter().len(), mode, name)?;
+        let watcher = self.watcher.as_ref();
         let ask = |batch: &mut Batch<'_>, creates: &Vec<Create>| {
             let (inside, with) = creates.split_at(missing);
-            let created: Vec<_> =
-                inside.iter().map(|create| send(claim, acl, batch, create)).collect();
+            let mut send = |create: &Create| send(batch, (&directory.child(&create.name), create));
+            let created: Vec<_> = inside.iter().map(&mut send).collect();
             let make =
                 |(levels, create): (_, &Create)| send_make(claim, acl, batch, levels, create);
             let made = levels.zip(with.first()).map(make);
-            ((created, made), batch.get_children(claim.facts.directory.as_str(), watcher.as_ref()))
+            ((created, made), batch.get_children(directory.as_str(), watcher))
         };
         let (creates, (created, made), listed) = self.attempt.ask_creates(creates, ask)?;
         let mut creates = creates.into_iter();
@@ -154,7 +178,8 @@ impl Waiter<'_> {
             }
         }
         let names = listed.map(|(names, stat)| {
-            inner.requests.directories.note_listed(&claim.facts.directory, stat.czxid, &names);
+            let directories = &self.attempt.requests().directories;
+            directories.note_listed(directory, stat.czxid, &names);
             names
         });
         Ok(match failure {
@@ -171,8 +196,7 @@ impl Waiter<'_> {
             return Ok(None);
         }
         let create = self.create()?;
-        let Attempt { inner, claim, .. } = self.attempt;
-        let acl = inner.requests.acl();
+        let ((claim, acl), inner) = (self.claim(), self.attempt.inner);
         let replace = |batch: &mut Batch<'_>, create: &Create| {
             let path = claim.facts.directory.child(&create.name);
             replace_with_directory(batch, acl, claim, (&replaceable.path(), &path, create.mode))
@@ -210,8 +234,6 @@ impl Waiter<'_> {
         self.attempt.own.iter().map(|node| &node.name).collect()
     }
 
-    // ---- answers
-
     /// Takes the answer to a transaction that created the directory and a node in it. Returns why
     /// they were not made.
     fn made(&mut self, create: Create, made: zookeeper::Result<Vec<OpResult>>) -> Option<Failure> {
@@ -219,49 +241,13 @@ impl Waiter<'_> {
         if failure.is_none()
             && let Some(node) = self.attempt.own.last_mut()
         {
-            let Attempt { inner, claim, .. } = self.attempt;
+            let Attempt { inner, claim, .. } = *self.attempt;
             sys::reached("a directory is made with its node");
             inner.requests.directories.note_made(&claim.facts.directory, node.czxid);
             node.takes_directory = true;
         }
         failure
     }
-}
-
-/// Creates a node of the claim in its directory.
-fn send_create(
-    claim: &Claim,
-    acl: &[Acl],
-    batch: &mut Batch<'_>,
-    create: &Create,
-) -> Pending<(String, i64)> {
-    let path = claim.facts.directory.child(&create.name);
-    batch.shared_create(&path, claim.identity.as_bytes(), acl, create.mode)
-}
-
-/// Like [`send_create`], if this node of the directory exists.
-fn send_under(
-    claim: &Claim,
-    acl: &[Acl],
-    batch: &mut Batch<'_>,
-    above: &str,
-    create: &Create,
-) -> Pending<Vec<OpResult>> {
-    let (above, path) =
-        (claim.facts.directory.child(above), claim.facts.directory.child(&create.name));
-    let create = Op::Create(&path, claim.identity.as_bytes(), acl, create.mode);
-    batch.shared_multi(&[Op::Check(&above, None), create])
-}
-
-/// Like [`send_create`], with a transaction of its own.
-fn send_create_alone(
-    claim: &Claim,
-    acl: &[Acl],
-    batch: &mut Batch<'_>,
-    create: &Create,
-) -> Pending<(String, zookeeper::Stat)> {
-    let path = claim.facts.directory.child(&create.name);
-    batch.create(&path, claim.identity.as_bytes(), acl, create.mode)
 }
 
 /// Creates these directories, with a node of the claim in the last one.
