@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use zookeeper::ErrorKind;
 
-use crate::contender::{Contender, Kind};
+use crate::base::contender::{Contender, Kind};
+use crate::base::data::REVOKE;
+use crate::base::error::{Error, Result};
+use crate::base::path::LockPath;
+use crate::base::sys::thread;
+use crate::base::wait::Until;
 use crate::contenders::{Below, contenders, remove, verify};
-use crate::data::REVOKE;
-use crate::error::{Error, Result};
-use crate::inner::{ClientState, Failure, Inner, Requests, Stats, Subscription};
 use crate::observer::SharedObserver;
-use crate::path::LockPath;
-use crate::sys::thread;
-use crate::wait::Until;
+use crate::session::{ClientState, Failure, Inner, Requests, Stats, Subscription};
 pub use builder::ClientBuilder;
 pub(crate) use builder::invalid;
 

@@ -5,14 +5,14 @@ use std::time::{Duration, SystemTime};
 
 use zookeeper::{ErrorKind, Stat};
 
-use crate::contender::{Contender, Kind};
-use crate::data;
-use crate::error::Result;
-use crate::inner::{Failure, Requests};
-use crate::names::{self, Mode};
-use crate::path::LockPath;
-use crate::sys;
-use crate::wait::Until;
+use crate::base::contender::{Contender, Kind};
+use crate::base::data;
+use crate::base::error::Result;
+use crate::base::names::{self, Mode};
+use crate::base::path::LockPath;
+use crate::base::sys;
+use crate::base::wait::Until;
+use crate::session::{Failure, Requests};
 
 /// The directories below a semaphore's path: `locks` has the waiters, `leases` the permits.
 pub(crate) const LOCKS: &str = "locks";

@@ -390,70 +390,45 @@
 //! - **Threads and forks.** A client has two threads and one connection. After a fork, the child
 //!   must neither use nor drop it.
 
-mod acl;
-mod calls;
+mod base;
 mod client;
-mod contender;
 mod contenders;
-mod data;
-mod ephemeral;
-mod error;
-mod guard;
 pub mod guide;
-mod handle;
-mod hold;
-mod inner;
-mod kind;
-mod leadership;
-mod level;
-mod lock;
-mod locker;
+mod held;
+mod locks;
 #[cfg(feature = "metrics")]
 pub mod metrics;
-mod multi;
-mod names;
 pub mod observer;
-mod options;
-mod panics;
-mod path;
-mod recipe;
-mod reentrant;
-mod rwlock;
-mod semaphore;
+mod process;
+mod queue;
+mod session;
 mod settings;
-mod shortcuts;
-mod signal;
-mod stay;
-mod sys;
-mod table;
 #[cfg(feature = "testing")]
 pub mod testing;
-mod transaction;
 mod unwind;
-mod wait;
 
 /// The crate whose `Receiver` is part of this API.
 pub use crossbeam_channel;
 
-pub use acl::Acl;
+pub use base::acl::Acl;
+pub use base::contender::{Contender, Kind};
+pub use base::error::{ConflictReason, Error, LossReason, Result};
+pub use base::options::LockOptions;
+pub use base::wait::Wait;
 pub use client::{Client, ClientBuilder};
-pub use contender::{Contender, Kind};
-pub use ephemeral::EphemeralLock;
-pub use error::{ConflictReason, Error, LossReason, Result};
-pub use guard::{AnyThread, Guard, ReentrantGuard, ThisThread};
-pub use handle::LockHandle;
-pub use hold::Hold;
-pub use inner::{ClientState, ConnectionEvent, HoldState, Stats, Subscription};
-pub use leadership::{Leadership, Term};
-pub use lock::DistributedLock;
-pub use locker::{Lock, LockId, Locker};
-pub use multi::MultiLock;
-pub use options::LockOptions;
-pub use reentrant::DistributedReentrantLock;
-pub use rwlock::{DistributedRwLock, ReadLock, WriteLock};
-pub use semaphore::{DistributedSemaphore, Permits};
-pub use transaction::Transaction;
-pub use wait::Wait;
+pub use held::guard::{AnyThread, Guard, ReentrantGuard, ThisThread};
+pub use held::hold::Hold;
+pub use held::transaction::Transaction;
+pub use locks::ephemeral::EphemeralLock;
+pub use locks::handle::LockHandle;
+pub use locks::leadership::{Leadership, Term};
+pub use locks::lock::DistributedLock;
+pub use locks::locker::{Lock, LockId, Locker};
+pub use locks::multi::MultiLock;
+pub use locks::reentrant::DistributedReentrantLock;
+pub use locks::rwlock::{DistributedRwLock, ReadLock, WriteLock};
+pub use locks::semaphore::{DistributedSemaphore, Permits};
+pub use session::{ClientState, ConnectionEvent, HoldState, Stats, Subscription};
 #[cfg(feature = "tls")]
 pub use zookeeper::Tls;
 pub use zookeeper::{ConnectFailure, Permissions};

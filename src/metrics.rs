@@ -31,10 +31,10 @@ use metrics::{
 };
 use parking_lot::RwLock;
 
+use crate::base::error::LossReason;
 use crate::client::Client;
-use crate::error::LossReason;
-use crate::inner::ClientState;
 use crate::observer::{Acquired, Ended, LockKind, NotAcquired, Observer, Outcome, Reason};
+use crate::session::ClientState;
 
 /// An [`Observer`] that records calls and holds as metrics.
 ///

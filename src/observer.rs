@@ -58,10 +58,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::error::{Error, LossReason};
-pub use crate::kind::LockKind;
-use crate::panics::caught;
-use crate::sys;
+use crate::base::error::{Error, LossReason};
+pub use crate::base::kind::LockKind;
+use crate::base::panics::caught;
+use crate::base::sys;
 
 /// Receives reports of calls and holds; see the [module](self). The default methods do nothing.
 pub trait Observer: Send + Sync {

@@ -7,9 +7,9 @@ use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use crate::acl::Acl;
+use crate::base::acl::Acl;
+use crate::base::error::{Error, Result};
 use crate::client::{Client, ClientBuilder, invalid};
-use crate::error::{Error, Result};
 
 const CONNECT: &str = "ZOOKEEPER_CONNECT";
 const SESSION_TIMEOUT: &str = "ZOOKEEPER_SESSION_TIMEOUT";

@@ -176,13 +176,15 @@ use std::time::Duration;
 use crossbeam_channel::select;
 use zookeeper_testing::{self as testing, Refused};
 
-use crate::client::{Client, ClientBuilder};
-use crate::error::{Error, Result};
-use crate::hold::Hold;
-use crate::inner::ClientState;
-use crate::signal::Broadcast;
 #[cfg(doc)]
-use crate::{HoldState, LossReason};
+use crate::base::error::LossReason;
+use crate::base::error::{Error, Result};
+use crate::base::signal::Broadcast;
+use crate::client::{Client, ClientBuilder};
+use crate::held::hold::Hold;
+use crate::session::ClientState;
+#[cfg(doc)]
+use crate::session::HoldState;
 
 /// A ZooKeeper server in this process. Dropping it ends the server and all its connections.
 #[derive(Debug)]

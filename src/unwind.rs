@@ -3,11 +3,19 @@
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
-use crate::{
-    Client, ClientBuilder, DistributedRwLock, DistributedSemaphore, Error, Guard, Hold, Leadership,
-    LockHandle, LockOptions, Locker, MultiLock, Permits, ReentrantGuard, Subscription, Term,
-    Transaction,
-};
+use crate::base::error::Error;
+use crate::base::options::LockOptions;
+use crate::client::{Client, ClientBuilder};
+use crate::held::guard::{Guard, ReentrantGuard};
+use crate::held::hold::Hold;
+use crate::held::transaction::Transaction;
+use crate::locks::handle::LockHandle;
+use crate::locks::leadership::{Leadership, Term};
+use crate::locks::locker::Locker;
+use crate::locks::multi::MultiLock;
+use crate::locks::rwlock::DistributedRwLock;
+use crate::locks::semaphore::{DistributedSemaphore, Permits};
+use crate::session::Subscription;
 
 macro_rules! unwind_safe {
     ($($handle:ty),+ $(,)?) => {

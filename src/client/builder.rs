@@ -9,13 +9,13 @@ use zookeeper::Tls;
 use zookeeper::{ConnectFailure, ErrorKind, Permissions, ZooKeeper};
 
 use super::{Client, Identity};
-use crate::acl::Acl;
-use crate::error::{Error, Result};
-use crate::inner::Inner;
+use crate::base::acl::Acl;
+use crate::base::error::{Error, Result};
+use crate::base::options::check_identity;
+use crate::base::path;
+use crate::base::sys;
 use crate::observer::{Observer, SharedObserver};
-use crate::options::check_identity;
-use crate::path;
-use crate::sys;
+use crate::session::Inner;
 
 /// The default session timeout.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);

@@ -9,12 +9,12 @@ use zookeeper::{ErrorKind, Names, Stat};
 use super::{
     AT_ONCE, Contender, Kind, LEASES, LOCKS, Wanted, Znode, queue, read_nodes, semaphore, single,
 };
-use crate::data;
-use crate::error::Result;
-use crate::inner::{Failure, Inner, Requests};
-use crate::names;
-use crate::path::LockPath;
-use crate::wait::Until;
+use crate::base::data;
+use crate::base::error::Result;
+use crate::base::names;
+use crate::base::path::LockPath;
+use crate::base::wait::Until;
+use crate::session::{Failure, Inner, Requests};
 
 /// When this many contenders are to be read, other nodes wait: their data are kept until the caller
 /// asks.

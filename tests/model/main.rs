@@ -5,7 +5,7 @@
 //! - `lease.rs`, with time, states the intended protocol, independent of the library's code: while a lease runs
 //!   that the client has certified by its own clock, its session has not expired, on whatever server it was
 //!   resumed;
-//! - `opens.rs`, without time, runs the library's own `src/stay.rs`: when the end of the node ahead proves that a
+//! - `opens.rs`, without time, runs the library's own `src/base/stay.rs`: when the end of the node ahead proves that a
 //!   waiter is first, so that it is granted without another list. It takes from the first model that no session
 //!   expires during its lease.
 //!
@@ -45,13 +45,15 @@ mod sound;
 mod table;
 
 /// The code of the library.
-#[path = "../../src/table.rs"]
+#[path = "../../src/session/table.rs"]
 mod nodes;
-#[path = "../../src/stay.rs"]
+#[path = "../../src/base/stay.rs"]
 mod stay;
 
 /// What that code says of rare paths.
-mod sys {
-    pub(crate) fn reached(_: &str) {}
-    pub(crate) fn reached_if(_: impl FnOnce() -> bool, _: &str) {}
+mod base {
+    pub(crate) mod sys {
+        pub(crate) fn reached(_: &str) {}
+        pub(crate) fn reached_if(_: impl FnOnce() -> bool, _: &str) {}
+    }
 }

@@ -31,9 +31,12 @@ fn main() {
             }
         }
     }
-    let errors = read(Path::new("../../src/error.rs"));
+    let errors = read(Path::new("../../src/base/error.rs"));
     for (at, variant) in variants(&errors) {
-        counted.insert(format!("error: {variant}"), format!("src/error.rs:{}", line(&errors, at)));
+        counted.insert(
+            format!("error: {variant}"),
+            format!("src/base/error.rs:{}", line(&errors, at)),
+        );
     }
     let tables = [table("PROBES", &probes), table("COUNTED", &counted)].concat();
     let out = std::env::var_os("OUT_DIR").expect("cargo sets it");

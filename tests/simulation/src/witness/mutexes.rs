@@ -4,19 +4,19 @@ use kernel::{Inner, Nesting};
 
 /// Files whose mutexes may be taken under one of an earlier file.
 const ORDER: &[&str] = &[
-    "/src/leadership.rs",
-    "/src/inner/local.rs",
-    "/src/inner/registry.rs",
-    "/src/inner/nodes.rs",
-    "/src/inner/nodes/grant.rs",
-    "/src/inner/events.rs",
+    "/src/locks/leadership.rs",
+    "/src/session/local.rs",
+    "/src/session/registry.rs",
+    "/src/session/nodes.rs",
+    "/src/session/nodes/grant.rs",
+    "/src/session/events.rs",
     "/zookeeper/src/link.rs",
     "/zookeeper/src/shared.rs",
     "/zookeeper/src/alarm.rs",
 ];
 
 /// Files that take one mutex of their own under another.
-const NESTED: &[&str] = &["/src/inner/nodes/grant.rs", "/zookeeper/src/shared.rs"];
+const NESTED: &[&str] = &["/src/session/nodes/grant.rs", "/zookeeper/src/shared.rs"];
 
 /// Returns whether this may happen.
 fn is_allowed(Nesting { outer, inner }: &Nesting) -> bool {

@@ -1,0 +1,18 @@
+//! What everything else rests on: the words of locks and of ZooKeeper, plain data, and what waits and
+//! wakes. Pure, but for [`sys`].
+
+pub(crate) mod acl;
+pub(crate) mod calls;
+pub(crate) mod contender;
+pub(crate) mod data;
+pub(crate) mod error;
+pub(crate) mod kind;
+pub(crate) mod names;
+pub(crate) mod options;
+pub(crate) mod panics;
+pub(crate) mod path;
+pub(crate) mod shortcuts;
+pub(crate) mod signal;
+pub(crate) mod stay;
+pub(crate) mod sys;
+pub(crate) mod wait;

@@ -1,0 +1,354 @@
+//! The names in a lock's directory: which of them contend, in what order, and whether a node is
+//! granted or behind which other. Pure: it sends nothing and waits for nothing.
+
+use std::cmp::Reverse;
+use std::{iter, mem};
+
+use uuid::{Builder, Uuid};
+
+use zookeeper::Names;
+
+use crate::base::stay::{Ahead, Next};
+use crate::base::sys::new_uuid;
+
+/// Names that contend end in one of these and a sequence. The first four are those of this library
+/// and Curator (`lock-` is also go-zookeeper's and .NET's). The others are kazoo's, which count so
+/// that a mixed directory still has one order.
+const MARKERS: [(&str, Mode); 6] = [
+    ("lock-", Mode::Exclusive),
+    ("__READ__", Mode::Read),
+    ("__WRIT__", Mode::Write),
+    ("latch-", Mode::Latch),
+    ("__lock__", Mode::Exclusive),
+    ("__rlock__", Mode::Read),
+];
+
+/// Precedes the uuid, as in Curator. The number of characters that follow is fixed: go-zookeeper
+/// panics on fewer.
+const PREFIX: &str = "_c_";
+const ID_LEN: usize = 36;
+/// The last group of a uuid.
+const GROUP_LEN: usize = 12;
+
+/// What a contender requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// The only mode of a plain lock. To a read-write lock on the same path it is a write.
+    Exclusive,
+    Read,
+    Write,
+    /// One of the permits of a semaphore. Permits are counted and have no order.
+    Permit,
+    /// Leadership among the participants of Curator's `LeaderLatch`, who see no others.
+    Latch,
+}
+
+impl Mode {
+    /// Returns what precedes the sequence in a name of this library.
+    pub(crate) fn marker(self) -> &'static str {
+        match self {
+            Mode::Exclusive => "lock-",
+            Mode::Read => "__READ__",
+            Mode::Write => "__WRIT__",
+            Mode::Permit => "lease-",
+            Mode::Latch => "latch-",
+        }
+    }
+
+    /// Returns whether this contender must let a lower `other` go first.
+    pub(crate) fn waits_for(self, other: Mode) -> bool {
+        !self.is_apart_from(other) && (self != Mode::Read || other != Mode::Read)
+    }
+
+    /// Returns whether the two do not see each other, so that both would be granted.
+    pub(crate) fn is_apart_from(self, other: Mode) -> bool {
+        (self == Mode::Latch) != (other == Mode::Latch)
+    }
+}
+
+/// A child of the directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Child<'a> {
+    pub(crate) name: &'a str,
+    /// The transaction that created it, if known. Lists do not include it; see
+    /// [`Standing::NeedsCzxid`].
+    pub(crate) czxid: Option<i64>,
+}
+
+/// Returns the children of a list.
+pub(crate) fn children(names: &Names) -> Vec<Child<'_>> {
+    names.iter().map(|name| Child { name, czxid: None }).collect()
+}
+
+/// Where nodes stand in their queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// No lower node blocks them.
+    Granted,
+    Behind(Ahead<String>),
+    /// Too many permits were created before these or with them. Any change of the list may help.
+    Full,
+    /// A node does not exist, or has no sequence, so that it can never be granted.
+    Gone,
+    /// This node is of contenders who would be granted, too: those of a latch beside others.
+    Apart(String),
+    /// The order depends on when these nodes were created. Ask the server for their czxids, leave
+    /// out nodes that have vanished, and decide again.
+    NeedsCzxid(Vec<String>),
+}
+
+/// Returns the meaning of the end of `nearest`.
+fn next(mode: Mode, nearest: &str, second: Option<String>) -> Next<String> {
+    let ahead = mode_of(nearest);
+    // The only node that is ever created with a lower number is the read that a holder takes under
+    // its own write. Only readers need not wait for that read.
+    let may_downgrade = ahead == Some(Mode::Write) && mode != Mode::Read;
+    // Many reads may wait for one write. Telling all of them what precedes it would wake a herd.
+    Next::of(may_downgrade, second, |second| {
+        let modes = ahead.zip(mode_of(second));
+        mode != Mode::Read && modes.is_some_and(|(one, other)| one.waits_for(other))
+    })
+}
+
+fn behind(nearest: String, next: Next<String>) -> Standing {
+    Standing::Behind(Ahead { nearest, next })
+}
+
+/// Returns where the node `own` stands among the children. Every other child is a rival, including
+/// those of the same client.
+///
+/// Normal sequences come first, by number. After them, numbers [tell nothing](is_normal): those
+/// nodes are ordered by czxid, which only they have to know. Whole names are never compared for
+/// order, because uuids are random.
+///
+/// Of any two exclusive contenders, one waits for the other, whatever else is in the directory.
+pub(crate) fn decide(mode: Mode, children: &[Child<'_>], own: &str) -> Standing {
+    let Some(place) = sequence(own).map(place_of) else {
+        return Standing::Gone;
+    };
+    let (mut me, mut nearest, mut second, mut unordered) = (None, None, None, Vec::new());
+    for child in children {
+        let other = contender(child.name);
+        if other.is_some_and(|(other, _)| mode.is_apart_from(other)) {
+            return Standing::Apart(child.name.to_owned());
+        }
+        let rival = other.filter(|&(rival, _)| mode.waits_for(rival));
+        match rival.map(|(_, sequence)| place_of(sequence)) {
+            _ if child.name == own => me = Some(child),
+            // Among equals, any would do. This always picks the same one, so that a caller that
+            // lists again watches the same node again.
+            Some(lower) if lower < place => {
+                let one = Some((lower, Reverse(child.name)));
+                match one > nearest {
+                    true => second = mem::replace(&mut nearest, one),
+                    false => second = second.max(one),
+                }
+            }
+            Some(i32::MAX) if place == i32::MAX => unordered.push(child),
+            _ => {}
+        }
+    }
+    let Some(me) = me else {
+        return Standing::Gone;
+    };
+    if !unordered.is_empty() {
+        let asked = iter::once(&me).chain(&unordered).filter(|child| child.czxid.is_none());
+        let unknown: Vec<String> = asked.map(|child| child.name.to_owned()).collect();
+        if !unknown.is_empty() {
+            return Standing::NeedsCzxid(unknown);
+        }
+    }
+    let earlier = unordered.iter().filter(|other| other.czxid < me.czxid);
+    let last = earlier.map(|other| (other.czxid, Reverse(other.name))).max();
+    let name = |(_, Reverse(name)): (i32, Reverse<&str>)| name.to_owned();
+    match (last, nearest.map(name)) {
+        (Some((_, Reverse(last))), _) => behind(last.to_owned(), Next::List),
+        (None, Some(nearest)) if place == i32::MAX => behind(nearest, Next::List),
+        (None, Some(nearest)) => {
+            let next = next(mode, &nearest, second.map(name));
+            behind(nearest, next)
+        }
+        (None, None) => Standing::Granted,
+    }
+}
+
+/// Returns the contenders ahead of `own`, whatever they ask for, in order. Only the numbers count:
+/// of two abnormal ones, neither is ahead of the other.
+pub(crate) fn ahead<'a>(names: &'a Names, own: &str) -> Vec<&'a str> {
+    let Some(own) = sequence(own).map(place_of) else {
+        return Vec::new();
+    };
+    let mut before: Vec<_> = names
+        .iter()
+        .filter_map(|name| Some((place_of(sequence(name)?), name)))
+        .filter(|&(rival, _)| rival < own)
+        .collect();
+    before.sort_unstable();
+    before.into_iter().map(|(_, name)| name).collect()
+}
+
+/// Returns the number, if it alone tells the position. All other nodes share one position after
+/// these.
+fn place_of(sequence: i32) -> i32 {
+    if is_normal(sequence) { sequence } else { i32::MAX }
+}
+
+/// Returns whether a newcomer of this mode would be granted at once. Any blocking name prevents
+/// that, whatever its sequence, because the server would give the newcomer a higher one.
+pub(crate) fn vacant(mode: Mode, names: &Names) -> bool {
+    !names.iter().any(|name| mode_of(name).is_some_and(|other| mode.waits_for(other)))
+}
+
+// ---- names of ours
+
+/// Returns an id that is new for every create.
+pub(crate) fn new_id() -> String {
+    new_uuid().hyphenated().to_string()
+}
+
+/// Returns the name to create with a sequence: `_c_<id>-lock-`.
+pub(crate) fn new_name_prefix(id: &str, mode: Mode) -> String {
+    debug_assert_eq!(id.len(), ID_LEN, "{id:?}");
+    format!("{PREFIX}{id}-{}", mode.marker())
+}
+
+/// Returns an id for permits, of version 8, which distinguishes them from other libraries' permits.
+/// It begins with the limit. The id of permits that are requested during a node's turn ends like that
+/// node's id. The name has to tell both, because anybody may overwrite the data.
+pub(crate) fn new_permit_id(turn: Option<&str>, limit: u32) -> String {
+    let mut bytes = new_uuid().into_bytes();
+    bytes[..4].copy_from_slice(&limit.to_be_bytes());
+    let mut id = Builder::from_custom_bytes(bytes).into_uuid().hyphenated().to_string();
+    if let Some(group) = turn.and_then(last_group) {
+        id.replace_range(ID_LEN - GROUP_LEN.., group);
+    }
+    id
+}
+
+/// Returns the limit under which a permit was requested, or `None` if it is another library's.
+pub(crate) fn limit_of(permit: &str) -> Option<u32> {
+    let id = Uuid::try_parse(id_of(permit)?).ok()?;
+    (id.get_version_num() == 8 && is_permit(permit)).then_some(id.as_fields().0)
+}
+
+/// Returns the permits among the nodes of a semaphore. A lock below them, for example, is none.
+pub(crate) fn permits<'a>(all: impl Iterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {
+    all.filter(|name| is_permit(name))
+}
+
+/// Returns whether the permits of one call are granted: no more permits than the limit were created
+/// before the last of them, and with it. All names include its own.
+pub(crate) fn fit<'a>(all: impl Iterator<Item = &'a str>, own: &[&str], limit: u32) -> bool {
+    // Nodes whose numbers tell nothing count as created before.
+    let last = own.iter().map(|name| normal_number(name).unwrap_or(i32::MAX)).max();
+    permits(all).filter(|name| normal_number(name) <= last).count() <= limit as usize
+}
+
+/// Returns whether the permit was requested during the turn of this node, or `None` if it is
+/// another library's.
+pub(crate) fn is_of_turn(permit: &str, turn: &str) -> Option<bool> {
+    limit_of(permit).map(|_| last_group(permit) == last_group(turn))
+}
+
+fn last_group(name: &str) -> Option<&str> {
+    id_of(name).and_then(|id| id.get(ID_LEN - GROUP_LEN..))
+}
+
+/// Returns the id and name of a read that its thread takes under its own write. The read has the
+/// same sequence, so that no queued writer comes between. Its id contains the write's token, which
+/// is also the read's. Only for a sequence that alone tells the position.
+pub(crate) fn read_under(write: &str, token: u64) -> (String, String) {
+    let sequence = sequence(write).unwrap_or(i32::MAX);
+    let mut bytes = new_uuid().into_bytes();
+    // The last 62 bits of a version 8 uuid are free. Transaction ids will have fewer bits for
+    // longer than any ensemble lives.
+    bytes[8..].copy_from_slice(&token.to_be_bytes());
+    let id = Builder::from_custom_bytes(bytes).into_uuid().hyphenated().to_string();
+    let name = format!("{}{sequence:010}", new_name_prefix(&id, Mode::Read));
+    (id, name)
+}
+
+/// Returns the token of a read under a write, if this is the name of one.
+pub(crate) fn token_under(name: &str) -> Option<u64> {
+    let id = Uuid::try_parse(id_of(name)?).ok()?;
+    let custom = mode_of(name) == Some(Mode::Read) && id.get_version_num() == 8;
+    custom.then_some(id.as_u64_pair().1 & (u64::MAX >> 2))
+}
+
+/// Returns whether this is the name of the create that carried `id`.
+pub(crate) fn carries(name: &str, id: &str) -> bool {
+    id_of(name) == Some(id)
+}
+
+/// Returns the id that the create of this name carried, if the name is Curator's or this library's.
+pub(crate) fn id_of(name: &str) -> Option<&str> {
+    let (id, rest) = name.strip_prefix(PREFIX)?.split_at_checked(ID_LEN)?;
+    rest.starts_with('-').then_some(id)
+}
+
+// ---- names of anybody
+
+/// Returns the sequence of a name that contends.
+pub(crate) fn sequence(name: &str) -> Option<i32> {
+    contender(name).map(|(_, sequence)| sequence)
+}
+
+/// Returns what a name requests, or `None` if it does not contend.
+pub(crate) fn mode_of(name: &str) -> Option<Mode> {
+    contender(name).map(|(mode, _)| mode)
+}
+
+/// Returns whether this is the name of a semaphore's permit.
+pub(crate) fn is_permit(name: &str) -> bool {
+    let mut heads = [10, 11].into_iter().filter_map(|length| split(name, length));
+    heads.any(|(head, _)| head.ends_with(Mode::Permit.marker()))
+}
+
+/// Returns the number that a server appended to any name.
+pub(crate) fn number(name: &str) -> Option<i32> {
+    let number = |length| {
+        let (head, number) = split(name, length)?;
+        // The dash that ends `lease-` is not a minus sign.
+        (number >= 0 || !head.ends_with("lease")).then_some(number)
+    };
+    sequence(name).or_else(|| [11, 10].into_iter().find_map(number))
+}
+
+/// Returns whether the number alone tells the position: the server assigns each of these once, in
+/// rising order. After them it assigns 2147483647 forever, and negative ones to concurrent creates.
+pub(crate) fn is_normal(sequence: i32) -> bool {
+    (0..i32::MAX).contains(&sequence)
+}
+
+/// Returns the [`number`] of a node, if it alone tells the position.
+pub(crate) fn normal_number(name: &str) -> Option<i32> {
+    number(name).filter(|&number| is_normal(number))
+}
+
+/// Returns the mode and sequence of a name that contends. Any text may precede the marker. All
+/// other names belong to other programs, and neither block nor fail.
+fn contender(name: &str) -> Option<(Mode, i32)> {
+    // At most one length fits: the dash of `lock-` is followed by either a digit or the minus sign.
+    [10, 11].into_iter().find_map(|length| {
+        let (head, sequence) = split(name, length)?;
+        let &(_, mode) = MARKERS.iter().find(|(marker, _)| head.ends_with(marker))?;
+        Some((mode, sequence))
+    })
+}
+
+/// Splits off what a server appends, `%010d` of a signed 32-bit number. Ten digits above
+/// 2147483647, or a minus zero, come from no server. As junk they would stay forever, so they must
+/// not block.
+fn split(name: &str, length: usize) -> Option<(&str, i32)> {
+    let (head, tail) = name.split_at_checked(name.len().checked_sub(length)?)?;
+    let (sign, digits) = tail.strip_prefix('-').map_or((1, tail), |digits| (-1, digits));
+    let value = digits.bytes().try_fold(0, |value: i64, byte| {
+        byte.is_ascii_digit().then(|| 10 * value + i64::from(byte - b'0'))
+    })?;
+    let sequence = i32::try_from(sign * value).ok()?;
+    let printed = if sequence <= -1_000_000_000 { 11 } else { 10 };
+    (length == printed && (sign < 0) == (sequence < 0)).then_some((head, sequence))
+}
+
+#[cfg(test)]
+mod tests;

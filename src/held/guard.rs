@@ -1,0 +1,98 @@
+//! Guards: holds that are released when they are dropped.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::{Arc, MutexGuard};
+
+use crate::base::error::Result;
+use crate::base::panics::log_drop;
+use crate::held::hold::Hold;
+
+/// Marks a lock, and its [`Guard`], that any thread may release.
+#[derive(Debug)]
+pub struct AnyThread(());
+
+/// Marks a lock, and its [`Guard`], that only the thread that acquired it may release. The guard is
+/// `Sync`, not `Send`.
+#[derive(Debug)]
+pub struct ThisThread(PhantomData<MutexGuard<'static, ()>>);
+
+/// A lock object to which a guard gives its hold back.
+pub(crate) trait Releases: Send + Sync {
+    /// Releases this hold, and no other that the object may have by now.
+    fn release(&self, hold: &Hold) -> Result<()>;
+}
+
+/// A held lock, which is released when this is dropped. This guard is for one hold of a lock whose
+/// type is known. The guard of permits is [`Permits`](crate::Permits). That of several locks, or of
+/// a lock of any type, is [`Locker`](crate::Locker).
+///
+/// The guard is owned (`'static`), so it can be stored. It derefs to its [`Hold`]. A drop waits for
+/// the server's answer for at most a third of the session timeout. A deletion without an answer by
+/// then is completed in the background. A drop only logs that the lock was lost;
+/// [`release`](Guard::release) returns it.
+///
+/// A guard releases only its own hold. If that is already gone, because `unlock` was called too
+/// often, the drop logs that and touches nothing.
+#[must_use = "if unused the lock is released at once"]
+pub struct Guard<O = AnyThread> {
+    hold: Hold,
+    lock: Option<Arc<dyn Releases>>,
+    owner: PhantomData<O>,
+}
+
+/// The guard of a lock that belongs to a thread. It stays with that thread.
+///
+/// ```compile_fail
+/// fn to_another_thread(guard: zoolock::ReentrantGuard) {
+///     std::thread::spawn(move || drop(guard));
+/// }
+/// ```
+pub type ReentrantGuard = Guard<ThisThread>;
+
+impl<O> Guard<O> {
+    pub(crate) fn new(hold: Hold, lock: Arc<dyn Releases>) -> Guard<O> {
+        Guard { hold, lock: Some(lock), owner: PhantomData }
+    }
+
+    /// Releases the lock and returns the result. Blocks like a drop.
+    ///
+    /// # Errors
+    /// [`Error::Lost`](crate::Error::Lost) if the hold was lost,
+    /// [`Error::NotHeld`](crate::Error::NotHeld) if it was released already.
+    pub fn release(mut self) -> Result<()> {
+        match self.lock.take() {
+            Some(lock) => lock.release(&self.hold),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns a view of the hold, for other threads. No I/O.
+    #[must_use]
+    pub fn hold(&self) -> Hold {
+        self.hold.clone()
+    }
+}
+
+impl<O> Deref for Guard<O> {
+    type Target = Hold;
+
+    fn deref(&self) -> &Hold {
+        &self.hold
+    }
+}
+
+impl<O> Drop for Guard<O> {
+    fn drop(&mut self) {
+        if let Some(lock) = self.lock.take() {
+            log_drop("guard", lock.release(&self.hold));
+        }
+    }
+}
+
+impl<O> fmt::Debug for Guard<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Guard").field(&self.hold).finish()
+    }
+}

@@ -1,0 +1,208 @@
+//! A view of one hold, for any thread. It reads clocks, watches the hold's node on request, and
+//! releases nothing.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crossbeam_channel::Receiver;
+
+use crate::base::error::{Error, Result};
+use crate::session::{Grant, Guarding, HoldState, Holds, Inner, Node, Write, commit};
+
+/// A view of one hold of a lock, for any number of threads. It has the state of the hold, the rest
+/// of its lease, its end and its fencing token. It neither keeps the lock nor releases it.
+///
+/// A hold is valid while its *certified lease* runs: as long as, by what this client knows, the
+/// servers cannot have expired the session. The [crate documentation](crate#loss) says what that
+/// means for code that runs while it holds the lock.
+#[derive(Clone)]
+pub struct Hold {
+    holds: Weak<Holds>,
+    grant: Arc<Grant>,
+    /// The index of the hold's node among those that were granted together.
+    index: usize,
+}
+
+impl Hold {
+    pub(crate) fn new(inner: &Inner, grant: Arc<Grant>, index: usize) -> Hold {
+        Hold { holds: Arc::downgrade(&inner.holds), grant, index }
+    }
+
+    /// Returns the hold of another one of the nodes that were granted together.
+    pub(crate) fn of_node(&self, index: usize) -> Hold {
+        Hold { index, ..self.clone() }
+    }
+
+    pub(crate) fn grant(&self) -> &Arc<Grant> {
+        &self.grant
+    }
+
+    fn its_node(&self) -> &Node {
+        &self.grant.list()[self.index]
+    }
+
+    /// Returns whether this hold has the lock now: true for [`HoldState::Held`] and
+    /// [`HoldState::Suspended`]. Reads the clocks; no I/O, never blocks.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        matches!(self.state(), HoldState::Held | HoldState::Suspended)
+    }
+
+    /// Returns the state of the hold. Reads the clocks; no I/O, never blocks.
+    #[must_use]
+    pub fn state(&self) -> HoldState {
+        self.grant.state()
+    }
+
+    /// Returns a channel that never carries a message, and is disconnected when the hold ends, by
+    /// release or by loss. Any number of threads can use clones of it with `select!`. A loss shows
+    /// within 100 ms of the end of [`valid_for`](Hold::valid_for). The [crate
+    /// documentation](crate#loss) has an example.
+    #[must_use]
+    pub fn lost(&self) -> &Receiver<Infallible> {
+        self.grant.ended()
+    }
+
+    /// Returns what is left of the certified lease, by the clock that advanced further, or until the
+    /// end that [`hold_at_most`](crate::LockOptions::hold_at_most) sets if that is sooner. It is zero
+    /// when the hold is over, and grows again with every certified heartbeat. No I/O, never blocks.
+    #[must_use]
+    pub fn valid_for(&self) -> Duration {
+        self.grant.valid_for()
+    }
+
+    /// Lets the hold last until `time` from now, whatever
+    /// [`hold_at_most`](crate::LockOptions::hold_at_most) says; less than before is possible, too, but
+    /// not less than [`hold_at_least`](crate::LockOptions::hold_at_least). The lease has to be renewed
+    /// all the same. A time too large for the clock never ends. No I/O,
+    /// never blocks.
+    ///
+    /// # Errors
+    /// [`Error::Lost`](crate::Error::Lost) or [`Error::NotHeld`](crate::Error::NotHeld) when the
+    /// hold is over.
+    pub fn prolong(&self, time: Duration) -> Result<()> {
+        self.grant.check()?;
+        self.holds.upgrade().ok_or(Error::Closed)?.prolong(&self.grant, time)
+    }
+
+    /// Returns the fencing token, a number by which a resource can refuse writes of earlier
+    /// holders. No I/O.
+    ///
+    /// What it guarantees, for every lock except a semaphore:
+    /// - It rises from one exclusive hold of a path to the next, for all clients. That includes
+    ///   crashes and a lock directory that was deleted and created again.
+    /// - It does not change while the hold lasts: neither by re-entry nor when the session is
+    ///   resumed on another connection.
+    /// - Consecutive holds share a token in two cases. In the first, threads of one process take
+    ///   over by [`local_handoffs`](crate::LockOptions::local_handoffs). In the second, a thread
+    ///   takes a read under its own write. The resource then accepts a late write of the first hold:
+    ///   wait for the answers to all writes before the unlock.
+    ///
+    /// What it does not guarantee: **a token that is only sent along with writes does not stop a
+    /// late write.** The resource refuses a token only if it has seen a higher one. A next holder
+    /// that has read, but not yet written, has shown it none. The late write is then carried out,
+    /// and the next holder's write undoes it. So every holder takes three steps:
+    ///
+    /// 1. **Claim**: give the resource the token. From now on it refuses every lower one.
+    /// 2. **Read**.
+    /// 3. **Write**, in one step with a check that the token is still the one that has claimed.
+    ///
+    /// [Guarded writes](crate::guide::guarded_writes#what-lives-elsewhere) has these steps in SQL,
+    /// and the example `fenced_register` as a program.
+    ///
+    /// Readers that share a lock, and a semaphore's permits, have tokens in no particular order: do
+    /// not claim with those. Servers that were set up anew, or from a backup, start with low tokens
+    /// again.
+    ///
+    /// The token is the `czxid` of the hold's node: the id of the transaction that created it. One
+    /// transaction may create nodes of several locks, so holds of different locks may have equal
+    /// tokens.
+    ///
+    /// The token is known from the grant on, and stays known when the hold is over.
+    #[must_use]
+    pub fn fencing_token(&self) -> u64 {
+        self.its_node().token
+    }
+
+    /// Returns a channel that gets a message when another client requests the lock with
+    /// [`Client::revoke`](crate::Client::revoke), with Curator's `Revoker`, or by writing
+    /// `__REVOKE__` to the hold's node. The holder decides whether to unlock. The channel is
+    /// disconnected when the hold ends.
+    ///
+    /// Each request sends a message, unless one is still unread. Each call creates a channel that
+    /// is kept until the hold ends: call once, and keep it.
+    ///
+    /// Does not block. The client watches the node from now on, which costs one request. Without a
+    /// connection, it begins on the next one.
+    ///
+    /// ```
+    /// use zoolock::crossbeam_channel::select;
+    ///
+    /// fn hold_until_asked(guard: zoolock::Guard) -> zoolock::Result<()> {
+    ///     let asked = guard.revocation()?;
+    ///     select! {
+    ///         recv(asked) -> _ => {}
+    ///         recv(guard.lost()) -> _ => {}
+    ///     }
+    ///     guard.release()
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Lost`](crate::Error::Lost) or [`Error::NotHeld`](crate::Error::NotHeld) when the
+    /// hold is over.
+    pub fn revocation(&self) -> Result<Receiver<()>> {
+        self.grant.check()?;
+        let asked = self.grant.revocation(self.index);
+        self.watch_now();
+        Ok(asked)
+    }
+
+    /// Watches the node from now on.
+    pub(crate) fn watch_now(&self) {
+        self.holds.upgrade().inspect(|holds| holds.watch(self.grant.nodes()));
+    }
+
+    /// Returns whether another client has requested the lock, as far as the node is watched.
+    pub(crate) fn is_asked_for(&self) -> bool {
+        self.grant.nodes().is_requested(self.index)
+    }
+
+    /// Carries out these writes while the nodes of this hold and of all others exist.
+    pub(crate) fn commit(&self, others: &[Hold], writes: &[Write]) -> Result<()> {
+        let all = [self].into_iter().chain(others);
+        let guarding = |hold: &Hold| Guarding { grant: Arc::clone(&hold.grant), index: hold.index };
+        let holds: Vec<_> = all.map(guarding).collect();
+        commit(&*self.holds.upgrade().ok_or(Error::Closed)?, &holds, writes)
+    }
+
+    /// Returns the lock's path.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.grant.path()
+    }
+
+    /// Returns the name of the node that stands for the hold.
+    #[must_use]
+    pub fn node(&self) -> String {
+        self.its_node().name.clone()
+    }
+
+    /// Returns the path of that node, below the client's root.
+    #[cfg(feature = "testing")]
+    pub(crate) fn znode(&self) -> String {
+        self.grant.znode(self.index)
+    }
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hold")
+            .field("path", &self.path())
+            .field("node", &self.node())
+            .field("state", &self.state())
+            .finish()
+    }
+}

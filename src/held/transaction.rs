@@ -1,0 +1,141 @@
+//! Writes that are carried out only while a lock is held, as users build them.
+
+use std::fmt;
+
+use crate::base::error::Result;
+use crate::base::path::LockPath;
+use crate::held::hold::Hold;
+use crate::session::{What, Write};
+
+/// Writes in the ZooKeeper of a lock, which are carried out all together, and only while the lock
+/// is held. [`Hold::transaction`] creates it.
+///
+/// The writes are sent as one transaction, which also checks that the hold's node exists. So the
+/// servers refuse the writes of a holder that has lost its lock, however long its process stood
+/// still before or after sending them. [Guarded writes](crate::guide::guarded_writes) says when
+/// this is better than a fencing token, and when it does not help.
+///
+/// ```no_run
+/// # fn f(client: &zoolock::Client, lock: &zoolock::DistributedLock) -> zoolock::Result<()> {
+/// let guard = lock.acquire()?;
+/// match client.read("/orders")? {
+///     Some((mut orders, version)) => {
+///         orders.extend_from_slice(b"one more\n");
+///         guard.transaction().set("/orders", orders, version).commit()?;
+///     }
+///     None => guard.transaction().create("/orders", "the first\n").commit()?,
+/// }
+/// guard.release()
+/// # }
+/// ```
+///
+/// # When the session dies
+/// The hold is lost. Writes that were not carried out by then never will be:
+/// [`Error::Lost`](crate::Error::Lost).
+#[derive(Clone)]
+#[must_use = "nothing is written before commit()"]
+pub struct Transaction {
+    hold: Hold,
+    others: Vec<Hold>,
+    writes: Vec<Write>,
+}
+
+impl Hold {
+    /// Returns an empty transaction of writes in ZooKeeper, which the servers carry out only while
+    /// this hold is held. No I/O before [`commit`](Transaction::commit).
+    ///
+    /// ```no_run
+    /// # fn f(guard: &zoolock::Guard) -> zoolock::Result<()> {
+    /// guard.transaction().set("/leader", "host-7", None).commit()
+    /// # }
+    /// ```
+    pub fn transaction(&self) -> Transaction {
+        Transaction { hold: self.clone(), others: Vec::new(), writes: Vec::new() }
+    }
+}
+
+impl Transaction {
+    fn with(mut self, path: impl Into<String>, what: What) -> Transaction {
+        self.writes.push(Write { path: path.into(), what });
+        self
+    }
+
+    /// Requires this hold as well, of the same client: for data that several locks guard.
+    pub fn and_held(mut self, hold: &Hold) -> Transaction {
+        self.others.push(hold.clone());
+        self
+    }
+
+    /// Requires that the node at `path` exists, with this version if one is given.
+    pub fn check(self, path: impl Into<String>, version: impl Into<Option<i32>>) -> Transaction {
+        self.with(path, What::Check(version.into()))
+    }
+
+    /// Sets the data of the node at `path`. The node must exist, with this version if one is given.
+    /// The write increments its version.
+    pub fn set(
+        self,
+        path: impl Into<String>,
+        data: impl Into<Vec<u8>>,
+        version: impl Into<Option<i32>>,
+    ) -> Transaction {
+        self.with(path, What::Set(data.into(), version.into()))
+    }
+
+    /// Creates a persistent node, with the client's [ACL](crate::ClientBuilder::acl). Its version
+    /// is 0. Its parent must exist, or be created before it in the same transaction.
+    pub fn create(self, path: impl Into<String>, data: impl Into<Vec<u8>>) -> Transaction {
+        self.with(path, What::Create(data.into()))
+    }
+
+    /// Deletes the node at `path`. The node must exist, with this version if one is given, and have
+    /// no children.
+    pub fn delete(self, path: impl Into<String>, version: impl Into<Option<i32>>) -> Transaction {
+        self.with(path, What::Delete(version.into()))
+    }
+
+    /// Carries out all writes in this order, or none. Without a write it asks the servers whether
+    /// the lock is held.
+    ///
+    /// Sends one request, which is never repeated. Blocks for its answer, and for a connection if
+    /// there is none, for at most a third of the session timeout.
+    ///
+    /// # Errors
+    /// Nothing was carried out, nor will be:
+    /// - [`Lost`](crate::Error::Lost), [`NotHeld`](crate::Error::NotHeld): the lock is no longer
+    ///   held.
+    /// - [`Conflict`](crate::Error::Conflict): the lock is held, but a node is not as required.
+    /// - [`Denied`](crate::Error::Denied): an ACL does not allow it.
+    /// - [`InvalidPath`](crate::Error::InvalidPath): by the rules for locks. Only a node that is
+    ///   created must not be named as a contender.
+    /// - [`InvalidArgument`](crate::Error::InvalidArgument): more than a megabyte, a version of -1,
+    ///   a write to the hold's own node, a hold of another client, or a hold of an
+    ///   [`EphemeralLock`](crate::EphemeralLock), whose node has the same name for every holder.
+    ///
+    /// The writes may have been carried out, and may yet be while the lock is held:
+    /// - [`Disconnected`](crate::Error::Disconnected): the connection broke, or no answer came in
+    ///   time. Read to find out. If the writes have versions, it does no harm to commit a clone of
+    ///   the transaction again.
+    /// - [`Closed`](crate::Error::Closed): the client was closed.
+    pub fn commit(self) -> Result<()> {
+        for Write { path, what } in &self.writes {
+            match what {
+                What::Create(_) => LockPath::parse(path)?,
+                What::Check(_) | What::Set(..) | What::Delete(_) => LockPath::parse_node(path)?,
+            };
+        }
+        self.hold.commit(&self.others, &self.writes)
+    }
+}
+
+/// Prints without the data, which may be secret.
+impl fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let paths = self.writes.iter().map(|write| &write.path);
+        f.debug_struct("Transaction")
+            .field("hold", &self.hold)
+            .field("others", &self.others)
+            .field("paths", &paths.collect::<Vec<_>>())
+            .finish()
+    }
+}

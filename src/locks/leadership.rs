@@ -1,0 +1,425 @@
+//! Leadership: a thread that contends for a lock again and again, and runs a function each time it
+//! holds the lock. It uses the object beneath the lock types, so that a shutdown can end its wait.
+//! It asks the session about the connection.
+
+use std::mem;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError};
+use log::{Level, error, warn};
+
+use crate::base::contender::Contender;
+use crate::base::error::{Error, Result};
+use crate::base::kind::LockKind;
+use crate::base::names;
+use crate::base::options::LockOptions;
+use crate::base::panics::caught;
+use crate::base::signal::{Ended, Signal};
+use crate::base::sys::thread::{self, JoinHandle};
+use crate::base::sys::{self, Mutex, select};
+use crate::base::wait::Until;
+use crate::client::Client;
+use crate::held::guard::{AnyThread, Guard};
+use crate::held::hold::Hold;
+use crate::process::{RawLock, Site, TwoLevel};
+use crate::session::Inner;
+
+/// The first pause after a failure. Each further failure in a row doubles it, up to a third of the
+/// session timeout.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// One of several processes leads: it runs a function while the others stand by.
+///
+/// A `Leadership` has a thread that waits for the lock at a path. Each time the thread gets the
+/// lock, it calls the function with a new [`Term`], and releases the lock when the function
+/// returns. Then it queues again, at the end. It also queues again after a loss of the lock, an
+/// error, or a panic of the function. It stops at [`shutdown`](Leadership::shutdown), when the
+/// `Leadership` is dropped, and at the end of the client.
+///
+/// ```text
+///                        the lock              `lead` returns
+///  contends, stands by -----------> term runs -----------------> released --.
+///    ^                                  |  lost: `lead` has to return       |
+///    '----------------------------------'-----------------------------------'
+/// ```
+///
+/// # Guarantees
+/// Those of [`DistributedLock`](crate::DistributedLock): no two terms run at the same time, if the
+/// function respects [`Term::deadline`]. Terms have rising [fencing
+/// tokens](crate::Hold::fencing_token).
+///
+/// # Fairness
+/// Candidates lead in the order in which they queued. A candidate that has lost its session queues
+/// last.
+///
+/// # When the session dies
+/// The term is over: [`Term::is_over`] is true from the very end of its lease, and
+/// [`lost`](Hold::lost) wakes its listeners. The function must return then. The next term does not
+/// begin before it has.
+///
+/// Any process can make a leader step down: call [`Client::revoke`] with the result of
+/// [`leader`](Leadership::leader). The leader queues again, behind the others.
+///
+/// # Errors
+/// Only [`Error::Closed`] ends the contest. Other errors are logged as warnings. The thread tries
+/// again after a pause of 100 ms at first, and of a third of the session timeout at most.
+/// [`is_healthy`](Leadership::is_healthy) reports errors that last too long.
+///
+/// # Example
+/// ```no_run
+/// use std::time::Duration;
+/// use zoolock::{Client, Leadership, LockOptions};
+///
+/// # fn step(_term: u64) {}
+/// # fn main() -> zoolock::Result<()> {
+/// let client = Client::connect("127.0.0.1:2181", Duration::from_secs(10))?;
+/// let leadership = Leadership::new(&client, "/services/billing", LockOptions::new(), |term| {
+///     // Once a second, for as long as this process leads.
+///     while !term.wait(Duration::from_secs(1)) {
+///         step(term.fencing_token());
+///     }
+/// })?;
+/// # let terminated = zoolock::crossbeam_channel::never::<()>();
+/// let _ = terminated.recv(); // until the process is asked to end
+/// leadership.shutdown();
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias("Election", "LeaderLatch", "LeaderSelector"))]
+#[derive(Debug)]
+#[must_use = "the contest ends with it"]
+pub struct Leadership {
+    shared: Arc<Shared>,
+    /// `None` after it was joined.
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    lock: Arc<TwoLevel>,
+    stopping: Signal,
+    contest: Mutex<Contest>,
+}
+
+/// State of the contest. `failing` is the time of the first failure in a row.
+#[derive(Debug)]
+enum Contest {
+    /// The thread is in a call for the lock.
+    Contends { since: Instant, failing: Option<Instant> },
+    /// The thread pauses after a failure.
+    Pauses { failing: Instant },
+    /// The function runs. `overdue` is when it was first seen to run after the end of its term.
+    Leads { term: Arc<Term>, overdue: Option<Instant> },
+}
+
+impl Leadership {
+    /// Starts a thread that calls `lead` for each term. Does not wait for a connection.
+    ///
+    /// The term ends when `lead` returns, and the next candidate in the queue leads. Without other
+    /// candidates, `lead` is called again at once, so a function with nothing to do should
+    /// [wait](Term::wait). With [`hold_at_least`](LockOptions::hold_at_least), the next term of any
+    /// process begins no sooner than that long after the start of this one. The option for other threads
+    /// of the process, [`local_handoffs`](LockOptions::local_handoffs), has no effect.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPath`], [`Error::InvalidArgument`]; [`Error::Thread`] if the operating
+    /// system refuses a thread.
+    pub fn new(
+        client: &Client,
+        path: impl Into<String>,
+        options: LockOptions,
+        lead: impl FnMut(&Term) + Send + 'static,
+    ) -> Result<Leadership> {
+        Leadership::of(LockKind::Exclusive, client, &path.into(), options, lead)
+    }
+
+    /// Takes part in the election of a Curator `LeaderLatch` at `path`, with the same rules as
+    /// [`new`](Leadership::new): to the latches this process is one of them. Their participants' ids
+    /// are the identities here. For a service whose Java instances keep their latches.
+    ///
+    /// A latch does not see other contenders. A call that finds some at `path`, such as those of
+    /// [`new`](Leadership::new) or of a lock, fails with [`Error::InvalidPath`], which is logged, and
+    /// [`is_healthy`](Leadership::is_healthy) turns false. The same is true of `new` where there are
+    /// latches. Others that come while this process stands by or leads may lead beside it; the first
+    /// one is logged as an error, within four session timeouts of the term's beginning or of its
+    /// own. So first end all instances of one kind, or use another path.
+    ///
+    /// # Errors
+    /// Those of [`new`](Leadership::new).
+    pub fn in_latch(
+        client: &Client,
+        path: impl Into<String>,
+        options: LockOptions,
+        lead: impl FnMut(&Term) + Send + 'static,
+    ) -> Result<Leadership> {
+        Leadership::of(LockKind::Latch, client, &path.into(), options, lead)
+    }
+
+    fn of(
+        kind: LockKind,
+        client: &Client,
+        path: &str,
+        options: LockOptions,
+        lead: impl FnMut(&Term) + Send + 'static,
+    ) -> Result<Leadership> {
+        let lock = TwoLevel::new(Site::new(client, path, kind, options.without_handoffs())?);
+        let contest = Contest::Contends { since: sys::now(), failing: None };
+        let contest = Mutex::new(contest);
+        let shared = Arc::new(Shared { lock, stopping: Signal::new(), contest });
+        look_for_others(&shared);
+        let contending = Arc::clone(&shared);
+        let thread = thread::Builder::new().name("zoolock-leadership".into());
+        let thread = thread.spawn(move || contending.run(lead));
+        let thread = thread.map_err(|cause| Error::Thread { cause: cause.to_string() })?;
+        Ok(Leadership { shared, thread: Some(thread) })
+    }
+
+    /// Returns whether this process leads now. Reads the clocks; no I/O, never blocks.
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        self.shared.leads()
+    }
+
+    /// Returns the current leader, of any process, or `None` if there is none. The answer is for
+    /// people, and for forwarding requests, since it may be out of date when it arrives. The
+    /// leader's [identity](LockOptions::identity) may contain an address. A lock that stays busy by
+    /// [`hold_at_least`](LockOptions::hold_at_least) shows the leader whose term has ended. Costs
+    /// one list and one read for each candidate; blocks for at most a session timeout.
+    ///
+    /// # Errors
+    /// [`Error::Disconnected`] without a connection or an answer in time, [`Error::Closed`],
+    /// [`Error::Denied`].
+    pub fn leader(&self) -> Result<Option<Contender>> {
+        let candidates = self.shared.lock.site().contenders()?;
+        Ok(candidates.into_iter().find(|candidate| candidate.holds))
+    }
+
+    /// Returns whether the contest goes on, for a liveness probe. Standing by while another process
+    /// leads is healthy. No I/O, never blocks.
+    ///
+    /// Returns false when the contest has ended, and when one of these lasts longer than a session
+    /// timeout:
+    /// - Calls for the lock fail.
+    /// - The connection does not last.
+    /// - The function has not returned although its term is over.
+    ///
+    /// For the last two, the time runs from the first call of this method that sees it.
+    #[must_use]
+    pub fn is_healthy(&self) -> bool {
+        let inner = self.shared.inner();
+        let runs = self.thread.as_ref().is_some_and(|thread| !thread.is_finished());
+        runs && self.shared.contest.lock().is_well(inner)
+    }
+
+    /// Ends the contest in order: the running term [is over](Term::is_over), and when the function
+    /// has returned the lock is released, so that the next candidate leads.
+    ///
+    /// Blocks until the function has returned, and for at most a third of the session timeout after
+    /// that. Does not block when the function itself calls it.
+    pub fn shutdown(mut self) {
+        self.shared.stopping.raise();
+        let is_another = |thread: &JoinHandle<()>| thread.thread().id() != thread::current().id();
+        // The thread catches panics of the function, but not those of its drop.
+        let ended = self.thread.take().filter(is_another).map(JoinHandle::join);
+        ended.into_iter().for_each(|ended| ended.unwrap_or_else(mem::forget));
+    }
+}
+
+/// Ends the contest like [`shutdown`](Leadership::shutdown), without waiting.
+impl Drop for Leadership {
+    fn drop(&mut self) {
+        self.shared.stopping.raise();
+    }
+}
+
+impl Shared {
+    fn inner(&self) -> &Inner {
+        self.lock.site().inner()
+    }
+
+    fn leads(&self) -> bool {
+        matches!(&*self.contest.lock(), Contest::Leads { term, .. } if term.is_held())
+    }
+
+    fn run(&self, mut lead: impl FnMut(&Term)) {
+        let (mut failing, mut pause) = (None, PAUSE);
+        while !is_ended(self.stopping.ended()) {
+            let since = sys::now();
+            *self.contest.lock() = Contest::Contends { since, failing };
+            // The program has to make sure that state which the function shares with others
+            // survives a panic.
+            let problem = match caught(|| self.one_term(&mut lead, &mut failing)) {
+                Some(Ok(())) => {
+                    pause = PAUSE;
+                    continue;
+                }
+                Some(Err(Error::Closed | Error::Cancelled { .. })) => {
+                    return sys::reached("a candidate stops");
+                }
+                Some(Err(error)) => error.to_string(),
+                None => {
+                    sys::reached("a leader panics");
+                    "it panicked".to_owned()
+                }
+            };
+            sys::reached("a contest pauses behind a failure");
+            let path = self.lock.path();
+            // A logger panics if it prints to a closed stream.
+            let _ = caught(|| {
+                warn!(target: "zoolock", "leadership of {path} failed: {problem}; retrying in {pause:?}");
+            });
+            let failing = *failing.get_or_insert_with(sys::now);
+            *self.contest.lock() = Contest::Pauses { failing };
+            if sys::recv_timeout(self.stopping.ended(), pause) != Err(RecvTimeoutError::Timeout) {
+                sys::reached("a contest ends in its pause");
+                return;
+            }
+            pause = (pause * 2).min(self.inner().requests.patience());
+        }
+    }
+
+    /// Runs one term. Resets `failing` as soon as it has the lock.
+    fn one_term(&self, lead: &mut impl FnMut(&Term), failing: &mut Option<Instant>) -> Result<()> {
+        let stopping = self.stopping.ended().clone();
+        let until = Until::new(None, stopping.clone());
+        let Some(grant) = self.lock.acquire_by(&until)? else {
+            return Ok(()); // not without a deadline
+        };
+        *failing = None;
+        let guard: Guard<AnyThread> =
+            Guard::new(self.lock.hold_of(grant), Arc::clone(&self.lock) as _);
+        let hold = guard.hold();
+        let asked = hold.revocation();
+        if let (Ok(asked), false) = (asked, is_ended(&stopping)) {
+            let term = Arc::new(Term { hold, stopping, asked });
+            let leads = Contest::Leads { term: Arc::clone(&term), overdue: None };
+            *self.contest.lock() = leads;
+            lead(&term);
+        }
+        match guard.release() {
+            Err(error) if error.is_lost() => {
+                sys::reached("a term ends by a loss");
+                warn!(target: "zoolock", "leadership of {}: {error}", self.lock.path());
+                Ok(())
+            }
+            released => released,
+        }
+    }
+}
+
+/// Looks now and then for contenders at the path that do not see the leader, as long as the contest
+/// lasts, and logs one.
+fn look_for_others(shared: &Arc<Shared>) {
+    let (contest, requests) = (Arc::downgrade(shared), &shared.inner().requests);
+    requests.call_at(requests.next_look(), move || {
+        let Some(shared) = contest.upgrade().filter(|one| !one.inner().requests.is_closed()) else {
+            return;
+        };
+        if !shared.leads() {
+            return look_for_others(&shared);
+        }
+        shared.inner().requests.list(&shared.lock.site().facts.directory).on_done(move |listed| {
+            let (names, mode) = (listed.unwrap_or_default().0, shared.lock.site().facts.kind.mode());
+            let is_other =
+                |name: &&str| names::mode_of(name).is_some_and(|one| mode.is_apart_from(one));
+            if let Some(name) = names.iter().find(is_other).filter(|_| shared.leads()) {
+                sys::reached("a leader finds contenders that do not see it");
+                let (path, name) = (shared.lock.path().to_owned(), name.to_owned());
+                shared.inner().requests.note(Level::Error, move || {
+                    error!(target: "zoolock", "leadership of {path}: {name} does not see it, so that both lead");
+                });
+            }
+            look_for_others(&shared);
+        });
+    });
+}
+
+impl Contest {
+    fn is_well(&mut self, inner: &Inner) -> bool {
+        let (limit, long) = (inner.requests.timeout(), inner.requests.patience());
+        match self {
+            Contest::Contends { since, failing } => {
+                // A call that goes on for this long on one connection has its queue position.
+                match (sys::now() - *since > long, inner.has_been_connected_for(long)) {
+                    (true, true) => *failing = None,
+                    (true, false) => {
+                        sys::reached("a candidate has no connection that lasts");
+                        failing.get_or_insert_with(sys::now);
+                    }
+                    (false, _) => {}
+                }
+                failing.is_none_or(|since| sys::now() - since <= limit)
+            }
+            Contest::Pauses { failing } => sys::now() - *failing <= limit,
+            Contest::Leads { term, .. } if !term.is_over() => true,
+            Contest::Leads { overdue, .. } => {
+                sys::now() - *overdue.get_or_insert_with(sys::now) <= limit
+            }
+        }
+    }
+}
+
+fn is_ended(signal: &Ended) -> bool {
+    signal.try_recv() == Err(TryRecvError::Disconnected)
+}
+
+/// One term of a [`Leadership`]. It derefs to its [`Hold`]. That has the [fencing
+/// token](Hold::fencing_token), the number of the term, which rises from one leader to the next: a
+/// leader claims a resource with it before reading. It also has [`lost`](Hold::lost), and [guarded
+/// writes](Hold::transaction). Other threads can have a clone of the hold, `Hold::clone(term)`.
+#[derive(Debug)]
+pub struct Term {
+    hold: Hold,
+    stopping: Ended,
+    asked: Receiver<()>,
+}
+
+impl Term {
+    /// Returns the instant until which the leader may act, as known now: no other process leads
+    /// before. It is in the past if the term was lost. Heartbeats move it forward while there is a
+    /// connection. Call this before each action, and act only if the rest of the time is enough.
+    /// Reads the clocks; no I/O, never blocks.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        sys::now() + self.hold.valid_for()
+    }
+
+    /// Returns whether the function must return: because the term was lost, because of a
+    /// [`Client::revoke`], or because of [`Leadership::shutdown`]. No I/O, never blocks.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        let is_asked = self.hold.is_asked_for();
+        !self.hold.is_held() || is_asked || self.is_stopping()
+    }
+
+    /// Returns whether [`Leadership::shutdown`] ends the term. Then there is still time to clean
+    /// up, until [`deadline`](Term::deadline).
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        is_ended(&self.stopping)
+    }
+
+    /// Blocks for `time`, or until the term [is over](Term::is_over) if that is sooner. Returns
+    /// whether it is over. Of several waiting threads, a revocation wakes one.
+    pub fn wait(&self, time: Duration) -> bool {
+        if !self.is_over() {
+            select! {
+                recv(self.hold.lost()) -> _ => sys::reached("a leader hears that its term is lost"),
+                recv(self.stopping) -> _ => sys::reached("a leader hears that it is to stop"),
+                recv(self.asked) -> _ => sys::reached("a leader is asked to let go"),
+                default(time) => {}
+            }
+        }
+        self.is_over()
+    }
+}
+
+impl Deref for Term {
+    type Target = Hold;
+
+    fn deref(&self) -> &Hold {
+        &self.hold
+    }
+}

@@ -1,0 +1,338 @@
+//! Several locks as one, taken in an order that all programs share. This module knows them only as
+//! [`Lock`]s.
+
+use std::any::Any;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use log::warn;
+
+use crate::base::error::{Error, Result};
+use crate::base::panics::caught;
+use crate::base::sys;
+use crate::base::wait::Wait;
+use crate::held::hold::Hold;
+use crate::locks::locker::{Lock, LockId, Locker};
+
+/// Several locks that are held together or not at all.
+///
+/// The members may be of any type and of several clients. They are taken one by one in a fixed
+/// [order](MultiLock#order), and released in reverse order. If a member is busy or fails, the
+/// members taken before it are released again.
+///
+/// A `MultiLock` has no state: it is held while all its members are, no matter who locked them. So
+/// the rules of its members apply. A `MultiLock` of
+/// [`DistributedReentrantLock`](crate::DistributedReentrantLock)s belongs to a thread, which may
+/// lock it again. With a [`DistributedLock`](crate::DistributedLock) among the members, it waits
+/// for itself when it is locked again. A clone is the same lock.
+///
+/// A [`DistributedSemaphore`](crate::DistributedSemaphore) is not a [`Lock`], so permits cannot be
+/// members.
+///
+/// The calls without a guard are those of [`Lock`], which must be imported. [`path`](Lock::path)
+/// returns the members' paths in the order in which they are taken, separated by `", "`. That is
+/// text for people, not a path in ZooKeeper.
+///
+/// # Order
+/// The members are taken in the order of their [`LockId`]s, whatever order they were given in: by
+/// server list, then by path with the client's chroot before it. So two programs that want the same
+/// locks cannot wait for each other in a circle, on two conditions. Both take the locks through
+/// `MultiLock`s, or in this order, and both name an ensemble by the same servers. A server's name
+/// and its address count as different servers.
+///
+/// Each free member costs two requests and two round trips, one to take it and one to release it:
+/// ten free locks take ten round trips, and as many to release.
+///
+/// # Deadlines
+/// One deadline covers all members. If an earlier member has used it up, a later one is still
+/// tried, as by `try_lock`, to find out whether it is busy. A `try_lock` waits for at most a third
+/// of the session timeout for each member. Members that were taken are given back after the
+/// deadline. That waits for answers like every unlock: usually for milliseconds, and for a third of
+/// the session timeout for each member if the network has just fallen silent.
+///
+/// # Guarantees
+/// - While [`is_held`](Lock::is_held) is true, all members are held, each with the guarantees of
+///   its type. Each has a separate fencing token; see [`holds`](Locker::holds).
+/// - A call that fails to take all members has released those that it took, or reports those that
+///   it could not release. An unlock also visits every member.
+///
+/// # Fairness
+/// Each member is as fair as its type, but the whole is not fair: it queues for one member at a
+/// time, and holds the members that it has meanwhile. If it kept its position in the later queues,
+/// it could wait in a circle with a program that takes the same locks one by one.
+///
+/// # When the session dies
+/// Each hold ends separately; see [`Hold`]. [`is_held`](Lock::is_held) is false as soon as one of
+/// them is lost, and [`unlock`](Lock::unlock) reports which were. If a hold is lost while the call
+/// waits for a later member, the call notices when it gets that member. It then releases the others
+/// and returns [`Error::Lost`].
+///
+/// # Errors
+/// Those of the members, and [`Lost`](Error::Lost) if a member was lost before the last one was
+/// taken. After an error no member is held. If giving back members fails, too, [`Error::Release`]
+/// has both errors, the cause first.
+///
+/// An unlock visits every member, in reverse order, even if some of them fail. A failed unlock is
+/// always an [`Error::Release`], with the failures of all members that were lost, not held, or not
+/// held by this thread. The others are released.
+///
+/// # Example
+/// ```no_run
+/// use std::time::Duration;
+/// use zoolock::{Client, DistributedLock, MultiLock};
+///
+/// # fn main() -> zoolock::Result<()> {
+/// let client = Client::connect("127.0.0.1:2181", Duration::from_secs(10))?;
+/// let from = DistributedLock::new(&client, "/accounts/17")?;
+/// let to = DistributedLock::new(&client, "/accounts/4")?;
+/// let both = MultiLock::new([from.clone().into(), to.into()])?;
+/// match both.try_acquire_for(Duration::from_secs(5))? {
+///     Some(locked) => {
+///         assert!(from.is_held());
+///         for hold in locked.holds() {
+///             println!("writing {} with token {}", hold.path(), hold.fencing_token());
+///         }
+///         locked.release()?;
+///     }
+///     None => println!("another client has one of them"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias("InterProcessMultiLock", "RedissonMultiLock"))]
+#[derive(Debug, Clone)]
+pub struct MultiLock {
+    /// In the order of their ids; never empty.
+    locks: Arc<[Box<dyn Lock>]>,
+    path: Arc<str>,
+}
+
+impl MultiLock {
+    /// Creates a lock of these members, given in any order. An object that is given more than once,
+    /// also as a clone, is one member. No I/O.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] in three cases:
+    /// - There is no member.
+    /// - Two different objects are at one path, because they exclude each other. That includes the
+    ///   two handles of a read-write lock.
+    /// - A member is a `MultiLock`, whose members could not be taken in order. Pass its members
+    ///   instead.
+    pub fn new(locks: impl IntoIterator<Item = Box<dyn Lock>>) -> Result<MultiLock> {
+        let with_id = |lock: Box<dyn Lock>| (lock.id(), lock);
+        let mut locks: Vec<_> = locks.into_iter().map(with_id).collect();
+        locks.sort_by(|(a, _), (b, _)| a.cmp(b));
+        // Clones have equal ids, so they are neighbours now, and so are those at one place.
+        locks.dedup_by(|(b, _), (a, _)| b.is_clone_of(a));
+        check(&locks)?;
+        let locks: Arc<[_]> = locks.into_iter().map(|(_, lock)| lock).collect();
+        let paths: Vec<_> = locks.iter().map(|lock| lock.path()).collect();
+        let path = Arc::from(paths.join(", "));
+        Ok(MultiLock { locks, path })
+    }
+
+    /// Returns the members in the order in which they are taken, each object once.
+    #[must_use]
+    pub fn locks(&self) -> &[Box<dyn Lock>] {
+        &self.locks
+    }
+
+    /// Acquires all members until the returned guard is dropped. Waits like [`lock`](Lock::lock).
+    ///
+    /// # Errors
+    /// Those of the [type](MultiLock#errors).
+    pub fn acquire(&self) -> Result<Locker<'_>> {
+        (self as &dyn Lock).acquire()
+    }
+
+    /// Like [`try_lock`](Lock::try_lock), with a guard.
+    ///
+    /// # Errors
+    /// Those of the [type](MultiLock#errors).
+    pub fn try_acquire(&self) -> Result<Option<Locker<'_>>> {
+        (self as &dyn Lock).try_acquire()
+    }
+
+    /// Like [`try_lock_for`](Lock::try_lock_for), with a guard.
+    ///
+    /// # Errors
+    /// Those of the [type](MultiLock#errors).
+    pub fn try_acquire_for(&self, timeout: Duration) -> Result<Option<Locker<'_>>> {
+        (self as &dyn Lock).try_acquire_for(timeout)
+    }
+
+    /// Like [`lock_within`](Lock::lock_within), with a guard. `wait` may also be a `Duration` or an
+    /// `Instant`.
+    ///
+    /// # Errors
+    /// Those of the [type](MultiLock#errors).
+    pub fn acquire_within(&self, wait: impl Into<Wait>) -> Result<Option<Locker<'_>>> {
+        (self as &dyn Lock).acquire_within(wait)
+    }
+
+    /// Takes all members, or none. Returns false if a member is busy.
+    fn take(&self, wait: Wait) -> Result<bool> {
+        let mut taken = Taken(&[]);
+        for (index, lock) in self.locks.iter().enumerate() {
+            let wait = if index == 0 { wait } else { wait.for_another() };
+            match lock.lock_within(wait) {
+                Ok(true) => taken.0 = &self.locks[..=index],
+                Ok(false) => {
+                    sys::reached_if(
+                        || index > 0,
+                        "locks of a group are given back for one that is busy",
+                    );
+                    return match taken.give_back() {
+                        failures if failures.is_empty() => Ok(false),
+                        failures => Err(Error::Release { failures }),
+                    };
+                }
+                Err(reason) => {
+                    sys::reached_if(
+                        || index > 0,
+                        "locks of a group are given back for one that fails",
+                    );
+                    return Err(failure(reason, taken.give_back()));
+                }
+            }
+        }
+        // An earlier member may have been lost while a later one was waited for.
+        let Some(gone) = self.locks.iter().find(|lock| !lock.is_held()) else {
+            taken.keep();
+            return Ok(true);
+        };
+        sys::reached("a lock of a group is lost while another is waited for");
+        let mut losses = taken.give_back().into_iter();
+        // A foreign lock may be unheld and still unlock without an error.
+        let path = || gone.path().to_owned();
+        let first = losses.next();
+        let first = first.unwrap_or_else(|| Error::NotHeld { path: path() });
+        Err(failure(first, losses.collect()))
+    }
+}
+
+/// `locks` are sorted, with clones taken out.
+fn check(locks: &[(LockId, Box<dyn Lock>)]) -> Result<()> {
+    let refuse = |reason| {
+        let what = "list of locks";
+        Err(Error::InvalidArgument { what, reason })
+    };
+    if locks.is_empty() {
+        return refuse("it is empty".to_owned());
+    }
+    if let Some((_, nested)) = locks.iter().find(|(id, _)| id.is_several()) {
+        let path = nested.path();
+        return refuse(format!(
+            "a MultiLock (of {path:?}) is among them: give its members instead"
+        ));
+    }
+    let mut neighbours = locks.iter().zip(&locks[1..]);
+    match neighbours.find(|((a, _), (b, _))| a.is_at_place_of(b)) {
+        Some(((id, _), _)) => refuse(format!(
+            "two objects are at path {:?}, and the second would wait for the first",
+            id.full_path()
+        )),
+        None => Ok(()),
+    }
+}
+
+fn failure(reason: Error, others: Vec<Error>) -> Error {
+    if others.is_empty() {
+        return reason;
+    }
+    let mut failures = vec![reason];
+    failures.extend(others);
+    Error::Release { failures }
+}
+
+/// The members that a call has taken so far. Dropping this, as a panic does, releases them.
+struct Taken<'m>(&'m [Box<dyn Lock>]);
+
+impl Taken<'_> {
+    fn keep(mut self) {
+        self.0 = &[];
+    }
+
+    fn give_back(mut self) -> Vec<Error> {
+        release(mem::take(&mut self.0))
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        // A second panic would end the process, and its hook has already reported it. So would a
+        // panic of its payload's destructor.
+        let (failures, panic) = release_each(self.0);
+        mem::forget(panic);
+        log_all(&failures);
+    }
+}
+
+/// Releases all members in reverse order. If one of them panics, the panic resumes after the last.
+fn release(locks: &[Box<dyn Lock>]) -> Vec<Error> {
+    let (failures, panic) = release_each(locks);
+    if let Some(panic) = panic {
+        log_all(&failures);
+        resume_unwind(panic);
+    }
+    failures
+}
+
+/// Releases all members, and returns the failures and the first panic.
+fn release_each(locks: &[Box<dyn Lock>]) -> (Vec<Error>, Option<Box<dyn Any + Send>>) {
+    let (mut failures, mut panic) = (Vec::new(), None);
+    for lock in locks.iter().rev() {
+        // A panic may leave state of the lock half done, and nothing here reads that state.
+        match catch_unwind(AssertUnwindSafe(|| lock.unlock())) {
+            Ok(unlocked) => failures.extend(unlocked.err()),
+            Err(payload) if panic.is_none() => panic = Some(payload),
+            // The destructor of the payload may panic.
+            Err(payload) => mem::forget(payload),
+        }
+    }
+    (failures, panic)
+}
+
+/// Logs failures that a panic leaves no caller to return to.
+fn log_all(failures: &[Error]) {
+    for error in failures {
+        let _ = caught(|| warn!(target: "zoolock", "released several locks in a panic: {error}"));
+    }
+}
+
+impl Lock for MultiLock {
+    fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn id(&self) -> LockId {
+        LockId::several(&self.path)
+    }
+
+    fn lock_within(&self, wait: Wait) -> Result<bool> {
+        self.take(wait)
+    }
+
+    fn unlock(&self) -> Result<()> {
+        match release(&self.locks) {
+            failures if failures.is_empty() => Ok(()),
+            failures => Err(Error::Release { failures }),
+        }
+    }
+
+    fn is_held(&self) -> bool {
+        self.locks.iter().all(|lock| lock.is_held())
+    }
+
+    fn holds(&self) -> Vec<Hold> {
+        self.locks.iter().flat_map(|lock| lock.holds()).collect()
+    }
+}
+
+impl From<MultiLock> for Box<dyn Lock> {
+    fn from(lock: MultiLock) -> Box<dyn Lock> {
+        Box::new(lock)
+    }
+}

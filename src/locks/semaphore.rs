@@ -1,0 +1,407 @@
+//! The semaphore.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::Receiver;
+use zookeeper::ErrorKind;
+
+use crate::base::contender::Contender;
+use crate::base::error::{Error, Result};
+use crate::base::kind::LockKind;
+use crate::base::names;
+use crate::base::options::LockOptions;
+use crate::base::sys;
+use crate::base::wait::{Until, Wait, surely};
+use crate::client::Client;
+use crate::contenders::{LEASES, LOCKS};
+use crate::held::guard::{Guard, Releases};
+use crate::held::hold::Hold;
+use crate::observer::Call;
+use crate::process::{RawLock, Site, TwoLevel};
+use crate::queue::{Limit, PermitRequest, Recipe};
+use crate::session::{Grant, HoldState, release};
+
+/// A fair counting semaphore: all clients together hold at most a limit of permits.
+///
+/// A call takes any number of permits at once, all or none, as [`Permits`], which any thread may
+/// release. Clones are the same object. Calls of one client at one path take turns in the process,
+/// whichever objects they use, and each object has its own limit and its own
+/// [`cancel_waiters`](DistributedSemaphore::cancel_waiters).
+///
+/// # The limit
+/// The limit belongs to the object, so all users of a path should use the same limit. If limits
+/// differ, each object grants its own permits only while no more than *its* limit are taken. The
+/// nodes of permits carry [their limit](Contender::limit), and a call that meets another one logs a
+/// warning. [`set_limit`](DistributedSemaphore::set_limit) changes the limit for waiting and later
+/// calls. Permits that are held stay valid.
+///
+/// A lock of another type at the same path does not wait for permits, and permits do not wait for
+/// it.
+///
+/// # With Curator
+/// The nodes are those of `InterProcessSemaphoreV2`, but some uses are [not
+/// safe](crate::guide::other_clients#what-is-not-safe).
+///
+/// # Guarantees
+/// - While [`Permits::is_held`] is true, all held permits of the path together are no more than the
+///   limit, if all objects use the same limit.
+/// - No call has a part of its permits while it waits for the rest.
+/// - The permits of a process that dies are free one session timeout later, give or take a server
+///   tick.
+///
+/// The [fencing tokens](crate::Hold::fencing_token) of permits are in no particular order, so they
+/// cannot fence.
+///
+/// # Fairness
+/// First come, first served. A waiting call has a turn in a queue, and takes its permits when its
+/// turn has come. So requests for few permits do not starve a request for many, and two large
+/// requests cannot block each other half-way. [`try_acquire`](DistributedSemaphore::try_acquire)
+/// takes no turn: it takes free permits that the call with the turn does not wait for.
+///
+/// # When the session dies
+/// Permits are holds like those of
+/// [`DistributedLock`](crate::DistributedLock#when-the-session-dies): they outlive their connection
+/// while the certified lease runs. Permits that were taken together are lost together. A waiting
+/// call goes on waiting and keeps its turn.
+///
+/// # Errors
+/// Finding too few permits free is not an error. Calls that take permits return the errors of
+/// [`DistributedLock`](crate::DistributedLock#errors), and
+/// [`InvalidArgument`](crate::Error::InvalidArgument) for a count of zero or above the limit.
+/// [`Permits::release`] returns [`Lost`](crate::Error::Lost).
+///
+/// # Example
+/// ```no_run
+/// use std::time::Duration;
+/// use zoolock::{Client, DistributedSemaphore};
+///
+/// # fn main() -> zoolock::Result<()> {
+/// let client = Client::connect("127.0.0.1:2181", Duration::from_secs(10))?;
+/// let licenses = DistributedSemaphore::new(&client, "/licenses/solver", 20)?;
+/// match licenses.try_acquire_for(2, Duration::from_secs(5))? {
+///     Some(permits) => {
+///         println!("working with {}", permits.count());
+///         permits.release()?;
+///     }
+///     None => println!("all are taken"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias("InterProcessSemaphoreV2", "RSemaphore", "Semaphore"))]
+#[derive(Debug, Clone)]
+pub struct DistributedSemaphore {
+    inner: Arc<Semaphore>,
+}
+
+#[derive(Debug)]
+struct Semaphore {
+    site: Site,
+    turn: Arc<TwoLevel>,
+    limit: Limit,
+}
+
+impl DistributedSemaphore {
+    /// Creates a semaphore for at most `limit` permits at `path`, an absolute path below the
+    /// client's chroot. No I/O.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPath`], which says which rule the path breaks. [`Error::InvalidArgument`] if
+    /// the limit is zero.
+    pub fn new(
+        client: &Client,
+        path: impl Into<String>,
+        limit: u32,
+    ) -> Result<DistributedSemaphore> {
+        DistributedSemaphore::with_options(client, path, limit, LockOptions::new())
+    }
+
+    /// Creates a semaphore like [`new`](Self::new), with these options. No I/O.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and [`Error::InvalidArgument`] for an identity that is too long or
+    /// would be read as a revocation request.
+    pub fn with_options(
+        client: &Client,
+        path: impl Into<String>,
+        limit: u32,
+        options: LockOptions,
+    ) -> Result<DistributedSemaphore> {
+        check_limit(limit)?;
+        let lock = Site::new(client, &path.into(), LockKind::Semaphore, options)?;
+        let (path, options) = (&lock.facts.lock, lock.facts.options.clone());
+        // A call that has its permits, or no time left, need not wait for the end of its turn.
+        let of_turns = LockOptions {
+            background_release: true,
+            hold_at_least: Duration::ZERO,
+            hold_at_most: None,
+            ..options.clone().without_handoffs()
+        };
+        let turn = TwoLevel::new(lock.part(path.below(LOCKS), LockKind::Exclusive, of_turns));
+        let limit = Limit::new(limit, Arc::clone(lock.inner()), path.clone());
+        let site = lock.part(path.below(LEASES), LockKind::Semaphore, options);
+        let inner = Arc::new(Semaphore { site, limit, turn });
+        Ok(DistributedSemaphore { inner })
+    }
+
+    /// Returns the semaphore's path.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.inner.site.path()
+    }
+
+    /// Takes `count` permits. Waits without a limit, also for a connection.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for a count of zero or above the limit; [`Error::Cancelled`],
+    /// [`Error::Closed`], [`Error::Denied`], [`Error::Limit`].
+    pub fn acquire(&self, count: u32) -> Result<Permits> {
+        surely(self.acquire_within(count, Wait::FOREVER)?, self.path())
+    }
+
+    /// Takes `count` permits if that many are free. Waits for the servers' answers only, for at
+    /// most a third of the session timeout.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire), and [`Error::Disconnected`] if the client cannot find out how
+    /// many are free.
+    pub fn try_acquire(&self, count: u32) -> Result<Option<Permits>> {
+        self.acquire_within(count, Wait::TRY)
+    }
+
+    /// Takes `count` permits. Waits for at most `timeout`, which includes the wait for a
+    /// connection. A timeout too large for the clock waits forever. A zero timeout is the same as
+    /// [`try_acquire`](Self::try_acquire).
+    ///
+    /// # Errors
+    /// As [`try_acquire`](Self::try_acquire).
+    pub fn try_acquire_for(&self, count: u32, timeout: Duration) -> Result<Option<Permits>> {
+        self.acquire_within(count, timeout)
+    }
+
+    /// Takes `count` permits, and waits as long as `wait` says: a [`Wait`], a `Duration`, or an
+    /// `Instant`. Returns `None` if other calls were
+    /// ahead until then, or too few permits were free.
+    ///
+    /// # Errors
+    /// As [`try_acquire`](Self::try_acquire).
+    pub fn acquire_within(&self, count: u32, wait: impl Into<Wait>) -> Result<Option<Permits>> {
+        self.inner.acquire(count, wait.into())
+    }
+
+    /// Returns this object's limit of permits.
+    #[must_use]
+    pub fn limit(&self) -> u32 {
+        self.inner.limit.get()
+    }
+
+    /// Changes the limit of this object and its clones, also for waiting calls. A call for more
+    /// permits than the new limit continues to wait. If it has the turn, all other calls wait
+    /// behind it, until [`cancel_waiters`](Self::cancel_waiters) ends it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if `limit` is zero.
+    pub fn set_limit(&self, limit: u32) -> Result<()> {
+        check_limit(limit)?;
+        self.inner.limit.set(limit);
+        Ok(())
+    }
+
+    /// Returns how many permits are free: the limit less all that are taken. Permits count as taken
+    /// also while they are being granted, or while the call with the turn waits for the rest of its
+    /// request. Blocks for at most a third of the session timeout.
+    ///
+    /// # Errors
+    /// [`Error::Disconnected`] without a connection or an answer, [`Error::Closed`],
+    /// [`Error::Denied`].
+    pub fn available(&self) -> Result<u32> {
+        let out = u32::try_from(self.inner.count()?).unwrap_or(u32::MAX);
+        Ok(self.limit().saturating_sub(out))
+    }
+
+    /// Returns the holders, one contender for each permit, and the waiters, one for each call, in
+    /// order. Blocks for at most a session timeout.
+    ///
+    /// # Errors
+    /// [`Error::Disconnected`] without a connection or an answer, [`Error::Closed`],
+    /// [`Error::Denied`].
+    pub fn contenders(&self) -> Result<Vec<Contender>> {
+        self.inner.site.contenders()
+    }
+
+    /// Cancels all calls that wait on this object or a clone of it. They return
+    /// [`Error::Cancelled`], and their nodes are deleted. Later calls are not affected. Does not
+    /// block.
+    pub fn cancel_waiters(&self) {
+        self.inner.turn.cancel_waiters();
+    }
+}
+
+fn check_limit(limit: u32) -> Result<()> {
+    if limit > 0 {
+        return Ok(());
+    }
+    Err(Error::InvalidArgument {
+        what: "limit",
+        reason: "a semaphore without permits would never let anybody in".to_owned(),
+    })
+}
+
+impl Semaphore {
+    fn acquire(self: &Arc<Self>, count: u32, wait: Wait) -> Result<Option<Permits>> {
+        let until = self.turn.until(wait);
+        let grant = self.site.observe(&until, |call| {
+            self.check_count(count)?;
+            match until.waits {
+                true => self.wait(count, &until, call),
+                false => self.take(count, None, &until),
+            }
+        })?;
+        let lock = || Arc::clone(self) as Arc<dyn Releases>;
+        Ok(grant.map(|grant| Permits(Guard::new(Hold::new(self.site.inner(), grant, 0), lock()))))
+    }
+
+    fn check_count(&self, count: u32) -> Result<()> {
+        let limit = self.limit.get();
+        let reason = match count {
+            0 => "none were asked for".to_owned(),
+            count if count > limit => format!("{count} were asked for, there are only {limit}"),
+            _ => return Ok(()),
+        };
+        let what = "number of permits";
+        Err(Error::InvalidArgument { what, reason })
+    }
+
+    /// Takes free permits, or waits for them in a turn.
+    fn take(
+        &self,
+        count: u32,
+        turn: Option<&Arc<Grant>>,
+        until: &Until,
+    ) -> Result<Option<Arc<Grant>>> {
+        let permits = Recipe::Permits(PermitRequest::new(count, &self.limit, turn));
+        self.site.take(permits, None, until, None)
+    }
+
+    /// Waits for the turn, then for the permits, and gives the turn back. If the turn was lost
+    /// meanwhile, the call waits for another one.
+    fn wait(&self, count: u32, until: &Until, call: Option<&Call>) -> Result<Option<Arc<Grant>>> {
+        loop {
+            let grant = match self.turn.enter(until, call) {
+                Ok(Some(grant)) => grant,
+                other => return other,
+            };
+            // Dropping this gives the turn back. A lost turn does not matter by then: its permits
+            // are granted, or the call is over.
+            let turn = Turn(&self.turn, grant);
+            match self.take(count, Some(&turn.1), until) {
+                Err(Error::Lost { .. }) => {
+                    sys::reached("a turn is lost while permits are waited for");
+                    until.note_ahead();
+                }
+                taken => return taken,
+            }
+        }
+    }
+
+    fn count(&self) -> Result<usize> {
+        let (path, requests) = (self.site.path(), self.site.requests());
+        requests.require_connection(path)?;
+        let (until, leases) =
+            (Until::within(requests.patience()), self.site.facts.directory.as_str());
+        match requests.ask_one(None, &until, |batch| batch.get_children(leases, None)) {
+            Ok((names, _)) => Ok(names::permits(names.iter()).count()),
+            Err(failure) if failure.is(ErrorKind::NoNode) => Ok(0),
+            Err(failure) => Err(requests.error(path, failure)),
+        }
+    }
+}
+
+impl Releases for Semaphore {
+    fn release(&self, hold: &Hold) -> Result<()> {
+        release(&self.site.inner().holds, hold.grant())
+    }
+}
+
+struct Turn<'a>(&'a TwoLevel, Arc<Grant>);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.release_once(Some(&self.1));
+    }
+}
+
+/// Permits of a semaphore, which are released when this is dropped.
+///
+/// They are released like a [`Guard`]: any thread may release them, a drop blocks for at most a
+/// third of the session timeout, and only [`release`](Permits::release) reports a loss. A guard is
+/// one hold, with one token and one node. Permits are several holds, so this type does not deref to
+/// a [`Hold`]; see [`holds`](Permits::holds).
+///
+/// Permits that were taken together end together. If one is lost, all are lost, and the release
+/// deletes the nodes of the others.
+#[must_use = "if unused the permits are released at once"]
+pub struct Permits(Guard);
+
+impl Permits {
+    /// Returns the number of permits.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.0.grant().list().len()
+    }
+
+    /// Returns the semaphore's path.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.0.path()
+    }
+
+    /// Returns whether all these permits are held now. Reads the clocks; no I/O, never blocks.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.0.is_held()
+    }
+
+    /// Returns the state of the permits. Reads the clocks; no I/O, never blocks.
+    #[must_use]
+    pub fn state(&self) -> HoldState {
+        self.0.state()
+    }
+
+    /// Returns what is left of their lease. Reads the clocks; no I/O, never blocks.
+    #[must_use]
+    pub fn valid_for(&self) -> Duration {
+        self.0.valid_for()
+    }
+
+    /// Returns a channel that never carries a message, and is disconnected when the permits end, by
+    /// release or by loss; see [`Hold::lost`].
+    #[must_use]
+    pub fn lost(&self) -> &Receiver<Infallible> {
+        self.0.lost()
+    }
+
+    /// Returns a hold for each permit, with its token, node and revocation, for any thread. The
+    /// holds end together. Tokens of permits are in no particular order. No I/O, never blocks.
+    #[must_use]
+    pub fn holds(&self) -> Vec<Hold> {
+        (0..self.count()).map(|index| self.0.of_node(index)).collect()
+    }
+
+    /// Releases the permits and returns the result. Blocks like a drop.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] if a permit was lost; the others are released.
+    pub fn release(self) -> Result<()> {
+        self.0.release()
+    }
+}
+
+impl fmt::Debug for Permits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Permits").field(&self.holds()).finish()
+    }
+}

@@ -1,0 +1,43 @@
+//! The trait of lock objects, which hides both levels from the handles of users.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::site::Site;
+use crate::base::error::Result;
+use crate::base::wait::Wait;
+use crate::held::guard::Releases;
+use crate::held::hold::Hold;
+use crate::session::Grant;
+
+/// A lock object with one hold, or with one for each thread.
+pub(crate) trait RawLock: Releases + fmt::Debug {
+    fn site(&self) -> &Site;
+
+    /// Takes both levels. Returns `None` if another contender is ahead, now or until the deadline.
+    fn acquire(&self, wait: Wait) -> Result<Option<Arc<Grant>>>;
+
+    /// Releases once. With `only`, does so only if that is the current hold.
+    fn release_once(&self, only: Option<&Arc<Grant>>) -> Result<()>;
+
+    /// Returns the grant of the calling thread, or that of the object where any thread may unlock.
+    fn grant(&self) -> Option<Arc<Grant>>;
+
+    /// Returns how many times the calling thread has locked without unlocking.
+    fn depth(&self) -> u32;
+
+    fn cancel_waiters(&self);
+
+    fn path(&self) -> &str {
+        self.site().path()
+    }
+
+    /// Returns the hold of the calling thread, or that of the object where any thread may unlock.
+    fn hold(&self) -> Option<Hold> {
+        self.grant().map(|grant| self.hold_of(grant))
+    }
+
+    fn hold_of(&self, grant: Arc<Grant>) -> Hold {
+        Hold::new(self.site().inner(), grant, 0)
+    }
+}

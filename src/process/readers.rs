@@ -1,0 +1,177 @@
+//! The reading side of a read-write lock: what each thread of this process holds. Threads do not
+//! wait for each other here. Each thread has a separate queue position.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use super::raw::RawLock;
+use super::site::Site;
+use super::two_level::TwoLevel;
+use crate::base::error::{Error, LossReason, Result};
+use crate::base::kind::LockKind;
+use crate::base::names::{self, Mode};
+use crate::base::panics::{log_drop, log_last_handle};
+use crate::base::sys::thread::{self, ThreadId};
+use crate::base::sys::{self, Mutex};
+use crate::base::wait::{Until, Wait};
+use crate::held::guard::Releases;
+use crate::held::hold::Hold;
+use crate::observer::Call;
+use crate::queue::Recipe;
+use crate::session::{Grant, release};
+
+/// The reads of one lock object.
+pub(crate) struct Readers {
+    reads: Mutex<HashMap<ThreadId, Read>>,
+    /// The number of this object.
+    number: u64,
+    site: Site,
+    /// The writing side, which knows what the calling thread holds there.
+    write: Arc<TwoLevel>,
+}
+
+/// The hold of one thread, and its entry count.
+struct Read {
+    grant: Arc<Grant>,
+    depth: u32,
+}
+
+impl Readers {
+    pub(crate) fn new(write: Arc<TwoLevel>) -> Arc<Readers> {
+        let (number, facts) = (write.site().inner().levels.object(), &write.site().facts);
+        let (directory, options) = (facts.directory.clone(), facts.options.clone());
+        let site = write.site().part(directory, LockKind::Read, options);
+        Arc::new(Readers { reads: Mutex::default(), number, site, write })
+    }
+
+    /// Takes the read under the thread's own write.
+    fn under(
+        &self,
+        write: &Arc<Grant>,
+        until: &Until,
+        call: Option<&Call>,
+    ) -> Result<Option<Arc<Grant>>> {
+        write.check()?;
+        if !names::sequence(&write.list()[0].name).is_some_and(names::is_normal) {
+            // Its number does not tell its position, so the read shares the write's node.
+            write.nodes().mark_read_under();
+            return match write.nodes().share(write) {
+                Some(read) => {
+                    sys::reached("a read shares the node of its write");
+                    Ok(Some(read))
+                }
+                None => write.check().map(|()| None),
+            };
+        }
+        let read = self.site.take(Recipe::Under(write), None, until, call);
+        // With these errors there is no node, or one that is given up.
+        if !matches!(read, Err(Error::Limit { .. } | Error::Denied { .. })) {
+            write.nodes().mark_read_under();
+        }
+        if let Err(Error::Lost { reason: LossReason::NodeDeleted, .. }) = &read {
+            self.site.inner().holds.node_gone(write.nodes());
+            // It may have been lost before, for another reason.
+            write.check()?;
+        }
+        read
+    }
+
+    /// Leaves once. Returns the grant of the thread if it has left for good.
+    fn leave(&self, only: Option<&Arc<Grant>>) -> Result<Option<Arc<Grant>>> {
+        let me = thread::current().id();
+        let mut reads = self.reads.lock();
+        let read = reads
+            .get_mut(&me)
+            .filter(|read| only.is_none_or(|only| Arc::ptr_eq(only, &read.grant)));
+        let Some(read) = read else {
+            drop(reads);
+            return Err(self.site.refusal());
+        };
+        let grant = Arc::clone(&read.grant);
+        read.depth -= 1;
+        if read.depth > 0 {
+            drop(reads);
+            return grant.check().map(|()| None);
+        }
+        reads.remove(&me);
+        Ok(Some(grant))
+    }
+}
+
+impl RawLock for Readers {
+    fn site(&self) -> &Site {
+        &self.site
+    }
+
+    fn acquire(&self, wait: Wait) -> Result<Option<Arc<Grant>>> {
+        let me = thread::current().id();
+        if let Some(grant) = self.grant() {
+            grant.check()?;
+            if let Some(read) = self.reads.lock().get_mut(&me) {
+                read.depth += 1;
+            }
+            return Ok(Some(grant));
+        }
+        let until = self.site.inner().until(self.number, wait);
+        self.site.observe(&until, |call| {
+            let grant = match self.write.grant() {
+                Some(write) => self.under(&write, &until, call)?,
+                None => self.site.take(Recipe::Queue(Mode::Read), None, &until, call)?,
+            };
+            if let Some(grant) = &grant {
+                let grant = Arc::clone(grant);
+                self.reads.lock().insert(me, Read { grant, depth: 1 });
+            }
+            Ok(grant)
+        })
+    }
+
+    fn release_once(&self, only: Option<&Arc<Grant>>) -> Result<()> {
+        match self.leave(only)? {
+            Some(grant) => release(&self.site.inner().holds, &grant),
+            None => Ok(()),
+        }
+    }
+
+    fn grant(&self) -> Option<Arc<Grant>> {
+        let reads = self.reads.lock();
+        reads.get(&thread::current().id()).map(|read| Arc::clone(&read.grant))
+    }
+
+    fn depth(&self) -> u32 {
+        let reads = self.reads.lock();
+        reads.get(&thread::current().id()).map_or(0, |read| read.depth)
+    }
+
+    fn cancel_waiters(&self) {
+        self.site.inner().cancel_waiters(Some(self.number));
+    }
+}
+
+impl Releases for Readers {
+    fn release(&self, hold: &Hold) -> Result<()> {
+        self.release_once(Some(hold.grant()))
+    }
+}
+
+impl fmt::Debug for Readers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (path, holders) = (self.path(), self.reads.lock().len());
+        f.debug_struct("Readers").field("path", &path).field("holders", &holders).finish()
+    }
+}
+
+impl Drop for Readers {
+    fn drop(&mut self) {
+        let reads = std::mem::take(self.reads.get_mut());
+        if reads.is_empty() {
+            return;
+        }
+        sys::reached("the last handle of a held read lock is dropped");
+        log_last_handle(&format!("read lock {}", self.path()));
+        for read in reads.into_values() {
+            log_drop("lock", release(&self.site.inner().holds, &read.grant));
+        }
+    }
+}

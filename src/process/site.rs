@@ -1,0 +1,123 @@
+//! What a lock object needs for its calls: the client and its facts, the claims of its threads, and
+//! the run of a call with the report to its observer.
+
+use std::sync::Arc;
+
+use crate::base::contender::Contender;
+use crate::base::error::{Error, Result};
+use crate::base::kind::LockKind;
+use crate::base::options::LockOptions;
+use crate::base::path::LockPath;
+use crate::base::sys::thread;
+use crate::base::wait::Until;
+use crate::client::Client;
+use crate::contenders::contenders;
+use crate::observer::{Call, Observed};
+use crate::queue::{Attempt, Recipe, acquire};
+use crate::session::{Claim, Facts, Grant, Inner, Replaceable, Requests};
+
+/// What a lock object requests, and the client that does so.
+#[derive(Debug, Clone)]
+pub(crate) struct Site {
+    pub(crate) client: Client,
+    pub(crate) facts: Arc<Facts>,
+}
+
+impl Site {
+    /// Creates the site of a lock. Its directory is its path, and the one above for a single node.
+    pub(crate) fn new(
+        client: &Client,
+        path: &str,
+        kind: LockKind,
+        options: LockOptions,
+    ) -> Result<Site> {
+        let (client, lock, options) = (client.clone(), LockPath::parse(path)?, options.check()?);
+        let requests = &client.inner().requests;
+        if requests.session_id() != 0 {
+            requests.check_margin(options.margin)?;
+        }
+        let (directory, options) = match kind.is_single_node() {
+            // Hand-offs make no sense without a queue.
+            true => (lock.split().0, options.without_handoffs()),
+            false => (lock.clone(), options),
+        };
+        Ok(Site { client, facts: Arc::new(Facts { lock, directory, kind, options }) })
+    }
+
+    /// Creates the site of another part of the same lock.
+    pub(crate) fn part(&self, directory: LockPath, kind: LockKind, options: LockOptions) -> Site {
+        let (client, lock) = (self.client.clone(), self.facts.lock.clone());
+        Site { client, facts: Arc::new(Facts { lock, directory, kind, options }) }
+    }
+
+    /// Returns the lock's path.
+    pub(crate) fn path(&self) -> &str {
+        self.facts.lock.as_str()
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        self.client.inner()
+    }
+
+    pub(crate) fn requests(&self) -> &Requests {
+        &self.inner().requests
+    }
+
+    /// Returns the claim of the calling thread.
+    pub(crate) fn claim(&self) -> Claim {
+        let chosen = self.facts.options.identity.clone();
+        let identity = chosen.unwrap_or_else(|| self.client.identity());
+        Claim { facts: Arc::clone(&self.facts), thread: thread::current().id(), identity }
+    }
+
+    /// Runs a call that waits as `until` says, and reports its outcome to the observer.
+    pub(crate) fn observe(
+        &self,
+        until: &Until,
+        acquire: impl FnOnce(Option<&Call>) -> Result<Option<Arc<Grant>>>,
+    ) -> Result<Option<Arc<Grant>>> {
+        let call = self.client.observer().cloned().map(|observer| {
+            let (lock, name) = (self.facts.kind, Arc::clone(&self.facts.options.name));
+            let observed = Observed { observer, lock, name };
+            Call::begin(observed, until.waits)
+        });
+        let got = until.explain(acquire(call.as_ref()));
+        call.inspect(|call| Site::end_call(call, &got));
+        got
+    }
+
+    /// Reports the outcome of a call to its observer.
+    fn end_call(call: &Call, got: &Result<Option<Arc<Grant>>>) {
+        if call.is_reentry() {
+            return;
+        }
+        let grant = got.as_ref().ok().and_then(Option::as_ref);
+        // Registered before the call is reported, so that no end is missed.
+        let is_over = grant.and_then(|grant| grant.observe(call.observed()));
+        call.end(got.as_ref().map(Option::is_some));
+        is_over.into_iter().for_each(|tell| tell());
+    }
+
+    /// Takes what the recipe says on the servers.
+    pub(crate) fn take(
+        &self,
+        recipe: Recipe<'_>,
+        replaceable: Option<Replaceable>,
+        until: &Until,
+        call: Option<&Call>,
+    ) -> Result<Option<Arc<Grant>>> {
+        acquire(Attempt::new(self.inner(), &self.claim(), until, call), recipe, replaceable)
+    }
+
+    pub(crate) fn contenders(&self) -> Result<Vec<Contender>> {
+        contenders(self.requests(), &self.facts.lock)
+    }
+
+    /// Returns the error for an unlock without a hold.
+    pub(crate) fn refusal(&self) -> Error {
+        match self.requests().is_closed() {
+            true => Error::Closed,
+            false => Error::NotHeld { path: self.path().to_owned() },
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! What the exclusive locks share: the local level first, the node in ZooKeeper second, released in
+//! reverse order.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::raw::RawLock;
+use super::site::Site;
+use crate::base::error::{Error, Result};
+use crate::base::panics::{log_drop, log_last_handle};
+use crate::base::sys;
+use crate::base::wait::{Until, Wait};
+use crate::held::guard::Releases;
+use crate::held::hold::Hold;
+use crate::observer::Call;
+use crate::queue::Recipe;
+use crate::session::{
+    Entry, Exit, Grant, Handed, Inner, Level, Refused, Replaceable, Stopped, Turn, release,
+    release_to,
+};
+
+/// One lock object.
+pub(crate) struct TwoLevel {
+    /// The first level of the path, and the number of this object there.
+    level: Arc<Level>,
+    number: u64,
+    site: Site,
+}
+
+impl TwoLevel {
+    /// Creates a lock object.
+    pub(crate) fn new(site: Site) -> Arc<TwoLevel> {
+        let inner = site.inner();
+        let holds = Arc::downgrade(&inner.holds);
+        let (level, number) = inner.levels.join(&site.facts, move |handed| {
+            if let (Handed::Nodes(nodes), Some(holds)) = (handed, holds.upgrade()) {
+                holds.end_unwanted(&nodes);
+            }
+        });
+        Arc::new(TwoLevel { level, number, site })
+    }
+
+    /// Like `acquire`, with the deadline and the cancel signal of `until`.
+    pub(crate) fn acquire_by(&self, until: &Until) -> Result<Option<Arc<Grant>>> {
+        self.site.observe(until, |call| self.enter(until, call))
+    }
+
+    /// Like [`acquire_by`](Self::acquire_by), as part of an observed call.
+    pub(crate) fn enter(&self, until: &Until, call: Option<&Call>) -> Result<Option<Arc<Grant>>> {
+        let path = || self.path().to_owned();
+        let local = &self.level.local;
+        let entry = match local.try_enter(self.number) {
+            Some(entry) => Ok(entry),
+            None if !until.waits => return self.busy(),
+            None => {
+                // The thread ahead waits for this thread, or will wait for it.
+                if self.inner().holds.registry.holds_here(&self.site.claim()) {
+                    sys::reached("a thread would wait for one that waits for it");
+                    return Err(Error::WouldDeadlock { path: path() });
+                }
+                until.note_ahead();
+                local.enter(self.number, until, self.site.requests().closed())
+            }
+        };
+        match entry {
+            Ok(entry) => self.second_level(entry, until, call),
+            Err(Stopped::Deadline) => self.busy(),
+            Err(Stopped::Cancelled) => Err(Error::Cancelled { path: path() }),
+            Err(Stopped::Closed) => Err(Error::Closed),
+        }
+    }
+
+    /// Returns busy, because another thread of this process is ahead. If that thread does not hold
+    /// the lock and there is no connection, the state is unknown, which is an error.
+    fn busy(&self) -> Result<Option<Arc<Grant>>> {
+        match self.site.requests().require_connection(self.path()) {
+            Err(Error::Disconnected { .. }) if self.level.local.is_held() => {
+                sys::reached("a lock is busy here without a connection");
+                Ok(None)
+            }
+            known => known.map(|()| None),
+        }
+    }
+
+    fn second_level(
+        &self,
+        entry: Entry<'_, Arc<Grant>, Handed>,
+        until: &Until,
+        call: Option<&Call>,
+    ) -> Result<Option<Arc<Grant>>> {
+        let turn = match entry {
+            Entry::Again(grant) => {
+                call.inspect(|call| call.mark_reentry());
+                grant.check()?;
+                self.level.local.deepen(self.number);
+                return Ok(Some(grant));
+            }
+            // A failure drops the turn, so the next thread gets the first level.
+            Entry::First(turn) => turn,
+        };
+        let replaceable = match turn.take_handed() {
+            Some(Handed::Nodes(nodes)) => {
+                if let Some(grant) = nodes.take_over(&self.site.claim()) {
+                    self.inner().holds.attend_to(&grant);
+                    // An operator may have deleted them. Only the first hand-over costs a read.
+                    self.inner().holds.watch(grant.nodes());
+                    self.keep(turn, &grant);
+                    return Ok(Some(grant));
+                }
+                self.inner().holds.end_unwanted(&nodes);
+                None
+            }
+            Some(Handed::Replaceable(node)) => Some(node),
+            None => None,
+        };
+        turn.start_over();
+        let recipe = Recipe::Queue(self.site.facts.kind.mode());
+        let grant = self.site.take(recipe, replaceable, until, call)?;
+        if let Some(grant) = &grant {
+            self.keep(turn, grant);
+        }
+        Ok(grant)
+    }
+
+    fn keep(&self, turn: Turn<'_, Arc<Grant>, Handed>, grant: &Arc<Grant>) {
+        turn.keep(Arc::clone(grant));
+        if grant.is_over() {
+            sys::reached("a hold is lost before the first level knows it");
+            self.level.lost(grant);
+        }
+    }
+
+    fn leave(&self, exit: Exit<'_, Arc<Grant>, Handed>) -> Result<()> {
+        match exit {
+            Exit::Inner(grant) => grant.check(),
+            // The turn is dropped before the observer is told.
+            Exit::Last(grant, turn) => grant.release_by(|| self.release_last(&grant, turn)),
+            Exit::Lost(grant) => release(&self.inner().holds, &grant),
+        }
+    }
+
+    /// Leaves the nodes to the next thread, if they may stay. Otherwise returns the turn.
+    fn hand_on<'t>(
+        &self,
+        grant: &Arc<Grant>,
+        turn: Turn<'t, Arc<Grant>, Handed>,
+    ) -> Option<Turn<'t, Arc<Grant>, Handed>> {
+        let times = self.site.facts.options.local_handoffs;
+        if !turn.may_hand_over(times) || !grant.nodes().hand_over(grant) {
+            return Some(turn);
+        }
+        turn.hand_over(Handed::Nodes(Arc::clone(grant.nodes())));
+        None
+    }
+
+    fn release_last(&self, grant: &Arc<Grant>, turn: Turn<'_, Arc<Grant>, Handed>) -> Result<()> {
+        let Some(turn) = self.hand_on(grant, turn) else {
+            return Ok(());
+        };
+        let may_replace = turn.may_hand_over(u32::MAX);
+        let mut turn = Some(turn);
+        let mut next = |replaceable| {
+            if let Some(turn) = turn.take() {
+                turn.hand_over(Handed::Replaceable(replaceable));
+            }
+        };
+        let next: &mut dyn FnMut(Replaceable) = &mut next;
+        release_to(&self.inner().holds, grant, may_replace.then_some(next))
+    }
+
+    fn refuse(&self, refused: Refused) -> Error {
+        match refused {
+            Refused::NotHeld => self.site.refusal(),
+            Refused::NotOwner(owner) => Error::NotOwner { path: self.path().to_owned(), owner },
+        }
+    }
+
+    /// Returns when the waits of a call have to end.
+    pub(crate) fn until(&self, wait: Wait) -> Until {
+        self.inner().until(self.number, wait)
+    }
+
+    fn inner(&self) -> &Arc<Inner> {
+        self.site.inner()
+    }
+}
+
+impl RawLock for TwoLevel {
+    fn site(&self) -> &Site {
+        &self.site
+    }
+
+    fn acquire(&self, wait: Wait) -> Result<Option<Arc<Grant>>> {
+        self.acquire_by(&self.until(wait))
+    }
+
+    fn release_once(&self, only: Option<&Arc<Grant>>) -> Result<()> {
+        let is_it = |grant: &Arc<Grant>| only.is_none_or(|only| Arc::ptr_eq(only, grant));
+        match self.level.local.exit(self.number, Some(&is_it)) {
+            Ok(exit) => self.leave(exit),
+            Err(refused) => Err(self.refuse(refused)),
+        }
+    }
+
+    fn grant(&self) -> Option<Arc<Grant>> {
+        self.level.local.hold(self.number)
+    }
+
+    fn depth(&self) -> u32 {
+        self.level.local.depth(self.number)
+    }
+
+    fn cancel_waiters(&self) {
+        self.inner().cancel_waiters(Some(self.number));
+    }
+}
+
+impl Releases for TwoLevel {
+    fn release(&self, hold: &Hold) -> Result<()> {
+        self.release_once(Some(hold.grant()))
+    }
+}
+
+impl fmt::Debug for TwoLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (path, is_held) = (self.path(), self.level.local.is_held_by(self.number));
+        f.debug_struct("TwoLevel").field("path", &path).field("is_held", &is_held).finish()
+    }
+}
+
+impl Drop for TwoLevel {
+    fn drop(&mut self) {
+        let Some(exit) = self.level.local.end(self.number) else {
+            return;
+        };
+        sys::reached("the last handle of a held lock is dropped");
+        log_last_handle(&format!("lock {}", self.path()));
+        log_drop("lock", self.leave(exit));
+    }
+}

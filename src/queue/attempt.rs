@@ -1,0 +1,452 @@
+//! The part that all calls at the servers have in common: they follow the client's session, own
+//! their nodes until the grant, and wait.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crossbeam_channel::Receiver;
+use log::debug;
+use zookeeper::{Batch, CreateMode, ErrorKind, Names, Pending, Stat, Watcher};
+
+use crate::base::error::Error;
+use crate::base::kind::LockKind;
+use crate::base::signal::Ended;
+use crate::base::sys::{self, at, never, select_biased};
+use crate::base::wait::Until;
+use crate::observer::Call;
+use crate::session::{
+    Claim, Failure, Grant, Inner, Node, Place, Requests, Waiting, is_outcome_unknown,
+};
+use crate::session::{Key, Lost};
+
+/// A create that is about to be sent.
+pub(super) struct Create {
+    key: Key,
+    /// The id by which its node is found if the answer is lost: in the name, or in the data of a
+    /// single node.
+    pub(super) id: String,
+    /// The requested name. The server appends a number if the mode says so.
+    pub(super) name: String,
+    pub(super) mode: CreateMode,
+    /// How often the session had been resumed before it is sent. If that is too low, its node is
+    /// looked for longer.
+    sent_on: u64,
+}
+
+/// One call, and what it has on the servers. What is not granted is given up when this is dropped,
+/// also when its thread unwinds.
+pub(crate) struct Attempt<'a> {
+    pub(super) inner: &'a Arc<Inner>,
+    pub(super) claim: &'a Claim,
+    pub(super) until: &'a Until,
+    /// The observed call, which records how many are ahead.
+    call: Option<&'a Call>,
+    /// Where its nodes are.
+    pub(super) place: Place,
+    pub(super) own: Vec<Node>,
+    /// Creates without an answer.
+    pub(super) lost: Vec<Key>,
+    /// Nodes may be created without a look: behind one, or in a new session, as long as no create
+    /// was lost since, and no own node stays.
+    pub(super) may_create: bool,
+    /// Ready when a node of ours was found that cannot be deleted.
+    more_stuck: Ended,
+    _waiting: Waiting<'a>,
+}
+
+/// How a pass of a loop ended.
+pub(super) enum Pass {
+    Held(Arc<Grant>),
+    Busy,
+    Again,
+}
+
+/// Why a loop ends, or goes on in another session.
+pub(super) enum Stop {
+    Failed(Failure),
+    Over(Error),
+}
+
+impl<F: Into<Failure>> From<F> for Stop {
+    fn from(failure: F) -> Stop {
+        Stop::Failed(failure.into())
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Over(error)
+    }
+}
+
+/// Runs passes until one ends the call. `None` means busy: now, or until the deadline.
+pub(super) fn run<'a, L: AsMut<Attempt<'a>>>(
+    mut call: L,
+    pass: impl Fn(&mut L) -> Result<Pass, Stop>,
+) -> Result<Option<Arc<Grant>>, Error> {
+    loop {
+        let failure = match pass(&mut call) {
+            Ok(Pass::Held(grant)) => return Ok(Some(grant)),
+            Ok(Pass::Busy) => return Ok(None),
+            Ok(Pass::Again) => continue,
+            Err(Stop::Over(error)) => return Err(error),
+            Err(Stop::Failed(failure)) => failure,
+        };
+        let attempt = call.as_mut();
+        let failure = match attempt.until.waits && failure.is_busy() {
+            true => {
+                sys::reached("a waiting call gives a busy server time");
+                let lock = attempt.path();
+                debug!(target: "zoolock::queue", lock:%; "{lock}: the server is busy");
+                // The server may have carried out creates that it has refused.
+                attempt.give_up_old();
+                match attempt.requests().pause(attempt.requests().next_try(), attempt.until) {
+                    Ok(()) => continue,
+                    Err(failure) => failure,
+                }
+            }
+            false => failure,
+        };
+        match failure {
+            Failure::Deadline
+                if attempt.until.has_seen_ahead() && attempt.requests().is_connected() =>
+            {
+                sys::reached("a deadline comes with somebody ahead");
+                return Ok(None);
+            }
+            Failure::Broken | Failure::SessionOver if attempt.until.waits => {
+                sys::reached("a waiting call goes on behind a cut");
+                let lock = attempt.path();
+                debug!(target: "zoolock::queue", lock:%; "{lock}: connection lost");
+            }
+            failure => return Err(attempt.requests().error(attempt.path(), failure)),
+        }
+    }
+}
+
+impl<'a> Attempt<'a> {
+    pub(crate) fn new(
+        inner: &'a Arc<Inner>,
+        claim: &'a Claim,
+        until: &'a Until,
+        call: Option<&'a Call>,
+    ) -> Attempt<'a> {
+        Attempt {
+            inner,
+            claim,
+            until,
+            call,
+            place: Place::of(0, &claim.facts),
+            own: Vec::new(),
+            lost: Vec::new(),
+            may_create: false,
+            more_stuck: never(),
+            _waiting: inner.requests.start_waiting(),
+        }
+    }
+
+    pub(super) fn requests(&self) -> &'a Requests {
+        &self.inner.requests
+    }
+
+    pub(super) fn is_single_node(&self) -> bool {
+        self.claim.facts.kind.is_single_node()
+    }
+
+    pub(super) fn path(&self) -> &'a str {
+        self.claim.facts.lock.as_str()
+    }
+
+    /// Finds a connection at the start of a pass. Returns true if its session is a new one, in
+    /// which the call has nothing.
+    pub(super) fn find_session(&mut self) -> Result<bool, Stop> {
+        match self.until.waits {
+            true => self.requests().await_connection(self.path(), self.until)?,
+            false => self.requests().require_connection(self.path())?,
+        }
+        let Attempt { inner, claim, .. } = *self;
+        let (now, before) = (self.requests().session_id(), self.place.session);
+        if now != before {
+            sys::reached_if(|| before != 0, "a waiting call begins anew in another session");
+            let own = self.own.drain(..).map(|node| node.key);
+            inner.own.gone(own.chain(self.lost.drain(..)));
+            self.place = Place::of(now, &claim.facts);
+        }
+        self.requests().check_margin(claim.facts.options.margin)?;
+        // Before the look, so that none is missed.
+        self.more_stuck = inner.own.more_stuck();
+        Ok(now != before)
+    }
+
+    // ---- nodes
+
+    /// Prepares creates of nodes with these ids and names. Waits for creates that other calls gave
+    /// up, because their answers come first.
+    pub(super) fn creates(
+        &self,
+        count: usize,
+        mode: CreateMode,
+        name: impl Fn() -> (String, String),
+    ) -> Result<Vec<Create>, Stop> {
+        let (keys, sent_on) = self.enter(count)?;
+        let create = |key| {
+            let (id, name) = name();
+            Create { key, id, name, mode, sent_on }
+        };
+        Ok(keys.map(create).collect())
+    }
+
+    /// Prepares one create like [`creates`](Attempt::creates).
+    pub(super) fn create(
+        &self,
+        mode: CreateMode,
+        name: impl Fn() -> (String, String),
+    ) -> Result<Create, Stop> {
+        let (keys, sent_on) = self.enter(1)?;
+        let (id, name) = name();
+        Ok(Create { key: keys.start, id, name, mode, sent_on })
+    }
+
+    fn enter(&self, count: usize) -> Result<(Range<Key>, u64), Stop> {
+        let Attempt { inner, until, .. } = *self;
+        inner.own.await_given_up(until)?;
+        let keys = inner.own.enter(&self.place, count)?;
+        Ok((keys, self.requests().resumed()))
+    }
+
+    /// Sends creates by `make` and waits for the answer to its last request. If the call ends before,
+    /// they are lost.
+    pub(super) fn ask_creates<C: IntoIterator<Item = Create>, R, T: Send + 'static>(
+        &mut self,
+        creates: C,
+        make: impl FnOnce(&mut Batch<'_>, &C) -> (R, Pending<T>),
+    ) -> Result<(C, R, zookeeper::Result<T>), Stop> {
+        let (until, requests) = (self.until, self.requests());
+        match requests.ask(Some(self.place.session), until, |batch| make(batch, &creates)) {
+            Ok((others, last)) => Ok((creates, others, last)),
+            Err(failure) => {
+                sys::reached("a call is ended while it creates");
+                creates.into_iter().for_each(|create| self.lose(create));
+                Err(failure.into())
+            }
+        }
+    }
+
+    /// Sends one create like [`ask_creates`](Attempt::ask_creates).
+    pub(super) fn ask_create<T: Send + 'static>(
+        &mut self,
+        create: Create,
+        make: impl FnOnce(&mut Batch<'_>, &Create) -> Pending<T>,
+    ) -> Result<(Create, zookeeper::Result<T>), Stop> {
+        let make = |batch: &mut Batch<'_>, [create]: &[Create; 1]| ((), make(batch, create));
+        let ([create], (), answer) = self.ask_creates([create], make)?;
+        Ok((create, answer))
+    }
+
+    /// Takes the answer to a create. Returns a failure if no node is known from it; one may exist all
+    /// the same.
+    pub(super) fn created(
+        &mut self,
+        create: Create,
+        created: zookeeper::Result<(String, i64)>,
+    ) -> Option<Failure> {
+        match created {
+            Ok((path, czxid)) => {
+                let name = path.rsplit('/').next().unwrap_or_default();
+                let is_its = match create.mode {
+                    CreateMode::EphemeralSequential => name.starts_with(&create.name),
+                    _ => name == create.name,
+                };
+                if is_its {
+                    self.add_own(create.key, name, czxid);
+                    return None;
+                }
+                // The answer names another node. Only a look can tell.
+                sys::reached("the answer to a create is of another node");
+                self.lose(create);
+                Some(Failure::Broken)
+            }
+            Err(error) => {
+                match is_outcome_unknown(&error) {
+                    true => {
+                        sys::reached("a create has no answer");
+                        self.lose(create);
+                    }
+                    false => self.inner.own.gone([create.key]),
+                }
+                Some(error.into())
+            }
+        }
+    }
+
+    fn add_own(&mut self, key: Key, name: &str, czxid: i64) {
+        let (name, token) = (name.to_owned(), czxid.unsigned_abs());
+        self.own.push(Node { key, name, czxid, token, takes_directory: false });
+    }
+
+    /// Takes a create that has no answer. Every later look looks for its node.
+    fn lose(&mut self, Create { key, id, sent_on, .. }: Create) {
+        let until = sys::now() + self.requests().timeout();
+        self.inner.own.lose(key, Lost { id, sent_on: Some(sent_on), until });
+        self.lost.push(key);
+        self.may_create = false;
+    }
+
+    /// Returns the index of the first lost create with such an id.
+    pub(super) fn find_lost(&self, is_its: impl Fn(&str) -> bool) -> Option<usize> {
+        match self.lost.is_empty() {
+            true => None,
+            false => self.inner.own.find(&self.lost, is_its),
+        }
+    }
+
+    /// Takes the node of a lost create, which a look has shown.
+    pub(super) fn take_found(&mut self, index: usize, name: &str, czxid: i64) {
+        let key = self.lost.swap_remove(index);
+        self.inner.own.found(key);
+        self.add_own(key, name, czxid);
+    }
+
+    /// Looks at a node in the directory.
+    pub(super) fn stat(&self, name: &str) -> Result<Option<Stat>, Stop> {
+        let Attempt { claim, until, .. } = *self;
+        let path = claim.facts.directory.child(name);
+        let look = |batch: &mut Batch<'_>| batch.exists(&path, None);
+        Ok(self.requests().ask_one(Some(self.place.session), until, look)?)
+    }
+
+    /// Lists the directory, which may be missing.
+    pub(super) fn list(&self, watcher: Option<&Watcher>) -> Result<Names, Stop> {
+        let (directory, directories) = (&self.claim.facts.directory, &self.requests().directories);
+        let list = |batch: &mut Batch<'_>| batch.get_children(directory.as_str(), watcher);
+        match self.requests().ask_one(Some(self.place.session), self.until, list) {
+            Ok((names, stat)) => {
+                directories.note_listed(directory, stat.czxid, &names);
+                Ok(names)
+            }
+            Err(failure) if failure.is(ErrorKind::NoNode) => {
+                directories.note_missing(directory);
+                Ok(Names::default())
+            }
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    pub(super) fn keep_own(&mut self, is_there: impl Fn(&Node) -> bool) {
+        let gone = self.own.extract_if(.., |node| !is_there(node)).map(|node| node.key);
+        let gone: Vec<_> = gone.collect();
+        if !gone.is_empty() {
+            self.inner.own.gone(gone);
+            sys::reached("the node of a call is gone from a list");
+            let lock = self.path();
+            debug!(target: "zoolock::queue", lock:%; "{lock}: a node was deleted");
+        }
+    }
+
+    /// Takes its nodes, which are first.
+    pub(super) fn grant(&mut self) -> Result<Pass, Stop> {
+        let Attempt { inner, claim, until, .. } = *self;
+        let (own, session) = (&mut self.own, self.place.session);
+        let granted = inner.holds.grant(claim, own, session, until)?;
+        Ok(granted.map_or(Pass::Again, Pass::Held))
+    }
+
+    /// Gives up its nodes: they are deleted in the background.
+    pub(super) fn give_up_own(&mut self) {
+        self.give_up_rest(0);
+    }
+
+    /// Gives up its nodes behind the first `count`.
+    pub(super) fn give_up_rest(&mut self, count: usize) {
+        let Attempt { inner, claim, .. } = *self;
+        for node in self.own.drain(count.min(self.own.len())..) {
+            sys::reached_if(|| count > 0, "a call has one node too many");
+            inner.own.delete(&claim.facts, self.place.session, &node);
+        }
+    }
+
+    /// Gives up lost creates that no list has shown for a session timeout.
+    pub(super) fn give_up_old(&mut self) {
+        let is_any = self.inner.own.give_up(&self.place, &mut self.lost, Some(sys::now()));
+        sys::reached_if(|| is_any, "a create is left to the search while its call goes on");
+    }
+
+    /// Returns the error of a call that does not see the contenders of this node.
+    pub(super) fn apart_from(&self, name: &str) -> Error {
+        sys::reached("a call finds contenders that it does not see");
+        let reason = match self.claim.facts.kind {
+            LockKind::Latch => "a contender of a lock, which a LeaderLatch does not see",
+            _ => "a participant of a LeaderLatch, which does not see other contenders",
+        };
+        let reason = format!("{name} is {reason}: both would hold it");
+        Error::InvalidPath { path: self.path().to_owned(), reason }
+    }
+
+    // ---- waiting
+
+    /// Records how many are ahead, for the observer.
+    pub(super) fn record_ahead(&self, count: impl FnOnce() -> usize) {
+        self.call.inspect(|call| call.record_ahead(count));
+    }
+
+    /// Waits to be woken. Returns false for any other reason to look again, such as a change of a
+    /// semaphore's `limit` or the end of its `turn`.
+    pub(super) fn wait(
+        &self,
+        wake: &Receiver<()>,
+        [limit, turn]: [Ended; 2],
+    ) -> Result<bool, Stop> {
+        let until = self.until;
+        // When to look though nothing was told.
+        let mut look = self.requests().next_look();
+        loop {
+            let first = until.deadline.map_or(look, |deadline| look.min(deadline));
+            select_biased! {
+                recv(until.cancelled) -> _ => {
+                    sys::reached("a cancel ends a wait in the queue");
+                    return Err(Failure::Cancelled.into());
+                }
+                recv(self.requests().closed()) -> _ => {
+                    sys::reached("the close ends a wait in the queue");
+                    return Err(Failure::Closed.into());
+                }
+                recv(wake) -> _ => return Ok(true),
+                recv(limit) -> _ => sys::reached("the limit changes while permits are waited for"),
+                recv(turn) -> _ => sys::reached("the turn ends while permits are waited for"),
+                recv(self.more_stuck) -> _ => {
+                    sys::reached("a waiting call hears of a node that stays");
+                }
+                recv(at(first)) -> _ => {
+                    if until.is_over() {
+                        return Ok(false);
+                    }
+                    // Without a connection, a look is put off: otherwise all calls would look at
+                    // the same time after an outage. The next connection reports missed changes.
+                    if !self.requests().is_connected() {
+                        sys::reached("a look is put off without a connection");
+                        look = self.requests().next_look();
+                        continue;
+                    }
+                    sys::reached("a waiting call looks though nothing was told");
+                }
+            }
+            return Ok(false);
+        }
+    }
+
+    /// Ends a wait: the next pass follows, unless the deadline has come.
+    pub(super) fn look_again(&self) -> Result<Pass, Stop> {
+        match self.until.is_over() {
+            true => Err(Failure::Deadline.into()),
+            false => Ok(Pass::Again),
+        }
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        self.give_up_own();
+        let is_any = self.inner.own.give_up(&self.place, &mut self.lost, None);
+        sys::reached_if(|| is_any, "a call ends before its create is found");
+    }
+}

@@ -1,0 +1,139 @@
+//! What a call takes, and the rule by which a list of names grants it. It sends nothing: the loop in
+//! `waiting` does the rest.
+
+use std::sync::Arc;
+
+use zookeeper::{CreateMode, Names};
+
+use super::permits::PermitRequest;
+use crate::base::error::{Error, LossReason};
+use crate::base::names::{self, Child, Mode, Standing};
+use crate::base::signal::Ended;
+use crate::base::sys::{self, never};
+use crate::session::{Grant, Node};
+
+/// What a call takes.
+pub(crate) enum Recipe<'a> {
+    /// A position at the end of a queue. A node without a blocking node before it is granted, and
+    /// the others wait for the nearest blocking node before them.
+    Queue(Mode),
+    /// A read under this write of the same thread. It is granted at once, at the write's queue
+    /// position, so that no waiting writer comes between when the write is released. The read's node
+    /// is created first, and the list behind it shows both nodes: at no instant was the position
+    /// empty.
+    ///
+    /// The name of the write in the list has an id, which shows that it is ours. Only a client that
+    /// creates a node with that very name could fake it. The number in the read's name is chosen
+    /// here and not given by the server. It tells the position, and nothing about other nodes of the
+    /// directory.
+    Under(&'a Arc<Grant>),
+    /// Permits of a semaphore, all or none.
+    Permits(PermitRequest<'a>),
+}
+
+impl<'a> Recipe<'a> {
+    /// Returns how many nodes it takes.
+    pub(super) fn count(&self) -> usize {
+        match self {
+            Recipe::Queue(_) | Recipe::Under(_) => 1,
+            Recipe::Permits(permits) => permits.count,
+        }
+    }
+
+    /// Returns how its nodes are created: whether the server appends a number to their names.
+    pub(super) fn create_mode(&self) -> CreateMode {
+        match self {
+            Recipe::Queue(_) | Recipe::Permits(_) => CreateMode::EphemeralSequential,
+            Recipe::Under(_) => CreateMode::Ephemeral,
+        }
+    }
+
+    /// Returns an id and the name of a node with it.
+    pub(super) fn name(&self) -> (String, String) {
+        let (id, mode) = match self {
+            Recipe::Queue(mode) => (names::new_id(), *mode),
+            Recipe::Permits(permits) => (permits.new_id(), Mode::Permit),
+            Recipe::Under(write) => {
+                let write = &write.list()[0];
+                return names::read_under(&write.name, write.token);
+            }
+        };
+        let name = names::new_name_prefix(&id, mode);
+        (id, name)
+    }
+
+    /// Returns the name of a node in the directory without which none is created, and the error
+    /// then; `None` if also the directory is created where it is missing. A read without its write
+    /// would let a reader in beside the next holder.
+    pub(super) fn under(&self) -> Option<(&'a str, Error)> {
+        match self {
+            Recipe::Under(write) => Some((&write.list()[0].name, deleted(write))),
+            Recipe::Queue(_) | Recipe::Permits(_) => None,
+        }
+    }
+
+    /// Returns whether nodes that are created now would be granted at once.
+    pub(super) fn is_free(&self, list: &Names) -> bool {
+        match self {
+            Recipe::Queue(mode) => names::vacant(*mode, list),
+            Recipe::Under(_) => true,
+            Recipe::Permits(permits) => permits.is_free(list),
+        }
+    }
+
+    /// Returns where our nodes stand, all of which are in the list.
+    ///
+    /// # Errors
+    /// Why they can never be granted, for the user.
+    pub(super) fn standing(&mut self, list: &[Child<'_>], own: &[Node]) -> Result<Standing, Error> {
+        match self {
+            Recipe::Queue(mode) => Ok(names::decide(*mode, list, &own[0].name)),
+            Recipe::Under(write) => {
+                let name = &write.list()[0].name;
+                let gone = write.check();
+                sys::reached_if(|| gone.is_err(), "a write ends while a read is taken under it");
+                gone?;
+                if !list.iter().any(|child| child.name == *name) {
+                    sys::reached("a read finds that its write is gone");
+                    return Err(deleted(write));
+                }
+                sys::reached("a read is granted under its write");
+                Ok(Standing::Granted)
+            }
+            Recipe::Permits(permits) => permits.standing(list, own),
+        }
+    }
+
+    /// Returns the names ahead of our nodes, in order, for people.
+    pub(super) fn ahead<'l>(&self, list: &'l Names, own: &[Node]) -> Vec<&'l str> {
+        match self {
+            Recipe::Queue(_) => names::ahead(list, &own[0].name),
+            Recipe::Under(_) | Recipe::Permits(_) => Vec::new(),
+        }
+    }
+
+    /// Returns the token of a node that this transaction created.
+    pub(super) fn token(&self, czxid: i64) -> u64 {
+        match self {
+            Recipe::Under(write) => write.list()[0].token,
+            Recipe::Queue(_) | Recipe::Permits(_) => czxid.unsigned_abs(),
+        }
+    }
+
+    /// Returns whether the list is watched, and not a node of it.
+    pub(super) fn watches_list(&self) -> bool {
+        matches!(self, Recipe::Permits(permits) if permits.turn.is_some())
+    }
+
+    /// Returns two signals to look again: the limit has changed, and the turn has ended.
+    pub(super) fn changes(&self) -> [Ended; 2] {
+        match self {
+            Recipe::Queue(_) | Recipe::Under(_) => [never(), never()],
+            Recipe::Permits(permits) => permits.changes(),
+        }
+    }
+}
+
+fn deleted(write: &Grant) -> Error {
+    Error::Lost { path: write.path().to_owned(), reason: LossReason::NodeDeleted }
+}

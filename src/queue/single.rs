@@ -1,0 +1,148 @@
+//! The single node: the client that creates it has the lock. A call creates the node; if the node
+//! exists, the call reads it, watches it, and waits for its end.
+//!
+//! All contenders use the same name, so it does not say whose the node is. The data do: they have
+//! an id that is new for each create, and nobody writes to the node.
+
+use std::mem;
+use std::sync::Arc;
+
+use crossbeam_channel::{Receiver, unbounded};
+use zookeeper::{CreateMode, ErrorKind, WatchedEvent, Watcher};
+
+use super::attempt::{Attempt, Pass, Stop, run};
+use crate::base::data;
+use crate::base::error::{Error, Result};
+use crate::base::names;
+use crate::base::sys::{self, never};
+use crate::session::{Failure, Grant, last_created, with_levels};
+
+/// Takes the single node of a claim.
+pub(super) fn acquire(attempt: Attempt<'_>) -> Result<Option<Arc<Grant>>> {
+    let (tell, news) = unbounded();
+    // The call may not wait for it any more.
+    let watcher = Watcher::new(move |_: &WatchedEvent| {
+        let _ = tell.send(());
+    });
+    let call = SingleCall { attempt, watcher, news };
+    run(call, SingleCall::pass)
+}
+
+/// A call for a single node.
+struct SingleCall<'a> {
+    attempt: Attempt<'a>,
+    watcher: Watcher,
+    news: Receiver<()>,
+}
+
+impl<'a> AsMut<Attempt<'a>> for SingleCall<'a> {
+    fn as_mut(&mut self) -> &mut Attempt<'a> {
+        &mut self.attempt
+    }
+}
+
+impl<'a> SingleCall<'a> {
+    fn pass(&mut self) -> Result<Pass, Stop> {
+        self.attempt.may_create |= self.attempt.find_session()?;
+        // The create is itself a look.
+        let creates = mem::take(&mut self.attempt.may_create) && self.attempt.own.is_empty();
+        if !(creates && self.create()? || self.look()?) {
+            self.attempt.may_create = true;
+            return Ok(Pass::Again);
+        }
+        let is_ours = !self.attempt.own.is_empty();
+        self.attempt.record_ahead(|| usize::from(!is_ours));
+        if is_ours {
+            self.attempt.give_up_old();
+            return self.attempt.grant();
+        }
+        self.attempt.until.note_ahead();
+        if !self.attempt.until.waits {
+            return Ok(Pass::Busy);
+        }
+        let is_woken = self.attempt.wait(&self.news, [never(), never()])?;
+        self.attempt.may_create = is_woken && self.attempt.lost.is_empty();
+        self.attempt.look_again()
+    }
+
+    /// Creates the node, and the directories above it if need be. Returns false if it exists.
+    fn create(&mut self) -> Result<bool, Stop> {
+        let Attempt { inner, claim, until, .. } = self.attempt;
+        let (mode, acl) = (CreateMode::Ephemeral, self.attempt.requests().acl());
+        let mut levels = Vec::new();
+        loop {
+            let named = || (names::new_id(), self.name().to_owned());
+            let create = self.attempt.create(mode, named)?;
+            let data = data::encode_single(&create.id, &claim.identity);
+            let node = (self.attempt.path(), &*data, mode);
+            // What may be refused shares no transaction.
+            let ops = with_levels(acl, &levels, node);
+            let (create, made) = self.attempt.ask_create(create, |batch, _| batch.multi(&ops))?;
+            let Some(failure) = self.attempt.created(create, made.map(last_created)) else {
+                self.forget_stuck();
+                return Ok(true);
+            };
+            match failure {
+                Failure::Refused(error)
+                    if error.kind() == ErrorKind::NodeExists
+                        && error.failed_op() == Some(levels.len()) =>
+                {
+                    sys::reached("a single node is there already");
+                    return Ok(false);
+                }
+                failure if failure.is(ErrorKind::NoNode) || failure.is(ErrorKind::NodeExists) => {
+                    levels = inner.requests.missing_levels(&claim.facts.directory, until)?;
+                }
+                failure => return Err(failure.into()),
+            }
+        }
+    }
+
+    /// Reads the node, and watches it if the call may wait for it. Returns false if there is none.
+    fn look(&mut self) -> Result<bool, Stop> {
+        // The look shows everything that was reported until now.
+        while self.news.try_recv().is_ok() {}
+        let (path, requests) = (self.attempt.path(), self.attempt.requests());
+        let (session, until) = (self.attempt.place.session, self.attempt.until);
+        let watcher = self.attempt.until.waits.then_some(&self.watcher);
+        let read = requests.ask_one(Some(session), until, |batch| batch.get_data(path, watcher));
+        let (data, stat) = match read {
+            Ok(read) => read,
+            Err(failure) if failure.is(ErrorKind::NoNode) => {
+                self.attempt.keep_own(|_| false);
+                return Ok(false);
+            }
+            Err(failure) => return Err(failure.into()),
+        };
+        if stat.ephemeral_owner == 0 {
+            sys::reached("a persistent node is in the place of a single one");
+            let reason = "there is a persistent node, which nobody will release".to_owned();
+            return Err(Error::InvalidPath { path: path.to_owned(), reason }.into());
+        }
+        self.attempt.keep_own(|node| node.czxid == stat.czxid);
+        let id = data::decode_single(&data).map(|(id, _)| id);
+        let is_of_session = stat.ephemeral_owner == session;
+        let own = &self.attempt.inner.own;
+        if let Some(index) = self.attempt.find_lost(|lost| Some(lost) == id) {
+            sys::reached("a single node without an answer is ours");
+            self.attempt.take_found(index, self.name(), stat.czxid);
+            self.forget_stuck();
+        } else if self.attempt.until.waits
+            && is_of_session
+            && own.is_stuck(&self.attempt.place, self.name())
+        {
+            sys::reached("a single node of ours stays and is in the way");
+            return Err(Error::Denied { path: path.to_owned() }.into());
+        }
+        Ok(true)
+    }
+
+    /// The node is ours. An earlier one of this path that could not be deleted is gone.
+    fn forget_stuck(&self) {
+        self.attempt.inner.own.remove_stuck(&self.attempt.place, self.name());
+    }
+
+    fn name(&self) -> &'a str {
+        self.attempt.claim.facts.lock.split().1
+    }
+}

@@ -1,0 +1,362 @@
+//! The loop of a call that queues: it looks what there is, creates its nodes, and waits until they are
+//! first. A [`Recipe`] decides which nodes are granted, and which to wait for.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crossbeam_channel::{Receiver, bounded};
+use zookeeper::{ErrorKind, EventType, Names, Pending, WatchedEvent, Watcher};
+
+use super::attempt::{Attempt, Pass, Stop, run};
+use super::making::Making;
+use super::rule::Recipe;
+use crate::base::error::{Error, Result};
+use crate::base::names::{self, Standing};
+use crate::base::shortcuts;
+use crate::base::stay::{Ahead, Next, Reaction, Stay, Woken};
+use crate::base::sys::{self, Mutex};
+use crate::session::{Grant, Replaceable};
+
+/// Takes what the recipe says. The call replaces the node `replaceable`, which the previous thread
+/// has released.
+pub(super) fn acquire<'a>(
+    attempt: Attempt<'a>,
+    recipe: Recipe<'a>,
+    replaceable: Option<Replaceable>,
+) -> Result<Option<Arc<Grant>>> {
+    let (ears, listed, czxids) = (None, None, HashMap::new());
+    run(Waiter { attempt, recipe, replaceable, ears, listed, czxids }, Waiter::pass)
+}
+
+/// A call that queues.
+struct Waiter<'a> {
+    attempt: Attempt<'a>,
+    recipe: Recipe<'a>,
+    replaceable: Option<Replaceable>,
+    /// How it hears of its queue, once it watches anything in this session.
+    ears: Option<Ears>,
+    /// The last list that was delivered and is not used yet.
+    listed: Option<Names>,
+    czxids: HashMap<String, i64>,
+}
+
+/// How a call hears of its queue.
+struct Ears {
+    /// Shared with the thread that delivers events.
+    stay: Arc<Mutex<Stay<String, Names>>>,
+    watcher: Watcher,
+    /// Has room for one: who is woken looks at the stay.
+    wake: Receiver<()>,
+}
+
+impl<'a> AsMut<Attempt<'a>> for Waiter<'a> {
+    fn as_mut(&mut self) -> &mut Attempt<'a> {
+        &mut self.attempt
+    }
+}
+
+impl Ears {
+    /// The thread that delivers an event, unless that is the grant, sends the next list, so that the
+    /// waiter is woken once, behind both. A waiter that watches the list is woken at once.
+    fn open(attempt: &Attempt<'_>, recipe: &Recipe<'_>) -> Ears {
+        let (tell, wake) = bounded(1);
+        let stay = Arc::<Mutex<Stay<String, Names>>>::default();
+        let (told, requests) = (Arc::clone(&stay), Arc::downgrade(&attempt.inner.requests));
+        let (facts, lists) = (Arc::clone(&attempt.claim.facts), !recipe.watches_list());
+        let watcher = Watcher::new(move |event: &WatchedEvent| {
+            let Some(requests) = requests.upgrade() else {
+                return;
+            };
+            let name = event.path.rsplit('/').next().unwrap_or_default().to_owned();
+            let is_end = event.event_type == EventType::NodeDeleted;
+            // With its session, the waiter begins anew.
+            let may_list = lists && event.event_type != EventType::WatchEnded;
+            let reaction = told.lock().event(&name, is_end, requests.resumed(), may_list);
+            match reaction {
+                // It may be awake already, or gone.
+                Reaction::Wake => drop(tell.try_send(())),
+                Reaction::Wait => {}
+                Reaction::List => {
+                    let (told, tell, mode) = (Arc::clone(&told), tell.clone(), facts.kind.mode());
+                    requests.list(&facts.directory).on_done(move |listed| {
+                        let names = listed.ok().map(|(names, _)| names);
+                        let is_last = |own: &String, nearest: &String, names: &Names| {
+                            let ahead = Ahead { nearest: nearest.clone(), next: Next::Grant };
+                            let children = names::children(names);
+                            names::decide(mode, &children, own) == Standing::Behind(ahead)
+                        };
+                        let wakes = told.lock().listed(names, is_last);
+                        wakes.then(|| tell.try_send(()));
+                    });
+                }
+            }
+        });
+        Ears { stay, watcher, wake }
+    }
+}
+
+impl Waiter<'_> {
+    fn ears(&mut self) -> &Ears {
+        self.ears.get_or_insert_with(|| Ears::open(&self.attempt, &self.recipe))
+    }
+
+    fn pass(&mut self) -> Result<Pass, Stop> {
+        if self.attempt.find_session()? {
+            // Late events of the old session stay there.
+            self.ears = None;
+            self.attempt.may_create = self.attempt.until.waits && self.stuck().is_empty();
+        }
+        let list = match self.listed.take() {
+            _ if self.is_missing() && self.attempt.may_create => self.create_missing()?,
+            // It was sent when our nodes were there.
+            Some(names) if !self.is_missing() => self.sort_out(names)?,
+            _ => {
+                // Read before the list is sent: what that list does not show is gone.
+                let stuck = self.stuck();
+                let list = self.look()?;
+                self.forget_gone(stuck, &list);
+                list
+            }
+        };
+        if self.is_missing() {
+            if self.attempt.until.waits {
+                self.check_room(&list)?;
+            }
+            self.attempt.may_create = true;
+            if self.attempt.until.waits || self.recipe.is_free(&list) {
+                return Ok(Pass::Again);
+            }
+            return Ok(self.busy(&list));
+        }
+        self.attempt.give_up_old();
+        self.attempt.record_ahead(|| self.recipe.ahead(&list, &self.attempt.own).len());
+        match self.standing(&list)? {
+            Standing::Granted => self.grant(self.attempt.own.len() == list.len()),
+            Standing::Behind(ahead) => self.wait_behind(Some(ahead), list),
+            Standing::Full => self.wait_behind(None, list),
+            Standing::Apart(name) => Err(self.attempt.apart_from(&name).into()),
+            Standing::Gone | Standing::NeedsCzxid(_) => {
+                self.attempt.give_up_own();
+                Ok(Pass::Again)
+            }
+        }
+    }
+
+    /// Ends a call that does not wait and would be behind others.
+    fn busy(&self, list: &Names) -> Pass {
+        let is_rival = |name: &&str| names::mode_of(name).is_some();
+        self.attempt.record_ahead(|| list.iter().filter(is_rival).count());
+        Pass::Busy
+    }
+
+    fn is_missing(&self) -> bool {
+        self.attempt.own.len() < self.recipe.count()
+    }
+
+    fn grant(&mut self, is_alone: bool) -> Result<Pass, Stop> {
+        let Attempt { inner, claim, .. } = self.attempt;
+        if let ([node], true) = (&mut self.attempt.own[..], is_alone) {
+            node.takes_directory = inner.requests.directories.is_ours(&claim.facts.directory);
+        }
+        self.attempt.own.iter_mut().for_each(|node| node.token = self.recipe.token(node.czxid));
+        self.attempt.grant()
+    }
+
+    // ---- looking
+
+    fn look(&mut self) -> Result<Names, Stop> {
+        // The list shows everything that was reported until now.
+        if let Some(ears) = &self.ears {
+            let _ = ears.wake.try_recv();
+        }
+        let watcher = self.list_watcher();
+        let list = self.attempt.list(watcher.as_ref())?;
+        self.sort_out(list)
+    }
+
+    fn create_missing(&mut self) -> Result<Names, Stop> {
+        let (watcher, replaceable) = (self.list_watcher(), self.replaceable.take());
+        let Waiter { attempt, recipe, .. } = self;
+        let list = Making { attempt, recipe, watcher }.run(replaceable)?;
+        self.sort_out(list)
+    }
+
+    /// Returns the watcher of a list that is watched.
+    fn list_watcher(&mut self) -> Option<Watcher> {
+        self.recipe.watches_list().then(|| self.ears().watcher.clone())
+    }
+
+    /// Compares our nodes with a list. Nodes that are missing were deleted by somebody. Nodes of
+    /// unanswered creates may be there. Of more nodes than are needed the lowest stay.
+    fn sort_out(&mut self, list: Names) -> Result<Names, Stop> {
+        self.attempt.keep_own(|node| list.contains(&node.name));
+        for name in &list {
+            let Some(index) = self.attempt.find_lost(|id| names::carries(name, id)) else {
+                continue;
+            };
+            if let Some(stat) = self.attempt.stat(name)? {
+                sys::reached("a create without an answer is found in a list");
+                self.attempt.take_found(index, name, stat.czxid);
+            }
+        }
+        self.attempt.own.sort_by_key(|node| (names::number(&node.name), node.czxid));
+        self.attempt.give_up_rest(self.recipe.count());
+        Ok(list)
+    }
+
+    /// Asks the recipe where our nodes stand, and the server when nodes were created if that
+    /// matters.
+    fn standing(&mut self, list: &Names) -> Result<Standing, Stop> {
+        let mut children = names::children(list);
+        loop {
+            let standing = self.recipe.standing(&children, &self.attempt.own)?;
+            let Standing::NeedsCzxid(names) = &standing else {
+                return Ok(standing);
+            };
+            for node in &self.attempt.own {
+                self.czxids.entry(node.name.clone()).or_insert(node.czxid);
+            }
+            let unknown = names.iter().find(|name| !self.czxids.contains_key(*name));
+            if let Some(name) = unknown {
+                sys::reached("a number tells nothing and the server is asked");
+                match self.attempt.stat(name)? {
+                    Some(stat) => drop(self.czxids.insert(name.clone(), stat.czxid)),
+                    None => children.retain(|child| child.name != *name),
+                }
+            }
+            for child in &mut children {
+                child.czxid = self.czxids.get(child.name).copied();
+            }
+        }
+    }
+
+    // ---- own nodes that cannot be deleted
+
+    /// Returns the names of own nodes in the directory that cannot be deleted. Where there are
+    /// some, a call creates nodes only after a look: otherwise each call would leave one more.
+    fn stuck(&self) -> Vec<String> {
+        self.attempt.inner.own.stuck(&self.attempt.place)
+    }
+
+    /// Forgets own nodes that could not be deleted and do not exist any more.
+    fn forget_gone(&self, stuck: Vec<String>, list: &Names) {
+        let own = &self.attempt.inner.own;
+        let gone = stuck.iter().filter(|name| !list.contains(name));
+        let gone = gone.inspect(|_| sys::reached("a node that stayed is gone"));
+        gone.for_each(|name| own.remove_stuck(&self.attempt.place, name));
+    }
+
+    /// Returns `Denied` if there would be no room even when all nodes had gone that can be deleted.
+    fn check_room(&self, list: &Names) -> Result<(), Error> {
+        let stuck: Names = self.stuck().iter().filter(|name| list.contains(name)).collect();
+        match stuck.iter().next() {
+            Some(name) if !self.recipe.is_free(&stuck) => {
+                sys::reached("nodes that stay leave no room");
+                Err(Error::Denied { path: self.attempt.claim.facts.directory.child(name) })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    // ---- waiting
+
+    fn wait_behind(&mut self, ahead: Option<Ahead<String>>, list: Names) -> Result<Pass, Stop> {
+        let Attempt { inner, claim, .. } = self.attempt;
+        self.attempt.until.note_ahead();
+        if !self.attempt.until.waits {
+            return Ok(Pass::Busy);
+        }
+        if inner.holds.registry.holds_here(claim) {
+            sys::reached("a call would wait for a hold of its own thread");
+            return Err(Error::WouldDeadlock { path: self.attempt.path().to_owned() }.into());
+        }
+        if let Some(ahead) = ahead {
+            if inner.own.is_stuck(&self.attempt.place, &ahead.nearest) {
+                let path = claim.facts.directory.child(&ahead.nearest);
+                sys::reached("the node ahead is ours and cannot be deleted");
+                return Err(Error::Denied { path }.into());
+            }
+            self.watch(ahead)?;
+        } else {
+            self.check_room(&list)?;
+        }
+        // The list may be long, and so may the wait.
+        drop(list);
+        self.await_change()
+    }
+
+    /// Watches the nodes ahead and our own nodes, as far as they are not watched. If the nearest node
+    /// has gone meanwhile, its event comes before the answer, behind that of our own node if that is
+    /// gone, too.
+    fn watch(&mut self, ahead: Ahead<String>) -> Result<(), Stop> {
+        let (resumed, nearest) = (self.attempt.requests().resumed(), ahead.nearest.clone());
+        let own = self.attempt.own[0].name.clone();
+        let expects = self.attempt.lost.is_empty() && shortcuts::are_on();
+        let new = self.ears().stay.lock().stand(resumed, own, ahead, expects);
+        match new.is_empty() {
+            true => Ok(()),
+            false => self.set_watches(&new, &nearest),
+        }
+    }
+
+    /// Watches these nodes. If one is gone, its event comes before the answer. Earlier changes of
+    /// their data do not matter: a hold reads its own.
+    ///
+    /// Servers send no event of a node that this client may not read, but set its watch all the
+    /// same. So the nearest node is read, too, unless another one of its directory was.
+    fn set_watches(&mut self, new: &[String], nearest: &String) -> Result<(), Stop> {
+        let Attempt { inner, claim, until, .. } = self.attempt;
+        let directory = &claim.facts.directory;
+        let paths: Vec<_> = new.iter().map(|name| directory.child(name)).collect();
+        let read = new.contains(nearest) && !inner.readable.has(directory);
+        let read = read.then(|| directory.child(nearest));
+        let (session, ears) = (Some(self.attempt.place.session), self.ears());
+        let asked = inner.requests.ask(session, until, |batch| {
+            let read = read.as_ref().map(|path| batch.get_data(path, None));
+            (read, batch.set_watches(i64::MAX, &paths, &ears.watcher))
+        });
+        // The read was answered before.
+        let set = asked.map_err(Stop::from).and_then(|(read, set)| {
+            set?;
+            match read.map(Pending::wait) {
+                Some(Ok(_)) => inner.readable.add(directory),
+                Some(Err(error)) if error.kind() != ErrorKind::NoNode => {
+                    sys::reached("a node ahead may not be read");
+                    return Err(error.into());
+                }
+                Some(Err(_)) | None => {}
+            }
+            Ok(())
+        });
+        set.inspect_err(|_| ears.stay.lock().unwatch(new))
+    }
+
+    /// Waits for the grant, or for a reason to look again.
+    fn await_change(&mut self) -> Result<Pass, Stop> {
+        let Attempt { inner, claim, until, .. } = self.attempt;
+        loop {
+            let wake = self.ears().wake.clone();
+            if !self.attempt.wait(&wake, self.recipe.changes())? {
+                if !until.is_over() {
+                    // Perhaps no event came because the node ahead may not be read. The next call
+                    // that watches a node there reads it first.
+                    inner.readable.remove(&claim.facts.directory);
+                }
+                return self.attempt.look_again();
+            }
+            let Some(woken) = self.ears().stay.lock().woken() else {
+                continue;
+            };
+            self.attempt.may_create = self.attempt.lost.is_empty() && self.stuck().is_empty();
+            match woken {
+                Woken::Granted => {
+                    sys::reached("an expected event grants");
+                    return self.grant(false);
+                }
+                Woken::Listed(names) => self.listed = Some(names),
+                Woken::Look => {}
+            }
+            return self.attempt.look_again();
+        }
+    }
+}

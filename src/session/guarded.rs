@@ -1,0 +1,153 @@
+//! Guarded writes: the servers carry them out only while the nodes of the holds exist.
+
+use std::sync::Arc;
+
+use zookeeper::{CreateMode, ErrorKind, Op};
+
+use super::failure::Failure;
+use super::holds::Holds;
+use super::nodes::Grant;
+use crate::base::error::{ConflictReason, Error, LossReason, Result};
+use crate::base::sys;
+use crate::base::wait::Until;
+
+/// The protocol's value for any version.
+const ANY: i32 = -1;
+
+/// One write, or a check that the others depend on.
+#[derive(Clone)]
+pub(crate) struct Write {
+    pub(crate) path: String,
+    pub(crate) what: What,
+}
+
+#[derive(Clone)]
+pub(crate) enum What {
+    Check(Option<i32>),
+    Set(Vec<u8>, Option<i32>),
+    Create(Vec<u8>),
+    Delete(Option<i32>),
+}
+
+/// A hold that guards writes by one of its nodes.
+pub(crate) struct Guarding {
+    pub(crate) grant: Arc<Grant>,
+    /// The index of the node.
+    pub(crate) index: usize,
+}
+
+/// Carries out these writes in one transaction that checks the nodes of these holds, in the
+/// session of the nodes. While its outcome is unknown, the nodes are handed to no other thread:
+/// the writes would be carried out for that thread.
+pub(crate) fn commit(of: &Holds, holds: &[Guarding], writes: &[Write]) -> Result<()> {
+    holds.iter().try_for_each(|hold| may_guard(of, &hold.grant))?;
+    let guards: Vec<_> = holds.iter().map(|hold| hold.grant.znode(hold.index)).collect();
+    writes.iter().try_for_each(|write| write.check(&guards))?;
+    let end = |hold: &Guarding| hold.grant.nodes().end_write();
+    for (index, hold) in holds.iter().enumerate() {
+        hold.grant
+            .nodes()
+            .start_write(&hold.grant)
+            .inspect_err(|_| holds[..index].iter().for_each(end))?;
+    }
+    let acl = of.requests.acl();
+    let checks = guards.iter().map(|path| Op::Check(path, None));
+    let ops: Vec<_> = checks.chain(writes.iter().map(|write| write.op(acl))).collect();
+    let first = &holds[0].grant;
+    let session = first.nodes().term.session_id();
+    let until = Until::within(of.requests.patience());
+    let committed = of.requests.ask_one(Some(session), &until, |batch| batch.multi(&ops));
+    if committed.as_ref().is_err_and(Failure::is_outcome_unknown) {
+        sys::reached("a guarded write has no answer");
+        return Err(of.requests.error(first.path(), Failure::Broken));
+    }
+    holds.iter().for_each(end);
+    committed.map(drop).map_err(|failure| refused(of, holds, writes, failure))
+}
+
+/// Returns an error if this hold cannot guard writes.
+fn may_guard(holds: &Holds, grant: &Grant) -> Result<()> {
+    let reason = if !grant.nodes().term.is_of(&holds.requests) {
+        "it is of another client"
+    } else if grant.nodes().claim.facts.kind.is_single_node() {
+        "the node of an EphemeralLock has the same name for every holder, so that the servers \
+         cannot tell whose it is"
+    } else {
+        return Ok(());
+    };
+    let reason = format!("{:?} cannot guard this transaction: {reason}", grant.path());
+    Err(Error::InvalidArgument { what: "hold", reason })
+}
+
+/// Returns what it means that nothing was carried out.
+fn refused(of: &Holds, holds: &[Guarding], writes: &[Write], failure: Failure) -> Error {
+    let first = &holds[0].grant;
+    let lock = first.path();
+    let error = match failure {
+        Failure::SessionOver if !of.requests.is_closed() => {
+            sys::reached("a guarded write finds its session over");
+            let (path, reason) = (lock.to_owned(), LossReason::LeaseExpired);
+            return first.check().err().unwrap_or(Error::Lost { path, reason });
+        }
+        Failure::Refused(error) => error,
+        failure => return of.requests.error(lock, failure),
+    };
+    let (kind, failed) = (error.kind(), error.failed_op());
+    if kind == ErrorKind::BadArguments {
+        let reason = error.reason().unwrap_or_default().to_owned();
+        return Error::InvalidArgument { what: "transaction", reason };
+    }
+    let Some(failed) = failed else {
+        return of.requests.error(lock, Failure::Refused(error));
+    };
+    let Some(write) = failed.checked_sub(holds.len()).and_then(|index| writes.get(index)) else {
+        let grant = &holds[failed].grant;
+        if kind != ErrorKind::NoNode {
+            return of.requests.error(grant.path(), Failure::Refused(error));
+        }
+        sys::reached("a guarded write finds the node of its hold deleted");
+        of.node_gone(grant.nodes());
+        let (path, reason) = (grant.path().to_owned(), LossReason::NodeDeleted);
+        // The owner may have released the hold meanwhile.
+        return grant.check().err().unwrap_or(Error::Lost { path, reason });
+    };
+    let reason = match (kind, &write.what) {
+        (ErrorKind::BadVersion, _) => ConflictReason::BadVersion,
+        (ErrorKind::NodeExists, _) => ConflictReason::NodeExists,
+        (ErrorKind::NotEmpty, _) => ConflictReason::NotEmpty,
+        (ErrorKind::NoNode, What::Create(_)) => ConflictReason::NoParent,
+        (ErrorKind::NoNode, _) => ConflictReason::NoNode,
+        _ => return of.requests.error(&write.path, Failure::Refused(error)),
+    };
+    sys::reached("a guarded write meets a conflict");
+    Error::Conflict { path: write.path.clone(), reason }
+}
+
+impl Write {
+    /// Returns an error for a version that means any, and for a write to one of the guarding nodes.
+    fn check(&self, guards: &[String]) -> Result<()> {
+        let (version, writes) = match &self.what {
+            What::Check(version) => (*version, false),
+            What::Set(_, version) | What::Delete(version) => (*version, true),
+            What::Create(_) => (None, true),
+        };
+        if version == Some(ANY) {
+            let reason = format!("{ANY} would be any version: {:?}", self.path);
+            return Err(Error::InvalidArgument { what: "version", reason });
+        }
+        if writes && guards.contains(&self.path) {
+            let reason = format!("{:?} is the node of a hold that guards it", self.path);
+            return Err(Error::InvalidArgument { what: "path", reason });
+        }
+        Ok(())
+    }
+
+    fn op<'a>(&'a self, acl: &'a [zookeeper::Acl]) -> Op<'a> {
+        match &self.what {
+            What::Check(version) => Op::Check(&self.path, *version),
+            What::Set(data, version) => Op::SetData(&self.path, data, *version),
+            What::Create(data) => Op::Create(&self.path, data, acl, CreateMode::Persistent),
+            What::Delete(version) => Op::Delete(&self.path, *version),
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The first levels of a client's locks, one for each path and kind. All objects of a path share
+//! its level, however many there are and however short they live. It does not know queues.
+
+use std::collections::HashMap;
+use std::ptr;
+use std::sync::{Arc, Weak};
+
+use crossbeam_channel::Sender;
+
+use super::claim::Facts;
+use super::local::Local;
+use super::nodes::{Grant, Nodes};
+use crate::base::error::Result;
+use crate::base::kind::LockKind;
+use crate::base::path::LockPath;
+use crate::base::sys::Mutex;
+
+/// What a thread hands over to the next one.
+pub(crate) enum Handed {
+    /// Its nodes, to be held again.
+    Nodes(Arc<Nodes>),
+    /// Its released node, to be replaced.
+    Replaceable(Replaceable),
+}
+
+/// A released node that the next thread for the same lock replaces, with its directory: it deletes
+/// both in the transaction that creates its own. If it does not, the thread that released the node
+/// deletes it.
+#[derive(Debug)]
+pub(crate) struct Replaceable {
+    pub(super) nodes: Arc<Nodes>,
+    /// The result of the release, or `None` if the fate of the node is unknown.
+    pub(super) result: Sender<Option<Result<()>>>,
+}
+
+impl Replaceable {
+    /// Returns the session of the node. Only a call in the same session can delete it.
+    pub(crate) fn session(&self) -> i64 {
+        self.nodes.term.session_id()
+    }
+
+    pub(crate) fn path(&self) -> String {
+        self.nodes.claim.facts.path_of(&self.nodes.list[0])
+    }
+}
+
+/// The first level of one path. It lasts while an object of the path has it.
+pub(crate) struct Level {
+    pub(crate) local: Local<Arc<Grant>, Handed>,
+    key: Key,
+    levels: Weak<Levels>,
+}
+
+/// What locks have in common that share a first level.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    lock: LockPath,
+    directory: LockPath,
+    kind: LockKind,
+}
+
+impl Key {
+    fn of(facts: &Facts) -> Key {
+        let (lock, directory) = (facts.lock.clone(), facts.directory.clone());
+        Key { lock, directory, kind: facts.kind }
+    }
+}
+
+/// The first levels of one client.
+#[derive(Default)]
+pub(crate) struct Levels(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    levels: HashMap<Key, Weak<Level>>,
+    /// How many objects there ever were.
+    objects: u64,
+}
+
+impl Levels {
+    /// Returns a number for a new object.
+    pub(crate) fn object(&self) -> u64 {
+        let mut table = self.0.lock();
+        table.objects += 1;
+        table.objects
+    }
+
+    /// Returns the first level for a new object, and the object's number. A new level calls `discard`
+    /// with what was handed over and nobody takes.
+    pub(crate) fn join(
+        self: &Arc<Self>,
+        facts: &Facts,
+        discard: impl Fn(Handed) + Send + Sync + 'static,
+    ) -> (Arc<Level>, u64) {
+        let key = Key::of(facts);
+        let mut table = self.0.lock();
+        table.objects += 1;
+        let number = table.objects;
+        if let Some(level) = table.levels.get(&key).and_then(Weak::upgrade) {
+            return (level, number);
+        }
+        let levels = Arc::downgrade(self);
+        let local = Local::new(key.kind.is_of_a_thread(), Box::new(discard));
+        let level = Arc::new(Level { local, key: key.clone(), levels });
+        table.levels.insert(key, Arc::downgrade(&level));
+        (level, number)
+    }
+
+    /// Lets other objects in, because these holds of the nodes were lost.
+    pub(super) fn lost(&self, nodes: &Nodes, grants: &[Arc<Grant>]) {
+        let key = Key::of(&nodes.claim.facts);
+        let level = self.0.lock().levels.get(&key).and_then(Weak::upgrade);
+        level.into_iter().for_each(|level| grants.iter().for_each(|grant| level.lost(grant)));
+    }
+
+    /// Removes a level that has ended, unless its path has another one by now.
+    fn remove(&self, ended: &Level) {
+        let mut table = self.0.lock();
+        if table.levels.get(&ended.key).is_some_and(|level| ptr::eq(level.as_ptr(), ended)) {
+            table.levels.remove(&ended.key);
+        }
+    }
+
+    /// Returns how many paths have a level.
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.0.lock().levels.len()
+    }
+}
+
+impl Level {
+    /// Lets other objects in, because this hold was lost.
+    pub(crate) fn lost(&self, grant: &Arc<Grant>) {
+        self.local.lose(|hold| Arc::ptr_eq(hold, grant));
+    }
+}
+
+impl Drop for Level {
+    fn drop(&mut self) {
+        self.levels.upgrade().inspect(|levels| levels.remove(self));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::options::LockOptions;
+
+    fn facts(path: &str) -> Facts {
+        let (lock, options) = (LockPath::parse(path).unwrap(), LockOptions::new());
+        Facts { lock: lock.clone(), directory: lock, kind: LockKind::Exclusive, options }
+    }
+
+    #[test]
+    fn table_has_no_level_without_an_object() {
+        const PATHS: usize = 100_000;
+        let levels = Arc::new(Levels::default());
+        let join = |path: usize| levels.join(&facts(&format!("/orders/{path}")), drop).0;
+        for path in 0..PATHS {
+            let both = [join(path), join(path)];
+            assert_eq!(levels.count(), 1, "{}", both.len());
+        }
+        let all: Vec<_> = (0..PATHS).map(join).collect();
+        assert_eq!(levels.count(), PATHS);
+        drop(all);
+        assert_eq!(levels.count(), 0);
+    }
+
+    #[test]
+    fn end_of_a_level_does_not_remove_the_next_one() {
+        let levels = Arc::new(Levels::default());
+        let facts = facts("/a");
+        let (ended, _) = levels.join(&facts, drop);
+        // The entry of the next one, which an object has made between the last use and the drop.
+        levels.0.lock().levels.clear();
+        let (next, _) = levels.join(&facts, drop);
+        drop(ended);
+        assert!(Arc::ptr_eq(&next, &levels.join(&facts, drop).0));
+    }
+}

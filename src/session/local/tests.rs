@@ -1,0 +1,50 @@
+//! The first level alone: what the simulation hardly ever causes.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::base::signal::{Broadcast, Signal};
+
+/// A time that is longer than this test.
+const LONG: Duration = Duration::from_secs(20);
+
+#[test]
+fn hold_is_not_handed_to_a_thread_behind_the_lost_hold_of_its_object() {
+    let local: Local<u32, u32> = Local::new(false, Box::new(|_| panic!("nothing was left")));
+    let (cancel, closed) = (Broadcast::new(), Signal::new());
+    let enter = |object| {
+        let until = Until::new(Some(Instant::now() + LONG), cancel.listen());
+        match local.enter(object, &until, closed.ended()) {
+            Ok(Entry::First(turn)) => turn,
+            _ => panic!("not in as the first"),
+        }
+    };
+    thread::scope(|scope| {
+        enter(1).keep(7);
+        let its = scope.spawn(|| drop(enter(1)));
+        while local.state.lock().waiting.is_empty() {
+            thread::yield_now();
+        }
+        local.lose(|hold| *hold == 7);
+        let turn = enter(2);
+        assert!(!turn.may_hand_over(u32::MAX));
+        drop(turn);
+        assert!(matches!(local.exit(1, None), Ok(Exit::Lost(7))));
+        its.join().expect("it is in");
+    });
+}
+
+#[test]
+fn loss_that_is_reported_again_lets_nobody_in() {
+    let local: Local<u32, u32> = Local::new(false, Box::new(|_| panic!("nothing was left")));
+    let enter = |object| match local.try_enter(object) {
+        Some(Entry::First(turn)) => turn,
+        _ => panic!("not in as the first"),
+    };
+    enter(1).keep(7);
+    local.lose(|hold| *hold == 7);
+    let _turn = enter(2);
+    local.lose(|hold| *hold == 7);
+    assert!(local.try_enter(3).is_none());
+}

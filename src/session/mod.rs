@@ -1,0 +1,36 @@
+//! What all users of one client share: requests, nodes, holds, the first levels of locks, and
+//! the client's state. It knows nodes by their names and directories, leases and grants. Of queues on
+//! the servers it knows whether a directory has other nodes, not who waits for whom.
+
+mod claim;
+mod directories;
+mod events;
+mod failure;
+mod guarded;
+mod holds;
+mod levels;
+mod local;
+mod nodes;
+mod own;
+mod registry;
+mod releasing;
+mod requests;
+mod shared;
+mod table;
+mod timer;
+
+pub(crate) use claim::{Claim, Facts, Node};
+pub(crate) use directories::{last_created, replace_with_directory, with_levels};
+pub use events::{ClientState, ConnectionEvent, Stats, Subscription};
+pub(crate) use failure::{Failure, is_outcome_unknown};
+pub(crate) use guarded::{Guarding, What, Write, commit};
+pub(crate) use holds::Holds;
+pub(crate) use levels::{Handed, Level, Replaceable};
+pub(crate) use local::{Entry, Exit, Refused, Stopped, Turn};
+pub(crate) use nodes::Grant;
+pub use nodes::HoldState;
+pub(crate) use own::Place;
+pub(crate) use releasing::{release, release_to, settle};
+pub(crate) use requests::{Requests, Waiting};
+pub(crate) use shared::Inner;
+pub(crate) use table::{Key, Lost};

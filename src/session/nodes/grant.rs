@@ -1,0 +1,279 @@
+//! One hold: a grant of nodes, until it is released or lost.
+
+use std::mem;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use super::{Nodes, after};
+use crate::base::error::{Error, LossReason, Result};
+use crate::base::signal::{Ended, Signal};
+use crate::base::sys::{self, Mutex};
+use crate::observer::Observed;
+use crate::session::claim::{Claim, Node};
+
+/// The state of a hold.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum HoldState {
+    /// Held, on a live connection.
+    Held,
+    /// The connection is dead, but the lease runs. The hold is still yours; nobody else can have
+    /// the lock. It is held again when the session is resumed in time.
+    Suspended,
+    /// Lost: somebody else may hold the lock. It stays lost.
+    Lost(LossReason),
+    /// Released by its owner.
+    Released,
+}
+
+/// One hold.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    nodes: Arc<Nodes>,
+    /// The call that took it: its thread, and its `hold_at_most`. The other options are those of the
+    /// nodes, which are like them.
+    pub(in crate::session) claim: Claim,
+    ending: Mutex<Ending>,
+    ended: Signal,
+    since: Instant,
+    /// The observer of its end. The first thread to tell it takes this out.
+    observed: Mutex<Option<Observed>>,
+    /// Those who listen for revocation requests, by the index of the node.
+    listeners: Mutex<Vec<(usize, Sender<()>)>>,
+}
+
+#[derive(Debug)]
+struct Ending {
+    /// How it has ended.
+    end: Option<End>,
+    /// Until when it may last.
+    due: Option<Instant>,
+}
+
+impl Ending {
+    fn is_overdue(&self) -> bool {
+        self.due.is_some_and(|due| due <= sys::now())
+    }
+}
+
+/// How a hold has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::session) enum End {
+    Released,
+    Lost(LossReason),
+}
+
+impl End {
+    fn loss(self) -> Option<LossReason> {
+        match self {
+            End::Released => None,
+            End::Lost(reason) => Some(reason),
+        }
+    }
+}
+
+impl Grant {
+    pub(super) fn new(nodes: &Arc<Nodes>, claim: Claim) -> Arc<Grant> {
+        let since = sys::now();
+        let due = claim.facts.options.hold_at_most.map(|time| after(since, time));
+        Arc::new(Grant {
+            nodes: Arc::clone(nodes),
+            claim,
+            ending: Mutex::new(Ending { end: None, due }),
+            ended: Signal::new(),
+            since,
+            observed: Mutex::default(),
+            listeners: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn nodes(&self) -> &Arc<Nodes> {
+        &self.nodes
+    }
+
+    pub(crate) fn list(&self) -> &[Node] {
+        &self.nodes.list
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        self.nodes.claim.facts.lock.as_str()
+    }
+
+    /// Returns the path of the node with this index.
+    pub(crate) fn znode(&self, index: usize) -> String {
+        self.nodes.claim.facts.path_of(&self.nodes.list[index])
+    }
+
+    pub(crate) fn ended(&self) -> &Ended {
+        self.ended.ended()
+    }
+
+    /// Returns whether it has ended, as far as anybody has noticed.
+    pub(crate) fn is_over(&self) -> bool {
+        self.known_end().is_some()
+    }
+
+    /// Returns how it has ended, as far as anybody has noticed.
+    pub(super) fn known_end(&self) -> Option<End> {
+        self.ending.lock().end
+    }
+
+    /// Reads the clocks: a lease that has run out is a loss, even if nobody has noticed it yet, and so
+    /// is the end of the time that it may last.
+    pub(crate) fn state(&self) -> HoldState {
+        // Read before the end is: the close ends the holds before the connection.
+        let is_connected = self.nodes.term.is_connected();
+        let (left, reason) = self.left();
+        match self.known_end() {
+            Some(End::Released) => HoldState::Released,
+            Some(End::Lost(reason)) => HoldState::Lost(reason),
+            None if left.is_zero() => HoldState::Lost(reason),
+            None if is_connected => HoldState::Held,
+            None => HoldState::Suspended,
+        }
+    }
+
+    /// Returns what is left until it ends by the clocks, and how it is lost then.
+    pub(super) fn left(&self) -> (Duration, LossReason) {
+        let lease = self.nodes.term.left();
+        match self.due().map(|due| due.saturating_duration_since(sys::now())) {
+            Some(left) if left < lease => (left, LossReason::HeldTooLong),
+            _ => (lease, LossReason::LeaseExpired),
+        }
+    }
+
+    /// Returns until when it may last.
+    fn due(&self) -> Option<Instant> {
+        self.ending.lock().due
+    }
+
+    /// Returns when it ends by the clocks, as far as is known now. `None` if only the lease ends it,
+    /// which the client reports.
+    pub(in crate::session) fn ends(&self) -> Option<Instant> {
+        let has_margin = !self.nodes.claim.facts.options.margin.is_zero();
+        let lost = has_margin.then(|| sys::now() + self.nodes.term.left());
+        self.due().into_iter().chain(lost).min()
+    }
+
+    /// Sets until when it may last, which is no sooner than it has to. Returns false if it is over.
+    pub(in crate::session) fn prolong(&self, due: Instant) -> bool {
+        let due = due.max(after(self.since, self.nodes.claim.facts.options.hold_at_least));
+        let mut ending = self.ending.lock();
+        let is_over = ending.end.is_some() || ending.is_overdue();
+        if !is_over {
+            ending.due = Some(due);
+        }
+        !is_over
+    }
+
+    /// Ends it as lost if it has lasted for too long. [`raise`](Grant::raise) has to follow.
+    pub(super) fn end_overdue(&self) -> bool {
+        let mut ending = self.ending.lock();
+        let is_overdue = ending.is_overdue();
+        if is_overdue {
+            ending.end.get_or_insert(End::Lost(LossReason::HeldTooLong));
+        }
+        is_overdue
+    }
+
+    /// Returns what is left until it is lost by the clocks; zero unless held.
+    pub(crate) fn valid_for(&self) -> Duration {
+        let (left, _) = self.left();
+        match self.known_end() {
+            Some(_) => Duration::ZERO,
+            None => left,
+        }
+    }
+
+    /// Returns an error if the hold is over.
+    pub(crate) fn check(&self) -> Result<()> {
+        let path = self.path().to_owned();
+        match self.state() {
+            HoldState::Held | HoldState::Suspended => Ok(()),
+            HoldState::Lost(reason) => Err(Error::Lost { path, reason }),
+            HoldState::Released => Err(Error::NotHeld { path }),
+        }
+    }
+
+    /// Returns until when its nodes have to stay after a release, if that is yet to come.
+    pub(super) fn reserved_until(&self) -> Option<Instant> {
+        let until = after(self.since, self.nodes.claim.facts.options.hold_at_least);
+        (until > sys::now()).then_some(until)
+    }
+
+    // ---- being observed
+
+    /// Tells the observer of its end from now on. If it has ended already, returns the report, which
+    /// nobody else will make.
+    pub(crate) fn observe(&self, observed: &Observed) -> Option<impl FnOnce() + use<>> {
+        *self.observed.lock() = Some(observed.clone());
+        self.known_end().and_then(|end| self.take_report(end))
+    }
+
+    /// Takes the report of its end to the observer, which only the first caller gets. Call it where
+    /// an observer may block.
+    pub(in crate::session) fn take_report(&self, end: End) -> Option<impl FnOnce() + Send + use<>> {
+        let (observed, held) = (self.observed.lock().take()?, sys::now() - self.since);
+        Some(move || observed.ended(held, end.loss()))
+    }
+
+    /// Releases it by `release`, and then reports that to the observer.
+    pub(crate) fn release_by(&self, release: impl FnOnce() -> Result<()>) -> Result<()> {
+        let held = self.held();
+        let released = release();
+        self.report_release(held, &released);
+        released
+    }
+
+    /// Returns how long it has been held.
+    pub(in crate::session) fn held(&self) -> Duration {
+        sys::now() - self.since
+    }
+
+    /// Reports a release after this time to the observer. A loss that was noticed before is
+    /// reported where it was noticed.
+    pub(in crate::session) fn report_release(&self, held: Duration, released: &Result<()>) {
+        let is_released = self.known_end() == Some(End::Released);
+        let observed = is_released.then(|| self.observed.lock().take()).flatten();
+        if let Some(observed) = observed {
+            observed.ended(held, released.as_ref().err().and_then(Error::loss));
+        }
+    }
+
+    /// Returns a channel with a message for each revocation request of one of the nodes. It is
+    /// disconnected when the hold ends.
+    pub(crate) fn revocation(&self, index: usize) -> Receiver<()> {
+        let (sender, receiver) = bounded(1);
+        let mut listeners = self.listeners.lock();
+        if self.known_end().is_none() {
+            listeners.push((index, sender.clone()));
+        }
+        drop(listeners);
+        // After that, so that no request is missed.
+        if self.nodes.is_requested(index) {
+            let _ = sender.try_send(());
+        }
+        receiver
+    }
+
+    pub(super) fn tell_request(&self, index: usize) {
+        for (_, listener) in self.listeners.lock().iter().filter(|(other, _)| *other == index) {
+            // A full channel has an unread request.
+            let _ = listener.try_send(());
+        }
+    }
+
+    /// Sets how it ended. [`raise`](Grant::raise) has to follow, without any mutex.
+    pub(super) fn end(&self, end: End) {
+        self.ending.lock().end.get_or_insert(end);
+    }
+
+    /// Tells all listeners that it has ended.
+    pub(super) fn raise(&self) {
+        let listeners = mem::take(&mut *self.listeners.lock());
+        drop(listeners);
+        self.ended.raise();
+    }
+}

@@ -1,0 +1,502 @@
+//! The nodes of a client on the servers, from before their creates until the servers are known not to
+//! have them. The [table](crate::session::table) says what has to be done; this sends it.
+//!
+//! Creates without an answer that their calls gave up are orphans. Their nodes may exist, or appear
+//! late, and would stand in everybody's way. One look is a read for all orphans of a session in one
+//! place: in a lock's directory, whose names have the ids, or at a single node, whose data have one.
+//! The last look for an orphan follows a `sync`, so that it shows what the leader has.
+//!
+//! A call that is about to create waits until the creates that others gave up on this connection
+//! were looked for: its own answer would come no sooner. So at a server that stands still, calls
+//! with short deadlines leave one create a thread, not one a call.
+//!
+//! Nodes that are no longer needed are deleted in the background, over as many connections as it
+//! takes. Those that the servers refuse to delete stay until their session ends.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use log::{Level, warn};
+use zookeeper::{Batch, ErrorKind};
+
+use super::claim::{Facts, Node};
+use super::directories::delete_with_directory;
+use super::failure::{Failure, is_session_over};
+use super::nodes::Nodes;
+use super::requests::Requests;
+use super::table::{Key, Look, Lost, Table};
+use super::timer::Timer;
+use crate::base::data;
+use crate::base::error::{Error, Result};
+use crate::base::names;
+use crate::base::path::LockPath;
+use crate::base::signal::{Broadcast, Ended};
+use crate::base::sys::{self, Mutex, select_biased};
+use crate::base::wait::Until;
+
+/// The most bytes of paths of one client. The transaction that closes its session lists them all,
+/// and a server that cannot read it does not start again (ZOOKEEPER-4306). Servers from 3.6 on read
+/// as much as `jute.maxbuffer` and `zookeeper.jute.maxbuffer.extrasize` together: 2,097,150 bytes by
+/// default, and at least 1,049,599 if only the second is set. Earlier servers do not list the paths.
+/// The transaction has a header of 48 bytes. An eighth of a megabyte is a reserve.
+const MAX_PATH_BYTES: usize = 896 * 1024;
+/// The most bytes that the name of a numbered node adds to its directory's path: `/_c_`, 36
+/// characters of id, a marker such as `-__WRIT__`, and eleven for the number.
+const NAME_BYTES: usize = 60;
+/// The length that stands before each path.
+const LENGTH_BYTES: usize = 4;
+
+/// The time before the deletion of a single node is tried again. A server may refuse it at once
+/// again and again.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Where nodes of a session are.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) session: i64,
+    /// The directory of the nodes, or a single node.
+    path: LockPath,
+    is_single: bool,
+}
+
+impl Place {
+    pub(crate) fn of(session: i64, facts: &Facts) -> Place {
+        let is_single = facts.kind.is_single_node();
+        let path = if is_single { &facts.lock } else { &facts.directory };
+        Place { session, path: path.clone(), is_single }
+    }
+}
+
+/// A node that a look shows: its name in a directory, or the transaction that created a single one.
+#[derive(Clone, Copy)]
+enum Found<'a> {
+    Name(&'a str),
+    Single(i64),
+}
+
+/// What a look shows, by the ids of the creates.
+type Seen<'a> = HashMap<&'a str, Found<'a>>;
+
+/// All nodes of a client.
+#[derive(Debug)]
+pub(crate) struct OwnNodes {
+    pub(super) requests: Arc<Requests>,
+    table: Mutex<Table<Place, Instant>>,
+    /// Sent when some nodes are not orphans any more.
+    changed: Broadcast,
+    /// Sent when one more node cannot be deleted.
+    more_stuck: Broadcast,
+    timer: Timer,
+}
+
+impl OwnNodes {
+    pub(super) fn new(requests: Arc<Requests>) -> Arc<OwnNodes> {
+        Arc::new(OwnNodes {
+            requests,
+            table: Mutex::new(Table::new(MAX_PATH_BYTES)),
+            changed: Broadcast::new(),
+            more_stuck: Broadcast::new(),
+            timer: Timer::default(),
+        })
+    }
+
+    // ---- nodes of calls
+
+    /// Enters `count` nodes, whose creates are about to be sent. Each has to be
+    /// [lost](OwnNodes::lose), [deleted](OwnNodes::delete) or [gone](OwnNodes::gone) in the end.
+    pub(crate) fn enter(&self, place: &Place, count: usize) -> Result<Range<Key>> {
+        let name = if place.is_single { 0 } else { NAME_BYTES };
+        let bytes = self.requests.zk.root().len() + place.path.as_str().len() + name + LENGTH_BYTES;
+        self.table.lock().ask(place, bytes, count).ok_or_else(|| {
+            sys::reached("the quota of paths is used up");
+            Error::Limit { what: "bytes of node paths of one client", max: MAX_PATH_BYTES }
+        })
+    }
+
+    /// Notes that a create has no answer.
+    pub(crate) fn lose(&self, key: Key, lost: Lost<Instant>) {
+        self.table.lock().lose(key, lost);
+    }
+
+    /// Returns the index of the first of these lost creates with such an id.
+    pub(crate) fn find(&self, lost: &[Key], is_its: impl Fn(&str) -> bool) -> Option<usize> {
+        let table = self.table.lock();
+        lost.iter().position(|key| table.lost(*key).is_some_and(|lost| is_its(&lost.id)))
+    }
+
+    /// Notes that its call has found the node of a lost create.
+    pub(crate) fn found(&self, key: Key) {
+        self.table.lock().found(key);
+    }
+
+    /// Notes that the servers do not have these nodes.
+    pub(crate) fn gone(&self, keys: impl IntoIterator<Item = Key>) {
+        let mut table = self.table.lock();
+        keys.into_iter().for_each(|key| table.gone(key));
+    }
+
+    /// Makes orphans of these lost creates, and looks for them at once: of all, or of those whose time
+    /// is over by `due`. Takes them out, and returns whether there were any.
+    pub(crate) fn give_up(
+        self: &Arc<Self>,
+        place: &Place,
+        lost: &mut Vec<Key>,
+        due: Option<Instant>,
+    ) -> bool {
+        if lost.is_empty() {
+            return false;
+        }
+        let mut table = self.table.lock();
+        let is_due = |lost: &Lost<Instant>| due.is_none_or(|due| lost.until <= due);
+        let given_up = lost.extract_if(.., |key| table.lost(*key).is_none_or(is_due));
+        let given_up: Vec<_> = given_up.collect();
+        let until = given_up.iter().filter_map(|key| table.give_up(*key)).min();
+        drop(table);
+        if let Some(until) = until {
+            self.attend_at(until);
+            self.look_for(|other, _| other == place);
+        }
+        until.is_some()
+    }
+
+    /// Forgets those of a session that is over, or all.
+    pub(super) fn forget(&self, session: Option<i64>) {
+        let is_over = |place: &Place| session.is_none_or(|session| session == place.session);
+        self.table.lock().forget(is_over);
+        self.changed.send();
+    }
+
+    /// Returns how many nodes are deleted or looked for in the background.
+    pub(super) fn leaving(&self) -> usize {
+        self.table.lock().leaving()
+    }
+
+    // ---- orphans
+
+    /// Looks for all of them on a new connection, and wakes those who wait for looks on the one
+    /// before. Orphans of a session that is over by now are found to be gone.
+    pub(super) fn on_connected(self: &Arc<Self>) {
+        self.changed.send();
+        self.look_for(|_, _| true);
+    }
+
+    /// Has [`attend`](OwnNodes::attend) called at this instant or before.
+    fn attend_at(self: &Arc<Self>, when: Instant) {
+        self.timer.set(when, &self.requests.zk, self, OwnNodes::attend);
+    }
+
+    /// Looks for those whose time is over.
+    fn attend(self: &Arc<Self>, due: Instant) {
+        if !self.timer.fires(due) {
+            return;
+        }
+        let now = sys::now();
+        self.look_for(|_, until| until <= now);
+        let next = self.table.lock().due();
+        if let Some(next) = next {
+            self.attend_at(next.max(now + self.requests.timeout() / 4));
+        }
+    }
+
+    /// Looks for orphans that may block others of this lock.
+    pub(super) fn look_for_those_of(self: &Arc<Self>, facts: &Facts) {
+        self.look_for(|place, _| *place == Place::of(place.session, facts));
+    }
+
+    /// Looks for these, by their place and when their time is over, if there is a connection. The next
+    /// connection looks for all.
+    fn look_for(self: &Arc<Self>, is_wanted: impl Fn(&Place, Instant) -> bool) {
+        if !self.requests.is_connected() {
+            return;
+        }
+        let looks = self.table.lock().look_for(sys::now(), is_wanted);
+        looks.into_iter().for_each(|(place, look)| self.look(place, look));
+    }
+
+    /// Sends a look.
+    fn look(self: &Arc<Self>, place: Place, look: Look<Instant>) {
+        let (zk, me) = (self.requests.zk.in_session(place.session), Arc::downgrade(self));
+        let zk = zk.with_timeout(Duration::MAX);
+        let path = place.path.clone();
+        // Its answer comes before that of the read.
+        let sync = |batch: &mut Batch<'_>| {
+            drop(look.is_last.then(|| batch.sync(path.as_str())));
+        };
+        if place.is_single {
+            let read = zk.submit(|batch| {
+                sync(batch);
+                batch.get_data(path.as_str(), None)
+            });
+            return read.on_done(move |read| {
+                let found = read.as_ref().map(|(data, stat)| {
+                    let id = data::decode_single(data).map(|(id, _)| id);
+                    id.map(|id| (id, Found::Single(stat.czxid))).into_iter().collect()
+                });
+                me.upgrade().inspect(|own| own.on_looked(place, found));
+            });
+        }
+        let listed = zk.submit(|batch| {
+            sync(batch);
+            batch.get_children(path.as_str(), None)
+        });
+        listed.on_done(move |listed| {
+            let node = |name| Some((names::id_of(name)?, Found::Name(name)));
+            let listed = listed.as_ref();
+            let found = listed.map(|(names, _)| names.iter().filter_map(node).collect());
+            me.upgrade().inspect(|own| own.on_looked(place, found));
+        });
+    }
+
+    /// Takes the answer to a look.
+    fn on_looked(self: &Arc<Self>, place: Place, found: Result<Seen<'_>, &zookeeper::Error>) {
+        let (found, is_answered) = match found {
+            Ok(found) => (Some(found), true),
+            Err(error) => match error.kind() {
+                ErrorKind::NoNode => (Some(HashMap::new()), true),
+                // Their nodes ended with it.
+                ErrorKind::SessionExpired | ErrorKind::Closed => {
+                    sys::reached("orphans are gone with their session");
+                    return self.forget(Some(place.session));
+                }
+                // Busy servers answer with codes that look like the end of a connection.
+                _ => {
+                    sys::reached("a look for orphans fails");
+                    (None, !error.is_maybe_done() || self.requests.is_connected())
+                }
+            },
+        };
+        let (connection, now) = (self.requests.resumed(), sys::now());
+        let later = now + self.requests.timeout();
+        let shown = found.as_ref().map(|found| |id: &str| found.get(id).copied());
+        let looked = self.table.lock().looked(&place, shown, is_answered, connection, [now, later]);
+        for (key, node) in looked.found {
+            match node {
+                Found::Name(name) => {
+                    self.delete_eventually(place.session, place.path.child(name), key);
+                }
+                Found::Single(czxid) => {
+                    sys::reached("the orphan of a single node is found");
+                    self.delete_single(place.session, place.path.as_str().to_owned(), czxid, key);
+                }
+            }
+        }
+        self.changed.send();
+        if let Some(look) = looked.next {
+            self.look(place, look);
+        }
+    }
+
+    fn has_orphan_here(&self) -> bool {
+        self.table.lock().has_orphan_of(self.requests.resumed())
+    }
+
+    /// Waits until the server has answered the creates that other calls gave up on this connection.
+    pub(crate) fn await_given_up(&self, until: &Until) -> Result<(), Failure> {
+        while self.has_orphan_here() {
+            let changed = self.changed.listen();
+            if !self.has_orphan_here() {
+                break;
+            }
+            select_biased! {
+                recv(until.cancelled) -> _ => {
+                    sys::reached("a cancel ends a wait for creates that were given up");
+                    return Err(Failure::Cancelled);
+                }
+                recv(self.requests.closed()) -> _ => {
+                    sys::reached("the close ends a wait for creates that were given up");
+                    return Err(Failure::Closed);
+                }
+                recv(changed) -> _ => sys::reached("a create waits for those that were given up"),
+                recv(until.expiry()) -> _ => {
+                    sys::reached("a deadline ends a wait for creates that were given up");
+                    return Err(Failure::Deadline);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    // ---- deletions
+
+    /// Deletes the nodes of a hold in the background.
+    pub(super) fn delete_all(self: &Arc<Self>, nodes: &Nodes) {
+        for node in &nodes.list {
+            self.delete(&nodes.claim.facts, nodes.term.session_id(), node);
+        }
+    }
+
+    /// Deletes the nodes of a hold in the background, after this time.
+    pub(super) fn delete_all_after(self: &Arc<Self>, time: Duration, nodes: &Arc<Nodes>) {
+        let mut table = self.table.lock();
+        let begun: Vec<_> = nodes.list.iter().map(|node| table.delete(node.key)).collect();
+        drop(table);
+        let nodes = Arc::clone(nodes);
+        self.call_after(time, move |own| {
+            for (node, _) in nodes.list.iter().zip(begun).filter(|(_, is_begun)| *is_begun) {
+                own.send_deletion(&nodes.claim.facts, nodes.term.session_id(), node);
+            }
+        });
+    }
+
+    fn call_after(
+        self: &Arc<Self>,
+        time: Duration,
+        call: impl FnOnce(&Arc<OwnNodes>) + Send + 'static,
+    ) {
+        let me = Arc::downgrade(self);
+        self.requests.zk.call_at(sys::now() + time, move || {
+            me.upgrade().inspect(|own| call(own));
+        });
+    }
+
+    /// Deletes a node of this session in the background.
+    pub(crate) fn delete(self: &Arc<Self>, facts: &Facts, session: i64, node: &Node) {
+        if self.table.lock().delete(node.key) {
+            self.send_deletion(facts, session, node);
+        }
+    }
+
+    fn send_deletion(self: &Arc<Self>, facts: &Facts, session: i64, node: &Node) {
+        let (path, key) = (facts.path_of(node), node.key);
+        if facts.kind.is_single_node() {
+            self.delete_single(session, path, node.czxid, key);
+        } else if node.takes_directory
+            && !self.requests.directories.is_later(&facts.directory, node.czxid)
+        {
+            self.delete_with_directory(session, &facts.directory, path, key);
+        } else {
+            self.delete_eventually(session, path, key);
+        }
+    }
+
+    /// Deletes a node and its directory, in a transaction that is sent once. The node alone follows if
+    /// that fails.
+    fn delete_with_directory(
+        self: &Arc<Self>,
+        session: i64,
+        directory: &LockPath,
+        path: String,
+        key: Key,
+    ) {
+        let zk = self.requests.zk.in_session(session).with_timeout(Duration::MAX);
+        let known = self.requests.directories.note_missing(directory);
+        let deletion = zk.submit(|batch| delete_with_directory(batch, directory, &path));
+        let (me, directory) = (Arc::downgrade(self), directory.clone());
+        deletion.on_done(move |deleted| {
+            let Some(own) = me.upgrade() else {
+                return;
+            };
+            match deleted {
+                Err(error) if !is_session_over(&error) => {
+                    sys::reached("a node is deleted in the background without its directory");
+                    own.requests.directories.put_back(&directory, known);
+                    own.delete_eventually(session, path, key);
+                }
+                deleted => own.finish(&path, key, deleted.map(drop)),
+            }
+        });
+    }
+
+    /// Deletes a node of this session, which has a name that no other client can have used.
+    fn delete_eventually(self: &Arc<Self>, session: i64, path: String, key: Key) {
+        let deletion = self.requests.zk.in_session(session).delete_eventually(&path);
+        let me = Arc::downgrade(self);
+        deletion.on_done(move |deleted| {
+            me.upgrade().inspect(|own| own.finish(&path, key, deleted));
+        });
+    }
+
+    /// Deletes the single node at `path` if transaction `czxid` created it. All contenders use this
+    /// name, so a deletion that is sent again could hit the node of the next owner. So each
+    /// deletion follows a look at the node. The answer of a server after its answer to a write is
+    /// no older than that write, and so no older than the deletion before it.
+    fn delete_single(self: &Arc<Self>, session: i64, path: String, czxid: i64, key: Key) {
+        let zk = self.requests.zk.in_session(session).with_timeout(Duration::MAX);
+        let (written, seen) = zk.submit(|batch| (batch.renew_lease(), batch.exists(&path, None)));
+        drop(written);
+        let me = Arc::downgrade(self);
+        // Busy servers refuse what they would carry out later. Without READ, a look shows nothing.
+        let finish = move |path: String, deleted: zookeeper::Result<()>, is_refused: bool| {
+            let Some(own) = me.upgrade() else {
+                return;
+            };
+            let is_over = |error: &zookeeper::Error| {
+                is_refused || is_session_over(error) || error.kind() == ErrorKind::NoNode
+            };
+            let Some(error) = deleted.as_ref().err().filter(|error| !is_over(error)) else {
+                return own.finish(&path, key, deleted);
+            };
+            sys::reached("the deletion of a single node is tried again");
+            let long = own.requests.timeout() / 4;
+            let pause = if error.is_maybe_done() { PAUSE } else { long };
+            own.call_after(pause, move |own| own.delete_single(session, path, czxid, key));
+        };
+        seen.on_done(move |seen| match seen {
+            Ok(Some(stat)) if stat.czxid == czxid => {
+                sys::reached("a single node that nobody wants is ours");
+                zk.submit(|batch| batch.delete(&path, None)).on_done(move |deleted| {
+                    let is_refused = deleted.as_ref().is_err_and(|e| e.kind() == ErrorKind::NoAuth);
+                    finish(path, deleted, is_refused);
+                });
+            }
+            Ok(_) => {
+                sys::reached("a single node that nobody wants is not ours");
+                finish(path, Ok(()), false);
+            }
+            Err(error) => finish(path, Err(error), false),
+        });
+    }
+
+    /// Takes the last answer to a deletion.
+    fn finish(&self, path: &str, key: Key, deleted: zookeeper::Result<()>) {
+        // Otherwise it is deleted, or was with its session, before the answer came.
+        let stays = |error: &zookeeper::Error| {
+            let is_gone = is_session_over(error) || error.kind() == ErrorKind::NoNode;
+            !is_gone && !error.is_maybe_done()
+        };
+        match deleted.err().filter(stays) {
+            Some(error) => self.add_stuck(path, key, &error),
+            None => self.gone([key]),
+        }
+    }
+
+    // ---- nodes that stay
+
+    /// Notes that a node of ours stays until its session ends, and logs that once.
+    pub(super) fn add_stuck(&self, path: &str, key: Key, error: &zookeeper::Error) {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        if self.table.lock().stays(key, name) {
+            sys::reached("a node of ours cannot be deleted and stays");
+            self.more_stuck.send();
+            let (path, error) = (path.to_owned(), error.clone());
+            self.requests.zk.note(Level::Warn, move || {
+                warn!(
+                    target: "zoolock::session", node:% = path;
+                    "own node {path} stays until the session ends: {error}"
+                );
+            });
+        }
+    }
+
+    /// Returns a signal that is ready when one more node of ours cannot be deleted.
+    pub(crate) fn more_stuck(&self) -> Ended {
+        self.more_stuck.listen()
+    }
+
+    /// Notes that a node that stayed is gone, or that another one is in its place.
+    pub(crate) fn remove_stuck(&self, place: &Place, name: &str) {
+        self.table.lock().no_longer_stays(place, name);
+    }
+
+    /// Returns the names of own nodes that cannot be deleted, as far as is known.
+    pub(crate) fn stuck(&self, place: &Place) -> Vec<String> {
+        self.table.lock().stuck(place).cloned().collect()
+    }
+
+    /// Returns whether this is a node of ours that cannot be deleted.
+    pub(crate) fn is_stuck(&self, place: &Place, name: &str) -> bool {
+        self.table.lock().stuck(place).any(|stuck| stuck == name)
+    }
+}

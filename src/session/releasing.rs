@@ -1,0 +1,256 @@
+//! Releases of holds by their owners: the nodes are deleted, or replaced by the next thread.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::{RecvTimeoutError, bounded};
+use log::{Level, warn};
+use zookeeper::{ErrorKind, OpResult};
+
+use super::claim::Node;
+use super::directories::{delete_with_directory, is_directory_refused};
+use super::failure::{Failure, is_outcome_unknown};
+use super::holds::Holds;
+use super::levels::Replaceable;
+use super::nodes::{AfterRelease, Grant, Nodes};
+use crate::base::error::{Error, LossReason, Result};
+use crate::base::shortcuts;
+use crate::base::sys;
+
+/// Takes the answer to the transaction that replaces a node, and passes it to the thread that
+/// released the node.
+pub(crate) fn settle(holds: &Arc<Holds>, one: Replaceable, deleted: zookeeper::Result<()>) {
+    let is_known = deleted.as_ref().err().is_none_or(|error| !is_outcome_unknown(error));
+    let result = is_known.then(|| judge(holds, &one.nodes, 0, deleted));
+    // The other thread may have stopped waiting.
+    let _ = one.result.send(result);
+}
+
+/// Releases a hold. Waits for the answer to its deletion for a third of the session timeout. A
+/// deletion without an answer by then is completed in the background. Returns Lost if the hold was
+/// lost before.
+pub(crate) fn release(holds: &Arc<Holds>, grant: &Arc<Grant>) -> Result<()> {
+    grant.release_by(|| release_to(holds, grant, None))
+}
+
+/// Like [`release`], where another thread may wait for the same lock. If the node was alone, `next`
+/// gets it for that thread. Does not report to the observer.
+pub(crate) fn release_to(
+    holds: &Arc<Holds>,
+    grant: &Arc<Grant>,
+    next: Option<&mut dyn FnMut(Replaceable)>,
+) -> Result<()> {
+    if !is_last_release(holds, grant)? {
+        return Ok(());
+    }
+    let nodes = grant.nodes();
+    holds.registry.remove(nodes);
+    let deletion = Deletion { holds, nodes };
+    let result = match next.filter(|_| deletion.may_be_replaced()) {
+        Some(next) => deletion.await_replacement(next),
+        None => deletion.run(holds.requests.patience(), false),
+    };
+    holds.own.look_for_those_of(&nodes.claim.facts);
+    result
+}
+
+/// Ends a hold. Returns whether its nodes have to be deleted, and an error if it was lost before.
+fn is_last_release(holds: &Arc<Holds>, grant: &Arc<Grant>) -> Result<bool> {
+    let nodes = grant.nodes();
+    match nodes.release(grant) {
+        AfterRelease::Last => Ok(true),
+        AfterRelease::Shared => Ok(false),
+        AfterRelease::Reserved(until) => {
+            sys::reached("a released hold is reserved");
+            holds.attend_at(until);
+            Ok(false)
+        }
+        AfterRelease::Lost(reason, grants) => {
+            sys::reached_if(|| grants.is_none(), "an unlock comes behind a loss");
+            if let Some(grants) = grants {
+                sys::reached("an unlock notices that the lease is over");
+                holds.after_loss(nodes, &grants, reason);
+            }
+            Err(Error::Lost { path: grant.path().to_owned(), reason })
+        }
+    }
+}
+
+/// The deletion of the nodes of a released hold.
+struct Deletion<'a> {
+    holds: &'a Arc<Holds>,
+    nodes: &'a Arc<Nodes>,
+}
+
+impl Deletion<'_> {
+    /// Returns whether the next thread may replace the only node. The release then waits for that
+    /// thread, so it must not be one in the background.
+    fn may_be_replaced(&self) -> bool {
+        self.nodes.with_directory().is_some()
+            && shortcuts::are_on()
+            && !self.nodes.claim.facts.options.background_release
+            && self.holds.requests.is_connected()
+    }
+
+    /// Gives the node to the next thread, and waits for the answer to the transaction that replaces
+    /// it. Deletes the node if there is none.
+    fn await_replacement(&self, next: &mut dyn FnMut(Replaceable)) -> Result<()> {
+        let Deletion { holds, nodes } = self;
+        let (result, received) = bounded(1);
+        next(Replaceable { nodes: Arc::clone(nodes), result });
+        let end = sys::now() + holds.requests.patience();
+        let is_again = match sys::recv_deadline(&received, end) {
+            Ok(Some(result)) => return result,
+            // The other thread may have had no more time. A deletion follows the transaction, so it
+            // makes no difference whether that was carried out.
+            Ok(None) => {
+                sys::reached("an unlock follows a transaction without an answer");
+                true
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                sys::reached("nobody replaces what a thread has left");
+                false
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                sys::reached("what became of a node that was left is not told in time");
+                holds.own.delete_all(nodes);
+                return Ok(());
+            }
+        };
+        self.run(end.saturating_duration_since(sys::now()), is_again)
+    }
+
+    /// Deletes the nodes. Waits for at most `patience`. With `is_again`, an earlier deletion had no
+    /// answer: the node may be gone, and another one may be there since, so nothing follows from
+    /// that.
+    fn run(&self, patience: Duration, is_again: bool) -> Result<()> {
+        let Deletion { holds, nodes } = self;
+        if !holds.requests.is_connected() {
+            sys::reached("an unlock has no connection");
+            holds.own.delete_all(nodes);
+            return Ok(());
+        }
+        match nodes.with_directory().filter(|_| !is_again) {
+            Some(node) => self.run_with_directory(node, patience),
+            None => self.run_alone(patience, is_again),
+        }
+    }
+
+    /// Deletes the only node and its directory; the node alone if only the directory is refused.
+    fn run_with_directory(&self, node: &Node, patience: Duration) -> Result<()> {
+        let Deletion { holds, nodes } = self;
+        let end = sys::now() + patience;
+        let zk = holds.requests.zk.in_session(nodes.term.session_id()).with_timeout(patience);
+        let (directory, path) = (&nodes.claim.facts.directory, nodes.claim.facts.path_of(node));
+        let known = holds.requests.directories.note_missing(directory);
+        let deletion = zk.submit(|batch| delete_with_directory(batch, directory, &path));
+        let follow = move |deletion: &Deletion<'_>, deleted: zookeeper::Result<Vec<OpResult>>| {
+            let Deletion { holds, nodes } = deletion;
+            let (directory, directories) =
+                (&nodes.claim.facts.directory, &holds.requests.directories);
+            match deleted {
+                Err(error) if is_directory_refused(&error) => {
+                    sys::reached("a directory stays behind a release");
+                    directories.put_back(directory, known);
+                    match error.kind() {
+                        ErrorKind::NotEmpty => deletion.list(),
+                        _ => directories.note_stays(directory),
+                    }
+                    deletion.run_alone(end.saturating_duration_since(sys::now()), false)
+                }
+                deleted => {
+                    sys::reached_if(|| deleted.is_ok(), "a directory goes with its last node");
+                    judge(holds, nodes, 0, deleted.map(drop))
+                }
+            }
+        };
+        if !nodes.claim.facts.options.background_release {
+            return follow(self, deletion.wait());
+        }
+        let (me, nodes) = (Arc::downgrade(holds), Arc::clone(nodes));
+        deletion.on_done(move |deleted| {
+            me.upgrade().map(|holds| follow(&Deletion { holds: &holds, nodes: &nodes }, deleted));
+        });
+        Ok(())
+    }
+
+    /// Lists the directory, which has other nodes: those of other programs may need it.
+    fn list(&self) {
+        let (me, directory) =
+            (Arc::downgrade(self.holds), self.nodes.claim.facts.directory.clone());
+        self.holds.requests.list(&directory).on_done(move |listed| {
+            if let (Ok((names, stat)), Some(holds)) = (listed, me.upgrade()) {
+                holds.requests.directories.note_listed(&directory, stat.czxid, &names);
+            }
+        });
+    }
+
+    fn run_alone(&self, patience: Duration, is_again: bool) -> Result<()> {
+        let Deletion { holds, nodes } = self;
+        let zk = holds.requests.zk.in_session(nodes.term.session_id()).with_timeout(patience);
+        let meant = move |deleted: zookeeper::Result<()>| match deleted {
+            Err(error) if is_again && error.kind() == ErrorKind::NoNode => Ok(()),
+            deleted => deleted,
+        };
+        let deletions = zk.submit(|batch| {
+            let delete = |node| batch.shared_delete(&nodes.claim.facts.path_of(node));
+            nodes.list.iter().map(delete).collect::<Vec<_>>()
+        });
+        let mut outcome = Ok(());
+        // Waiting for the last answer first takes a single wake-up.
+        for (index, deletion) in deletions.into_iter().enumerate().rev() {
+            if !nodes.claim.facts.options.background_release {
+                let deleted = meant(deletion.wait());
+                outcome = outcome.and(judge(holds, nodes, index, deleted));
+                continue;
+            }
+            let (me, nodes) = (Arc::downgrade(holds), Arc::clone(nodes));
+            deletion.on_done(move |deleted| {
+                sys::reached_if(|| deleted.is_err(), "a release in the background fails");
+                // An error is counted and logged.
+                me.upgrade().map(|holds| judge(&holds, &nodes, index, meant(deleted)));
+            });
+        }
+        outcome
+    }
+}
+
+/// Returns the result of a release, from the answer to the deletion.
+fn judge(holds: &Holds, nodes: &Nodes, index: usize, deleted: zookeeper::Result<()>) -> Result<()> {
+    let (node, lock) = (&nodes.list[index], nodes.claim.facts.lock.as_str());
+    let Err(error) = deleted else {
+        holds.own.gone([node.key]);
+        return Ok(());
+    };
+    match error.kind() {
+        ErrorKind::NoNode => {
+            sys::reached("an unlock finds its node deleted");
+            holds.own.gone([node.key]);
+            let reason = LossReason::NodeDeleted;
+            holds.count_losses(nodes, 1, reason);
+            Err(Error::Lost { path: lock.to_owned(), reason })
+        }
+        // The node ended with its session.
+        ErrorKind::SessionExpired | ErrorKind::Closed => {
+            sys::reached("an unlock finds its session over");
+            holds.own.gone([node.key]);
+            Ok(())
+        }
+        ErrorKind::NoAuth => {
+            holds.own.add_stuck(&nodes.claim.facts.path_of(node), node.key, &error);
+            Err(holds.requests.error(lock, Failure::Refused(error)))
+        }
+        _ => {
+            sys::reached("an unlock has no answer");
+            holds.own.delete(&nodes.claim.facts, nodes.term.session_id(), node);
+            let lock = lock.to_owned();
+            holds.requests.zk.note(Level::Warn, move || {
+                warn!(
+                    target: "zoolock::session", lock:%;
+                    "the node of {lock} is deleted in the background: {error}"
+                );
+            });
+            Ok(())
+        }
+    }
+}

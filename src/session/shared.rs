@@ -1,0 +1,347 @@
+//! What all users of one client share, and the effects of the connection's events.
+
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use zookeeper::{Listener, SessionEvent, SessionEventKind, State, ZooKeeper};
+
+use super::events::{ClientState, Stats, Subscribers, Subscription};
+use super::holds::Holds;
+use super::levels::Levels;
+use super::own::OwnNodes;
+use super::requests::Requests;
+use crate::base::calls::WaitingCalls;
+use crate::base::shortcuts::Readable;
+use crate::base::sys::{self, Mutex};
+use crate::base::wait::{Until, Wait};
+
+/// What all users of one client share. Its drop closes the client.
+pub(crate) struct Inner {
+    pub(crate) requests: Arc<Requests>,
+    pub(crate) own: Arc<OwnNodes>,
+    pub(crate) holds: Arc<Holds>,
+    pub(crate) levels: Arc<Levels>,
+    pub(crate) readable: Readable,
+    pub(crate) calls: Arc<WaitingCalls>,
+    subscribers: Subscribers,
+    listener: Listener<SessionEvent>,
+    sessions: Mutex<Sessions>,
+}
+
+/// The sessions so far.
+#[derive(Default)]
+struct Sessions {
+    count: u64,
+    last: i64,
+}
+
+impl Sessions {
+    /// Notes the current session, which may be known.
+    fn note(&mut self, session: i64) {
+        self.count += u64::from(session != self.last);
+        self.last = session;
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (servers, state) = (&self.requests.zk, self.state());
+        f.debug_struct("Inner").field("servers", servers).field("state", &state).finish()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.shut_down();
+    }
+}
+
+impl Inner {
+    /// `zk` may have no session yet. `acl` is the ACL of all nodes that are created.
+    pub(crate) fn new(zk: ZooKeeper, acl: Vec<zookeeper::Acl>) -> Arc<Inner> {
+        let requests = Arc::new(Requests::new(zk, acl));
+        let own = OwnNodes::new(Arc::clone(&requests));
+        let levels = Arc::<Levels>::default();
+        let holds = Holds::new(Arc::clone(&own), Arc::clone(&levels));
+        let inner = Arc::new_cyclic(|me: &Weak<Inner>| {
+            let me = Weak::clone(me);
+            let listener = Listener::new(move |event: &SessionEvent| {
+                if let Some(inner) = me.upgrade() {
+                    inner.on_event(event);
+                }
+            });
+            let subscribers = Subscribers::default();
+            let sessions = Mutex::default();
+            let readable = Readable::default();
+            let calls = Arc::default();
+            Inner { requests, own, holds, levels, readable, calls, subscribers, listener, sessions }
+        });
+        // An event may come at any time from now on.
+        inner.on_suspended();
+        inner.requests.zk.subscribe(&inner.listener);
+        if inner.requests.is_connected() {
+            inner.on_connected(inner.requests.session_id());
+        }
+        inner
+    }
+
+    /// Ends every hold and every wait. Never blocks; the end of the session takes a while longer.
+    pub(crate) fn shut_down(&self) {
+        let is_first = self.requests.close(|| {
+            self.holds.close();
+            self.own.forget(None);
+        });
+        if is_first {
+            self.subscribers.close();
+        }
+    }
+
+    /// Ends the session, and waits for that for at most `limit`.
+    pub(crate) fn close(&self, limit: Duration) -> zookeeper::Result<()> {
+        self.shut_down();
+        // Another thread may be about to end the holds. The session must not end before they have.
+        let _ = sys::recv(self.requests.closed());
+        self.requests.zk.with_timeout(limit).close()
+    }
+
+    /// Handles an event of the session. Runs on a thread of the client, which must not wait.
+    fn on_event(self: &Arc<Self>, event: &SessionEvent) {
+        match event.kind {
+            SessionEventKind::Suspended => {
+                self.on_suspended();
+                let (me, after) = (Arc::downgrade(self), self.requests.timeout());
+                self.requests.zk.call_at(sys::now() + after, move || {
+                    me.upgrade().inspect(|inner| inner.subscribers.lost(after));
+                });
+            }
+            SessionEventKind::Resumed => {
+                self.requests.on_resumed();
+                self.on_connected(event.session_id);
+            }
+            SessionEventKind::Connected => {
+                self.on_connected(event.session_id);
+            }
+            SessionEventKind::LeaseEnded => self.holds.lose_expired(),
+            SessionEventKind::Expired => {
+                self.holds.lose_expired();
+                self.own.forget(Some(event.session_id));
+                self.requests.directories.clear();
+                self.subscribers.lost(Duration::ZERO);
+            }
+            // The session's client may also end by itself: if a thread of it panics.
+            SessionEventKind::Closed => self.shut_down(),
+            _ => {}
+        }
+    }
+
+    fn on_suspended(self: &Arc<Self>) {
+        self.subscribers.suspended();
+        self.end_overdue_calls();
+    }
+
+    fn on_connected(self: &Arc<Self>, session: i64) {
+        self.sessions.lock().note(session);
+        self.subscribers.connected();
+        self.requests.on_connected();
+        self.own.on_connected();
+        self.calls.end_outage();
+        // The connection may be gone by now.
+        self.end_overdue_calls();
+    }
+
+    /// Returns when the waits of a call for a lock object have to end.
+    pub(crate) fn until(self: &Arc<Self>, object: u64, wait: Wait) -> Until {
+        if wait.is_try() {
+            return Until::within(self.requests.patience());
+        }
+        let connection = wait.connection_limit();
+        let call = self.calls.begin(object, connection);
+        if connection.is_some() {
+            self.end_overdue_calls();
+        }
+        Until::of(call, wait.deadline())
+    }
+
+    /// Ends the waiting calls for this lock object; all calls for `None`.
+    pub(crate) fn cancel_waiters(&self, object: Option<u64>) {
+        self.calls.cancel(object);
+    }
+
+    /// Ends the calls that do not wait for a connection any longer, now and as soon as others don't.
+    fn end_overdue_calls(self: &Arc<Self>) {
+        let connections = self.calls.connections();
+        if self.requests.is_connected() {
+            return;
+        }
+        if let Some(next) = self.calls.end_overdue(connections) {
+            let me = Arc::downgrade(self);
+            self.requests.zk.call_at(next, move || {
+                me.upgrade().inspect(|inner| inner.end_overdue_calls());
+            });
+        }
+    }
+
+    pub(crate) fn state(&self) -> ClientState {
+        match self.requests.zk.state() {
+            _ if self.requests.is_closed() => ClientState::Closed,
+            State::Connected => ClientState::Connected,
+            State::Closed => ClientState::Closed,
+            _ if self.subscribers.is_lost() => ClientState::Lost,
+            _ => ClientState::Suspended,
+        }
+    }
+
+    /// Returns whether the connection has lasted for this long, or is the first.
+    pub(crate) fn has_been_connected_for(&self, time: Duration) -> bool {
+        self.subscribers.has_lasted(time)
+    }
+
+    pub(crate) fn subscribe(&self) -> Subscription {
+        self.subscribers.subscribe()
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let (counts, sessions) = (self.requests.zk.counts(), self.sessions.lock().count);
+        Stats {
+            requests: counts.requests,
+            events: counts.events,
+            connections: counts.connections,
+            sessions,
+            resumed: self.requests.resumed(),
+            holds_lost: self.holds.lost.load(Ordering::Relaxed),
+            held: self.holds.registry.held(),
+            waiting: self.requests.waiting.load(Ordering::Relaxed),
+            deleting: self.own.leaving(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Read, Write};
+    use std::net::{SocketAddr, TcpListener};
+    use std::thread;
+
+    use super::*;
+    use crate::base::kind::LockKind;
+    use crate::base::options::LockOptions;
+    use crate::base::path::LockPath;
+    use crate::base::wait::Until;
+    use crate::session::nodes::{Nodes, Term};
+    use crate::session::own::Place;
+    use crate::session::{Claim, Facts, Node};
+
+    /// Runs a server that gives one client a session, and sends nothing else.
+    fn server() -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            let (mut client, _) = listener.accept().unwrap();
+            // Both messages of the handshake begin with their length.
+            let mut length = [0; 4];
+            client.read_exact(&mut length).unwrap();
+            client.read_exact(&mut vec![0; u32::from_be_bytes(length) as usize]).unwrap();
+            // Protocol 0, the timeout in milliseconds, the session, its password, not read-only.
+            let mut answer = 37_u32.to_be_bytes().to_vec();
+            answer.extend(0_u32.to_be_bytes());
+            answer.extend(10_000_u32.to_be_bytes());
+            answer.extend(0x5e55_u64.to_be_bytes());
+            answer.extend(16_u32.to_be_bytes());
+            answer.extend([7; 16]);
+            answer.push(0);
+            client.write_all(&answer).unwrap();
+            let _ = io::copy(&mut client, &mut io::sink());
+        });
+        address
+    }
+
+    fn connected() -> Arc<Inner> {
+        let servers = server().to_string();
+        let zk = ZooKeeper::connect(&servers, Duration::from_secs(10)).unwrap();
+        Inner::new(zk, Vec::new())
+    }
+
+    /// Returns a claim of this thread that is granted for at most this time.
+    fn claim(kind: LockKind, at_most: Option<Duration>) -> Claim {
+        let path = LockPath::parse("/lock").unwrap();
+        let options = LockOptions { hold_at_most: at_most, ..LockOptions::new() };
+        let facts = Arc::new(Facts { lock: path.clone(), directory: path, kind, options });
+        Claim { facts, thread: thread::current().id(), identity: "".into() }
+    }
+
+    fn node(inner: &Inner, claim: &Claim) -> Node {
+        let place = Place::of(inner.requests.session_id(), &claim.facts);
+        let key = inner.own.enter(&place, 1).unwrap().start;
+        let name = "node".to_owned();
+        Node { key, name, czxid: 1, token: 1, takes_directory: false }
+    }
+
+    #[test]
+    fn nodes_of_another_session_are_not_granted() {
+        let inner = connected();
+        let claim = claim(LockKind::Ephemeral, None);
+        let until = Until::within(Duration::from_secs(60));
+        for (id, is_held) in
+            [(inner.requests.session_id(), true), (inner.requests.session_id() + 1, false)]
+        {
+            let mut nodes = vec![node(&inner, &claim)];
+            let granted = inner.holds.grant(&claim, &mut nodes, id, &until);
+            assert_eq!(matches!(granted, Ok(Some(_))), is_held, "in session {id:x}");
+        }
+    }
+
+    #[test]
+    fn thread_does_not_wait_for_a_hold_that_is_over_by_the_clock() {
+        let inner = connected();
+        for (at_most, is_held) in [(None, true), (Some(Duration::ZERO), false)] {
+            let claim = claim(LockKind::Reentrant, at_most);
+            let (zk, list) = (&inner.requests.zk, vec![node(&inner, &claim)]);
+            let lease = zk.in_session(inner.requests.session_id()).lease();
+            let term = Term::new(&inner.requests, lease, Duration::ZERO);
+            let new = |number| Nodes::new(number, claim.clone(), list, term);
+            // No timer has noticed its end.
+            let grant = inner.holds.registry.add(|| zk.keep_lease(), new).ok().unwrap();
+            assert_eq!(inner.holds.registry.holds_here(&claim), is_held, "{at_most:?}");
+            inner.holds.registry.remove(grant.nodes());
+        }
+    }
+
+    #[test]
+    fn second_close_waits_until_the_first_has_ended_the_holds() {
+        let inner = connected();
+        // The first thread stands still here.
+        let ending = inner.holds.registry.stand_still();
+        let (tell, closed) = crossbeam_channel::unbounded();
+        let close = || {
+            let (inner, tell) = (Arc::clone(&inner), tell.clone());
+            thread::spawn(move || {
+                let _ = inner.close(Duration::ZERO);
+                tell.send(()).unwrap();
+            })
+        };
+        let first = close();
+        while !inner.requests.is_closed() {
+            thread::yield_now();
+        }
+        let second = close();
+        assert!(closed.recv_timeout(Duration::from_millis(200)).is_err(), "a session may end");
+        drop(ending);
+        [first, second].into_iter().for_each(|close| close.join().unwrap());
+        assert_eq!(closed.try_iter().count(), 2);
+    }
+
+    #[test]
+    fn client_that_ends_by_itself_closes_its_locks() {
+        let inner = connected();
+        let until = inner.until(1, Wait::FOREVER);
+        // As if its reader had ended.
+        drop(inner.requests.zk.with_timeout(Duration::ZERO).close());
+        let told = inner.requests.closed().recv_timeout(Duration::from_secs(30));
+        assert!(told.is_err_and(|error| error.is_disconnected()), "nobody is told");
+        let waited = inner.requests.await_connection("/lock", &until);
+        assert!(matches!(waited, Err(crate::Error::Closed)), "{waited:?}");
+        assert_eq!(inner.state(), ClientState::Closed);
+    }
+}

@@ -1,0 +1,344 @@
+//! The table of a client's nodes: every create from before it is sent until the servers are known not
+//! to have its node. Pure, and generic over places and instants, so that `tests/model` checks this
+//! very code.
+//!
+//! ```text
+//!        ask             lose              give_up
+//!  (room) ---> Used --------------> Lost ----------> Orphan --------------.
+//!              |  ^                  |                 | a look shows it   | it cannot appear
+//!      delete  |  '------------------'                 v                   v
+//!              |     found by its call               Going -----------> (gone)
+//!              '-----------------------------------> |  ^                  ^
+//!                                             refused v  | again           | a list sent later
+//!                                                   Stuck -----------------' does not show it
+//! ```
+//! A call owns its nodes while they are used or lost, and a hold those that it was granted. The rest
+//! has no owner, and the client cleans it up.
+//!
+//! An orphan is looked for by its id: all of a place in one look, and one look of a place at a time.
+//! A server answers the requests of a connection in order. So a look that is answered on the
+//! connection of the create shows its node, or the node does not exist and never will. This does
+//! not hold after a cut: if the session returns to the server of the create, that server may carry
+//! it out late. That takes a session timeout at most from the first answer on another connection: by
+//! then a server that stood still goes on, and one without a leader was so for longer than leaders
+//! wait. (The leader refuses what comes through a server that the session has left.)
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::ops::Range;
+
+use crate::base::sys;
+
+/// The number of a node in the table. It is never used again.
+pub(crate) type Key = u64;
+
+/// The nodes of one client, in places of type `P`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Table<P, T> {
+    nodes: BTreeMap<Key, Entry<P, T>>,
+    /// The places with orphans or nodes that stay.
+    open: BTreeMap<P, Open<T>>,
+    next: Key,
+    room: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Entry<P, T> {
+    place: P,
+    bytes: usize,
+    state: State<T>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum State<T> {
+    /// Its create is under way, or it exists. A call or a hold has it.
+    Used,
+    /// Its create has no answer. A call looks for it, or the client does: then it is an orphan.
+    Lost(Lost<T>),
+    /// It is being deleted in the background.
+    Going,
+    /// The servers refuse to delete it.
+    Stuck,
+}
+
+/// A create without an answer. Its node may exist, or appear late.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Lost<T> {
+    /// The id that it carried.
+    pub(crate) id: String,
+    /// The connection that it was sent on. `None` if a look was answered since.
+    pub(crate) sent_on: Option<u64>,
+    /// A session timeout after its answer was lost, or later. Then a call that goes on gives it up. A
+    /// look for orphans that begins after this and does not show it is the last.
+    pub(crate) until: T,
+}
+
+/// What is open in one place.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Open<T> {
+    orphans: Vec<Key>,
+    /// The look that is under way.
+    look: Option<Look<T>>,
+    /// Another look has to follow it.
+    again: bool,
+    /// The nodes that stay, by their names.
+    stuck: BTreeMap<String, Key>,
+}
+
+impl<T> Default for Open<T> {
+    fn default() -> Open<T> {
+        Open { orphans: Vec::new(), look: None, again: false, stuck: BTreeMap::new() }
+    }
+}
+
+/// A look for the orphans of a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Look<T> {
+    /// How many of the orphans it covers: those that were there when it began.
+    covers: usize,
+    begun: T,
+    /// Whether the time of an orphan is over, so that it is not looked for again.
+    pub(crate) is_last: bool,
+}
+
+/// What a look has led to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Looked<F, T> {
+    /// The orphans that it showed, which have to be deleted now.
+    pub(crate) found: Vec<(Key, F)>,
+    /// The look that has to be sent now.
+    pub(crate) next: Option<Look<T>>,
+}
+
+impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
+    /// `room` is for the bytes of all nodes.
+    pub(crate) fn new(room: usize) -> Table<P, T> {
+        Table { nodes: BTreeMap::new(), open: BTreeMap::new(), next: 0, room }
+    }
+
+    // ---- nodes with an owner
+
+    /// Enters nodes of so many bytes each, whose creates are about to be sent: all, or none if
+    /// there is no room.
+    pub(crate) fn ask(&mut self, place: &P, bytes: usize, count: usize) -> Option<Range<Key>> {
+        self.room = self.room.checked_sub(bytes.checked_mul(count)?)?;
+        let keys = self.next..self.next + count as Key;
+        self.next = keys.end;
+        let entry = || Entry { place: place.clone(), bytes, state: State::Used };
+        self.nodes.extend(keys.clone().map(|key| (key, entry())));
+        Some(keys)
+    }
+
+    /// Notes that a create has no answer.
+    pub(crate) fn lose(&mut self, key: Key, lost: Lost<T>) {
+        self.set(key, State::Lost(lost));
+    }
+
+    /// Returns the create without an answer.
+    pub(crate) fn lost(&self, key: Key) -> Option<&Lost<T>> {
+        match &self.nodes.get(&key)?.state {
+            State::Lost(lost) => Some(lost),
+            _ => None,
+        }
+    }
+
+    /// Notes that the call has found the node of a lost create.
+    pub(crate) fn found(&mut self, key: Key) {
+        self.set(key, State::Used);
+    }
+
+    /// Makes an orphan of a lost create. Returns its time; `None` if its session is over.
+    pub(crate) fn give_up(&mut self, key: Key) -> Option<T> {
+        let until = self.lost(key)?.until;
+        let place = self.nodes.get(&key)?.place.clone();
+        self.open.entry(place).or_default().orphans.push(key);
+        Some(until)
+    }
+
+    /// Begins to delete a node. Returns false if somebody does that already, or it is gone.
+    pub(crate) fn delete(&mut self, key: Key) -> bool {
+        let is_used = self.nodes.get(&key).is_some_and(|node| matches!(node.state, State::Used));
+        if is_used {
+            self.set(key, State::Going);
+        }
+        is_used
+    }
+
+    /// Notes that the servers do not have the node: its create was refused, it was deleted, or its
+    /// session is over.
+    pub(crate) fn gone(&mut self, key: Key) {
+        if let Some(node) = self.nodes.remove(&key) {
+            self.room += node.bytes;
+        }
+    }
+
+    fn set(&mut self, key: Key, state: State<T>) {
+        if let Some(node) = self.nodes.get_mut(&key) {
+            node.state = state;
+        }
+    }
+
+    // ---- nodes that stay
+
+    /// Notes that the servers refuse to delete a node. Returns whether that is news.
+    pub(crate) fn stays(&mut self, key: Key, name: &str) -> bool {
+        let Some(node) = self.nodes.get_mut(&key) else {
+            return false;
+        };
+        node.state = State::Stuck;
+        let open = self.open.entry(node.place.clone()).or_default();
+        match open.stuck.insert(name.to_owned(), key) {
+            Some(earlier) if earlier != key => {
+                self.gone(earlier);
+                false
+            }
+            earlier => earlier.is_none(),
+        }
+    }
+
+    /// Notes that a node which stayed is gone, or that another one is in its place.
+    pub(crate) fn no_longer_stays(&mut self, place: &P, name: &str) {
+        let Some(open) = self.open.get_mut(place) else {
+            return;
+        };
+        let key = open.stuck.remove(name);
+        self.close_if_empty(place);
+        key.into_iter().for_each(|key| self.gone(key));
+    }
+
+    /// Returns the names of the nodes that stay.
+    pub(crate) fn stuck(&self, place: &P) -> impl Iterator<Item = &String> {
+        self.open.get(place).into_iter().flat_map(|open| open.stuck.keys())
+    }
+
+    fn close_if_empty(&mut self, place: &P) {
+        let is_empty = |open: &Open<T>| open.orphans.is_empty() && open.stuck.is_empty();
+        if self.open.get(place).is_some_and(is_empty) {
+            // No look is under way whose answer could be taken for that of a later one.
+            self.open.remove(place);
+        }
+    }
+
+    // ---- orphans
+
+    /// Returns whether there is an orphan that was sent on this connection.
+    pub(crate) fn has_orphan_of(&self, connection: u64) -> bool {
+        let mut orphans = self.open.values().flat_map(|open| &open.orphans);
+        orphans.any(|key| self.lost(*key).is_some_and(|lost| lost.sent_on == Some(connection)))
+    }
+
+    /// Returns when the time of the next orphan is over.
+    pub(crate) fn due(&self) -> Option<T> {
+        self.open.values().filter_map(|open| self.due_in(open)).min()
+    }
+
+    fn due_in(&self, open: &Open<T>) -> Option<T> {
+        open.orphans.iter().filter_map(|key| self.lost(*key)).map(|lost| lost.until).min()
+    }
+
+    /// Returns the looks that have to be sent now for the orphans of these places: by the place, and
+    /// when the time of its next orphan is over. A look that is under way is followed by another.
+    pub(crate) fn look_for(
+        &mut self,
+        now: T,
+        is_wanted: impl Fn(&P, T) -> bool,
+    ) -> Vec<(P, Look<T>)> {
+        let due = |(place, open)| Some((Clone::clone(place), self.due_in(open)?));
+        let places: Vec<_> = self.open.iter().filter_map(due).collect();
+        let wanted = places.into_iter().filter(|(place, due)| is_wanted(place, *due));
+        let begin = |(place, due)| {
+            let look = self.open.get_mut(&place)?.begin(now, due <= now)?;
+            Some((place, look))
+        };
+        wanted.filter_map(begin).collect()
+    }
+
+    /// Takes the answer to a look on the current connection: what it `shows` of the node with an id,
+    /// or `None` if it failed. The look was sent after the orphans that it covers were lost. So if
+    /// their connection is the current one, it was sent and answered there. Orphans that another
+    /// server may carry out late are looked for until `later`.
+    pub(crate) fn looked<F>(
+        &mut self,
+        place: &P,
+        shows: Option<impl Fn(&str) -> Option<F>>,
+        is_answered: bool,
+        connection: u64,
+        [now, later]: [T; 2],
+    ) -> Looked<F, T> {
+        let mut found = Vec::new();
+        let none = Looked { found: Vec::new(), next: None };
+        let Some(open) = self.open.get_mut(place) else {
+            return none;
+        };
+        let Some(look) = open.look.take() else {
+            return none;
+        };
+        let again = mem::take(&mut open.again);
+        let covered: Vec<_> = open.orphans.drain(..look.covers).collect();
+        let mut left = Vec::new();
+        for key in covered {
+            let Some(Entry { state: State::Lost(lost), .. }) = self.nodes.get_mut(&key) else {
+                continue;
+            };
+            let is_same = lost.sent_on == Some(connection);
+            match shows.as_ref().map(|shows| shows(&lost.id)) {
+                Some(Some(node)) => {
+                    sys::reached("an orphan is found");
+                    self.set(key, State::Going);
+                    found.push((key, node));
+                }
+                Some(None) if is_same || lost.sent_on.is_none() && look.begun >= lost.until => {
+                    sys::reached_if(
+                        || is_same,
+                        "an orphan is not there on the connection of its create",
+                    );
+                    sys::reached_if(|| !is_same, "the time of an orphan is over");
+                    self.gone(key);
+                }
+                _ => {
+                    sys::reached("an orphan may appear yet");
+                    // The server of the create may have stood still until now.
+                    if is_answered && lost.sent_on.take().is_some() {
+                        lost.until = lost.until.max(later);
+                    }
+                    left.push(key);
+                }
+            }
+        }
+        let open = self.open.entry(place.clone()).or_default();
+        open.orphans.extend(left);
+        let due = self.open.get(place).and_then(|open| self.due_in(open));
+        let begin = |due| self.open.get_mut(place)?.begin(now, due <= now);
+        let next = due.filter(|_| again && is_answered).and_then(begin);
+        self.close_if_empty(place);
+        Looked { found, next }
+    }
+
+    /// Forgets the nodes of these places, whose session is over.
+    pub(crate) fn forget(&mut self, is_over: impl Fn(&P) -> bool) {
+        self.open.retain(|place, _| !is_over(place));
+        let ended = self.nodes.iter().filter(|(_, node)| is_over(&node.place));
+        let ended: Vec<_> = ended.map(|(key, _)| *key).collect();
+        ended.into_iter().for_each(|key| self.gone(key));
+    }
+
+    /// Returns how many nodes are deleted or looked for in the background.
+    pub(crate) fn leaving(&self) -> usize {
+        let is_going = |node: &&Entry<P, T>| matches!(node.state, State::Going);
+        let orphans = self.open.values().map(|open| open.orphans.len()).sum::<usize>();
+        self.nodes.values().filter(is_going).count() + orphans
+    }
+}
+
+impl<T: Copy> Open<T> {
+    /// Begins a look, unless one is under way.
+    fn begin(&mut self, begun: T, is_last: bool) -> Option<Look<T>> {
+        self.again = self.look.is_some();
+        if self.again {
+            sys::reached("a look for orphans waits for the one before");
+            return None;
+        }
+        self.look = Some(Look { covers: self.orphans.len(), begun, is_last });
+        self.look
+    }
+}
