@@ -346,3 +346,41 @@ fn checker_finds_upward_imports_cycles_and_missing_files() {
         ["`a` is in two rows", "`b` is in the table and is no file"]
     );
 }
+
+/// Methods in a higher file would be calls upwards that the imports do not show. Only methods for users may
+/// stand apart from their type, where a higher layer adds them.
+#[test]
+fn types_have_their_methods_in_one_file() {
+    // Its file would be too long.
+    let large = ["Core", "Ensemble"];
+    let mut apart = Vec::new();
+    for src in ["src", "zookeeper/src", "zookeeper-testing/src"] {
+        let sources = sources(&crate::root().join(src));
+        let is_own =
+            |item: &&Item| matches!(item, Item::Struct(_) | Item::Enum(_) | Item::Union(_));
+        for source in &sources {
+            let here: BTreeSet<_> =
+                source.items.iter().filter(is_own).filter_map(names::name).collect();
+            for item in &source.items {
+                let Item::Impl(one) = item else { continue };
+                let syn::Type::Path(path) = &*one.self_ty else { continue };
+                let Some(name) = path.path.segments.last().map(|last| last.ident.to_string())
+                else {
+                    continue;
+                };
+                let is_for_users = one.items.iter().all(|item| match item {
+                    syn::ImplItem::Fn(method) => matches!(method.vis, syn::Visibility::Public(_)),
+                    _ => false,
+                });
+                if one.trait_.is_none()
+                    && !is_for_users
+                    && !here.contains(&name)
+                    && !large.contains(&&*name)
+                {
+                    apart.push(format!("{}: methods of `{name}`", source.file.display()));
+                }
+            }
+        }
+    }
+    assert!(apart.is_empty(), "{}", apart.join("\n"));
+}
