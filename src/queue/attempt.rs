@@ -168,8 +168,10 @@ impl<'a> Attempt<'a> {
         let (now, before) = (self.requests().session_id(), self.place.session);
         if now != before {
             sys::reached_if(|| before != 0, "a waiting call begins anew in another session");
-            let own = self.own.drain(..).map(|node| node.key);
-            inner.own.gone(own.chain(self.lost.drain(..)));
+            if before != 0 {
+                let own = self.own.drain(..).map(|node| node.key);
+                inner.own.gone(own.chain(self.lost.drain(..)));
+            }
             self.place = Place::of(now, &claim.facts);
         }
         self.requests().check_margin(claim.facts.options.margin)?;
@@ -208,9 +210,7 @@ impl<'a> Attempt<'a> {
     }
 
     fn enter(&self, count: usize) -> Result<(Range<Key>, u64), Stop> {
-        let Attempt { inner, until, .. } = *self;
-        inner.own.await_given_up(until)?;
-        let keys = inner.own.enter(&self.place, count)?;
+        let keys = self.inner.own.enter(&self.place, count, self.until)??;
         Ok((keys, self.requests().resumed()))
     }
 

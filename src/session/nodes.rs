@@ -159,12 +159,19 @@ impl Nodes {
             }),
             is_loss_counted: AtomicBool::new(false),
         });
-        let grant = nodes.add_grant(&mut nodes.state.lock(), &nodes.claim);
+        let Claim { facts, thread, .. } = &nodes.claim;
+        let at_most = facts.options.hold_at_most;
+        let grant = nodes.add_grant(&mut nodes.state.lock(), *thread, at_most);
         (nodes, grant)
     }
 
-    fn add_grant(self: &Arc<Self>, state: &mut State, claim: &Claim) -> Arc<Grant> {
-        let grant = Grant::new(self, claim.clone());
+    fn add_grant(
+        self: &Arc<Self>,
+        state: &mut State,
+        thread: ThreadId,
+        at_most: Option<Duration>,
+    ) -> Arc<Grant> {
+        let grant = Grant::new(self, thread, at_most);
         let added = Arc::clone(&grant);
         match &mut state.phase {
             Phase::Held(_) => state.sharing.push(added),
@@ -317,7 +324,8 @@ impl Nodes {
         let is_free = is_sound && matches!(state.phase, Phase::HandedOver);
         sys::reached_if(|| is_free, "a thread takes over what another has left");
         sys::reached_if(|| !is_free, "what was left to a thread is over by now");
-        is_free.then(|| self.add_grant(&mut state, claim))
+        let at_most = claim.facts.options.hold_at_most;
+        is_free.then(|| self.add_grant(&mut state, claim.thread, at_most))
     }
 
     /// Returns until when they are reserved, if they are.
@@ -345,7 +353,7 @@ impl Nodes {
     /// Returns one more hold of the nodes, for the owner of this one, or `None` if they are over.
     pub(crate) fn share(self: &Arc<Self>, grant: &Grant) -> Option<Arc<Grant>> {
         let mut state = self.state.lock();
-        (!state.is_over()).then(|| self.add_grant(&mut state, &grant.claim))
+        (!state.is_over()).then(|| self.add_grant(&mut state, grant.thread, grant.at_most))
     }
 
     // ---- guarded writes
@@ -422,8 +430,7 @@ impl Nodes {
 
     /// Returns whether this thread has taken a hold of them that is not over, also by the clocks.
     pub(super) fn is_held_by(&self, thread: ThreadId) -> bool {
-        let is_its =
-            |grant: &Arc<Grant>| grant.claim.thread == thread && !grant.valid_for().is_zero();
+        let is_its = |grant: &Arc<Grant>| grant.thread == thread && !grant.valid_for().is_zero();
         self.state.lock().grants().any(is_its)
     }
 }

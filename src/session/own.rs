@@ -106,13 +106,27 @@ impl OwnNodes {
 
     /// Enters `count` nodes, whose creates are about to be sent. Each has to be
     /// [lost](OwnNodes::lose), [deleted](OwnNodes::delete) or [gone](OwnNodes::gone) in the end.
-    pub(crate) fn enter(&self, place: &Place, count: usize) -> Result<Range<Key>> {
+    /// Before, waits until the server has answered the creates that other calls gave up on this
+    /// connection.
+    pub(crate) fn enter(
+        &self,
+        place: &Place,
+        count: usize,
+        until: &Until,
+    ) -> Result<Result<Range<Key>>, Failure> {
         let name = if place.is_single { 0 } else { NAME_BYTES };
         let bytes = self.requests.zk.root().len() + place.path.as_str().len() + name + LENGTH_BYTES;
-        self.table.lock().ask(place, bytes, count).ok_or_else(|| {
-            sys::reached("the quota of paths is used up");
-            Error::Limit { what: "bytes of node paths of one client", max: MAX_PATH_BYTES }
-        })
+        loop {
+            let mut table = self.table.lock();
+            if !table.has_orphan_of(self.requests.resumed()) {
+                let keys = table.ask(place, bytes, count);
+                sys::reached_if(|| keys.is_none(), "the quota of paths is used up");
+                let what = "bytes of node paths of one client";
+                return Ok(keys.ok_or(Error::Limit { what, max: MAX_PATH_BYTES }));
+            }
+            drop(table);
+            self.await_given_up(until)?;
+        }
     }
 
     /// Notes that a create has no answer.
@@ -288,34 +302,29 @@ impl OwnNodes {
         }
     }
 
-    fn has_orphan_here(&self) -> bool {
-        self.table.lock().has_orphan_of(self.requests.resumed())
-    }
-
-    /// Waits until the server has answered the creates that other calls gave up on this connection.
-    pub(crate) fn await_given_up(&self, until: &Until) -> Result<(), Failure> {
-        while self.has_orphan_here() {
-            let changed = self.changed.listen();
-            if !self.has_orphan_here() {
-                break;
+    fn await_given_up(&self, until: &Until) -> Result<(), Failure> {
+        let changed = self.changed.listen();
+        if !self.table.lock().has_orphan_of(self.requests.resumed()) {
+            return Ok(());
+        }
+        select_biased! {
+            recv(until.cancelled) -> _ => {
+                sys::reached("a cancel ends a wait for creates that were given up");
+                Err(Failure::Cancelled)
             }
-            select_biased! {
-                recv(until.cancelled) -> _ => {
-                    sys::reached("a cancel ends a wait for creates that were given up");
-                    return Err(Failure::Cancelled);
-                }
-                recv(self.requests.closed()) -> _ => {
-                    sys::reached("the close ends a wait for creates that were given up");
-                    return Err(Failure::Closed);
-                }
-                recv(changed) -> _ => sys::reached("a create waits for those that were given up"),
-                recv(until.expiry()) -> _ => {
-                    sys::reached("a deadline ends a wait for creates that were given up");
-                    return Err(Failure::Deadline);
-                }
+            recv(self.requests.closed()) -> _ => {
+                sys::reached("the close ends a wait for creates that were given up");
+                Err(Failure::Closed)
+            }
+            recv(changed) -> _ => {
+                sys::reached("a create waits for those that were given up");
+                Ok(())
+            }
+            recv(until.expiry()) -> _ => {
+                sys::reached("a deadline ends a wait for creates that were given up");
+                Err(Failure::Deadline)
             }
         }
-        Ok(())
     }
 
     // ---- deletions

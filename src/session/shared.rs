@@ -273,7 +273,8 @@ mod tests {
 
     fn node(inner: &Inner, claim: &Claim) -> Node {
         let place = Place::of(inner.requests.session_id(), &claim.facts);
-        let key = inner.own.enter(&place, 1).unwrap().start;
+        let until = Until::within(Duration::from_secs(60));
+        let key = inner.own.enter(&place, 1, &until).ok().unwrap().unwrap().start;
         let name = "node".to_owned();
         Node { key, name, czxid: 1, token: 1, takes_directory: false }
     }

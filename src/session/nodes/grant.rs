@@ -9,9 +9,10 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use super::{Nodes, after};
 use crate::base::error::{Error, LossReason, Result};
 use crate::base::signal::{Ended, Signal};
+use crate::base::sys::thread::ThreadId;
 use crate::base::sys::{self, Mutex};
 use crate::observer::Observed;
-use crate::session::claim::{Claim, Node};
+use crate::session::claim::Node;
 
 /// The state of a hold.
 #[non_exhaustive]
@@ -32,9 +33,11 @@ pub enum HoldState {
 #[derive(Debug)]
 pub(crate) struct Grant {
     nodes: Arc<Nodes>,
-    /// The call that took it: its thread, and its `hold_at_most`. The other options are those of the
-    /// nodes, which are like them.
-    pub(in crate::session) claim: Claim,
+    /// The thread that took it.
+    pub(super) thread: ThreadId,
+    /// The `hold_at_most` of the call that took it. The other options are those of the nodes, which
+    /// are like them.
+    pub(super) at_most: Option<Duration>,
     ending: Mutex<Ending>,
     ended: Signal,
     since: Instant,
@@ -75,12 +78,17 @@ impl End {
 }
 
 impl Grant {
-    pub(super) fn new(nodes: &Arc<Nodes>, claim: Claim) -> Arc<Grant> {
+    pub(super) fn new(
+        nodes: &Arc<Nodes>,
+        thread: ThreadId,
+        at_most: Option<Duration>,
+    ) -> Arc<Grant> {
         let since = sys::now();
-        let due = claim.facts.options.hold_at_most.map(|time| after(since, time));
+        let due = at_most.map(|time| after(since, time));
         Arc::new(Grant {
             nodes: Arc::clone(nodes),
-            claim,
+            thread,
+            at_most,
             ending: Mutex::new(Ending { end: None, due }),
             ended: Signal::new(),
             since,
