@@ -80,6 +80,17 @@ impl From<Error> for Stop {
 }
 
 /// Runs passes until one ends the call. `None` means busy: now, or until the deadline.
+///
+/// | trouble | a call that waits | a try |
+/// |---|---|---|
+/// | the connection or the session ends | goes on with the next one, and keeps its nodes if it has the same session | an error: the outcome is unknown |
+/// | the server is too busy | asks again after a while | that error |
+/// | the server refuses a request | that error | that error |
+/// | an event or an answer comes late, or never | looks again after some session timeouts | waits for no event |
+/// | the deadline | busy if somebody was seen ahead, and there is a connection; otherwise an error | the same |
+/// | a cancel, or the close of the client | that error | that error |
+///
+/// Whatever ends the call, its nodes are given up, and its lost creates looked for.
 pub(super) fn run<'a, L: AsMut<Attempt<'a>>>(
     mut call: L,
     pass: impl Fn(&mut L) -> Result<Pass, Stop>,
