@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, bounded};
 use log::{Level, warn};
-use zookeeper::{ErrorKind, OpResult};
+use zookeeper::{ErrorKind, Pending};
 
 use super::claim::Node;
 use super::directories::{delete_with_directory, is_directory_refused};
@@ -21,7 +21,8 @@ use crate::base::sys;
 /// released the node.
 pub(crate) fn settle(holds: &Arc<Holds>, one: Replaceable, deleted: zookeeper::Result<()>) {
     let is_known = deleted.as_ref().err().is_none_or(|error| !is_outcome_unknown(error));
-    let result = is_known.then(|| judge(holds, &one.nodes, 0, deleted));
+    let deletion = Deletion { holds, nodes: &one.nodes };
+    let result = is_known.then(|| deletion.judge(0, deleted));
     // The other thread may have stopped waiting.
     let _ = one.result.send(result);
 }
@@ -144,7 +145,7 @@ impl Deletion<'_> {
         let (directory, path) = (&nodes.claim.facts.directory, nodes.claim.facts.path_of(node));
         let known = holds.requests.directories.note_missing(directory);
         let deletion = zk.submit(|batch| delete_with_directory(batch, directory, &path));
-        let follow = move |deletion: &Deletion<'_>, deleted: zookeeper::Result<Vec<OpResult>>| {
+        self.then(deletion, move |deletion, deleted| {
             let Deletion { holds, nodes } = deletion;
             let (directory, directories) =
                 (&nodes.claim.facts.directory, &holds.requests.directories);
@@ -160,16 +161,26 @@ impl Deletion<'_> {
                 }
                 deleted => {
                     sys::reached_if(|| deleted.is_ok(), "a directory goes with its last node");
-                    judge(holds, nodes, 0, deleted.map(drop))
+                    deletion.judge(0, deleted.map(drop))
                 }
             }
-        };
-        if !nodes.claim.facts.options.background_release {
-            return follow(self, deletion.wait());
+        })
+    }
+
+    /// Goes on with an answer: here, or in the background if the lock is released there.
+    fn then<T: Send + 'static>(
+        &self,
+        answer: Pending<T>,
+        go_on: impl FnOnce(&Deletion<'_>, zookeeper::Result<T>) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        if !self.nodes.claim.facts.options.background_release {
+            return go_on(self, answer.wait());
         }
-        let (me, nodes) = (Arc::downgrade(holds), Arc::clone(nodes));
-        deletion.on_done(move |deleted| {
-            me.upgrade().map(|holds| follow(&Deletion { holds: &holds, nodes: &nodes }, deleted));
+        let (holds, nodes) = (Arc::downgrade(self.holds), Arc::clone(self.nodes));
+        answer.on_done(move |answer| {
+            sys::reached_if(|| answer.is_err(), "a release in the background fails");
+            // An error is counted and logged.
+            holds.upgrade().map(|holds| go_on(&Deletion { holds: &holds, nodes: &nodes }, answer));
         });
         Ok(())
     }
@@ -199,58 +210,52 @@ impl Deletion<'_> {
         let mut outcome = Ok(());
         // Waiting for the last answer first takes a single wake-up.
         for (index, deletion) in deletions.into_iter().enumerate().rev() {
-            if !nodes.claim.facts.options.background_release {
-                let deleted = meant(deletion.wait());
-                outcome = outcome.and(judge(holds, nodes, index, deleted));
-                continue;
-            }
-            let (me, nodes) = (Arc::downgrade(holds), Arc::clone(nodes));
-            deletion.on_done(move |deleted| {
-                sys::reached_if(|| deleted.is_err(), "a release in the background fails");
-                // An error is counted and logged.
-                me.upgrade().map(|holds| judge(&holds, &nodes, index, meant(deleted)));
-            });
+            outcome =
+                outcome.and(self.then(deletion, move |deletion, deleted| {
+                    deletion.judge(index, meant(deleted))
+                }));
         }
         outcome
     }
-}
 
-/// Returns the result of a release, from the answer to the deletion.
-fn judge(holds: &Holds, nodes: &Nodes, index: usize, deleted: zookeeper::Result<()>) -> Result<()> {
-    let (node, lock) = (&nodes.list[index], nodes.claim.facts.lock.as_str());
-    let Err(error) = deleted else {
-        holds.own.gone([node.key]);
-        return Ok(());
-    };
-    match error.kind() {
-        ErrorKind::NoNode => {
-            sys::reached("an unlock finds its node deleted");
+    /// Returns the result of a release, from the answer to the deletion.
+    fn judge(&self, index: usize, deleted: zookeeper::Result<()>) -> Result<()> {
+        let Deletion { holds, nodes } = self;
+        let (node, lock) = (&nodes.list[index], nodes.claim.facts.lock.as_str());
+        let Err(error) = deleted else {
             holds.own.gone([node.key]);
-            let reason = LossReason::NodeDeleted;
-            holds.count_losses(nodes, 1, reason);
-            Err(Error::Lost { path: lock.to_owned(), reason })
-        }
-        // The node ended with its session.
-        ErrorKind::SessionExpired | ErrorKind::Closed => {
-            sys::reached("an unlock finds its session over");
-            holds.own.gone([node.key]);
-            Ok(())
-        }
-        ErrorKind::NoAuth => {
-            holds.own.add_stuck(&nodes.claim.facts.path_of(node), node.key, &error);
-            Err(holds.requests.error(lock, Failure::Refused(error)))
-        }
-        _ => {
-            sys::reached("an unlock has no answer");
-            holds.own.delete(&nodes.claim.facts, nodes.term.session_id(), node);
-            let lock = lock.to_owned();
-            holds.requests.zk.note(Level::Warn, move || {
-                warn!(
-                    target: "zoolock::session", lock:%;
-                    "the node of {lock} is deleted in the background: {error}"
-                );
-            });
-            Ok(())
+            return Ok(());
+        };
+        match error.kind() {
+            ErrorKind::NoNode => {
+                sys::reached("an unlock finds its node deleted");
+                holds.own.gone([node.key]);
+                let reason = LossReason::NodeDeleted;
+                holds.count_losses(nodes, 1, reason);
+                Err(Error::Lost { path: lock.to_owned(), reason })
+            }
+            // The node ended with its session.
+            ErrorKind::SessionExpired | ErrorKind::Closed => {
+                sys::reached("an unlock finds its session over");
+                holds.own.gone([node.key]);
+                Ok(())
+            }
+            ErrorKind::NoAuth => {
+                holds.own.add_stuck(&nodes.claim.facts.path_of(node), node.key, &error);
+                Err(holds.requests.error(lock, Failure::Refused(error)))
+            }
+            _ => {
+                sys::reached("an unlock has no answer");
+                holds.own.delete(&nodes.claim.facts, nodes.term.session_id(), node);
+                let lock = lock.to_owned();
+                holds.requests.zk.note(Level::Warn, move || {
+                    warn!(
+                        target: "zoolock::session", lock:%;
+                        "the node of {lock} is deleted in the background: {error}"
+                    );
+                });
+                Ok(())
+            }
         }
     }
 }
