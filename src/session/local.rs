@@ -308,9 +308,10 @@ impl<H: Clone, L> Local<H, L> {
         is_mine.then(|| held.hold.clone())
     }
 
-    /// Returns whether any thread holds both levels, through any object.
+    /// Returns whether a thread holds both levels, through any object. Lost holds do not count.
     pub(crate) fn is_held(&self) -> bool {
-        !self.state.lock().holds.is_empty()
+        let state = self.state.lock();
+        state.holds.iter().any(|held| state.owner == Some(held.by))
     }
 
     /// Returns whether any thread holds both levels through this object.

@@ -413,7 +413,17 @@ impl OwnNodes {
         let deletion = self.requests.zk.in_session(session).delete_eventually(&path);
         let me = Arc::downgrade(self);
         deletion.on_done(move |deleted| {
-            me.upgrade().inspect(|own| own.finish(&path, key, deleted));
+            let Some(own) = me.upgrade() else {
+                return;
+            };
+            match deleted {
+                Err(error) if error.is_maybe_done() => {
+                    sys::reached("a deletion in the background is sent again");
+                    let pause = own.requests.next_try().saturating_duration_since(sys::now());
+                    own.call_after(pause, move |own| own.delete_eventually(session, path, key));
+                }
+                deleted => own.finish(&path, key, deleted),
+            }
         });
     }
 
@@ -461,10 +471,8 @@ impl OwnNodes {
     /// Takes the last answer to a deletion.
     fn finish(&self, path: &str, key: Key, deleted: zookeeper::Result<()>) {
         // Otherwise it is deleted, or was with its session, before the answer came.
-        let stays = |error: &zookeeper::Error| {
-            let is_gone = is_session_over(error) || error.kind() == ErrorKind::NoNode;
-            !is_gone && !error.is_maybe_done()
-        };
+        let stays =
+            |error: &zookeeper::Error| !is_session_over(error) && error.kind() != ErrorKind::NoNode;
         match deleted.err().filter(stays) {
             Some(error) => self.add_stuck(path, key, &error),
             None => self.gone([key]),

@@ -21,6 +21,8 @@ const HEADER: usize = 16;
 
 /// The code of OperationTimeout.
 const TIMED_OUT: i32 = -7;
+/// Those of SystemError and MarshallingError, after which a request may have been carried out.
+const FAILED: [i32; 2] = [-1, -5];
 
 fn error(frame: &Frame<'_>, code: i32) -> Fate {
     Fate::Instead([&frame.body[..HEADER - 4], &code.to_be_bytes()].concat())
@@ -208,8 +210,11 @@ fn waiting_call_gives_a_busy_server_time() {
 
 #[test]
 fn deletion_abandoned_by_the_server_is_repeated() {
-    for times in 1..=3 {
-        let relay = refusing(vec![DELETE; times], TIMED_OUT);
+    for (times, code) in [1, 2, 3]
+        .into_iter()
+        .flat_map(|times| [TIMED_OUT, FAILED[0], FAILED[1]].map(|code| (times, code)))
+    {
+        let relay = refusing(vec![DELETE; times], code);
         let client = client_of(&relay.connect_string(), Duration::from_secs(4));
         let path = directory("gave-up");
         let lock = lock_of(&client, &path);
@@ -217,7 +222,7 @@ fn deletion_abandoned_by_the_server_is_repeated() {
         let unlocked = lock.unlock();
         assert!(unlocked.is_ok(), "{times}: {unlocked:?}");
         let took = wait_until("nothing is left", SOON, || children(&path).is_empty());
-        println!("{times}: gone after {took:?}, {:?}", client.stats());
+        println!("{times} times {code}: gone after {took:?}, {:?}", client.stats());
         assert_eq!(relay.changed(), 2 * times as u64);
         await_nothing_left(&client);
     }
