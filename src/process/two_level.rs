@@ -101,7 +101,7 @@ impl TwoLevel {
         let replaceable = match turn.take_handed() {
             Some(Handed::Nodes(nodes)) => {
                 if let Some(grant) = nodes.take_over(&self.site.claim()) {
-                    self.inner().holds.attend_to(&grant);
+                    self.inner().holds.set_alarms(&grant);
                     // An operator may have deleted them. Only the first hand-over costs a read.
                     self.inner().holds.watch(grant.nodes());
                     self.keep(turn, &grant);

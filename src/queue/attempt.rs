@@ -28,9 +28,8 @@ pub(super) struct Create {
     /// The requested name. The server appends a number if the mode says so.
     pub(super) name: String,
     pub(super) mode: CreateMode,
-    /// How often the session had been resumed before it is sent. If that is too low, its node is
-    /// looked for longer.
-    sent_on: u64,
+    /// The epoch before it is sent. If that is too low, its node is looked for longer.
+    epoch: u64,
 }
 
 /// One call, and what it has on the servers. What is not granted is given up when this is dropped,
@@ -41,9 +40,9 @@ pub(crate) struct Attempt<'a> {
     pub(super) until: &'a Until,
     /// The observed call, which records how many are ahead.
     call: Option<&'a Call>,
-    /// Where its nodes are.
+    /// The session of its nodes, and where they are in it.
     pub(super) place: Place,
-    pub(super) own: Vec<Node>,
+    pub(super) nodes: Vec<Node>,
     /// Creates without an answer.
     pub(super) lost: Vec<Key>,
     /// Nodes may be created without a look: behind one, or in a new session, as long as no create
@@ -86,9 +85,10 @@ impl From<Error> for Stop {
 /// | the connection or the session ends | goes on with the next one, and keeps its nodes if it has the same session | an error: the outcome is unknown |
 /// | the server is too busy | asks again after a while | that error |
 /// | the server refuses a request | that error | that error |
-/// | an event or an answer comes late, or never | looks again after some session timeouts | waits for no event |
-/// | the deadline | busy if somebody was seen ahead, and there is a connection; otherwise an error | the same |
-/// | a cancel, or the close of the client | that error | that error |
+/// | an event comes late, or never | looks again after some session timeouts | waits for no event |
+/// | the deadline, also of an answer | busy if somebody was seen ahead, and there is a connection; otherwise an error | the same |
+/// | a cancel | that error | is not cancelled |
+/// | the close of the client | that error | that error |
 ///
 /// Whatever ends the call, its nodes are given up, and its lost creates looked for.
 pub(super) fn run<'a, L: AsMut<Attempt<'a>>>(
@@ -148,7 +148,7 @@ impl<'a> Attempt<'a> {
             until,
             call,
             place: Place::of(0, &claim.facts),
-            own: Vec::new(),
+            nodes: Vec::new(),
             lost: Vec::new(),
             may_create: false,
             more_stuck: never(),
@@ -180,8 +180,8 @@ impl<'a> Attempt<'a> {
         if now != before {
             sys::reached_if(|| before != 0, "a waiting call begins anew in another session");
             if before != 0 {
-                let own = self.own.drain(..).map(|node| node.key);
-                inner.own.gone(own.chain(self.lost.drain(..)));
+                let nodes = self.nodes.drain(..).map(|node| node.key);
+                inner.own.gone(nodes.chain(self.lost.drain(..)));
             }
             self.place = Place::of(now, &claim.facts);
         }
@@ -201,10 +201,10 @@ impl<'a> Attempt<'a> {
         mode: CreateMode,
         name: impl Fn() -> (String, String),
     ) -> Result<Vec<Create>, Stop> {
-        let (keys, sent_on) = self.enter(count)?;
+        let (keys, epoch) = self.enter(count)?;
         let create = |key| {
             let (id, name) = name();
-            Create { key, id, name, mode, sent_on }
+            Create { key, id, name, mode, epoch }
         };
         Ok(keys.map(create).collect())
     }
@@ -215,18 +215,18 @@ impl<'a> Attempt<'a> {
         mode: CreateMode,
         name: impl Fn() -> (String, String),
     ) -> Result<Create, Stop> {
-        let (keys, sent_on) = self.enter(1)?;
+        let (keys, epoch) = self.enter(1)?;
         let (id, name) = name();
-        Ok(Create { key: keys.start, id, name, mode, sent_on })
+        Ok(Create { key: keys.start, id, name, mode, epoch })
     }
 
     fn enter(&self, count: usize) -> Result<(Range<Key>, u64), Stop> {
         let keys = self.inner.own.enter(&self.place, count, self.until)??;
-        Ok((keys, self.requests().resumed()))
+        Ok((keys, self.requests().epoch()))
     }
 
-    /// Sends creates by `make` and waits for the answer to its last request. If the call ends before,
-    /// they are lost.
+    /// Sends creates by `make` and waits for the answer to its last request. If a cancel or the close
+    /// ends the call before, they are lost.
     pub(super) fn ask_creates<C: IntoIterator<Item = Create>, R, T: Send + 'static>(
         &mut self,
         creates: C,
@@ -292,13 +292,13 @@ impl<'a> Attempt<'a> {
 
     fn add_own(&mut self, key: Key, name: &str, czxid: i64) {
         let (name, token) = (name.to_owned(), czxid.unsigned_abs());
-        self.own.push(Node { key, name, czxid, token, takes_directory: false });
+        self.nodes.push(Node { key, name, czxid, token, takes_directory: false });
     }
 
-    /// Takes a create that has no answer. Every later look looks for its node.
-    fn lose(&mut self, Create { key, id, sent_on, .. }: Create) {
+    /// Takes a create that has no answer. Later looks look for its node, until it is given up.
+    fn lose(&mut self, Create { key, id, epoch, .. }: Create) {
         let until = sys::now() + self.requests().timeout();
-        self.inner.own.lose(key, Lost { id, sent_on: Some(sent_on), until });
+        self.inner.own.lose(key, Lost { id, epoch: Some(epoch), until });
         self.lost.push(key);
         self.may_create = false;
     }
@@ -344,7 +344,7 @@ impl<'a> Attempt<'a> {
     }
 
     pub(super) fn keep_own(&mut self, is_there: impl Fn(&Node) -> bool) {
-        let gone = self.own.extract_if(.., |node| !is_there(node)).map(|node| node.key);
+        let gone = self.nodes.extract_if(.., |node| !is_there(node)).map(|node| node.key);
         let gone: Vec<_> = gone.collect();
         if !gone.is_empty() {
             self.inner.own.gone(gone);
@@ -357,8 +357,8 @@ impl<'a> Attempt<'a> {
     /// Takes its nodes, which are first.
     pub(super) fn grant(&mut self) -> Result<Pass, Stop> {
         let Attempt { inner, claim, until, .. } = *self;
-        let (own, session) = (&mut self.own, self.place.session);
-        let granted = inner.holds.grant(claim, own, session, until)?;
+        let (nodes, session) = (&mut self.nodes, self.place.session);
+        let granted = inner.holds.grant(claim, nodes, session, until)?;
         Ok(granted.map_or(Pass::Again, Pass::Held))
     }
 
@@ -370,7 +370,7 @@ impl<'a> Attempt<'a> {
     /// Gives up its nodes behind the first `count`.
     pub(super) fn give_up_rest(&mut self, count: usize) {
         let Attempt { inner, claim, .. } = *self;
-        for node in self.own.drain(count.min(self.own.len())..) {
+        for node in self.nodes.drain(count.min(self.nodes.len())..) {
             sys::reached_if(|| count > 0, "a call has one node too many");
             inner.own.delete(&claim.facts, self.place.session, &node);
         }

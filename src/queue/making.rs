@@ -15,7 +15,7 @@ use crate::base::shortcuts;
 use crate::base::sys;
 use crate::session::{
     Claim, Failure, Replaceable, is_outcome_unknown, last_created, replace_with_directory, settle,
-    with_levels,
+    with_directories,
 };
 
 /// Where missing nodes are created.
@@ -25,8 +25,8 @@ enum Way {
     Make,
     /// In the directory, which is likely to exist.
     Inside,
-    /// Both in one write, after one of them failed: other clients make and remove the directory. No
-    /// more than one succeeds.
+    /// Both in one write, after one of them failed: other clients make and remove the directory. Both
+    /// succeed only if somebody deletes the first node and the directory in between.
     Both,
 }
 
@@ -79,7 +79,7 @@ impl<'a> Making<'_, 'a> {
                 }
             };
             let failure = match created {
-                Ok(list) if self.missing() == 0 => return Ok(list),
+                Ok(list) if self.nodes_missing() == 0 => return Ok(list),
                 Ok(_) => {
                     sys::reached("more nodes follow the one that made their directory");
                     way = Way::Inside;
@@ -87,14 +87,14 @@ impl<'a> Making<'_, 'a> {
                 }
                 Err(failure) => failure,
             };
-            let is_missing = failure.is(ErrorKind::NoNode);
+            let has_no_directory = failure.is(ErrorKind::NoNode);
             let exists = failure.is(ErrorKind::NodeExists);
             match way {
                 // A server that wants other credentials ends the session.
                 _ if failure.is_outcome_unknown() || failure.is(ErrorKind::AuthFailed) => {
                     return Err(failure.into());
                 }
-                Way::Inside if is_missing => {
+                Way::Inside if has_no_directory => {
                     if let Some((_, error)) = under {
                         sys::reached("a read is not created because its write is gone");
                         return Err(error.into());
@@ -102,8 +102,8 @@ impl<'a> Making<'_, 'a> {
                     sys::reached("a directory that was known is missing");
                     requests.directories.note_missing(directory);
                 }
-                Way::Make | Way::Both if is_missing || exists && levels.len() > 1 => {
-                    levels = requests.missing_levels(directory, self.attempt.until)?;
+                Way::Make | Way::Both if has_no_directory || exists && levels.len() > 1 => {
+                    levels = requests.missing_directories(directory, self.attempt.until)?;
                     sys::reached_if(|| levels.len() > 1, "levels above a directory are missing");
                     if levels.is_empty() {
                         levels.push(directory.clone());
@@ -122,9 +122,9 @@ impl<'a> Making<'_, 'a> {
         (self.attempt.claim, self.attempt.requests().acl())
     }
 
-    /// Returns how many nodes are missing.
-    fn missing(&self) -> usize {
-        self.recipe.count() - self.attempt.own.len()
+    /// Returns how many nodes are missing. There may be one too many.
+    fn nodes_missing(&self) -> usize {
+        self.recipe.count().saturating_sub(self.attempt.nodes.len())
     }
 
     /// Creates these directories with a node in the last one. Returns a list that shows it.
@@ -150,9 +150,9 @@ impl<'a> Making<'_, 'a> {
         czxid_of: fn(T) -> (String, i64),
     ) -> Result<Result<Names, Failure>, Stop> {
         let (claim, acl) = self.claim();
-        let (missing, directory) = (self.missing(), &claim.facts.directory);
+        let (missing, directory) = (self.nodes_missing(), &claim.facts.directory);
         let (mode, name) = (self.recipe.create_mode(), || self.recipe.name());
-        let creates = self.attempt.creates(missing + levels.iter().len(), mode, name)?;
+        let creates = self.attempt.creates(missing + usize::from(levels.is_some()), mode, name)?;
         let watcher = self.watcher.as_ref();
         let ask = |batch: &mut Batch<'_>, creates: &Vec<Create>| {
             let (inside, with) = creates.split_at(missing);
@@ -231,7 +231,7 @@ impl<'a> Making<'_, 'a> {
     }
 
     fn own_names(&self) -> Names {
-        self.attempt.own.iter().map(|node| &node.name).collect()
+        self.attempt.nodes.iter().map(|node| &node.name).collect()
     }
 
     /// Takes the answer to a transaction that created the directory and a node in it. Returns why
@@ -239,7 +239,7 @@ impl<'a> Making<'_, 'a> {
     fn made(&mut self, create: Create, made: zookeeper::Result<Vec<OpResult>>) -> Option<Failure> {
         let failure = self.attempt.created(create, made.map(last_created));
         if failure.is_none()
-            && let Some(node) = self.attempt.own.last_mut()
+            && let Some(node) = self.attempt.nodes.last_mut()
         {
             let Attempt { inner, claim, .. } = *self.attempt;
             sys::reached("a directory is made with its node");
@@ -259,5 +259,9 @@ fn send_make(
     create: &Create,
 ) -> Pending<Vec<OpResult>> {
     let path = claim.facts.directory.child(&create.name);
-    batch.shared_multi(&with_levels(acl, levels, (&path, claim.identity.as_bytes(), create.mode)))
+    batch.shared_multi(&with_directories(
+        acl,
+        levels,
+        (&path, claim.identity.as_bytes(), create.mode),
+    ))
 }

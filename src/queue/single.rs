@@ -15,7 +15,7 @@ use crate::base::data;
 use crate::base::error::{Error, Result};
 use crate::base::names;
 use crate::base::sys::{self, never};
-use crate::session::{Failure, Grant, last_created, with_levels};
+use crate::session::{Failure, Grant, last_created, with_directories};
 
 /// Takes the single node of a claim.
 pub(super) fn acquire(attempt: Attempt<'_>) -> Result<Option<Arc<Grant>>> {
@@ -45,12 +45,12 @@ impl<'a> SingleCall<'a> {
     fn pass(&mut self) -> Result<Pass, Stop> {
         self.attempt.may_create |= self.attempt.find_session()?;
         // The create is itself a look.
-        let creates = mem::take(&mut self.attempt.may_create) && self.attempt.own.is_empty();
+        let creates = mem::take(&mut self.attempt.may_create) && self.attempt.nodes.is_empty();
         if !(creates && self.create()? || self.look()?) {
             self.attempt.may_create = true;
             return Ok(Pass::Again);
         }
-        let is_ours = !self.attempt.own.is_empty();
+        let is_ours = !self.attempt.nodes.is_empty();
         self.attempt.record_ahead(|| usize::from(!is_ours));
         if is_ours {
             self.attempt.give_up_old();
@@ -76,7 +76,7 @@ impl<'a> SingleCall<'a> {
             let data = data::encode_single(&create.id, &claim.identity);
             let node = (self.attempt.path(), &*data, mode);
             // What may be refused shares no transaction.
-            let ops = with_levels(acl, &levels, node);
+            let ops = with_directories(acl, &levels, node);
             let (create, made) = self.attempt.ask_create(create, |batch, _| batch.multi(&ops))?;
             let Some(failure) = self.attempt.created(create, made.map(last_created)) else {
                 self.forget_stuck();
@@ -91,7 +91,7 @@ impl<'a> SingleCall<'a> {
                     return Ok(false);
                 }
                 failure if failure.is(ErrorKind::NoNode) || failure.is(ErrorKind::NodeExists) => {
-                    levels = inner.requests.missing_levels(&claim.facts.directory, until)?;
+                    levels = inner.requests.missing_directories(&claim.facts.directory, until)?;
                 }
                 failure => return Err(failure.into()),
             }

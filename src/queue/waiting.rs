@@ -59,9 +59,9 @@ impl Ears {
     /// The thread that delivers an event, unless that is the grant, sends the next list, so that the
     /// waiter is woken once, behind both. A waiter that watches the list is woken at once.
     fn open(attempt: &Attempt<'_>, recipe: &Recipe<'_>) -> Ears {
-        let (tell, wake) = bounded(1);
+        let (waker, wake) = bounded(1);
         let stay = Arc::<Mutex<Stay<String, Names>>>::default();
-        let (told, requests) = (Arc::clone(&stay), Arc::downgrade(&attempt.inner.requests));
+        let (its, requests) = (Arc::clone(&stay), Arc::downgrade(&attempt.inner.requests));
         let (facts, lists) = (Arc::clone(&attempt.claim.facts), !recipe.watches_list());
         let watcher = Watcher::new(move |event: &WatchedEvent| {
             let Some(requests) = requests.upgrade() else {
@@ -71,22 +71,26 @@ impl Ears {
             let is_end = event.event_type == EventType::NodeDeleted;
             // With its session, the waiter begins anew.
             let may_list = lists && event.event_type != EventType::WatchEnded;
-            let reaction = told.lock().event(&name, is_end, requests.resumed(), may_list);
+            let reaction = its.lock().event(&name, is_end, requests.epoch(), may_list);
             match reaction {
                 // It may be awake already, or gone.
-                Reaction::Wake => drop(tell.try_send(())),
+                Reaction::Wake => drop(waker.try_send(())),
                 Reaction::Wait => {}
                 Reaction::List => {
-                    let (told, tell, mode) = (Arc::clone(&told), tell.clone(), facts.kind.mode());
+                    let (its, waker, facts) = (Arc::clone(&its), waker.clone(), Arc::clone(&facts));
                     requests.list(&facts.directory).on_done(move |listed| {
-                        let names = listed.ok().map(|(names, _)| names);
+                        let names = listed.ok().map(|(names, stat)| {
+                            requests.directories.note_listed(&facts.directory, stat.czxid, &names);
+                            names
+                        });
                         let is_last = |own: &String, nearest: &String, names: &Names| {
                             let ahead = Ahead { nearest: nearest.clone(), next: Next::Grant };
                             let children = names::children(names);
-                            names::decide(mode, &children, own) == Standing::Behind(ahead)
+                            names::decide(facts.kind.mode(), &children, own)
+                                == Standing::Behind(ahead)
                         };
-                        let wakes = told.lock().listed(names, is_last);
-                        wakes.then(|| tell.try_send(()));
+                        let wakes = its.lock().listed(names, is_last);
+                        wakes.then(|| waker.try_send(()));
                     });
                 }
             }
@@ -106,17 +110,18 @@ impl Waiter<'_> {
             self.ears = None;
             self.attempt.may_create = self.attempt.until.waits && self.stuck().is_empty();
         }
-        let list = match self.listed.take() {
-            _ if self.is_missing() && self.attempt.may_create => self.create_missing()?,
+        let (listed, is_missing) = (self.listed.take(), self.is_missing());
+        let list = if is_missing && self.attempt.may_create {
+            self.create_missing()?
+        } else if let Some(names) = listed.filter(|_| !is_missing) {
             // It was sent when our nodes were there.
-            Some(names) if !self.is_missing() => self.sort_out(names)?,
-            _ => {
-                // Read before the list is sent: what that list does not show is gone.
-                let stuck = self.stuck();
-                let list = self.look()?;
-                self.forget_gone(stuck, &list);
-                list
-            }
+            self.sort_out(names)?
+        } else {
+            // Read before the list is sent: what that list does not show is gone.
+            let stuck = self.stuck();
+            let list = self.look()?;
+            self.forget_gone(stuck, &list);
+            list
         };
         if self.is_missing() {
             if self.attempt.until.waits {
@@ -129,9 +134,9 @@ impl Waiter<'_> {
             return Ok(self.busy(&list));
         }
         self.attempt.give_up_old();
-        self.attempt.record_ahead(|| self.recipe.ahead(&list, &self.attempt.own).len());
+        self.attempt.record_ahead(|| self.recipe.ahead(&list, &self.attempt.nodes).len());
         match self.standing(&list)? {
-            Standing::Granted => self.grant(self.attempt.own.len() == list.len()),
+            Standing::Granted => self.grant(self.attempt.nodes.len() == list.len()),
             Standing::Behind(ahead) => self.wait_behind(Some(ahead), list),
             Standing::Full => self.wait_behind(None, list),
             Standing::Apart(name) => Err(self.attempt.apart_from(&name).into()),
@@ -150,15 +155,15 @@ impl Waiter<'_> {
     }
 
     fn is_missing(&self) -> bool {
-        self.attempt.own.len() < self.recipe.count()
+        self.attempt.nodes.len() < self.recipe.count()
     }
 
     fn grant(&mut self, is_alone: bool) -> Result<Pass, Stop> {
         let Attempt { inner, claim, .. } = self.attempt;
-        if let ([node], true) = (&mut self.attempt.own[..], is_alone) {
+        if let ([node], true) = (&mut self.attempt.nodes[..], is_alone) {
             node.takes_directory = inner.requests.directories.is_ours(&claim.facts.directory);
         }
-        self.attempt.own.iter_mut().for_each(|node| node.token = self.recipe.token(node.czxid));
+        self.attempt.nodes.iter_mut().for_each(|node| node.token = self.recipe.token(node.czxid));
         self.attempt.grant()
     }
 
@@ -199,7 +204,7 @@ impl Waiter<'_> {
                 self.attempt.take_found(index, name, stat.czxid);
             }
         }
-        self.attempt.own.sort_by_key(|node| (names::number(&node.name), node.czxid));
+        self.attempt.nodes.sort_by_key(|node| (names::number(&node.name), node.czxid));
         self.attempt.give_up_rest(self.recipe.count());
         Ok(list)
     }
@@ -209,11 +214,11 @@ impl Waiter<'_> {
     fn standing(&mut self, list: &Names) -> Result<Standing, Stop> {
         let mut children = names::children(list);
         loop {
-            let standing = self.recipe.standing(&children, &self.attempt.own)?;
+            let standing = self.recipe.standing(&children, &self.attempt.nodes)?;
             let Standing::NeedsCzxid(names) = &standing else {
                 return Ok(standing);
             };
-            for node in &self.attempt.own {
+            for node in &self.attempt.nodes {
                 self.czxids.entry(node.name.clone()).or_insert(node.czxid);
             }
             let unknown = names.iter().find(|name| !self.czxids.contains_key(*name));
@@ -289,10 +294,10 @@ impl Waiter<'_> {
     /// has gone meanwhile, its event comes before the answer, behind that of our own node if that is
     /// gone, too.
     fn watch(&mut self, ahead: Ahead<String>) -> Result<(), Stop> {
-        let (resumed, nearest) = (self.attempt.requests().resumed(), ahead.nearest.clone());
-        let own = self.attempt.own[0].name.clone();
+        let (epoch, nearest) = (self.attempt.requests().epoch(), ahead.nearest.clone());
+        let own = self.attempt.nodes[0].name.clone();
         let expects = self.attempt.lost.is_empty() && shortcuts::are_on();
-        let new = self.ears().stay.lock().stand(resumed, own, ahead, expects);
+        let new = self.ears().stay.lock().stand(epoch, own, ahead, expects);
         match new.is_empty() {
             true => Ok(()),
             false => self.set_watches(&new, &nearest),

@@ -109,7 +109,7 @@ fn set(known: &mut HashMap<LockPath, Directory>, directory: &LockPath, one: Dire
 }
 
 /// Returns the writes that create these directories, and a node in the last one.
-pub(crate) fn with_levels<'a>(
+pub(crate) fn with_directories<'a>(
     acl: &'a [Acl],
     levels: &'a [LockPath],
     (path, data, mode): (&'a str, &'a [u8], CreateMode),

@@ -97,7 +97,7 @@ impl Holds {
             return Ok(None);
         }
         self.attend_at(nodes.granted + timeout / 4);
-        self.attend_to(&grant);
+        self.set_alarms(&grant);
         let (node, lock) = (&nodes.list[0].name, &claim.facts.lock);
         debug!(target: "zoolock::queue", lock:%, node:%; "{node} holds {lock}");
         Ok(Some(grant))
@@ -110,8 +110,9 @@ impl Holds {
         self.timer.set(when, &self.requests.zk, self, Holds::attend);
     }
 
-    /// Ends this hold when it has lasted for as long as it may, or its margin begins.
-    pub(crate) fn attend_to(self: &Arc<Self>, grant: &Grant) {
+    /// Sets the alarms that end this hold when it has lasted for as long as it may, or its margin
+    /// begins.
+    pub(crate) fn set_alarms(self: &Arc<Self>, grant: &Grant) {
         grant.ends().into_iter().for_each(|end| self.attend_at(end));
     }
 
@@ -120,7 +121,7 @@ impl Holds {
         if !grant.prolong(after(sys::now(), time)) {
             grant.check()?;
         }
-        self.attend_to(grant);
+        self.set_alarms(grant);
         Ok(())
     }
 

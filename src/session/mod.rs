@@ -20,7 +20,7 @@ mod table;
 mod timer;
 
 pub(crate) use claim::{Claim, Facts, Node};
-pub(crate) use directories::{last_created, replace_with_directory, with_levels};
+pub(crate) use directories::{last_created, replace_with_directory, with_directories};
 pub use events::{ClientState, ConnectionEvent, Stats, Subscription};
 pub(crate) use failure::{Failure, is_outcome_unknown};
 pub(crate) use guarded::{Guarding, What, Write, commit};

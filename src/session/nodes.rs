@@ -150,6 +150,7 @@ impl Nodes {
             term,
             granted: sys::now(),
             state: Mutex::new(State {
+                // Until the grant is added, below.
                 phase: Phase::HandedOver,
                 sharing: Vec::new(),
                 read_under: false,

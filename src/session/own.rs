@@ -118,8 +118,8 @@ impl OwnNodes {
         let bytes = self.requests.zk.root().len() + place.path.as_str().len() + name + LENGTH_BYTES;
         loop {
             let mut table = self.table.lock();
-            if !table.has_orphan_of(self.requests.resumed()) {
-                let keys = table.ask(place, bytes, count);
+            if !table.has_orphan_of(self.requests.epoch()) {
+                let keys = table.enter(place, bytes, count);
                 sys::reached_if(|| keys.is_none(), "the quota of paths is used up");
                 let what = "bytes of node paths of one client";
                 return Ok(keys.ok_or(Error::Limit { what, max: MAX_PATH_BYTES }));
@@ -270,7 +270,7 @@ impl OwnNodes {
             Err(error) => match error.kind() {
                 ErrorKind::NoNode => (Some(HashMap::new()), true),
                 // Their nodes ended with it.
-                ErrorKind::SessionExpired | ErrorKind::Closed => {
+                _ if is_session_over(error) => {
                     sys::reached("orphans are gone with their session");
                     return self.forget(Some(place.session));
                 }
@@ -281,10 +281,10 @@ impl OwnNodes {
                 }
             },
         };
-        let (connection, now) = (self.requests.resumed(), sys::now());
+        let (epoch, now) = (self.requests.epoch(), sys::now());
         let later = now + self.requests.timeout();
         let shown = found.as_ref().map(|found| |id: &str| found.get(id).copied());
-        let looked = self.table.lock().looked(&place, shown, is_answered, connection, [now, later]);
+        let looked = self.table.lock().looked(&place, shown, is_answered, epoch, [now, later]);
         for (key, node) in looked.found {
             match node {
                 Found::Name(name) => {
@@ -304,7 +304,7 @@ impl OwnNodes {
 
     fn await_given_up(&self, until: &Until) -> Result<(), Failure> {
         let changed = self.changed.listen();
-        if !self.table.lock().has_orphan_of(self.requests.resumed()) {
+        if !self.table.lock().has_orphan_of(self.requests.epoch()) {
             return Ok(());
         }
         select_biased! {

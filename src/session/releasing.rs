@@ -9,7 +9,7 @@ use zookeeper::{ErrorKind, Pending};
 
 use super::claim::Node;
 use super::directories::{delete_with_directory, is_directory_refused};
-use super::failure::{Failure, is_outcome_unknown};
+use super::failure::{Failure, is_outcome_unknown, is_session_over};
 use super::holds::Holds;
 use super::levels::Replaceable;
 use super::nodes::{AfterRelease, Grant, Nodes};
@@ -41,7 +41,7 @@ pub(crate) fn release_to(
     grant: &Arc<Grant>,
     next: Option<&mut dyn FnMut(Replaceable)>,
 ) -> Result<()> {
-    if !is_last_release(holds, grant)? {
+    if !end_hold(holds, grant)? {
         return Ok(());
     }
     let nodes = grant.nodes();
@@ -56,7 +56,7 @@ pub(crate) fn release_to(
 }
 
 /// Ends a hold. Returns whether its nodes have to be deleted, and an error if it was lost before.
-fn is_last_release(holds: &Arc<Holds>, grant: &Arc<Grant>) -> Result<bool> {
+fn end_hold(holds: &Arc<Holds>, grant: &Arc<Grant>) -> Result<bool> {
     let nodes = grant.nodes();
     match nodes.release(grant) {
         AfterRelease::Last => Ok(true),
@@ -235,7 +235,7 @@ impl Deletion<'_> {
                 Err(Error::Lost { path: lock.to_owned(), reason })
             }
             // The node ended with its session.
-            ErrorKind::SessionExpired | ErrorKind::Closed => {
+            _ if is_session_over(&error) => {
                 sys::reached("an unlock finds its session over");
                 holds.own.gone([node.key]);
                 Ok(())

@@ -33,8 +33,8 @@ pub(crate) struct Requests {
     closed: Signal,
     /// Sent when there is a connection again.
     connected: Broadcast,
-    resumed: AtomicU64,
-    /// How often the session had been resumed when a [read](Requests::read) was last known to be
+    epoch: AtomicU64,
+    /// The [epoch](Requests::epoch) in which a [read](Requests::read) was last known to be
     /// up to date.
     caught_up: AtomicU64,
     pub(crate) directories: Directories,
@@ -71,7 +71,7 @@ impl Requests {
             closing: AtomicBool::new(false),
             closed: Signal::new(),
             connected: Broadcast::new(),
-            resumed: AtomicU64::new(0),
+            epoch: AtomicU64::new(0),
             caught_up: AtomicU64::new(0),
             directories: Directories::default(),
             waiting: AtomicUsize::new(0),
@@ -110,13 +110,13 @@ impl Requests {
     }
 
     pub(super) fn on_resumed(&self) {
-        self.resumed.fetch_add(1, Ordering::Relaxed);
+        self.epoch.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns how often the session was resumed. This is counted before the events of the
-    /// connection on which it was resumed.
-    pub(crate) fn resumed(&self) -> u64 {
-        self.resumed.load(Ordering::Relaxed)
+    /// Returns the epoch: how often a session was resumed, on another connection each time. This is
+    /// counted before the answers and the events of that connection.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Relaxed)
     }
 
     /// Returns the current session; 0 for none.
@@ -219,7 +219,8 @@ impl Requests {
     // ---- requests
 
     /// Sends requests in this session, or in the current one for `None`. Waits for the answer to
-    /// the request that `make` returns beside the others.
+    /// the request that `make` returns beside the others. The deadline is that of the requests: the
+    /// client answers them then. So a failure here means a cancel or the close.
     pub(crate) fn ask<R, T: Send + 'static>(
         &self,
         session: Option<i64>,
@@ -285,7 +286,7 @@ impl Requests {
 
     /// Returns which directories are missing, from this one upwards, the highest first. Creates the
     /// chroot if that is missing.
-    pub(crate) fn missing_levels(
+    pub(crate) fn missing_directories(
         &self,
         directory: &LockPath,
         until: &Until,
@@ -337,8 +338,8 @@ impl Requests {
     /// leader.
     pub(crate) fn read(&self, path: &str, until: &Until) -> Result<(Vec<u8>, Stat), Failure> {
         loop {
-            let resumed = self.resumed();
-            let has_caught_up = self.caught_up.load(Ordering::Relaxed) == resumed;
+            let epoch = self.epoch();
+            let has_caught_up = self.caught_up.load(Ordering::Relaxed) == epoch;
             sys::reached_if(|| !has_caught_up, "a read goes behind a write");
             let (written, read) = self.ask(None, until, |batch| {
                 let written = (!has_caught_up).then(|| batch.renew_lease());
@@ -347,8 +348,8 @@ impl Requests {
             // It was answered before the read.
             written.map_or(Ok(()), |written| written.wait())?;
             // Otherwise it is unknown on which connection the read was answered.
-            if self.resumed() == resumed {
-                self.caught_up.fetch_max(resumed, Ordering::Relaxed);
+            if self.epoch() == epoch {
+                self.caught_up.fetch_max(epoch, Ordering::Relaxed);
                 return Ok(read?);
             }
         }

@@ -209,7 +209,7 @@ impl Inner {
             events: counts.events,
             connections: counts.connections,
             sessions,
-            resumed: self.requests.resumed(),
+            resumed: self.requests.epoch(),
             holds_lost: self.holds.lost.load(Ordering::Relaxed),
             held: self.holds.registry.held(),
             waiting: self.requests.waiting.load(Ordering::Relaxed),

@@ -3,17 +3,21 @@
 //! very code.
 //!
 //! ```text
-//!        ask             lose              give_up
-//!  (room) ---> Used --------------> Lost ----------> Orphan --------------.
-//!              |  ^                  |                 | a look shows it   | it cannot appear
-//!      delete  |  '------------------'                 v                   v
-//!              |     found by its call               Going -----------> (gone)
-//!              '-----------------------------------> |  ^                  ^
-//!                                             refused v  | again           | a list sent later
-//!                                                   Stuck -----------------' does not show it
+//!  enter                                    lose
+//!  (room) -> Used --------------------------------------------------> Lost
+//!             |  ^--------------------------------------------------- |  |
+//!             |  |               found by its call                    |  | give_up: an orphan
+//!             |  |                                                       v
+//!             |  '- - refused, released, the session is over - -> (gone) <-- it cannot appear
+//!             |                                                    ^  ^    |
+//!             |  delete                                   deleted  |  |    | a look shows it
+//!             |--------------------------------------------------> Going <-'
+//!             |  the servers refuse                        refused |
+//!             '--------------------------------------------------> Stuck -> (gone), once a list that
+//!                                                                  was sent later does not show it
 //! ```
 //! A call owns its nodes while they are used or lost, and a hold those that it was granted. The rest
-//! has no owner, and the client cleans it up.
+//! has no owner, and the client cleans it up. An orphan is a lost create that its call has given up.
 //!
 //! An orphan is looked for by its id: all of a place in one look, and one look of a place at a time.
 //! A server answers the requests of a connection in order. So a look that is answered on the
@@ -66,10 +70,10 @@ enum State<T> {
 pub(crate) struct Lost<T> {
     /// The id that it carried.
     pub(crate) id: String,
-    /// The connection that it was sent on. `None` if a look was answered since.
-    pub(crate) sent_on: Option<u64>,
-    /// A session timeout after its answer was lost, or later. Then a call that goes on gives it up. A
-    /// look for orphans that begins after this and does not show it is the last.
+    /// The epoch, and so the connection, that it was sent in. `None` if a look was answered since.
+    pub(crate) epoch: Option<u64>,
+    /// A session timeout after its answer was lost, or later. A call that goes on may give it up
+    /// then. A look for orphans that begins after this and does not show it is the last.
     pub(crate) until: T,
 }
 
@@ -120,7 +124,7 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
 
     /// Enters nodes of so many bytes each, whose creates are about to be sent: all, or none if
     /// there is no room.
-    pub(crate) fn ask(&mut self, place: &P, bytes: usize, count: usize) -> Option<Range<Key>> {
+    pub(crate) fn enter(&mut self, place: &P, bytes: usize, count: usize) -> Option<Range<Key>> {
         self.room = self.room.checked_sub(bytes.checked_mul(count)?)?;
         let keys = self.next..self.next + count as Key;
         self.next = keys.end;
@@ -147,7 +151,8 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
         self.set(key, State::Used);
     }
 
-    /// Makes an orphan of a lost create. Returns its time; `None` if its session is over.
+    /// Makes an orphan of a lost create. Returns its time; `None` if it is not in the table as such,
+    /// because its session is over.
     pub(crate) fn give_up(&mut self, key: Key) -> Option<T> {
         let until = self.lost(key)?.until;
         let place = self.nodes.get(&key)?.place.clone();
@@ -221,10 +226,10 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
 
     // ---- orphans
 
-    /// Returns whether there is an orphan that was sent on this connection.
-    pub(crate) fn has_orphan_of(&self, connection: u64) -> bool {
+    /// Returns whether there is an orphan that was sent on the connection of this epoch.
+    pub(crate) fn has_orphan_of(&self, epoch: u64) -> bool {
         let mut orphans = self.open.values().flat_map(|open| &open.orphans);
-        orphans.any(|key| self.lost(*key).is_some_and(|lost| lost.sent_on == Some(connection)))
+        orphans.any(|key| self.lost(*key).is_some_and(|lost| lost.epoch == Some(epoch)))
     }
 
     /// Returns when the time of the next orphan is over.
@@ -253,16 +258,16 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
         wanted.filter_map(begin).collect()
     }
 
-    /// Takes the answer to a look on the current connection: what it `shows` of the node with an id,
+    /// Takes the answer to a look in the current epoch: what it `shows` of the node with an id,
     /// or `None` if it failed. The look was sent after the orphans that it covers were lost. So if
-    /// their connection is the current one, it was sent and answered there. Orphans that another
+    /// their epoch is the current one, it was sent and answered there. Orphans that another
     /// server may carry out late are looked for until `later`.
     pub(crate) fn looked<F>(
         &mut self,
         place: &P,
         shows: Option<impl Fn(&str) -> Option<F>>,
         is_answered: bool,
-        connection: u64,
+        epoch: u64,
         [now, later]: [T; 2],
     ) -> Looked<F, T> {
         let mut found = Vec::new();
@@ -280,14 +285,14 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
             let Some(Entry { state: State::Lost(lost), .. }) = self.nodes.get_mut(&key) else {
                 continue;
             };
-            let is_same = lost.sent_on == Some(connection);
+            let is_same = lost.epoch == Some(epoch);
             match shows.as_ref().map(|shows| shows(&lost.id)) {
                 Some(Some(node)) => {
                     sys::reached("an orphan is found");
                     self.set(key, State::Going);
                     found.push((key, node));
                 }
-                Some(None) if is_same || lost.sent_on.is_none() && look.begun >= lost.until => {
+                Some(None) if is_same || lost.epoch.is_none() && look.begun >= lost.until => {
                     sys::reached_if(
                         || is_same,
                         "an orphan is not there on the connection of its create",
@@ -298,7 +303,7 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
                 _ => {
                     sys::reached("an orphan may appear yet");
                     // The server of the create may have stood still until now.
-                    if is_answered && lost.sent_on.take().is_some() {
+                    if is_answered && lost.epoch.take().is_some() {
                         lost.until = lost.until.max(later);
                     }
                     left.push(key);

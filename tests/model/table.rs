@@ -165,7 +165,7 @@ impl World {
     }
 
     fn lost(&self, call: usize, sent_on: u64) -> Lost<u8> {
-        Lost { id: call.to_string(), sent_on: Some(sent_on), until: self.now + T }
+        Lost { id: call.to_string(), epoch: Some(sent_on), until: self.now + T }
     }
 
     fn end(&mut self, call: usize, broken: Option<Broken>) {
@@ -323,7 +323,7 @@ impl World {
 
     fn entries(&self) -> usize {
         let mut table = self.table.clone();
-        let room = std::iter::from_fn(|| table.ask(&PLACE, 1, 1)).count();
+        let room = std::iter::from_fn(|| table.enter(&PLACE, 1, 1)).count();
         ROOM - room
     }
 
@@ -445,7 +445,7 @@ impl Model for Nodes {
         let mut world = before.clone();
         match action {
             Action::Enter(call) => {
-                let key = world.table.ask(&PLACE, 1, 1)?.start;
+                let key = world.table.enter(&PLACE, 1, 1)?.start;
                 world.calls[call] = Call::Entered(key, world.connection);
             }
             Action::Send(call) => {
