@@ -192,7 +192,7 @@ impl Waiter<'_> {
     }
 
     /// Compares our nodes with a list. Nodes that are missing were deleted by somebody. Nodes of
-    /// unanswered creates may be there. Of more nodes than are needed the lowest stay.
+    /// lost creates may be there. Of more nodes than are needed the lowest stay.
     fn sort_out(&mut self, list: Names) -> Result<Names, Stop> {
         self.attempt.keep_own(|node| list.contains(&node.name));
         for name in &list {

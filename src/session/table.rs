@@ -3,19 +3,18 @@
 //! very code.
 //!
 //! ```text
-//!  enter                                    lose
-//!  (room) -> Used --------------------------------------------------> Lost
-//!             |  ^--------------------------------------------------- |  |
-//!             |  |               found by its call                    |  | give_up: an orphan
-//!             |  |                                                       v
-//!             |  '- - refused, released, the session is over - -> (gone) <-- it cannot appear
-//!             |                                                    ^  ^    |
-//!             |  delete                                   deleted  |  |    | a look shows it
-//!             |--------------------------------------------------> Going <-'
-//!             |  the servers refuse                        refused |
-//!             '--------------------------------------------------> Stuck -> (gone), once a list that
-//!                                                                  was sent later does not show it
+//!  enter -> Used --- lose --> Lost --- give_up --> orphan --- shown --> Going -> gone
+//!             ^---- found ------'
 //! ```
+//! | from | to | when |
+//! |---|---|---|
+//! | Used | gone | its create is refused, its release is answered, or somebody else has deleted it |
+//! | Used | Going | its call or its hold ends, and it is deleted in the background |
+//! | orphan | gone | it cannot appear any more |
+//! | Used, Going | Stuck | the servers refuse to delete it |
+//! | Stuck | gone | a list that was sent later does not show it |
+//! | any | gone | its session is over |
+//!
 //! A call owns its nodes while they are used or lost, and a hold those that it was granted. The rest
 //! has no owner, and the client cleans it up. An orphan is a lost create that its call has given up.
 //!
