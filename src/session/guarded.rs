@@ -69,7 +69,7 @@ pub(crate) fn commit(of: &Holds, holds: &[Guarding], writes: &[Write]) -> Result
 fn may_guard(holds: &Holds, grant: &Grant) -> Result<()> {
     let reason = if !grant.nodes().term.is_of(&holds.requests) {
         "it is of another client"
-    } else if grant.nodes().claim.facts.kind.is_single_node() {
+    } else if grant.nodes().facts.kind.is_single_node() {
         "the node of an EphemeralLock has the same name for every holder, so that the servers \
          cannot tell whose it is"
     } else {

@@ -218,9 +218,9 @@ impl Holds {
         self.tell_losses(nodes, grants, reason);
         let by_clock = matches!(reason, LossReason::LeaseExpired | LossReason::HeldTooLong);
         match grants.first() {
-            Some(grant) if by_clock && !nodes.claim.facts.options.margin.is_zero() => {
+            Some(grant) if by_clock && !nodes.facts.options.margin.is_zero() => {
                 sys::reached("the nodes of a lost hold stay for its margin");
-                self.own.delete_all_after(nodes.claim.facts.options.margin, grant.nodes());
+                self.own.delete_all_after(nodes.facts.options.margin, grant.nodes());
             }
             _ => self.own.delete_all(nodes),
         }
@@ -237,11 +237,11 @@ impl Holds {
 
     pub(super) fn count_losses(&self, nodes: &Nodes, grants: usize, reason: LossReason) {
         if grants > 0
-            && !nodes.claim.facts.is_turn()
+            && !nodes.facts.is_turn()
             && !nodes.is_loss_counted.swap(true, Ordering::Relaxed)
         {
             self.lost.fetch_add(grants as u64, Ordering::Relaxed);
-            let path = nodes.claim.facts.lock.clone();
+            let path = nodes.facts.lock.clone();
             self.requests.zk.note(Level::Error, move || {
                 error!(target: "zoolock", lock:% = path, reason:%; "lock {path} was lost: {reason}");
             });
@@ -293,7 +293,7 @@ impl Holds {
         };
         let zk = self.requests.zk.in_session(nodes.term.session_id());
         let reads = zk.submit(|batch| {
-            let read = |node| batch.get_data(&nodes.claim.facts.path_of(node), Some(&watcher));
+            let read = |node| batch.get_data(&nodes.facts.path_of(node), Some(&watcher));
             nodes.list.iter().map(read).collect::<Vec<_>>()
         });
         for (index, read) in reads.into_iter().enumerate() {
@@ -321,7 +321,7 @@ impl Holds {
                 self.node_gone(nodes);
             }
             // Nobody asks for a single node: the answer could be written to that of the next owner.
-            Ok(_) if nodes.claim.facts.kind.is_single_node() => {}
+            Ok(_) if nodes.facts.kind.is_single_node() => {}
             Ok((data, stat)) if data::is_request(&data) => {
                 sys::reached("a holder is asked to let go");
                 nodes.mark_requested(index, stat.mzxid);
@@ -346,8 +346,7 @@ impl Holds {
     /// requested.
     fn answer_request(&self, nodes: &Nodes, index: usize, version: i32) {
         let zk = self.requests.zk.in_session(nodes.term.session_id());
-        let (path, data) =
-            (nodes.claim.facts.path_of(&nodes.list[index]), data::answer(&nodes.claim.identity));
+        let (path, data) = (nodes.facts.path_of(&nodes.list[index]), data::answer(&nodes.identity));
         // The data are for people, who can do without.
         drop(zk.submit(|batch| batch.set_data(&path, &data, Some(version))));
     }

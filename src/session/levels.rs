@@ -40,7 +40,7 @@ impl Replaceable {
     }
 
     pub(crate) fn path(&self) -> String {
-        self.nodes.claim.facts.path_of(&self.nodes.list[0])
+        self.nodes.facts.path_of(&self.nodes.list[0])
     }
 }
 
@@ -108,7 +108,7 @@ impl Levels {
 
     /// Lets other objects in, because these holds of the nodes were lost.
     pub(super) fn lost(&self, nodes: &Nodes, grants: &[Arc<Grant>]) {
-        let key = Key::of(&nodes.claim.facts);
+        let key = Key::of(&nodes.facts);
         let level = self.0.lock().levels.get(&key).and_then(Weak::upgrade);
         level.into_iter().for_each(|level| grants.iter().for_each(|grant| level.lost(grant)));
     }

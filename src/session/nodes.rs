@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use zookeeper::{Lease, Watcher};
 
-use super::claim::{Claim, Node};
+use super::claim::{Claim, Facts, Node};
 use super::requests::Requests;
 use crate::base::error::{Error, LossReason, Result};
 use crate::base::sys::thread::ThreadId;
@@ -27,7 +27,9 @@ const FAR: Duration = Duration::from_secs(u32::MAX as u64);
 #[derive(Debug)]
 pub(crate) struct Nodes {
     pub(super) number: u64,
-    pub(super) claim: Claim,
+    pub(super) facts: Arc<Facts>,
+    /// The identity in their data.
+    pub(super) identity: Arc<str>,
     /// Never empty.
     pub(super) list: Vec<Node>,
     pub(super) term: Term,
@@ -139,13 +141,15 @@ impl Term {
 impl Nodes {
     pub(super) fn new(
         number: u64,
-        claim: Claim,
+        Claim { facts, thread, identity }: Claim,
         list: Vec<Node>,
         term: Term,
     ) -> (Arc<Nodes>, Arc<Grant>) {
+        let at_most = facts.options.hold_at_most;
         let nodes = Arc::new(Nodes {
             number,
-            claim,
+            facts,
+            identity,
             list,
             term,
             granted: sys::now(),
@@ -160,9 +164,7 @@ impl Nodes {
             }),
             is_loss_counted: AtomicBool::new(false),
         });
-        let Claim { facts, thread, .. } = &nodes.claim;
-        let at_most = facts.options.hold_at_most;
-        let grant = nodes.add_grant(&mut nodes.state.lock(), *thread, at_most);
+        let grant = nodes.add_grant(&mut nodes.state.lock(), thread, at_most);
         (nodes, grant)
     }
 
@@ -316,7 +318,7 @@ impl Nodes {
     /// Returns a hold of nodes that another thread handed over, or `None` if they do not serve the
     /// claim, they are over, the lease is too short by now, or another thread has them.
     pub(crate) fn take_over(self: &Arc<Self>, claim: &Claim) -> Option<Arc<Grant>> {
-        if !self.claim.facts.can_share_nodes(&claim.facts) {
+        if !self.facts.can_share_nodes(&claim.facts) {
             sys::reached("what was left to a thread has other options");
             return None;
         }

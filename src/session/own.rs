@@ -332,7 +332,7 @@ impl OwnNodes {
     /// Deletes the nodes of a hold in the background.
     pub(super) fn delete_all(self: &Arc<Self>, nodes: &Nodes) {
         for node in &nodes.list {
-            self.delete(&nodes.claim.facts, nodes.term.session_id(), node);
+            self.delete(&nodes.facts, nodes.term.session_id(), node);
         }
     }
 
@@ -344,7 +344,7 @@ impl OwnNodes {
         let nodes = Arc::clone(nodes);
         self.call_after(time, move |own| {
             for (node, _) in nodes.list.iter().zip(begun).filter(|(_, is_begun)| *is_begun) {
-                own.send_deletion(&nodes.claim.facts, nodes.term.session_id(), node);
+                own.send_deletion(&nodes.facts, nodes.term.session_id(), node);
             }
         });
     }

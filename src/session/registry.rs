@@ -31,7 +31,7 @@ struct Entries {
 }
 
 fn key(nodes: &Nodes) -> (LockPath, u64) {
-    (nodes.claim.facts.directory.clone(), nodes.number)
+    (nodes.facts.directory.clone(), nodes.number)
 }
 
 impl Entries {
@@ -83,7 +83,7 @@ impl Registry {
 
     /// Returns how many there are, without the turns of semaphores.
     pub(super) fn held(&self) -> usize {
-        self.0.lock().nodes.values().filter(|nodes| !nodes.claim.facts.is_turn()).count()
+        self.0.lock().nodes.values().filter(|nodes| !nodes.facts.is_turn()).count()
     }
 
     /// Returns whether the claim's thread has a hold in the same queue that no other thread can end.
@@ -91,7 +91,7 @@ impl Registry {
     /// of the claim, and excludes it, came after the hold. Permits and single nodes stand in no queue.
     pub(crate) fn holds_here(&self, claim: &Claim) -> bool {
         let is_own = |nodes: &Arc<Nodes>| {
-            nodes.claim.facts.kind.is_of_a_thread() && nodes.is_held_by(claim.thread)
+            nodes.facts.kind.is_of_a_thread() && nodes.is_held_by(claim.thread)
         };
         let here =
             || -> Vec<_> { self.0.lock().in_directory(&claim.facts.directory).cloned().collect() };

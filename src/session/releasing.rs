@@ -51,7 +51,7 @@ pub(crate) fn release_to(
         Some(next) => deletion.await_replacement(next),
         None => deletion.run(holds.requests.patience(), false),
     };
-    holds.own.look_for_those_of(&nodes.claim.facts);
+    holds.own.look_for_those_of(&nodes.facts);
     result
 }
 
@@ -89,7 +89,7 @@ impl Deletion<'_> {
     fn may_be_replaced(&self) -> bool {
         self.nodes.with_directory().is_some()
             && shortcuts::are_on()
-            && !self.nodes.claim.facts.options.background_release
+            && !self.nodes.facts.options.background_release
             && self.holds.requests.is_connected()
     }
 
@@ -142,13 +142,12 @@ impl Deletion<'_> {
         let Deletion { holds, nodes } = self;
         let end = sys::now() + patience;
         let zk = holds.requests.zk.in_session(nodes.term.session_id()).with_timeout(patience);
-        let (directory, path) = (&nodes.claim.facts.directory, nodes.claim.facts.path_of(node));
+        let (directory, path) = (&nodes.facts.directory, nodes.facts.path_of(node));
         let known = holds.requests.directories.note_missing(directory);
         let deletion = zk.submit(|batch| delete_with_directory(batch, directory, &path));
         self.then(deletion, move |deletion, deleted| {
             let Deletion { holds, nodes } = deletion;
-            let (directory, directories) =
-                (&nodes.claim.facts.directory, &holds.requests.directories);
+            let (directory, directories) = (&nodes.facts.directory, &holds.requests.directories);
             match deleted {
                 Err(error) if is_directory_refused(&error) => {
                     sys::reached("a directory stays behind a release");
@@ -173,7 +172,7 @@ impl Deletion<'_> {
         answer: Pending<T>,
         go_on: impl FnOnce(&Deletion<'_>, zookeeper::Result<T>) -> Result<()> + Send + 'static,
     ) -> Result<()> {
-        if !self.nodes.claim.facts.options.background_release {
+        if !self.nodes.facts.options.background_release {
             return go_on(self, answer.wait());
         }
         let (holds, nodes) = (Arc::downgrade(self.holds), Arc::clone(self.nodes));
@@ -187,8 +186,7 @@ impl Deletion<'_> {
 
     /// Lists the directory, which has other nodes: those of other programs may need it.
     fn list(&self) {
-        let (me, directory) =
-            (Arc::downgrade(self.holds), self.nodes.claim.facts.directory.clone());
+        let (me, directory) = (Arc::downgrade(self.holds), self.nodes.facts.directory.clone());
         self.holds.requests.list(&directory).on_done(move |listed| {
             if let (Ok((names, stat)), Some(holds)) = (listed, me.upgrade()) {
                 holds.requests.directories.note_listed(&directory, stat.czxid, &names);
@@ -204,7 +202,7 @@ impl Deletion<'_> {
             deleted => deleted,
         };
         let deletions = zk.submit(|batch| {
-            let delete = |node| batch.shared_delete(&nodes.claim.facts.path_of(node));
+            let delete = |node| batch.shared_delete(&nodes.facts.path_of(node));
             nodes.list.iter().map(delete).collect::<Vec<_>>()
         });
         let mut outcome = Ok(());
@@ -221,7 +219,7 @@ impl Deletion<'_> {
     /// Returns the result of a release, from the answer to the deletion.
     fn judge(&self, index: usize, deleted: zookeeper::Result<()>) -> Result<()> {
         let Deletion { holds, nodes } = self;
-        let (node, lock) = (&nodes.list[index], nodes.claim.facts.lock.as_str());
+        let (node, lock) = (&nodes.list[index], nodes.facts.lock.as_str());
         let Err(error) = deleted else {
             holds.own.gone([node.key]);
             return Ok(());
@@ -241,12 +239,12 @@ impl Deletion<'_> {
                 Ok(())
             }
             ErrorKind::NoAuth => {
-                holds.own.add_stuck(&nodes.claim.facts.path_of(node), node.key, &error);
+                holds.own.add_stuck(&nodes.facts.path_of(node), node.key, &error);
                 Err(holds.requests.error(lock, Failure::Refused(error)))
             }
             _ => {
                 sys::reached("an unlock has no answer");
-                holds.own.delete(&nodes.claim.facts, nodes.term.session_id(), node);
+                holds.own.delete(&nodes.facts, nodes.term.session_id(), node);
                 let lock = lock.to_owned();
                 holds.requests.zk.note(Level::Warn, move || {
                     warn!(

@@ -106,12 +106,12 @@ impl Grant {
     }
 
     pub(crate) fn path(&self) -> &str {
-        self.nodes.claim.facts.lock.as_str()
+        self.nodes.facts.lock.as_str()
     }
 
     /// Returns the path of the node with this index.
     pub(crate) fn znode(&self, index: usize) -> String {
-        self.nodes.claim.facts.path_of(&self.nodes.list[index])
+        self.nodes.facts.path_of(&self.nodes.list[index])
     }
 
     pub(crate) fn ended(&self) -> &Ended {
@@ -160,14 +160,14 @@ impl Grant {
     /// Returns when it ends by the clocks, as far as is known now. `None` if only the lease ends it,
     /// which the client reports.
     pub(in crate::session) fn ends(&self) -> Option<Instant> {
-        let has_margin = !self.nodes.claim.facts.options.margin.is_zero();
+        let has_margin = !self.nodes.facts.options.margin.is_zero();
         let lost = has_margin.then(|| sys::now() + self.nodes.term.left());
         self.due().into_iter().chain(lost).min()
     }
 
     /// Sets until when it may last, which is no sooner than it has to. Returns false if it is over.
     pub(in crate::session) fn prolong(&self, due: Instant) -> bool {
-        let due = due.max(after(self.since, self.nodes.claim.facts.options.hold_at_least));
+        let due = due.max(after(self.since, self.nodes.facts.options.hold_at_least));
         let mut ending = self.ending.lock();
         let is_over = ending.end.is_some() || ending.is_overdue();
         if !is_over {
@@ -207,7 +207,7 @@ impl Grant {
 
     /// Returns until when its nodes have to stay after a release, if that is yet to come.
     pub(super) fn reserved_until(&self) -> Option<Instant> {
-        let until = after(self.since, self.nodes.claim.facts.options.hold_at_least);
+        let until = after(self.since, self.nodes.facts.options.hold_at_least);
         (until > sys::now()).then_some(until)
     }
 
