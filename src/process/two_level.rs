@@ -70,11 +70,11 @@ impl TwoLevel {
         }
     }
 
-    /// Returns busy, because another thread of this process is ahead. If that thread does not hold
-    /// the lock and there is no connection, the state is unknown, which is an error.
+    /// Returns busy, because another thread of this process is ahead. If that thread does not keep
+    /// this one out and there is no connection, the state is unknown, which is an error.
     fn busy(&self) -> Result<Option<Arc<Grant>>> {
         match self.site.requests().require_connection(self.path()) {
-            Err(Error::Disconnected { .. }) if self.level.local.is_held() => {
+            Err(Error::Disconnected { .. }) if self.level.local.keeps_out(self.number) => {
                 sys::reached("a lock is busy here without a connection");
                 Ok(None)
             }

@@ -308,10 +308,12 @@ impl<H: Clone, L> Local<H, L> {
         is_mine.then(|| held.hold.clone())
     }
 
-    /// Returns whether a thread holds both levels, through any object. Lost holds do not count.
-    pub(crate) fn is_held(&self) -> bool {
+    /// Returns whether an object would have to wait, whatever the servers say: a thread holds both
+    /// levels, or the object itself has a lost hold that is not unlocked yet.
+    pub(crate) fn keeps_out(&self, object: u64) -> bool {
         let state = self.state.lock();
-        state.holds.iter().any(|held| state.owner == Some(held.by))
+        let keeps_out = |held: &Held<H>| state.owner == Some(held.by) || held.by.object == object;
+        state.holds.iter().any(keeps_out)
     }
 
     /// Returns whether any thread holds both levels through this object.

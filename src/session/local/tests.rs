@@ -44,11 +44,12 @@ fn loss_that_is_reported_again_lets_nobody_in() {
     };
     enter(1).keep(7);
     local.lose(|hold| *hold == 7);
-    assert!(!local.is_held());
+    assert!(local.keeps_out(1), "it is not unlocked");
+    assert!(!local.keeps_out(2));
     let turn = enter(2);
     local.lose(|hold| *hold == 7);
     assert!(local.try_enter(3).is_none());
-    assert!(!local.is_held(), "its thread is between the levels");
+    assert!(!local.keeps_out(3), "its thread is between the levels");
     turn.keep(8);
-    assert!(local.is_held());
+    assert!(local.keeps_out(3));
 }

@@ -16,6 +16,9 @@ use crate::client::{SLACK, board};
 use crate::network::Question;
 use crate::witness::{violation, witness};
 
+/// Longer than servers take to agree on a transaction.
+const AGREED: Duration = Duration::from_millis(10);
+
 /// What the judge may expect of the servers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Rules {
@@ -265,6 +268,16 @@ pub(crate) fn heard(process: Process) {
     });
 }
 
+/// Checks that a session that a client has given up is over. The servers may be about to agree on
+/// that.
+fn lives_not(process: Process, session: i64) {
+    kernel::after(AGREED, move || {
+        if !judge(|judge| judge.history.closed.contains(&session)) {
+            report(process, [format!("session {session:#x} is given up, and lives")]);
+        }
+    });
+}
+
 /// Checks an event of a session of one of a program's clients.
 pub(super) fn session(process: Process, client: usize, event: SessionEvent) {
     kernel::note(|| format!("is told {event:?}"));
@@ -273,14 +286,11 @@ pub(super) fn session(process: Process, client: usize, event: SessionEvent) {
         let Some(program) = own else {
             return Vec::new();
         };
-        let mut problems = program.story.told(event);
-        // The servers may be about to end the session.
-        let is_over = program.is_closing || judge.history.closed.contains(&event.session_id);
-        if event.kind == zookeeper::SessionEventKind::Expired && !is_over && judge.rules.one_leader
-        {
-            problems.push(format!("session {:#x} is given up, and lives", event.session_id));
+        let is_given_up = event.kind == zookeeper::SessionEventKind::Expired;
+        if is_given_up && !program.is_closing && judge.rules.one_leader {
+            lives_not(process, event.session_id);
         }
-        problems
+        program.story.told(event)
     });
     report(process, problems);
     look(process);
