@@ -44,7 +44,7 @@ pub(crate) struct Nodes {
 pub(super) struct Term {
     requests: Weak<Requests>,
     lease: Lease,
-    margin: Duration,
+    pub(super) margin: Duration,
     /// It was seen to be over. A heartbeat may renew a lease that is within its margin.
     is_over: AtomicBool,
 }

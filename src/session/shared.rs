@@ -310,6 +310,17 @@ mod tests {
     }
 
     #[test]
+    fn hold_that_was_seen_to_be_over_stays_so() {
+        let inner = connected();
+        let lease = inner.requests.zk.in_session(inner.requests.session_id()).lease();
+        let mut term = Term::new(&inner.requests, lease, Duration::from_secs(60));
+        assert!(term.left().is_zero());
+        // As a heartbeat would bring it back.
+        term.margin = Duration::ZERO;
+        assert!(term.left().is_zero());
+    }
+
+    #[test]
     fn second_close_waits_until_the_first_has_ended_the_holds() {
         let inner = connected();
         // The first thread stands still here.
