@@ -160,10 +160,6 @@ impl<'a> Attempt<'a> {
         &self.inner.requests
     }
 
-    pub(super) fn is_single_node(&self) -> bool {
-        self.claim.facts.kind.is_single_node()
-    }
-
     pub(super) fn path(&self) -> &'a str {
         self.claim.facts.lock.as_str()
     }
@@ -178,8 +174,8 @@ impl<'a> Attempt<'a> {
         let Attempt { inner, claim, .. } = *self;
         let (now, before) = (self.requests().session_id(), self.place.session);
         if now != before {
-            sys::reached_if(|| before != 0, "a waiting call begins anew in another session");
             if before != 0 {
+                sys::reached("a waiting call begins anew in another session");
                 let nodes = self.nodes.drain(..).map(|node| node.key);
                 inner.own.gone(nodes.chain(self.lost.drain(..)));
             }
@@ -331,10 +327,7 @@ impl<'a> Attempt<'a> {
         let (directory, directories) = (&self.claim.facts.directory, &self.requests().directories);
         let list = |batch: &mut Batch<'_>| batch.get_children(directory.as_str(), watcher);
         match self.requests().ask_one(Some(self.place.session), self.until, list) {
-            Ok((names, stat)) => {
-                directories.note_listed(directory, stat.czxid, &names);
-                Ok(names)
-            }
+            Ok(listed) => Ok(directories.listed(directory, listed)),
             Err(failure) if failure.is(ErrorKind::NoNode) => {
                 directories.note_missing(directory);
                 Ok(Names::default())
@@ -371,7 +364,6 @@ impl<'a> Attempt<'a> {
     pub(super) fn give_up_rest(&mut self, count: usize) {
         let Attempt { inner, claim, .. } = *self;
         for node in self.nodes.drain(count.min(self.nodes.len())..) {
-            sys::reached_if(|| count > 0, "a call has one node too many");
             inner.own.delete(&claim.facts, self.place.session, &node);
         }
     }

@@ -177,11 +177,8 @@ impl<'a> Making<'_, 'a> {
                 failure = made;
             }
         }
-        let names = listed.map(|(names, stat)| {
-            let directories = &self.attempt.requests().directories;
-            directories.note_listed(directory, stat.czxid, &names);
-            names
-        });
+        let directories = &self.attempt.requests().directories;
+        let names = listed.map(|listed| directories.listed(directory, listed));
         Ok(match failure {
             Some(failure) => Err(failure),
             None => names.map_err(Failure::from),
@@ -202,21 +199,20 @@ impl<'a> Making<'_, 'a> {
             replace_with_directory(batch, acl, claim, (&replaceable.path(), &path, create.mode))
         };
         match self.attempt.ask_create(create, replace) {
-            Ok((create, Ok(results))) => {
-                sys::reached("a node takes the place of another in one transaction");
-                settle(&inner.holds, replaceable, Ok(()));
-                self.made(create, Ok(results)).map_or(Ok(()), Err)?;
-                Ok(Some(self.own_names()))
-            }
-            Ok((create, Err(error))) if is_outcome_unknown(&error) => {
-                sys::reached("a transaction that replaces a node has no answer");
-                settle(&inner.holds, replaceable, Err(error.clone()));
-                self.made(create, Err(error)).map_or(Ok(None), |failure| Err(failure.into()))
-            }
-            Ok((create, refused)) => {
+            Ok((create, Err(refused))) if !is_outcome_unknown(&refused) => {
                 sys::reached("a transaction that replaces a node is refused");
-                drop(self.made(create, refused));
+                drop(self.made(create, Err(refused)));
                 Ok(None)
+            }
+            Ok((create, replaced)) => {
+                match replaced {
+                    Ok(_) => sys::reached("a node takes the place of another in one transaction"),
+                    Err(_) => sys::reached("a transaction that replaces a node has no answer"),
+                }
+                let deleted = replaced.as_ref().map(drop).map_err(Clone::clone);
+                settle(&inner.holds, replaceable, deleted);
+                self.made(create, replaced).map_or(Ok(()), Err)?;
+                Ok(Some(self.own_names()))
             }
             Err(stop) => {
                 sys::reached("a call is ended while it replaces a node");

@@ -24,7 +24,7 @@ pub(crate) fn acquire(
     recipe: Recipe<'_>,
     replaceable: Option<Replaceable>,
 ) -> Result<Option<Arc<Grant>>> {
-    match attempt.is_single_node() {
+    match attempt.claim.facts.kind.is_single_node() {
         true => single::acquire(attempt),
         false => waiting::acquire(attempt, recipe, replaceable),
     }

@@ -112,11 +112,11 @@ impl<'a> Recipe<'a> {
         }
     }
 
-    /// Returns the token of a node that this transaction created.
-    pub(super) fn token(&self, czxid: i64) -> u64 {
+    /// Returns the token of its nodes, if that is not their own.
+    pub(super) fn token(&self) -> Option<u64> {
         match self {
-            Recipe::Under(write) => write.list()[0].token,
-            Recipe::Queue(_) | Recipe::Permits(_) => czxid.unsigned_abs(),
+            Recipe::Under(write) => Some(write.list()[0].token),
+            Recipe::Queue(_) | Recipe::Permits(_) => None,
         }
     }
 

@@ -79,10 +79,9 @@ impl Ears {
                 Reaction::List => {
                     let (its, waker, facts) = (Arc::clone(&its), waker.clone(), Arc::clone(&facts));
                     requests.list(&facts.directory).on_done(move |listed| {
-                        let names = listed.ok().map(|(names, stat)| {
-                            requests.directories.note_listed(&facts.directory, stat.czxid, &names);
-                            names
-                        });
+                        let names = listed.ok();
+                        let names = names
+                            .map(|listed| requests.directories.listed(&facts.directory, listed));
                         let is_last = |own: &String, nearest: &String, names: &Names| {
                             let ahead = Ahead { nearest: nearest.clone(), next: Next::Grant };
                             let children = names::children(names);
@@ -163,7 +162,9 @@ impl Waiter<'_> {
         if let ([node], true) = (&mut self.attempt.nodes[..], is_alone) {
             node.takes_directory = inner.requests.directories.is_ours(&claim.facts.directory);
         }
-        self.attempt.nodes.iter_mut().for_each(|node| node.token = self.recipe.token(node.czxid));
+        if let Some(token) = self.recipe.token() {
+            self.attempt.nodes.iter_mut().for_each(|node| node.token = token);
+        }
         self.attempt.grant()
     }
 
@@ -205,7 +206,9 @@ impl Waiter<'_> {
             }
         }
         self.attempt.nodes.sort_by_key(|node| (names::number(&node.name), node.czxid));
-        self.attempt.give_up_rest(self.recipe.count());
+        let count = self.recipe.count();
+        sys::reached_if(|| self.attempt.nodes.len() > count, "a call has one node too many");
+        self.attempt.give_up_rest(count);
         Ok(list)
     }
 

@@ -11,7 +11,7 @@
 
 use std::collections::HashMap;
 
-use zookeeper::{Acl, Batch, CreateMode, Names, Op, OpResult, Pending};
+use zookeeper::{Acl, Batch, CreateMode, Names, Op, OpResult, Pending, Stat};
 
 use super::claim::Claim;
 use crate::base::names;
@@ -64,8 +64,10 @@ impl Directories {
         self.0.lock().get_mut(directory).into_iter().for_each(|known| known.is_ours = false);
     }
 
-    /// Notes what a list has shown: which directory there is, and these nodes in it.
-    pub(crate) fn note_listed(&self, directory: &LockPath, czxid: i64, names: &Names) {
+    /// Notes what a list has shown: which directory there is, and these nodes in it. Returns their
+    /// names.
+    pub(crate) fn listed(&self, directory: &LockPath, (names, stat): (Names, Stat)) -> Names {
+        let czxid = stat.czxid;
         let has_foreign = || names.iter().any(|name| names::id_of(name).is_none());
         // Another thread may note at the same moment that it has made the directory.
         let mut all = self.0.lock();
@@ -81,6 +83,8 @@ impl Directories {
                 set(&mut all, directory, Directory { czxid, is_ours: false });
             }
         }
+        drop(all);
+        names
     }
 
     /// Notes that it is missing, or about to be deleted. Returns what was known.
@@ -170,13 +174,14 @@ mod tests {
 
     #[test]
     fn later_directory_is_not_taken_for_the_one_that_we_made() {
-        let (directories, path, empty) = (Directories::default(), path(1), Names::default());
+        let (directories, path) = (Directories::default(), path(1));
+        let empty = |czxid| (Names::default(), Stat { czxid, ..Stat::default() });
         directories.note_made(&path, 7);
-        directories.note_listed(&path, 5, &empty);
+        directories.listed(&path, empty(5));
         assert!(directories.is_ours(&path), "the list is of an earlier one");
         // A list comes while a deletion is under way.
         let known = directories.note_missing(&path);
-        directories.note_listed(&path, 9, &empty);
+        directories.listed(&path, empty(9));
         directories.put_back(&path, known);
         assert!(directories.has(&path) && !directories.is_ours(&path));
     }

@@ -302,6 +302,7 @@ impl OwnNodes {
         }
     }
 
+    /// Waits until fewer creates are given up, if there are any on this connection.
     fn await_given_up(&self, until: &Until) -> Result<(), Failure> {
         let changed = self.changed.listen();
         if !self.table.lock().has_orphan_of(self.requests.epoch()) {
@@ -342,20 +343,20 @@ impl OwnNodes {
         let begun: Vec<_> = nodes.list.iter().map(|node| table.delete(node.key)).collect();
         drop(table);
         let nodes = Arc::clone(nodes);
-        self.call_after(time, move |own| {
+        self.call_at(sys::now() + time, move |own| {
             for (node, _) in nodes.list.iter().zip(begun).filter(|(_, is_begun)| *is_begun) {
                 own.send_deletion(&nodes.facts, nodes.term.session_id(), node);
             }
         });
     }
 
-    fn call_after(
+    fn call_at(
         self: &Arc<Self>,
-        time: Duration,
+        when: Instant,
         call: impl FnOnce(&Arc<OwnNodes>) + Send + 'static,
     ) {
         let me = Arc::downgrade(self);
-        self.requests.zk.call_at(sys::now() + time, move || {
+        self.requests.zk.call_at(when, move || {
             me.upgrade().inspect(|own| call(own));
         });
     }
@@ -419,8 +420,9 @@ impl OwnNodes {
             match deleted {
                 Err(error) if error.is_maybe_done() => {
                     sys::reached("a deletion in the background is sent again");
-                    let pause = own.requests.next_try().saturating_duration_since(sys::now());
-                    own.call_after(pause, move |own| own.delete_eventually(session, path, key));
+                    let again =
+                        move |own: &Arc<OwnNodes>| own.delete_eventually(session, path, key);
+                    own.call_at(own.requests.next_try(), again);
                 }
                 deleted => own.finish(&path, key, deleted),
             }
@@ -450,7 +452,8 @@ impl OwnNodes {
             sys::reached("the deletion of a single node is tried again");
             let long = own.requests.timeout() / 4;
             let pause = if error.is_maybe_done() { PAUSE } else { long };
-            own.call_after(pause, move |own| own.delete_single(session, path, czxid, key));
+            let again = move |own: &Arc<OwnNodes>| own.delete_single(session, path, czxid, key);
+            own.call_at(sys::now() + pause, again);
         };
         seen.on_done(move |seen| match seen {
             Ok(Some(stat)) if stat.czxid == czxid => {

@@ -188,8 +188,8 @@ impl Deletion<'_> {
     fn list(&self) {
         let (me, directory) = (Arc::downgrade(self.holds), self.nodes.facts.directory.clone());
         self.holds.requests.list(&directory).on_done(move |listed| {
-            if let (Ok((names, stat)), Some(holds)) = (listed, me.upgrade()) {
-                holds.requests.directories.note_listed(&directory, stat.czxid, &names);
+            if let (Ok(listed), Some(holds)) = (listed, me.upgrade()) {
+                holds.requests.directories.listed(&directory, listed);
             }
         });
     }

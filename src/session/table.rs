@@ -161,11 +161,13 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
 
     /// Begins to delete a node. Returns false if somebody does that already, or it is gone.
     pub(crate) fn delete(&mut self, key: Key) -> bool {
-        let is_used = self.nodes.get(&key).is_some_and(|node| matches!(node.state, State::Used));
-        if is_used {
-            self.set(key, State::Going);
+        match self.nodes.get_mut(&key) {
+            Some(node) if matches!(node.state, State::Used) => {
+                node.state = State::Going;
+                true
+            }
+            _ => false,
         }
-        is_used
     }
 
     /// Notes that the servers do not have the node: its create was refused, it was deleted, or its
@@ -269,13 +271,12 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
         epoch: u64,
         [now, later]: [T; 2],
     ) -> Looked<F, T> {
-        let mut found = Vec::new();
-        let none = Looked { found: Vec::new(), next: None };
+        let mut looked = Looked { found: Vec::new(), next: None };
         let Some(open) = self.open.get_mut(place) else {
-            return none;
+            return looked;
         };
         let Some(look) = open.look.take() else {
-            return none;
+            return looked;
         };
         let again = mem::take(&mut open.again);
         let covered: Vec<_> = open.orphans.drain(..look.covers).collect();
@@ -289,7 +290,7 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
                 Some(Some(node)) => {
                     sys::reached("an orphan is found");
                     self.set(key, State::Going);
-                    found.push((key, node));
+                    looked.found.push((key, node));
                 }
                 Some(None) if is_same || lost.epoch.is_none() && look.begun >= lost.until => {
                     sys::reached_if(
@@ -313,9 +314,9 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
         open.orphans.extend(left);
         let due = self.open.get(place).and_then(|open| self.due_in(open));
         let begin = |due| self.open.get_mut(place)?.begin(now, due <= now);
-        let next = due.filter(|_| again && is_answered).and_then(begin);
+        looked.next = due.filter(|_| again && is_answered).and_then(begin);
         self.close_if_empty(place);
-        Looked { found, next }
+        looked
     }
 
     /// Forgets the nodes of these places, whose session is over.
