@@ -1,5 +1,5 @@
-//! What a lock object needs for its calls: the client and its facts, the claims of its threads, and
-//! the run of a call with the report to its observer.
+//! What a lock object needs for its calls: the client, its facts, and the run of a call with the
+//! report to its observer.
 
 use std::sync::Arc;
 
@@ -8,13 +8,12 @@ use crate::base::error::{Error, Result};
 use crate::base::kind::LockKind;
 use crate::base::options::LockOptions;
 use crate::base::path::LockPath;
-use crate::base::sys::thread;
 use crate::base::wait::Until;
 use crate::client::Client;
 use crate::contenders::contenders;
 use crate::observer::{Call, Observed};
 use crate::queue::{Attempt, Recipe, acquire};
-use crate::session::{Claim, Facts, Grant, Inner, Replaceable, Requests};
+use crate::session::{Facts, Grant, Inner, Replaceable, Requests};
 
 /// What a lock object requests, and the client that does so.
 #[derive(Debug, Clone)]
@@ -63,13 +62,6 @@ impl Site {
         &self.inner().requests
     }
 
-    /// Returns the claim of the calling thread.
-    pub(crate) fn claim(&self) -> Claim {
-        let chosen = self.facts.options.identity.clone();
-        let identity = chosen.unwrap_or_else(|| self.client.identity());
-        Claim { facts: Arc::clone(&self.facts), thread: thread::current().id(), identity }
-    }
-
     /// Runs a call that waits as `until` says, and reports its outcome to the observer.
     pub(crate) fn observe(
         &self,
@@ -106,7 +98,10 @@ impl Site {
         until: &Until,
         call: Option<&Call>,
     ) -> Result<Option<Arc<Grant>>> {
-        acquire(Attempt::new(self.inner(), &self.claim(), until, call), recipe, replaceable)
+        let chosen = self.facts.options.identity.clone();
+        let identity = chosen.unwrap_or_else(|| self.client.identity());
+        let attempt = Attempt::new(self.inner(), &self.facts, identity, until, call);
+        acquire(attempt, recipe, replaceable)
     }
 
     pub(crate) fn contenders(&self) -> Result<Vec<Contender>> {

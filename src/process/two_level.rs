@@ -54,7 +54,7 @@ impl TwoLevel {
             None if !until.waits => return self.busy(),
             None => {
                 // The thread ahead waits for this thread, or will wait for it.
-                if self.inner().holds.registry.holds_here(&self.site.claim()) {
+                if self.inner().holds.registry.holds_here(&self.site.facts) {
                     sys::reached("a thread would wait for one that waits for it");
                     return Err(Error::WouldDeadlock { path: path() });
                 }
@@ -100,7 +100,7 @@ impl TwoLevel {
         };
         let replaceable = match turn.take_handed() {
             Some(Handed::Nodes(nodes)) => {
-                if let Some(grant) = nodes.take_over(&self.site.claim()) {
+                if let Some(grant) = nodes.take_over(&self.site.facts) {
                     self.inner().holds.set_alarms(&grant);
                     // An operator may have deleted them. Only the first hand-over costs a read.
                     self.inner().holds.watch(grant.nodes());

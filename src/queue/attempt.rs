@@ -15,9 +15,8 @@ use crate::base::sys::{self, at, never, select_biased};
 use crate::base::wait::Until;
 use crate::observer::Call;
 use crate::session::{
-    Claim, Failure, Grant, Inner, Node, Place, Requests, Waiting, is_outcome_unknown,
+    Facts, Failure, Grant, Inner, Key, Lost, Node, Place, Requests, Waiting, is_outcome_unknown,
 };
-use crate::session::{Key, Lost};
 
 /// A create that is about to be sent.
 pub(super) struct Create {
@@ -36,7 +35,9 @@ pub(super) struct Create {
 /// also when its thread unwinds.
 pub(crate) struct Attempt<'a> {
     pub(super) inner: &'a Arc<Inner>,
-    pub(super) claim: &'a Claim,
+    pub(super) facts: &'a Arc<Facts>,
+    /// What its nodes say of their owner.
+    pub(super) identity: Arc<str>,
     pub(super) until: &'a Until,
     /// The observed call, which records how many are ahead.
     call: Option<&'a Call>,
@@ -138,16 +139,18 @@ pub(super) fn run<'a, L: AsMut<Attempt<'a>>>(
 impl<'a> Attempt<'a> {
     pub(crate) fn new(
         inner: &'a Arc<Inner>,
-        claim: &'a Claim,
+        facts: &'a Arc<Facts>,
+        identity: Arc<str>,
         until: &'a Until,
         call: Option<&'a Call>,
     ) -> Attempt<'a> {
         Attempt {
             inner,
-            claim,
+            facts,
+            identity,
             until,
             call,
-            place: Place::of(0, &claim.facts),
+            place: Place::of(0, facts),
             nodes: Vec::new(),
             lost: Vec::new(),
             may_create: false,
@@ -161,7 +164,7 @@ impl<'a> Attempt<'a> {
     }
 
     pub(super) fn path(&self) -> &'a str {
-        self.claim.facts.lock.as_str()
+        self.facts.lock.as_str()
     }
 
     /// Finds a connection at the start of a pass. Returns true if its session is a new one, in
@@ -171,7 +174,7 @@ impl<'a> Attempt<'a> {
             true => self.requests().await_connection(self.path(), self.until)?,
             false => self.requests().require_connection(self.path())?,
         }
-        let Attempt { inner, claim, .. } = *self;
+        let Attempt { inner, facts, .. } = *self;
         let (now, before) = (self.requests().session_id(), self.place.session);
         if now != before {
             if before != 0 {
@@ -179,9 +182,9 @@ impl<'a> Attempt<'a> {
                 let nodes = self.nodes.drain(..).map(|node| node.key);
                 inner.own.gone(nodes.chain(self.lost.drain(..)));
             }
-            self.place = Place::of(now, &claim.facts);
+            self.place = Place::of(now, facts);
         }
-        self.requests().check_margin(claim.facts.options.margin)?;
+        self.requests().check_margin(facts.options.margin)?;
         // Before the look, so that none is missed.
         self.more_stuck = inner.own.more_stuck();
         Ok(now != before)
@@ -316,15 +319,14 @@ impl<'a> Attempt<'a> {
 
     /// Looks at a node in the directory.
     pub(super) fn stat(&self, name: &str) -> Result<Option<Stat>, Stop> {
-        let Attempt { claim, until, .. } = *self;
-        let path = claim.facts.directory.child(name);
+        let path = self.facts.directory.child(name);
         let look = |batch: &mut Batch<'_>| batch.exists(&path, None);
-        Ok(self.requests().ask_one(Some(self.place.session), until, look)?)
+        Ok(self.requests().ask_one(Some(self.place.session), self.until, look)?)
     }
 
     /// Lists the directory, which may be missing.
     pub(super) fn list(&self, watcher: Option<&Watcher>) -> Result<Names, Stop> {
-        let (directory, directories) = (&self.claim.facts.directory, &self.requests().directories);
+        let (directory, directories) = (&self.facts.directory, &self.requests().directories);
         let list = |batch: &mut Batch<'_>| batch.get_children(directory.as_str(), watcher);
         match self.requests().ask_one(Some(self.place.session), self.until, list) {
             Ok(listed) => Ok(directories.listed(directory, listed)),
@@ -349,9 +351,9 @@ impl<'a> Attempt<'a> {
 
     /// Takes its nodes, which are first.
     pub(super) fn grant(&mut self) -> Result<Pass, Stop> {
-        let Attempt { inner, claim, until, .. } = *self;
+        let Attempt { inner, facts, until, .. } = *self;
         let (nodes, session) = (&mut self.nodes, self.place.session);
-        let granted = inner.holds.grant(claim, nodes, session, until)?;
+        let granted = inner.holds.grant(facts, &self.identity, nodes, session, until)?;
         Ok(granted.map_or(Pass::Again, Pass::Held))
     }
 
@@ -362,9 +364,8 @@ impl<'a> Attempt<'a> {
 
     /// Gives up its nodes behind the first `count`.
     pub(super) fn give_up_rest(&mut self, count: usize) {
-        let Attempt { inner, claim, .. } = *self;
         for node in self.nodes.drain(count.min(self.nodes.len())..) {
-            inner.own.delete(&claim.facts, self.place.session, &node);
+            self.inner.own.delete(self.facts, self.place.session, &node);
         }
     }
 
@@ -377,7 +378,7 @@ impl<'a> Attempt<'a> {
     /// Returns the error of a call that does not see the contenders of this node.
     pub(super) fn apart_from(&self, name: &str) -> Error {
         sys::reached("a call finds contenders that it does not see");
-        let reason = match self.claim.facts.kind {
+        let reason = match self.facts.kind {
             LockKind::Latch => "a contender of a lock, which a LeaderLatch does not see",
             _ => "a participant of a LeaderLatch, which does not see other contenders",
         };

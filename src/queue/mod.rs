@@ -1,4 +1,4 @@
-//! From a claim to a grant, over connections and sessions. Queueing calls run one loop, and a
+//! From a call to a grant, over connections and sessions. Queueing calls run one loop, and a
 //! [`Recipe`] decides which nodes are granted and which to wait for. The single node has a
 //! separate, small loop.
 
@@ -24,7 +24,7 @@ pub(crate) fn acquire(
     recipe: Recipe<'_>,
     replaceable: Option<Replaceable>,
 ) -> Result<Option<Arc<Grant>>> {
-    match attempt.claim.facts.kind.is_single_node() {
+    match attempt.facts.kind.is_single_node() {
         true => single::acquire(attempt),
         false => waiting::acquire(attempt, recipe, replaceable),
     }

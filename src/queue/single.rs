@@ -17,7 +17,7 @@ use crate::base::names;
 use crate::base::sys::{self, never};
 use crate::session::{Failure, Grant, last_created, with_directories};
 
-/// Takes the single node of a claim.
+/// Takes the single node.
 pub(super) fn acquire(attempt: Attempt<'_>) -> Result<Option<Arc<Grant>>> {
     let (tell, news) = unbounded();
     // The call may not wait for it any more.
@@ -67,13 +67,13 @@ impl<'a> SingleCall<'a> {
 
     /// Creates the node, and the directories above it if need be. Returns false if it exists.
     fn create(&mut self) -> Result<bool, Stop> {
-        let Attempt { inner, claim, until, .. } = self.attempt;
+        let Attempt { inner, facts, until, .. } = self.attempt;
         let (mode, acl) = (CreateMode::Ephemeral, self.attempt.requests().acl());
         let mut levels = Vec::new();
         loop {
             let named = || (names::new_id(), self.name().to_owned());
             let create = self.attempt.create(mode, named)?;
-            let data = data::encode_single(&create.id, &claim.identity);
+            let data = data::encode_single(&create.id, &self.attempt.identity);
             let node = (self.attempt.path(), &*data, mode);
             // What may be refused shares no transaction.
             let ops = with_directories(acl, &levels, node);
@@ -91,7 +91,7 @@ impl<'a> SingleCall<'a> {
                     return Ok(false);
                 }
                 failure if failure.is(ErrorKind::NoNode) || failure.is(ErrorKind::NodeExists) => {
-                    levels = inner.requests.missing_directories(&claim.facts.directory, until)?;
+                    levels = inner.requests.missing_directories(&facts.directory, until)?;
                 }
                 failure => return Err(failure.into()),
             }
@@ -143,6 +143,6 @@ impl<'a> SingleCall<'a> {
     }
 
     fn name(&self) -> &'a str {
-        self.attempt.claim.facts.lock.split().1
+        self.attempt.facts.lock.split().1
     }
 }

@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, bounded};
 use zookeeper::{ErrorKind, EventType, Names, Pending, WatchedEvent, Watcher};
 
 use super::attempt::{Attempt, Pass, Stop, run};
-use super::making::Making;
+use super::making::create_missing;
 use super::rule::Recipe;
 use crate::base::error::{Error, Result};
 use crate::base::names::{self, Standing};
@@ -62,7 +62,7 @@ impl Ears {
         let (waker, wake) = bounded(1);
         let stay = Arc::<Mutex<Stay<String, Names>>>::default();
         let (its, requests) = (Arc::clone(&stay), Arc::downgrade(&attempt.inner.requests));
-        let (facts, lists) = (Arc::clone(&attempt.claim.facts), !recipe.watches_list());
+        let (facts, lists) = (Arc::clone(attempt.facts), !recipe.watches_list());
         let watcher = Watcher::new(move |event: &WatchedEvent| {
             let Some(requests) = requests.upgrade() else {
                 return;
@@ -158,9 +158,9 @@ impl Waiter<'_> {
     }
 
     fn grant(&mut self, is_alone: bool) -> Result<Pass, Stop> {
-        let Attempt { inner, claim, .. } = self.attempt;
+        let Attempt { inner, facts, .. } = self.attempt;
         if let ([node], true) = (&mut self.attempt.nodes[..], is_alone) {
-            node.takes_directory = inner.requests.directories.is_ours(&claim.facts.directory);
+            node.takes_directory = inner.requests.directories.is_ours(&facts.directory);
         }
         if let Some(token) = self.recipe.token() {
             self.attempt.nodes.iter_mut().for_each(|node| node.token = token);
@@ -183,7 +183,7 @@ impl Waiter<'_> {
     fn create_missing(&mut self) -> Result<Names, Stop> {
         let (watcher, replaceable) = (self.list_watcher(), self.replaceable.take());
         let Waiter { attempt, recipe, .. } = self;
-        let list = Making { attempt, recipe, watcher }.run(replaceable)?;
+        let list = create_missing(attempt, recipe, watcher.as_ref(), replaceable)?;
         self.sort_out(list)
     }
 
@@ -260,7 +260,7 @@ impl Waiter<'_> {
         match stuck.iter().next() {
             Some(name) if !self.recipe.is_free(&stuck) => {
                 sys::reached("nodes that stay leave no room");
-                Err(Error::Denied { path: self.attempt.claim.facts.directory.child(name) })
+                Err(Error::Denied { path: self.attempt.facts.directory.child(name) })
             }
             _ => Ok(()),
         }
@@ -269,18 +269,18 @@ impl Waiter<'_> {
     // ---- waiting
 
     fn wait_behind(&mut self, ahead: Option<Ahead<String>>, list: Names) -> Result<Pass, Stop> {
-        let Attempt { inner, claim, .. } = self.attempt;
+        let Attempt { inner, facts, .. } = self.attempt;
         self.attempt.until.note_ahead();
         if !self.attempt.until.waits {
             return Ok(Pass::Busy);
         }
-        if inner.holds.registry.holds_here(claim) {
+        if inner.holds.registry.holds_here(facts) {
             sys::reached("a call would wait for a hold of its own thread");
             return Err(Error::WouldDeadlock { path: self.attempt.path().to_owned() }.into());
         }
         if let Some(ahead) = ahead {
             if inner.own.is_stuck(&self.attempt.place, &ahead.nearest) {
-                let path = claim.facts.directory.child(&ahead.nearest);
+                let path = facts.directory.child(&ahead.nearest);
                 sys::reached("the node ahead is ours and cannot be deleted");
                 return Err(Error::Denied { path }.into());
             }
@@ -313,8 +313,8 @@ impl Waiter<'_> {
     /// Servers send no event of a node that this client may not read, but set its watch all the
     /// same. So the nearest node is read, too, unless another one of its directory was.
     fn set_watches(&mut self, new: &[String], nearest: &String) -> Result<(), Stop> {
-        let Attempt { inner, claim, until, .. } = self.attempt;
-        let directory = &claim.facts.directory;
+        let Attempt { inner, facts, until, .. } = self.attempt;
+        let directory = &facts.directory;
         let paths: Vec<_> = new.iter().map(|name| directory.child(name)).collect();
         let read = new.contains(nearest) && !inner.readable.has(directory);
         let read = read.then(|| directory.child(nearest));
@@ -341,14 +341,14 @@ impl Waiter<'_> {
 
     /// Waits for the grant, or for a reason to look again.
     fn await_change(&mut self) -> Result<Pass, Stop> {
-        let Attempt { inner, claim, until, .. } = self.attempt;
+        let Attempt { inner, facts, until, .. } = self.attempt;
         loop {
             let wake = self.ears().wake.clone();
             if !self.attempt.wait(&wake, self.recipe.changes())? {
                 if !until.is_over() {
                     // Perhaps no event came because the node ahead may not be read. The next call
                     // that watches a node there reads it first.
-                    inner.readable.remove(&claim.facts.directory);
+                    inner.readable.remove(&facts.directory);
                 }
                 return self.attempt.look_again();
             }

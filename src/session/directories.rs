@@ -13,7 +13,6 @@ use std::collections::HashMap;
 
 use zookeeper::{Acl, Batch, CreateMode, Names, Op, OpResult, Pending, Stat};
 
-use super::claim::Claim;
 use crate::base::names;
 use crate::base::path::LockPath;
 use crate::base::sys::{self, Mutex};
@@ -137,15 +136,16 @@ pub(crate) fn last_created(results: Vec<OpResult>) -> (String, i64) {
 pub(crate) fn replace_with_directory(
     batch: &mut Batch<'_>,
     acl: &[Acl],
-    claim: &Claim,
-    (old, new, mode): (&str, &str, CreateMode),
+    directory: &LockPath,
+    old: &str,
+    (new, data, mode): (&str, &[u8], CreateMode),
 ) -> Pending<Vec<OpResult>> {
-    let directory = claim.facts.directory.as_str();
+    let directory = directory.as_str();
     batch.shared_multi(&[
         Op::Delete(old, None),
         Op::Delete(directory, Some(NEW)),
         Op::Create(directory, b"", acl, CreateMode::Container),
-        Op::Create(new, claim.identity.as_bytes(), acl, mode),
+        Op::Create(new, data, acl, mode),
     ])
 }
 

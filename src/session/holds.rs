@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use log::{Level, debug, error};
 use zookeeper::{ErrorKind, EventType, Stat, WatchedEvent, Watcher};
 
-use super::claim::{Claim, Node};
+use super::facts::{Facts, Node};
 use super::failure::Failure;
 use super::levels::Levels;
 use super::nodes::{End, Grant, Nodes, Term, after};
@@ -64,12 +64,13 @@ impl Holds {
     /// [margin](crate::LockOptions::margin) comes on top of both.
     pub(crate) fn grant(
         self: &Arc<Self>,
-        claim: &Claim,
+        facts: &Arc<Facts>,
+        identity: &Arc<str>,
         own: &mut Vec<Node>,
         session: i64,
         until: &Until,
     ) -> Result<Option<Arc<Grant>>, Failure> {
-        let (timeout, margin) = (self.requests.timeout(), claim.facts.options.margin);
+        let (timeout, margin) = (self.requests.timeout(), facts.options.margin);
         let zk = self.requests.zk.in_session(session);
         let mut lease = zk.lease();
         if lease.valid_for < timeout / 20 * 9 + margin && lease.renewable <= sys::now() {
@@ -87,7 +88,7 @@ impl Holds {
         let term = Term::new(&self.requests, lease, margin);
         let grant = self.registry.add(
             || self.requests.zk.keep_lease(),
-            |number| Nodes::new(number, claim.clone(), mem::take(own), term),
+            |number| Nodes::new(number, facts, identity, mem::take(own), term),
         )?;
         let nodes = grant.nodes();
         // From here on, the end of the lease ends the hold. The lease may have ended before.
@@ -98,7 +99,7 @@ impl Holds {
         }
         self.attend_at(nodes.granted + timeout / 4);
         self.set_alarms(&grant);
-        let (node, lock) = (&nodes.list[0].name, &claim.facts.lock);
+        let (node, lock) = (&nodes.list[0].name, &facts.lock);
         debug!(target: "zoolock::queue", lock:%, node:%; "{node} holds {lock}");
         Ok(Some(grant))
     }

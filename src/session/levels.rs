@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use crossbeam_channel::Sender;
 
-use super::claim::Facts;
+use super::facts::Facts;
 use super::local::Local;
 use super::nodes::{Grant, Nodes};
 use crate::base::error::Result;

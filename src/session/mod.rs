@@ -2,9 +2,9 @@
 //! the client's state. It knows nodes by their names and directories, leases and grants. Of queues on
 //! the servers it knows whether a directory has other nodes, not who waits for whom.
 
-mod claim;
 mod directories;
 mod events;
+mod facts;
 mod failure;
 mod guarded;
 mod holds;
@@ -19,9 +19,9 @@ mod shared;
 mod table;
 mod timer;
 
-pub(crate) use claim::{Claim, Facts, Node};
 pub(crate) use directories::{last_created, replace_with_directory, with_directories};
 pub use events::{ClientState, ConnectionEvent, Stats, Subscription};
+pub(crate) use facts::{Facts, Node};
 pub(crate) use failure::{Failure, is_outcome_unknown};
 pub(crate) use guarded::{Guarding, What, Write, commit};
 pub(crate) use holds::Holds;

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use zookeeper::{Lease, Watcher};
 
-use super::claim::{Claim, Facts, Node};
+use super::facts::{Facts, Node};
 use super::requests::Requests;
 use crate::base::error::{Error, LossReason, Result};
-use crate::base::sys::thread::ThreadId;
+use crate::base::sys::thread;
 use crate::base::sys::{self, Mutex};
 pub(super) use grant::End;
 pub(crate) use grant::Grant;
@@ -141,15 +141,16 @@ impl Term {
 impl Nodes {
     pub(super) fn new(
         number: u64,
-        Claim { facts, thread, identity }: Claim,
+        facts: &Arc<Facts>,
+        identity: &Arc<str>,
         list: Vec<Node>,
         term: Term,
     ) -> (Arc<Nodes>, Arc<Grant>) {
         let at_most = facts.options.hold_at_most;
         let nodes = Arc::new(Nodes {
             number,
-            facts,
-            identity,
+            facts: Arc::clone(facts),
+            identity: Arc::clone(identity),
             list,
             term,
             granted: sys::now(),
@@ -164,17 +165,13 @@ impl Nodes {
             }),
             is_loss_counted: AtomicBool::new(false),
         });
-        let grant = nodes.add_grant(&mut nodes.state.lock(), thread, at_most);
+        let grant = nodes.add_grant(&mut nodes.state.lock(), at_most);
         (nodes, grant)
     }
 
-    fn add_grant(
-        self: &Arc<Self>,
-        state: &mut State,
-        thread: ThreadId,
-        at_most: Option<Duration>,
-    ) -> Arc<Grant> {
-        let grant = Grant::new(self, thread, at_most);
+    /// Adds a hold of the calling thread.
+    fn add_grant(self: &Arc<Self>, state: &mut State, at_most: Option<Duration>) -> Arc<Grant> {
+        let grant = Grant::new(self, at_most);
         let added = Arc::clone(&grant);
         match &mut state.phase {
             Phase::Held(_) => state.sharing.push(added),
@@ -316,9 +313,9 @@ impl Nodes {
     }
 
     /// Returns a hold of nodes that another thread handed over, or `None` if they do not serve the
-    /// claim, they are over, the lease is too short by now, or another thread has them.
-    pub(crate) fn take_over(self: &Arc<Self>, claim: &Claim) -> Option<Arc<Grant>> {
-        if !self.facts.can_share_nodes(&claim.facts) {
+    /// lock object, they are over, the lease is too short by now, or another thread has them.
+    pub(crate) fn take_over(self: &Arc<Self>, facts: &Facts) -> Option<Arc<Grant>> {
+        if !self.facts.can_share_nodes(facts) {
             sys::reached("what was left to a thread has other options");
             return None;
         }
@@ -327,8 +324,7 @@ impl Nodes {
         let is_free = is_sound && matches!(state.phase, Phase::HandedOver);
         sys::reached_if(|| is_free, "a thread takes over what another has left");
         sys::reached_if(|| !is_free, "what was left to a thread is over by now");
-        let at_most = claim.facts.options.hold_at_most;
-        is_free.then(|| self.add_grant(&mut state, claim.thread, at_most))
+        is_free.then(|| self.add_grant(&mut state, facts.options.hold_at_most))
     }
 
     /// Returns until when they are reserved, if they are.
@@ -356,7 +352,7 @@ impl Nodes {
     /// Returns one more hold of the nodes, for the owner of this one, or `None` if they are over.
     pub(crate) fn share(self: &Arc<Self>, grant: &Grant) -> Option<Arc<Grant>> {
         let mut state = self.state.lock();
-        (!state.is_over()).then(|| self.add_grant(&mut state, grant.thread, grant.at_most))
+        (!state.is_over()).then(|| self.add_grant(&mut state, grant.at_most))
     }
 
     // ---- guarded writes
@@ -431,9 +427,10 @@ impl Nodes {
         self.state.lock().requested.contains_key(&index)
     }
 
-    /// Returns whether this thread has taken a hold of them that is not over, also by the clocks.
-    pub(super) fn is_held_by(&self, thread: ThreadId) -> bool {
-        let is_its = |grant: &Arc<Grant>| grant.thread == thread && !grant.valid_for().is_zero();
+    /// Returns whether the calling thread has taken a hold of them that is not over, also by the clocks.
+    pub(super) fn is_held_here(&self) -> bool {
+        let me = thread::current().id();
+        let is_its = |grant: &Arc<Grant>| grant.thread == me && !grant.valid_for().is_zero();
         self.state.lock().grants().any(is_its)
     }
 }

@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 use log::{Level, warn};
 use zookeeper::{Batch, ErrorKind};
 
-use super::claim::{Facts, Node};
 use super::directories::delete_with_directory;
+use super::facts::{Facts, Node};
 use super::failure::{Failure, is_session_over};
 use super::nodes::Nodes;
 use super::requests::Requests;

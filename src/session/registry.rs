@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use zookeeper::LeaseKeeper;
 
-use super::claim::Claim;
+use super::facts::Facts;
 use super::failure::Failure;
 use super::nodes::{Grant, Nodes};
 use crate::base::kind::LockKind;
@@ -86,16 +86,13 @@ impl Registry {
         self.0.lock().nodes.values().filter(|nodes| !nodes.facts.is_turn()).count()
     }
 
-    /// Returns whether the claim's thread has a hold in the same queue that no other thread can end.
-    /// If the claim waits there, it waits for that hold, or behind somebody who does: who is ahead
-    /// of the claim, and excludes it, came after the hold. Permits and single nodes stand in no queue.
-    pub(crate) fn holds_here(&self, claim: &Claim) -> bool {
-        let is_own = |nodes: &Arc<Nodes>| {
-            nodes.facts.kind.is_of_a_thread() && nodes.is_held_by(claim.thread)
-        };
-        let here =
-            || -> Vec<_> { self.0.lock().in_directory(&claim.facts.directory).cloned().collect() };
-        let queues = !matches!(claim.facts.kind, LockKind::Semaphore | LockKind::Ephemeral);
+    /// Returns whether the calling thread has a hold in the same queue that no other thread can end.
+    /// If it waits there, it waits for that hold, or behind somebody who does: who is ahead of it,
+    /// and excludes it, came after the hold. Permits and single nodes stand in no queue.
+    pub(crate) fn holds_here(&self, facts: &Facts) -> bool {
+        let is_own = |nodes: &Arc<Nodes>| nodes.facts.kind.is_of_a_thread() && nodes.is_held_here();
+        let here = || -> Vec<_> { self.0.lock().in_directory(&facts.directory).cloned().collect() };
+        let queues = !matches!(facts.kind, LockKind::Semaphore | LockKind::Ephemeral);
         queues && here().iter().any(is_own)
     }
 

@@ -7,8 +7,8 @@ use crossbeam_channel::{RecvTimeoutError, bounded};
 use log::{Level, warn};
 use zookeeper::{ErrorKind, Pending};
 
-use super::claim::Node;
 use super::directories::{delete_with_directory, is_directory_refused};
+use super::facts::Node;
 use super::failure::{Failure, is_outcome_unknown, is_session_over};
 use super::holds::Holds;
 use super::levels::Replaceable;

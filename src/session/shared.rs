@@ -231,7 +231,7 @@ mod tests {
     use crate::base::wait::Until;
     use crate::session::nodes::{Nodes, Term};
     use crate::session::own::Place;
-    use crate::session::{Claim, Facts, Node};
+    use crate::session::{Facts, Node};
 
     /// Runs a server that gives one client a session, and sends nothing else.
     fn server() -> SocketAddr {
@@ -263,16 +263,15 @@ mod tests {
         Inner::new(zk, Vec::new())
     }
 
-    /// Returns a claim of this thread that is granted for at most this time.
-    fn claim(kind: LockKind, at_most: Option<Duration>) -> Claim {
+    /// Returns the facts of a lock that is held for at most this time.
+    fn facts(kind: LockKind, at_most: Option<Duration>) -> Arc<Facts> {
         let path = LockPath::parse("/lock").unwrap();
         let options = LockOptions { hold_at_most: at_most, ..LockOptions::new() };
-        let facts = Arc::new(Facts { lock: path.clone(), directory: path, kind, options });
-        Claim { facts, thread: thread::current().id(), identity: "".into() }
+        Arc::new(Facts { lock: path.clone(), directory: path, kind, options })
     }
 
-    fn node(inner: &Inner, claim: &Claim) -> Node {
-        let place = Place::of(inner.requests.session_id(), &claim.facts);
+    fn node(inner: &Inner, facts: &Facts) -> Node {
+        let place = Place::of(inner.requests.session_id(), facts);
         let until = Until::within(Duration::from_secs(60));
         let key = inner.own.enter(&place, 1, &until).ok().unwrap().unwrap().start;
         let name = "node".to_owned();
@@ -282,13 +281,13 @@ mod tests {
     #[test]
     fn nodes_of_another_session_are_not_granted() {
         let inner = connected();
-        let claim = claim(LockKind::Ephemeral, None);
+        let facts = facts(LockKind::Ephemeral, None);
         let until = Until::within(Duration::from_secs(60));
         for (id, is_held) in
             [(inner.requests.session_id(), true), (inner.requests.session_id() + 1, false)]
         {
-            let mut nodes = vec![node(&inner, &claim)];
-            let granted = inner.holds.grant(&claim, &mut nodes, id, &until);
+            let mut nodes = vec![node(&inner, &facts)];
+            let granted = inner.holds.grant(&facts, &"".into(), &mut nodes, id, &until);
             assert_eq!(matches!(granted, Ok(Some(_))), is_held, "in session {id:x}");
         }
     }
@@ -297,14 +296,14 @@ mod tests {
     fn thread_does_not_wait_for_a_hold_that_is_over_by_the_clock() {
         let inner = connected();
         for (at_most, is_held) in [(None, true), (Some(Duration::ZERO), false)] {
-            let claim = claim(LockKind::Reentrant, at_most);
-            let (zk, list) = (&inner.requests.zk, vec![node(&inner, &claim)]);
+            let facts = facts(LockKind::Reentrant, at_most);
+            let (zk, list) = (&inner.requests.zk, vec![node(&inner, &facts)]);
             let lease = zk.in_session(inner.requests.session_id()).lease();
             let term = Term::new(&inner.requests, lease, Duration::ZERO);
-            let new = |number| Nodes::new(number, claim.clone(), list, term);
+            let new = |number| Nodes::new(number, &facts, &"".into(), list, term);
             // No timer has noticed its end.
             let grant = inner.holds.registry.add(|| zk.keep_lease(), new).ok().unwrap();
-            assert_eq!(inner.holds.registry.holds_here(&claim), is_held, "{at_most:?}");
+            assert_eq!(inner.holds.registry.holds_here(&facts), is_held, "{at_most:?}");
             inner.holds.registry.remove(grant.nodes());
         }
     }

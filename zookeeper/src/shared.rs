@@ -1,5 +1,11 @@
 //! What a client's threads and callers share: the core behind a mutex, the connection, and the
 //! transport of bytes and answers between them. No callback runs while the mutex is held.
+//!
+//! Two threads deliver outputs and answers, one at a time and in order: the reader what a frame
+//! brings, the timer what time brings and what callers cause. A reader that waits for bytes cannot
+//! keep time, and to pass each answer on to a third thread would cost a wake-up. Callers only send:
+//! they may hold a mutex that a callback wants. (Behind the end of the timer there is no other
+//! thread left, so that callers get their refusal on their own.)
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -117,8 +123,7 @@ impl Shared {
         changed
     }
 
-    /// Sends what is to be sent, and leaves the outputs to the timer: a caller may hold a mutex
-    /// that a callback wants.
+    /// Sends what is to be sent, and leaves the outputs to the timer.
     fn send_only<'a>(&'a self, inner: MutexGuard<'a, Inner>) {
         match inner.is_ended {
             true => {

@@ -9,10 +9,10 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use super::{Nodes, after};
 use crate::base::error::{Error, LossReason, Result};
 use crate::base::signal::{Ended, Signal};
-use crate::base::sys::thread::ThreadId;
+use crate::base::sys::thread::{self, ThreadId};
 use crate::base::sys::{self, Mutex};
 use crate::observer::Observed;
-use crate::session::claim::Node;
+use crate::session::facts::Node;
 
 /// The state of a hold.
 #[non_exhaustive]
@@ -78,16 +78,13 @@ impl End {
 }
 
 impl Grant {
-    pub(super) fn new(
-        nodes: &Arc<Nodes>,
-        thread: ThreadId,
-        at_most: Option<Duration>,
-    ) -> Arc<Grant> {
+    /// Creates a hold of the calling thread.
+    pub(super) fn new(nodes: &Arc<Nodes>, at_most: Option<Duration>) -> Arc<Grant> {
         let since = sys::now();
         let due = at_most.map(|time| after(since, time));
         Arc::new(Grant {
             nodes: Arc::clone(nodes),
-            thread,
+            thread: thread::current().id(),
             at_most,
             ending: Mutex::new(Ending { end: None, due }),
             ended: Signal::new(),

@@ -154,8 +154,8 @@ impl<S, W> Gathering<S, W> {
 
 impl<S, W> Group<S, W> {
     /// Returns whether the transaction creates a node in the directory of this create, or in one
-    /// above or below it. Both nodes would have the same czxid, and so the same fencing token, though
-    /// they may belong to one lock.
+    /// above or below it. Both nodes would have the same czxid, and callers are promised different
+    /// ones.
     fn creates_beside(&self, call: &Call<S, W>) -> bool {
         let is_beside = |one: &[u8], other: &[u8]| {
             one.strip_prefix(other).is_some_and(|rest| matches!(rest.first(), None | Some(b'/')))
@@ -173,7 +173,8 @@ impl<S, W> Group<S, W> {
     }
 }
 
-/// Returns the directory in which this write creates the node of a lock, if it creates one.
+/// Returns the directory in which this write creates a node whose czxid is its own there, if it
+/// creates one.
 fn created_in<S, W>(call: &Call<S, W>) -> Option<&[u8]> {
     call.frame.get(call.share.as_ref()?.created_in.clone()?)
 }

@@ -1,12 +1,9 @@
-//! What a lock object and its calls request, and a node of theirs.
-
-use std::sync::Arc;
+//! What a lock object requests, and a node of it.
 
 use super::table::Key;
 use crate::base::kind::LockKind;
 use crate::base::options::LockOptions;
 use crate::base::path::LockPath;
-use crate::base::sys::thread::ThreadId;
 
 /// What a lock object requests with each call. Its holds share this.
 #[derive(Debug)]
@@ -17,16 +14,6 @@ pub(crate) struct Facts {
     pub(crate) directory: LockPath,
     pub(crate) kind: LockKind,
     pub(crate) options: LockOptions,
-}
-
-/// What a call requests, and for which thread.
-#[derive(Debug, Clone)]
-pub(crate) struct Claim {
-    pub(crate) facts: Arc<Facts>,
-    /// The thread that makes the call.
-    pub(crate) thread: ThreadId,
-    /// The identity in the node: that of the options, or the client's, which may name the thread.
-    pub(crate) identity: Arc<str>,
 }
 
 impl Facts {
