@@ -18,7 +18,6 @@ use crate::contenders::{Below, contenders, remove, verify};
 use crate::observer::SharedObserver;
 use crate::session::{ClientState, Failure, Inner, Requests, Stats, Subscription};
 pub use builder::ClientBuilder;
-pub(crate) use builder::invalid;
 
 /// A client of a ZooKeeper ensemble, from which locks are made. It is a cheaply cloned handle to
 /// one shared connection, which reconnects by itself.
@@ -367,5 +366,5 @@ fn check_contender(contender: &Contender) -> Result<()> {
     } else {
         return Ok(());
     };
-    Err(invalid("contender", reason))
+    Err(Error::invalid("contender", reason))
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::base::acl::Acl;
 use crate::base::error::{Error, Result};
-use crate::client::{Client, ClientBuilder, invalid};
+use crate::client::{Client, ClientBuilder};
 
 const CONNECT: &str = "ZOOKEEPER_CONNECT";
 const SESSION_TIMEOUT: &str = "ZOOKEEPER_SESSION_TIMEOUT";
@@ -83,7 +83,7 @@ impl ClientBuilder {
             Some(Value { name, text })
         };
         let Some(hosts) = setting(CONNECT) else {
-            return Err(invalid(CONNECT, "no servers are named"));
+            return Err(Error::invalid(CONNECT, "no servers are named"));
         };
         let mut builder = Client::builder(hosts.text()?);
         if let Some(timeout) = setting(SESSION_TIMEOUT) {
@@ -109,7 +109,7 @@ struct Value {
 
 impl Value {
     fn wrong(&self, reason: impl Display) -> Error {
-        invalid(self.name, reason.to_string())
+        Error::invalid(self.name, reason.to_string())
     }
 
     fn text(&self) -> Result<&str> {
@@ -213,7 +213,7 @@ fn tls(builder: ClientBuilder, [cacert, cert, key]: [Option<Value>; 3]) -> Resul
 #[cfg(not(feature = "tls"))]
 fn tls(_: ClientBuilder, files: [Option<Value>; 3]) -> Result<ClientBuilder> {
     let name = files.into_iter().flatten().next().map_or(TLS, |file| file.name);
-    Err(invalid(name, "this program was built without the feature `tls` of zoolock"))
+    Err(Error::invalid(name, "this program was built without the feature `tls` of zoolock"))
 }
 
 #[cfg(test)]

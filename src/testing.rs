@@ -303,7 +303,7 @@ impl Server {
                 }
                 other => other.to_string(),
             };
-            Error::InvalidArgument { what: "hold", reason }
+            Error::invalid("hold", reason)
         })?;
         // The channel never has a message: it is disconnected.
         let _ = hold.lost().recv();

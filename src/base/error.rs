@@ -201,6 +201,10 @@ pub enum ConflictReason {
 }
 
 impl Error {
+    pub(crate) fn invalid(what: &'static str, reason: impl Into<String>) -> Error {
+        Error::InvalidArgument { what, reason: reason.into() }
+    }
+
     /// Returns the reason of the loss that this error reports.
     pub(crate) fn loss(&self) -> Option<LossReason> {
         match self {

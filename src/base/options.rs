@@ -190,7 +190,7 @@ impl LockOptions {
             let reason = format!(
                 "{most:?}: it is more than zero, and no less than the hold_at_least of {least:?}"
             );
-            return Err(Error::InvalidArgument { what: "hold_at_most", reason });
+            return Err(Error::invalid("hold_at_most", reason));
         }
         Ok(self)
     }
@@ -205,5 +205,5 @@ pub(crate) fn check_identity(identity: &str) -> Result<()> {
     } else {
         return Ok(());
     };
-    Err(Error::InvalidArgument { what: "identity", reason })
+    Err(Error::invalid("identity", reason))
 }

@@ -9,7 +9,7 @@ use crossbeam_channel::Receiver;
 use crate::base::calls::WaitingCall;
 use crate::base::error::{Error, Result};
 use crate::base::signal::Ended;
-use crate::base::sys::{self, never};
+use crate::base::sys::{self, never, select_biased};
 
 /// How long a call for a lock may wait: for its turn, and for a connection.
 ///
@@ -134,6 +134,15 @@ impl From<Instant> for Wait {
     }
 }
 
+/// Why a wait has ended before what it was for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stopped {
+    Deadline,
+    Cancelled,
+    /// The client was closed.
+    Closed,
+}
+
 /// What a call waits for, and when its waits have to end: at the deadline, or when the call is ended
 /// before.
 #[derive(Debug)]
@@ -168,6 +177,25 @@ impl Until {
     /// Returns a channel that is ready at the deadline.
     pub(crate) fn expiry(&self) -> Receiver<Instant> {
         self.deadline.map_or_else(never, sys::at)
+    }
+
+    /// Waits for a message on this channel, or for its end.
+    pub(crate) fn wait_for<T>(&self, news: &Receiver<T>, closed: &Ended) -> Result<(), Stopped> {
+        select_biased! {
+            recv(closed) -> _ => {
+                sys::reached("the close ends a wait");
+                Err(Stopped::Closed)
+            }
+            recv(self.cancelled) -> _ => {
+                sys::reached("a cancel ends a wait");
+                Err(Stopped::Cancelled)
+            }
+            recv(news) -> _ => Ok(()),
+            recv(self.expiry()) -> _ => {
+                sys::reached("a deadline ends a wait");
+                Err(Stopped::Deadline)
+            }
+        }
     }
 
     /// Returns the time until the deadline.

@@ -192,7 +192,10 @@ impl ClientBuilder {
             let zk = builder.connect().map_err(failed)?;
             if existing_chroot && !has_root(&zk, within).map_err(failed)? {
                 let (_, chroot) = hosts.split_once('/').unwrap_or_default();
-                return Err(invalid("host list", format!("there is no chroot \"/{chroot}\"")));
+                return Err(Error::invalid(
+                    "host list",
+                    format!("there is no chroot \"/{chroot}\""),
+                ));
             }
             Ok(zk)
         })
@@ -210,7 +213,7 @@ impl ClientBuilder {
     pub fn connect_lazily(self) -> Result<Client> {
         if self.existing_chroot {
             let reason = "only connect() can look for it, because it waits for the servers";
-            return Err(invalid("existing chroot", reason));
+            return Err(Error::invalid("existing chroot", reason));
         }
         let hosts = self.hosts.clone();
         self.build(|builder| {
@@ -243,14 +246,14 @@ impl ClientBuilder {
         #[cfg(feature = "sasl")]
         if let Some((user, password)) = &self.sasl {
             if user.is_empty() {
-                return Err(invalid("SASL user", "it has no name"));
+                return Err(Error::invalid("SASL user", "it has no name"));
             }
             builder = builder.sasl(user, password);
         }
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
             let wrong =
-                |error: zookeeper::Error| invalid("TLS", error.reason().unwrap_or_default());
+                |error: zookeeper::Error| Error::invalid("TLS", error.reason().unwrap_or_default());
             tls.check().map_err(wrong)?;
             builder = builder.tls(tls.clone());
         }
@@ -283,17 +286,12 @@ impl fmt::Debug for ClientBuilder {
     }
 }
 
-pub(crate) fn invalid(what: &'static str, reason: impl Into<String>) -> Error {
-    let reason = reason.into();
-    Error::InvalidArgument { what, reason }
-}
-
 fn check_timeout(what: &'static str, timeout: Duration) -> Result<()> {
     match timeout.as_millis() {
-        0 => Err(invalid(what, format!("{timeout:?} is less than a millisecond"))),
+        0 => Err(Error::invalid(what, format!("{timeout:?} is less than a millisecond"))),
         millis if millis > MAX_MILLIS => {
             let reason = format!("{timeout:?} is more than ZooKeeper can carry (24.8 days)");
-            Err(invalid(what, reason))
+            Err(Error::invalid(what, reason))
         }
         _ => Ok(()),
     }
@@ -302,7 +300,8 @@ fn check_timeout(what: &'static str, timeout: Duration) -> Result<()> {
 /// Checks the chroot. Its nodes are created with the first lock, and stay.
 fn check_chroot(hosts: &str) -> Result<()> {
     let root = hosts.find('/').map_or("", |at| &hosts[at..]);
-    let reason = |reason| invalid("host list", format!("the chroot {root:?} is invalid: {reason}"));
+    let reason =
+        |reason| Error::invalid("host list", format!("the chroot {root:?} is invalid: {reason}"));
     path::check_parts(root).map_err(reason)
 }
 
@@ -312,11 +311,11 @@ fn check_acl(acl: &Acl, has_credentials: bool) -> Result<()> {
     let contends = |entry: &zookeeper::Acl| entry.permissions.contains(Permissions::CONTEND);
     if !acl.entries.iter().any(contends) {
         let reason = "no entry has READ, WRITE, CREATE and DELETE, which a lock's owner needs";
-        return Err(invalid("ACL", reason));
+        return Err(Error::invalid("ACL", reason));
     }
     if acl.entries.iter().any(|entry| entry.scheme == "auth") && !has_credentials {
         let reason = "scheme \"auth\" means the creator's credentials, and none were given";
-        return Err(invalid("ACL", reason));
+        return Err(Error::invalid("ACL", reason));
     }
     Ok(())
 }
@@ -333,7 +332,7 @@ fn failed_to_connect(hosts: &str, error: &zookeeper::Error) -> Error {
     let cause = error.reason().map_or_else(|| error.to_string(), str::to_owned);
     let hosts = hosts.to_owned();
     match error.kind() {
-        ErrorKind::BadArguments => invalid("host list", cause),
+        ErrorKind::BadArguments => Error::invalid("host list", cause),
         ErrorKind::AuthFailed => Error::Refused { hosts, cause },
         ErrorKind::NoThread => Error::Thread { cause },
         _ => {

@@ -312,15 +312,17 @@ impl Shared {
 /// Looks now and then for contenders at the path that do not see the leader, as long as the contest
 /// lasts, and logs one.
 fn look_for_others(shared: &Arc<Shared>) {
-    let (contest, requests) = (Arc::downgrade(shared), &shared.inner().requests);
-    requests.call_at(requests.next_look(), move || {
-        let Some(shared) = contest.upgrade().filter(|one| !one.inner().requests.is_closed()) else {
+    let requests = &shared.inner().requests;
+    requests.call_at(requests.next_look(), shared, move |shared| {
+        if shared.inner().requests.is_closed() {
             return;
-        };
-        if !shared.leads() {
-            return look_for_others(&shared);
         }
-        shared.inner().requests.list(&shared.lock.site().facts.directory).on_done(move |listed| {
+        if !shared.leads() {
+            return look_for_others(shared);
+        }
+        let list = shared.inner().requests.list(&shared.lock.site().facts.directory);
+        let shared = Arc::clone(shared);
+        list.on_done(move |listed| {
             let (names, mode) = (listed.unwrap_or_default().0, shared.lock.site().facts.kind.mode());
             let is_other =
                 |name: &&str| names::mode_of(name).is_some_and(|one| mode.is_apart_from(one));

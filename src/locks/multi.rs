@@ -215,10 +215,7 @@ impl MultiLock {
 
 /// `locks` are sorted, with clones taken out.
 fn check(locks: &[(LockId, Box<dyn Lock>)]) -> Result<()> {
-    let refuse = |reason| {
-        let what = "list of locks";
-        Err(Error::InvalidArgument { what, reason })
-    };
+    let refuse = |reason| Err(Error::invalid("list of locks", reason));
     if locks.is_empty() {
         return refuse("it is empty".to_owned());
     }

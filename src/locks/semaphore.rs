@@ -241,13 +241,10 @@ impl DistributedSemaphore {
 }
 
 fn check_limit(limit: u32) -> Result<()> {
-    if limit > 0 {
-        return Ok(());
+    match limit {
+        0 => Err(Error::invalid("limit", "a semaphore without permits would never let anybody in")),
+        _ => Ok(()),
     }
-    Err(Error::InvalidArgument {
-        what: "limit",
-        reason: "a semaphore without permits would never let anybody in".to_owned(),
-    })
 }
 
 impl Semaphore {
@@ -271,8 +268,7 @@ impl Semaphore {
             count if count > limit => format!("{count} were asked for, there are only {limit}"),
             _ => return Ok(()),
         };
-        let what = "number of permits";
-        Err(Error::InvalidArgument { what, reason })
+        Err(Error::invalid("number of permits", reason))
     }
 
     /// Takes free permits, or waits for them in a turn.

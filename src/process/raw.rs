@@ -10,6 +10,12 @@ use crate::held::guard::Releases;
 use crate::held::hold::Hold;
 use crate::session::Grant;
 
+impl<T: RawLock> Releases for T {
+    fn release(&self, hold: &Hold) -> Result<()> {
+        self.release_once(Some(hold.grant()))
+    }
+}
+
 /// A lock object with one hold, or with one for each thread.
 pub(crate) trait RawLock: Releases + fmt::Debug {
     fn site(&self) -> &Site;

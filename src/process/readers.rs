@@ -15,8 +15,6 @@ use crate::base::panics::{log_drop, log_last_handle};
 use crate::base::sys::thread::{self, ThreadId};
 use crate::base::sys::{self, Mutex};
 use crate::base::wait::{Until, Wait};
-use crate::held::guard::Releases;
-use crate::held::hold::Hold;
 use crate::observer::Call;
 use crate::queue::Recipe;
 use crate::session::{Grant, release};
@@ -146,12 +144,6 @@ impl RawLock for Readers {
 
     fn cancel_waiters(&self) {
         self.site.inner().cancel_waiters(Some(self.number));
-    }
-}
-
-impl Releases for Readers {
-    fn release(&self, hold: &Hold) -> Result<()> {
-        self.release_once(Some(hold.grant()))
     }
 }
 

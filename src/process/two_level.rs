@@ -1,5 +1,17 @@
 //! What the exclusive locks share: the local level first, the node in ZooKeeper second, released in
 //! reverse order.
+//!
+//! An unlock passes the lock on in the first of these ways that is possible:
+//!
+//! | the next thread | requests of both | if |
+//! |---|---|---|
+//! | holds the same nodes | none | the option allows it: other processes wait for one more turn |
+//! | replaces the node | one transaction | a thread waits, and nobody else does at any client: no turn is taken from anybody |
+//! | queues | two or more | |
+//!
+//! The first is for programs that want few requests more than turns for everybody, so they have to
+//! ask for it. Without the second, threads of one process that share a lock would pay for two round
+//! trips in each turn.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,14 +21,11 @@ use super::site::Site;
 use crate::base::error::{Error, Result};
 use crate::base::panics::{log_drop, log_last_handle};
 use crate::base::sys;
-use crate::base::wait::{Until, Wait};
-use crate::held::guard::Releases;
-use crate::held::hold::Hold;
+use crate::base::wait::{Stopped, Until, Wait};
 use crate::observer::Call;
 use crate::queue::Recipe;
 use crate::session::{
-    Entry, Exit, Grant, Handed, Inner, Level, Refused, Replaceable, Stopped, Turn, release,
-    release_to,
+    Entry, Exit, Grant, Handed, Inner, Level, Refused, Turn, release, release_to,
 };
 
 /// One lock object.
@@ -134,7 +143,10 @@ impl TwoLevel {
         match exit {
             Exit::Inner(grant) => grant.check(),
             // The turn is dropped before the observer is told.
-            Exit::Last(grant, turn) => grant.release_by(|| self.release_last(&grant, turn)),
+            Exit::Last(grant, turn) => grant.release_by(|| match self.hand_on(&grant, turn) {
+                Some(turn) => release_to(&self.inner().holds, &grant, Some(turn)),
+                None => Ok(()),
+            }),
             Exit::Lost(grant) => release(&self.inner().holds, &grant),
         }
     }
@@ -151,21 +163,6 @@ impl TwoLevel {
         }
         turn.hand_over(Handed::Nodes(Arc::clone(grant.nodes())));
         None
-    }
-
-    fn release_last(&self, grant: &Arc<Grant>, turn: Turn<'_, Arc<Grant>, Handed>) -> Result<()> {
-        let Some(turn) = self.hand_on(grant, turn) else {
-            return Ok(());
-        };
-        let may_replace = turn.may_hand_over(u32::MAX);
-        let mut turn = Some(turn);
-        let mut next = |replaceable| {
-            if let Some(turn) = turn.take() {
-                turn.hand_over(Handed::Replaceable(replaceable));
-            }
-        };
-        let next: &mut dyn FnMut(Replaceable) = &mut next;
-        release_to(&self.inner().holds, grant, may_replace.then_some(next))
     }
 
     fn refuse(&self, refused: Refused) -> Error {
@@ -212,12 +209,6 @@ impl RawLock for TwoLevel {
 
     fn cancel_waiters(&self) {
         self.inner().cancel_waiters(Some(self.number));
-    }
-}
-
-impl Releases for TwoLevel {
-    fn release(&self, hold: &Hold) -> Result<()> {
-        self.release_once(Some(hold.grant()))
     }
 }
 

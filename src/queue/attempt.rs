@@ -12,7 +12,7 @@ use crate::base::error::Error;
 use crate::base::kind::LockKind;
 use crate::base::signal::Ended;
 use crate::base::sys::{self, at, never, select_biased};
-use crate::base::wait::Until;
+use crate::base::wait::{Stopped, Until};
 use crate::observer::Call;
 use crate::session::{
     Facts, Failure, Grant, Inner, Key, Lost, Node, Place, Requests, Waiting, is_outcome_unknown,
@@ -114,13 +114,13 @@ pub(super) fn run<'a, L: AsMut<Attempt<'a>>>(
                 attempt.give_up_old();
                 match attempt.requests().pause(attempt.requests().next_try(), attempt.until) {
                     Ok(()) => continue,
-                    Err(failure) => failure,
+                    Err(stopped) => stopped.into(),
                 }
             }
             false => failure,
         };
         match failure {
-            Failure::Deadline
+            Failure::Stopped(Stopped::Deadline)
                 if attempt.until.has_seen_ahead() && attempt.requests().is_connected() =>
             {
                 sys::reached("a deadline comes with somebody ahead");
@@ -408,11 +408,11 @@ impl<'a> Attempt<'a> {
             select_biased! {
                 recv(until.cancelled) -> _ => {
                     sys::reached("a cancel ends a wait in the queue");
-                    return Err(Failure::Cancelled.into());
+                    return Err(Stopped::Cancelled.into());
                 }
                 recv(self.requests().closed()) -> _ => {
                     sys::reached("the close ends a wait in the queue");
-                    return Err(Failure::Closed.into());
+                    return Err(Stopped::Closed.into());
                 }
                 recv(wake) -> _ => return Ok(true),
                 recv(limit) -> _ => sys::reached("the limit changes while permits are waited for"),
@@ -441,7 +441,7 @@ impl<'a> Attempt<'a> {
     /// Ends a wait: the next pass follows, unless the deadline has come.
     pub(super) fn look_again(&self) -> Result<Pass, Stop> {
         match self.until.is_over() {
-            true => Err(Failure::Deadline.into()),
+            true => Err(Stopped::Deadline.into()),
             false => Ok(Pass::Again),
         }
     }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use zookeeper::{CreateMode, ErrorKind, Op};
 
-use super::failure::Failure;
 use super::holds::Holds;
 use super::nodes::Grant;
+use super::requests::Failure;
 use crate::base::error::{ConflictReason, Error, LossReason, Result};
 use crate::base::sys;
 use crate::base::wait::Until;
@@ -76,7 +76,7 @@ fn may_guard(holds: &Holds, grant: &Grant) -> Result<()> {
         return Ok(());
     };
     let reason = format!("{:?} cannot guard this transaction: {reason}", grant.path());
-    Err(Error::InvalidArgument { what: "hold", reason })
+    Err(Error::invalid("hold", reason))
 }
 
 /// Returns what it means that nothing was carried out.
@@ -94,8 +94,7 @@ fn refused(of: &Holds, holds: &[Guarding], writes: &[Write], failure: Failure) -
     };
     let (kind, failed) = (error.kind(), error.failed_op());
     if kind == ErrorKind::BadArguments {
-        let reason = error.reason().unwrap_or_default().to_owned();
-        return Error::InvalidArgument { what: "transaction", reason };
+        return Error::invalid("transaction", error.reason().unwrap_or_default());
     }
     let Some(failed) = failed else {
         return of.requests.error(lock, Failure::Refused(error));
@@ -133,11 +132,11 @@ impl Write {
         };
         if version == Some(ANY) {
             let reason = format!("{ANY} would be any version: {:?}", self.path);
-            return Err(Error::InvalidArgument { what: "version", reason });
+            return Err(Error::invalid("version", reason));
         }
         if writes && guards.contains(&self.path) {
             let reason = format!("{:?} is the node of a hold that guards it", self.path);
-            return Err(Error::InvalidArgument { what: "path", reason });
+            return Err(Error::invalid("path", reason));
         }
         Ok(())
     }

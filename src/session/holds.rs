@@ -18,13 +18,12 @@ use log::{Level, debug, error};
 use zookeeper::{ErrorKind, EventType, Stat, WatchedEvent, Watcher};
 
 use super::facts::{Facts, Node};
-use super::failure::Failure;
+use super::later::{Timer, on_done};
 use super::levels::Levels;
 use super::nodes::{End, Grant, Nodes, Term, after};
 use super::own::OwnNodes;
 use super::registry::Registry;
-use super::requests::Requests;
-use super::timer::Timer;
+use super::requests::{Failure, Requests};
 use crate::base::data;
 use crate::base::error::{LossReason, Result};
 use crate::base::sys;
@@ -298,12 +297,8 @@ impl Holds {
             nodes.list.iter().map(read).collect::<Vec<_>>()
         });
         for (index, read) in reads.into_iter().enumerate() {
-            let (me, nodes) = (Arc::downgrade(self), Arc::clone(nodes));
-            read.on_done(move |read| {
-                if let Some(holds) = me.upgrade() {
-                    holds.on_read(&nodes, index, read);
-                }
-            });
+            let nodes = Arc::clone(nodes);
+            on_done(read, self, move |holds, read| holds.on_read(&nodes, index, read));
         }
         true
     }

@@ -12,8 +12,8 @@ use crossbeam_channel::{Sender, bounded};
 
 use crate::base::signal::Ended;
 use crate::base::sys::thread::{self, ThreadId};
-use crate::base::sys::{self, Mutex, MutexGuard, select_biased};
-use crate::base::wait::Until;
+use crate::base::sys::{self, Mutex, MutexGuard};
+use crate::base::wait::{Stopped, Until};
 
 /// A fair mutex over what the lock objects of one path hold. A thread can hand something over to
 /// the next one.
@@ -73,14 +73,6 @@ pub(crate) enum Entry<'a, H, L> {
     First(Turn<'a, H, L>),
     /// The thread is already in, with this hold. [`Local::deepen`] counts the entry.
     Again(H),
-}
-
-/// Why a thread did not enter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stopped {
-    Deadline,
-    Cancelled,
-    Closed,
 }
 
 /// Why a thread may not unlock.
@@ -190,23 +182,8 @@ impl<H: Clone, L> Local<H, L> {
             state.waiting.push_back(Waiter { number, by, turn: sender });
             (number, turn)
         };
-        let stopped = select_biased! {
-            recv(closed) -> _ => {
-                sys::reached("the close ends a wait for a thread");
-                Stopped::Closed
-            }
-            recv(until.cancelled) -> _ => {
-                sys::reached("a cancel ends a wait for a thread");
-                Stopped::Cancelled
-            }
-            recv(turn) -> _ => return Ok(Entry::First(self.turn(by))),
-            recv(until.expiry()) -> _ => {
-                sys::reached("a deadline ends a wait for a thread");
-                Stopped::Deadline
-            }
-        };
-        self.stop_waiting(number);
-        Err(stopped)
+        let waited = until.wait_for(&turn, closed).inspect_err(|_| self.stop_waiting(number));
+        waited.map(|()| Entry::First(self.turn(by)))
     }
 
     fn take(&self, by: Owner, state: &mut State<H, L>) -> Option<Entry<'_, H, L>> {

@@ -23,18 +23,17 @@ use zookeeper::{Batch, ErrorKind};
 
 use super::directories::delete_with_directory;
 use super::facts::{Facts, Node};
-use super::failure::{Failure, is_session_over};
+use super::later::{Timer, on_done};
 use super::nodes::Nodes;
-use super::requests::Requests;
+use super::requests::{Failure, Requests, is_session_over};
 use super::table::{Key, Look, Lost, Table};
-use super::timer::Timer;
 use crate::base::data;
 use crate::base::error::{Error, Result};
 use crate::base::names;
 use crate::base::path::LockPath;
 use crate::base::signal::{Broadcast, Ended};
-use crate::base::sys::{self, Mutex, select_biased};
-use crate::base::wait::Until;
+use crate::base::sys::{self, Mutex};
+use crate::base::wait::{Stopped, Until};
 
 /// The most bytes of paths of one client. The transaction that closes its session lists them all,
 /// and a server that cannot read it does not start again (ZOOKEEPER-4306). Servers from 3.6 on read
@@ -231,8 +230,7 @@ impl OwnNodes {
 
     /// Sends a look.
     fn look(self: &Arc<Self>, place: Place, look: Look<Instant>) {
-        let (zk, me) = (self.requests.zk.in_session(place.session), Arc::downgrade(self));
-        let zk = zk.with_timeout(Duration::MAX);
+        let zk = self.requests.zk.in_session(place.session).with_timeout(Duration::MAX);
         let path = place.path.clone();
         // Its answer comes before that of the read.
         let sync = |batch: &mut Batch<'_>| {
@@ -243,23 +241,23 @@ impl OwnNodes {
                 sync(batch);
                 batch.get_data(path.as_str(), None)
             });
-            return read.on_done(move |read| {
+            return on_done(read, self, move |own, read| {
                 let found = read.as_ref().map(|(data, stat)| {
                     let id = data::decode_single(data).map(|(id, _)| id);
                     id.map(|id| (id, Found::Single(stat.czxid))).into_iter().collect()
                 });
-                me.upgrade().inspect(|own| own.on_looked(place, found));
+                own.on_looked(place, found);
             });
         }
         let listed = zk.submit(|batch| {
             sync(batch);
             batch.get_children(path.as_str(), None)
         });
-        listed.on_done(move |listed| {
+        on_done(listed, self, move |own, listed| {
             let node = |name| Some((names::id_of(name)?, Found::Name(name)));
             let listed = listed.as_ref();
             let found = listed.map(|(names, _)| names.iter().filter_map(node).collect());
-            me.upgrade().inspect(|own| own.on_looked(place, found));
+            own.on_looked(place, found);
         });
     }
 
@@ -303,29 +301,13 @@ impl OwnNodes {
     }
 
     /// Waits until fewer creates are given up, if there are any on this connection.
-    fn await_given_up(&self, until: &Until) -> Result<(), Failure> {
+    fn await_given_up(&self, until: &Until) -> Result<(), Stopped> {
         let changed = self.changed.listen();
         if !self.table.lock().has_orphan_of(self.requests.epoch()) {
             return Ok(());
         }
-        select_biased! {
-            recv(until.cancelled) -> _ => {
-                sys::reached("a cancel ends a wait for creates that were given up");
-                Err(Failure::Cancelled)
-            }
-            recv(self.requests.closed()) -> _ => {
-                sys::reached("the close ends a wait for creates that were given up");
-                Err(Failure::Closed)
-            }
-            recv(changed) -> _ => {
-                sys::reached("a create waits for those that were given up");
-                Ok(())
-            }
-            recv(until.expiry()) -> _ => {
-                sys::reached("a deadline ends a wait for creates that were given up");
-                Err(Failure::Deadline)
-            }
-        }
+        sys::reached("a create waits for those that were given up");
+        until.wait_for(&changed, self.requests.closed())
     }
 
     // ---- deletions
@@ -343,21 +325,10 @@ impl OwnNodes {
         let begun: Vec<_> = nodes.list.iter().map(|node| table.delete(node.key)).collect();
         drop(table);
         let nodes = Arc::clone(nodes);
-        self.call_at(sys::now() + time, move |own| {
+        self.requests.call_at(sys::now() + time, self, move |own| {
             for (node, _) in nodes.list.iter().zip(begun).filter(|(_, is_begun)| *is_begun) {
                 own.send_deletion(&nodes.facts, nodes.term.session_id(), node);
             }
-        });
-    }
-
-    fn call_at(
-        self: &Arc<Self>,
-        when: Instant,
-        call: impl FnOnce(&Arc<OwnNodes>) + Send + 'static,
-    ) {
-        let me = Arc::downgrade(self);
-        self.requests.zk.call_at(when, move || {
-            me.upgrade().inspect(|own| call(own));
         });
     }
 
@@ -393,39 +364,27 @@ impl OwnNodes {
         let zk = self.requests.zk.in_session(session).with_timeout(Duration::MAX);
         let known = self.requests.directories.note_missing(directory);
         let deletion = zk.submit(|batch| delete_with_directory(batch, directory, &path));
-        let (me, directory) = (Arc::downgrade(self), directory.clone());
-        deletion.on_done(move |deleted| {
-            let Some(own) = me.upgrade() else {
-                return;
-            };
-            match deleted {
-                Err(error) if !is_session_over(&error) => {
-                    sys::reached("a node is deleted in the background without its directory");
-                    own.requests.directories.put_back(&directory, known);
-                    own.delete_eventually(session, path, key);
-                }
-                deleted => own.finish(&path, key, deleted.map(drop)),
+        let directory = directory.clone();
+        on_done(deletion, self, move |own, deleted| match deleted {
+            Err(error) if !is_session_over(&error) => {
+                sys::reached("a node is deleted in the background without its directory");
+                own.requests.directories.put_back(&directory, known);
+                own.delete_eventually(session, path, key);
             }
+            deleted => own.finish(&path, key, deleted.map(drop)),
         });
     }
 
     /// Deletes a node of this session, which has a name that no other client can have used.
     fn delete_eventually(self: &Arc<Self>, session: i64, path: String, key: Key) {
         let deletion = self.requests.zk.in_session(session).delete_eventually(&path);
-        let me = Arc::downgrade(self);
-        deletion.on_done(move |deleted| {
-            let Some(own) = me.upgrade() else {
-                return;
-            };
-            match deleted {
-                Err(error) if error.is_maybe_done() => {
-                    sys::reached("a deletion in the background is sent again");
-                    let again =
-                        move |own: &Arc<OwnNodes>| own.delete_eventually(session, path, key);
-                    own.call_at(own.requests.next_try(), again);
-                }
-                deleted => own.finish(&path, key, deleted),
+        on_done(deletion, self, move |own, deleted| match deleted {
+            Err(error) if error.is_maybe_done() => {
+                sys::reached("a deletion in the background is sent again");
+                let again = move |own: &Arc<OwnNodes>| own.delete_eventually(session, path, key);
+                own.requests.call_at(own.requests.next_try(), own, again);
             }
+            deleted => own.finish(&path, key, deleted),
         });
     }
 
@@ -437,12 +396,8 @@ impl OwnNodes {
         let zk = self.requests.zk.in_session(session).with_timeout(Duration::MAX);
         let (written, seen) = zk.submit(|batch| (batch.renew_lease(), batch.exists(&path, None)));
         drop(written);
-        let me = Arc::downgrade(self);
         // Busy servers refuse what they would carry out later. Without READ, a look shows nothing.
-        let finish = move |path: String, deleted: zookeeper::Result<()>, is_refused: bool| {
-            let Some(own) = me.upgrade() else {
-                return;
-            };
+        let finish = move |own: &Arc<Self>, path: String, deleted: Result<_, _>, is_refused| {
             let is_over = |error: &zookeeper::Error| {
                 is_refused || is_session_over(error) || error.kind() == ErrorKind::NoNode
             };
@@ -453,21 +408,23 @@ impl OwnNodes {
             let long = own.requests.timeout() / 4;
             let pause = if error.is_maybe_done() { PAUSE } else { long };
             let again = move |own: &Arc<OwnNodes>| own.delete_single(session, path, czxid, key);
-            own.call_at(sys::now() + pause, again);
+            own.requests.call_at(sys::now() + pause, own, again);
         };
-        seen.on_done(move |seen| match seen {
+        on_done(seen, self, move |own, seen| match seen {
             Ok(Some(stat)) if stat.czxid == czxid => {
                 sys::reached("a single node that nobody wants is ours");
-                zk.submit(|batch| batch.delete(&path, None)).on_done(move |deleted| {
-                    let is_refused = deleted.as_ref().is_err_and(|e| e.kind() == ErrorKind::NoAuth);
-                    finish(path, deleted, is_refused);
+                let deletion = zk.submit(|batch| batch.delete(&path, None));
+                on_done(deletion, own, move |own, deleted| {
+                    let is_refused = |error: &zookeeper::Error| error.kind() == ErrorKind::NoAuth;
+                    let is_refused = deleted.as_ref().is_err_and(is_refused);
+                    finish(own, path, deleted, is_refused);
                 });
             }
             Ok(_) => {
                 sys::reached("a single node that nobody wants is not ours");
-                finish(path, Ok(()), false);
+                finish(own, path, Ok(()), false);
             }
-            Err(error) => finish(path, Err(error), false),
+            Err(error) => finish(own, path, Err(error), false),
         });
     }
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use zookeeper::LeaseKeeper;
 
 use super::facts::Facts;
-use super::failure::Failure;
 use super::nodes::{Grant, Nodes};
 use crate::base::kind::LockKind;
 use crate::base::path::LockPath;
 use crate::base::sys::{self, Mutex};
+use crate::base::wait::Stopped;
 
 type Table = BTreeMap<(LockPath, u64), Arc<Nodes>>;
 
@@ -48,11 +48,11 @@ impl Registry {
         &self,
         keep_lease: impl FnOnce() -> LeaseKeeper,
         make: impl FnOnce(u64) -> (Arc<Nodes>, Arc<Grant>),
-    ) -> Result<Arc<Grant>, Failure> {
+    ) -> Result<Arc<Grant>, Stopped> {
         let mut entries = self.0.lock();
         if entries.is_closed {
             sys::reached("a grant comes behind the close");
-            return Err(Failure::Closed);
+            return Err(Stopped::Closed);
         }
         entries.next += 1;
         let (nodes, grant) = make(entries.next);

@@ -9,10 +9,12 @@ use zookeeper::{ErrorKind, Pending};
 
 use super::directories::{delete_with_directory, is_directory_refused};
 use super::facts::Node;
-use super::failure::{Failure, is_outcome_unknown, is_session_over};
 use super::holds::Holds;
-use super::levels::Replaceable;
+use super::later::on_done;
+use super::levels::{Handed, Replaceable};
+use super::local::Turn;
 use super::nodes::{AfterRelease, Grant, Nodes};
+use super::requests::{Failure, is_outcome_unknown, is_session_over};
 use crate::base::error::{Error, LossReason, Result};
 use crate::base::shortcuts;
 use crate::base::sys;
@@ -34,12 +36,12 @@ pub(crate) fn release(holds: &Arc<Holds>, grant: &Arc<Grant>) -> Result<()> {
     grant.release_by(|| release_to(holds, grant, None))
 }
 
-/// Like [`release`], where another thread may wait for the same lock. If the node was alone, `next`
-/// gets it for that thread. Does not report to the observer.
+/// Like [`release`], with the turn at the first level, which ends with the release. If a thread waits
+/// there and the node was alone, that thread gets the node. Does not report to the observer.
 pub(crate) fn release_to(
     holds: &Arc<Holds>,
     grant: &Arc<Grant>,
-    next: Option<&mut dyn FnMut(Replaceable)>,
+    turn: Option<Turn<'_, Arc<Grant>, Handed>>,
 ) -> Result<()> {
     if !end_hold(holds, grant)? {
         return Ok(());
@@ -47,11 +49,14 @@ pub(crate) fn release_to(
     let nodes = grant.nodes();
     holds.registry.remove(nodes);
     let deletion = Deletion { holds, nodes };
-    let result = match next.filter(|_| deletion.may_be_replaced()) {
-        Some(next) => deletion.await_replacement(next),
-        None => deletion.run(holds.requests.patience(), false),
+    let (result, turn) = match turn {
+        Some(turn) if turn.may_hand_over(u32::MAX) && deletion.may_be_replaced() => {
+            (deletion.await_replacement(turn), None)
+        }
+        turn => (deletion.run(holds.requests.patience(), false), turn),
     };
     holds.own.look_for_those_of(&nodes.facts);
+    drop(turn);
     result
 }
 
@@ -95,10 +100,10 @@ impl Deletion<'_> {
 
     /// Gives the node to the next thread, and waits for the answer to the transaction that replaces
     /// it. Deletes the node if there is none.
-    fn await_replacement(&self, next: &mut dyn FnMut(Replaceable)) -> Result<()> {
+    fn await_replacement(&self, turn: Turn<'_, Arc<Grant>, Handed>) -> Result<()> {
         let Deletion { holds, nodes } = self;
         let (result, received) = bounded(1);
-        next(Replaceable { nodes: Arc::clone(nodes), result });
+        turn.hand_over(Handed::Replaceable(Replaceable { nodes: Arc::clone(nodes), result }));
         let end = sys::now() + holds.requests.patience();
         let is_again = match sys::recv_deadline(&received, end) {
             Ok(Some(result)) => return result,
@@ -175,22 +180,20 @@ impl Deletion<'_> {
         if !self.nodes.facts.options.background_release {
             return go_on(self, answer.wait());
         }
-        let (holds, nodes) = (Arc::downgrade(self.holds), Arc::clone(self.nodes));
-        answer.on_done(move |answer| {
+        let nodes = Arc::clone(self.nodes);
+        on_done(answer, self.holds, move |holds, answer| {
             sys::reached_if(|| answer.is_err(), "a release in the background fails");
             // An error is counted and logged.
-            holds.upgrade().map(|holds| go_on(&Deletion { holds: &holds, nodes: &nodes }, answer));
+            drop(go_on(&Deletion { holds, nodes: &nodes }, answer));
         });
         Ok(())
     }
 
     /// Lists the directory, which has other nodes: those of other programs may need it.
     fn list(&self) {
-        let (me, directory) = (Arc::downgrade(self.holds), self.nodes.facts.directory.clone());
-        self.holds.requests.list(&directory).on_done(move |listed| {
-            if let (Ok(listed), Some(holds)) = (listed, me.upgrade()) {
-                holds.requests.directories.listed(&directory, listed);
-            }
+        let directory = self.nodes.facts.directory.clone();
+        on_done(self.holds.requests.list(&directory), self.holds, move |holds, listed| {
+            listed.ok().map(|listed| holds.requests.directories.listed(&directory, listed));
         });
     }
 

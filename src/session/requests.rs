@@ -10,12 +10,12 @@ use crossbeam_channel::bounded;
 use zookeeper::{Batch, ErrorKind, Names, Pending, Stat, State, ZooKeeper};
 
 use super::directories::Directories;
-use super::failure::Failure;
+use super::later;
 use crate::base::error::{Error, Result};
 use crate::base::path::{self, LockPath};
 use crate::base::signal::{Broadcast, Ended, Signal};
 use crate::base::sys::{self, at, select_biased};
-use crate::base::wait::Until;
+use crate::base::wait::{Stopped, Until};
 
 /// For this long, a wait for an answer listens to nothing else.
 const SOON: Duration = Duration::from_millis(10);
@@ -39,6 +39,68 @@ pub(crate) struct Requests {
     caught_up: AtomicU64,
     pub(crate) directories: Directories,
     pub(super) waiting: AtomicUsize,
+}
+
+/// Why a request has no result.
+#[derive(Debug, Clone)]
+pub(crate) enum Failure {
+    /// The connection broke. The request may have been carried out.
+    Broken,
+    /// The session that the request was meant for is over.
+    SessionOver,
+    /// This came before the answer. The request may still be carried out.
+    Stopped(Stopped),
+    /// The server answered, with this error.
+    Refused(zookeeper::Error),
+}
+
+impl From<zookeeper::Error> for Failure {
+    fn from(error: zookeeper::Error) -> Failure {
+        match error.kind() {
+            ErrorKind::ConnectionLoss => Failure::Broken,
+            ErrorKind::Timeout | ErrorKind::NoConnection => Stopped::Deadline.into(),
+            ErrorKind::SessionExpired => Failure::SessionOver,
+            ErrorKind::Closed => Stopped::Closed.into(),
+            _ => Failure::Refused(error),
+        }
+    }
+}
+
+impl From<Stopped> for Failure {
+    fn from(stopped: Stopped) -> Failure {
+        Failure::Stopped(stopped)
+    }
+}
+
+impl Failure {
+    /// Returns whether the servers may have carried it out, or may do so later. False is certain.
+    pub(crate) fn is_outcome_unknown(&self) -> bool {
+        match self {
+            Failure::SessionOver => false,
+            Failure::Refused(error) => is_outcome_unknown(error),
+            Failure::Broken | Failure::Stopped(_) => true,
+        }
+    }
+
+    /// Returns whether the server had too much to do. It may have time later.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self, Failure::Refused(error) if error.is_busy())
+    }
+
+    pub(crate) fn is(&self, kind: ErrorKind) -> bool {
+        matches!(self, Failure::Refused(error) if error.kind() == kind)
+    }
+}
+
+/// Returns whether the servers may have carried out a request with this error, or may do so later.
+/// A code that no client knows does not tell what the server has done.
+pub(crate) fn is_outcome_unknown(error: &zookeeper::Error) -> bool {
+    error.is_maybe_done() || matches!(error.kind(), ErrorKind::Server(_))
+}
+
+/// Returns whether the session of a request is over, and so are its nodes.
+pub(super) fn is_session_over(error: &zookeeper::Error) -> bool {
+    matches!(error.kind(), ErrorKind::SessionExpired | ErrorKind::Closed)
 }
 
 /// Counts a waiting call until it is dropped.
@@ -137,7 +199,7 @@ impl Requests {
         }
         let reason =
             format!("{margin:?}: it is at most {most:?}, a quarter of the session timeout");
-        Err(Error::InvalidArgument { what: "margin", reason })
+        Err(Error::invalid("margin", reason))
     }
 
     /// Returns a third of the session timeout. Calls that promise not to wait for others wait this
@@ -184,36 +246,14 @@ impl Requests {
             if let known @ (Ok(()) | Err(Error::Closed)) = self.require_connection(path) {
                 return known;
             }
-            let path = || path.to_owned();
-            select_biased! {
-                recv(connected) -> _ => {}
-                recv(self.closed()) -> _ => {
-                    sys::reached("the close ends the wait for a connection");
-                    return Err(Error::Closed);
-                }
-                recv(until.cancelled) -> _ => {
-                    sys::reached("a cancel ends the wait for a connection");
-                    return Err(Error::Cancelled { path: path() });
-                }
-                recv(until.expiry()) -> _ => {
-                    sys::reached("a deadline ends the wait for a connection");
-                    return Err(Error::Disconnected { path: path() });
-                }
-            }
+            let waited = until.wait_for(&connected, self.closed());
+            waited.map_err(|stopped| self.error(path, stopped.into()))?;
         }
     }
 
     /// Waits until `when`.
-    pub(crate) fn pause(&self, when: Instant, until: &Until) -> Result<(), Failure> {
-        select_biased! {
-            recv(self.closed()) -> _ => Err(Failure::Closed),
-            recv(until.cancelled) -> _ => Err(Failure::Cancelled),
-            recv(until.expiry()) -> _ => {
-                sys::reached("a deadline ends a pause");
-                Err(Failure::Deadline)
-            }
-            recv(at(when)) -> _ => Ok(()),
-        }
+    pub(crate) fn pause(&self, when: Instant, until: &Until) -> Result<(), Stopped> {
+        until.wait_for(&at(when), self.closed())
     }
 
     // ---- requests
@@ -242,14 +282,14 @@ impl Requests {
         // The channel has room. The receiver may be gone.
         last.on_done(move |result| drop(sender.send(result)));
         select_biased! {
-            recv(answer) -> answer => Ok((others, answer.map_err(|_| Failure::Closed)?)),
+            recv(answer) -> answer => Ok((others, answer.map_err(|_| Stopped::Closed)?)),
             recv(until.cancelled) -> _ => {
                 sys::reached("a cancel ends the wait for an answer");
-                Err(Failure::Cancelled)
+                Err(Stopped::Cancelled.into())
             }
             recv(self.closed()) -> _ => {
                 sys::reached("the close ends the wait for an answer");
-                Err(Failure::Closed)
+                Err(Stopped::Closed.into())
             }
         }
     }
@@ -355,9 +395,15 @@ impl Requests {
         }
     }
 
-    /// Calls `callback` at this time, on a thread that must not wait.
-    pub(crate) fn call_at(&self, when: Instant, callback: impl FnOnce() + Send + 'static) {
-        self.zk.call_at(when, callback);
+    /// Calls `then` with this object at an instant, if it is still there, on a thread that must not
+    /// wait.
+    pub(crate) fn call_at<T: Send + Sync + 'static>(
+        &self,
+        when: Instant,
+        of: &Arc<T>,
+        then: impl FnOnce(&Arc<T>) + Send + 'static,
+    ) {
+        later::call_at(&self.zk, when, of, then);
     }
 
     /// Has `write` write a line to the log, on a thread that may wait.
@@ -383,18 +429,18 @@ impl Requests {
         let path = path.to_owned();
         match failure {
             _ if self.is_closed() => Error::Closed,
-            Failure::Closed => Error::Closed,
-            Failure::Broken | Failure::Deadline | Failure::SessionOver => {
+            Failure::Stopped(Stopped::Closed) => Error::Closed,
+            Failure::Stopped(Stopped::Cancelled) => Error::Cancelled { path },
+            Failure::Stopped(Stopped::Deadline) | Failure::Broken | Failure::SessionOver => {
                 Error::Disconnected { path }
             }
-            Failure::Cancelled => Error::Cancelled { path },
             Failure::Refused(cause) => match cause.kind() {
                 ErrorKind::NoAuth | ErrorKind::AuthFailed => Error::Denied { path },
-                ErrorKind::InvalidAcl => Error::InvalidArgument {
-                    what: "ACL",
-                    reason: "the server refused it; it may name credentials that were not given"
-                        .to_owned(),
-                },
+                ErrorKind::InvalidAcl => {
+                    let reason =
+                        "the server refused it; it may name credentials that were not given";
+                    Error::invalid("ACL", reason)
+                }
                 ErrorKind::NoChildrenForEphemerals => Error::InvalidPath {
                     path,
                     reason: "a node above it is ephemeral and cannot have children".to_owned(),

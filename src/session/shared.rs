@@ -111,10 +111,9 @@ impl Inner {
         match event.kind {
             SessionEventKind::Suspended => {
                 self.on_suspended();
-                let (me, after) = (Arc::downgrade(self), self.requests.timeout());
-                self.requests.zk.call_at(sys::now() + after, move || {
-                    me.upgrade().inspect(|inner| inner.subscribers.lost(after));
-                });
+                let after = self.requests.timeout();
+                let tell = move |inner: &Arc<Inner>| inner.subscribers.lost(after);
+                self.requests.call_at(sys::now() + after, self, tell);
             }
             SessionEventKind::Resumed => {
                 self.requests.on_resumed();
@@ -176,10 +175,7 @@ impl Inner {
             return;
         }
         if let Some(next) = self.calls.end_overdue(connections) {
-            let me = Arc::downgrade(self);
-            self.requests.zk.call_at(next, move || {
-                me.upgrade().inspect(|inner| inner.end_overdue_calls());
-            });
+            self.requests.call_at(next, self, Inner::end_overdue_calls);
         }
     }
 

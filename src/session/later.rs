@@ -1,0 +1,59 @@
+//! What is done later, on a thread of the client: at an answer, or at an instant. None of it keeps
+//! alive what it is about.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use zookeeper::{Pending, ZooKeeper};
+
+use crate::base::sys::Mutex;
+
+/// Calls `then` with this object and the answer to a request, if it is still there.
+pub(super) fn on_done<T: Send + Sync + 'static, A: Send + 'static>(
+    answer: Pending<A>,
+    of: &Arc<T>,
+    then: impl FnOnce(&Arc<T>, zookeeper::Result<A>) + Send + 'static,
+) {
+    let of = Arc::downgrade(of);
+    answer.on_done(move |answer| drop(of.upgrade().inspect(|of| then(of, answer))));
+}
+
+/// Calls `then` with this object at an instant, if it is still there.
+pub(super) fn call_at<T: Send + Sync + 'static>(
+    zk: &ZooKeeper,
+    when: Instant,
+    of: &Arc<T>,
+    then: impl FnOnce(&Arc<T>) + Send + 'static,
+) {
+    let of = Arc::downgrade(of);
+    zk.call_at(when, move || drop(of.upgrade().inspect(then)));
+}
+
+/// The earliest instant at which something is due. An alarm cannot be called off, so a later one
+/// that was set before finds that it is not current and does nothing.
+#[derive(Debug, Default)]
+pub(super) struct Timer(Mutex<Option<Instant>>);
+
+impl Timer {
+    /// Has `attend` called at `when` or before. `attend` gets the instant of its alarm.
+    pub(super) fn set<T: Send + Sync + 'static>(
+        &self,
+        when: Instant,
+        zk: &ZooKeeper,
+        of: &Arc<T>,
+        attend: fn(&Arc<T>, Instant),
+    ) {
+        let mut due = self.0.lock();
+        if due.is_some_and(|due| due <= when) {
+            return;
+        }
+        *due = Some(when);
+        drop(due);
+        call_at(zk, when, of, move |of| attend(of, when));
+    }
+
+    /// Returns whether the alarm for `when` is current, and takes it out.
+    pub(super) fn fires(&self, when: Instant) -> bool {
+        self.0.lock().take_if(|due| *due == when).is_some()
+    }
+}
