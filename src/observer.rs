@@ -199,7 +199,7 @@ pub(crate) struct Observed {
 }
 
 impl Observed {
-    /// Tells the observer. Call it where an observer may block.
+    /// Tells the observer. Report it where an observer may block.
     pub(crate) fn ended(&self, held: Duration, loss: Option<LossReason>) {
         let outcome = loss.map_or(Outcome::Released, Outcome::Lost);
         let ended = Ended { lock: self.lock, name: &self.name, held, outcome };
@@ -207,9 +207,9 @@ impl Observed {
     }
 }
 
-/// A call to report.
+/// What an observer is told of a call.
 #[derive(Debug)]
-pub(crate) struct Call {
+pub(crate) struct Report {
     observed: Observed,
     begun: Instant,
     waits: bool,
@@ -217,10 +217,10 @@ pub(crate) struct Call {
     is_reentry: Cell<bool>,
 }
 
-impl Call {
-    pub(crate) fn begin(observed: Observed, waits: bool) -> Call {
+impl Report {
+    pub(crate) fn begin(observed: Observed, waits: bool) -> Report {
         let (queue, is_reentry) = (Cell::default(), Cell::default());
-        Call { observed, begun: sys::now(), waits, queue, is_reentry }
+        Report { observed, begun: sys::now(), waits, queue, is_reentry }
     }
 
     /// Records how many were ahead. Only the first record counts.

@@ -134,7 +134,7 @@ impl<N: Clone + Ord, L> Stay<N, L> {
         if epoch != self.epoch {
             // They are still watched, but events may come in any order now.
             sys::reached_if(
-                || !self.watched.is_empty(),
+                !self.watched.is_empty(),
                 "a waiting call keeps its place over a resume",
             );
             self.watched.clear();
@@ -161,7 +161,7 @@ impl<N: Clone + Ord, L> Stay<N, L> {
         self.watched.remove(name);
         let phase = mem::replace(&mut self.phase, Phase::Unsure);
         sys::reached_if(
-            || matches!(phase, Phase::Behind { .. }) && epoch != self.epoch,
+            matches!(phase, Phase::Behind { .. }) && epoch != self.epoch,
             "an expectation is older than a resume",
         );
         match phase {

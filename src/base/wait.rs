@@ -38,12 +38,12 @@ use crate::base::sys::{self, never, select_biased};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wait {
-    turn: Turn,
+    turn: ForTurn,
     connection: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Turn {
+enum ForTurn {
     Try,
     /// A try if the deadline has passed at the call.
     Until(Option<Instant>),
@@ -54,10 +54,10 @@ enum Turn {
 impl Wait {
     /// Waits for the servers' answers only, for at most a third of the session timeout, and for no
     /// connection.
-    pub const TRY: Wait = Wait { turn: Turn::Try, connection: None };
+    pub const TRY: Wait = Wait { turn: ForTurn::Try, connection: None };
 
     /// Waits without a limit.
-    pub const FOREVER: Wait = Wait { turn: Turn::Until(None), connection: None };
+    pub const FOREVER: Wait = Wait { turn: ForTurn::Until(None), connection: None };
 
     /// Waits for at most `timeout` from now, which includes the wait for a connection. One that is
     /// too large for the clock is no limit, and zero is the same as [`TRY`](Wait::TRY).
@@ -65,7 +65,9 @@ impl Wait {
     pub fn within(timeout: Duration) -> Wait {
         match timeout.is_zero() {
             true => Wait::TRY,
-            false => Wait { turn: Turn::Within(sys::now().checked_add(timeout)), ..Wait::FOREVER },
+            false => {
+                Wait { turn: ForTurn::Within(sys::now().checked_add(timeout)), ..Wait::FOREVER }
+            }
         }
     }
 
@@ -73,7 +75,7 @@ impl Wait {
     /// passed is the same as [`TRY`](Wait::TRY).
     #[must_use]
     pub fn until(deadline: Instant) -> Wait {
-        Wait { turn: Turn::Until(Some(deadline)), ..Wait::FOREVER }
+        Wait { turn: ForTurn::Until(Some(deadline)), ..Wait::FOREVER }
     }
 
     /// Waits for at most `limit` at a time without a connection; zero does not wait for one. This
@@ -90,9 +92,9 @@ impl Wait {
     #[must_use]
     pub fn is_try(&self) -> bool {
         match self.turn {
-            Turn::Try => true,
-            Turn::Until(deadline) => deadline.is_some_and(|end| end <= sys::now()),
-            Turn::Within(_) => false,
+            ForTurn::Try => true,
+            ForTurn::Until(deadline) => deadline.is_some_and(|end| end <= sys::now()),
+            ForTurn::Within(_) => false,
         }
     }
 
@@ -101,15 +103,15 @@ impl Wait {
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         match self.turn {
-            Turn::Try => None,
-            Turn::Until(deadline) | Turn::Within(deadline) => deadline,
+            ForTurn::Try => None,
+            ForTurn::Until(deadline) | ForTurn::Within(deadline) => deadline,
         }
     }
 
     /// Returns how long the same call waits for one more lock: not at all if its time is over.
     pub(crate) fn for_another(self) -> Wait {
         match self.deadline().is_some_and(|end| end <= sys::now()) {
-            true => Wait { turn: Turn::Try, ..self },
+            true => Wait { turn: ForTurn::Try, ..self },
             false => self,
         }
     }

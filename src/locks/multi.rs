@@ -181,7 +181,7 @@ impl MultiLock {
                 Ok(true) => taken.0 = &self.locks[..=index],
                 Ok(false) => {
                     sys::reached_if(
-                        || index > 0,
+                        index > 0,
                         "locks of a group are given back for one that is busy",
                     );
                     return match taken.give_back() {
@@ -191,7 +191,7 @@ impl MultiLock {
                 }
                 Err(reason) => {
                     sys::reached_if(
-                        || index > 0,
+                        index > 0,
                         "locks of a group are given back for one that fails",
                     );
                     return Err(failure(reason, taken.give_back()));

@@ -19,7 +19,7 @@ use crate::client::Client;
 use crate::contenders::{LEASES, LOCKS};
 use crate::held::guard::{Guard, Releases};
 use crate::held::hold::Hold;
-use crate::observer::Call;
+use crate::observer::Report;
 use crate::process::{RawLock, Site, TwoLevel};
 use crate::queue::{Limit, PermitRequest, Recipe};
 use crate::session::{Grant, HoldState, release};
@@ -250,10 +250,10 @@ fn check_limit(limit: u32) -> Result<()> {
 impl Semaphore {
     fn acquire(self: &Arc<Self>, count: u32, wait: Wait) -> Result<Option<Permits>> {
         let until = self.turn.until(wait);
-        let grant = self.site.observe(&until, |call| {
+        let grant = self.site.observe(&until, |report| {
             self.check_count(count)?;
             match until.waits {
-                true => self.wait(count, &until, call),
+                true => self.wait(count, &until, report),
                 false => self.take(count, None, &until),
             }
         })?;
@@ -284,15 +284,20 @@ impl Semaphore {
 
     /// Waits for the turn, then for the permits, and gives the turn back. If the turn was lost
     /// meanwhile, the call waits for another one.
-    fn wait(&self, count: u32, until: &Until, call: Option<&Call>) -> Result<Option<Arc<Grant>>> {
+    fn wait(
+        &self,
+        count: u32,
+        until: &Until,
+        report: Option<&Report>,
+    ) -> Result<Option<Arc<Grant>>> {
         loop {
-            let grant = match self.turn.enter(until, call) {
+            let grant = match self.turn.enter(until, report) {
                 Ok(Some(grant)) => grant,
                 other => return other,
             };
             // Dropping this gives the turn back. A lost turn does not matter by then: its permits
             // are granted, or the call is over.
-            let turn = Turn(&self.turn, grant);
+            let turn = HeldTurn(&self.turn, grant);
             match self.take(count, Some(&turn.1), until) {
                 Err(Error::Lost { .. }) => {
                     sys::reached("a turn is lost while permits are waited for");
@@ -322,9 +327,9 @@ impl Releases for Semaphore {
     }
 }
 
-struct Turn<'a>(&'a TwoLevel, Arc<Grant>);
+struct HeldTurn<'a>(&'a TwoLevel, Arc<Grant>);
 
-impl Drop for Turn<'_> {
+impl Drop for HeldTurn<'_> {
     fn drop(&mut self) {
         let _ = self.0.release_once(Some(&self.1));
     }

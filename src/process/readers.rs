@@ -15,7 +15,7 @@ use crate::base::panics::{log_drop, log_last_handle};
 use crate::base::sys::thread::{self, ThreadId};
 use crate::base::sys::{self, Mutex};
 use crate::base::wait::{Until, Wait};
-use crate::observer::Call;
+use crate::observer::Report;
 use crate::queue::Recipe;
 use crate::session::{Grant, release};
 
@@ -48,7 +48,7 @@ impl Readers {
         &self,
         write: &Arc<Grant>,
         until: &Until,
-        call: Option<&Call>,
+        report: Option<&Report>,
     ) -> Result<Option<Arc<Grant>>> {
         write.check()?;
         if !names::sequence(&write.list()[0].name).is_some_and(names::is_normal) {
@@ -62,7 +62,7 @@ impl Readers {
                 None => write.check().map(|()| None),
             };
         }
-        let read = self.site.take(Recipe::Under(write), None, until, call);
+        let read = self.site.take(Recipe::Under(write), None, until, report);
         // With these errors there is no node, or one that is given up.
         if !matches!(read, Err(Error::Limit { .. } | Error::Denied { .. })) {
             write.nodes().mark_read_under();
@@ -112,10 +112,10 @@ impl RawLock for Readers {
             return Ok(Some(grant));
         }
         let until = self.site.inner().until(self.number, wait);
-        self.site.observe(&until, |call| {
+        self.site.observe(&until, |report| {
             let grant = match self.write.grant() {
-                Some(write) => self.under(&write, &until, call)?,
-                None => self.site.take(Recipe::Queue(Mode::Read), None, &until, call)?,
+                Some(write) => self.under(&write, &until, report)?,
+                None => self.site.take(Recipe::Queue(Mode::Read), None, &until, report)?,
             };
             if let Some(grant) = &grant {
                 let grant = Arc::clone(grant);

@@ -11,7 +11,7 @@ use crate::base::path::LockPath;
 use crate::base::wait::Until;
 use crate::client::Client;
 use crate::contenders::contenders;
-use crate::observer::{Call, Observed};
+use crate::observer::{Observed, Report};
 use crate::queue::{Attempt, Recipe, acquire};
 use crate::session::{Facts, Grant, Inner, Replaceable, Requests};
 
@@ -66,27 +66,27 @@ impl Site {
     pub(crate) fn observe(
         &self,
         until: &Until,
-        acquire: impl FnOnce(Option<&Call>) -> Result<Option<Arc<Grant>>>,
+        acquire: impl FnOnce(Option<&Report>) -> Result<Option<Arc<Grant>>>,
     ) -> Result<Option<Arc<Grant>>> {
-        let call = self.client.observer().cloned().map(|observer| {
+        let report = self.client.observer().cloned().map(|observer| {
             let (lock, name) = (self.facts.kind, Arc::clone(&self.facts.options.name));
             let observed = Observed { observer, lock, name };
-            Call::begin(observed, until.waits)
+            Report::begin(observed, until.waits)
         });
-        let got = until.explain(acquire(call.as_ref()));
-        call.inspect(|call| Site::end_call(call, &got));
+        let got = until.explain(acquire(report.as_ref()));
+        report.inspect(|report| Site::end_call(report, &got));
         got
     }
 
     /// Reports the outcome of a call to its observer.
-    fn end_call(call: &Call, got: &Result<Option<Arc<Grant>>>) {
-        if call.is_reentry() {
+    fn end_call(report: &Report, got: &Result<Option<Arc<Grant>>>) {
+        if report.is_reentry() {
             return;
         }
         let grant = got.as_ref().ok().and_then(Option::as_ref);
         // Registered before the call is reported, so that no end is missed.
-        let is_over = grant.and_then(|grant| grant.observe(call.observed()));
-        call.end(got.as_ref().map(Option::is_some));
+        let is_over = grant.and_then(|grant| grant.observe(report.observed()));
+        report.end(got.as_ref().map(Option::is_some));
         is_over.into_iter().for_each(|tell| tell());
     }
 
@@ -96,11 +96,11 @@ impl Site {
         recipe: Recipe<'_>,
         replaceable: Option<Replaceable>,
         until: &Until,
-        call: Option<&Call>,
+        report: Option<&Report>,
     ) -> Result<Option<Arc<Grant>>> {
         let chosen = self.facts.options.identity.clone();
         let identity = chosen.unwrap_or_else(|| self.client.identity());
-        let attempt = Attempt::new(self.inner(), &self.facts, identity, until, call);
+        let attempt = Attempt::new(self.inner(), &self.facts, identity, until, report);
         acquire(attempt, recipe, replaceable)
     }
 

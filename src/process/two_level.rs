@@ -22,7 +22,7 @@ use crate::base::error::{Error, Result};
 use crate::base::panics::{log_drop, log_last_handle};
 use crate::base::sys;
 use crate::base::wait::{Stopped, Until, Wait};
-use crate::observer::Call;
+use crate::observer::Report;
 use crate::queue::Recipe;
 use crate::session::{
     Entry, Exit, Grant, Handed, Inner, Level, Refused, Turn, release, release_to,
@@ -51,11 +51,15 @@ impl TwoLevel {
 
     /// Like `acquire`, with the deadline and the cancel signal of `until`.
     pub(crate) fn acquire_by(&self, until: &Until) -> Result<Option<Arc<Grant>>> {
-        self.site.observe(until, |call| self.enter(until, call))
+        self.site.observe(until, |report| self.enter(until, report))
     }
 
     /// Like [`acquire_by`](Self::acquire_by), as part of an observed call.
-    pub(crate) fn enter(&self, until: &Until, call: Option<&Call>) -> Result<Option<Arc<Grant>>> {
+    pub(crate) fn enter(
+        &self,
+        until: &Until,
+        report: Option<&Report>,
+    ) -> Result<Option<Arc<Grant>>> {
         let path = || self.path().to_owned();
         let local = &self.level.local;
         let entry = match local.try_enter(self.number) {
@@ -72,7 +76,7 @@ impl TwoLevel {
             }
         };
         match entry {
-            Ok(entry) => self.second_level(entry, until, call),
+            Ok(entry) => self.second_level(entry, until, report),
             Err(Stopped::Deadline) => self.busy(),
             Err(Stopped::Cancelled) => Err(Error::Cancelled { path: path() }),
             Err(Stopped::Closed) => Err(Error::Closed),
@@ -95,11 +99,11 @@ impl TwoLevel {
         &self,
         entry: Entry<'_, Arc<Grant>, Handed>,
         until: &Until,
-        call: Option<&Call>,
+        report: Option<&Report>,
     ) -> Result<Option<Arc<Grant>>> {
         let turn = match entry {
             Entry::Again(grant) => {
-                call.inspect(|call| call.mark_reentry());
+                report.inspect(|report| report.mark_reentry());
                 grant.check()?;
                 self.level.local.deepen(self.number);
                 return Ok(Some(grant));
@@ -124,7 +128,7 @@ impl TwoLevel {
         };
         turn.start_over();
         let recipe = Recipe::Queue(self.site.facts.kind.mode());
-        let grant = self.site.take(recipe, replaceable, until, call)?;
+        let grant = self.site.take(recipe, replaceable, until, report)?;
         if let Some(grant) = &grant {
             self.keep(turn, grant);
         }

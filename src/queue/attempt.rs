@@ -13,7 +13,7 @@ use crate::base::kind::LockKind;
 use crate::base::signal::Ended;
 use crate::base::sys::{self, at, never, select_biased};
 use crate::base::wait::{Stopped, Until};
-use crate::observer::Call;
+use crate::observer::Report;
 use crate::session::{
     Facts, Failure, Grant, Inner, Key, Lost, Node, Place, Requests, Waiting, is_outcome_unknown,
 };
@@ -39,8 +39,8 @@ pub(crate) struct Attempt<'a> {
     /// What its nodes say of their owner.
     pub(super) identity: Arc<str>,
     pub(super) until: &'a Until,
-    /// The observed call, which records how many are ahead.
-    call: Option<&'a Call>,
+    /// The report to the observer, which records how many are ahead.
+    report: Option<&'a Report>,
     /// The session of its nodes, and where they are in it.
     pub(super) place: Place,
     pub(super) nodes: Vec<Node>,
@@ -142,14 +142,14 @@ impl<'a> Attempt<'a> {
         facts: &'a Arc<Facts>,
         identity: Arc<str>,
         until: &'a Until,
-        call: Option<&'a Call>,
+        report: Option<&'a Report>,
     ) -> Attempt<'a> {
         Attempt {
             inner,
             facts,
             identity,
             until,
-            call,
+            report,
             place: Place::of(0, facts),
             nodes: Vec::new(),
             lost: Vec::new(),
@@ -372,7 +372,7 @@ impl<'a> Attempt<'a> {
     /// Gives up lost creates that no list has shown for a session timeout.
     pub(super) fn give_up_old(&mut self) {
         let is_any = self.inner.own.give_up(&self.place, &mut self.lost, Some(sys::now()));
-        sys::reached_if(|| is_any, "a create is left to the search while its call goes on");
+        sys::reached_if(is_any, "a create is left to the search while its call goes on");
     }
 
     /// Returns the error of a call that does not see the contenders of this node.
@@ -390,7 +390,7 @@ impl<'a> Attempt<'a> {
 
     /// Records how many are ahead, for the observer.
     pub(super) fn record_ahead(&self, count: impl FnOnce() -> usize) {
-        self.call.inspect(|call| call.record_ahead(count));
+        self.report.inspect(|report| report.record_ahead(count));
     }
 
     /// Waits to be woken. Returns false for any other reason to look again, such as a change of a
@@ -451,6 +451,6 @@ impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         self.give_up_own();
         let is_any = self.inner.own.give_up(&self.place, &mut self.lost, None);
-        sys::reached_if(|| is_any, "a call ends before its create is found");
+        sys::reached_if(is_any, "a call ends before its create is found");
     }
 }

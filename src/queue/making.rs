@@ -59,7 +59,7 @@ pub(super) fn create_missing(
             }
             true if has_no_directory || exists && levels.len() > 1 => {
                 levels = requests.missing_directories(directory, attempt.until)?;
-                sys::reached_if(|| levels.len() > 1, "levels above a directory are missing");
+                sys::reached_if(levels.len() > 1, "levels above a directory are missing");
                 makes = !levels.is_empty();
             }
             true => {

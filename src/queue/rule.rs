@@ -91,7 +91,7 @@ impl<'a> Recipe<'a> {
             Recipe::Under(write) => {
                 let name = &write.list()[0].name;
                 let gone = write.check();
-                sys::reached_if(|| gone.is_err(), "a write ends while a read is taken under it");
+                sys::reached_if(gone.is_err(), "a write ends while a read is taken under it");
                 gone?;
                 if !list.iter().any(|child| child.name == *name) {
                     sys::reached("a read finds that its write is gone");

@@ -207,7 +207,7 @@ impl Waiter<'_> {
         }
         self.attempt.nodes.sort_by_key(|node| (names::number(&node.name), node.czxid));
         let count = self.recipe.count();
-        sys::reached_if(|| self.attempt.nodes.len() > count, "a call has one node too many");
+        sys::reached_if(self.attempt.nodes.len() > count, "a call has one node too many");
         self.attempt.give_up_rest(count);
         Ok(list)
     }

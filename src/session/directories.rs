@@ -76,7 +76,7 @@ impl Directories {
             Some(known) if known.czxid == czxid && !(known.is_ours && has_foreign()) => {}
             known => {
                 sys::reached_if(
-                    || known.is_some_and(|known| known.czxid == czxid),
+                    known.is_some_and(|known| known.czxid == czxid),
                     "a directory stays for nodes of other programs",
                 );
                 set(&mut all, directory, Directory { czxid, is_ours: false });

@@ -177,7 +177,7 @@ impl Holds {
         let reason = LossReason::ClientClosed;
         for nodes in self.registry.close() {
             let grants = nodes.end(End::Lost(reason)).unwrap_or_default();
-            sys::reached_if(|| !grants.is_empty(), "the close ends a hold");
+            sys::reached_if(!grants.is_empty(), "the close ends a hold");
             self.tell_losses(&nodes, &grants, reason);
         }
     }

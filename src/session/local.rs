@@ -312,7 +312,7 @@ impl<H, L> Local<H, L> {
     /// Gives the level to the next thread in the queue whose object has no hold, or frees it.
     fn pass_on(&self, mut state: MutexGuard<'_, State<H, L>>) {
         let next = state.next_waiter();
-        sys::reached_if(|| next > Some(0), "a thread waits behind the lost hold of its object");
+        sys::reached_if(next > Some(0), "a thread waits behind the lost hold of its object");
         let next = next.and_then(|next| state.waiting.remove(next));
         state.owner = next.as_ref().map(|waiter| waiter.by);
         let discarded = state.handed.take_if(|_| next.is_none());

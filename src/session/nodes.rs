@@ -288,21 +288,17 @@ impl Nodes {
     /// hold has to last longer.
     pub(crate) fn hand_over(&self, grant: &Arc<Grant>) -> bool {
         let mut state = self.state.lock();
-        let is_sound = self.term.is_sound();
         let is_alone = matches!(state.phase, Phase::Held(_)) && state.sharing.is_empty();
-        let stays = grant.reserved_until().is_some();
-        let is_over = grant.left().0.is_zero();
-        let is_requested = !state.requested.is_empty();
-        sys::reached_if(|| state.read_under, "a read under it keeps a hold from the next thread");
-        sys::reached_if(
-            || state.writes > 0,
-            "a write without an answer keeps a hold from the next thread",
-        );
-        sys::reached_if(|| is_requested, "a hold that was asked for is not left to a thread");
-        sys::reached_if(|| !is_sound, "a hold on a short lease is not left to a thread");
-        sys::reached_if(|| stays, "a hold that has to last is not left to a thread");
-        let is_shared = !is_alone || state.read_under || state.writes > 0;
-        if is_shared || is_requested || !is_sound || stays || is_over {
+        let (is_asked, lasts) = (!state.requested.is_empty(), grant.reserved_until().is_some());
+        let stays = [
+            !is_alone || grant.left().0.is_zero(),
+            sys::reached_if(!self.term.is_sound(), "the lease is too short for the next thread"),
+            sys::reached_if(state.read_under, "a read under it keeps a hold from the next thread"),
+            sys::reached_if(state.writes > 0, "a guarded write keeps a hold from the next thread"),
+            sys::reached_if(is_asked, "a hold that was asked for is not left to a thread"),
+            sys::reached_if(lasts, "a hold that has to last is not left to a thread"),
+        ];
+        if stays.contains(&true) {
             return false;
         }
         state.phase = Phase::HandedOver;
@@ -322,8 +318,8 @@ impl Nodes {
         let is_sound = self.term.is_sound();
         let mut state = self.state.lock();
         let is_free = is_sound && matches!(state.phase, Phase::HandedOver);
-        sys::reached_if(|| is_free, "a thread takes over what another has left");
-        sys::reached_if(|| !is_free, "what was left to a thread is over by now");
+        sys::reached_if(!is_free, "what was left to a thread is over by now");
+        let is_free = sys::reached_if(is_free, "a thread takes over what another has left");
         is_free.then(|| self.add_grant(&mut state, facts.options.hold_at_most))
     }
 

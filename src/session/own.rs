@@ -119,7 +119,7 @@ impl OwnNodes {
             let mut table = self.table.lock();
             if !table.has_orphan_of(self.requests.epoch()) {
                 let keys = table.enter(place, bytes, count);
-                sys::reached_if(|| keys.is_none(), "the quota of paths is used up");
+                sys::reached_if(keys.is_none(), "the quota of paths is used up");
                 let what = "bytes of node paths of one client";
                 return Ok(keys.ok_or(Error::Limit { what, max: MAX_PATH_BYTES }));
             }

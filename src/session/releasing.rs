@@ -72,7 +72,7 @@ fn end_hold(holds: &Arc<Holds>, grant: &Arc<Grant>) -> Result<bool> {
             Ok(false)
         }
         AfterRelease::Lost(reason, grants) => {
-            sys::reached_if(|| grants.is_none(), "an unlock comes behind a loss");
+            sys::reached_if(grants.is_none(), "an unlock comes behind a loss");
             if let Some(grants) = grants {
                 sys::reached("an unlock notices that the lease is over");
                 holds.after_loss(nodes, &grants, reason);
@@ -164,7 +164,7 @@ impl Deletion<'_> {
                     deletion.run_alone(end.saturating_duration_since(sys::now()), false)
                 }
                 deleted => {
-                    sys::reached_if(|| deleted.is_ok(), "a directory goes with its last node");
+                    sys::reached_if(deleted.is_ok(), "a directory goes with its last node");
                     deletion.judge(0, deleted.map(drop))
                 }
             }
@@ -182,7 +182,7 @@ impl Deletion<'_> {
         }
         let nodes = Arc::clone(self.nodes);
         on_done(answer, self.holds, move |holds, answer| {
-            sys::reached_if(|| answer.is_err(), "a release in the background fails");
+            sys::reached_if(answer.is_err(), "a release in the background fails");
             // An error is counted and logged.
             drop(go_on(&Deletion { holds, nodes: &nodes }, answer));
         });

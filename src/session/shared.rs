@@ -14,7 +14,7 @@ use super::own::OwnNodes;
 use super::requests::Requests;
 use crate::base::calls::WaitingCalls;
 use crate::base::shortcuts::Readable;
-use crate::base::sys::{self, Mutex};
+use crate::base::sys;
 use crate::base::wait::{Until, Wait};
 
 /// What all users of one client share. Its drop closes the client.
@@ -27,22 +27,6 @@ pub(crate) struct Inner {
     pub(crate) calls: Arc<WaitingCalls>,
     subscribers: Subscribers,
     listener: Listener<SessionEvent>,
-    sessions: Mutex<Sessions>,
-}
-
-/// The sessions so far.
-#[derive(Default)]
-struct Sessions {
-    count: u64,
-    last: i64,
-}
-
-impl Sessions {
-    /// Notes the current session, which may be known.
-    fn note(&mut self, session: i64) {
-        self.count += u64::from(session != self.last);
-        self.last = session;
-    }
 }
 
 impl fmt::Debug for Inner {
@@ -73,16 +57,15 @@ impl Inner {
                 }
             });
             let subscribers = Subscribers::default();
-            let sessions = Mutex::default();
             let readable = Readable::default();
             let calls = Arc::default();
-            Inner { requests, own, holds, levels, readable, calls, subscribers, listener, sessions }
+            Inner { requests, own, holds, levels, readable, calls, subscribers, listener }
         });
         // An event may come at any time from now on.
         inner.on_suspended();
         inner.requests.zk.subscribe(&inner.listener);
         if inner.requests.is_connected() {
-            inner.on_connected(inner.requests.session_id());
+            inner.on_connected();
         }
         inner
     }
@@ -117,11 +100,9 @@ impl Inner {
             }
             SessionEventKind::Resumed => {
                 self.requests.on_resumed();
-                self.on_connected(event.session_id);
+                self.on_connected();
             }
-            SessionEventKind::Connected => {
-                self.on_connected(event.session_id);
-            }
+            SessionEventKind::Connected => self.on_connected(),
             SessionEventKind::LeaseEnded => self.holds.lose_expired(),
             SessionEventKind::Expired => {
                 self.holds.lose_expired();
@@ -140,8 +121,7 @@ impl Inner {
         self.end_overdue_calls();
     }
 
-    fn on_connected(self: &Arc<Self>, session: i64) {
-        self.sessions.lock().note(session);
+    fn on_connected(self: &Arc<Self>) {
         self.subscribers.connected();
         self.requests.on_connected();
         self.own.on_connected();
@@ -199,12 +179,12 @@ impl Inner {
     }
 
     pub(crate) fn stats(&self) -> Stats {
-        let (counts, sessions) = (self.requests.zk.counts(), self.sessions.lock().count);
+        let counts = self.requests.zk.counts();
         Stats {
             requests: counts.requests,
             events: counts.events,
             connections: counts.connections,
-            sessions,
+            sessions: counts.sessions,
             resumed: self.requests.epoch(),
             holds_lost: self.holds.lost.load(Ordering::Relaxed),
             held: self.holds.registry.held(),

@@ -294,10 +294,10 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
                 }
                 Some(None) if is_same || lost.epoch.is_none() && look.begun >= lost.until => {
                     sys::reached_if(
-                        || is_same,
+                        is_same,
                         "an orphan is not there on the connection of its create",
                     );
-                    sys::reached_if(|| !is_same, "the time of an orphan is over");
+                    sys::reached_if(!is_same, "the time of an orphan is over");
                     self.gone(key);
                 }
                 _ => {

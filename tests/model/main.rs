@@ -54,6 +54,8 @@ mod stay;
 mod base {
     pub(crate) mod sys {
         pub(crate) fn reached(_: &str) {}
-        pub(crate) fn reached_if(_: impl FnOnce() -> bool, _: &str) {}
+        pub(crate) fn reached_if(is: bool, _: &str) -> bool {
+            is
+        }
     }
 }

@@ -131,7 +131,7 @@ impl Dialer {
                     match rest(shared) {
                         None => {
                             let is_second = !round.under_way.is_empty();
-                            sys::reached_if(|| is_second, "a server is tried beside a slow one");
+                            sys::reached_if(is_second, "a server is tried beside a slow one");
                             round.start(target, now);
                             round.next_start = now + stagger;
                             continue;

@@ -150,6 +150,8 @@ pub struct Counts {
     pub events: u64,
     /// Connections on which the client had its session.
     pub connections: u64,
+    /// Sessions that the client had.
+    pub sessions: u64,
 }
 
 /// The state of a client.

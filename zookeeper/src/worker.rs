@@ -62,7 +62,7 @@ impl Worker {
             let worker = Arc::clone(self);
             let thread = thread::Builder::new().name(self.name.into());
             jobs.has_thread = thread.spawn(move || worker.work()).is_ok();
-            sys::reached_if(|| !jobs.has_thread, "there is no thread for a log line or a callback");
+            sys::reached_if(!jobs.has_thread, "there is no thread for a log line or a callback");
         }
     }
 

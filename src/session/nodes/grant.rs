@@ -226,25 +226,15 @@ impl Grant {
 
     /// Releases it by `release`, and then reports that to the observer.
     pub(crate) fn release_by(&self, release: impl FnOnce() -> Result<()>) -> Result<()> {
-        let held = self.held();
+        let held = sys::now() - self.since;
         let released = release();
-        self.report_release(held, &released);
-        released
-    }
-
-    /// Returns how long it has been held.
-    pub(in crate::session) fn held(&self) -> Duration {
-        sys::now() - self.since
-    }
-
-    /// Reports a release after this time to the observer. A loss that was noticed before is
-    /// reported where it was noticed.
-    pub(in crate::session) fn report_release(&self, held: Duration, released: &Result<()>) {
+        // A loss that was noticed before is reported where it was noticed.
         let is_released = self.known_end() == Some(End::Released);
         let observed = is_released.then(|| self.observed.lock().take()).flatten();
         if let Some(observed) = observed {
             observed.ended(held, released.as_ref().err().and_then(Error::loss));
         }
+        released
     }
 
     /// Returns a channel with a message for each revocation request of one of the nodes. It is

@@ -126,13 +126,13 @@ impl Lease {
         let ends_by_time = |has_passed| {
             remaining.is_zero() && !self.over && (now.monotonic >= self.end()) == has_passed
         };
-        sys::reached_if(|| ends_by_time(true), "a lease ends by the monotonic clock");
+        sys::reached_if(ends_by_time(true), "a lease ends by the monotonic clock");
         let ends_by = |is_boot| {
             let has_passed = now.boot.saturating_sub(self.certified.boot) >= self.length();
             ends_by_time(false) && has_passed == is_boot
         };
-        sys::reached_if(|| ends_by(true), "a lease ends while its machine is suspended");
-        sys::reached_if(|| ends_by(false), "a lease ends by the system clock");
+        sys::reached_if(ends_by(true), "a lease ends while its machine is suspended");
+        sys::reached_if(ends_by(false), "a lease ends by the system clock");
         self.over = remaining.is_zero();
         remaining
     }

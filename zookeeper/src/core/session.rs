@@ -371,9 +371,10 @@ impl<S, W: Listen> Core<S, W> {
         (self.session.id, self.session.password) = (id, password);
         self.connection.iter_mut().for_each(|connection| connection.greeting = None);
         self.outbox.counts.connections += 1;
+        self.outbox.counts.sessions += u64::from(is_new);
         self.outage.reason = None;
         if is_new {
-            sys::reached_if(|| self.lease().term() > 0, "another session follows one that expired");
+            sys::reached_if(self.lease().term() > 0, "another session follows one that expired");
             *self.vitals.lease_mut() = self.lease().next(timeout, sent, now.monotonic);
             self.keeping.end = LeaseEnd::NotYet;
             self.tries.began(now.monotonic);
@@ -442,7 +443,7 @@ impl<S, W: Listen> Core<S, W> {
             }
         }
         sys::reached_if(
-            || !self.gathering.is_empty(),
+            !self.gathering.is_empty(),
             "requests that wait for a transaction outlive their connection",
         );
         // A shared write fails as if it had been sent.
@@ -529,7 +530,7 @@ impl<S, W: Listen> Core<S, W> {
     /// Fails a waiting request. It is certainly not carried out, unless it was sent on an earlier
     /// connection.
     fn give_up(&mut self, call: Call<S, W>, kind: ErrorKind) {
-        sys::reached_if(|| call.was_sent, "a request that was sent is given up");
+        sys::reached_if(call.was_sent, "a request that was sent is given up");
         let lost = || Error::because(ErrorKind::ConnectionLoss, kind.to_string());
         self.fail(call.slot, if call.was_sent { lost() } else { Error::new(kind) });
     }

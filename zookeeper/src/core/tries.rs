@@ -86,7 +86,7 @@ impl Tries {
         let is_behind_a_rest = |touched: Instant| now >= touched + timeout + timeout / 2;
         if now >= self.since + timeout && self.touched.is_none_or(is_behind_a_rest) {
             sys::reached_if(
-                || self.touched.is_some(),
+                self.touched.is_some(),
                 "a session was left alone for longer than it lives",
             );
             self.has_rested |= self.touched.take().is_some();

@@ -138,7 +138,7 @@ impl Vitals {
         }
         if now >= end {
             sys::reached_if(
-                || held && end < sent + third,
+                held && end < sent + third,
                 "a holder gives up a silent connection early",
             );
             Verdict::Silent(now.saturating_duration_since(sent))

@@ -50,9 +50,11 @@ pub fn program() -> String {
 #[inline(always)]
 pub fn reached(_: &'static str) {}
 
-/// Like [`reached`], for a path without a branch. The condition is not evaluated here.
+/// Like [`reached`], where this is true. Returns it.
 #[inline(always)]
-pub fn reached_if(_: impl FnOnce() -> bool, _: &'static str) {}
+pub fn reached_if(is: bool, _: &'static str) -> bool {
+    is
+}
 
 /// Returns how long a timer waits for an event that should come sooner by other means. The
 /// simulation makes this so long that it finds all code that relies on the timer.

@@ -75,11 +75,12 @@ pub fn reached(what: &'static str) {
     count(what);
 }
 
-/// Does the same if `is_reached` returns true.
-pub fn reached_if(is_reached: impl FnOnce() -> bool, what: &'static str) {
-    if is_reached() {
+/// Does the same where this is true. Returns it.
+pub fn reached_if(is: bool, what: &'static str) -> bool {
+    if is {
         reached(what);
     }
+    is
 }
 
 /// Takes the counts.

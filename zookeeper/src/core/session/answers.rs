@@ -124,7 +124,7 @@ impl<S, W: Listen> Core<S, W> {
         }
         let read_only = connected.read_only == Some(true);
         if read_only || greeting.asking {
-            sys::reached_if(|| read_only, "a server only takes reads");
+            sys::reached_if(read_only, "a server only takes reads");
             self.doom(match greeting.asking {
                 true => "the session lives, but the server is behind what it has seen",
                 false => "the server only takes reads",
@@ -261,10 +261,7 @@ impl<S, W: Listen> Core<S, W> {
         match (call.code, code, watches_again) {
             // The session is over, has moved, or has lost watches. The next handshake shows which.
             (_, code::SESSION_EXPIRED | code::SESSION_MOVED, _) | (_, ..=-1, true) => {
-                sys::reached_if(
-                    || code == code::SESSION_EXPIRED,
-                    "a request finds the session over",
-                );
+                sys::reached_if(code == code::SESSION_EXPIRED, "a request finds the session over");
                 let text = refused(code);
                 self.doom(&text);
                 match call.repeat {

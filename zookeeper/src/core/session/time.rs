@@ -166,8 +166,8 @@ impl<S, W: Listen> Core<S, W> {
             self.end();
         }
         for (slot, was_sent) in ended {
-            sys::reached_if(|| was_sent, "a request has no answer in time");
-            sys::reached_if(|| !was_sent, "a request has no connection in time");
+            sys::reached_if(was_sent, "a request has no answer in time");
+            sys::reached_if(!was_sent, "a request has no connection in time");
             let kind = if was_sent { ErrorKind::Timeout } else { ErrorKind::NoConnection };
             let error = match &self.outage.reason {
                 Some(reason) => Error::because(kind, Arc::clone(reason)),
