@@ -214,13 +214,11 @@ pub(crate) struct Report {
     begun: Instant,
     waits: bool,
     queue: Cell<Option<usize>>,
-    is_reentry: Cell<bool>,
 }
 
 impl Report {
     pub(crate) fn begin(observed: Observed, waits: bool) -> Report {
-        let (queue, is_reentry) = (Cell::default(), Cell::default());
-        Report { observed, begun: sys::now(), waits, queue, is_reentry }
+        Report { observed, begun: sys::now(), waits, queue: Cell::default() }
     }
 
     /// Records how many were ahead. Only the first record counts.
@@ -228,15 +226,6 @@ impl Report {
         if self.queue.get().is_none() {
             self.queue.set(Some(count()));
         }
-    }
-
-    /// Marks the call as a re-entry, which is not told of.
-    pub(crate) fn mark_reentry(&self) {
-        self.is_reentry.set(true);
-    }
-
-    pub(crate) fn is_reentry(&self) -> bool {
-        self.is_reentry.get()
     }
 
     pub(crate) fn observed(&self) -> &Observed {

@@ -80,9 +80,6 @@ impl Site {
 
     /// Reports the outcome of a call to its observer.
     fn end_call(report: &Report, got: &Result<Option<Arc<Grant>>>) {
-        if report.is_reentry() {
-            return;
-        }
         let grant = got.as_ref().ok().and_then(Option::as_ref);
         // Registered before the call is reported, so that no end is missed.
         let is_over = grant.and_then(|grant| grant.observe(report.observed()));

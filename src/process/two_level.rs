@@ -24,9 +24,7 @@ use crate::base::sys;
 use crate::base::wait::{Stopped, Until, Wait};
 use crate::observer::Report;
 use crate::queue::Recipe;
-use crate::session::{
-    Entry, Exit, Grant, Handed, Inner, Level, Refused, Turn, release, release_to,
-};
+use crate::session::{Exit, Grant, Handed, Inner, Level, Refused, Turn, release, release_to};
 
 /// One lock object.
 pub(crate) struct TwoLevel {
@@ -62,8 +60,8 @@ impl TwoLevel {
     ) -> Result<Option<Arc<Grant>>> {
         let path = || self.path().to_owned();
         let local = &self.level.local;
-        let entry = match local.try_enter(self.number) {
-            Some(entry) => Ok(entry),
+        let turn = match local.try_enter(self.number) {
+            Some(turn) => Ok(turn),
             None if !until.waits => return self.busy(),
             None => {
                 // The thread ahead waits for this thread, or will wait for it.
@@ -75,8 +73,8 @@ impl TwoLevel {
                 local.enter(self.number, until, self.site.requests().closed())
             }
         };
-        match entry {
-            Ok(entry) => self.second_level(entry, until, report),
+        match turn {
+            Ok(turn) => self.second_level(turn, until, report),
             Err(Stopped::Deadline) => self.busy(),
             Err(Stopped::Cancelled) => Err(Error::Cancelled { path: path() }),
             Err(Stopped::Closed) => Err(Error::Closed),
@@ -95,22 +93,13 @@ impl TwoLevel {
         }
     }
 
+    /// A failure drops the turn, so the next thread gets the first level.
     fn second_level(
         &self,
-        entry: Entry<'_, Arc<Grant>, Handed>,
+        turn: Turn<'_, Arc<Grant>, Handed>,
         until: &Until,
         report: Option<&Report>,
     ) -> Result<Option<Arc<Grant>>> {
-        let turn = match entry {
-            Entry::Again(grant) => {
-                report.inspect(|report| report.mark_reentry());
-                grant.check()?;
-                self.level.local.deepen(self.number);
-                return Ok(Some(grant));
-            }
-            // A failure drops the turn, so the next thread gets the first level.
-            Entry::First(turn) => turn,
-        };
         let replaceable = match turn.take_handed() {
             Some(Handed::Nodes(nodes)) => {
                 if let Some(grant) = nodes.take_over(&self.site.facts) {
@@ -192,6 +181,12 @@ impl RawLock for TwoLevel {
     }
 
     fn acquire(&self, wait: Wait) -> Result<Option<Arc<Grant>>> {
+        let is_of_a_thread = self.site.facts.kind.is_of_a_thread();
+        if let Some(grant) = is_of_a_thread.then(|| self.grant()).flatten() {
+            grant.check()?;
+            self.level.local.deepen(self.number);
+            return Ok(Some(grant));
+        }
         self.acquire_by(&self.until(wait))
     }
 

@@ -67,14 +67,6 @@ struct Waiter {
     turn: Sender<()>,
 }
 
-/// Result of entering the local level.
-pub(crate) enum Entry<'a, H, L> {
-    /// The thread is alone, and goes on to the second level.
-    First(Turn<'a, H, L>),
-    /// The thread is already in, with this hold. [`Local::deepen`] counts the entry.
-    Again(H),
-}
-
 /// Why a thread may not unlock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refused {
@@ -158,8 +150,8 @@ impl<H: Clone, L> Local<H, L> {
         }
     }
 
-    /// Enters without waiting, if the level is free or the thread is already in.
-    pub(crate) fn try_enter(&self, object: u64) -> Option<Entry<'_, H, L>> {
+    /// Enters without waiting, if the level is free.
+    pub(crate) fn try_enter(&self, object: u64) -> Option<Turn<'_, H, L>> {
         self.take(Owner::here(object), &mut self.state.lock())
     }
 
@@ -169,12 +161,12 @@ impl<H: Clone, L> Local<H, L> {
         object: u64,
         until: &Until,
         closed: &Ended,
-    ) -> Result<Entry<'_, H, L>, Stopped> {
+    ) -> Result<Turn<'_, H, L>, Stopped> {
         let by = Owner::here(object);
         let (number, turn) = {
             let mut state = self.state.lock();
-            if let Some(entry) = self.take(by, &mut state) {
-                return Ok(entry);
+            if let Some(turn) = self.take(by, &mut state) {
+                return Ok(turn);
             }
             let (sender, turn) = bounded(1);
             state.next += 1;
@@ -183,20 +175,15 @@ impl<H: Clone, L> Local<H, L> {
             (number, turn)
         };
         let waited = until.wait_for(&turn, closed).inspect_err(|_| self.stop_waiting(number));
-        waited.map(|()| Entry::First(self.turn(by)))
+        waited.map(|()| self.turn(by))
     }
 
-    fn take(&self, by: Owner, state: &mut State<H, L>) -> Option<Entry<'_, H, L>> {
-        match state.hold_of(by.object) {
-            Some(held) if self.is_of_a_thread && held.by == by => {
-                Some(Entry::Again(held.hold.clone()))
-            }
-            None if state.owner.is_none() => {
-                state.owner = Some(by);
-                Some(Entry::First(self.turn(by)))
-            }
-            _ => None,
-        }
+    fn take(&self, by: Owner, state: &mut State<H, L>) -> Option<Turn<'_, H, L>> {
+        let is_free = state.owner.is_none() && state.hold_of(by.object).is_none();
+        is_free.then(|| {
+            state.owner = Some(by);
+            self.turn(by)
+        })
     }
 
     fn turn(&self, by: Owner) -> Turn<'_, H, L> {

@@ -24,7 +24,7 @@ pub(crate) use facts::{Facts, Node};
 pub(crate) use guarded::{Guarding, What, Write, commit};
 pub(crate) use holds::Holds;
 pub(crate) use levels::{Handed, Level, Replaceable};
-pub(crate) use local::{Entry, Exit, Refused, Turn};
+pub(crate) use local::{Exit, Refused, Turn};
 pub(crate) use nodes::Grant;
 pub use nodes::HoldState;
 pub(crate) use own::Place;

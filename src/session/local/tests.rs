@@ -16,8 +16,8 @@ fn hold_is_not_handed_to_a_thread_behind_the_lost_hold_of_its_object() {
     let enter = |object| {
         let until = Until::new(Some(Instant::now() + LONG), cancel.listen());
         match local.enter(object, &until, closed.ended()) {
-            Ok(Entry::First(turn)) => turn,
-            _ => panic!("not in as the first"),
+            Ok(turn) => turn,
+            Err(_) => panic!("not in as the first"),
         }
     };
     thread::scope(|scope| {
@@ -39,8 +39,8 @@ fn hold_is_not_handed_to_a_thread_behind_the_lost_hold_of_its_object() {
 fn loss_that_is_reported_again_lets_nobody_in() {
     let local: Local<u32, u32> = Local::new(false, Box::new(|_| panic!("nothing was left")));
     let enter = |object| match local.try_enter(object) {
-        Some(Entry::First(turn)) => turn,
-        _ => panic!("not in as the first"),
+        Some(turn) => turn,
+        None => panic!("not in as the first"),
     };
     enter(1).keep(7);
     local.lose(|hold| *hold == 7);

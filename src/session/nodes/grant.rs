@@ -194,11 +194,11 @@ impl Grant {
 
     /// Returns an error if the hold is over.
     pub(crate) fn check(&self) -> Result<()> {
-        let path = self.path().to_owned();
+        let path = || self.path().to_owned();
         match self.state() {
             HoldState::Held | HoldState::Suspended => Ok(()),
-            HoldState::Lost(reason) => Err(Error::Lost { path, reason }),
-            HoldState::Released => Err(Error::NotHeld { path }),
+            HoldState::Lost(reason) => Err(Error::Lost { path: path(), reason }),
+            HoldState::Released => Err(Error::NotHeld { path: path() }),
         }
     }
 

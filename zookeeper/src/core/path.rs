@@ -16,7 +16,8 @@ pub fn check(path: &str) -> Result<(), String> {
     if below_root.ends_with('/') {
         return Err("it ends in a slash".into());
     }
-    if let Some((at, c)) = path.char_indices().find(|&(_, c)| !is_allowed(c)) {
+    let is_plain = path.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    if !is_plain && let Some((at, c)) = path.char_indices().find(|&(_, c)| !is_allowed(c)) {
         return Err(format!(
             "character U+{:04X} at byte {at} is not allowed in a ZooKeeper path",
             u32::from(c)
