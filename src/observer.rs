@@ -48,9 +48,9 @@
 //! # On which thread
 //! Calls and releases are reported on their own threads, before they return, with no mutex held. So
 //! an observer may use the client and its locks, including the lock of the report. Callers wait for
-//! a slow observer. A release that finds a loss reports it. Otherwise a thread of the client
-//! reports the loss soon after noticing it, whether or not the holder unlocks. Reports of two
-//! threads come in any order. After a panic, the observer is called again the next time; the panic
+//! a slow observer. A release that finds its node deleted reports that loss. A thread of the client
+//! reports any other loss soon after it was noticed, whether or not the holder unlocks. Reports of
+//! two threads come in any order. After a panic, the observer is called again the next time; the panic
 //! has no other effect.
 
 use std::cell::Cell;

@@ -22,7 +22,9 @@ use crate::locks::handle::{AtPath, LockHandle, SingleNode};
 ///   is held, the next contender gets the lock. A holder that has held for a quarter of the session
 ///   timeout learns of that at once, and any other holder by the end of that quarter. An earlier
 ///   unlock deletes the node that it finds. If the answer to a deletion is lost, the client first
-///   looks whose node is there, and only then deletes it again.
+///   looks whose node is there, and only then deletes it again. One window is left: if a server of
+///   an ensemble stands still with a deletion, the session goes on elsewhere and comes back to that
+///   server, and this passes the deletion on only then, it can hit the node of the next holder.
 /// - The node's data say whose it is after a lost answer, so nobody may write to it: if somebody
 ///   does before its creator has read it, it can stay until the session ends. So its holder cannot
 ///   be [asked](crate::Client::revoke) to release it, and [`Hold::revocation`](crate::Hold::revocation)

@@ -151,7 +151,7 @@ impl TwoLevel {
         turn: Turn<'t, Arc<Grant>, Handed>,
     ) -> Option<Turn<'t, Arc<Grant>, Handed>> {
         let times = self.site.facts.options.local_handoffs;
-        if !turn.may_hand_over(times) || !grant.nodes().hand_over(grant) {
+        if !turn.has_next(times) || !grant.nodes().hand_over(grant) {
             return Some(turn);
         }
         turn.hand_over(Handed::Nodes(Arc::clone(grant.nodes())));
@@ -192,7 +192,7 @@ impl RawLock for TwoLevel {
 
     fn release_once(&self, only: Option<&Arc<Grant>>) -> Result<()> {
         let is_it = |grant: &Arc<Grant>| only.is_none_or(|only| Arc::ptr_eq(only, grant));
-        match self.level.local.exit(self.number, Some(&is_it)) {
+        match self.level.local.exit(self.number, is_it) {
             Ok(exit) => self.leave(exit),
             Err(refused) => Err(self.refuse(refused)),
         }

@@ -15,7 +15,8 @@ use crate::base::sys::{self, at, never, select_biased};
 use crate::base::wait::{Stopped, Until};
 use crate::observer::Report;
 use crate::session::{
-    Facts, Failure, Grant, Inner, Key, Lost, Node, Place, Requests, Waiting, is_outcome_unknown,
+    Facts, Failure, Grant, Inner, Key, Node, Place, Requests, Unanswered, Waiting,
+    is_outcome_unknown,
 };
 
 /// A create that is about to be sent.
@@ -45,7 +46,7 @@ pub(crate) struct Attempt<'a> {
     pub(super) place: Place,
     pub(super) nodes: Vec<Node>,
     /// Creates without an answer.
-    pub(super) lost: Vec<Key>,
+    pub(super) unanswered: Vec<Key>,
     /// Nodes may be created without a look: behind one, or in a new session, as long as no create
     /// was lost since, and no own node stays.
     pub(super) may_create: bool,
@@ -91,7 +92,7 @@ impl From<Error> for Stop {
 /// | a cancel | that error | is not cancelled |
 /// | the close of the client | that error | that error |
 ///
-/// Whatever ends the call, its nodes are given up, and its lost creates looked for.
+/// Whatever ends the call, its nodes are given up, and its unanswered creates looked for.
 pub(super) fn run<'a, L: AsMut<Attempt<'a>>>(
     mut call: L,
     pass: impl Fn(&mut L) -> Result<Pass, Stop>,
@@ -152,7 +153,7 @@ impl<'a> Attempt<'a> {
             report,
             place: Place::of(0, facts),
             nodes: Vec::new(),
-            lost: Vec::new(),
+            unanswered: Vec::new(),
             may_create: false,
             more_stuck: never(),
             _waiting: inner.requests.start_waiting(),
@@ -180,7 +181,7 @@ impl<'a> Attempt<'a> {
             if before != 0 {
                 sys::reached("a waiting call begins anew in another session");
                 let nodes = self.nodes.drain(..).map(|node| node.key);
-                inner.own.gone(nodes.chain(self.lost.drain(..)));
+                inner.own.gone(nodes.chain(self.unanswered.drain(..)));
             }
             self.place = Place::of(now, facts);
         }
@@ -236,7 +237,7 @@ impl<'a> Attempt<'a> {
             Ok((others, last)) => Ok((creates, others, last)),
             Err(failure) => {
                 sys::reached("a call is ended while it creates");
-                creates.into_iter().for_each(|create| self.lose(create));
+                creates.into_iter().for_each(|create| self.no_answer(create));
                 Err(failure.into())
             }
         }
@@ -273,14 +274,14 @@ impl<'a> Attempt<'a> {
                 }
                 // The answer names another node. Only a look can tell.
                 sys::reached("the answer to a create is of another node");
-                self.lose(create);
+                self.no_answer(create);
                 Some(Failure::Broken)
             }
             Err(error) => {
                 match is_outcome_unknown(&error) {
                     true => {
                         sys::reached("a create has no answer");
-                        self.lose(create);
+                        self.no_answer(create);
                     }
                     false => self.inner.own.gone([create.key]),
                 }
@@ -295,24 +296,24 @@ impl<'a> Attempt<'a> {
     }
 
     /// Takes a create that has no answer. Later looks look for its node, until it is given up.
-    fn lose(&mut self, Create { key, id, epoch, .. }: Create) {
+    fn no_answer(&mut self, Create { key, id, epoch, .. }: Create) {
         let until = sys::now() + self.requests().timeout();
-        self.inner.own.lose(key, Lost { id, epoch: Some(epoch), until });
-        self.lost.push(key);
+        self.inner.own.no_answer(key, Unanswered { id, epoch: Some(epoch), until });
+        self.unanswered.push(key);
         self.may_create = false;
     }
 
-    /// Returns the index of the first lost create with such an id.
-    pub(super) fn find_lost(&self, is_its: impl Fn(&str) -> bool) -> Option<usize> {
-        match self.lost.is_empty() {
+    /// Returns the index of the first unanswered create with such an id.
+    pub(super) fn find_unanswered(&self, is_its: impl Fn(&str) -> bool) -> Option<usize> {
+        match self.unanswered.is_empty() {
             true => None,
-            false => self.inner.own.find(&self.lost, is_its),
+            false => self.inner.own.find(&self.unanswered, is_its),
         }
     }
 
-    /// Takes the node of a lost create, which a look has shown.
+    /// Takes the node of an unanswered create, which a look has shown.
     pub(super) fn take_found(&mut self, index: usize, name: &str, czxid: i64) {
-        let key = self.lost.swap_remove(index);
+        let key = self.unanswered.swap_remove(index);
         self.inner.own.found(key);
         self.add_own(key, name, czxid);
     }
@@ -369,9 +370,9 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Gives up lost creates that no list has shown for a session timeout.
+    /// Gives up unanswered creates that no list has shown for a session timeout.
     pub(super) fn give_up_old(&mut self) {
-        let is_any = self.inner.own.give_up(&self.place, &mut self.lost, Some(sys::now()));
+        let is_any = self.inner.own.give_up(&self.place, &mut self.unanswered, Some(sys::now()));
         sys::reached_if(is_any, "a create is left to the search while its call goes on");
     }
 
@@ -450,7 +451,7 @@ impl<'a> Attempt<'a> {
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         self.give_up_own();
-        let is_any = self.inner.own.give_up(&self.place, &mut self.lost, None);
+        let is_any = self.inner.own.give_up(&self.place, &mut self.unanswered, None);
         sys::reached_if(is_any, "a call ends before its create is found");
     }
 }

@@ -61,7 +61,7 @@ impl<'a> SingleCall<'a> {
             return Ok(Pass::Busy);
         }
         let is_woken = self.attempt.wait(&self.news, [never(), never()])?;
-        self.attempt.may_create = is_woken && self.attempt.lost.is_empty();
+        self.attempt.may_create = is_woken && self.attempt.unanswered.is_empty();
         self.attempt.look_again()
     }
 
@@ -123,7 +123,7 @@ impl<'a> SingleCall<'a> {
         let id = data::decode_single(&data).map(|(id, _)| id);
         let is_of_session = stat.ephemeral_owner == session;
         let own = &self.attempt.inner.own;
-        if let Some(index) = self.attempt.find_lost(|lost| Some(lost) == id) {
+        if let Some(index) = self.attempt.find_unanswered(|own| Some(own) == id) {
             sys::reached("a single node without an answer is ours");
             self.attempt.take_found(index, self.name(), stat.czxid);
             self.forget_stuck();

@@ -193,11 +193,11 @@ impl Waiter<'_> {
     }
 
     /// Compares our nodes with a list. Nodes that are missing were deleted by somebody. Nodes of
-    /// lost creates may be there. Of more nodes than are needed the lowest stay.
+    /// unanswered creates may be there. Of more nodes than are needed the lowest stay.
     fn sort_out(&mut self, list: Names) -> Result<Names, Stop> {
         self.attempt.keep_own(|node| list.contains(&node.name));
         for name in &list {
-            let Some(index) = self.attempt.find_lost(|id| names::carries(name, id)) else {
+            let Some(index) = self.attempt.find_unanswered(|id| names::carries(name, id)) else {
                 continue;
             };
             if let Some(stat) = self.attempt.stat(name)? {
@@ -299,7 +299,7 @@ impl Waiter<'_> {
     fn watch(&mut self, ahead: Ahead<String>) -> Result<(), Stop> {
         let (epoch, nearest) = (self.attempt.requests().epoch(), ahead.nearest.clone());
         let own = self.attempt.nodes[0].name.clone();
-        let expects = self.attempt.lost.is_empty() && shortcuts::are_on();
+        let expects = self.attempt.unanswered.is_empty() && shortcuts::are_on();
         let new = self.ears().stay.lock().stand(epoch, own, ahead, expects);
         match new.is_empty() {
             true => Ok(()),
@@ -355,7 +355,6 @@ impl Waiter<'_> {
             let Some(woken) = self.ears().stay.lock().woken() else {
                 continue;
             };
-            self.attempt.may_create = self.attempt.lost.is_empty() && self.stuck().is_empty();
             match woken {
                 Woken::Granted => {
                     sys::reached("an expected event grants");

@@ -118,8 +118,8 @@ struct Told {
     is_closed: bool,
     /// When the connection broke. `None` with a connection, and after `Lost` was told.
     suspended: Option<Instant>,
-    /// When the current connection came. `None` for the first one.
-    reconnected: Option<Instant>,
+    /// When the current connection came.
+    connected: Option<Instant>,
     /// `Lost` was told, and nothing since.
     is_lost: bool,
     subscribed: Vec<Subscribed>,
@@ -148,14 +148,14 @@ impl Subscribers {
 
     pub(super) fn suspended(&self) {
         let mut told = self.0.lock();
-        (told.suspended, told.reconnected) = (Some(sys::now()), None);
+        (told.suspended, told.connected) = (Some(sys::now()), None);
         told.tell(ConnectionEvent::Suspended);
     }
 
     pub(super) fn connected(&self) {
         let mut told = self.0.lock();
         (told.suspended, told.is_lost) = (None, false);
-        told.reconnected = Some(sys::now());
+        told.connected = Some(sys::now());
         told.tell(ConnectionEvent::Connected);
     }
 
@@ -168,11 +168,9 @@ impl Subscribers {
         }
     }
 
-    /// Returns whether the connection has lasted for this long, or is the first.
+    /// Returns whether the connection has lasted for this long.
     pub(super) fn has_lasted(&self, time: Duration) -> bool {
-        let told = self.0.lock();
-        let connected = told.suspended.is_none() && !told.is_lost;
-        connected && told.reconnected.is_none_or(|since| sys::now() - since > time)
+        self.0.lock().connected.is_some_and(|since| sys::now() - since > time)
     }
 
     /// Returns whether subscribers were told of the loss, and of nothing since.

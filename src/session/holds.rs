@@ -113,7 +113,7 @@ impl Holds {
     /// Sets the alarms that end this hold when it has lasted for as long as it may, or its margin
     /// begins.
     pub(crate) fn set_alarms(self: &Arc<Self>, grant: &Grant) {
-        grant.ends().into_iter().for_each(|end| self.attend_at(end));
+        grant.ends_at().into_iter().for_each(|end| self.attend_at(end));
     }
 
     /// Lets a hold last until `time` from now. Returns an error if it is over.
@@ -134,7 +134,7 @@ impl Holds {
         let (now, timeout) = (sys::now(), self.requests.timeout());
         let mut next: Option<Instant> = None;
         for nodes in self.registry.all() {
-            match nodes.ends() {
+            match nodes.ends_at() {
                 Some(end) if end > now => self.attend_at(end),
                 Some(_) if nodes.term.left().is_zero() => {
                     sys::reached("a margin ends a hold");

@@ -110,15 +110,14 @@ impl<H, L> Turn<'_, H, L> {
         self.local.state.lock().times = 0;
     }
 
-    /// Returns whether a thread waits that may enter, and the hold may be handed over to it. `times`
-    /// limits how often that may happen in a row.
-    pub(crate) fn may_hand_over(&self, times: u32) -> bool {
+    /// Returns whether a thread waits that may enter, and something was handed over less often than
+    /// this in a row.
+    pub(crate) fn has_next(&self, times: u32) -> bool {
         let state = self.local.state.lock();
         state.times < times && state.next_waiter().is_some()
     }
 
-    /// Gives the first level to the next thread, with the second one, which that thread need not
-    /// take.
+    /// Leaves something to the next thread, which gets the first level when this is dropped, here.
     pub(crate) fn hand_over(self, handed: L) {
         let mut state = self.local.state.lock();
         state.handed = Some(handed);
@@ -212,16 +211,16 @@ impl<H: Clone, L> Local<H, L> {
         }
     }
 
-    /// Begins to unlock an object. With `only`, does so only if that is the current hold.
+    /// Begins to unlock an object, if this is its hold.
     pub(crate) fn exit(
         &self,
         object: u64,
-        only: Option<&dyn Fn(&H) -> bool>,
+        is_it: impl Fn(&H) -> bool,
     ) -> Result<Exit<'_, H, L>, Refused> {
         let mut state = self.state.lock();
         let at = state.position(object).ok_or(Refused::NotHeld)?;
         let held = &mut state.holds[at];
-        if only.is_some_and(|is_it| !is_it(&held.hold)) {
+        if !is_it(&held.hold) {
             return Err(Refused::NotHeld);
         }
         if self.is_of_a_thread && held.by.thread != thread::current().id() {

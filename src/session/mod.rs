@@ -31,4 +31,4 @@ pub(crate) use own::Place;
 pub(crate) use releasing::{release, release_to, settle};
 pub(crate) use requests::{Failure, Requests, Waiting, is_outcome_unknown};
 pub(crate) use shared::Inner;
-pub(crate) use table::{Key, Lost};
+pub(crate) use table::{Key, Unanswered};

@@ -192,7 +192,7 @@ impl Nodes {
         }
         let watcher = state.watch.watcher.take();
         // All at once: an unlock that comes meanwhile reports the same.
-        grants.iter().for_each(|grant| grant.end(end));
+        grants.iter().for_each(|grant| grant.set_end(end));
         drop(state);
         drop(watcher);
         grants.iter().for_each(|grant| grant.raise());
@@ -228,9 +228,9 @@ impl Nodes {
         is_overdue.then(|| self.end(End::Lost(LossReason::HeldTooLong))).flatten()
     }
 
-    /// Returns when the first of their grants [ends](Grant::ends) by the clocks.
-    pub(super) fn ends(&self) -> Option<Instant> {
-        self.state.lock().grants().filter_map(|grant| grant.ends()).min()
+    /// Returns when the first of their grants [ends](Grant::ends_at) by the clocks.
+    pub(super) fn ends_at(&self) -> Option<Instant> {
+        self.state.lock().grants().filter_map(|grant| grant.ends_at()).min()
     }
 
     /// Releases a hold. One that has ended by the clocks is a loss, even if nobody has noticed it
@@ -272,7 +272,7 @@ impl Nodes {
                 (AfterRelease::Last, state.watch.watcher.take())
             }
         };
-        grant.end(End::Released);
+        grant.set_end(End::Released);
         drop(state);
         drop(watcher);
         grant.raise();
@@ -302,7 +302,7 @@ impl Nodes {
             return false;
         }
         state.phase = Phase::HandedOver;
-        grant.end(End::Released);
+        grant.set_end(End::Released);
         drop(state);
         grant.raise();
         true
@@ -340,7 +340,7 @@ impl Nodes {
         (!self.state.lock().read_under).then_some(node)
     }
 
-    /// Notes that a read is about to stand at the same queue position.
+    /// Notes that a read stands at the same queue position, or may stand there.
     pub(crate) fn mark_read_under(&self) {
         self.state.lock().read_under = true;
     }

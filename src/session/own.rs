@@ -26,7 +26,7 @@ use super::facts::{Facts, Node};
 use super::later::{Timer, on_done};
 use super::nodes::Nodes;
 use super::requests::{Failure, Requests, is_session_over};
-use super::table::{Key, Look, Lost, Table};
+use super::table::{Key, Look, Table, Unanswered};
 use crate::base::data;
 use crate::base::error::{Error, Result};
 use crate::base::names;
@@ -104,7 +104,7 @@ impl OwnNodes {
     // ---- nodes of calls
 
     /// Enters `count` nodes, whose creates are about to be sent. Each has to be
-    /// [lost](OwnNodes::lose), [deleted](OwnNodes::delete) or [gone](OwnNodes::gone) in the end.
+    /// [unanswered](OwnNodes::no_answer), [deleted](OwnNodes::delete) or [gone](OwnNodes::gone) in the end.
     /// Before, waits until the server has answered the creates that other calls gave up on this
     /// connection.
     pub(crate) fn enter(
@@ -129,17 +129,19 @@ impl OwnNodes {
     }
 
     /// Notes that a create has no answer.
-    pub(crate) fn lose(&self, key: Key, lost: Lost<Instant>) {
-        self.table.lock().lose(key, lost);
+    pub(crate) fn no_answer(&self, key: Key, create: Unanswered<Instant>) {
+        self.table.lock().no_answer(key, create);
     }
 
-    /// Returns the index of the first of these lost creates with such an id.
-    pub(crate) fn find(&self, lost: &[Key], is_its: impl Fn(&str) -> bool) -> Option<usize> {
+    /// Returns the index of the first of these unanswered creates with such an id.
+    pub(crate) fn find(&self, unanswered: &[Key], is_its: impl Fn(&str) -> bool) -> Option<usize> {
         let table = self.table.lock();
-        lost.iter().position(|key| table.lost(*key).is_some_and(|lost| is_its(&lost.id)))
+        unanswered
+            .iter()
+            .position(|key| table.unanswered(*key).is_some_and(|create| is_its(&create.id)))
     }
 
-    /// Notes that its call has found the node of a lost create.
+    /// Notes that its call has found the node of an unanswered create.
     pub(crate) fn found(&self, key: Key) {
         self.table.lock().found(key);
     }
@@ -150,20 +152,20 @@ impl OwnNodes {
         keys.into_iter().for_each(|key| table.gone(key));
     }
 
-    /// Makes orphans of these lost creates, and looks for them at once: of all, or of those whose time
+    /// Makes orphans of these unanswered creates, and looks for them at once: of all, or of those whose time
     /// is over by `due`. Takes them out, and returns whether there were any.
     pub(crate) fn give_up(
         self: &Arc<Self>,
         place: &Place,
-        lost: &mut Vec<Key>,
+        unanswered: &mut Vec<Key>,
         due: Option<Instant>,
     ) -> bool {
-        if lost.is_empty() {
+        if unanswered.is_empty() {
             return false;
         }
         let mut table = self.table.lock();
-        let is_due = |lost: &Lost<Instant>| due.is_none_or(|due| lost.until <= due);
-        let given_up = lost.extract_if(.., |key| table.lost(*key).is_none_or(is_due));
+        let is_due = |create: &Unanswered<Instant>| due.is_none_or(|due| create.until <= due);
+        let given_up = unanswered.extract_if(.., |key| table.unanswered(*key).is_none_or(is_due));
         let given_up: Vec<_> = given_up.collect();
         let until = given_up.iter().filter_map(|key| table.give_up(*key)).min();
         drop(table);

@@ -50,7 +50,7 @@ pub(crate) fn release_to(
     holds.registry.remove(nodes);
     let deletion = Deletion { holds, nodes };
     let (result, turn) = match turn {
-        Some(turn) if turn.may_hand_over(u32::MAX) && deletion.may_be_replaced() => {
+        Some(turn) if turn.has_next(u32::MAX) && deletion.may_be_replaced() => {
             (deletion.await_replacement(turn), None)
         }
         turn => (deletion.run(holds.requests.patience(), false), turn),

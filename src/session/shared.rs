@@ -169,7 +169,7 @@ impl Inner {
         }
     }
 
-    /// Returns whether the connection has lasted for this long, or is the first.
+    /// Returns whether the connection has lasted for this long.
     pub(crate) fn has_been_connected_for(&self, time: Duration) -> bool {
         self.subscribers.has_lasted(time)
     }

@@ -3,8 +3,8 @@
 //! very code.
 //!
 //! ```text
-//!  enter -> Used --- lose --> Lost --- give_up --> orphan --- shown --> Going -> gone
-//!             ^---- found ------'
+//!  enter -> Used --- no answer --> Unanswered --- give_up --> orphan --- shown --> Going -> gone
+//!             ^------- found --------'
 //! ```
 //! | from | to | when |
 //! |---|---|---|
@@ -15,8 +15,8 @@
 //! | Stuck | gone | a list that was sent later does not show it |
 //! | any | gone | its session is over |
 //!
-//! A call owns its nodes while they are used or lost, and a hold those that it was granted. The rest
-//! has no owner, and the client cleans it up. An orphan is a lost create that its call has given up.
+//! A call owns its nodes while they are used or unanswered, and a hold those that it was granted. The rest
+//! has no owner, and the client cleans it up. An orphan is an unanswered create that its call has given up.
 //!
 //! An orphan is looked for by its id: all of a place in one look, and one look of a place at a time.
 //! A server answers the requests of a connection in order. So a look that is answered on the
@@ -57,7 +57,7 @@ enum State<T> {
     /// Its create is under way, or it exists. A call or a hold has it.
     Used,
     /// Its create has no answer. A call looks for it, or the client does: then it is an orphan.
-    Lost(Lost<T>),
+    Unanswered(Unanswered<T>),
     /// It is being deleted in the background.
     Going,
     /// The servers refuse to delete it.
@@ -66,12 +66,12 @@ enum State<T> {
 
 /// A create without an answer. Its node may exist, or appear late.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Lost<T> {
+pub(crate) struct Unanswered<T> {
     /// The id that it carried.
     pub(crate) id: String,
     /// The epoch, and so the connection, that it was sent in. `None` if a look was answered since.
     pub(crate) epoch: Option<u64>,
-    /// A session timeout after its answer was lost, or later. A call that goes on may give it up
+    /// A session timeout after it got no answer, or later. A call that goes on may give it up
     /// then. A look for orphans that begins after this and does not show it is the last.
     pub(crate) until: T,
 }
@@ -133,27 +133,27 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
     }
 
     /// Notes that a create has no answer.
-    pub(crate) fn lose(&mut self, key: Key, lost: Lost<T>) {
-        self.set(key, State::Lost(lost));
+    pub(crate) fn no_answer(&mut self, key: Key, create: Unanswered<T>) {
+        self.set(key, State::Unanswered(create));
     }
 
     /// Returns the create without an answer.
-    pub(crate) fn lost(&self, key: Key) -> Option<&Lost<T>> {
+    pub(crate) fn unanswered(&self, key: Key) -> Option<&Unanswered<T>> {
         match &self.nodes.get(&key)?.state {
-            State::Lost(lost) => Some(lost),
+            State::Unanswered(create) => Some(create),
             _ => None,
         }
     }
 
-    /// Notes that the call has found the node of a lost create.
+    /// Notes that the call has found the node of an unanswered create.
     pub(crate) fn found(&mut self, key: Key) {
         self.set(key, State::Used);
     }
 
-    /// Makes an orphan of a lost create. Returns its time; `None` if it is not in the table as such,
+    /// Makes an orphan of an unanswered create. Returns its time; `None` if it is not in the table as such,
     /// because its session is over.
     pub(crate) fn give_up(&mut self, key: Key) -> Option<T> {
-        let until = self.lost(key)?.until;
+        let until = self.unanswered(key)?.until;
         let place = self.nodes.get(&key)?.place.clone();
         self.open.entry(place).or_default().orphans.push(key);
         Some(until)
@@ -230,7 +230,7 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
     /// Returns whether there is an orphan that was sent on the connection of this epoch.
     pub(crate) fn has_orphan_of(&self, epoch: u64) -> bool {
         let mut orphans = self.open.values().flat_map(|open| &open.orphans);
-        orphans.any(|key| self.lost(*key).is_some_and(|lost| lost.epoch == Some(epoch)))
+        orphans.any(|key| self.unanswered(*key).is_some_and(|create| create.epoch == Some(epoch)))
     }
 
     /// Returns when the time of the next orphan is over.
@@ -239,7 +239,7 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
     }
 
     fn due_in(&self, open: &Open<T>) -> Option<T> {
-        open.orphans.iter().filter_map(|key| self.lost(*key)).map(|lost| lost.until).min()
+        open.orphans.iter().filter_map(|key| self.unanswered(*key)).map(|create| create.until).min()
     }
 
     /// Returns the looks that have to be sent now for the orphans of these places: by the place, and
@@ -260,7 +260,7 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
     }
 
     /// Takes the answer to a look in the current epoch: what it `shows` of the node with an id,
-    /// or `None` if it failed. The look was sent after the orphans that it covers were lost. So if
+    /// or `None` if it failed. The look was sent after the orphans that it covers were unanswered. So if
     /// their epoch is the current one, it was sent and answered there. Orphans that another
     /// server may carry out late are looked for until `later`.
     pub(crate) fn looked<F>(
@@ -282,17 +282,18 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
         let covered: Vec<_> = open.orphans.drain(..look.covers).collect();
         let mut left = Vec::new();
         for key in covered {
-            let Some(Entry { state: State::Lost(lost), .. }) = self.nodes.get_mut(&key) else {
+            let Some(Entry { state: State::Unanswered(create), .. }) = self.nodes.get_mut(&key)
+            else {
                 continue;
             };
-            let is_same = lost.epoch == Some(epoch);
-            match shows.as_ref().map(|shows| shows(&lost.id)) {
+            let is_same = create.epoch == Some(epoch);
+            match shows.as_ref().map(|shows| shows(&create.id)) {
                 Some(Some(node)) => {
                     sys::reached("an orphan is found");
                     self.set(key, State::Going);
                     looked.found.push((key, node));
                 }
-                Some(None) if is_same || lost.epoch.is_none() && look.begun >= lost.until => {
+                Some(None) if is_same || create.epoch.is_none() && look.begun >= create.until => {
                     sys::reached_if(
                         is_same,
                         "an orphan is not there on the connection of its create",
@@ -303,8 +304,8 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
                 _ => {
                     sys::reached("an orphan may appear yet");
                     // The server of the create may have stood still until now.
-                    if is_answered && lost.epoch.take().is_some() {
-                        lost.until = lost.until.max(later);
+                    if is_answered && create.epoch.take().is_some() {
+                        create.until = create.until.max(later);
                     }
                     left.push(key);
                 }

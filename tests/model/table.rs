@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use stateright::{Model, Property};
 
 use super::check::Checked;
-use super::nodes::{Key, Look, Looked, Lost, Table};
+use super::nodes::{Key, Look, Looked, Table, Unanswered};
 
 pub(crate) const ENTERED: &str = "each node that exists or may appear has an entry";
 pub(crate) const OWNED: &str = "nothing is deleted that a call has, and nothing twice";
@@ -85,7 +85,7 @@ enum Call {
     Entered(Key, u64),
     Sent(Key, u64),
     /// The create has no answer, and the call goes on.
-    Lost(Key),
+    Unanswered(Key),
     Owns(Key),
     Over,
 }
@@ -159,13 +159,13 @@ impl World {
         for (key, call) in found {
             self.is_wrong |= self.calls[call] != Call::Over;
             self.is_wrong |= self.deleting.insert(call, key).is_some();
-            self.is_wrong |= self.table.delete(key) || self.table.lost(key).is_some();
+            self.is_wrong |= self.table.delete(key) || self.table.unanswered(key).is_some();
         }
         next.into_iter().for_each(|look| self.begin(look));
     }
 
-    fn lost(&self, call: usize, sent_on: u64) -> Lost<u8> {
-        Lost { id: call.to_string(), epoch: Some(sent_on), until: self.now + T }
+    fn lost(&self, call: usize, sent_on: u64) -> Unanswered<u8> {
+        Unanswered { id: call.to_string(), epoch: Some(sent_on), until: self.now + T }
     }
 
     fn end(&mut self, call: usize, broken: Option<Broken>) {
@@ -173,12 +173,12 @@ impl World {
             Call::Entered(key, _) => self.table.gone(key),
             Call::Sent(key, _) if broken == Some(Broken::LossIsRefusal) => self.table.gone(key),
             Call::Sent(key, sent_on) => {
-                self.table.lose(key, self.lost(call, sent_on));
+                self.table.no_answer(key, self.lost(call, sent_on));
                 self.give_up(key, broken);
                 let waits = self.table.has_orphan_of(self.connection);
                 self.is_wrong |= sent_on == self.connection && !waits && broken.is_none();
             }
-            Call::Lost(key) => self.give_up(key, broken),
+            Call::Unanswered(key) => self.give_up(key, broken),
             Call::Owns(key) => {
                 self.is_wrong |= !self.table.delete(key);
                 self.is_wrong |= self.table.delete(key);
@@ -229,11 +229,11 @@ impl World {
                 }
             }
             Answer::Listed(call, shown) => {
-                let Call::Lost(key) = self.calls[call] else { return };
+                let Call::Unanswered(key) = self.calls[call] else { return };
                 if shown.contains(&call) {
                     self.table.found(key);
                     self.calls[call] = Call::Owns(key);
-                } else if self.table.lost(key).is_some_and(|lost| lost.until <= self.now) {
+                } else if self.table.unanswered(key).is_some_and(|lost| lost.until <= self.now) {
                     self.end(call, broken);
                 }
             }
@@ -258,8 +258,8 @@ impl World {
         self.answers.clear();
         for call in 0..self.calls.len() {
             if let Call::Sent(key, sent_on) = self.calls[call] {
-                self.table.lose(key, self.lost(call, sent_on));
-                self.calls[call] = Call::Lost(key);
+                self.table.no_answer(key, self.lost(call, sent_on));
+                self.calls[call] = Call::Unanswered(key);
             }
         }
         if is_looking {
@@ -415,7 +415,7 @@ impl Model for Nodes {
                 }
                 Call::Idle | Call::Over => {}
                 Call::Entered(..) => actions.extend([Action::Send(call), Action::End(call)]),
-                Call::Lost(_) if !world.is_listing(call) => {
+                Call::Unanswered(_) if !world.is_listing(call) => {
                     actions.extend([Action::List(call), Action::End(call)]);
                 }
                 _ => actions.push(Action::End(call)),

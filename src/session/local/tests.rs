@@ -28,9 +28,9 @@ fn hold_is_not_handed_to_a_thread_behind_the_lost_hold_of_its_object() {
         }
         local.lose(|hold| *hold == 7);
         let turn = enter(2);
-        assert!(!turn.may_hand_over(u32::MAX));
+        assert!(!turn.has_next(u32::MAX));
         drop(turn);
-        assert!(matches!(local.exit(1, None), Ok(Exit::Lost(7))));
+        assert!(matches!(local.exit(1, |_| true), Ok(Exit::Lost(7))));
         its.join().expect("it is in");
     });
 }

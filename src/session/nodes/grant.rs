@@ -156,7 +156,7 @@ impl Grant {
 
     /// Returns when it ends by the clocks, as far as is known now. `None` if only the lease ends it,
     /// which the client reports.
-    pub(in crate::session) fn ends(&self) -> Option<Instant> {
+    pub(in crate::session) fn ends_at(&self) -> Option<Instant> {
         let has_margin = !self.nodes.facts.options.margin.is_zero();
         let lost = has_margin.then(|| sys::now() + self.nodes.term.left());
         self.due().into_iter().chain(lost).min()
@@ -261,7 +261,7 @@ impl Grant {
     }
 
     /// Sets how it ended. [`raise`](Grant::raise) has to follow, without any mutex.
-    pub(super) fn end(&self, end: End) {
+    pub(super) fn set_end(&self, end: End) {
         self.ending.lock().end.get_or_insert(end);
     }
 

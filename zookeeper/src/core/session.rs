@@ -38,9 +38,9 @@ const PATIENCE_MAX: Duration = Duration::from_secs(3);
 /// client asks a server whether the session exists at all. Asking more often would keep it alive.
 const REFUSALS: u32 = 6;
 
-/// Something to deliver: in the order in which it came about, before the answers of the frame that
-/// brought it, and never while a mutex is held. So a session event comes before the answers of its
-/// connection, and an event of a node before the answer that shows the change.
+/// Something to deliver: in the order in which it came about, before the answers of later frames,
+/// and never while a mutex is held. So a session event comes before the answers of its connection,
+/// and an event of a node before the answer that shows the change.
 #[derive(Debug)]
 pub(crate) enum Output<S, W> {
     /// Settles a request without an answer that has a body.
