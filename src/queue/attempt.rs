@@ -221,7 +221,7 @@ impl<'a> Attempt<'a> {
     }
 
     fn enter(&self, count: usize) -> Result<(Range<Key>, u64), Stop> {
-        let keys = self.inner.own.enter(&self.place, count, self.until)??;
+        let keys = self.inner.own.enter(&self.place, count, self.until)?;
         Ok((keys, self.requests().epoch()))
     }
 

@@ -38,17 +38,19 @@ pub(super) fn create_missing(
     let (mut levels, mut refused) = (vec![directory.clone()], None);
     loop {
         let created = match makes {
-            true => make(attempt, recipe, watcher, &levels)?,
-            false => create_inside(attempt, recipe, watcher)?,
+            true => make(attempt, recipe, &levels).map(|()| own_names(attempt)),
+            false => create_inside(attempt, recipe, watcher),
         };
         let failure = match created {
-            Ok(list) if attempt.nodes.len() >= recipe.count() => return Ok(list),
-            Ok(_) => {
+            Ok(_) if attempt.nodes.len() < recipe.count() => {
                 sys::reached("more nodes follow the one that made their directory");
                 makes = false;
                 continue;
             }
-            Err(failure) => failure,
+            Ok(_) if makes && !shortcuts::are_on() => return attempt.list(watcher),
+            Ok(list) => return Ok(list),
+            Err(Stop::Failed(failure @ Failure::Refused(_))) => failure,
+            Err(over) => return Err(over),
         };
         let has_no_directory = failure.is(ErrorKind::NoNode);
         let exists = failure.is(ErrorKind::NodeExists);
@@ -85,13 +87,8 @@ pub(super) fn create_missing(
     }
 }
 
-/// Creates these directories with a node in the last one. Returns a list that shows it.
-fn make(
-    attempt: &mut Attempt<'_>,
-    recipe: &Recipe<'_>,
-    watcher: Option<&Watcher>,
-    levels: &[LockPath],
-) -> Result<Result<Names, Failure>, Stop> {
+/// Creates these directories with a node in the last one.
+fn make(attempt: &mut Attempt<'_>, recipe: &Recipe<'_>, levels: &[LockPath]) -> Result<(), Stop> {
     let (directory, acl) = (&attempt.facts.directory, attempt.requests().acl());
     let (create, data) = (new_create(attempt, recipe)?, attempt.identity.clone());
     let make = |batch: &mut Batch<'_>, create: &Create| {
@@ -99,11 +96,7 @@ fn make(
         batch.shared_multi(&with_directories(acl, levels, node))
     };
     let (create, made) = attempt.ask_create(create, make)?;
-    Ok(match take_made(attempt, create, made) {
-        None if shortcuts::are_on() => Ok(own_names(attempt)),
-        None => Ok(attempt.list(watcher)?),
-        Some(failure) => Err(failure),
-    })
+    take_made(attempt, create, made).map_or(Ok(()), |failure| Err(failure.into()))
 }
 
 /// Creates the missing nodes in the directory, and lists it.
@@ -111,7 +104,7 @@ fn create_inside(
     attempt: &mut Attempt<'_>,
     recipe: &Recipe<'_>,
     watcher: Option<&Watcher>,
-) -> Result<Result<Names, Failure>, Stop> {
+) -> Result<Names, Stop> {
     let (acl, data) = (attempt.requests().acl(), attempt.identity.clone());
     match recipe.under() {
         Some((above, _)) => {
@@ -137,7 +130,7 @@ fn create_by<T: Send + 'static>(
     watcher: Option<&Watcher>,
     send: impl Fn(&mut Batch<'_>, &str, &Create) -> Pending<T>,
     czxid_of: fn(T) -> (String, i64),
-) -> Result<Result<Names, Failure>, Stop> {
+) -> Result<Names, Stop> {
     let directory = &attempt.facts.directory;
     let missing = recipe.count().saturating_sub(attempt.nodes.len());
     let creates = attempt.creates(missing, recipe.create_mode(), || recipe.name())?;
@@ -154,10 +147,8 @@ fn create_by<T: Send + 'static>(
     }
     let directories = &attempt.requests().directories;
     let names = listed.map(|listed| directories.listed(directory, listed));
-    Ok(match failure {
-        Some(failure) => Err(failure),
-        None => names.map_err(Failure::from),
-    })
+    failure.map_or(Ok(()), Err)?;
+    Ok(names?)
 }
 
 /// Takes the place of the node that the previous thread left. Returns `None` if there was nothing to

@@ -28,7 +28,7 @@ use super::nodes::Nodes;
 use super::requests::{Failure, Requests, is_session_over};
 use super::table::{Key, Look, Table, Unanswered};
 use crate::base::data;
-use crate::base::error::{Error, Result};
+use crate::base::error::Result;
 use crate::base::names;
 use crate::base::path::LockPath;
 use crate::base::signal::{Broadcast, Ended};
@@ -112,7 +112,7 @@ impl OwnNodes {
         place: &Place,
         count: usize,
         until: &Until,
-    ) -> Result<Result<Range<Key>>, Failure> {
+    ) -> Result<Range<Key>, Failure> {
         let name = if place.is_single { 0 } else { NAME_BYTES };
         let bytes = self.requests.zk.root().len() + place.path.as_str().len() + name + LENGTH_BYTES;
         loop {
@@ -121,7 +121,7 @@ impl OwnNodes {
                 let keys = table.enter(place, bytes, count);
                 sys::reached_if(keys.is_none(), "the quota of paths is used up");
                 let what = "bytes of node paths of one client";
-                return Ok(keys.ok_or(Error::Limit { what, max: MAX_PATH_BYTES }));
+                return keys.ok_or(Failure::Limit { what, max: MAX_PATH_BYTES });
             }
             drop(table);
             self.await_given_up(until)?;

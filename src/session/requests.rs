@@ -52,6 +52,8 @@ pub(crate) enum Failure {
     Stopped(Stopped),
     /// The server answered, with this error.
     Refused(zookeeper::Error),
+    /// It was not sent, because the client may have no more of these.
+    Limit { what: &'static str, max: usize },
 }
 
 impl From<zookeeper::Error> for Failure {
@@ -76,7 +78,7 @@ impl Failure {
     /// Returns whether the servers may have carried it out, or may do so later. False is certain.
     pub(crate) fn is_outcome_unknown(&self) -> bool {
         match self {
-            Failure::SessionOver => false,
+            Failure::SessionOver | Failure::Limit { .. } => false,
             Failure::Refused(error) => is_outcome_unknown(error),
             Failure::Broken | Failure::Stopped(_) => true,
         }
@@ -434,6 +436,7 @@ impl Requests {
             Failure::Stopped(Stopped::Deadline) | Failure::Broken | Failure::SessionOver => {
                 Error::Disconnected { path }
             }
+            Failure::Limit { what, max } => Error::Limit { what, max },
             Failure::Refused(cause) => match cause.kind() {
                 ErrorKind::NoAuth | ErrorKind::AuthFailed => Error::Denied { path },
                 ErrorKind::InvalidAcl => {

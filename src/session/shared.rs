@@ -249,7 +249,7 @@ mod tests {
     fn node(inner: &Inner, facts: &Facts) -> Node {
         let place = Place::of(inner.requests.session_id(), facts);
         let until = Until::within(Duration::from_secs(60));
-        let key = inner.own.enter(&place, 1, &until).ok().unwrap().unwrap().start;
+        let key = inner.own.enter(&place, 1, &until).unwrap().start;
         let name = "node".to_owned();
         Node { key, name, czxid: 1, token: 1, takes_directory: false }
     }
