@@ -1,20 +1,8 @@
 //! Every rule is needed. Without it the check finds two holders, or a waiter that waits for ever. Each rule's doc says how.
 
 use super::check;
-use super::lease::{self, Lease, ONE_HOLDER};
-use super::opens::{self, Mode, NO_STUCK_WAITER, Opens};
+use super::opens::{self, Mode, NO_STUCK_WAITER, ONE_HOLDER, Opens};
 use super::table::{self, CLEAN, ENTERED, Nodes};
-
-#[test]
-fn lease_rules_are_all_needed() {
-    use lease::Broken::*;
-
-    for broken in
-        [ResumeCertifies, ReadsCertify, NoQuarter, ChosenLate, CountedFromAnswer, HoldComesBack]
-    {
-        check::fails(broken, Lease { broken: Some(broken) }, lease::ONE_HOLDER);
-    }
-}
 
 #[test]
 fn opening_rules_are_all_needed() {

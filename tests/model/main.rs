@@ -1,22 +1,16 @@
-//! An exhaustive check of the lock protocol, in every possible order of requests, answers, cuts, resumes,
-//! expiries and users' calls, within small bounds.
+//! An exhaustive check of the library's own pure code, in every possible order of requests, answers, cuts,
+//! resumes and users' calls, within small bounds:
+//! - `table.rs` runs `src/session/table.rs`: which nodes a client may have on the servers, and that all of them
+//!   are deleted in the end. Random histories go beyond the bounds;
+//! - `opens.rs` runs `src/base/stay.rs`: when the end of the node ahead proves that a waiter is first, so that it is
+//!   granted without another list. No session expires there: a hold ends with its lease before.
 //!
-//! There are two models:
-//! - `lease.rs`, with time, states the intended protocol, independent of the library's code: while a lease runs
-//!   that the client has certified by its own clock, its session has not expired, on whatever server it was
-//!   resumed;
-//! - `opens.rs`, without time, runs the library's own `src/base/stay.rs`: when the end of the node ahead proves that a
-//!   waiter is first, so that it is granted without another list. It takes from the first model that no session
-//!   expires during its lease.
-//!
-//! The simulation judges the rest, on the code itself: who waits for whom, and the fate of creates, deletes and
-//! watches when a connection breaks.
+//! The simulation judges the rest, on the code itself: who waits for whom, leases, and the fate of creates,
+//! deletes and watches when a connection breaks.
 //!
 //! With all rules they are sound (`sound.rs`). Breaking each rule shows that it is needed (`broken.rs`).
 //!
 //! Assumed here, and not checked:
-//! - the clocks of clients and servers run equally fast (the T/50 of the lease is for that), and a
-//!   follower reports to its leader every half tick;
 //! - ZooKeeper applies a session's creates and deletes once, numbers the creates of a directory in
 //!   the order in which they are applied, and shows a session no older state than it saw before;
 //! - it sends a session's events and answers in one order. When watches are set again, the missed events
@@ -39,7 +33,6 @@
 
 mod broken;
 mod check;
-mod lease;
 mod opens;
 mod sound;
 mod table;

@@ -31,8 +31,8 @@ use stateright::{Model, Property};
 
 use self::world::{Node, Phase, Step, WRITE, World};
 use super::check::Checked;
-use super::lease::ONE_HOLDER;
 
+pub(crate) const ONE_HOLDER: &str = "never two holders";
 pub(crate) const FIRST: &str = "whoever holds is first";
 pub(crate) const NO_STUCK_WAITER: &str = "at rest, whoever waits waits for a holder";
 

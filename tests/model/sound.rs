@@ -3,14 +3,8 @@
 use std::env;
 
 use super::check;
-use super::lease::Lease;
 use super::opens::{self, Mode, Opens};
 use super::table::{self, Nodes};
-
-#[test]
-fn lease() {
-    check::everything("lease", Lease { broken: None });
-}
 
 #[test]
 fn opens_for_one_waiter() {
