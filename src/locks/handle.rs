@@ -113,7 +113,7 @@ impl<K, O> LockHandle<K, O> {
     /// [`Denied`](crate::Error::Denied), [`Limit`](crate::Error::Limit), and the errors that the
     /// lock type's documentation adds.
     pub fn lock(&self) -> Result<()> {
-        Lock::lock(self)
+        surely(self.raw.acquire(Wait::FOREVER)?, self.path()).map(drop)
     }
 
     /// Acquires the lock if it is free, in this process and all others. Waits for the servers'
@@ -124,7 +124,7 @@ impl<K, O> LockHandle<K, O> {
     /// As [`lock`](Self::lock), and [`Disconnected`](crate::Error::Disconnected) if the client
     /// cannot find out whether the lock is free.
     pub fn try_lock(&self) -> Result<bool> {
-        Lock::try_lock(self)
+        self.lock_within(Wait::TRY)
     }
 
     /// Acquires the lock. Waits for at most `timeout`, which includes the wait for a connection. A
@@ -135,7 +135,7 @@ impl<K, O> LockHandle<K, O> {
     /// As [`lock`](Self::lock), and [`Disconnected`](crate::Error::Disconnected) if the client has
     /// not found out by then whether the lock is free.
     pub fn try_lock_for(&self, timeout: Duration) -> Result<bool> {
-        Lock::try_lock_for(self, timeout)
+        self.lock_within(timeout)
     }
 
     /// Acquires the lock. Waits as long as `wait` says: a [`Wait`], a `Duration`, or an `Instant`.
@@ -144,7 +144,7 @@ impl<K, O> LockHandle<K, O> {
     /// # Errors
     /// As [`try_lock_for`](Self::try_lock_for).
     pub fn lock_within(&self, wait: impl Into<Wait>) -> Result<bool> {
-        Lock::lock_within(self, wait.into())
+        self.raw.acquire(wait.into()).map(|got| got.is_some())
     }
 
     /// Unlocks the lock once. Waits for the answer for at most a third of the session timeout. A
@@ -247,7 +247,7 @@ impl<K, O> Lock for LockHandle<K, O> {
     }
 
     fn lock_within(&self, wait: Wait) -> Result<bool> {
-        self.raw.acquire(wait).map(|got| got.is_some())
+        LockHandle::lock_within(self, wait)
     }
 
     fn unlock(&self) -> Result<()> {

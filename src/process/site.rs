@@ -12,7 +12,7 @@ use crate::base::wait::Until;
 use crate::client::Client;
 use crate::contenders::contenders;
 use crate::observer::{Observed, Report};
-use crate::queue::{Attempt, Recipe, acquire};
+use crate::queue::{Attempt, Recipe, acquire, acquire_single};
 use crate::session::{Facts, Grant, Inner, Replaceable, Requests};
 
 /// What a lock object requests, and the client that does so.
@@ -87,7 +87,8 @@ impl Site {
         is_over.into_iter().for_each(|tell| tell());
     }
 
-    /// Takes what the recipe says on the servers.
+    /// Takes what the recipe says on the servers, or the single node. The call replaces the node
+    /// `replaceable`, which the previous thread has released.
     pub(crate) fn take(
         &self,
         recipe: Recipe<'_>,
@@ -98,7 +99,10 @@ impl Site {
         let chosen = self.facts.options.identity.clone();
         let identity = chosen.unwrap_or_else(|| self.client.identity());
         let attempt = Attempt::new(self.inner(), &self.facts, identity, until, report);
-        acquire(attempt, recipe, replaceable)
+        match self.facts.kind.is_single_node() {
+            true => acquire_single(attempt),
+            false => acquire(attempt, recipe, replaceable),
+        }
     }
 
     pub(crate) fn contenders(&self) -> Result<Vec<Contender>> {

@@ -9,23 +9,8 @@ mod rule;
 mod single;
 mod waiting;
 
-use std::sync::Arc;
-
-use crate::base::error::Result;
-use crate::session::{Grant, Replaceable};
 pub(crate) use attempt::Attempt;
 pub(crate) use permits::{Limit, PermitRequest};
 pub(crate) use rule::Recipe;
-
-/// Takes what the recipe says, or the single node. The call replaces the node `replaceable`, which
-/// the previous thread has released.
-pub(crate) fn acquire(
-    attempt: Attempt<'_>,
-    recipe: Recipe<'_>,
-    replaceable: Option<Replaceable>,
-) -> Result<Option<Arc<Grant>>> {
-    match attempt.facts.kind.is_single_node() {
-        true => single::acquire(attempt),
-        false => waiting::acquire(attempt, recipe, replaceable),
-    }
-}
+pub(crate) use single::acquire as acquire_single;
+pub(crate) use waiting::acquire;

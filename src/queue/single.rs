@@ -18,7 +18,7 @@ use crate::base::sys::{self, never};
 use crate::session::{Failure, Grant, last_created, with_directories};
 
 /// Takes the single node.
-pub(super) fn acquire(attempt: Attempt<'_>) -> Result<Option<Arc<Grant>>> {
+pub(crate) fn acquire(attempt: Attempt<'_>) -> Result<Option<Arc<Grant>>> {
     let (tell, news) = unbounded();
     // The call may not wait for it any more.
     let watcher = Watcher::new(move |_: &WatchedEvent| {

@@ -19,7 +19,7 @@ use crate::session::{Grant, Replaceable};
 
 /// Takes what the recipe says. The call replaces the node `replaceable`, which the previous thread
 /// has released.
-pub(super) fn acquire<'a>(
+pub(crate) fn acquire<'a>(
     attempt: Attempt<'a>,
     recipe: Recipe<'a>,
     replaceable: Option<Replaceable>,
@@ -111,7 +111,10 @@ impl Waiter<'_> {
         }
         let (listed, is_missing) = (self.listed.take(), self.is_missing());
         let list = if is_missing && self.attempt.may_create {
-            self.create_missing()?
+            let (watcher, replaceable) = (self.list_watcher(), self.replaceable.take());
+            let Waiter { attempt, recipe, .. } = self;
+            let list = create_missing(attempt, recipe, watcher.as_ref(), replaceable)?;
+            self.sort_out(list)?
         } else if let Some(names) = listed.filter(|_| !is_missing) {
             // It was sent when our nodes were there.
             self.sort_out(names)?
@@ -177,13 +180,6 @@ impl Waiter<'_> {
         }
         let watcher = self.list_watcher();
         let list = self.attempt.list(watcher.as_ref())?;
-        self.sort_out(list)
-    }
-
-    fn create_missing(&mut self) -> Result<Names, Stop> {
-        let (watcher, replaceable) = (self.list_watcher(), self.replaceable.take());
-        let Waiter { attempt, recipe, .. } = self;
-        let list = create_missing(attempt, recipe, watcher.as_ref(), replaceable)?;
         self.sort_out(list)
     }
 
