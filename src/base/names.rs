@@ -172,19 +172,11 @@ pub(crate) fn decide(mode: Mode, children: &[Child<'_>], own: &str) -> Standing 
     }
 }
 
-/// Returns the contenders ahead of `own`, whatever they ask for, in order. Only the numbers count:
+/// Returns how many contenders are ahead of our node, whatever they ask for. Only the numbers count:
 /// of two abnormal ones, neither is ahead of the other.
-pub(crate) fn ahead<'a>(names: &'a Names, own: &str) -> Vec<&'a str> {
-    let Some(own) = sequence(own).map(place_of) else {
-        return Vec::new();
-    };
-    let mut before: Vec<_> = names
-        .iter()
-        .filter_map(|name| Some((place_of(sequence(name)?), name)))
-        .filter(|&(rival, _)| rival < own)
-        .collect();
-    before.sort_unstable();
-    before.into_iter().map(|(_, name)| name).collect()
+pub(crate) fn count_ahead(names: &Names, own: &str) -> usize {
+    let place = sequence(own).map(place_of);
+    names.iter().filter_map(sequence).filter(|&rival| Some(place_of(rival)) < place).count()
 }
 
 /// Returns the number, if it alone tells the position. All other nodes share one position after

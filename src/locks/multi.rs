@@ -177,26 +177,17 @@ impl MultiLock {
         let mut taken = Taken(&[]);
         for (index, lock) in self.locks.iter().enumerate() {
             let wait = if index == 0 { wait } else { wait.for_another() };
-            match lock.lock_within(wait) {
-                Ok(true) => taken.0 = &self.locks[..=index],
-                Ok(false) => {
-                    sys::reached_if(
-                        index > 0,
-                        "locks of a group are given back for one that is busy",
-                    );
-                    return match taken.give_back() {
-                        failures if failures.is_empty() => Ok(false),
-                        failures => Err(Error::Release { failures }),
-                    };
-                }
-                Err(reason) => {
-                    sys::reached_if(
-                        index > 0,
-                        "locks of a group are given back for one that fails",
-                    );
-                    return Err(failure(reason, taken.give_back()));
-                }
+            let got = lock.lock_within(wait);
+            if matches!(got, Ok(true)) {
+                taken.0 = &self.locks[..=index];
+                continue;
             }
+            sys::reached_if(index > 0, "locks of a group are given back");
+            return match (got, taken.give_back()) {
+                (Err(reason), failures) => Err(failure(reason, failures)),
+                (Ok(_), failures) if failures.is_empty() => Ok(false),
+                (Ok(_), failures) => Err(Error::Release { failures }),
+            };
         }
         // An earlier member may have been lost while a later one was waited for.
         let Some(gone) = self.locks.iter().find(|lock| !lock.is_held()) else {

@@ -104,11 +104,11 @@ impl<'a> Recipe<'a> {
         }
     }
 
-    /// Returns the names ahead of our nodes, in order, for people.
-    pub(super) fn ahead<'l>(&self, list: &'l Names, own: &[Node]) -> Vec<&'l str> {
+    /// Returns how many are ahead of our nodes, for people.
+    pub(super) fn count_ahead(&self, list: &Names, own: &[Node]) -> usize {
         match self {
-            Recipe::Queue(_) => names::ahead(list, &own[0].name),
-            Recipe::Under(_) | Recipe::Permits(_) => Vec::new(),
+            Recipe::Queue(_) => names::count_ahead(list, &own[0].name),
+            Recipe::Under(_) | Recipe::Permits(_) => 0,
         }
     }
 

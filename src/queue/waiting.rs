@@ -136,7 +136,7 @@ impl Waiter<'_> {
             return Ok(self.busy(&list));
         }
         self.attempt.give_up_old();
-        self.attempt.record_ahead(|| self.recipe.ahead(&list, &self.attempt.nodes).len());
+        self.attempt.record_ahead(|| self.recipe.count_ahead(&list, &self.attempt.nodes));
         match self.standing(&list)? {
             Standing::Granted => self.grant(self.attempt.nodes.len() == list.len()),
             Standing::Behind(ahead) => self.wait_behind(Some(ahead), list),
