@@ -54,13 +54,9 @@ impl Readers {
         if !names::sequence(&write.list()[0].name).is_some_and(names::is_normal) {
             // Its number does not tell its position, so the read shares the write's node.
             write.nodes().mark_read_under();
-            return match write.nodes().share(write) {
-                Some(read) => {
-                    sys::reached("a read shares the node of its write");
-                    Ok(Some(read))
-                }
-                None => write.check().map(|()| None),
-            };
+            let read = write.nodes().share(write);
+            sys::reached_if(read.is_some(), "a read shares the node of its write");
+            return read.map_or_else(|| write.check().map(|()| None), |read| Ok(Some(read)));
         }
         let read = self.site.take(Recipe::Under(write), None, until, report);
         // With these errors there is no node, or one that is given up.

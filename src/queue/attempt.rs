@@ -358,12 +358,7 @@ impl<'a> Attempt<'a> {
         Ok(granted.map_or(Pass::Again, Pass::Held))
     }
 
-    /// Gives up its nodes: they are deleted in the background.
-    pub(super) fn give_up_own(&mut self) {
-        self.give_up_rest(0);
-    }
-
-    /// Gives up its nodes behind the first `count`.
+    /// Gives up its nodes behind the first `count`: they are deleted in the background.
     pub(super) fn give_up_rest(&mut self, count: usize) {
         for node in self.nodes.drain(count.min(self.nodes.len())..) {
             self.inner.own.delete(self.facts, self.place.session, &node);
@@ -450,7 +445,7 @@ impl<'a> Attempt<'a> {
 
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
-        self.give_up_own();
+        self.give_up_rest(0);
         let is_any = self.inner.own.give_up(&self.place, &mut self.unanswered, None);
         sys::reached_if(is_any, "a call ends before its create is found");
     }

@@ -143,7 +143,7 @@ impl Waiter<'_> {
             Standing::Full => self.wait_behind(None, list),
             Standing::Apart(name) => Err(self.attempt.apart_from(&name).into()),
             Standing::Gone | Standing::NeedsCzxid(_) => {
-                self.attempt.give_up_own();
+                self.attempt.give_up_rest(0);
                 Ok(Pass::Again)
             }
         }
@@ -312,7 +312,7 @@ impl Waiter<'_> {
         let Attempt { inner, facts, until, .. } = self.attempt;
         let directory = &facts.directory;
         let paths: Vec<_> = new.iter().map(|name| directory.child(name)).collect();
-        let read = new.contains(nearest) && !inner.readable.has(directory);
+        let read = new.contains(nearest) && !inner.requests.directories.is_readable(directory);
         let read = read.then(|| directory.child(nearest));
         let (session, ears) = (Some(self.attempt.place.session), self.ears());
         let asked = inner.requests.ask(session, until, |batch| {
@@ -323,7 +323,7 @@ impl Waiter<'_> {
         let set = asked.map_err(Stop::from).and_then(|(read, set)| {
             set?;
             match read.map(Pending::wait) {
-                Some(Ok(_)) => inner.readable.add(directory),
+                Some(Ok(_)) => inner.requests.directories.note_readable(directory, true),
                 Some(Err(error)) if error.kind() != ErrorKind::NoNode => {
                     sys::reached("a node ahead may not be read");
                     return Err(error.into());
@@ -344,7 +344,7 @@ impl Waiter<'_> {
                 if !until.is_over() {
                     // Perhaps no event came because the node ahead may not be read. The next call
                     // that watches a node there reads it first.
-                    inner.readable.remove(&facts.directory);
+                    inner.requests.directories.note_readable(&facts.directory, false);
                 }
                 return self.attempt.look_again();
             }

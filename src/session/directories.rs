@@ -15,6 +15,7 @@ use zookeeper::{Acl, Batch, CreateMode, Names, Op, OpResult, Pending, Stat};
 
 use crate::base::names;
 use crate::base::path::LockPath;
+use crate::base::shortcuts;
 use crate::base::sys::{self, Mutex};
 
 /// The version of data that nobody has set since the node was created.
@@ -31,6 +32,15 @@ pub(crate) struct Directory {
     czxid: i64,
     /// Whether this client created it, and may delete it.
     is_ours: bool,
+    /// Whether this client has read a node of another one in it. It may well read the others, so it
+    /// need not ask before it waits for one.
+    ///
+    /// What the conclusion rests on, and who could break it: *all nodes of a directory may be read*,
+    /// because clients that share a lock need READ on each other's nodes. A client can break this by
+    /// taking READ of its node from this one. Then the server sends no event of it, and a waiter only
+    /// looks (`Requests::next_look`). From such a look on, the next call that watches a node there
+    /// reads it first.
+    is_readable: bool,
 }
 
 /// The directories of locks that this client knows.
@@ -53,9 +63,22 @@ impl Directories {
         self.0.lock().get(directory).is_some_and(|known| known.czxid > node)
     }
 
+    /// Returns whether the nodes in it may be read.
+    pub(crate) fn is_readable(&self, directory: &LockPath) -> bool {
+        let is_readable = |known: &Directory| known.is_readable;
+        shortcuts::are_on() && self.0.lock().get(directory).is_some_and(is_readable)
+    }
+
+    /// Notes whether a node in it was read.
+    pub(crate) fn note_readable(&self, directory: &LockPath, is_readable: bool) {
+        let mut all = self.0.lock();
+        all.get_mut(directory).into_iter().for_each(|known| known.is_readable = is_readable);
+    }
+
     /// Notes that this client has created it.
     pub(crate) fn note_made(&self, directory: &LockPath, czxid: i64) {
-        set(&mut self.0.lock(), directory, Directory { czxid, is_ours: true });
+        let made = Directory { czxid, is_ours: true, is_readable: false };
+        set(&mut self.0.lock(), directory, made);
     }
 
     /// Notes that it stays.
@@ -79,7 +102,8 @@ impl Directories {
                     known.is_some_and(|known| known.czxid == czxid),
                     "a directory stays for nodes of other programs",
                 );
-                set(&mut all, directory, Directory { czxid, is_ours: false });
+                let seen = Directory { czxid, is_ours: false, is_readable: false };
+                set(&mut all, directory, seen);
             }
         }
         drop(all);

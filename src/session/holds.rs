@@ -140,7 +140,12 @@ impl Holds {
                     sys::reached("a margin ends a hold");
                     self.lose(&nodes, LossReason::LeaseExpired);
                 }
-                Some(_) => self.end_overdue(&nodes),
+                Some(_) => {
+                    if let Some(grants) = nodes.end_overdue() {
+                        sys::reached("a hold lasts for longer than it may");
+                        self.after_loss(&nodes, &grants, LossReason::HeldTooLong);
+                    }
+                }
                 None => {}
             }
             match nodes.look_due(timeout) {
@@ -179,14 +184,6 @@ impl Holds {
             let grants = nodes.end(End::Lost(reason)).unwrap_or_default();
             sys::reached_if(!grants.is_empty(), "the close ends a hold");
             self.tell_losses(&nodes, &grants, reason);
-        }
-    }
-
-    /// Ends the nodes and their holds if one of these has lasted for too long.
-    fn end_overdue(&self, nodes: &Nodes) {
-        if let Some(grants) = nodes.end_overdue() {
-            sys::reached("a hold lasts for longer than it may");
-            self.after_loss(nodes, &grants, LossReason::HeldTooLong);
         }
     }
 

@@ -13,7 +13,6 @@ use super::levels::Levels;
 use super::own::OwnNodes;
 use super::requests::Requests;
 use crate::base::calls::WaitingCalls;
-use crate::base::shortcuts::Readable;
 use crate::base::sys;
 use crate::base::wait::{Until, Wait};
 
@@ -23,7 +22,6 @@ pub(crate) struct Inner {
     pub(crate) own: Arc<OwnNodes>,
     pub(crate) holds: Arc<Holds>,
     pub(crate) levels: Arc<Levels>,
-    pub(crate) readable: Readable,
     pub(crate) calls: Arc<WaitingCalls>,
     subscribers: Subscribers,
     listener: Listener<SessionEvent>,
@@ -57,9 +55,8 @@ impl Inner {
                 }
             });
             let subscribers = Subscribers::default();
-            let readable = Readable::default();
             let calls = Arc::default();
-            Inner { requests, own, holds, levels, readable, calls, subscribers, listener }
+            Inner { requests, own, holds, levels, calls, subscribers, listener }
         });
         // An event may come at any time from now on.
         inner.on_suspended();
