@@ -133,7 +133,9 @@ impl Waiter<'_> {
             if self.attempt.until.waits || self.recipe.is_free(&list) {
                 return Ok(Pass::Again);
             }
-            return Ok(self.busy(&list));
+            let is_rival = |name: &&str| names::mode_of(name).is_some();
+            self.attempt.record_ahead(|| list.iter().filter(is_rival).count());
+            return Ok(Pass::Busy);
         }
         self.attempt.give_up_old();
         self.attempt.record_ahead(|| self.recipe.count_ahead(&list, &self.attempt.nodes));
@@ -147,13 +149,6 @@ impl Waiter<'_> {
                 Ok(Pass::Again)
             }
         }
-    }
-
-    /// Ends a call that does not wait and would be behind others.
-    fn busy(&self, list: &Names) -> Pass {
-        let is_rival = |name: &&str| names::mode_of(name).is_some();
-        self.attempt.record_ahead(|| list.iter().filter(is_rival).count());
-        Pass::Busy
     }
 
     fn is_missing(&self) -> bool {

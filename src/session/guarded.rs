@@ -53,9 +53,8 @@ pub(crate) fn commit(of: &Holds, holds: &[Guarding], writes: &[Write]) -> Result
     let acl = of.requests.acl();
     let checks = guards.iter().map(|path| Op::Check(path, None));
     let ops: Vec<_> = checks.chain(writes.iter().map(|write| write.op(acl))).collect();
-    let first = &holds[0].grant;
+    let (first, until) = (&holds[0].grant, Until::within(of.requests.patience()));
     let session = first.nodes().term.session_id();
-    let until = Until::within(of.requests.patience());
     let committed = of.requests.ask_one(Some(session), &until, |batch| batch.multi(&ops));
     if committed.as_ref().is_err_and(Failure::is_outcome_unknown) {
         sys::reached("a guarded write has no answer");

@@ -221,10 +221,7 @@ impl Nodes {
     /// Ends the nodes and all their grants if one of these has lasted for too long. Returns the
     /// grants that held them then.
     pub(super) fn end_overdue(&self) -> Option<Vec<Arc<Grant>>> {
-        let is_overdue = {
-            let state = self.state.lock();
-            state.grants().any(|grant| grant.end_overdue())
-        };
+        let is_overdue = self.state.lock().grants().any(|grant| grant.end_overdue());
         is_overdue.then(|| self.end(End::Lost(LossReason::HeldTooLong))).flatten()
     }
 

@@ -1,7 +1,6 @@
 //! Requests to the servers: how long calls wait for an answer, and what a failure means to users.
 //! This module knows the connection and the session, but no holds.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -26,6 +25,7 @@ const LOOK_AFTER: u32 = 2;
 
 /// The way to the servers. It outlives ZooKeeper's sessions: requests about nodes name the session
 /// that they belong to.
+#[derive(Debug)]
 pub(crate) struct Requests {
     pub(super) zk: ZooKeeper,
     acl: Vec<zookeeper::Acl>,
@@ -120,12 +120,6 @@ fn spread(least: Duration) -> Instant {
     sys::now() + least + least.mul_f64(share)
 }
 
-impl fmt::Debug for Requests {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Requests").field(&self.zk).finish()
-    }
-}
-
 impl Requests {
     /// `acl` is the ACL of all nodes that are created.
     pub(super) fn new(zk: ZooKeeper, acl: Vec<zookeeper::Acl>) -> Requests {
@@ -144,14 +138,12 @@ impl Requests {
 
     // ---- the client's end
 
-    /// Closes the client by `end`, which ends all holds. Returns false if another thread does that.
-    pub(super) fn close(&self, end: impl FnOnce()) -> bool {
-        let is_first = !self.closing.swap(true, Ordering::SeqCst);
-        if is_first {
+    /// Closes the client by `end`, which ends all holds. Does nothing if another thread does that.
+    pub(super) fn close(&self, end: impl FnOnce()) {
+        if !self.closing.swap(true, Ordering::SeqCst) {
             end();
             self.closed.raise();
         }
-        is_first
     }
 
     pub(crate) fn is_closed(&self) -> bool {

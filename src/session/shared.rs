@@ -69,13 +69,11 @@ impl Inner {
 
     /// Ends every hold and every wait. Never blocks; the end of the session takes a while longer.
     pub(crate) fn shut_down(&self) {
-        let is_first = self.requests.close(|| {
+        self.requests.close(|| {
             self.holds.close();
             self.own.forget(None);
-        });
-        if is_first {
             self.subscribers.close();
-        }
+        });
     }
 
     /// Ends the session, and waits for that for at most `limit`.

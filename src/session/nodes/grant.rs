@@ -186,10 +186,7 @@ impl Grant {
     /// Returns what is left until it is lost by the clocks; zero unless held.
     pub(crate) fn valid_for(&self) -> Duration {
         let (left, _) = self.left();
-        match self.known_end() {
-            Some(_) => Duration::ZERO,
-            None => left,
-        }
+        if self.is_over() { Duration::ZERO } else { left }
     }
 
     /// Returns an error if the hold is over.
