@@ -142,6 +142,8 @@ fn waiter_is_denied_at_a_node_that_could_never_be_read() {
     let (path, operator, others) = (fresh_path("unreadable"), Operator::connect(), client());
     let (proxy, own) = behind_a_proxy(T);
     let (own, rival) = (lock_of(&own, &path), lock_of(&others, &path));
+    // A directory that stays, and so does what is known of it.
+    shared_probe().unwrap().create_all(&path).unwrap();
     let hides = || {
         rival.lock().unwrap();
         operator.hide(&format!("{path}/{}", children(&path)[0]));
