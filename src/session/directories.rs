@@ -25,13 +25,15 @@ const NEW: i32 = 0;
 /// and nothing else.
 const MOST: usize = 8192;
 
-/// A directory that exists, as far as this client knows. A later one is greater.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// A directory that exists, as far as this client knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Directory {
     /// The transaction that created it.
     czxid: i64,
-    /// Whether this client created it, and may delete it.
+    /// Whether this client created it, and so may delete it.
     is_ours: bool,
+    /// Whether it stays all the same: nodes of other programs were seen in it, or it has data.
+    stays: bool,
     /// Whether this client has read a node of another one in it. It may well read the others, so it
     /// need not ask before it waits for one.
     ///
@@ -55,7 +57,7 @@ impl Directories {
 
     /// Returns whether this client created the directory that exists, and may delete it.
     pub(crate) fn is_ours(&self, directory: &LockPath) -> bool {
-        self.0.lock().get(directory).is_some_and(|known| known.is_ours)
+        self.0.lock().get(directory).is_some_and(|known| known.is_ours && !known.stays)
     }
 
     /// Returns whether the directory that exists is not the one in which this node was created.
@@ -77,36 +79,20 @@ impl Directories {
 
     /// Notes that this client has created it.
     pub(crate) fn note_made(&self, directory: &LockPath, czxid: i64) {
-        let made = Directory { czxid, is_ours: true, is_readable: false };
-        set(&mut self.0.lock(), directory, made);
+        self.note(directory, Directory { czxid, is_ours: true, stays: false, is_readable: false });
     }
 
     /// Notes that it stays.
     pub(super) fn note_stays(&self, directory: &LockPath) {
-        self.0.lock().get_mut(directory).into_iter().for_each(|known| known.is_ours = false);
+        self.0.lock().get_mut(directory).into_iter().for_each(|known| known.stays = true);
     }
 
     /// Notes what a list has shown: which directory there is, and these nodes in it. Returns their
     /// names.
     pub(crate) fn listed(&self, directory: &LockPath, (names, stat): (Names, Stat)) -> Names {
+        let stays = names.iter().any(|name| names::id_of(name).is_none());
         let czxid = stat.czxid;
-        let has_foreign = || names.iter().any(|name| names::id_of(name).is_none());
-        // Another thread may note at the same moment that it has made the directory.
-        let mut all = self.0.lock();
-        match all.get(directory).copied() {
-            // The list is of an earlier directory.
-            Some(known) if known.czxid > czxid => {}
-            Some(known) if known.czxid == czxid && !(known.is_ours && has_foreign()) => {}
-            known => {
-                sys::reached_if(
-                    known.is_some_and(|known| known.czxid == czxid),
-                    "a directory stays for nodes of other programs",
-                );
-                let seen = Directory { czxid, is_ours: false, is_readable: false };
-                set(&mut all, directory, seen);
-            }
-        }
-        drop(all);
+        self.note(directory, Directory { czxid, is_ours: false, stays, is_readable: false });
         names
     }
 
@@ -117,22 +103,36 @@ impl Directories {
 
     /// Notes that it was not deleted. This was known before; another one may have been made since.
     pub(super) fn put_back(&self, directory: &LockPath, known: Option<Directory>) {
+        known.into_iter().for_each(|known| self.note(directory, known));
+    }
+
+    /// Adds what is known of a directory to what was known before. Several threads may learn of it at
+    /// the same moment, and in any order.
+    fn note(&self, directory: &LockPath, one: Directory) {
         let mut all = self.0.lock();
-        let later = known.max(all.get(directory).copied());
-        later.into_iter().for_each(|one| set(&mut all, directory, one));
+        match all.get_mut(directory) {
+            // This is of an earlier directory.
+            Some(known) if known.czxid > one.czxid => {}
+            Some(known) if known.czxid == one.czxid => {
+                let stays = known.is_ours && one.stays && !known.stays;
+                sys::reached_if(stays, "a directory stays for nodes of other programs");
+                known.is_ours |= one.is_ours;
+                known.stays |= one.stays;
+                known.is_readable |= one.is_readable;
+            }
+            known => {
+                if known.is_none() && all.len() >= MOST {
+                    all.clear();
+                }
+                all.insert(directory.clone(), one);
+            }
+        }
     }
 
     /// Forgets all: the servers may have lost their data.
     pub(super) fn clear(&self) {
         self.0.lock().clear();
     }
-}
-
-fn set(known: &mut HashMap<LockPath, Directory>, directory: &LockPath, one: Directory) {
-    if known.len() >= MOST && !known.contains_key(directory) {
-        known.clear();
-    }
-    known.insert(directory.clone(), one);
 }
 
 /// Returns the writes that create these directories, and a node in the last one.
@@ -208,6 +208,20 @@ mod tests {
         directories.listed(&path, empty(9));
         directories.put_back(&path, known);
         assert!(directories.has(&path) && !directories.is_ours(&path));
+    }
+
+    #[test]
+    fn directory_stays_whatever_is_noted_of_it_at_the_same_moment() {
+        let (directories, path) = (Directories::default(), path(1));
+        let seen =
+            |name: &str| ([name].into_iter().collect(), Stat { czxid: 7, ..Stat::default() });
+        directories.note_made(&path, 7);
+        let known = directories.note_missing(&path);
+        directories.listed(&path, seen("foreign"));
+        directories.put_back(&path, known);
+        assert!(!directories.is_ours(&path), "it is put back behind a list");
+        directories.note_made(&path, 7);
+        assert!(!directories.is_ours(&path), "the answer to its create comes behind a list");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use log::{Level, warn};
-use zookeeper::{Batch, ErrorKind};
+use zookeeper::{Batch, ErrorKind, Pending};
 
 use super::directories::delete_with_directory;
 use super::facts::{Facts, Node};
@@ -234,16 +234,14 @@ impl OwnNodes {
     fn look(self: &Arc<Self>, place: Place, look: Look<Instant>) {
         let zk = self.requests.zk.in_session(place.session).with_timeout(Duration::MAX);
         let path = place.path.clone();
-        // Its answer comes before that of the read.
-        let sync = |batch: &mut Batch<'_>| {
-            drop(look.is_last.then(|| batch.sync(path.as_str())));
-        };
+        // Its answer comes before that of the read, which shows nothing if it was refused.
+        let sync = |batch: &mut Batch<'_>| look.is_last.then(|| batch.sync(path.as_str()));
+        let caught_up = |synced: Option<Pending<()>>| synced.map_or(Ok(()), Pending::wait);
         if place.is_single {
-            let read = zk.submit(|batch| {
-                sync(batch);
-                batch.get_data(path.as_str(), None)
-            });
+            let (synced, read) =
+                zk.submit(|batch| (sync(batch), batch.get_data(path.as_str(), None)));
             return on_done(read, self, move |own, read| {
+                let read = caught_up(synced).and(read);
                 let found = read.as_ref().map(|(data, stat)| {
                     let id = data::decode_single(data).map(|(id, _)| id);
                     id.map(|id| (id, Found::Single(stat.czxid))).into_iter().collect()
@@ -251,12 +249,11 @@ impl OwnNodes {
                 own.on_looked(place, found);
             });
         }
-        let listed = zk.submit(|batch| {
-            sync(batch);
-            batch.get_children(path.as_str(), None)
-        });
+        let (synced, listed) =
+            zk.submit(|batch| (sync(batch), batch.get_children(path.as_str(), None)));
         on_done(listed, self, move |own, listed| {
             let node = |name| Some((names::id_of(name)?, Found::Name(name)));
+            let listed = caught_up(synced).and(listed);
             let listed = listed.as_ref();
             let found = listed.map(|(names, _)| names.iter().filter_map(node).collect());
             own.on_looked(place, found);
@@ -392,12 +389,11 @@ impl OwnNodes {
 
     /// Deletes the single node at `path` if transaction `czxid` created it. All contenders use this
     /// name, so a deletion that is sent again could hit the node of the next owner. So each
-    /// deletion follows a look at the node. The answer of a server after its answer to a write is
-    /// no older than that write, and so no older than the deletion before it.
+    /// deletion follows a look at the node. What a server shows behind a write that it has carried
+    /// out is no older than that write, and so no older than the deletion before it.
     fn delete_single(self: &Arc<Self>, session: i64, path: String, czxid: i64, key: Key) {
         let zk = self.requests.zk.in_session(session).with_timeout(Duration::MAX);
         let (written, seen) = zk.submit(|batch| (batch.renew_lease(), batch.exists(&path, None)));
-        drop(written);
         // Busy servers refuse what they would carry out later. Without READ, a look shows nothing.
         let finish = move |own: &Arc<Self>, path: String, deleted: Result<_, _>, is_refused| {
             let is_over = |error: &zookeeper::Error| {
@@ -408,11 +404,11 @@ impl OwnNodes {
             };
             sys::reached("the deletion of a single node is tried again");
             let long = own.requests.timeout() / 4;
-            let pause = if error.is_maybe_done() { PAUSE } else { long };
+            let pause = if error.is_maybe_done() || error.is_busy() { PAUSE } else { long };
             let again = move |own: &Arc<OwnNodes>| own.delete_single(session, path, czxid, key);
             own.requests.call_at(sys::now() + pause, own, again);
         };
-        on_done(seen, self, move |own, seen| match seen {
+        on_done(seen, self, move |own, seen| match written.wait().and(seen) {
             Ok(Some(stat)) if stat.czxid == czxid => {
                 sys::reached("a single node that nobody wants is ours");
                 let deletion = zk.submit(|batch| batch.delete(&path, None));
