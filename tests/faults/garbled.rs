@@ -1,7 +1,7 @@
 //! Well-formed answers that no server gives: errors that prove nothing, and the path of another node.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use zoolock::{EphemeralLock, Error};
@@ -9,12 +9,15 @@ use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 
 use common::line::has_one_node_until_unlocked;
 use common::relay::{
-    CREATE, DELETE, EXISTS, Fate, Frame, GET_CHILDREN, GET_DATA, MULTI, Relay, SET_WATCHES,
+    CREATE, DELETE, EXISTS, Fate, Frame, GET_CHILDREN, GET_DATA, MULTI, Relay, SET_DATA,
+    SET_WATCHES, SYNC,
 };
 use common::{
     SESSION, SOON, await_nothing_left, children, client, client_of, exists, lock_of, locking,
     shared_address, stat,
 };
+
+const THROTTLED: i32 = -127;
 
 /// xid, zxid, error.
 const HEADER: usize = 16;
@@ -247,4 +250,78 @@ fn single_node_that_a_busy_server_does_not_delete_is_deleted_later() {
             lock.unlock().unwrap();
         }
     }
+}
+
+/// Lets `fate` decide what becomes of the first of each of these operations, once armed. Also returns what was asked
+/// since.
+fn noting(ops: [i32; 2], fate: fn(&Frame<'_>) -> Option<Fate>) -> (Relay, Asked) {
+    let asked = Asked::default();
+    let noted = Arc::clone(&asked);
+    let relay = Relay::start(shared_address(), move |frame| {
+        let (Some(op), Some(noted)) = (frame.op, &mut *noted.lock().unwrap()) else {
+            return Fate::Pass;
+        };
+        if !frame.is_answer {
+            noted.push(op);
+        }
+        let is_first = noted.iter().filter(|one| **one == op).count() == 1;
+        (is_first && ops.contains(&op)).then(|| fate(frame)).flatten().unwrap_or(Fate::Pass)
+    });
+    (relay, asked)
+}
+
+/// The requests since the relay was armed.
+type Asked = Arc<Mutex<Option<Vec<i32>>>>;
+
+/// The look behind a write that the server has refused may be older than the deletion before it.
+#[test]
+fn single_node_is_not_deleted_by_a_look_behind_a_refused_write() {
+    let (relay, asked) = noting([DELETE, SET_DATA], |frame| match frame.is_answer {
+        true => Some(error(frame, THROTTLED)),
+        false if frame.op == Some(DELETE) => {
+            let mut body = frame.body[..frame.body.len() - 4].to_vec();
+            body[4..8].copy_from_slice(&EXISTS.to_be_bytes());
+            body.push(0);
+            Some(Fate::Instead(body))
+        }
+        false => None,
+    });
+    let client = client_of(&relay.connect_string(), SESSION);
+    let path = fresh_path("look-behind-a-write");
+    let lock = EphemeralLock::new(&client, &path).unwrap();
+    lock.lock().unwrap();
+    *asked.lock().unwrap() = Some(Vec::new());
+    lock.unlock().unwrap();
+    wait_until("it is gone", SOON, || !exists(&path));
+    let asked = asked.lock().unwrap().take().unwrap();
+    println!("{asked:?}");
+    let second = |op| asked.iter().enumerate().filter(|(_, one)| **one == op).nth(1);
+    let (written, deleted) =
+        (second(SET_DATA).expect("a write"), second(DELETE).expect("a deletion"));
+    assert!(written.0 < deleted.0, "{asked:?}");
+    await_nothing_left(&client);
+}
+
+/// A list behind a `sync` that the server has refused may be older than the create.
+#[test]
+fn last_look_for_an_orphan_counts_only_behind_a_sync() {
+    let (relay, asked) = noting([CREATE, SYNC], |frame| match frame.op {
+        Some(CREATE) => Some(Fate::LastBytes(Vec::new())),
+        _ => frame.is_answer.then(|| error(frame, THROTTLED)),
+    });
+    let client = client_of(&relay.connect_string(), Duration::from_secs(4));
+    let path = directory("look-behind-a-sync");
+    let lock = lock_of(&client, &path);
+    lock.lock().unwrap();
+    lock.unlock().unwrap();
+    *asked.lock().unwrap() = Some(Vec::new());
+    let tried = lock.try_lock();
+    println!("{tried:?}");
+    assert!(matches!(tried, Err(Error::Disconnected { .. })), "{tried:?}");
+    await_nothing_left(&client);
+    let asked = asked.lock().unwrap().take().unwrap();
+    println!("{asked:?}");
+    assert!(asked.iter().filter(|op| **op == SYNC).count() > 1, "{asked:?}");
+    assert!(lock.try_lock_for(SOON).unwrap());
+    has_one_node_until_unlocked(&lock);
 }

@@ -14,6 +14,7 @@ pub const MULTI: i32 = 14;
 pub const GET_DATA: i32 = 4;
 pub const GET_CHILDREN: i32 = 12;
 pub const SET_DATA: i32 = 5;
+pub const SYNC: i32 = 9;
 pub const SET_WATCHES: i32 = 101;
 
 /// One frame without its length, and what is known about it.

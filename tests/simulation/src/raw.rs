@@ -264,14 +264,18 @@ fn fall_silent(plan: &mut Plan, random: &mut Rng, timeout: Duration) {
 
 /// Adds the servers' settings for programs.
 pub(crate) fn settings(plan: &Plan, settings: Settings) -> Settings {
-    let mut random = Rng::with_seed(plan.seed ^ 0x0005_e771);
-    let throttle = [0.0, 0.0, 0.0, 0.05, 0.3][random.usize(..5)];
-    // Locks pass other refusals on to their users, whose calls are judged.
-    let settings = Settings { throttle, spares_users: !plan.clients.is_empty(), ..settings };
     if plan.raw.is_empty() {
         return settings;
     }
-    Settings { overtaking: random.u8(..3) == 0, numbered_events: random.bool(), ..settings }
+    let mut random = Rng::with_seed(plan.seed ^ 0x0005_e771);
+    let throttle = [0.0, 0.0, 0.0, 0.05, 0.3][random.usize(..5)];
+    Settings {
+        overtaking: random.u8(..3) == 0,
+        numbered_events: random.bool(),
+        // Locks do not support throttling.
+        throttle: if plan.clients.is_empty() { throttle } else { 0.0 },
+        ..settings
+    }
 }
 
 /// Returns what the judge may expect of the servers under these faults.

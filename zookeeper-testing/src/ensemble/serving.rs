@@ -14,7 +14,7 @@ use crate::answers;
 use crate::requests::{self, Request};
 use crate::terms::Refused;
 use crate::terms::{EventType, Stat};
-use crate::tree::{Tree, TreeOp};
+use crate::tree::Tree;
 use crate::wire::{Malformed, Put};
 
 /// Longer requests end the connection (`jute.maxbuffer`).
@@ -256,14 +256,6 @@ impl Ensemble {
 
 // ---- requests
 
-fn changes_nothing(request: &Request<'_>) -> bool {
-    match request {
-        Request::Sync { .. } => true,
-        Request::Write(TreeOp::SetData { path, .. }) => path.starts_with("/zookeeper/"),
-        _ => false,
-    }
-}
-
 impl Ensemble {
     fn asked(&mut self, connection: u64, frame: &[u8]) -> Result<(), HangUp> {
         let (xid, request) = requests::request(frame)?;
@@ -283,8 +275,7 @@ impl Ensemble {
         self.sign_of_life(server, session, timeout);
         let leads = self.leads(server);
         let is_ping = matches!(request, Request::Ping);
-        let may_throttle = !self.settings.spares_users || changes_nothing(&request);
-        if !is_ping && may_throttle && self.chance.is(self.settings.throttle) {
+        if !is_ping && self.chance.is(self.settings.throttle) {
             let answer = answer(xid, self.servers[server].zxid, Refused::THROTTLED.0, |_| {});
             return self.answer_later(connection, answer);
         }

@@ -37,9 +37,6 @@ pub struct Settings {
     pub numbered_events: bool,
     /// How often a server is overloaded and says so (`THROTTLEDOP`).
     pub throttle: f64,
-    /// Whether it says so only of requests that change nothing: a `sync`, and a write to a node below
-    /// `/zookeeper`.
-    pub spares_users: bool,
     /// Whether nothing depends on chance. Sessions are then as short as clients ask for, from 50 ms
     /// on. They end exactly in time, not at the next tick, and their connections end first. Empty
     /// containers are found in time.
@@ -66,7 +63,6 @@ impl Default for Settings {
             overtaking: false,
             numbered_events: true,
             throttle: 0.0,
-            spares_users: false,
             exact: false,
             recorded: true,
             keeper: false,

@@ -193,10 +193,6 @@ impl Shared {
             }
             Error::Timeout { .. } => call == "close",
             Error::Denied { .. } => witness(|witness| witness.has_hidden),
-            // A busy server has not renewed a lease.
-            Error::ZooKeeper { cause, .. } => {
-                cause.to_string().contains("-127") && !matches!(call, "lock" | "unlock")
-            }
             _ => false,
         }
     }
