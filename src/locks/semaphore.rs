@@ -59,7 +59,8 @@ use crate::session::{Grant, HoldState, release};
 /// First come, first served. A waiting call has a turn in a queue, and takes its permits when its
 /// turn has come. So requests for few permits do not starve a request for many, and two large
 /// requests cannot block each other half-way. [`try_acquire`](DistributedSemaphore::try_acquire)
-/// takes no turn: it takes free permits that the call with the turn does not wait for.
+/// takes no turn: it takes free permits that the call with the turn does not wait for. Two calls that
+/// try for several permits at the same moment may find too few free, each because of the other.
 ///
 /// # When the session dies
 /// Permits are holds like those of

@@ -104,7 +104,9 @@ pub struct Stats {
     /// Gauge: calls that wait for a lock at the servers, or are about to have it. Threads that wait
     /// for another thread of this process are not counted.
     pub waiting: usize,
-    /// Gauge: nodes that the client is deleting, and that are not known to be gone.
+    /// Gauge: nodes that the client deletes or looks for without a caller, and that are not known to be
+    /// gone. A release [in the background](crate::LockOptions::background_release) counts once its
+    /// first deletion had no answer.
     pub deleting: usize,
 }
 
