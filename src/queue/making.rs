@@ -6,7 +6,7 @@
 //! the previous thread released is alone for the same reason: the transaction deletes the old node
 //! and the directory, and creates both anew.
 
-use zookeeper::{Batch, ErrorKind, Names, Op, OpResult, Pending, Watcher};
+use zookeeper::{Acl, Batch, ErrorKind, Names, Op, OpResult, Pending, Watcher};
 
 use super::attempt::{Attempt, Create, Stop};
 use super::rule::Recipe;
@@ -17,6 +17,18 @@ use crate::session::{
     Failure, Replaceable, is_outcome_unknown, last_created, replace_with_directory, settle,
     with_directories,
 };
+
+/// Where missing nodes are created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// With the directory, which is likely to be missing.
+    Make,
+    /// In the directory, which is likely to exist.
+    Inside,
+    /// Both in one write, after one of them failed: other clients make and remove the directory. Both
+    /// succeed only if somebody deletes the first node and the directory in between.
+    Both,
+}
 
 /// Creates the missing nodes of a call, and the directory if need be. A node of ours takes the place
 /// of `replaceable`. Returns a list that is no older, with this watcher if it is watched.
@@ -33,77 +45,90 @@ pub(super) fn create_missing(
     }
     let (directory, requests, under) =
         (&attempt.facts.directory, attempt.requests(), recipe.under());
-    // The directory is made with a node if it is likely to be missing.
-    let mut makes = under.is_none() && !requests.directories.has(directory);
-    let (mut levels, mut refused) = (vec![directory.clone()], None);
+    let is_missing = under.is_none() && !requests.directories.has(directory);
+    let mut way = if is_missing { Way::Make } else { Way::Inside };
+    let mut levels = vec![directory.clone()];
     loop {
-        let created = match makes {
-            true => make(attempt, recipe, &levels).map(|()| own_names(attempt)),
-            false => create_inside(attempt, recipe, watcher),
+        let created = match way {
+            Way::Make => make(attempt, recipe, &levels).map(|()| own_names(attempt)),
+            Way::Inside => create_inside(attempt, recipe, watcher, None),
+            Way::Both => create_inside(attempt, recipe, watcher, Some(&levels)),
         };
         let failure = match created {
             Ok(_) if attempt.nodes.len() < recipe.count() => {
                 sys::reached("more nodes follow the one that made their directory");
-                makes = false;
+                way = Way::Inside;
                 continue;
             }
-            Ok(_) if makes && !shortcuts::are_on() => return attempt.list(watcher),
+            Ok(_) if way == Way::Make && !shortcuts::are_on() => return attempt.list(watcher),
             Ok(list) => return Ok(list),
             Err(Stop::Failed(failure @ Failure::Refused(_))) => failure,
             Err(over) => return Err(over),
         };
         let has_no_directory = failure.is(ErrorKind::NoNode);
         let exists = failure.is(ErrorKind::NodeExists);
-        match makes {
+        match way {
             // A server that wants other credentials ends the session.
             _ if failure.is_outcome_unknown() || failure.is(ErrorKind::AuthFailed) => {
                 return Err(failure.into());
             }
-            true if has_no_directory || exists && levels.len() > 1 => {
+            Way::Make | Way::Both if has_no_directory || exists && levels.len() > 1 => {
                 levels = requests.missing_directories(directory, attempt.until)?;
                 sys::reached_if(levels.len() > 1, "levels above a directory are missing");
-                makes = !levels.is_empty();
+                if levels.is_empty() {
+                    levels.push(directory.clone());
+                }
+                way = Way::Both;
             }
-            true => {
+            Way::Make => {
                 sys::reached("a directory cannot be made with its node");
-                // It may exist all the same: servers check the permission to make it first.
-                refused = (!exists).then_some(failure);
-                makes = false;
+                way = Way::Both;
             }
-            false if has_no_directory => {
+            Way::Inside if has_no_directory => {
                 if let Some((_, error)) = under {
                     sys::reached("a read is not created because its write is gone");
                     return Err(error.into());
                 }
-                if let Some(refused) = refused {
-                    return Err(refused.into());
-                }
                 sys::reached("a directory that was known is missing");
                 requests.directories.note_missing(directory);
-                (levels, makes) = (vec![directory.clone()], true);
+                way = Way::Both;
             }
-            false => return Err(failure.into()),
+            Way::Both if exists => sys::reached("a directory comes and goes"),
+            Way::Inside | Way::Both => return Err(failure.into()),
         }
     }
 }
 
 /// Creates these directories with a node in the last one.
 fn make(attempt: &mut Attempt<'_>, recipe: &Recipe<'_>, levels: &[LockPath]) -> Result<(), Stop> {
-    let (directory, acl) = (&attempt.facts.directory, attempt.requests().acl());
+    let (facts, acl) = (attempt.facts, attempt.requests().acl());
     let (create, data) = (new_create(attempt, recipe)?, attempt.identity.clone());
     let make = |batch: &mut Batch<'_>, create: &Create| {
-        let node = (&*directory.child(&create.name), data.as_bytes(), create.mode);
-        batch.shared_multi(&with_directories(acl, levels, node))
+        send_make(batch, acl, levels, &facts.directory, &data, create)
     };
     let (create, made) = attempt.ask_create(create, make)?;
     take_made(attempt, create, made).map_or(Ok(()), |failure| Err(failure.into()))
 }
 
-/// Creates the missing nodes in the directory, and lists it.
+fn send_make(
+    batch: &mut Batch<'_>,
+    acl: &[Acl],
+    levels: &[LockPath],
+    directory: &LockPath,
+    data: &str,
+    create: &Create,
+) -> Pending<Vec<OpResult>> {
+    let node = (&*directory.child(&create.name), data.as_bytes(), create.mode);
+    batch.shared_multi(&with_directories(acl, levels, node))
+}
+
+/// Creates the missing nodes in the directory, and lists it. With `levels`, also creates these with a
+/// node in the last one, in case that the directory is missing.
 fn create_inside(
     attempt: &mut Attempt<'_>,
     recipe: &Recipe<'_>,
     watcher: Option<&Watcher>,
+    levels: Option<&[LockPath]>,
 ) -> Result<Names, Stop> {
     let (acl, data) = (attempt.requests().acl(), attempt.identity.clone());
     match recipe.under() {
@@ -113,13 +138,13 @@ fn create_inside(
                 let create = Op::Create(path, data.as_bytes(), acl, create.mode);
                 batch.shared_multi(&[Op::Check(&above, None), create])
             };
-            create_by(attempt, recipe, watcher, send, last_created)
+            create_by(attempt, recipe, watcher, levels, send, last_created)
         }
         None => {
             let send = |batch: &mut Batch<'_>, path: &str, create: &Create| {
                 batch.shared_create(path, data.as_bytes(), acl, create.mode)
             };
-            create_by(attempt, recipe, watcher, send, |created| created)
+            create_by(attempt, recipe, watcher, levels, send, |created| created)
         }
     }
 }
@@ -128,22 +153,37 @@ fn create_by<T: Send + 'static>(
     attempt: &mut Attempt<'_>,
     recipe: &Recipe<'_>,
     watcher: Option<&Watcher>,
+    levels: Option<&[LockPath]>,
     send: impl Fn(&mut Batch<'_>, &str, &Create) -> Pending<T>,
     czxid_of: fn(T) -> (String, i64),
 ) -> Result<Names, Stop> {
-    let directory = &attempt.facts.directory;
-    let missing = recipe.count().saturating_sub(attempt.nodes.len());
-    let creates = attempt.creates(missing, recipe.create_mode(), || recipe.name())?;
+    let (directory, acl) = (&attempt.facts.directory, attempt.requests().acl());
+    let (missing, data) =
+        (recipe.count().saturating_sub(attempt.nodes.len()), attempt.identity.clone());
+    let count = missing + usize::from(levels.is_some());
+    let creates = attempt.creates(count, recipe.create_mode(), || recipe.name())?;
     let ask = |batch: &mut Batch<'_>, creates: &Vec<Create>| {
+        let (inside, with) = creates.split_at(missing);
         let mut send = |create: &Create| send(batch, &directory.child(&create.name), create);
-        let created: Vec<_> = creates.iter().map(&mut send).collect();
-        (created, batch.get_children(directory.as_str(), watcher))
+        let created: Vec<_> = inside.iter().map(&mut send).collect();
+        let made = levels.zip(with.first());
+        let made =
+            made.map(|(levels, create)| send_make(batch, acl, levels, directory, &data, create));
+        ((created, made), batch.get_children(directory.as_str(), watcher))
     };
-    let (creates, created, listed) = attempt.ask_creates(creates, ask)?;
+    let (creates, (created, made), listed) = attempt.ask_creates(creates, ask)?;
+    let mut creates = creates.into_iter();
     // All were answered before the list.
     let mut failure = None;
-    for (created, create) in created.into_iter().zip(creates) {
+    for (created, create) in created.into_iter().zip(creates.by_ref()) {
         failure = attempt.created(create, created.wait().map(czxid_of)).or(failure);
+    }
+    if let Some((made, create)) = made.zip(creates.next()) {
+        let made = take_made(attempt, create, made.wait());
+        // The directory was missing, so it depends on the request that makes it.
+        if failure.as_ref().is_some_and(|failure| failure.is(ErrorKind::NoNode)) {
+            failure = made;
+        }
     }
     let directories = &attempt.requests().directories;
     let names = listed.map(|listed| directories.listed(directory, listed));

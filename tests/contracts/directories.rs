@@ -97,7 +97,7 @@ fn directory_of_another_client_costs_three_requests_a_turn() {
             let cost = requests_since(&proxy, before);
             let turns = number + 1;
             println!("{kind}: [create, multi, delete, list, ..] = {cost:?}");
-            let refused = 1;
+            let refused = 2;
             assert_eq!(cost, [turns, refused, turns, turns, 0, 0, 0], "{kind}");
         }
     }

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use zoolock_test_support::{Probe, Server, Stat, fresh_path, wait_until};
+use zoolock_test_support::{Op, Probe, Server, Stat, fresh_path, shared_probe, wait_until};
 
-use common::{SESSION, SOON, Task, client_of, every_subject_that, lock_of};
+use common::line::has_one_node_until_unlocked;
+use common::{
+    SESSION, SOON, Task, behind_a_proxy, children, client_of, every_subject_that, lock_of, locking,
+};
 
 const SHORT: Duration = Duration::from_secs(4);
 
@@ -115,4 +118,25 @@ fn directory_that_is_made_by_hand_on_a_wiped_server_stays() {
     lock.lock().unwrap();
     lock.unlock().unwrap();
     assert_eq!(probe.stat("/locks/job").unwrap().map(|stat| stat.czxid), Some(by_hand.czxid));
+}
+
+/// A call creates its node in the directory, and in case that this is missing also both in one transaction. Between
+/// the two, an operator deletes the node and the directory, so both succeed.
+#[test]
+fn call_keeps_one_of_two_nodes_if_the_directory_goes_between_their_creates() {
+    let (proxy, client) = behind_a_proxy(SESSION);
+    let (path, probe) = (fresh_path("between-creates"), shared_probe().unwrap());
+    probe.create_all(&path).unwrap();
+    let lock = lock_of(&client, &path);
+    // The first one tries to make the directory, and is refused.
+    let making = proxy.on(Op::Multi).nth(2).hold_request();
+    let call = locking(&lock);
+    assert!(making.wait(SOON), "{:#?}", proxy.log());
+    for child in children(&path) {
+        probe.delete(&format!("{path}/{child}")).unwrap();
+    }
+    probe.delete(&path).unwrap();
+    making.release();
+    call.result("lock()").unwrap();
+    has_one_node_until_unlocked(&lock);
 }
