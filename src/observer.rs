@@ -50,8 +50,8 @@
 //! an observer may use the client and its locks, including the lock of the report. Callers wait for
 //! a slow observer. A release that finds its node deleted reports that loss. A thread of the client
 //! reports any other loss soon after it was noticed, whether or not the holder unlocks. Reports of
-//! two threads come in any order. After a panic, the observer is called again the next time; the panic
-//! has no other effect.
+//! two threads come in any order. After a panic, the observer is called again the next time; the
+//! panic has no other effect.
 
 use std::cell::Cell;
 use std::fmt;
@@ -199,7 +199,7 @@ pub(crate) struct Observed {
 }
 
 impl Observed {
-    /// Tells the observer. Report it where an observer may block.
+    /// Tells the observer. Call it where an observer may block.
     pub(crate) fn ended(&self, held: Duration, loss: Option<LossReason>) {
         let outcome = loss.map_or(Outcome::Released, Outcome::Lost);
         let ended = Ended { lock: self.lock, name: &self.name, held, outcome };

@@ -48,7 +48,7 @@ pub(crate) struct Attempt<'a> {
     /// Creates without an answer.
     pub(super) unanswered: Vec<Key>,
     /// Nodes may be created without a look: behind one, or in a new session, as long as no create
-    /// was lost since, and no own node stays.
+    /// had no answer since, and no own node stays.
     pub(super) may_create: bool,
     /// Ready when a node of ours was found that cannot be deleted.
     more_stuck: Ended,

@@ -104,8 +104,8 @@ impl OwnNodes {
     // ---- nodes of calls
 
     /// Enters `count` nodes, whose creates are about to be sent. Each has to be
-    /// [unanswered](OwnNodes::no_answer), [deleted](OwnNodes::delete) or [gone](OwnNodes::gone) in the end.
-    /// Before, waits until the server has answered the creates that other calls gave up on this
+    /// [unanswered](OwnNodes::no_answer), [deleted](OwnNodes::delete) or [gone](OwnNodes::gone) in the
+    /// end. Before, waits until the server has answered the creates that other calls gave up on this
     /// connection.
     pub(crate) fn enter(
         &self,
@@ -152,8 +152,8 @@ impl OwnNodes {
         keys.into_iter().for_each(|key| table.gone(key));
     }
 
-    /// Makes orphans of these unanswered creates, and looks for them at once: of all, or of those whose time
-    /// is over by `due`. Takes them out, and returns whether there were any.
+    /// Makes orphans of these unanswered creates, and looks for them at once: of all, or of those whose
+    /// time is over by `due`. Takes them out, and returns whether there were any.
     pub(crate) fn give_up(
         self: &Arc<Self>,
         place: &Place,

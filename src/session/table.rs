@@ -15,8 +15,9 @@
 //! | Stuck | gone | a list that was sent later does not show it |
 //! | any | gone | its session is over |
 //!
-//! A call owns its nodes while they are used or unanswered, and a hold those that it was granted. The rest
-//! has no owner, and the client cleans it up. An orphan is an unanswered create that its call has given up.
+//! A call owns its nodes while they are used or unanswered, and a hold those that it was granted. The
+//! rest has no owner, and the client cleans it up. An orphan is an unanswered create that its call has
+//! given up.
 //!
 //! An orphan is looked for by its id: all of a place in one look, and one look of a place at a time.
 //! A server answers the requests of a connection in order. So a look that is answered on the
@@ -150,8 +151,8 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
         self.set(key, State::Used);
     }
 
-    /// Makes an orphan of an unanswered create. Returns its time; `None` if it is not in the table as such,
-    /// because its session is over.
+    /// Makes an orphan of an unanswered create. Returns its time; `None` if it is not in the table as
+    /// such, because its session is over.
     pub(crate) fn give_up(&mut self, key: Key) -> Option<T> {
         let until = self.unanswered(key)?.until;
         let place = self.nodes.get(&key)?.place.clone();
@@ -260,7 +261,7 @@ impl<P: Clone + Ord, T: Copy + Ord> Table<P, T> {
     }
 
     /// Takes the answer to a look in the current epoch: what it `shows` of the node with an id,
-    /// or `None` if it failed. The look was sent after the orphans that it covers were unanswered. So if
+    /// or `None` if it failed. The look was sent once the orphans that it covers had no answer. So if
     /// their epoch is the current one, it was sent and answered there. Orphans that another
     /// server may carry out late are looked for until `later`.
     pub(crate) fn looked<F>(

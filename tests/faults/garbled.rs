@@ -31,6 +31,14 @@ fn error(frame: &Frame<'_>, code: i32) -> Fate {
     Fate::Instead([&frame.body[..HEADER - 4], &code.to_be_bytes()].concat())
 }
 
+/// Sends a look in the place of a deletion: without its version, and without a watch.
+fn look_instead(deletion: &Frame<'_>) -> Fate {
+    let mut body = deletion.body[..deletion.body.len() - 4].to_vec();
+    body[4..8].copy_from_slice(&EXISTS.to_be_bytes());
+    body.push(0);
+    Fate::Instead(body)
+}
+
 fn unknown_error(frame: &Frame<'_>) -> Fate {
     error(frame, -12345)
 }
@@ -168,13 +176,7 @@ fn refusing(ops: Vec<i32>, code: i32) -> Relay {
         count.fetch_add(1, Ordering::SeqCst);
         match frame.op {
             _ if frame.is_answer => error(frame, code),
-            Some(DELETE) => {
-                // A look, without the version and without a watch.
-                let mut body = frame.body[..frame.body.len() - 4].to_vec();
-                body[4..8].copy_from_slice(&EXISTS.to_be_bytes());
-                body.push(0);
-                Fate::Instead(body)
-            }
+            Some(DELETE) => look_instead(frame),
             _ => Fate::Pass,
         }
     })
@@ -278,13 +280,7 @@ type Asked = Arc<Mutex<Option<Vec<i32>>>>;
 fn single_node_is_not_deleted_by_a_look_behind_a_refused_write() {
     let (relay, asked) = noting([DELETE, SET_DATA], |frame| match frame.is_answer {
         true => Some(error(frame, THROTTLED)),
-        false if frame.op == Some(DELETE) => {
-            let mut body = frame.body[..frame.body.len() - 4].to_vec();
-            body[4..8].copy_from_slice(&EXISTS.to_be_bytes());
-            body.push(0);
-            Some(Fate::Instead(body))
-        }
-        false => None,
+        false => (frame.op == Some(DELETE)).then(|| look_instead(frame)),
     });
     let client = client_of(&relay.connect_string(), SESSION);
     let path = fresh_path("look-behind-a-write");
