@@ -37,21 +37,19 @@ impl Signal {
 
 /// An event that comes repeatedly. Each listener receives the first one after it began to listen.
 #[derive(Debug)]
-pub(crate) struct Broadcast {
-    current: Mutex<Signal>,
-}
+pub(crate) struct Broadcast(Mutex<Signal>);
 
 impl Broadcast {
     pub(crate) fn new() -> Broadcast {
-        Broadcast { current: Mutex::new(Signal::new()) }
+        Broadcast(Mutex::new(Signal::new()))
     }
 
     pub(crate) fn listen(&self) -> Ended {
-        self.current.lock().ended().clone()
+        self.0.lock().ended().clone()
     }
 
     pub(crate) fn send(&self) {
-        let old = std::mem::replace(&mut *self.current.lock(), Signal::new());
+        let old = std::mem::replace(&mut *self.0.lock(), Signal::new());
         old.raise();
     }
 }

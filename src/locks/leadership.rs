@@ -165,8 +165,7 @@ impl Leadership {
         lead: impl FnMut(&Term) + Send + 'static,
     ) -> Result<Leadership> {
         let lock = TwoLevel::new(Site::new(client, path, kind, options.without_handoffs())?);
-        let contest = Contest::Contends { since: sys::now(), failing: None };
-        let contest = Mutex::new(contest);
+        let contest = Mutex::new(Contest::Contends { since: sys::now(), failing: None });
         let shared = Arc::new(Shared { lock, stopping: Signal::new(), contest });
         look_for_others(&shared);
         let contending = Arc::clone(&shared);
@@ -291,11 +290,9 @@ impl Shared {
         let guard: Guard<AnyThread> =
             Guard::new(self.lock.hold_of(grant), Arc::clone(&self.lock) as _);
         let hold = guard.hold();
-        let asked = hold.revocation();
-        if let (Ok(asked), false) = (asked, is_ended(&stopping)) {
+        if let (Ok(asked), false) = (hold.revocation(), is_ended(&stopping)) {
             let term = Arc::new(Term { hold, stopping, asked });
-            let leads = Contest::Leads { term: Arc::clone(&term), overdue: None };
-            *self.contest.lock() = leads;
+            *self.contest.lock() = Contest::Leads { term: Arc::clone(&term), overdue: None };
             lead(&term);
         }
         match guard.release() {

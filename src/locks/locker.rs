@@ -142,22 +142,16 @@ lock_through_pointer!(&L, Box<L>, Arc<L>);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockId {
     // The order of the fields is the order of the locks.
-    address: Address,
-    object: Object,
-}
-
-/// The place of a lock. Contenders can exclude each other only at the same address.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Address {
     /// In normal form; empty where they are not known.
     servers: String,
     /// The path from the root.
     path: String,
+    object: Object,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Object {
-    /// Every object at the address.
+    /// Every object at the path.
     Unknown,
     /// The object whose clones share what is at this memory address.
     At(usize),
@@ -169,8 +163,7 @@ impl LockId {
     /// Creates the id of a lock type of your own, from its path alone. [`Lock::id`] returns this by
     /// default. It differs from the id of a lock of this crate at the same path.
     pub fn new(path: impl Into<String>) -> LockId {
-        let servers = String::new();
-        LockId::at(servers, path.into(), Object::Unknown)
+        LockId { servers: String::new(), path: path.into(), object: Object::Unknown }
     }
 
     /// Returns the id of a lock of this crate. Its clones, and nothing else, share what is at the
@@ -178,22 +171,17 @@ impl LockId {
     pub(crate) fn of(site: &Site, object: *const ()) -> LockId {
         let (servers, root) = site.requests().address();
         let path = format!("{root}{}", site.path());
-        LockId::at(servers, path, Object::At(object.addr()))
+        LockId { servers, path, object: Object::At(object.addr()) }
     }
 
     /// Returns the id of several locks as one; `path` names them all.
     pub(crate) fn several(path: &str) -> LockId {
-        LockId::at(String::new(), path.to_owned(), Object::Several)
-    }
-
-    fn at(servers: String, path: String, object: Object) -> LockId {
-        let address = Address { servers, path };
-        LockId { address, object }
+        LockId { object: Object::Several, ..LockId::new(path) }
     }
 
     /// Returns the lock's path from the root.
     pub(crate) fn full_path(&self) -> &str {
-        &self.address.path
+        &self.path
     }
 
     pub(crate) fn is_several(&self) -> bool {
@@ -202,7 +190,7 @@ impl LockId {
 
     /// Returns whether holds of the two locks would exclude each other.
     pub(crate) fn is_at_place_of(&self, other: &LockId) -> bool {
-        self.address == other.address
+        (&self.servers, &self.path) == (&other.servers, &other.path)
     }
 
     /// Returns whether these are certainly one object. Equal ids are not enough where the object is

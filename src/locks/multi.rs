@@ -1,9 +1,7 @@
 //! Several locks as one, taken in an order that all programs share. This module knows them only as
 //! [`Lock`]s.
 
-use std::any::Any;
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -174,12 +172,12 @@ impl MultiLock {
 
     /// Takes all members, or none. Returns false if a member is busy.
     fn take(&self, wait: Wait) -> Result<bool> {
-        let mut taken = Taken(&[]);
+        let mut taken = Taken::new(&[]);
         for (index, lock) in self.locks.iter().enumerate() {
             let wait = if index == 0 { wait } else { wait.for_another() };
             let got = lock.lock_within(wait);
             if matches!(got, Ok(true)) {
-                taken.0 = &self.locks[..=index];
+                taken.locks = &self.locks[..=index];
                 continue;
             }
             sys::reached_if(index > 0, "locks of a group are given back");
@@ -197,10 +195,8 @@ impl MultiLock {
         sys::reached("a lock of a group is lost while another is waited for");
         let mut losses = taken.give_back().into_iter();
         // A foreign lock may be unheld and still unlock without an error.
-        let path = || gone.path().to_owned();
-        let first = losses.next();
-        let first = first.unwrap_or_else(|| Error::NotHeld { path: path() });
-        Err(failure(first, losses.collect()))
+        let not_held = || Error::NotHeld { path: gone.path().to_owned() };
+        Err(failure(losses.next().unwrap_or_else(not_held), losses.collect()))
     }
 }
 
@@ -227,66 +223,52 @@ fn check(locks: &[(LockId, Box<dyn Lock>)]) -> Result<()> {
 }
 
 fn failure(reason: Error, others: Vec<Error>) -> Error {
-    if others.is_empty() {
-        return reason;
+    match others.is_empty() {
+        true => reason,
+        false => Error::Release { failures: [reason].into_iter().chain(others).collect() },
     }
-    let mut failures = vec![reason];
-    failures.extend(others);
-    Error::Release { failures }
 }
 
-/// The members that a call has taken so far. Dropping this, as a panic does, releases them.
-struct Taken<'m>(&'m [Box<dyn Lock>]);
+/// The members that are still locked. Dropping this, as a panic does, releases them, too.
+struct Taken<'m> {
+    locks: &'m [Box<dyn Lock>],
+    failures: Vec<Error>,
+}
 
-impl Taken<'_> {
-    fn keep(mut self) {
-        self.0 = &[];
+impl<'m> Taken<'m> {
+    fn new(locks: &'m [Box<dyn Lock>]) -> Taken<'m> {
+        Taken { locks, failures: Vec::new() }
     }
 
+    fn keep(mut self) {
+        self.locks = &[];
+    }
+
+    /// Releases all members in reverse order. If one of them panics, the others are released, too.
     fn give_back(mut self) -> Vec<Error> {
-        release(mem::take(&mut self.0))
+        while let Some(lock) = self.next() {
+            self.failures.extend(lock.unlock().err());
+        }
+        mem::take(&mut self.failures)
+    }
+
+    fn next(&mut self) -> Option<&'m dyn Lock> {
+        let (last, before) = self.locks.split_last()?;
+        self.locks = before;
+        Some(last)
     }
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        // A second panic would end the process, and its hook has already reported it. So would a
-        // panic of its payload's destructor.
-        let (failures, panic) = release_each(self.0);
-        mem::forget(panic);
-        log_all(&failures);
-    }
-}
-
-/// Releases all members in reverse order. If one of them panics, the panic resumes after the last.
-fn release(locks: &[Box<dyn Lock>]) -> Vec<Error> {
-    let (failures, panic) = release_each(locks);
-    if let Some(panic) = panic {
-        log_all(&failures);
-        resume_unwind(panic);
-    }
-    failures
-}
-
-/// Releases all members, and returns the failures and the first panic.
-fn release_each(locks: &[Box<dyn Lock>]) -> (Vec<Error>, Option<Box<dyn Any + Send>>) {
-    let (mut failures, mut panic) = (Vec::new(), None);
-    for lock in locks.iter().rev() {
-        // A panic may leave state of the lock half done, and nothing here reads that state.
-        match catch_unwind(AssertUnwindSafe(|| lock.unlock())) {
-            Ok(unlocked) => failures.extend(unlocked.err()),
-            Err(payload) if panic.is_none() => panic = Some(payload),
-            // The destructor of the payload may panic.
-            Err(payload) => mem::forget(payload),
+        // A second panic would end the process, and its hook has already reported it.
+        while let Some(lock) = self.next() {
+            self.failures.extend(caught(|| lock.unlock()).and_then(Result::err));
         }
-    }
-    (failures, panic)
-}
-
-/// Logs failures that a panic leaves no caller to return to.
-fn log_all(failures: &[Error]) {
-    for error in failures {
-        let _ = caught(|| warn!(target: "zoolock", "released several locks in a panic: {error}"));
+        for error in &self.failures {
+            let _ =
+                caught(|| warn!(target: "zoolock", "released several locks in a panic: {error}"));
+        }
     }
 }
 
@@ -304,7 +286,7 @@ impl Lock for MultiLock {
     }
 
     fn unlock(&self) -> Result<()> {
-        match release(&self.locks) {
+        match Taken::new(&self.locks).give_back() {
             failures if failures.is_empty() => Ok(()),
             failures => Err(Error::Release { failures }),
         }

@@ -75,10 +75,8 @@ impl Readers {
     fn leave(&self, only: Option<&Arc<Grant>>) -> Result<Option<Arc<Grant>>> {
         let me = thread::current().id();
         let mut reads = self.reads.lock();
-        let read = reads
-            .get_mut(&me)
-            .filter(|read| only.is_none_or(|only| Arc::ptr_eq(only, &read.grant)));
-        let Some(read) = read else {
+        let is_it = |read: &&mut Read| only.is_none_or(|only| Arc::ptr_eq(only, &read.grant));
+        let Some(read) = reads.get_mut(&me).filter(is_it) else {
             drop(reads);
             return Err(self.site.refusal());
         };

@@ -140,6 +140,13 @@ fn create_inside(
             };
             create_by(attempt, recipe, watcher, levels, send, last_created)
         }
+        // What may be refused shares no transaction.
+        None if levels.is_some() => {
+            let send = |batch: &mut Batch<'_>, path: &str, create: &Create| {
+                batch.create(path, data.as_bytes(), acl, create.mode)
+            };
+            create_by(attempt, recipe, watcher, levels, send, |(path, stat)| (path, stat.czxid))
+        }
         None => {
             let send = |batch: &mut Batch<'_>, path: &str, create: &Create| {
                 batch.shared_create(path, data.as_bytes(), acl, create.mode)

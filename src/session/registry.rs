@@ -34,13 +34,6 @@ fn key(nodes: &Nodes) -> (LockPath, u64) {
     (nodes.facts.directory.clone(), nodes.number)
 }
 
-impl Entries {
-    fn in_directory(&self, directory: &LockPath) -> impl Iterator<Item = &Arc<Nodes>> {
-        let here = (directory.clone(), 0)..=(directory.clone(), u64::MAX);
-        self.nodes.range(here).map(|(_, nodes)| nodes)
-    }
-}
-
 impl Registry {
     /// Adds the nodes that `make` returns for a new number, under the mutex: at no instant are they
     /// granted and not registered.
@@ -91,9 +84,12 @@ impl Registry {
     /// and excludes it, came after the hold. Permits and single nodes stand in no queue.
     pub(crate) fn holds_here(&self, facts: &Facts) -> bool {
         let is_own = |nodes: &Arc<Nodes>| nodes.facts.kind.is_of_a_thread() && nodes.is_held_here();
-        let here = || -> Vec<_> { self.0.lock().in_directory(&facts.directory).cloned().collect() };
         let queues = !matches!(facts.kind, LockKind::Semaphore | LockKind::Ephemeral);
-        queues && here().iter().any(is_own)
+        let [first, last] = [0, u64::MAX].map(|number| (facts.directory.clone(), number));
+        let entries = self.0.lock();
+        let here: Vec<_> = entries.nodes.range(first..=last).map(|(_, one)| one.clone()).collect();
+        drop(entries);
+        queues && here.iter().any(is_own)
     }
 
     /// Makes all other threads wait, for tests.
