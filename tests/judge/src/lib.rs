@@ -4,7 +4,7 @@
 //!
 //! There are two judges. The first, [`Judge`], looks at times, tokens and names: exclusion, order
 //! of arrival, tokens, losses, writes, deadlines, leaders. The second, [`Linear`], gives the same
-//! history to stateright's `LinearizabilityTester`. [`Edn`] writes it down for Knossos.
+//! history to stateright's `LinearizabilityTester`.
 //!
 //! # How to use it
 //!
@@ -55,8 +55,6 @@
 //! assert!(found.violations.is_empty());
 //! let found = Linear::new(&locks).check(&history);
 //! assert!(found.violations.is_empty());
-//! Edn::new(Vec::new(), locks).write(&history)?;
-//! # Ok::<(), std::io::Error>(())
 //! ```
 //!
 //! | what happens | what is reported |
@@ -83,7 +81,6 @@
 extern crate self as zoolock_judge;
 
 mod checks;
-mod edn;
 mod event;
 mod history;
 mod linear;
@@ -98,7 +95,6 @@ mod story;
 mod time;
 
 pub use checks::{Findings, Guarded, Judge, Leading, Tally};
-pub use edn::Edn;
 pub use event::{
     Act, Answer, Call, Carried, Commit, Doubt, Fault, Grant, HoldId, InFlight, Incarnation, Loss,
     Missed, Nap, Overtaken, QueueSnapshot, Unlocked, WorkerId, Write,

@@ -1,5 +1,5 @@
-//! The history of one lock as operations that begin, and end or stay open. The second judge and the EDN
-//! output use these.
+//! The history of one lock as operations that begin, and end or stay open. The second judge uses
+//! these.
 //!
 //! | in the history | operations |
 //! |---|---|

@@ -12,8 +12,6 @@ pub struct Rules {
     pub punctual: bool,
     /// The losses that are excused.
     pub outage: Outage,
-    /// Whether a hold may last over a reconnect, as zoolock's do.
-    pub survives: bool,
     /// Whether the holds are terms of leaders.
     pub leaders: bool,
 }
@@ -21,10 +19,7 @@ pub struct Rules {
 /// The state of the connections of running clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outage {
-    /// Nothing that would cost a hold.
-    None,
-    /// They break, or seem to, and come back long before a lease ends. A hold whose session survives is not
-    /// lost.
+    /// At most they break, or seem to, and come back long before a lease ends. No hold is lost.
     Short,
     /// They may be gone for longer than a lease, or nodes vanish.
     Long,
@@ -55,23 +50,8 @@ pub struct Margins {
 
 impl Rules {
     /// Excuses nothing.
-    pub const STRICT: Rules = Rules {
-        overlaps_expected: false,
-        punctual: true,
-        outage: Outage::None,
-        survives: true,
-        leaders: false,
-    };
-}
-
-impl Outage {
-    pub(crate) fn excuses(self, survives: bool) -> bool {
-        match self {
-            Outage::None => false,
-            Outage::Short => !survives,
-            Outage::Long => true,
-        }
-    }
+    pub const STRICT: Rules =
+        Rules { overlaps_expected: false, punctual: true, outage: Outage::Short, leaders: false };
 }
 
 impl Margins {

@@ -3,13 +3,12 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Write};
 use std::time::Duration;
 
 use kernel::Process;
 use zoolock::Result;
 use zoolock_judge::{
-    Call, Doubt, Edn, Grant, History, HoldId, Judge, Kind, Linear, Linearized, Lock, Loss, Margins,
+    Call, Doubt, Grant, History, HoldId, Judge, Kind, Linear, Linearized, Lock, Loss, Margins,
     Missed, Mode, Nanos, OpenCall, Outage, Rules, Unlocked, Use, WorkerId,
 };
 
@@ -168,8 +167,8 @@ pub(crate) fn died(process: Process) {
     record(|recorder| recorder.history.died((process.0, 0), now()));
 }
 
-/// Returns the history of a run, the judge's violations and the result of the judge of linearizability.
-pub(crate) fn verdict() -> (History, Vec<String>, Linearized) {
+/// Returns the judge's violations of a run, and the result of the judge of linearizability.
+pub(crate) fn verdict() -> (Vec<String>, Linearized) {
     let recorder = record(std::mem::take);
     let mut history = recorder.history;
     history.over = Some(now());
@@ -177,10 +176,5 @@ pub(crate) fn verdict() -> (History, Vec<String>, Linearized) {
     let rules = Rules { outage: Outage::Long, ..Rules::STRICT };
     let violations = Judge::new(locks.clone(), Margins::EXACT).judge(&rules, &history).violations;
     let linearized = Linear::new(&locks).check(&history);
-    (history, violations, linearized)
-}
-
-/// Writes a history for Knossos.
-pub(crate) fn write(history: &History, to: impl Write) -> io::Result<()> {
-    Edn::new(to, locks()).write(history)
+    (violations, linearized)
 }

@@ -2,9 +2,6 @@
 
 mod runs;
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -38,9 +35,6 @@ struct Args {
     /// Print the whole story of the first seed, whether it fails or not
     #[arg(long)]
     story: bool,
-    /// Write the history of the first seed for Knossos
-    #[arg(long, value_name = "FILE")]
-    edn: Option<PathBuf>,
     /// Fail only for histories that are not linearizable
     #[arg(long)]
     linearizable: bool,
@@ -60,9 +54,6 @@ fn main() -> ExitCode {
     if args.worker {
         let printed = runs::be_worker(&args);
         return ExitCode::from(u8::from(printed.is_err()));
-    }
-    if let Some(file) = &args.edn {
-        return write_history(&Plan::of(args.from), file);
     }
     if args.story {
         return tell(&Plan::of(args.from));
@@ -103,19 +94,4 @@ fn tell(plan: &Plan) -> ExitCode {
     outcome.story.iter().for_each(|line| println!("{line}"));
     outcome.violations.iter().for_each(|line| println!("VIOLATED: {line}"));
     ExitCode::from(u8::from(!outcome.violations.is_empty()))
-}
-
-fn write_history(plan: &Plan, file: &Path) -> ExitCode {
-    let outcome = run(plan, false);
-    let written = File::create(file).map(BufWriter::new).and_then(|mut to| {
-        outcome.write_history(&mut to)?;
-        to.flush()
-    });
-    match written {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("failed to write {}: {error}", file.display());
-            ExitCode::FAILURE
-        }
-    }
 }

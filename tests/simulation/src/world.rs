@@ -1,7 +1,6 @@
 //! Carries out one run: the servers, the links, the clients and the faults.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Write};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use kernel::{Process, thread};
 use zookeeper::ErrorKind;
 use zookeeper::{Acl, Permissions, ZooKeeper};
 use zookeeper_testing::ensemble::{Committed, Ensemble, Refused, Settings};
-use zoolock_judge::{History, Linearized};
+use zoolock_judge::Linearized;
 
 use crate::client::{self, Board, board, net};
 use crate::coverage;
@@ -33,8 +32,6 @@ const STEPS: u64 = 3_000_000;
 pub struct Outcome {
     /// Promises that were broken.
     pub violations: Vec<String>,
-    /// Calls for locks and their grants.
-    pub(crate) history: History,
     /// What the judge of linearizability found in the history.
     pub linearized: Linearized,
     /// Hash over the run, to compare two runs.
@@ -47,16 +44,6 @@ pub struct Outcome {
     pub time: Duration,
     /// Log of the run for people; empty unless the run was traced.
     pub story: Vec<String>,
-}
-
-impl Outcome {
-    /// Writes the history of the run in Jepsen's format.
-    ///
-    /// # Errors
-    /// Fails if the writer fails.
-    pub fn write_history(&self, to: impl Write) -> io::Result<()> {
-        histories::write(&self.history, to)
-    }
 }
 
 /// Runs a plan.
@@ -82,7 +69,7 @@ pub fn run(plan: &Plan, is_traced: bool) -> Outcome {
             for name in kernel::panicked() {
                 violation(format!("{name} has panicked"));
             }
-            let (history, found, linearized) = histories::verdict();
+            let (found, linearized) = histories::verdict();
             found.iter().chain(&linearized.violations).cloned().for_each(violation);
             raw::finish(witness(|witness| witness.violations.is_empty()));
             // Clients that remain are leaked: their world ends here, so dropping them is not possible.
@@ -90,7 +77,6 @@ pub fn run(plan: &Plan, is_traced: bool) -> Outcome {
             let (violations, calls) = witness::finish();
             Outcome {
                 violations,
-                history,
                 linearized,
                 hash: kernel::hash(),
                 counts: kernel::counts(),

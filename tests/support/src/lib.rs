@@ -9,7 +9,6 @@
 //! - [`Ensemble`]: several servers that elect a leader. Each can be stopped, killed, paused and cut off.
 //! - [`FaultProxy`]: a TCP proxy that understands ZooKeeper frames and can cut, silence, delay,
 //!   drop and hold them, and end the sessions that were opened through it.
-//! - [`crowd`]: a contended run at a lock of any implementation, with a witness.
 //! - [`wait_until`]: waits for a condition with a deadline.
 //!
 //! # A first test
@@ -113,7 +112,6 @@
 //! - Print [`FaultProxy::log`] and [`Server::log_tail`] when a test fails.
 
 mod counting;
-pub mod crowd;
 mod ensemble;
 mod late;
 mod port;

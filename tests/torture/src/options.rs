@@ -6,7 +6,6 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 
-use crate::coordinator::curator::Peer;
 use crate::kinds::Kind;
 
 /// Tortures the locks of zoolock and counts what must not happen.
@@ -51,15 +50,9 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "N", default_value = "8")]
     #[arg(value_parser = |text: &str| whole(text, 1, 64))]
     pub(crate) threads: u64,
-    /// Write the history of all locks to this file, in Jepsen's format, for Knossos
-    #[arg(long, value_name = "FILE")]
-    pub(crate) edn: Option<PathBuf>,
     /// Instead, replay so many seeds of the simulation against a real server, from the seed on, or from 0
     #[arg(long, value_name = "N")]
     pub(crate) replay: Option<u64>,
-    /// Clients of another library instead, for comparison; what goes wrong is only counted
-    #[arg(long, value_name = "LIBRARY")]
-    pub(crate) peer: Option<Peer>,
 }
 
 impl RunOptions {

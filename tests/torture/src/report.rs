@@ -8,7 +8,6 @@ use serde_json::{Map, Value, json};
 use zoolock_judge::{Findings, Guarded, Leading, Linearized, Tally};
 
 use crate::clock::millis;
-use crate::coordinator::curator::Peer;
 use crate::kinds::Kind;
 use crate::nemesis::Phase;
 use crate::protocol::Counts;
@@ -16,7 +15,6 @@ use crate::settings::MARGINS;
 
 /// Figures beside the findings of the phases.
 pub(crate) struct Totals {
-    pub(crate) peer: Option<Peer>,
     pub(crate) ensemble: bool,
     pub(crate) seed: u64,
     pub(crate) took: Duration,
@@ -224,7 +222,6 @@ fn summary(rows: &[Row], violations: usize, totals: &Totals) -> Value {
         (kind.to_string(), figures)
     };
     json!({
-        "peer": totals.peer,
         "seed": totals.seed,
         "ensemble": totals.ensemble,
         "seconds": totals.took.as_secs(),

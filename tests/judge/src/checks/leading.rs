@@ -232,13 +232,8 @@ mod tests {
 
     fn judge(history: &History) -> Findings {
         let mut found = Findings::default();
-        let rules = Rules {
-            overlaps_expected: true,
-            punctual: false,
-            outage: Outage::Long,
-            leaders: true,
-            ..Rules::STRICT
-        };
+        let rules =
+            Rules { overlaps_expected: true, punctual: false, outage: Outage::Long, leaders: true };
         let margins = Margins {
             leader_again: Duration::from_millis(3500),
             rest: Duration::from_millis(3750),

@@ -4,19 +4,19 @@
 use super::timeline::{Entry, Timeline};
 use super::{Case, Findings};
 use crate::event::Unlocked;
+use crate::rules::Outage;
 use crate::time::{difference, millis, nanos};
 
-/// Returns whether the phase excuses the loss of a hold. `survives` is set if the hold may last over a
-/// reconnect.
-fn excused(survives: bool, case: Case<'_>) -> bool {
+/// Returns whether the phase excuses the loss of a hold.
+fn excused(case: Case<'_>) -> bool {
     let too_late = nanos(case.margins.machine_late) as u64;
     let machine = case.history.naps.iter().any(|nap| nap.late > too_late);
     let server = case.history.slowest_write > too_late;
-    machine || server || case.rules.outage.excuses(survives)
+    machine || server || case.rules.outage == Outage::Long
 }
 
 pub(super) fn check(found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_>) {
-    let excused = excused(case.rules.survives, case);
+    let excused = excused(case);
     for (index, entry) in timeline.entries.iter().enumerate() {
         let record = entry.record;
         let Some(loss) = record.loss_while_held() else {
@@ -63,7 +63,7 @@ fn next_in_need<'c>(timeline: &'c Timeline<'_>, lost: usize) -> Option<&'c Entry
 
 /// Calls for several locks that lost one before they had all.
 pub(super) fn check_waiting(found: &mut Findings, case: Case<'_>) {
-    if excused(true, case) {
+    if excused(case) {
         return;
     }
     for (by, kind) in &case.history.lost_while_waiting {

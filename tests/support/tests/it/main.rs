@@ -1,6 +1,5 @@
 //! Tests of the test support itself, against real servers.
 
-mod crowds;
 mod orphans;
 
 use std::time::Duration;

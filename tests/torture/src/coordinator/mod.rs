@@ -1,6 +1,5 @@
 //! The coordinator: starts everything, runs the phases, has each judged, and reports.
 
-pub(crate) mod curator;
 mod hung;
 mod orphans;
 pub(crate) mod processes;
@@ -8,16 +7,13 @@ mod queue_watcher;
 pub(crate) mod recorder;
 mod server_watcher;
 
-use std::env;
-use std::fs::File;
-use std::io::{self, BufWriter};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use zoolock_judge::{Edn, Judge, Linear, Linearized};
+use zoolock_judge::{Judge, Linear, Linearized};
 
 use crate::Outcome;
 use crate::client::witness::Witness;
@@ -61,17 +57,14 @@ pub(crate) fn run(options: &RunOptions) -> Outcome<bool> {
     let folder = tempfile::Builder::new().prefix("torture-").tempdir()?;
     let (nemesis, all_gone) = open(options, seed, folder.path())?;
     let mut run = Run {
-        options,
         seed,
         nemesis,
         judge: Judge::new(paths::judged(), settings::MARGINS),
         linear: Linear::new(&paths::judged()),
         linearized: Linearized::default(),
-        edn: options.edn.as_deref().map(open_edn).transpose()?,
         rows: Vec::new(),
         violations: Vec::new(),
         hung: 0,
-        is_stuck: false,
     };
     println!("{}", report::PHASES_HEADING);
     let watchers = (queue_watcher::start(&run.nemesis), server_watcher::start(&run.nemesis));
@@ -87,7 +80,6 @@ pub(crate) fn run(options: &RunOptions) -> Outcome<bool> {
     drop(watchers);
     let orphans = run.close(&all_gone)?;
     let totals = Totals {
-        peer: options.peer,
         seed,
         ensemble: options.ensemble,
         took: begun.elapsed(),
@@ -97,11 +89,7 @@ pub(crate) fn run(options: &RunOptions) -> Outcome<bool> {
         linearized: run.linearized,
     };
     report::print(&run.rows, &run.violations, &totals);
-    Ok(run.violations.is_empty() || options.peer.is_some())
-}
-
-fn open_edn(path: &Path) -> io::Result<Edn<BufWriter<File>>> {
-    Ok(Edn::new(BufWriter::new(File::create(path)?), paths::judged()))
+    Ok(run.violations.is_empty())
 }
 
 fn open(options: &RunOptions, seed: u64, folder: &Path) -> Outcome<(Nemesis, Receiver<()>)> {
@@ -112,16 +100,11 @@ fn open(options: &RunOptions, seed: u64, folder: &Path) -> Outcome<(Nemesis, Rec
     let probe = servers.probe()?;
     orphans::prepare(&probe)?;
     journal::prepare(&probe)?;
-    let (kinds, command) = match options.peer {
-        None => (options.kinds.clone(), vec![env::current_exe()?.into()]),
-        Some(peer) => (peer.kinds(&options.kinds)?, peer.build(folder)?),
-    };
-    let (kinds, threads) = (Kinds::new(&kinds), options.threads as usize);
+    let (kinds, threads) = (Kinds::new(&options.kinds), options.threads as usize);
     let networks = (0..PROCESSES).map(|_| Network::start(&servers));
     let networks: Vec<_> = networks.collect::<Result<_, _>>()?;
     let (recorder, gone) = Recorder::open(folder, PROCESSES * threads)?;
     let launch = Launch {
-        command,
         seed,
         folder: folder.to_owned(),
         kinds: kinds.clone(),
@@ -143,24 +126,20 @@ fn open(options: &RunOptions, seed: u64, folder: &Path) -> Outcome<(Nemesis, Rec
     Ok((nemesis, all_gone))
 }
 
-struct Run<'a> {
-    options: &'a RunOptions,
+struct Run {
     seed: u64,
     nemesis: Nemesis,
     judge: Judge,
     linear: Linear,
     linearized: Linearized,
-    edn: Option<Edn<BufWriter<File>>>,
     /// One for each phase, over all rounds.
     rows: Vec<Row>,
     violations: Vec<String>,
     /// Calls that did not return after a phase.
     hung: usize,
-    /// Some of them may still hang.
-    is_stuck: bool,
 }
 
-impl Run<'_> {
+impl Run {
     fn acquisitions(&self) -> u64 {
         let acquired = |row: &Row| row.found.sum(|tally| tally.acquisitions) as u64;
         self.rows.iter().map(acquired).sum()
@@ -173,7 +152,7 @@ impl Run<'_> {
         for (number, phase) in (round * phases.len() as u64 + 1..).zip(phases) {
             self.nemesis.rng = settings::rng(self.seed, &[NEMESIS, number]);
             self.phase(phase, number as u32, acquisitions)?;
-            if self.is_stuck {
+            if self.hung > 0 {
                 break;
             }
         }
@@ -199,13 +178,12 @@ impl Run<'_> {
         let mut history = self.nemesis.recorder.state().take_history();
         history.unexpected.extend(unexpected);
         history.carried_out = journal::take(&self.nemesis.probe()?)?;
-        let mut found = self.judge.judge(&phase.judged(self.options.peer), &history);
+        let mut found = self.judge.judge(&phase.judged(), &history);
         // Leaders are judged by their deadlines: they report nothing at the end of a lease.
         if phase.task != Task::Lead {
             let linearized = self.linear.check(&history);
             found.violations.extend(linearized.violations.iter().cloned());
             self.linearized.add(linearized);
-            self.edn.as_mut().map_or(Ok(()), |edn| edn.write(&history))?;
         }
         for violation in &mut found.violations {
             *violation = format!("[{}] {violation}", phase.name);
@@ -218,22 +196,6 @@ impl Run<'_> {
             Some(sum) => sum.add(row),
             None => self.rows.push(row),
         }
-        if self.is_stuck && self.options.peer.is_some() {
-            self.start_over()?;
-        }
-        Ok(())
-    }
-
-    /// Hung clients of another library get another chance in the next phase. A hung zoolock ends the run,
-    /// since nothing more can be learned.
-    fn start_over(&mut self) -> Outcome<()> {
-        let Nemesis { processes, recorder, .. } = &self.nemesis;
-        (0..processes.len()).try_for_each(|process| processes.kill(process))?;
-        let started = recorder.wait(STARTED_WITHIN, |state| state.is_at_rest().then_some(()));
-        started.ok_or("the clients did not start again")?;
-        // Their end says nothing about the next phase.
-        drop(recorder.state().take_history());
-        self.is_stuck = false;
         Ok(())
     }
 
@@ -273,7 +235,6 @@ impl Run<'_> {
         }
         let busy = self.nemesis.recorder.state().busy();
         self.hung += busy.len();
-        self.is_stuck = true;
         let text = |who: &String| format!("hung {DRAINED_WITHIN:?} after all faults: {who}");
         busy.iter().map(text).collect()
     }

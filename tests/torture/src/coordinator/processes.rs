@@ -1,7 +1,6 @@
-//! The client processes: copies of this program, or another library's clients. They start again when they
-//! die.
+//! The client processes: copies of this program. They start again when they die.
 
-use std::ffi::OsString;
+use std::env;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -22,8 +21,6 @@ use crate::protocol::{Command, Incarnation, send};
 /// The start of the clients.
 #[derive(Debug, Clone)]
 pub(crate) struct Launch {
-    /// The program, and the arguments before those of all clients.
-    pub(crate) command: Vec<OsString>,
     pub(crate) seed: u64,
     pub(crate) folder: PathBuf,
     pub(crate) kinds: Kinds,
@@ -164,8 +161,7 @@ impl Processes {
 
 impl Launch {
     fn start(&self, process: usize, incarnation: u32) -> io::Result<ClientProcess> {
-        let mut program = Program::new(&self.command[0]);
-        program.args(&self.command[1..]);
+        let mut program = Program::new(env::current_exe()?);
         program.args(["client", "--process", &process.to_string()]);
         program.args(["--incarnation", &incarnation.to_string()]);
         program.args(["--threads", &self.threads.to_string()]);

@@ -19,7 +19,6 @@ use zoolock_test_support::{FaultProxy, Probe};
 
 use crate::Outcome;
 use crate::clock::{Nanos, after, now};
-use crate::coordinator::curator::Peer;
 use crate::coordinator::processes::Processes;
 use crate::coordinator::recorder::Recorder;
 use crate::kinds::Kinds;
@@ -78,7 +77,7 @@ use Rules::{ClientStops, Ensemble, NodesVanish, Usual};
 
 #[rustfmt::skip]
 const PHASES: &[Phase] = &[
-    phase("quiet",                Usual,       Outage::None,  |nemesis| { nemesis.pass(3000, 3000); Ok(()) }),
+    phase("quiet",                Usual,       Outage::Short, |nemesis| { nemesis.pass(3000, 3000); Ok(()) }),
     phase("server kill",          Usual,       Outage::Long,  servers::kill),
     phase("server restart",       Usual,       Outage::Long,  servers::restart),
     phase("server pause",         Usual,       Outage::Long,  servers::pause),
@@ -86,8 +85,8 @@ const PHASES: &[Phase] = &[
     phase("black hole",           Usual,       Outage::Long,  network::black_hole),
     phase("lost answers",         Usual,       Outage::Long,  network::lost_answers),
     phase("delays",               Usual,       Outage::Short, network::delays),
-    phase("junk children",        Usual,       Outage::None,  tree::junk),
-    phase("client kill",          Usual,       Outage::None,  clients::kill),
+    phase("junk children",        Usual,       Outage::Short, tree::junk),
+    phase("client kill",          Usual,       Outage::Short, clients::kill),
     phase("client stop",          ClientStops, Outage::Long,  clients::stop),
     phase("deleted nodes",        NodesVanish, Outage::Long,  tree::delete_held),
     phase("expired sessions",     NodesVanish, Outage::Long,  network::expire),
@@ -114,12 +113,11 @@ impl Phase {
     }
 
     /// The phase's rules for the judge.
-    pub(crate) fn judged(&self, peer: Option<Peer>) -> zoolock_judge::Rules {
+    pub(crate) fn judged(&self) -> zoolock_judge::Rules {
         zoolock_judge::Rules {
             overlaps_expected: self.rules.expect_overlaps(),
             punctual: self.rules.expect_punctuality(),
             outage: self.outage,
-            survives: peer.is_none(),
             leaders: self.task == Task::Lead,
         }
     }
@@ -131,7 +129,6 @@ pub(crate) fn phases(options: &RunOptions) -> Vec<&'static Phase> {
     PHASES
         .iter()
         .filter(|phase| options.ensemble || phase.rules != Ensemble)
-        .filter(|phase| options.peer.is_none() || phase.task == Task::Locks)
         .filter(|phase| phase.name.contains(only))
         .collect()
 }
