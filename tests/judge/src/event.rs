@@ -187,17 +187,6 @@ pub struct Carried {
     pub zxid: i64,
 }
 
-/// An act of a leader, and its deadline.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct Act {
-    /// The leader's hold.
-    pub term: HoldId,
-    /// When it acted.
-    pub at: Nanos,
-    /// Its deadline at that time.
-    pub until: Nanos,
-}
-
 /// The delay of a sleeper.
 #[derive(Debug, Clone, Copy)]
 pub struct Nap {
@@ -218,28 +207,6 @@ pub struct Overtaken {
     pub stopped: Nanos,
     /// When the other one was known to have committed.
     pub overtaken: Nanos,
-}
-
-/// A fault inflicted on leaders.
-#[derive(Debug, Clone)]
-pub struct Fault {
-    /// The name of the fault.
-    pub name: &'static str,
-    /// The client, if only one was affected.
-    pub process: Option<usize>,
-    /// The paths that need a leader again.
-    pub paths: Vec<LockIndex>,
-    /// When it began.
-    pub begun: Nanos,
-    /// When it was over.
-    pub over: Nanos,
-    /// The start of the time without a leader that counts: the end, if nobody can lead during the fault.
-    pub counts_from: Nanos,
-    /// Nodes vanished, so that leaders could not know their remaining time.
-    pub breaks_leases: bool,
-    /// Servers accepted connections and did not answer. A client that experiences this for a session timeout
-    /// rests.
-    pub answers_nobody: bool,
 }
 
 /// A time when a client could not know in time that its holds had ended: their nodes were deleted, their

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use crate::event::{
-    Act, Answer, Call, Carried, Commit, Doubt, Fault, Grant, HoldId, Incarnation, Loss, Nap,
-    Overtaken, QueueSnapshot, Unlocked, WorkerId, Write,
+    Answer, Call, Carried, Commit, Doubt, Grant, HoldId, Incarnation, Loss, Nap, Overtaken,
+    QueueSnapshot, Unlocked, WorkerId, Write,
 };
 use crate::lock::{Kind, LockIndex, Mode};
 use crate::time::Nanos;
@@ -92,14 +92,6 @@ pub struct History {
     pub guards_stopped: usize,
     /// The guarded writes on the servers.
     pub carried_out: Vec<Carried>,
-    /// Acts of leaders.
-    pub acts: Vec<Act>,
-    /// The last act of a leader before its deadline, at each lock.
-    last_acts: HashMap<LockIndex, Act>,
-    /// Times when `is_healthy()` of a leadership was false.
-    pub unwell: Vec<(WorkerId, Nanos)>,
-    /// Faults inflicted on leaders.
-    pub faults: Vec<Fault>,
 }
 
 impl History {
@@ -188,17 +180,6 @@ impl History {
         self.commits.push(commit);
     }
 
-    /// A leader acted. Its term was granted as a hold before.
-    pub fn acted(&mut self, act: Act) {
-        let Some(path) = self.grant(act.term).map(|grant| grant.path) else {
-            return;
-        };
-        if act.until > act.at {
-            self.last_acts.insert(path, act);
-        }
-        self.acts.push(act);
-    }
-
     /// A client died. The earliest of several reports counts.
     pub fn died(&mut self, client: Incarnation, at: Nanos) {
         self.deaths.entry(client).or_insert(at);
@@ -242,11 +223,6 @@ impl History {
     /// Returns whether the unlock of this hold has begun.
     pub fn has_left(&self, hold: HoldId) -> bool {
         self.hold(hold).is_some_and(|record| record.left.is_some())
-    }
-
-    /// Returns a leader's last act at a lock, if it was since then.
-    pub fn act_since(&self, path: LockIndex, since: Nanos) -> Option<Act> {
-        self.last_acts.get(&path).copied().filter(|act| act.at >= since)
     }
 
     /// Returns the holds without a known end.

@@ -3,7 +3,7 @@
 //! it shares none of its bugs.
 //!
 //! There are two judges. The first, [`Judge`], looks at times, tokens and names: exclusion, order
-//! of arrival, tokens, losses, writes, deadlines, leaders. The second, [`Linear`], gives the same
+//! of arrival, tokens, losses, writes, deadlines. The second, [`Linear`], gives the same
 //! history to stateright's `LinearizabilityTester`.
 //!
 //! # How to use it
@@ -65,7 +65,6 @@
 //! | the last unlock begins, and returns | [`History::left`], [`History::unlocked`] |
 //! | a guarded write returns; the servers have one | [`History::committed`]; [`History::carried_out`] |
 //! | a register takes or refuses a write | [`History::writes`] |
-//! | a leader acts | [`History::acted`], with a hold for the term |
 //! | a client dies | [`History::died`] |
 //! | an operator deletes a node, a session is ended from outside | [`History::doubts`]: the client cannot know in time |
 //! | all is over, and open calls are to be judged | [`History::over`] |
@@ -94,10 +93,10 @@ mod rules;
 mod story;
 mod time;
 
-pub use checks::{Findings, Guarded, Judge, Leading, Tally};
+pub use checks::{Findings, Guarded, Judge, Tally};
 pub use event::{
-    Act, Answer, Call, Carried, Commit, Doubt, Fault, Grant, HoldId, InFlight, Incarnation, Loss,
-    Missed, Nap, Overtaken, QueueSnapshot, Unlocked, WorkerId, Write,
+    Answer, Call, Carried, Commit, Doubt, Grant, HoldId, InFlight, Incarnation, Loss, Missed, Nap,
+    Overtaken, QueueSnapshot, Unlocked, WorkerId, Write,
 };
 pub use history::{History, OpenCall, Record};
 pub use linear::{Linear, Linearized};

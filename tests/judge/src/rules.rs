@@ -12,8 +12,6 @@ pub struct Rules {
     pub punctual: bool,
     /// The losses that are excused.
     pub outage: Outage,
-    /// Whether the holds are terms of leaders.
-    pub leaders: bool,
 }
 
 /// The state of the connections of running clients.
@@ -34,16 +32,6 @@ pub struct Margins {
     pub machine_late: Duration,
     /// After the end of all faults, the time from the last holder's end to the next grant.
     pub let_in: Duration,
-    /// The time until the next leader, beyond the machine's own delay.
-    pub leader_again: Duration,
-    /// How long a client connects to nobody after a session timeout without answers.
-    pub rest: Duration,
-    /// The silence after which a client may rest. Its last use of a server was some time before.
-    pub silence: Duration,
-    /// The time in which a fault has its effect.
-    pub effect: Duration,
-    /// The length of the naps that measure the machine's delay.
-    pub nap: Duration,
     /// The lowest number of staged late writes that must be seen.
     pub least_late_writes: usize,
 }
@@ -51,7 +39,7 @@ pub struct Margins {
 impl Rules {
     /// Excuses nothing.
     pub const STRICT: Rules =
-        Rules { overlaps_expected: false, punctual: true, outage: Outage::Short, leaders: false };
+        Rules { overlaps_expected: false, punctual: true, outage: Outage::Short };
 }
 
 impl Margins {
@@ -60,11 +48,6 @@ impl Margins {
         overshoot: Duration::ZERO,
         machine_late: Duration::ZERO,
         let_in: Duration::ZERO,
-        leader_again: Duration::ZERO,
-        rest: Duration::ZERO,
-        silence: Duration::ZERO,
-        effect: Duration::ZERO,
-        nap: Duration::ZERO,
         least_late_writes: 0,
     };
 }

@@ -30,8 +30,6 @@ pub(crate) struct LockPath {
 use Traffic::{Hot, Slow, Usual};
 
 pub(crate) const PATHS: usize = 17;
-/// The first paths have leaders, in the phase of leaders.
-pub(crate) const LED: usize = 4;
 
 #[rustfmt::skip]
 const TABLE: [LockPath; PATHS] = [

@@ -17,7 +17,7 @@ use crate::kinds::Kind;
 use crate::settings::socket;
 
 pub(crate) use zoolock_judge::{
-    Act, Answer, Call, Commit, Grant, HoldId, InFlight, Incarnation, Missed, Unlocked, WorkerId,
+    Answer, Call, Commit, Grant, HoldId, InFlight, Incarnation, Missed, Unlocked, WorkerId,
 };
 
 /// Some of [`zoolock::Stats`].
@@ -75,12 +75,6 @@ pub(crate) enum Event {
     },
     /// From a holder that guards writes.
     Committed(Commit),
-    /// From a leader.
-    Acted(Act),
-    /// `is_healthy()` of a leadership was false.
-    Unwell {
-        at: Nanos,
-    },
     /// The process kills itself.
     Dying {
         at: Nanos,
@@ -106,8 +100,6 @@ pub(crate) enum Task {
     Locks,
     /// Take exclusive locks, and commit writes guarded by them.
     Guard,
-    /// Stand as candidates.
-    Lead,
 }
 
 /// A message from the coordinator to a worker.

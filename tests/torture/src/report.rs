@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use zoolock_judge::{Findings, Guarded, Leading, Linearized, Tally};
+use zoolock_judge::{Findings, Guarded, Linearized, Tally};
 
 use crate::clock::millis;
 use crate::kinds::Kind;
 use crate::nemesis::Phase;
 use crate::protocol::Counts;
-use crate::settings::MARGINS;
 
 /// Figures beside the findings of the phases.
 pub(crate) struct Totals {
@@ -81,53 +80,7 @@ fn remarks(row: &Row) -> Vec<String> {
              answers of before came late, {unknown} none; {stops} stops, {commits} commits"
         ));
     }
-    let Leading { terms, overlaps, overlaps_expected, gaps, machine_late, .. } = &row.found.leading;
-    if *terms > 0 {
-        let gaps = Gaps::of(gaps);
-        remarks.push(format!(
-            "leadership: {terms} terms, {overlaps} acts before the deadline of another leader \
-             ({overlaps_expected} expected); without a leader, of {} faults: median {} ms, p99 {} ms, \
-             worst {} ms ({} ms are the most; the machine was up to {} ms late)",
-            gaps.count,
-            gaps.median,
-            gaps.p99,
-            gaps.worst,
-            MARGINS.leader_again.as_millis(),
-            millis(*machine_late),
-        ));
-        let each = gaps.worst_of.iter().map(|(fault, worst)| format!("{fault} {worst}"));
-        let each: Vec<_> = each.collect();
-        remarks.push(format!("leadership: the worst by fault, in ms: {}", each.join(", ")));
-    }
     remarks
-}
-
-/// The times without a leader, in milliseconds.
-struct Gaps {
-    count: usize,
-    median: f64,
-    p99: f64,
-    worst: f64,
-    worst_of: BTreeMap<&'static str, f64>,
-}
-
-impl Gaps {
-    fn of(gaps: &[(&'static str, i64)]) -> Gaps {
-        let mut sorted: Vec<_> = gaps.iter().map(|&(_, gap)| gap).collect();
-        sorted.sort_unstable();
-        let mut worst_of = BTreeMap::new();
-        for &(fault, gap) in gaps {
-            let worst: &mut f64 = worst_of.entry(fault).or_default();
-            *worst = worst.max(millis(gap));
-        }
-        Gaps {
-            count: sorted.len(),
-            median: quantile(&sorted, 500),
-            p99: quantile(&sorted, 990),
-            worst: largest(&sorted),
-            worst_of,
-        }
-    }
 }
 
 const KINDS_HEADING: &str = "kind               acquired  overlaps (expected)  losses  \
@@ -202,8 +155,6 @@ fn summary(rows: &[Row], violations: usize, totals: &Totals) -> Value {
     let slept = sorted(|found| &found.slept);
     let mut guarded = Guarded::default();
     rows.iter().for_each(|row| guarded.add(&row.found.guarded));
-    let gaps: Vec<_> = rows.iter().flat_map(|row| &row.found.leading.gaps).copied().collect();
-    let gaps = Gaps::of(&gaps);
     let latest = rows.iter().filter_map(|row| row.found.latest.as_ref()).max();
     // Phases with expected overlaps have other margins.
     let usual = rows.iter().filter(|row| !row.phase.rules.expect_overlaps());
@@ -241,20 +192,6 @@ fn summary(rows: &[Row], violations: usize, totals: &Totals) -> Value {
             "late_answers": guarded.late_answers,
             "late_unknown": guarded.unknown,
             "stale_writes_accepted": guarded.stale,
-        },
-        "leadership": {
-            "terms": sum(|found| found.leading.terms),
-            "acts": sum(|found| found.leading.acts),
-            "two_leaders": sum(|found| found.leading.overlaps),
-            "two_leaders_expected": sum(|found| found.leading.overlaps_expected),
-            "without_a_leader_ms": {
-                "faults": gaps.count,
-                "median": gaps.median,
-                "p99": gaps.p99,
-                "max": gaps.worst,
-                "machine_late": rows.iter().map(|row| row.found.leading.machine_late).max().map(millis),
-                "per_fault": gaps.worst_of,
-            },
         },
         "linearizable": {
             "operations": totals.linearized.operations,

@@ -20,12 +20,6 @@ pub(crate) const MARGINS: Margins = Margins {
     machine_late: Duration::from_nanos(TIMEOUT.as_nanos() as u64 / 25),
     // Heartbeats and the end of the phase reveal calls that have not returned.
     let_in: Duration::MAX,
-    // The servers end sessions a tick late, and everything afterwards may take another.
-    leader_again: TIMEOUT.saturating_add(TICK.saturating_mul(2)),
-    rest: Duration::from_nanos(TIMEOUT.as_nanos() as u64 * 3 / 2),
-    silence: Duration::from_nanos(TIMEOUT.as_nanos() as u64 / 2),
-    effect: Duration::from_millis(100),
-    nap: NAP,
     least_late_writes: 10,
 };
 

@@ -3,7 +3,6 @@
 
 mod deadlines;
 mod guarded;
-mod leading;
 mod losses;
 mod open;
 mod order;
@@ -22,7 +21,6 @@ use crate::rules::{Margins, Rules};
 use crate::time::millis;
 
 pub use guarded::Guarded;
-pub use leading::Leading;
 use order::Order;
 use timeline::Timeline;
 use writes::Tokens;
@@ -44,8 +42,6 @@ pub struct Findings {
     pub late_writes: usize,
     /// The fate of guarded writes.
     pub guarded: Guarded,
-    /// Figures about leaders.
-    pub leading: Leading,
     /// The longest time after a loss in which its thread still had the witness when the next holder looked.
     pub witness_lag: Option<i64>,
     /// Delays of calls that returned after their deadlines.
@@ -120,7 +116,6 @@ impl Judge {
                 continue;
             };
             found.count(&timeline);
-            // Overlapping leaders are found by their deadlines.
             overlaps::check(&mut found, case, &timeline);
             losses::check(&mut found, case, &timeline);
             open::check_waiting(&mut found, case, &timeline);
@@ -136,7 +131,6 @@ impl Judge {
         deadlines::check(&mut found, case);
         open::check_late(&mut found, case);
         guarded::check(&mut found, case);
-        leading::check(&mut found, case);
         let hung = history.hung.iter();
         found.violations.extend(hung.map(|call| format!("hung call: {call}")));
         found.violations.extend(history.unexpected.iter().cloned());
@@ -174,7 +168,6 @@ impl Findings {
         self.deaths += other.deaths;
         self.late_writes += other.late_writes;
         self.guarded.add(&other.guarded);
-        self.leading.add(other.leading);
         self.witness_lag = self.witness_lag.max(other.witness_lag);
         self.overshoots.extend(other.overshoots);
         self.latest = self.latest.take().max(other.latest);

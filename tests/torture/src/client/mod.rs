@@ -4,7 +4,6 @@
 mod granted;
 mod guarding;
 mod hold;
-mod leading;
 mod locks;
 mod mix;
 mod operations;
@@ -34,7 +33,6 @@ use worker::Worker;
 
 /// State shared by the threads of a process.
 pub(crate) struct Shared {
-    pub(crate) client: Client,
     pub(crate) locks: Vec<Locks>,
     pub(crate) kinds: Kinds,
     pub(crate) gate: Gate,
@@ -90,7 +88,6 @@ pub(crate) fn run(options: &ClientOptions) -> Outcome<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let client = connect(options);
     let shared = &*Box::leak(Box::new(Shared {
-        client: client.clone(),
         locks: Locks::all(&client, options.process)?,
         kinds: Kinds::new(&options.kinds),
         gate: Gate::new(),

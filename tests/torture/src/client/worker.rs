@@ -64,7 +64,6 @@ impl<'a> Worker<'a> {
     pub(crate) fn work(mut self) -> Outcome<()> {
         loop {
             match self.ask(&Event::Ready)? {
-                Reply::Begin { phase, task: Task::Lead, .. } => self.stand(phase)?,
                 Reply::Begin { phase, deaths, task } => self.phase(phase, deaths, task)?,
                 _ => return Ok(()),
             }

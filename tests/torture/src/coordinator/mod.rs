@@ -179,12 +179,9 @@ impl Run {
         history.unexpected.extend(unexpected);
         history.carried_out = journal::take(&self.nemesis.probe()?)?;
         let mut found = self.judge.judge(&phase.judged(), &history);
-        // Leaders are judged by their deadlines: they report nothing at the end of a lease.
-        if phase.task != Task::Lead {
-            let linearized = self.linear.check(&history);
-            found.violations.extend(linearized.violations.iter().cloned());
-            self.linearized.add(linearized);
-        }
+        let linearized = self.linear.check(&history);
+        found.violations.extend(linearized.violations.iter().cloned());
+        self.linearized.add(linearized);
         for violation in &mut found.violations {
             *violation = format!("[{}] {violation}", phase.name);
         }

@@ -216,8 +216,6 @@ impl State {
                 self.history.lost_while_waiting.push((by, kind));
             }
             Event::Committed(commit) => self.history.committed(commit),
-            Event::Acted(act) => self.history.acted(act),
-            Event::Unwell { at } => self.history.unwell.push((by, at)),
             Event::Dying { at } => self.history.died(by.incarnation(), at),
             Event::Unexpected(text) => self.history.unexpected.push(text),
             Event::Worker(_) | Event::Process { .. } | Event::Beat { .. } | Event::Slept { .. } => {

@@ -3,7 +3,6 @@
 
 mod clients;
 mod guards;
-mod leaders;
 pub(crate) mod network;
 pub(crate) mod servers;
 mod tree;
@@ -91,7 +90,6 @@ const PHASES: &[Phase] = &[
     phase("deleted nodes",        NodesVanish, Outage::Long,  tree::delete_held),
     phase("expired sessions",     NodesVanish, Outage::Long,  network::expire),
     phase("guarded writes",       ClientStops, Outage::Long,  guards::stop).with(Task::Guard),
-    phase("leadership",           ClientStops, Outage::Long,  leaders::all).with(Task::Lead),
     phase("leader kill",          Ensemble,    Outage::Long,  servers::kill_leader),
     phase("member pause",         Ensemble,    Outage::Long,  servers::pause_member),
     phase("rolling restart",      Ensemble,    Outage::Long,  servers::rolling_restart),
@@ -118,7 +116,6 @@ impl Phase {
             overlaps_expected: self.rules.expect_overlaps(),
             punctual: self.rules.expect_punctuality(),
             outage: self.outage,
-            leaders: self.task == Task::Lead,
         }
     }
 }
@@ -148,14 +145,6 @@ pub(crate) struct Nemesis {
 impl Nemesis {
     pub(crate) fn some_server(&mut self) -> usize {
         self.rng.usize(0..self.servers.len())
-    }
-
-    /// The only server, or the leader.
-    pub(crate) fn leading_server(&self) -> io::Result<usize> {
-        match &self.servers {
-            Servers::Single(_) => Ok(0),
-            Servers::Several(ensemble) => ensemble.leader(),
-        }
     }
 
     /// A path in use.
