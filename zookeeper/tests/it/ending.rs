@@ -90,28 +90,3 @@ fn drop_of_the_last_clone_ends_threads_and_session() {
     wait_until("the sessions have ended", SOON, || probe.children(&root).unwrap().is_empty());
     assert_eq!(files(), files_before);
 }
-
-#[test]
-fn client_dropped_without_a_server_ends_at_once() {
-    let test = "ending::client_dropped_without_a_server_ends_at_once";
-    if in_own_process(test) == OwnProcess::HasRun {
-        return;
-    }
-    for how in ["refused", "silent"] {
-        let proxy = crate::util::shared_proxy();
-        let client = client_of(&proxy.connect_string(), SESSION);
-        match how {
-            "refused" => {
-                proxy.cut_off();
-            }
-            _ => proxy.black_hole(zoolock_test_support::Direction::Both),
-        }
-        let begun = Instant::now();
-        drop(client);
-        let dropping = begun.elapsed();
-        wait_until("the threads have ended", SOON, || of_clients() == 0);
-        println!("{how}: dropped in {dropping:?}, ended after {:?}", begun.elapsed());
-        assert!(begun.elapsed() < SESSION, "it does not wait for the end of the session");
-    }
-    client_of(&connect_string(), SESSION).close().unwrap();
-}

@@ -2,29 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use zoolock_test_support::{Server, connect_string, wait_until};
-use zoolock_zookeeper::{Lease, SessionEventKind, State, ZooKeeper};
+use zoolock_test_support::{connect_string, wait_until};
 
-use crate::util::{SESSION, SOON, Stage, client_of, logged, make_ephemeral};
-
-/// A session timeout whose lease survives on a busy machine.
-const STEADY: Duration = Duration::from_secs(6);
+use crate::util::{SESSION, SOON, Stage, client_of, logged};
 
 /// The longest possible lease.
 fn longest(session_timeout: Duration) -> Duration {
     session_timeout - session_timeout / 50
-}
-
-/// Reads the lease until `is_so`, and expects it never to exceed its maximum.
-#[track_caller]
-fn look_until(what: &str, client: &ZooKeeper, mut is_so: impl FnMut(Lease) -> bool) -> Lease {
-    let mut last = client.lease();
-    wait_until(what, SOON, || {
-        last = client.lease();
-        assert!(last.valid_for <= longest(client.session_timeout()), "{last:?}");
-        is_so(last)
-    });
-    last
 }
 
 #[test]
@@ -57,36 +41,4 @@ fn servers_decide_the_session_timeout() {
         assert!(lease.valid_for <= longest(client.session_timeout()));
         client.exists("/").unwrap();
     }
-}
-
-#[test]
-fn unkept_lease_ends_while_the_session_continues() {
-    // A server without other load.
-    let server = Server::start().unwrap();
-    let stage = Stage::before(&server, "not_kept", STEADY);
-    let (id, path) = (stage.client.session_id(), stage.path("a"));
-    make_ephemeral(&stage.client, &path);
-    drop(stage.client.keep_lease());
-    let first = stage.client.lease();
-    for round in 0..2 {
-        look_until("little is left", &stage.client, |lease| lease.valid_for < STEADY / 3);
-        let renewed = stage.client.renew_lease().unwrap();
-        println!("round {round}: {renewed:?}");
-        assert!(renewed.valid_for > STEADY / 3 && renewed.end > first.end);
-        assert_eq!((renewed.session_id, renewed.term), (first.session_id, first.term));
-    }
-    let ended = look_until("it has run out", &stage.client, |lease| lease.valid_for.is_zero());
-    let begun = Instant::now();
-    look_until("T has passed", &stage.client, |lease| {
-        let seen = (lease.valid_for, lease.term);
-        assert_eq!(seen, (Duration::ZERO, ended.term), "reads renew nothing");
-        begun.elapsed() > STEADY
-    });
-    assert_eq!((stage.client.state(), stage.client.session_id()), (State::Connected, id));
-    assert!(stage.probe().exists(&path).unwrap());
-    let told = stage.told.kinds();
-    assert!(!told.contains(&SessionEventKind::LeaseEnded), "nobody wanted to know: {told:?}");
-    let again = stage.client.renew_lease().unwrap();
-    println!("{first:?}, {ended:?}, {again:?}");
-    assert!(again.term > first.term);
 }

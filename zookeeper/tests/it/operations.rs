@@ -5,7 +5,6 @@ mod credentials;
 mod modes;
 mod multi;
 mod roots;
-mod sharing;
 mod submitted;
 
 use std::time::{Duration, Instant};
@@ -17,51 +16,6 @@ use zoolock_zookeeper::{Acl, CreateMode, ErrorKind, Permissions, State};
 use crate::util::{
     BRIEFLY, CALLS, SESSION, SOON, Stage, Told, client, kind, make, make_ephemeral, root, said,
 };
-
-#[test]
-fn written_data_is_read_back() {
-    let client = client();
-    let root = root("written");
-    let path = format!("{root}/näme 名前");
-    let data: [&[u8]; 4] = [b"", b"plain", "nicht ASCII: é, 名".as_bytes(), &[0, 255, 0, 128]];
-    let (created, stat) =
-        client.create(&path, data[1], &Acl::open(), CreateMode::Persistent).unwrap();
-    assert_eq!(created, path);
-    assert_eq!((stat.version, stat.data_length, stat.ephemeral_owner), (0, 5, 0));
-    assert_eq!(client.get_data(&path).unwrap(), (data[1].to_vec(), stat));
-    assert_eq!(client.exists(&path).unwrap(), Some(stat));
-    for (version, data) in (1..).zip(data) {
-        let stat = client.set_data(&path, data, None).unwrap();
-        println!("{stat:?}");
-        assert_eq!((stat.version, stat.data_length), (version, data.len() as i32));
-        assert_eq!(client.get_data(&path).unwrap(), (data.to_vec(), stat));
-    }
-    let (names, stat) = client.get_children(&root).unwrap();
-    assert_eq!(names, ["näme 名前"]);
-    assert_eq!(stat.num_children, 1);
-    client.sync(&path).unwrap();
-    client.delete(&path, None).unwrap();
-    assert_eq!(client.exists(&path).unwrap(), None);
-    assert_eq!(client.get_children(&root).unwrap().0, [""; 0]);
-}
-
-#[test]
-fn change_with_another_version_is_refused() {
-    let client = client();
-    let path = root("versions");
-    assert_eq!(client.set_data(&path, b"1", Some(0)).unwrap().version, 1);
-    for wrong in [0, 2, i32::MAX] {
-        assert_eq!(kind(client.set_data(&path, b"2", Some(wrong))), ErrorKind::BadVersion);
-        assert_eq!(kind(client.delete(&path, Some(wrong))), ErrorKind::BadVersion);
-    }
-    assert_eq!(client.get_data(&path).unwrap().0, b"1");
-    let (acl, stat) = client.get_acl(&path).unwrap();
-    assert_eq!((&acl, stat.aversion), (&Acl::open(), 0));
-    assert_eq!(client.set_acl(&path, &acl, Some(0)).unwrap().aversion, 1);
-    assert_eq!(kind(client.set_acl(&path, &acl, Some(0))), ErrorKind::BadVersion);
-    assert_eq!(client.set_acl(&path, &acl, None).unwrap().aversion, 2);
-    client.delete(&path, Some(1)).unwrap();
-}
 
 #[test]
 fn acl_decides_each_users_permissions() {
@@ -163,23 +117,6 @@ fn timeouts_may_be_zero_or_unlimited() {
     let waits = for_ever.submit(|batch| batch.exists(&stage.root, None));
     stage.resume();
     assert!(waits.wait().unwrap().is_some());
-}
-
-#[test]
-fn handle_for_a_session_is_refused_in_any_other() {
-    let client = client();
-    let path = root("in_session");
-    let id = client.session_id();
-    assert_ne!(id, 0);
-    make(&client.in_session(id), &format!("{path}/a"), b"");
-    for call in &CALLS {
-        let (kind, text) = said(call(&client.in_session(id + 1), &path));
-        assert_eq!(kind, ErrorKind::SessionExpired, "{text}");
-    }
-    assert_eq!(kind(client.in_session(0).add_auth("digest", b"a:b")), ErrorKind::SessionExpired);
-    let other = client.in_session(1).delete_eventually(&format!("{path}/a"));
-    assert_eq!(kind(other.wait()), ErrorKind::SessionExpired);
-    assert_eq!(client.get_children(&path).unwrap().0, ["a"]);
 }
 
 #[test]

@@ -5,30 +5,12 @@ use std::thread;
 use std::time::Instant;
 
 use crossbeam_channel::unbounded;
-use zoolock_test_support::{Direction, Op, Server, Then, wait_until};
+use zoolock_test_support::{Direction, Op, wait_until};
 use zoolock_zookeeper::{ErrorKind, Result, SessionEventKind, State, WatchedEvent, Watcher};
 
 use crate::util::{
     BRIEFLY, SESSION, SHORT, SOON, Stage, Told, client_of, kind, make_ephemeral, said,
 };
-
-#[test]
-fn close_returns_after_the_end_of_the_session() {
-    let stage = Stage::new("closed", SESSION);
-    let path = make_ephemeral(&stage.client, &stage.path("a"));
-    let probe = stage.probe();
-    let clone = stage.client.clone();
-    clone.close().unwrap();
-    assert!(!probe.exists(&path).unwrap());
-    assert_eq!(stage.told.kinds(), [SessionEventKind::Closed]);
-    assert_eq!(stage.client.state(), State::Closed);
-    for _ in 0..3 {
-        stage.client.close().unwrap();
-        clone.close().unwrap();
-    }
-    assert_eq!(stage.proxy.requests(Op::CloseSession), 1);
-    assert_eq!(stage.told.kinds(), [SessionEventKind::Closed], "it is over once");
-}
 
 #[test]
 fn callback_may_close_its_client() {
@@ -65,50 +47,6 @@ fn credentials_and_a_close_into_a_black_hole_return_by_their_deadline() {
 }
 
 #[test]
-fn close_returns_when_the_servers_have_expired_the_session() {
-    let stage = Stage::new("black_hole", SHORT);
-    stage.proxy.black_hole(Direction::Both);
-    let begun = Instant::now();
-    let error = stage.client.close().unwrap_err();
-    println!("{error}, after {:?}", begun.elapsed());
-    assert!(begun.elapsed() < SOON / 2, "its own time is {SOON:?}, T is {SHORT:?}");
-    assert!(error.is_maybe_done(), "it was sent, and nobody knows how far it came: {error}");
-}
-
-#[test]
-fn close_without_a_server_returns_after_the_session_timeout() {
-    let server = Server::start().unwrap();
-    let stage = Stage::before(&server, "stopped", SHORT);
-    server.stop().unwrap();
-    stage.told.until(SessionEventKind::Suspended);
-    let begun = Instant::now();
-    let (kind, text) = said(stage.client.close());
-    println!("after {:?}", begun.elapsed());
-    assert_eq!(kind, ErrorKind::NoConnection, "{text}");
-    assert!(begun.elapsed() < SOON / 2);
-}
-
-#[test]
-fn close_with_a_lost_answer_asks_again() {
-    let stage = Stage::new("lost", SESSION);
-    let path = make_ephemeral(&stage.client, &stage.path("a"));
-    let lost = stage.proxy.drop_answer(Op::CloseSession, 1, Then::Cut);
-    stage.client.close().unwrap();
-    assert!(lost.fired());
-    assert!(!stage.probe().exists(&path).unwrap());
-    let kinds = stage.told.kinds();
-    println!("{kinds:?}");
-    assert_eq!(kinds.last(), Some(&SessionEventKind::Closed));
-
-    let stage = Stage::new("lost", SESSION);
-    let path = make_ephemeral(&stage.client, &stage.path("a"));
-    let lost = stage.proxy.drop_request(Op::CloseSession, 1, Then::Cut);
-    stage.client.close().unwrap();
-    assert!(lost.fired());
-    assert!(!stage.probe().exists(&path).unwrap());
-}
-
-#[test]
 fn sent_close_is_maybe_done() {
     let stage = Stage::new("sent", SHORT);
     let path = make_ephemeral(&stage.client, &stage.path("a"));
@@ -121,25 +59,6 @@ fn sent_close_is_maybe_done() {
         println!("{error}");
         assert!(!stage.probe().exists(&path).unwrap());
         assert!(error.is_maybe_done(), "the session was closed: {error}");
-    });
-}
-
-#[test]
-fn client_between_two_sessions_closes_at_once() {
-    let stage = Stage::new("between", SESSION);
-    stage.suspend();
-    stage.proxy.expire_sessions().unwrap();
-    let silent = stage.proxy.drop_answer(Op::Connect, 2, Then::Hold);
-    stage.proxy.refuse(false);
-    stage.told.until(SessionEventKind::Expired);
-    assert!(silent.wait(SOON));
-    let begun = Instant::now();
-    stage.client.close().unwrap();
-    println!("{:?} after {:?}", stage.told.all(), begun.elapsed());
-    assert!(begun.elapsed() < SOON / 2);
-    wait_until("the proxy's connection ends", SOON, || {
-        stage.proxy.cut();
-        stage.proxy.open_connections() == 0
     });
 }
 

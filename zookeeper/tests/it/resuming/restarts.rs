@@ -1,36 +1,11 @@
 //! Servers that restart with or without their data.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use zoolock_test_support::{Server, wait_until};
+use zoolock_test_support::Server;
 use zoolock_zookeeper::{ErrorKind, SessionEventKind};
 
-use crate::util::{SHORT, SOON, Told, client_of, kind, make, make_ephemeral};
-
-/// A short session timeout that still covers a restart.
-const MODERATE: Duration = Duration::from_secs(10);
-
-#[test]
-fn session_outlives_a_long_downtime_of_its_only_server() {
-    let server = Server::start().unwrap();
-    let client = client_of(&server.connect_string(), MODERATE);
-    let told = Told::by(&client);
-    let id = client.session_id();
-    let path = make_ephemeral(&client, "/a");
-    for stop in [Server::stop, Server::kill] {
-        stop(&server).unwrap();
-        told.until(SessionEventKind::Suspended);
-        let down = Instant::now();
-        let waits = client.submit(|batch| batch.get_data(&path, None));
-        wait_until("it is down for longer than T", SOON, || down.elapsed() > MODERATE * 3 / 2);
-        server.start_again().unwrap();
-        let ended = told.next();
-        println!("{ended:?} after {:?}", down.elapsed());
-        // Servers count from their start, so nobody else can end the session.
-        assert_eq!((ended.kind, ended.session_id), (SessionEventKind::Resumed, id));
-        assert_eq!(waits.wait().unwrap().1.ephemeral_owner, id);
-    }
-}
+use crate::util::{SHORT, Told, client_of, kind, make};
 
 #[test]
 fn server_without_its_data_ends_the_session_in_bounded_time() {
