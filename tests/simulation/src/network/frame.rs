@@ -1,0 +1,268 @@
+//! What becomes of a whole frame on its way: it arrives, late, torn or changed, or somebody is faster.
+
+use std::time::Duration;
+
+use kernel::net;
+
+use super::{DOWN, Net, UP, World};
+use crate::client::board;
+use crate::plan::{FrameFault, Meddling, Of, Place};
+use crate::raw;
+use crate::story;
+use crate::witness::{self, outages};
+
+/// Number of an event.
+const EVENT: i32 = -1;
+/// In this many nanoseconds a client takes an answer in, and does what comes next.
+const TAKEN_IN: u64 = 300_000;
+
+/// ClickHouse Keeper's answer, whatever session it is shown: another one, for 10 s, without a
+/// password.
+const KEEPER_SESSION: [u8; 40] = {
+    let mut frame = [0; 40];
+    (frame[3], frame[10], frame[11]) = (36, 0x27, 0x10);
+    (frame[12], frame[19], frame[23]) = (0x77, 1, 16);
+    frame
+};
+
+/// Answer of a server that does not know the session.
+const NO_SESSION: [u8; 25] = {
+    let mut frame = [0; 25];
+    frame[3] = 21;
+    frame
+};
+
+impl World {
+    /// Sends a whole frame up or down, with the fault that hits it.
+    pub(super) fn frame(&mut self, net: &Net, socket: u64, way: usize, frame: Vec<u8>) {
+        let Some(link) = self.links.get_mut(&socket) else {
+            return;
+        };
+        kernel::mix(&frame);
+        let (process, server, is_former) = (link.process, link.server, link.is_former);
+        let is_first = way == UP && !std::mem::replace(&mut link.has_begun, true);
+        if is_first {
+            raw::greeted(process);
+        }
+        if is_first && is_former {
+            return self.shown(net, socket, server, &frame);
+        }
+        // An answer has its request's number. Other frames have no number above zero.
+        let asked = story::int(&frame, 4);
+        if way == UP && asked > 0 {
+            let (of, path) = (kind(&frame), story::text(&frame, 12));
+            link.asked.insert(asked, (of, path));
+            let is_create =
+                |(of, path): &&(Of, String)| *of == Of::Create && !path.starts_with(witness::LONG);
+            let creates = link.asked.values().filter(is_create).count();
+            witness::asks_for_nodes(process, creates);
+        }
+        let of = match asked {
+            EVENT if way == DOWN => Of::Event,
+            _ => link.asked.get(&asked).map_or(Of::Any, |(of, _)| *of),
+        };
+        let machine = self.machines.entry(process).or_default();
+        link.is_useless |= way == UP && !is_first && machine.useless_until > kernel::elapsed();
+        if way == UP && !is_first {
+            // The client has taken the answer to its handshake.
+            outages::connected(link.process, socket);
+        }
+        if way == UP && link.is_useless {
+            kernel::count("net: a request is lost where handshakes pass");
+            return;
+        }
+        let mut count = |of: Of| {
+            let count = machine.frames.entry((way, of)).or_default();
+            *count += 1;
+            *count
+        };
+        let number = count(Of::Any);
+        let its_number = if of == Of::Any { number } else { count(of) };
+        let is_due = |its: Of, nth: u32| match its {
+            Of::Any => nth == number,
+            _ => its == of && nth == its_number,
+        };
+        let is_it = |(is_up, its, nth, _): &&(bool, Of, u32, FrameFault)| {
+            *is_up == (way == UP) && is_due(*its, *nth)
+        };
+        let fault = machine.faults.iter().find(is_it).map(|(_, _, _, fault)| *fault);
+        let mut arrives = self.arrival(socket, way);
+        let mut bytes = frame;
+        if let Some(fault) = fault {
+            kernel::note(|| format!("frame {number} {}: {fault:?}", ["up", "down"][way]));
+        }
+        match fault {
+            None => {}
+            Some(FrameFault::CutBefore) => {
+                kernel::count("fault: cut before a frame");
+                return self.at(net, arrives, move |world, _| world.tear(socket));
+            }
+            Some(FrameFault::CutBehind) => {
+                kernel::count("fault: cut behind a frame");
+                self.at(net, arrives + Duration::from_nanos(1), move |world, _| world.tear(socket));
+            }
+            Some(FrameFault::Tear) => {
+                kernel::count("fault: a torn frame");
+                bytes.truncate(bytes.len() / 2);
+                self.at(net, arrives + Duration::from_nanos(1), move |world, _| world.tear(socket));
+            }
+            Some(FrameFault::Garble) => {
+                let other = another_node(&bytes).filter(|_| of == Of::Create);
+                let other = other.filter(|_| kernel::with_random(|random| random.bool()));
+                if other.is_some() {
+                    // A client ends a connection with a malformed answer itself.
+                    let behind = arrives + Duration::from_nanos(1);
+                    self.at(net, behind, move |world, _| world.tear(socket));
+                }
+                if let Some(garbled) = other.or_else(|| garbled(&bytes)) {
+                    kernel::count("fault: a garbled answer");
+                    bytes = garbled;
+                }
+            }
+            Some(FrameFault::Freezes(time)) => {
+                let soon = kernel::with_random(|random| random.u64(..TAKEN_IN));
+                self.at(net, arrives + Duration::from_nanos(soon), move |_, _| {
+                    kernel::count("fault: a client stands still at a frame");
+                    board(|board| board.stands_still(process, time));
+                    kernel::freeze(process, time);
+                });
+            }
+            Some(FrameFault::Swap) => {
+                if let (Some(link), true) = (self.links.get_mut(&socket), is_answer(&bytes)) {
+                    kernel::count("fault: two answers swapped");
+                    link.swapped = Some(bytes);
+                    return;
+                }
+            }
+            Some(FrameFault::Away(time)) => {
+                kernel::count("fault: cut off at a frame");
+                self.machine(process).refused_until = arrives + time;
+                return self.at(net, arrives, move |world, _| world.tear(socket));
+            }
+            Some(FrameFault::Delay(time) | FrameFault::Meets(_, time)) => {
+                if let Some(FrameFault::Meets(what, _)) = fault {
+                    // A transaction begins with the path of its first operation.
+                    let begins = if of == Of::Transaction { 21 } else { 12 };
+                    let path = story::text(&bytes, begins);
+                    self.at(net, arrives, move |world, _| world.meddle(&path, what));
+                } else {
+                    kernel::count("fault: a late frame");
+                }
+                arrives += time;
+                if let Some(link) = self.links.get_mut(&socket) {
+                    link.last[way] = arrives + Duration::from_nanos(1);
+                }
+            }
+        }
+        let swapped = self
+            .links
+            .get_mut(&socket)
+            .filter(|_| way == DOWN)
+            .and_then(|link| link.swapped.take());
+        if let Some(swapped) = swapped {
+            // An event keeps its place, because the client would believe a misplaced one.
+            match is_answer(&bytes) {
+                true => bytes.extend(swapped),
+                false => bytes = [swapped, bytes].concat(),
+            }
+        }
+        self.at(net, arrives, move |world, _| world.arrive(socket, way, &bytes));
+    }
+
+    /// Meddles with a node of a session, or with the directory of one.
+    fn meddle(&mut self, path: &str, what: Meddling) {
+        let now = kernel::instant();
+        let directory = path.split("/_c_").next().unwrap_or_default();
+        let is_place = Place::ALL.contains(&directory);
+        let meddled = match what {
+            _ if !is_place => Ok(()),
+            Meddling::Furnishes => self.ensemble.set_data(directory, b"furnished", now),
+            Meddling::Makes => self.ensemble.create(directory, b"", now),
+            Meddling::Joins => {
+                witness::witness(|witness| witness.has_strangers = true);
+                self.ensemble.create(&format!("{directory}/note"), b"", now)
+            }
+            Meddling::Asks | Meddling::Deletes => Ok(()),
+        };
+        if matches!(what, Meddling::Furnishes | Meddling::Makes | Meddling::Joins) {
+            kernel::note(|| format!("== somebody {what:?} {directory}: {meddled:?}"));
+            kernel::count("fault: somebody is faster with a directory");
+            return;
+        }
+        let owner = self.ensemble.node(path).map_or(0, |(stat, _)| stat.ephemeral_owner);
+        // Nobody asks for a single node: its data say whose it is.
+        let is_asked_for = what != Meddling::Asks || path.contains("/_c_");
+        if owner == 0 || path.starts_with(raw::ROOT) || !is_asked_for {
+            return;
+        }
+        kernel::note(|| format!("== somebody {what:?} {path}"));
+        kernel::count("fault: somebody is faster with a node");
+        let _ = match what {
+            Meddling::Asks => self.ensemble.set_data(path, b"__REVOKE__", now),
+            _ => self.ensemble.delete(path, now),
+        };
+    }
+
+    /// Handles a handshake with a stranger, which knows no other sessions and closes the connection.
+    /// Some are of another kind, and open a session for everybody.
+    fn shown(&mut self, net: &Net, socket: u64, server: usize, handshake: &[u8]) {
+        let Some(link) = self.links.get(&socket) else {
+            return;
+        };
+        let asked = self.asked.get(&(link.process, server)).copied();
+        // A client that asked before the move cannot know of it.
+        let could_know = asked.filter(|question| question.asked >= self.names[server].moved);
+        let session = story::number(handshake, 20, 8);
+        if let Some(question) = could_know {
+            kernel::count("net: a stranger is shown a session");
+            raw::revealed(link.process, session, question);
+        }
+        let is_keeper = self.random.u8(..4) == 0;
+        let [there, back] = [UP, DOWN].map(|way| self.arrival(socket, way));
+        self.at(net, there.max(back), move |world, _| {
+            if world.is_open(socket) && is_keeper {
+                kernel::count("net: a stranger opens a session for everybody");
+                return net::deliver(socket, &KEEPER_SESSION);
+            }
+            if world.is_open(socket) && could_know.is_some() && session != 0 {
+                net::deliver(socket, &NO_SESSION);
+            }
+            net::finish(socket, false);
+        });
+    }
+}
+
+/// Returns the kind of a request.
+fn kind(frame: &[u8]) -> Of {
+    match story::int(frame, 8) {
+        1 | 15 => Of::Create,
+        2 => Of::Delete,
+        4 => Of::Read,
+        // Writes below `/zookeeper` only ask for an answer.
+        5 if !story::text(frame, 12).starts_with("/zookeeper/") => Of::Write,
+        8 | 12 | 22 => Of::List,
+        14 => Of::Transaction,
+        _ => Of::Any,
+    }
+}
+
+/// Returns whether a frame is an answer to a request, not an event or an answer to a ping or a handshake.
+fn is_answer(frame: &[u8]) -> bool {
+    // An answer to a handshake has the version here.
+    story::int(frame, 4) > 0
+}
+
+/// Returns the answer to a create with the name of another node.
+fn another_node(frame: &[u8]) -> Option<Vec<u8>> {
+    let mut other = frame.to_vec();
+    let id = frame.windows(4).position(|part| part == b"/_c_")? + 4;
+    *other.get_mut(id)? = b'z';
+    Some(other)
+}
+
+/// Returns an answer without its last byte.
+fn garbled(frame: &[u8]) -> Option<Vec<u8>> {
+    let body = frame.get(4..frame.len() - 1).filter(|_| is_answer(frame))?;
+    let length = u32::try_from(body.len()).ok()?;
+    Some([&length.to_be_bytes(), body].concat())
+}
