@@ -1,7 +1,7 @@
 //! SASL against real servers: what it allows, and the error of each refusal.
 
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::io::Write;
+use std::net::SocketAddr;
 use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ use zoolock_zookeeper::{
     Watcher, ZooKeeper,
 };
 
+use crate::util::door::Door;
 use crate::util::{
     BRIEFLY, SESSION, SHORT, SOON, Told, behind_a_proxy, builder, kind, make_ephemeral, said,
 };
@@ -199,49 +200,33 @@ fn server_that_requires_sasl_refuses_other_credentials() {
     assert_ne!(kind, ErrorKind::NoNode);
 }
 
-/// A relay to `server` that replaces part of its answers by bytes of the same length. It ends with the
-/// process.
-fn forging(server: SocketAddr, from: &'static [u8], to: &'static [u8]) -> String {
+/// A relay to `server` that replaces part of its answers by bytes of the same length.
+fn forging(server: SocketAddr, from: &'static [u8], to: &'static [u8]) -> Door {
     assert_eq!(from.len(), to.len());
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let address = listener.local_addr().unwrap();
-    let relay = move |mut source: TcpStream, mut sink: TcpStream, forges: bool| {
-        let mut buffer = [0; 4096];
-        // The searched bytes arrive in one piece, since nothing else is under way.
-        while let Ok(length @ 1..) = source.read(&mut buffer) {
-            let bytes = &mut buffer[..length];
+    Door::new(server, move |guest| {
+        guest.relay(&guest.connect()?, |bytes, is_answer, sink| {
+            // The searched bytes arrive in one piece, since nothing else is under way.
             let found = bytes.windows(from.len()).position(|part| part == from);
-            if let (true, Some(at)) = (forges, found) {
+            if let (true, Some(at)) = (is_answer, found) {
                 bytes[at..at + to.len()].copy_from_slice(to);
             }
-            if sink.write_all(bytes).is_err() {
-                break;
-            }
-        }
-        let _ = sink.shutdown(Shutdown::Both);
-    };
-    thread::spawn(move || {
-        for client in listener.incoming().flatten() {
-            let server = TcpStream::connect(server).unwrap();
-            let (reads, writes) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-            thread::spawn(move || relay(reads, writes, false));
-            thread::spawn(move || relay(server, client, true));
-        }
-    });
-    address.to_string()
+            sink.write_all(bytes)
+        });
+        Ok(())
+    })
 }
 
 #[test]
 fn wrong_realm_is_named() {
-    let servers = forging(lenient().address(), b"realm=\"zk-sasl-md5\"", b"realm=\"zk-sasl-md6\"");
-    let text = refused(USERS[0], &servers);
+    let door = forging(lenient().address(), b"realm=\"zk-sasl-md5\"", b"realm=\"zk-sasl-md6\"");
+    let text = refused(USERS[0], &door.address());
     assert!(text.contains("in its realm \"zk-sasl-md6\""), "{text}");
 }
 
 #[test]
 fn server_that_does_not_know_the_password_is_rejected() {
-    let servers = forging(lenient().address(), b"rspauth=", b"rspaut_=");
-    let text = refused(USERS[0], &servers);
+    let door = forging(lenient().address(), b"rspauth=", b"rspaut_=");
+    let text = refused(USERS[0], &door.address());
     assert!(text.contains("the server does not know the password"), "{text}");
 }
 
@@ -250,8 +235,8 @@ fn nonsensical_challenge_is_a_bad_answer() {
     for (from, to) in
         [(&b"md5-sess"[..], &b"md4-sess"[..]), (b"nonce=\"", b"nonce=,"), (b"utf-8", b"utf-7")]
     {
-        let servers = forging(lenient().address(), from, to);
-        let client = builder(&servers, SESSION).sasl("bob", USERS[0].1);
+        let door = forging(lenient().address(), from, to);
+        let client = builder(&door.address(), SESSION).sasl("bob", USERS[0].1);
         let (kind, text) = said(client.connect());
         assert_eq!(kind, ErrorKind::ConnectFailed);
         assert!(text.contains("bad answer: a "), "{text}");

@@ -2,8 +2,8 @@
 
 use std::env;
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{self, Command};
 use std::sync::atomic::AtomicUsize;
@@ -26,6 +26,8 @@ use zoolock_zookeeper::{
     Acl, Builder, ConnectFailure, CreateMode, ErrorKind, EventType, Permissions, State, Tls,
     Watcher, ZooKeeper,
 };
+
+use crate::util::door::Door;
 
 /// Long enough for a busy machine. No test waits for it to pass.
 const SOON: Duration = Duration::from_secs(30);
@@ -160,7 +162,7 @@ fn refused(client: Builder, failure: ConnectFailure) -> String {
     error.to_string()
 }
 
-fn refused_at(address: SocketAddr, tls: Tls) -> String {
+fn refused_at(address: impl ToString, tls: Tls) -> String {
     refused(builder(&address.to_string()).tls(tls), ConnectFailure::Tls)
 }
 
@@ -181,33 +183,20 @@ fn megabyte(seed: u32) -> Vec<u8> {
     (0..MEGABYTE).map(|_| next()).collect()
 }
 
-/// A relay to `server` that passes everything on in small pieces. It ends with the process.
-fn piecemeal(server: SocketAddr) -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for client in listener.incoming().flatten() {
-            let server = TcpStream::connect(server).unwrap();
-            for (mut from, mut to) in
-                [(client.try_clone().unwrap(), server.try_clone().unwrap()), (server, client)]
-            {
-                to.set_nodelay(true).unwrap();
-                thread::spawn(move || {
-                    let (mut buffer, mut size) = ([0; 4096], 1);
-                    while let Ok(length @ 1..) = from.read(&mut buffer) {
-                        for piece in buffer[..length].chunks(size) {
-                            if to.write_all(piece).is_err() {
-                                break;
-                            }
-                        }
-                        size = size % 97 + 3;
-                    }
-                    let _ = to.shutdown(Shutdown::Both);
-                });
-            }
-        }
-    });
-    address
+/// A relay to `server` that passes everything on in small pieces.
+fn piecemeal(server: SocketAddr) -> Door {
+    Door::new(server, |guest| {
+        let server = guest.connect()?;
+        server.set_nodelay(true)?;
+        guest.stream.set_nodelay(true)?;
+        let size = AtomicUsize::new(1);
+        guest.relay(&server, |bytes, _, to| {
+            let now = size.load(SeqCst);
+            size.store(now % 97 + 3, SeqCst);
+            bytes.chunks(now).try_for_each(|piece| to.write_all(piece))
+        });
+        Ok(())
+    })
 }
 
 #[test]
@@ -238,7 +227,8 @@ fn large_requests_and_answers_do_not_block_each_other() {
 fn records_may_arrive_in_any_pieces() {
     for secured in each_version() {
         let (_, path) = secured.probe("tls-pieces");
-        let zk = secured.connect_to(&piecemeal(secured.address()).to_string());
+        let door = piecemeal(secured.address());
+        let zk = secured.connect_to(&door.address());
         let data = megabyte(7);
         for end in [1, 100, 20_000, 200_000] {
             zk.set_data(&path, &data[..end], None).unwrap();
@@ -357,17 +347,11 @@ fn tls_client_names_a_plain_port() {
 
 #[test]
 fn tls_client_names_a_plain_text_answer() {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for mut client in listener.incoming().flatten() {
-            let _ = client.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
-            // Closing with unread bytes would reset the connection.
-            let _ = client.shutdown(Shutdown::Write);
-            let _ = client.read_to_end(&mut Vec::new());
-        }
+    let door = Door::new(shared_server().address(), |guest| {
+        guest.stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")?;
+        guest.say_no_more()
     });
-    let text = refused_at(address, Authority::new("nobody").tls());
+    let text = refused_at(door.address(), Authority::new("nobody").tls());
     assert_says(&text, &["answered in plain text"]);
 }
 
@@ -391,25 +375,20 @@ fn bytes_after_the_end_of_tls_end_the_connection() {
         .with_no_client_auth()
         .with_single_cert(vec![chain], key);
     let config = Arc::new(config.unwrap());
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for mut client in listener.incoming().flatten() {
-            let mut tls = ServerConnection::new(Arc::clone(&config)).unwrap();
-            while tls.is_handshaking() {
-                tls.complete_io(&mut client).unwrap();
-            }
-            tls.send_close_notify();
-            let mut bytes = Vec::new();
-            tls.write_tls(&mut bytes).unwrap();
-            // More than one read takes, in one write.
-            bytes.resize(bytes.len() + 10_000, 0);
-            client.write_all(&bytes).unwrap();
-            let _ = client.shutdown(Shutdown::Write);
-            let _ = client.read_to_end(&mut Vec::new());
+    let door = Door::new(shared_server().address(), move |guest| {
+        let mut tls = ServerConnection::new(Arc::clone(&config)).unwrap();
+        while tls.is_handshaking() {
+            tls.complete_io(&mut guest.stream)?;
         }
+        tls.send_close_notify();
+        let mut bytes = Vec::new();
+        tls.write_tls(&mut bytes)?;
+        // More than one read takes, in one write.
+        bytes.resize(bytes.len() + 10_000, 0);
+        guest.stream.write_all(&bytes)?;
+        guest.say_no_more()
     });
-    let text = refused_at(address, authority.tls());
+    let text = refused_at(door.address(), authority.tls());
     assert!(!text.contains("no answer"), "{text}");
 }
 

@@ -1,6 +1,7 @@
 //! Helpers of many tests: clients, and the real state of the server.
 
 mod calls;
+pub(crate) mod door;
 mod logged;
 mod own_process;
 mod stage;

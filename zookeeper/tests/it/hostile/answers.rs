@@ -8,7 +8,7 @@ use zoolock_test_support::shared_server;
 use zoolock_zookeeper::{ErrorKind, Op, Result, Watcher, ZooKeeper};
 
 use super::bytes::{AUTH, PING, event, header, xid};
-use super::door::{Door, Guest, framed};
+use crate::util::door::{Door, Guest, framed};
 use crate::util::{SESSION, SOON, builder, client_of, said};
 
 /// The longest answer that these clients accept.

@@ -16,7 +16,7 @@ use zoolock_zookeeper::{
 };
 
 use super::bytes::{event, greeting, header, xid};
-use super::door::{Door, Guest};
+use crate::util::door::{Door, Guest};
 use crate::util::{BRIEFLY, SESSION, SHORT, SOON, Told, builder, client_of, kind, said};
 
 const MINE: i64 = 0x1234;

@@ -10,7 +10,7 @@ use zoolock_test_support::{connect_string, shared_server, wait_until};
 use zoolock_zookeeper::{Builder, ErrorKind, SessionEventKind, ZooKeeper};
 
 use super::bytes::{Bytes, greeting};
-use super::door::{Door, Guest, Manner, framed};
+use crate::util::door::{Door, Guest, Manner, framed};
 use crate::util::{
     BRIEFLY, OwnProcess, SESSION, SOON, Told, builder, client_of, files, in_own_process, said,
     threads,

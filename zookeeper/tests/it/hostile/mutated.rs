@@ -12,7 +12,7 @@ use std::{env, thread};
 use zoolock_test_support::{shared_server, wait_until};
 use zoolock_zookeeper::{Acl, Batch, CreateMode, Op, Pending, Watcher};
 
-use super::door::{Door, Guest, framed, read_frame};
+use crate::util::door::{Door, Guest, framed, read_frame};
 use crate::util::{SHORT, SOON, builder, root};
 
 const THREADS: u64 = 16;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use zoolock_test_support::connect_string;
 use zoolock_zookeeper::{ConnectFailure, ErrorKind, ZooKeeper};
 
-use super::door::Door;
+use crate::util::door::Door;
 use crate::util::{BRIEFLY, SESSION, SOON, client_of, said, shared_proxy};
 
 #[test]

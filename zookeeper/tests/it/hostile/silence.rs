@@ -8,7 +8,7 @@ use zoolock_test_support::shared_server;
 use zoolock_zookeeper::{ErrorKind, Pending, SessionEventKind, Stat, State};
 
 use super::bytes::greeting;
-use super::door::{Door, Guest};
+use crate::util::door::{Door, Guest};
 use crate::util::{BRIEFLY, SESSION, Told, client_of, said};
 
 #[test]

@@ -12,10 +12,10 @@ use zoolock_test_support::wait_until;
 use crate::util::SOON;
 
 /// The treatment of a connection, which ends with it. The guest has the client's stream and the real server.
-pub(super) type Manner = Arc<dyn Fn(&mut Guest) -> io::Result<()> + Send + Sync>;
+pub(crate) type Manner = Arc<dyn Fn(&mut Guest) -> io::Result<()> + Send + Sync>;
 
 /// Listens until it is dropped. The drop ends everything.
-pub(super) struct Door {
+pub(crate) struct Door {
     state: Arc<State>,
     porter: Option<JoinHandle<()>>,
 }
@@ -33,15 +33,15 @@ struct State {
 }
 
 /// A connection from the client.
-pub(super) struct Guest {
-    pub(super) stream: TcpStream,
+pub(crate) struct Guest {
+    pub(crate) stream: TcpStream,
     server: SocketAddr,
     state: Arc<State>,
 }
 
 impl Door {
     /// Treats every connection like this until told otherwise.
-    pub(super) fn new(
+    pub(crate) fn new(
         server: SocketAddr,
         manner: impl Fn(&mut Guest) -> io::Result<()> + Send + Sync + 'static,
     ) -> Door {
@@ -49,7 +49,7 @@ impl Door {
     }
 
     /// Treats the first connection like this, and passes on all others.
-    pub(super) fn once(server: SocketAddr, manner: Manner) -> Door {
+    pub(crate) fn once(server: SocketAddr, manner: Manner) -> Door {
         Door::open(server, 1, manner)
     }
 
@@ -69,16 +69,16 @@ impl Door {
         Door { state, porter: Some(porter) }
     }
 
-    pub(super) fn address(&self) -> String {
+    pub(crate) fn address(&self) -> String {
         self.state.address.to_string()
     }
 
-    pub(super) fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.state.connections.load(Ordering::SeqCst)
     }
 
     /// Treats the next connections like this, and ends the present ones.
-    pub(super) fn change(
+    pub(crate) fn change(
         &self,
         manner: impl Fn(&mut Guest) -> io::Result<()> + Send + Sync + 'static,
     ) {
@@ -89,7 +89,7 @@ impl Door {
     }
 
     /// Passes on all later connections, and ends the present ones.
-    pub(super) fn behave(&self) {
+    pub(crate) fn behave(&self) {
         self.change(Guest::pass_on);
     }
 }
@@ -148,33 +148,41 @@ impl State {
 
 impl Guest {
     /// Reads the client's next frame, without its length.
-    pub(super) fn frame(&mut self) -> io::Result<Vec<u8>> {
+    pub(crate) fn frame(&mut self) -> io::Result<Vec<u8>> {
         read_frame(&mut self.stream)
     }
 
     /// Sends a frame.
-    pub(super) fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+    pub(crate) fn send(&mut self, frame: &[u8]) -> io::Result<()> {
         self.stream.write_all(&framed(frame))
     }
 
     /// Hangs up.
-    pub(super) fn leave(&mut self) -> io::Result<()> {
+    pub(crate) fn leave(&mut self) -> io::Result<()> {
         self.stream.shutdown(Shutdown::Both)
     }
 
+    /// Sends nothing more, and waits until the client hangs up: to close with unread bytes would reset the
+    /// connection.
+    #[cfg(feature = "tls")]
+    pub(crate) fn say_no_more(&mut self) -> io::Result<()> {
+        self.stream.shutdown(Shutdown::Write)?;
+        self.linger()
+    }
+
     /// Waits until the client hangs up.
-    pub(super) fn linger(&mut self) -> io::Result<()> {
+    pub(crate) fn linger(&mut self) -> io::Result<()> {
         io::copy(&mut self.stream, &mut io::sink()).map(drop)
     }
 
     /// Reads nothing until the client hangs up.
-    pub(super) fn ignore(&mut self) -> io::Result<()> {
+    pub(crate) fn ignore(&mut self) -> io::Result<()> {
         wait_until("the client has left", SOON, || self.has_left());
         Ok(())
     }
 
     /// Whether the client has hung up. Its last bytes may be unread.
-    pub(super) fn has_left(&self) -> bool {
+    pub(crate) fn has_left(&self) -> bool {
         // In the kernel's table, state 01 is an established connection.
         let (mine, theirs) = (self.state.address.port(), self.stream.peer_addr());
         let table = fs::read_to_string("/proc/net/tcp").unwrap();
@@ -192,14 +200,14 @@ impl Guest {
     }
 
     /// Passes everything on in both directions.
-    pub(super) fn pass_on(&mut self) -> io::Result<()> {
-        let server = self.connect()?;
-        self.relay(server)
+    pub(crate) fn pass_on(&mut self) -> io::Result<()> {
+        self.relay(&self.connect()?, |bytes, _, to| to.write_all(bytes));
+        Ok(())
     }
 
     /// Lets the real server open or resume the session. The session lives as long as the returned stream, and
     /// then for its timeout.
-    pub(super) fn introduce(&mut self) -> io::Result<TcpStream> {
+    pub(crate) fn introduce(&mut self) -> io::Result<TcpStream> {
         let mut server = self.connect()?;
         let request = self.frame()?;
         server.write_all(&framed(&request))?;
@@ -208,32 +216,42 @@ impl Guest {
         Ok(server)
     }
 
-    fn relay(&mut self, mut server: TcpStream) -> io::Result<()> {
-        let (mut from, mut to) = (server.try_clone()?, self.stream.try_clone()?);
-        let back = thread::spawn(move || {
-            let _ = io::copy(&mut from, &mut to);
+    /// Passes what comes on to this server, and its answers back: `send` gets each piece, and whether it is of
+    /// an answer.
+    pub(crate) fn relay(
+        &self,
+        server: &TcpStream,
+        send: impl Fn(&mut [u8], bool, &mut &TcpStream) -> io::Result<()> + Sync,
+    ) {
+        let carry = |mut from: &TcpStream, mut to: &TcpStream, is_answer| {
+            let mut buffer = [0; 4096];
+            while let Ok(length @ 1..) = from.read(&mut buffer) {
+                if send(&mut buffer[..length], is_answer, &mut to).is_err() {
+                    break;
+                }
+            }
             let _ = to.shutdown(Shutdown::Both);
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| carry(server, &self.stream, true));
+            carry(&self.stream, server, false);
         });
-        let copied = io::copy(&mut self.stream, &mut server);
-        let _ = server.shutdown(Shutdown::Both);
-        back.join().unwrap();
-        copied.map(drop)
     }
 
-    pub(super) fn connect(&self) -> io::Result<TcpStream> {
+    pub(crate) fn connect(&self) -> io::Result<TcpStream> {
         let server = TcpStream::connect(self.server)?;
         self.state.streams.lock().unwrap().push(server.try_clone()?);
         Ok(server)
     }
 }
 
-pub(super) fn framed(frame: &[u8]) -> Vec<u8> {
+pub(crate) fn framed(frame: &[u8]) -> Vec<u8> {
     let mut bytes = (frame.len() as u32).to_be_bytes().to_vec();
     bytes.extend_from_slice(frame);
     bytes
 }
 
-pub(super) fn read_frame(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+pub(crate) fn read_frame(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;
     let mut frame = vec![0; u32::from_be_bytes(length) as usize];
