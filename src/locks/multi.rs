@@ -172,7 +172,7 @@ impl MultiLock {
 
     /// Takes all members, or none. Returns false if a member is busy.
     fn take(&self, wait: Wait) -> Result<bool> {
-        let mut taken = Taken::new(&[]);
+        let mut taken = Taken { locks: &[], failures: Vec::new() };
         for (index, lock) in self.locks.iter().enumerate() {
             let wait = if index == 0 { wait } else { wait.for_another() };
             let got = lock.lock_within(wait);
@@ -189,7 +189,7 @@ impl MultiLock {
         }
         // An earlier member may have been lost while a later one was waited for.
         let Some(gone) = self.locks.iter().find(|lock| !lock.is_held()) else {
-            taken.keep();
+            mem::forget(taken);
             return Ok(true);
         };
         sys::reached("a lock of a group is lost while another is waited for");
@@ -236,14 +236,6 @@ struct Taken<'m> {
 }
 
 impl<'m> Taken<'m> {
-    fn new(locks: &'m [Box<dyn Lock>]) -> Taken<'m> {
-        Taken { locks, failures: Vec::new() }
-    }
-
-    fn keep(mut self) {
-        self.locks = &[];
-    }
-
     /// Releases all members in reverse order. If one of them panics, the others are released, too.
     fn give_back(mut self) -> Vec<Error> {
         while let Some(lock) = self.next() {
@@ -286,7 +278,7 @@ impl Lock for MultiLock {
     }
 
     fn unlock(&self) -> Result<()> {
-        match Taken::new(&self.locks).give_back() {
+        match (Taken { locks: &self.locks, failures: Vec::new() }).give_back() {
             failures if failures.is_empty() => Ok(()),
             failures => Err(Error::Release { failures }),
         }

@@ -197,12 +197,10 @@ impl Holds {
     /// Notes that one of the nodes was deleted, and not by this client. If the lease is over, it
     /// ended with its session.
     pub(crate) fn node_gone(&self, nodes: &Nodes) {
-        let reason = match nodes.term.left().is_zero() {
-            true => LossReason::LeaseExpired,
-            false => {
-                sys::reached("a node that is held is deleted");
-                LossReason::NodeDeleted
-            }
+        let is_deleted = !nodes.term.left().is_zero();
+        let reason = match sys::reached_if(is_deleted, "a node that is held is deleted") {
+            true => LossReason::NodeDeleted,
+            false => LossReason::LeaseExpired,
         };
         self.lose(nodes, reason);
     }

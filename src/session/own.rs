@@ -168,6 +168,9 @@ impl OwnNodes {
         let given_up = unanswered.extract_if(.., |key| table.unanswered(*key).is_none_or(is_due));
         let given_up: Vec<_> = given_up.collect();
         let until = given_up.iter().filter_map(|key| table.give_up(*key)).min();
+        if self.requests.is_closed() {
+            table.forget(|_| true);
+        }
         drop(table);
         if let Some(until) = until {
             self.attend_at(until);

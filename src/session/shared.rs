@@ -63,6 +63,9 @@ impl Inner {
         inner.requests.zk.subscribe(&inner.listener);
         if inner.requests.is_connected() {
             inner.on_connected();
+            if !inner.requests.is_connected() {
+                inner.on_suspended();
+            }
         }
         inner
     }
@@ -87,12 +90,7 @@ impl Inner {
     /// Handles an event of the session. Runs on a thread of the client, which must not wait.
     fn on_event(self: &Arc<Self>, event: &SessionEvent) {
         match event.kind {
-            SessionEventKind::Suspended => {
-                self.on_suspended();
-                let after = self.requests.timeout();
-                let tell = move |inner: &Arc<Inner>| inner.subscribers.lost(after);
-                self.requests.call_at(sys::now() + after, self, tell);
-            }
+            SessionEventKind::Suspended => self.on_suspended(),
             SessionEventKind::Resumed => {
                 self.requests.on_resumed();
                 self.on_connected();
@@ -114,6 +112,13 @@ impl Inner {
     fn on_suspended(self: &Arc<Self>) {
         self.subscribers.suspended();
         self.end_overdue_calls();
+        let after = self.requests.timeout();
+        self.requests.call_at(sys::now() + after, self, move |inner| {
+            // A client that never had a session has lost none.
+            if inner.requests.session_id() != 0 && !inner.requests.is_connected() {
+                inner.subscribers.lost(after);
+            }
+        });
     }
 
     fn on_connected(self: &Arc<Self>) {
@@ -200,12 +205,14 @@ mod tests {
     use crate::base::options::LockOptions;
     use crate::base::path::LockPath;
     use crate::base::wait::Until;
+    use crate::session::events::ConnectionEvent;
     use crate::session::nodes::{Nodes, Term};
     use crate::session::own::Place;
+    use crate::session::table::Unanswered;
     use crate::session::{Facts, Node};
 
-    /// Runs a server that gives one client a session, and sends nothing else.
-    fn server() -> SocketAddr {
+    /// Runs a server that gives one client a session, and sends nothing else; or that is gone then.
+    fn server(stays: bool) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         thread::spawn(move || {
@@ -217,19 +224,21 @@ mod tests {
             // Protocol 0, the timeout in milliseconds, the session, its password, not read-only.
             let mut answer = 37_u32.to_be_bytes().to_vec();
             answer.extend(0_u32.to_be_bytes());
-            answer.extend(10_000_u32.to_be_bytes());
+            answer.extend(if stays { 10_000_u32 } else { 500 }.to_be_bytes());
             answer.extend(0x5e55_u64.to_be_bytes());
             answer.extend(16_u32.to_be_bytes());
             answer.extend([7; 16]);
             answer.push(0);
             client.write_all(&answer).unwrap();
-            let _ = io::copy(&mut client, &mut io::sink());
+            if stays {
+                let _ = io::copy(&mut client, &mut io::sink());
+            }
         });
         address
     }
 
     fn connected() -> Arc<Inner> {
-        let servers = server().to_string();
+        let servers = server(true).to_string();
         let zk = ZooKeeper::connect(&servers, Duration::from_secs(10)).unwrap();
         Inner::new(zk, Vec::new())
     }
@@ -312,6 +321,32 @@ mod tests {
         drop(ending);
         [first, second].into_iter().for_each(|close| close.join().unwrap());
         assert_eq!(closed.try_iter().count(), 2);
+    }
+
+    #[test]
+    fn connection_that_ends_right_behind_the_connect_is_lost_in_time() {
+        let timeout = Duration::from_secs(10);
+        let zk = ZooKeeper::connect(&server(false).to_string(), timeout).unwrap();
+        while zk.state() == State::Connected {
+            thread::yield_now();
+        }
+        let inner = Inner::new(zk, Vec::new());
+        assert_eq!(inner.state(), ClientState::Suspended);
+        let told = inner.subscribe().recv_timeout(timeout * 3);
+        assert_eq!((told, inner.state()), (Ok(ConnectionEvent::Lost), ClientState::Lost));
+    }
+
+    #[test]
+    fn create_that_is_given_up_behind_the_close_is_forgotten() {
+        let inner = connected();
+        let place = Place::of(inner.requests.session_id(), &facts(LockKind::Reentrant, None));
+        let until = Until::within(Duration::from_secs(60));
+        inner.shut_down();
+        let key = inner.own.enter(&place, 1, &until).unwrap().start;
+        let (id, epoch) = ("id".to_owned(), Some(inner.requests.epoch()));
+        inner.own.no_answer(key, Unanswered { id, epoch, until: sys::now() });
+        inner.own.give_up(&place, &mut vec![key], None);
+        assert_eq!(inner.stats().deleting, 0);
     }
 
     #[test]
