@@ -84,12 +84,14 @@ impl Registry {
     /// and excludes it, came after the hold. Permits and single nodes stand in no queue.
     pub(crate) fn holds_here(&self, facts: &Facts) -> bool {
         let is_own = |nodes: &Arc<Nodes>| nodes.facts.kind.is_of_a_thread() && nodes.is_held_here();
-        let queues = !matches!(facts.kind, LockKind::Semaphore | LockKind::Ephemeral);
+        if matches!(facts.kind, LockKind::Semaphore | LockKind::Ephemeral) {
+            return false;
+        }
         let [first, last] = [0, u64::MAX].map(|number| (facts.directory.clone(), number));
         let entries = self.0.lock();
         let here: Vec<_> = entries.nodes.range(first..=last).map(|(_, one)| one.clone()).collect();
         drop(entries);
-        queues && here.iter().any(is_own)
+        here.iter().any(is_own)
     }
 
     /// Makes all other threads wait, for tests.
