@@ -187,17 +187,6 @@ pub struct Carried {
     pub zxid: i64,
 }
 
-/// The delay of a sleeper.
-#[derive(Debug, Clone, Copy)]
-pub struct Nap {
-    /// The client that the sleeper belongs to.
-    pub process: usize,
-    /// When it fell asleep.
-    pub since: Nanos,
-    /// How much later than wanted it woke.
-    pub late: u64,
-}
-
 /// A hold whose client was stopped until another one had the lock and had committed a write.
 #[derive(Debug, Clone, Copy)]
 pub struct Overtaken {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use crate::event::{
-    Answer, Call, Carried, Commit, Doubt, Grant, HoldId, Incarnation, Loss, Nap, Overtaken,
+    Answer, Call, Carried, Commit, Doubt, Grant, HoldId, Incarnation, Loss, Overtaken,
     QueueSnapshot, Unlocked, WorkerId, Write,
 };
 use crate::lock::{Kind, LockIndex, Mode};
@@ -65,7 +65,7 @@ pub struct History {
     /// In order of time.
     pub queue_snapshots: Vec<QueueSnapshot>,
     /// Delays of the machine.
-    pub naps: Vec<Nap>,
+    pub naps: Vec<u64>,
     /// The longest time that a server took for a write from beside the clients.
     pub slowest_write: u64,
     /// When clients died.
@@ -100,11 +100,11 @@ impl History {
         History { begun, ..History::default() }
     }
 
-    /// A thread that only sleeps woke. A nap from before the history is ignored, since it may be reported
-    /// late.
-    pub fn slept(&mut self, nap: Nap) {
-        if nap.since >= self.begun {
-            self.naps.push(nap);
+    /// A thread that only sleeps woke, so much later than it wanted. A nap from before the history is ignored,
+    /// since it may be reported late.
+    pub fn slept(&mut self, since: Nanos, late: u64) {
+        if since >= self.begun {
+            self.naps.push(late);
         }
     }
 

@@ -95,7 +95,7 @@ mod time;
 
 pub use checks::{Findings, Guarded, Judge, Tally};
 pub use event::{
-    Answer, Call, Carried, Commit, Doubt, Grant, HoldId, InFlight, Incarnation, Loss, Missed, Nap,
+    Answer, Call, Carried, Commit, Doubt, Grant, HoldId, InFlight, Incarnation, Loss, Missed,
     Overtaken, QueueSnapshot, Unlocked, WorkerId, Write,
 };
 pub use history::{History, OpenCall, Record};

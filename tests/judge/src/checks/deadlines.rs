@@ -8,7 +8,7 @@ pub(super) fn check(found: &mut Findings, case: Case<'_>) {
     if !case.rules.punctual {
         return;
     }
-    found.slept = history.naps.iter().map(|nap| nap.late as i64).collect();
+    found.slept = history.naps.iter().map(|late| *late as i64).collect();
     // The delay of a thread that only sleeps is the machine's fault.
     let most = nanos(case.margins.overshoot) + found.slept.iter().max().copied().unwrap_or(0);
     for (by, call) in &history.calls {

@@ -10,7 +10,7 @@ use crate::time::{difference, millis, nanos};
 /// Returns whether the phase excuses the loss of a hold.
 fn excused(case: Case<'_>) -> bool {
     let too_late = nanos(case.margins.machine_late) as u64;
-    let machine = case.history.naps.iter().any(|nap| nap.late > too_late);
+    let machine = case.history.naps.iter().any(|late| *late > too_late);
     let server = case.history.slowest_write > too_late;
     machine || server || case.rules.outage == Outage::Long
 }

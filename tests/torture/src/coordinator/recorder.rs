@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use zoolock::crossbeam_channel::{Receiver, Sender, unbounded};
-use zoolock_judge::{History, Loss, Nap, Write};
+use zoolock_judge::{History, Loss, Write};
 
 use crate::clock::now;
 use crate::coordinator::hung::{HungCalls, describe};
@@ -181,10 +181,7 @@ impl Recorder {
                     state.history.hung.extend(hung);
                     state.beats.insert(process, Beat { calls, counts });
                 }
-                Event::Slept { since, late } => {
-                    let process = process.0;
-                    state.history.slept(Nap { process, since, late });
-                }
+                Event::Slept { since, late } => state.history.slept(since, late),
                 _ => {}
             }
         }
