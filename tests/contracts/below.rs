@@ -1,13 +1,11 @@
 //! `Client::locks_below`: which locks it finds, in what order, and at what cost.
 
 use zoolock::{Contender, EphemeralLock, Error, Kind, Result};
-use zoolock_test_support::{Op, fresh_path, shared_probe};
+use zoolock_test_support::{fresh_path, shared_probe};
 
 use common::rwlock::rw_of;
 use common::semaphore::{semaphore, waiting_with_the_turn};
-use common::{
-    SESSION, SOON, Task, answered, await_nodes, client, client_of, lock_of, shared_proxy, single,
-};
+use common::{Task, answered, await_nodes, client, lock_of};
 
 use crate::contenders::look;
 
@@ -98,21 +96,6 @@ fn locks_below_finds_every_kind_of_lock_in_tree_order() {
 }
 
 #[test]
-fn locks_below_finds_no_locks_where_there_are_none() {
-    let (client, root) = (client(), fresh_path("nothing-below"));
-    assert_eq!(client.locks_below(&root).unwrap().count(), 0, "there is nothing");
-    shared_probe().unwrap().create_all(&format!("{root}/a/b")).unwrap();
-    assert_eq!(client.locks_below(&root).unwrap().count(), 0, "nodes, but no locks");
-    for path in ["", "a", "/a/", "/a//b", "/zookeeper"] {
-        let seen = client.locks_below(path).map(Iterator::count);
-        assert!(
-            matches!(&seen, Err(Error::InvalidPath { path: at, .. }) if at == path),
-            "{seen:?}"
-        );
-    }
-}
-
-#[test]
 fn locks_below_names_unreadable_paths_and_finds_the_rest() {
     let (client, root) = (client(), fresh_path("denied-below"));
     let boss = shared_probe().unwrap();
@@ -138,37 +121,6 @@ fn locks_below_names_unreadable_paths_and_finds_the_rest() {
 }
 
 #[test]
-fn locks_below_omits_locks_that_vanish_during_the_walk() {
-    let (proxy, root) = (shared_proxy(), fresh_path("vanishing"));
-    let at = |name: &str| format!("{root}/{name}");
-    let holds = client();
-    let [_stays, listed, seen, single] = ["a/stays", "listed", "seen", "single"].map(|name| {
-        single::make_parents(&at(name));
-        match name {
-            "single" => EphemeralLock::new(&holds, at(name)).unwrap().acquire().map(drop_later),
-            _ => lock_of(&holds, &at(name)).acquire().map(drop_later),
-        }
-        .unwrap()
-    });
-    let looking = client_of(&proxy.connect_string(), SESSION);
-    // The walk has this list, and reads its nodes after they are gone.
-    let listing = proxy.on(Op::GetChildren).path_contains(&at("seen")).hold_answer();
-    let top = root.clone();
-    let found = Task::spawn(move || looking.locks_below(&top).unwrap().collect::<Vec<_>>());
-    assert!(listing.wait(SOON), "{:#?}", proxy.log());
-    [listed, seen, single].into_iter().for_each(|release| release());
-    await_nodes(&at("seen"), 0);
-    listing.release();
-    let found = found.result("the walk");
-    assert_eq!(paths(&root, &found), ["/a/stays"]);
-}
-
-/// Returns a function that drops `held`.
-fn drop_later<T: Send + 'static>(held: T) -> Box<dyn FnOnce() + Send> {
-    Box::new(move || drop(held))
-}
-
-#[test]
 fn walk_of_a_thousand_locks_costs_one_list_and_one_read_each() {
     let (client, root, probe) = (client(), fresh_path("many-below"), shared_probe().unwrap());
     for number in 0..1000 {
@@ -188,36 +140,4 @@ fn walk_of_a_thousand_locks_costs_one_list_and_one_read_each() {
     assert!((2332..2400).contains(&requests), "{requests} requests");
     let parts = |path: &str| path.split('/').map(str::to_owned).collect::<Vec<_>>();
     assert!(found.is_sorted_by_key(|contenders| parts(&contenders[0].path)));
-}
-
-#[test]
-fn locks_below_returns_queues_of_thousands_whole() {
-    let (client, root, probe) = (client(), fresh_path("long-below"), shared_probe().unwrap());
-    for lock in 0..3 {
-        let path = format!("{root}/{lock}");
-        probe.create_all(&path).unwrap();
-        for _ in 0..1200 {
-            probe.create(&format!("{path}/lock-"), b"", true, true).unwrap();
-        }
-    }
-    let found = client.locks_below(&root).unwrap().map(Result::unwrap);
-    let found: Vec<_> = found.map(|all| (all[0].path.clone(), all.len())).collect();
-    println!("{found:?}");
-    assert_eq!(found, ["0", "1", "2"].map(|lock| (format!("{root}/{lock}"), 1200)));
-}
-
-#[test]
-fn cut_ends_the_walk_with_an_error() {
-    let (proxy, root) = (shared_proxy(), fresh_path("cut-below"));
-    let _held = lock_of(&client(), &format!("{root}/a")).acquire().unwrap();
-    let looking = client_of(&proxy.connect_string(), SESSION);
-    let reading = proxy.on(Op::GetData).path_contains(&root).hold_answer();
-    let top = root.clone();
-    let found = Task::spawn(move || looking.locks_below(&top).unwrap().collect::<Vec<_>>());
-    assert!(reading.wait(SOON), "{:#?}", proxy.log());
-    proxy.cut();
-    let found = found.result("the walk");
-    println!("{found:?}");
-    assert!(matches!(&found[..], [Err(Error::Disconnected { path })] if *path == root));
-    reading.release();
 }

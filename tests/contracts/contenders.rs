@@ -1,20 +1,15 @@
 //! `Client::contenders`: holders and waiters as a third party sees them. The module `every` has the rest.
 
-use std::process;
-use std::thread::Builder;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use zoolock::{
     Client, Contender, DistributedLock, DistributedReentrantLock, DistributedRwLock,
     DistributedSemaphore, EphemeralLock, Error, Kind, LockOptions, Result,
 };
-use zoolock_test_support::{Op, connect_string, fresh_path, shared_probe, wait_until};
+use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
 
 use common::semaphore::{acquiring, await_leases, await_turns, semaphore};
-use common::{
-    SESSION, SOON, Task, await_nodes, behind_a_proxy, client, client_of, connected, lock_of, place,
-    stat,
-};
+use common::{SESSION, SOON, client, client_of, connected, lock_of, place, stat};
 
 const UUID: &str = "01234567-89ab-cdef-0123-456789abcdef";
 const HEX: &str = "0123456789abcdef0123456789abcdef";
@@ -93,28 +88,6 @@ fn identity_is_any_text_up_to_16_kib_except_a_request() {
             assert!(refused, "{} bytes: {seen:?}", identity.len());
         }
     }
-}
-
-#[test]
-fn default_identity_tells_the_threads_of_a_process_apart() {
-    let (client, path) = (client(), fresh_path("threads"));
-    let mut numbers = Vec::new();
-    for name in [Some("worker"), Some("worker"), None, None] {
-        let (lock, client) = (lock_of(&client, &path), client.clone());
-        let builder = name.iter().fold(Builder::new(), |all, name| all.name(name.to_string()));
-        let thread = builder.spawn(move || {
-            let _held = lock.acquire().unwrap();
-            client.contenders(lock.path()).unwrap().remove(0).identity.unwrap()
-        });
-        let identity = thread.unwrap().join().unwrap();
-        println!("{identity}");
-        let (maker, number) = identity.rsplit_once('#').expect("a number");
-        let process = format!("/{}/{}", process::id(), name.unwrap_or_default());
-        assert!(maker.ends_with(&process), "{maker}");
-        numbers.push(number.parse::<u64>().expect("a number"));
-    }
-    numbers.dedup();
-    assert_eq!(numbers.len(), 4, "{numbers:?}");
 }
 
 #[test]
@@ -249,38 +222,6 @@ fn contenders_is_denied_without_permission() {
     }
 }
 
-#[track_caller]
-fn is_disconnected(seen: &Result<Vec<Contender>>, path: &str) {
-    let disconnected = matches!(seen, Err(Error::Disconnected { path: at }) if at == path);
-    assert!(disconnected, "{seen:?}");
-}
-
-#[test]
-fn cut_or_close_ends_contenders_at_once() {
-    for close in [true, false] {
-        let ((proxy, looking), path) =
-            (behind_a_proxy(Duration::from_secs(60)), fresh_path("cut-while-reading"));
-        let guard = lock_of(&client(), &path).acquire().unwrap();
-        let reading = proxy.on(Op::GetData).path_contains(&guard.node()).hold_answer();
-        let (asks, at) = (looking.clone(), path.clone());
-        let asked = Task::spawn(move || asks.contenders(&at));
-        assert!(reading.wait(SOON), "{:#?}", proxy.log());
-        let closing = close.then(|| Task::spawn(move || looking.close()));
-        if !close {
-            proxy.cut();
-        }
-        let seen = asked.result("contenders()");
-        match close {
-            true => assert!(matches!(seen, Err(Error::Closed)), "{seen:?}"),
-            false => is_disconnected(&seen, &path),
-        }
-        reading.release();
-        if let Some(closing) = closing {
-            closing.result("close()").unwrap();
-        }
-    }
-}
-
 #[test]
 fn semaphore_shows_its_permits_and_then_its_waiters() {
     let clients = ["a", "b", "c"].map(client_called);
@@ -318,34 +259,4 @@ fn semaphore_shows_its_permits_and_then_its_waiters() {
     third.result("the third").unwrap().release().unwrap();
     let left = || own[1].contenders().unwrap().len();
     wait_until("nobody but the stranger is left", SOON, || left() == 1);
-}
-
-#[test]
-fn granted_permit_stays_held_while_its_client_waits_for_more() {
-    let ([others, own], path) = ([client(), client()], fresh_path("semaphore-own"));
-    let first = semaphore(&others, &path, 2);
-    let held = [first.acquire(1).unwrap(), first.acquire(1).unwrap()];
-    // One object has the turn. Another client queues behind it, with two objects that share its place.
-    let waits = |client, turns| {
-        let waiting = acquiring(&semaphore(client, &path, 2), 1);
-        await_turns(&path, turns);
-        await_leases(&path, 3);
-        waiting
-    };
-    let [ahead, second, third] = [(&others, 1), (&own, 2), (&own, 2)].map(|(c, n)| waits(c, n));
-    let granted =
-        held.into_iter().zip([ahead, second]).zip([1, 1]).map(|((held, waiting), left)| {
-            held.release().unwrap();
-            let permits = waiting.result("who had the turn").unwrap();
-            await_nodes(&format!("{path}/locks"), left);
-            await_leases(&path, 3);
-            permits
-        });
-    let granted: Vec<_> = granted.collect();
-    let seen = look("two held, one waits", own.contenders(&path));
-    let token = granted[1].holds()[0].fencing_token();
-    assert!(seen.iter().any(|one| one.token == token && one.holds), "{seen:?}");
-    assert_eq!(brief(&seen), [true, true, false].map(|holds| (Kind::Permit, holds)));
-    granted.into_iter().for_each(|permits| permits.release().unwrap());
-    third.result("the last").unwrap().release().unwrap();
 }

@@ -1,18 +1,16 @@
 //! `ClientBuilder::observer`: it hears of each call and each hold once.
 
-mod calling_back;
-
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::observer::{Acquired, Ended, LockKind, NotAcquired, Observer, Outcome, Reason};
-use zoolock::{Client, DistributedLock, DistributedSemaphore, Error, LockOptions, LossReason};
+use zoolock::{Client, DistributedSemaphore, Error, LockOptions, LossReason};
 use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
 
 use common::{
-    Ask, BRIEFLY, Object, SESSION, SOON, Subject, Task, await_nodes, client, connected,
-    delete_node, every_subject, every_subject_that, hold_of, lock_of, warnings_with_keys,
+    Ask, BRIEFLY, Object, SESSION, SOON, Subject, Task, client, connected, delete_node,
+    every_subject, every_subject_that, hold_of, lock_of, warnings_with_keys,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,10 +75,6 @@ impl Notes {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
 
-    fn count(&self, is_it: impl Fn(&Told) -> bool) -> usize {
-        self.0.lock().unwrap().iter().filter(|told| is_it(told)).count()
-    }
-
     /// Takes the reports since the last call, and expects these, with this name.
     #[track_caller]
     fn were(&self, name: &str, expected: &[What]) -> Vec<Told> {
@@ -90,10 +84,6 @@ impl Notes {
         assert_eq!(whats, expected, "{name}");
         assert!(told.iter().all(|told| told.name == name), "{told:?}");
         told
-    }
-
-    fn await_count(&self, count: usize) {
-        wait_until("it is told", SOON, || self.count(|_| true) >= count);
     }
 }
 
@@ -207,50 +197,6 @@ fn observer_hears_why_a_call_failed_and_how_many_were_ahead() {
 }
 
 #[test]
-fn observer_hears_of_each_loss_once_without_an_unlock() {
-    every_subject(|subject| {
-        let path = fresh_path("loss-told");
-        let (notes, client, object) = observed(subject, &path);
-        object.lock().unwrap();
-        notes.were(subject.name, &times(What::Acquired, subject.nodes_of_one()));
-        let hold = object.hold();
-        // From here on the client watches the node.
-        let _asked = hold.revocation().unwrap();
-        shared_probe().unwrap().delete(&subject.node_of(&hold)).unwrap();
-        notes.await_count(1);
-        notes.were(subject.name, &[What::Lost(LossReason::NodeDeleted)]);
-        assert!(object.unlock().is_err());
-        // The other members of a multi-lock were released as usual.
-        notes.were(subject.name, &times(Released, subject.nodes_of_one() - 1));
-        assert_eq!(client.stats().holds_lost, 1);
-
-        // Nobody watches this node, so only an unlock that waits for its answer notices the deletion.
-        if subject.goes_with_its_unlock() {
-            object.lock().unwrap();
-            notes.take();
-            shared_probe().unwrap().delete(&subject.node_of(&object.hold())).unwrap();
-            let ends = object.unlock().is_err();
-            assert_eq!(ends, !subject.releases_in_the_background());
-            let mut told = notes.take();
-            println!("{}: {told:?}", subject.name);
-            assert_eq!(told.len(), subject.nodes_of_one());
-            told.retain(|told| told.what == What::Lost(LossReason::NodeDeleted));
-            assert_eq!(told.len(), usize::from(ends));
-            // The loss counts even for an unlock that does not wait for the answer.
-            wait_until("the loss is counted", SOON, || client.stats().holds_lost == 2);
-        }
-
-        object.lock().unwrap();
-        notes.take();
-        client.close().unwrap();
-        let lost = times(What::Lost(LossReason::ClientClosed), subject.nodes_of_one());
-        notes.await_count(lost.len());
-        assert!(object.unlock().is_err());
-        notes.were(subject.name, &lost);
-    });
-}
-
-#[test]
 fn log_line_of_a_loss_has_the_lock_and_the_reason_as_keys() {
     let (client, path) = (client(), fresh_path("loss-keys"));
     warnings_with_keys(&path);
@@ -267,71 +213,6 @@ fn log_line_of_a_loss_has_the_lock_and_the_reason_as_keys() {
     let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     let keys = vec![pair("lock", &path), pair("reason", "its node was deleted")];
     assert_eq!(lines, [(format!("ERROR lock {path} was lost: its node was deleted"), keys)]);
-}
-
-#[test]
-fn observer_hears_nothing_of_a_nested_entry() {
-    every_subject_that(Subject::is_a_threads, |subject| {
-        let (notes, _client, object) = observed(subject, &fresh_path("entered-again"));
-        for round in 0..3 {
-            let locked = if round == 1 { object.try_lock() } else { object.lock().map(|()| true) };
-            assert!(locked.unwrap());
-        }
-        notes.were(subject.name, &[What::Acquired]);
-        object.unlock().unwrap();
-        object.unlock().unwrap();
-        notes.were(subject.name, &[]);
-        object.unlock().unwrap();
-        notes.were(subject.name, &[Released]);
-    });
-}
-
-#[test]
-fn observer_hears_of_every_thread_in_a_local_handoff() {
-    const THREADS: usize = 4;
-    const TURNS: usize = 25;
-    every_subject_that(Subject::has_a_first_level, |subject| {
-        let (notes, _client, object) = observed(subject, &fresh_path("left-told"));
-        let turns = |object: Object| {
-            Task::spawn(move || {
-                for _ in 0..TURNS {
-                    object.guard(Ask::Wait).unwrap().unwrap().release().unwrap();
-                }
-            })
-        };
-        let threads = [(); THREADS].map(|()| turns(object.clone()));
-        threads.iter().for_each(|thread| thread.result("a thread"));
-        let told = notes.take();
-        let count = |what| told.iter().filter(|told| told.what == what).count();
-        let left = told.iter().filter(|told| told.what == What::Acquired && told.queue.is_none());
-        println!("{}: {} told, {} left", subject.name, told.len(), left.count());
-        assert_eq!((count(What::Acquired), count(Released)), (THREADS * TURNS, THREADS * TURNS));
-        assert_eq!(told.len(), 2 * THREADS * TURNS);
-    });
-}
-
-#[test]
-fn observer_hears_how_many_were_ahead_of_a_waiter() {
-    let (path, others) = (fresh_path("queue-told"), client());
-    let holder = DistributedLock::new(&others, &path).unwrap().acquire().unwrap();
-    let notes = Notes::default();
-    let waiters: Vec<_> = (1..=4)
-        .map(|number| {
-            let observed = observed_by(notes.clone());
-            let options = LockOptions::new().name(number.to_string());
-            let lock = DistributedLock::with_options(&observed, &path, options).unwrap();
-            let waiter = Task::spawn_blocked(move || lock.acquire()?.release());
-            await_nodes(&path, number + 1);
-            waiter
-        })
-        .collect();
-    holder.release().unwrap();
-    waiters.iter().for_each(|waiter| waiter.result("a waiter").unwrap());
-    let acquired = notes.take().into_iter().filter(|told| told.what == What::Acquired);
-    let ahead: Vec<_> = acquired.map(|told| (told.name, told.queue)).collect();
-    println!("{ahead:?}");
-    let expected: Vec<_> = (1..=4).map(|number| (number.to_string(), Some(number))).collect();
-    assert_eq!(ahead, expected);
 }
 
 #[test]
@@ -352,4 +233,58 @@ fn observer_counts_permits_taken_together_as_one_hold() {
     three.release().unwrap();
     drop(two);
     notes.were("licences", &[Released, Released]);
+}
+
+/// Counts each report and panics.
+#[derive(Clone, Default)]
+struct Panics(Notes);
+
+impl Observer for Panics {
+    fn acquired(&self, call: &Acquired<'_>) {
+        self.0.acquired(call);
+        panic!("on purpose, of {call:?}");
+    }
+
+    fn not_acquired(&self, call: &NotAcquired<'_>) {
+        self.0.not_acquired(call);
+        panic!("on purpose, of {call:?}");
+    }
+
+    fn ended(&self, hold: &Ended<'_>) {
+        self.0.ended(hold);
+        panic!("on purpose, of {hold:?}");
+    }
+}
+
+#[test]
+fn panicking_observer_does_no_harm() {
+    every_subject(|subject| {
+        let (path, panics) = (fresh_path("panics"), Panics::default());
+        let client = observed_by(panics.clone());
+        let object = subject.with(&client, &path, LockOptions::new().name(subject.name));
+        let each = subject.nodes_of_one();
+        let turn = [times(What::Acquired, each), times(Released, each)].concat();
+        for _ in 0..2 {
+            object.lock().unwrap();
+            assert!(object.is_held());
+            object.unlock().unwrap();
+            panics.0.were(subject.name, &turn);
+        }
+        let others = common::client();
+        let rival = subject.rival(&others, &path);
+        rival.lock().unwrap();
+        assert!(!object.try_lock().unwrap());
+        panics.0.were(subject.name, &[Busy]);
+        rival.unlock().unwrap();
+        for _ in 0..2 {
+            object.lock().unwrap();
+            panics.0.take();
+            let hold = object.hold();
+            let _asked = hold.revocation().unwrap();
+            shared_probe().unwrap().delete(&subject.node_of(&hold)).unwrap();
+            wait_until("it is told", SOON, || !panics.0.0.lock().unwrap().is_empty());
+            assert!(object.unlock().is_err());
+            assert_eq!(panics.0.take()[0].what, What::Lost(LossReason::NodeDeleted));
+        }
+    });
 }

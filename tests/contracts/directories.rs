@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use zoolock::{
-    Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore,
-    EphemeralLock, Hold, Lock, LockOptions,
+    Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, Hold, Lock, LockOptions,
 };
-use zoolock_test_support::{FaultProxy, Op, fresh_path, shared_probe, wait_until};
+use zoolock_test_support::{FaultProxy, Op, fresh_path, shared_probe};
 
-use common::{SOON, Task, await_nodes, behind_a_proxy, children, client, exists, lock_of};
+use common::{await_nodes, behind_a_proxy, children, exists, lock_of};
 
 /// Operations that a lock may request.
 const OPS: [Op; 7] =
@@ -119,88 +118,6 @@ fn path_that_is_used_again_costs_two_requests_a_turn() {
         let cost = requests_since(&proxy, before);
         println!("{kind}: {TURNS} turns, [create, multi, delete, list, ..] = {cost:?}");
         assert_eq!(cost, [0, 2 * TURNS, 0, 1, 0, 0, 0], "{kind}");
-    }
-}
-
-/// Others came and left in between. A list shows that the directory is still the same.
-#[test]
-fn client_takes_a_directory_along_that_it_made_before_others_came() {
-    let (_proxy, ours, above) = seasoned();
-    let others = client();
-    for kind in KINDS {
-        let path = format!("{above}/{kind}");
-        let lock = of_kind(kind, &ours, &path);
-        lock.lock().unwrap();
-        let made = shared_probe().unwrap().stat(&path).unwrap().expect("a directory").czxid;
-        let waits = lock_of(&others, &path);
-        let waiter = Task::spawn(move || waits.acquire());
-        await_nodes(&path, 2);
-        lock.unlock().unwrap();
-        waiter.result("the waiter").unwrap().release().unwrap();
-        await_nodes(&path, 0);
-        let stat = shared_probe().unwrap().stat(&path).unwrap();
-        assert_eq!(stat.map(|stat| stat.czxid), Some(made), "{kind}: others leave it");
-        cycle(&*lock);
-        wait_until("it is gone", SOON, || !exists(&path));
-    }
-}
-
-/// kazoo makes sure of the directory only once for each object.
-#[test]
-fn directory_stays_for_nodes_of_other_programs() {
-    let (_proxy, client, above) = seasoned();
-    let probe = shared_probe().unwrap();
-    let path = format!("{above}/kazoo");
-    let lock = lock_of(&client, &path);
-    lock.acquire().unwrap().release().unwrap();
-    let guard = lock.acquire().unwrap();
-    let theirs = format!("{path}/9e107d9d372bb6826bd81d3542a419d6__lock__0000000001");
-    probe.create(&theirs, b"", false, false).unwrap();
-    guard.release().unwrap();
-    // This answer comes after that of the list behind the release.
-    client.contenders(&path).unwrap();
-    probe.delete(&theirs).unwrap();
-    for _ in 0..3 {
-        lock.acquire().unwrap().release().unwrap();
-        assert!(exists(&path));
-    }
-}
-
-/// Such a container would stay for ever, because servers remove only those that had a child.
-#[test]
-fn call_that_ends_early_leaves_no_empty_directory() {
-    let (proxy, client, above) = seasoned();
-    for (kind, number) in ["exclusive", "semaphore", "single"].into_iter().zip(0..) {
-        let path = format!("{above}/{number}/a/b");
-        let held = proxy.on(Op::Multi).hold_request();
-        let call = match kind {
-            "exclusive" => {
-                let lock = lock_of(&client, &path);
-                Task::spawn(move || lock.try_lock_for(Duration::from_millis(500)).is_ok())
-            }
-            "semaphore" => {
-                let permits = DistributedSemaphore::new(&client, &path, 2).unwrap();
-                Task::spawn(move || permits.try_acquire_for(1, Duration::from_millis(500)).is_ok())
-            }
-            _ => {
-                let lock = EphemeralLock::new(&client, &path).unwrap();
-                Task::spawn(move || lock.try_lock_for(Duration::from_millis(500)).is_ok())
-            }
-        };
-        assert!(held.wait(SOON), "{kind}: {:#?}", proxy.log());
-        assert!(!call.result("a call without an answer"), "{kind}");
-        assert_eq!(children(&above), [""; 0], "{kind}");
-        held.release();
-        wait_until("nothing is left to delete", SOON, || client.stats().deleting == 0);
-        let level = format!("{above}/{number}");
-        let left = children(&level);
-        println!("{kind}: {left:?}");
-        // What the late transaction made had a child, so the server removes it.
-        if exists(&level) {
-            let cversion =
-                |path: &str| shared_probe().unwrap().stat(path).unwrap().map(|stat| stat.cversion);
-            assert_ne!(cversion(&path).or(cversion(&format!("{level}/a"))), Some(0), "{kind}");
-        }
     }
 }
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::every::client;
 use common::single::*;
-use common::{SESSION, SOON, await_nothing_left, behind_a_proxy, client_of, exists, locking, stat};
+use common::{SOON, await_nothing_left, behind_a_proxy, exists, locking, stat};
 use zoolock::{Client, DistributedLock, EphemeralLock, Error, Result};
-use zoolock_test_support::{FaultProxy, Op, Server, fresh_path, shared_probe, wait_until};
+use zoolock_test_support::{FaultProxy, Op, fresh_path, shared_probe, wait_until};
 
 #[track_caller]
 fn is_invalid_path<T: std::fmt::Debug>(seen: &Result<T>, path: &str) {
@@ -61,35 +61,6 @@ fn await_looks(proxy: &FaultProxy, looks: u64) {
     wait_until("it has looked and watches", SOON, || proxy.requests(Op::GetData) >= looks);
 }
 
-#[test]
-fn waiter_notices_changes_at_its_path_during_a_create() {
-    let probe = shared_probe().unwrap();
-    for is_persistent in [true, false] {
-        let above = fresh_path("meanwhile");
-        let path = format!("{above}/lock");
-        make_parents(&path);
-        probe.create(&path, b"", true, false).unwrap();
-        let (proxy, client, lock) = counted(&path);
-        let waiting = locking(&lock);
-        await_looks(&proxy, 1);
-        let create = proxy.on(Op::Multi).path_contains(&path).hold_request();
-        probe.delete(&path).unwrap();
-        assert!(create.wait(SOON), "{:#?}", proxy.log());
-        match is_persistent {
-            true => drop(probe.create(&path, b"", false, false).unwrap()),
-            false => probe.delete(&above).unwrap(),
-        }
-        create.release();
-        let seen = waiting.result("the waiter");
-        match is_persistent {
-            true => is_invalid_path(&seen, &path),
-            // The client creates the parents again.
-            false => lock.unlock().unwrap(),
-        }
-        await_nothing_left(&client);
-    }
-}
-
 /// The end of the node wakes the waiter, which sends no further look. A change of the data only makes it look
 /// again.
 #[test]
@@ -120,26 +91,5 @@ fn only_the_end_of_the_node_lets_a_waiter_in() {
         assert_ne!(stat(&path).ephemeral_owner, 0);
         lock.unlock().unwrap();
         assert!(!exists(&path));
-    }
-}
-
-#[test]
-fn vanished_node_wakes_the_waiter_and_leaks_no_watch() {
-    let server = Server::start().unwrap();
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let [first, second] =
-        [server.connect_string(), proxy.connect_string()].map(|hosts| client_of(&hosts, SESSION));
-    let (holder, lock) = (lock_of(&first, "/lock"), lock_of(&second, "/lock"));
-    for answer_too in [false, true].repeat(5) {
-        holder.lock().unwrap();
-        let look = proxy.on(Op::GetData).path_contains("/lock");
-        let held = if answer_too { look.hold_answer() } else { look.hold_request() };
-        let waiting = locking(&lock);
-        assert!(held.wait(SOON), "{:#?}", proxy.log());
-        holder.unlock().unwrap();
-        held.release();
-        waiting.result("the waiter").unwrap();
-        lock.unlock().unwrap();
-        wait_until("no watch is left", SOON, || server.metric("zk_watch_count").unwrap() == 0);
     }
 }

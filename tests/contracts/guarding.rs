@@ -1,14 +1,9 @@
 //! Transactions guarded by a hold: applied as a whole, only while the lock is held, or refused with a reason.
 
-use std::thread;
-
-use zoolock::{Client, ConflictReason, DistributedLock, Error, Hold, LossReason, Result};
+use zoolock::{Client, ConflictReason, DistributedLock, Error, Hold, LossReason};
 use zoolock_test_support::{connect_string, fresh_path, shared_probe};
 
-use common::{
-    SOON, Subject, assert_lost, client, client_of, delete_node, every_subject, every_subject_that,
-    lock_of, owner,
-};
+use common::{SOON, assert_lost, client, client_of, delete_node, every_subject, lock_of, owner};
 
 /// A node with this data at a new path.
 fn node(name: &str, data: &[u8]) -> String {
@@ -151,28 +146,6 @@ fn hold_guards_transactions_until_its_release() {
 }
 
 #[test]
-fn deleted_hold_guards_no_transaction_and_is_lost() {
-    every_subject_that(
-        |subject| subject.marker().is_some() && subject.is_one_lock(),
-        |subject: Subject| {
-            let client = client_of(&connect_string(), SOON);
-            let object = subject.at(&client, &fresh_path("gone"));
-            let guarded = node("guarded", b"old");
-            object.lock().unwrap();
-            let hold = object.hold();
-            shared_probe().unwrap().delete(&subject.node_of(&hold)).unwrap();
-            let refused = hold.transaction().set(&guarded, "new", None).commit();
-            println!("{}: {refused:?}", subject.name);
-            assert_lost(&refused, hold.path(), LossReason::NodeDeleted);
-            assert!(!hold.is_held(), "{}", subject.name);
-            has(&guarded, "old", 0);
-            assert_lost(&object.unlock(), hold.path(), LossReason::NodeDeleted);
-            assert_eq!(client.stats().holds_lost, 1, "{}", subject.name);
-        },
-    );
-}
-
-#[test]
 fn transaction_requires_every_one_of_its_holds() {
     let client = client();
     let [(_a, first), (_b, second)] = ["first", "second"].map(|name| held(&client, name));
@@ -187,30 +160,4 @@ fn transaction_requires_every_one_of_its_holds() {
     // Holds that the transaction no longer knows do not block a hand-off or release of the first.
     first.transaction().set(&guarded, "alone", 1).commit().unwrap();
     has(&guarded, "alone", 2);
-}
-
-/// The writes have no versions: each holder must read what the previous one wrote.
-#[test]
-fn holder_reads_the_writes_of_earlier_holders() {
-    const EACH: usize = 25;
-    let (path, counter) = (fresh_path("counting"), node("counter", b"0"));
-    let count = || -> Result<()> {
-        let client = client();
-        let lock = lock_of(&client, &path);
-        for _ in 0..EACH {
-            let guard = lock.acquire()?;
-            let (data, _) = client.read(&counter)?.expect("it is there");
-            let count: usize = String::from_utf8(data).unwrap().parse().unwrap();
-            guard.transaction().set(&counter, (count + 1).to_string(), None).commit()?;
-            guard.release()?;
-        }
-        Ok(())
-    };
-    thread::scope(|scope| {
-        let counting = [(); 4].map(|()| scope.spawn(count));
-        counting.into_iter().for_each(|thread| thread.join().unwrap().unwrap());
-    });
-    println!("{:?}", data(&counter));
-    has(&counter, &(4 * EACH).to_string(), 4 * EACH as i32);
-    assert_eq!(client().read(&format!("{counter}/nothing")).unwrap(), None);
 }

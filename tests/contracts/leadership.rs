@@ -6,52 +6,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock::crossbeam_channel::{Receiver, Sender, unbounded};
-use zoolock::{Client, Error, Hold, Leadership, LockOptions, Term};
+use zoolock::crossbeam_channel::unbounded;
+use zoolock::{Hold, Leadership, LockOptions, Term};
 use zoolock_test_support::{connect_string, fresh_path, wait_until};
 
 use common::{
     PANICS_THE_LOGGER, SOON, Task, await_nodes, await_nothing_left, children, client, client_of,
-    delete_node, lock_of, owner, warnings,
+    lock_of, warnings,
 };
 
 /// A time that is longer than any test.
 const EVER: Duration = Duration::from_secs(600);
-
-/// A candidate that leads until its term ends, and reports its terms.
-struct Candidate {
-    client: Client,
-    leadership: Leadership,
-    terms: Receiver<Hold>,
-}
-
-impl Candidate {
-    fn start(path: &str, name: &str) -> Candidate {
-        Candidate::of(client(), path, name)
-    }
-
-    fn of(client: Client, path: &str, name: &str) -> Candidate {
-        let (tell, terms) = unbounded();
-        let options = LockOptions::new().identity(name);
-        let leadership = Leadership::new(&client, path, options, move |term| stays(term, &tell));
-        Candidate { client, leadership: leadership.unwrap(), terms }
-    }
-
-    #[track_caller]
-    fn leads(&self) -> Hold {
-        self.terms.recv_timeout(SOON).expect("it leads in the end")
-    }
-}
-
-fn stays(term: &Term, tell: &Sender<Hold>) {
-    assert_eq!(term.fencing_token(), term.fencing_token());
-    tell.send(Hold::clone(term)).unwrap();
-    assert!(term.wait(EVER));
-}
-
-fn token(hold: &Hold) -> u64 {
-    hold.fencing_token()
-}
 
 #[test]
 fn candidates_lead_one_at_a_time_in_order_of_arrival() {
@@ -91,39 +56,6 @@ fn candidates_lead_one_at_a_time_in_order_of_arrival() {
 }
 
 #[test]
-fn lost_or_revoked_term_is_followed_by_another() {
-    let path = fresh_path("over");
-    warnings(&path);
-    let ann = Candidate::start(&path, "ann");
-    let mut last = ann.leads();
-    let bob = Candidate::start(&path, "bob");
-    let (mut leads, mut next) = (&ann, &bob);
-    for round in 0..6 {
-        await_nodes(&path, 2);
-        match round % 2 {
-            0 => delete_node(&last),
-            _ => {
-                let leader = next.leadership.leader().unwrap().unwrap();
-                next.client.revoke(&leader).unwrap();
-            }
-        }
-        let hold = next.leads();
-        println!("round {round}: term {}", token(&hold));
-        assert!(token(&hold) > token(&last));
-        wait_until("the one before knows", SOON, || !last.is_held());
-        (leads, next, last) = (next, leads, hold);
-        assert!(leads.leadership.is_healthy() && next.leadership.is_healthy());
-    }
-    for one in [ann, bob] {
-        one.leadership.shutdown();
-        await_nothing_left(&one.client);
-    }
-    await_nodes(&path, 0);
-    let failed: Vec<_> = warnings(&path).into_iter().filter(|it| it.contains("failed")).collect();
-    assert_eq!(failed, [""; 0], "the end of a term is no failure");
-}
-
-#[test]
 fn shutdown_ends_a_term_in_order_and_a_wait_at_once() {
     let path = fresh_path("shutdown");
     let (tell, events) = unbounded();
@@ -139,10 +71,13 @@ fn shutdown_ends_a_term_in_order_and_a_wait_at_once() {
     });
     let leading = leading.unwrap();
     assert_eq!(events.recv_timeout(SOON), Ok(("leads", false)));
-    let standing_by = Candidate::start(&path, "standing by");
+    let (lead, terms) = unbounded();
+    let stands_by = Leadership::new(&client(), &*path, LockOptions::new(), move |_| {
+        lead.send(()).unwrap();
+    });
     await_nodes(&path, 2);
-    standing_by.leadership.shutdown();
-    assert!(standing_by.terms.is_empty());
+    stands_by.unwrap().shutdown();
+    assert!(terms.is_empty());
     await_nodes(&path, 1);
     Task::spawn(move || leading.shutdown()).result("the leader's shutdown");
     told.send(("returned", true)).unwrap();
@@ -213,45 +148,6 @@ fn contest_survives_panics_caused_by_a_panic() {
     leads_again(fresh_path("bomb"), || panic_any(Bomb));
     leads_again(fresh_path(PANICS_THE_LOGGER), || panic!("on purpose"));
     await_nothing_left(&own);
-}
-
-#[test]
-fn close_of_the_client_ends_the_leadership() {
-    let path = fresh_path("closed");
-    let leads = Candidate::start(&path, "leads");
-    let term = leads.leads();
-    let waits = Candidate::start(&path, "waits");
-    await_nodes(&path, 2);
-    for candidate in [&leads, &waits] {
-        assert!(candidate.leadership.is_healthy());
-        candidate.client.close().unwrap();
-        wait_until("it has ended", SOON, || !candidate.leadership.is_healthy());
-        assert!(matches!(candidate.leadership.leader(), Err(Error::Closed)));
-    }
-    assert!(!term.is_held());
-    leads.leadership.shutdown();
-    waits.leadership.shutdown();
-    await_nodes(&path, 0);
-}
-
-#[test]
-fn health_is_bad_while_calls_are_refused_beyond_a_session_timeout() {
-    let path = fresh_path("denied");
-    warnings(&path);
-    // The node belongs to the owner alone.
-    let owners = lock_of(&owner(), &path);
-    owners.lock().unwrap();
-    let own = client_of(&connect_string(), Duration::from_secs(1));
-    let begun = Instant::now();
-    let refused = Candidate::of(own, &path, "refused");
-    let timeout = refused.client.session_timeout();
-    wait_until("its health is bad", SOON, || !refused.leadership.is_healthy());
-    println!("bad after {:?}, {timeout:?}; {:#?}", begun.elapsed(), warnings(&path));
-    assert!(begun.elapsed() >= timeout);
-    owners.unlock().unwrap();
-    refused.leads();
-    assert!(refused.leadership.is_healthy());
-    refused.leadership.shutdown();
 }
 
 /// The cause of the first wake-up is reported once.
@@ -325,31 +221,5 @@ fn panic_after_a_long_term_keeps_the_health_good() {
         !terms.is_empty()
     });
     assert!(!first.is_held());
-    one.shutdown();
-}
-
-#[test]
-fn health_is_bad_while_the_function_outlasts_its_term() {
-    let (path, (tell, terms)) = (fresh_path("overdue"), unbounded());
-    let (go_on, waits) = unbounded::<()>();
-    let own = client_of(&connect_string(), Duration::from_secs(2));
-    let one = Leadership::new(&own, &*path, LockOptions::new(), move |term| {
-        tell.send(Hold::clone(term)).unwrap();
-        let _ = waits.recv();
-    });
-    let one = one.unwrap();
-    let hold = terms.recv_timeout(SOON).unwrap();
-    assert!(one.is_healthy());
-    delete_node(&hold);
-    wait_until("it hears of that", SOON, || !hold.is_held());
-    let begun = Instant::now();
-    assert!(one.is_healthy() && !one.is_leader(), "it may still return in time");
-    wait_until("its health is bad", SOON, || !one.is_healthy());
-    println!("bad after {:?}, {:?}", begun.elapsed(), own.session_timeout());
-    assert!(begun.elapsed() >= own.session_timeout());
-    go_on.send(()).unwrap();
-    assert!(token(&terms.recv_timeout(SOON).unwrap()) > token(&hold));
-    assert!(one.is_healthy());
-    drop(go_on);
     one.shutdown();
 }

@@ -3,17 +3,16 @@
 mod scripted;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use zoolock::{
     Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, EphemeralLock, Error,
     Hold, Lock, LockId, MultiLock, Result,
 };
-use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
+use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 
 use common::{
-    SOON, Task, await_nodes, children, client, client_of, delete_node, hold_of, lock_of,
-    shared_address, shared_proxy, warnings,
+    SOON, Task, children, client, client_of, delete_node, hold_of, lock_of, shared_address,
+    shared_proxy, warnings,
 };
 
 /// New objects at `root/<name>`.
@@ -89,53 +88,6 @@ fn unlock_visits_every_member_and_reports_all_failures() {
     assert_eq!(nodes(&multi), [0, 0, 0]);
 }
 
-#[test]
-fn member_lost_during_the_wait_fails_the_call() {
-    // A short timeout, since nodes are watched from its first quarter on.
-    let ours = client_of(&connect_string(), Duration::from_secs(6));
-    let (rivals, root) = (client(), fresh_path("multi-lost"));
-    let [a, b, c, d] = members(&ours, &root, ["a", "b", "c", "d"]);
-    let multi = multi_of(&[a.clone(), b.clone(), c.clone(), d]);
-    let [rival] = members(&rivals, &root, ["d"]);
-    for (victims, failures) in
-        [(vec![&b], "NodeDeleted /b"), (vec![&a, &c], "NodeDeleted /c, NodeDeleted /a")]
-    {
-        rival.lock().unwrap();
-        let waiting = multi.clone();
-        let waiter = Task::spawn(move || waiting.lock());
-        await_nodes(rival.path(), 2);
-        wait_until("the others are held", SOON, || [&a, &b, &c].iter().all(|lock| lock.is_held()));
-        for victim in &victims {
-            delete_node(&hold_of(*victim));
-            wait_until("the loss is noticed", SOON, || !victim.is_held());
-        }
-        assert!(!waiter.is_done(), "the rival still holds the last one");
-        rival.unlock().unwrap();
-        let error = waiter.result("a waiter that lost a member").unwrap_err();
-        let mut seen: Vec<_> = brief(&error, &root).split(", ").map(str::to_owned).collect();
-        println!("{error}: {seen:?}");
-        seen.sort_by(|one, other| other.cmp(one));
-        assert_eq!(seen.join(", "), failures);
-        assert_eq!((nodes(&multi), multi.holds().len()), (vec![0; 4], 0));
-    }
-    multi.lock().expect("it can be used again");
-    multi.unlock().unwrap();
-}
-
-/// The nodes of a semaphore are below its path, and `verify_token` looks at both.
-#[test]
-fn lock_and_one_below_it_have_different_tokens() {
-    let (client, root) = (client(), fresh_path("multi-below"));
-    let multi = multi_of(&members(&client, &root, ["a", "a-b", "a/leases"]));
-    for _ in 0..2 {
-        multi.lock().unwrap();
-        let tokens: Vec<_> = multi.holds().iter().map(Hold::fencing_token).collect();
-        println!("{tokens:x?}");
-        assert_ne!(tokens[0], tokens[2]);
-        multi.unlock().unwrap();
-    }
-}
-
 /// Nobody who waits holds or requests a lock that comes later.
 #[test]
 fn waiting_multi_lock_stands_in_one_queue_at_a_time() {
@@ -154,41 +106,6 @@ fn waiting_multi_lock_stands_in_one_queue_at_a_time() {
     wait_until("it waits for d", SOON, is_at([1, 1, 1, 2]));
     d.unlock().unwrap();
     waiter.result("it has all").unwrap();
-    multi.unlock().unwrap();
-}
-
-#[test]
-fn multi_lock_of_reentrant_locks_nests() {
-    let (client, root) = (client(), fresh_path("multi-reentrant"));
-    let at = |name| DistributedReentrantLock::new(&client, format!("{root}/{name}")).unwrap();
-    let [a, b] = ["a", "b"].map(at);
-    let multi = MultiLock::new([b.clone().into(), a.clone().into()]).unwrap();
-    let enter_twice = || {
-        let entered = [multi.acquire().unwrap(), multi.try_acquire().unwrap().expect("in")];
-        assert_eq!([a.hold_count(), b.hold_count()], [2, 2]);
-        entered
-    };
-    let [outer, inner] = enter_twice();
-    let elsewhere = multi.clone();
-    let elsewhere = Task::spawn(move || (elsewhere.try_lock(), elsewhere.unlock()));
-    let (tried, unlocked) = elsewhere.result("another thread");
-    assert!(!tried.unwrap());
-    fails(unlocked, &root, "not owner /b, not owner /a");
-    inner.release().unwrap();
-    assert!(multi.is_held());
-    outer.release().unwrap();
-    assert_eq!(nodes(&multi), [0, 0]);
-
-    // A lost nest fails every unlock, and refuses another entry.
-    let [outer, inner] = enter_twice();
-    delete_node(&hold_of(&b));
-    wait_until("the loss is noticed", SOON, || !multi.is_held());
-    fails(multi.lock(), &root, "NodeDeleted /b");
-    assert_eq!([a.hold_count(), b.hold_count()], [2, 2], "as before");
-    for locker in [inner, outer] {
-        fails(locker.release(), &root, "NodeDeleted /b");
-    }
-    assert!(multi.try_lock().unwrap(), "it can be used again");
     multi.unlock().unwrap();
 }
 

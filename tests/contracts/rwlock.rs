@@ -6,13 +6,13 @@ mod downgrade;
 use std::time::Duration;
 
 use zoolock::{
-    DistributedLock, DistributedReentrantLock, DistributedRwLock, EphemeralLock, Error, Lock,
-    MultiLock, Wait, WriteLock,
+    DistributedLock, DistributedReentrantLock, EphemeralLock, Error, Lock, MultiLock, Wait,
+    WriteLock,
 };
 use zoolock_test_support::fresh_path;
 
-use common::rwlock::{Stage, assert_not_held, rw_of, would_deadlock};
-use common::{SOON, Task, Visitor, await_nodes, children, client, hold_of, in_use};
+use common::rwlock::{Stage, rw_of, would_deadlock};
+use common::{SOON, Visitor, await_nodes, client, hold_of, in_use};
 
 #[test]
 fn readers_share_the_lock_and_later_ones_wait_behind_a_writer() {
@@ -44,25 +44,6 @@ fn readers_share_the_lock_and_later_ones_wait_behind_a_writer() {
     writer.leaves();
     others.iter().for_each(Visitor::comes_in);
     others.into_iter().for_each(Visitor::leaves);
-    stage.is_empty();
-}
-
-#[test]
-fn thread_with_a_reentrant_lock_on_the_path_would_deadlock() {
-    let stage = Stage::new("mixed-own", 1);
-    let own = DistributedReentrantLock::new(&stage.clients[0], &stage.path).unwrap();
-    let (read, write) = (stage.lock(0).read_lock(), stage.lock(0).write_lock());
-    own.lock().unwrap();
-    let under = [read.lock(), write.lock(), read.try_lock_for(SOON).map(drop)];
-    assert!(!read.try_lock().unwrap());
-    own.unlock().unwrap();
-    read.lock().unwrap();
-    let under_read = own.lock();
-    println!("under a reentrant lock: {under:?}; that under a read: {under_read:?}");
-    for told in under.iter().chain([&under_read]) {
-        assert!(would_deadlock(told, &stage.path), "{told:?}");
-    }
-    read.unlock().unwrap();
     stage.is_empty();
 }
 
@@ -172,61 +153,6 @@ fn release_wakes_only_admitted_waiters() {
     stage.is_empty();
 }
 
-/// For reads and for writes: whether it is held, the count and the number of holds.
-fn seen(lock: &DistributedRwLock) -> [(bool, u32, usize); 2] {
-    let (read, write) = (lock.read_lock(), lock.write_lock());
-    let read = (read.is_held(), read.hold_count(), read.holds().len());
-    [read, (write.is_held(), write.hold_count(), write.holds().len())]
-}
-
-#[test]
-fn each_side_is_seen_and_unlocked_by_its_holder_alone() {
-    let (client, path) = (client(), fresh_path("sides"));
-    let lock = rw_of(&client, &path);
-    let elsewhere = || {
-        let lock = lock.clone();
-        let look = move || (seen(&lock), lock.read_lock().unlock(), lock.write_lock().unlock());
-        Task::spawn(look).result("another thread")
-    };
-    let (no, yes) = ((false, 0, 0), (true, 1, 1));
-    for (is_read, is_written) in [(false, true), (true, true), (true, false)] {
-        match (is_read, is_written) {
-            (false, _) => lock.clone().write_lock().clone().lock().unwrap(),
-            (true, true) => lock.read_lock().lock().unwrap(),
-            (true, false) => lock.write_lock().unlock().unwrap(),
-        }
-        if !is_read {
-            assert_not_held(&lock.read_lock().unlock());
-        }
-        if !is_written {
-            assert_not_held(&lock.write_lock().unlock());
-        }
-        let (there, read, wrote) = elsewhere();
-        println!("read {is_read}, written {is_written}: {there:?}, {read:?}, {wrote:?}");
-        let here = [is_read, is_written].map(|held| if held { yes } else { no });
-        assert_eq!((seen(&lock), there), (here, [no, no]));
-        assert_not_held(&read);
-        match is_written {
-            true => assert!(matches!(wrote, Err(Error::NotOwner { .. })), "{wrote:?}"),
-            false => assert_not_held(&wrote),
-        }
-    }
-    // A reader on that thread, which unlocks once too often.
-    let other = lock.clone();
-    let visit = Task::spawn(move || {
-        let read = other.read_lock();
-        let locked = (read.try_lock(), read.hold_count(), children(read.path()).len());
-        read.unlock().unwrap();
-        (locked, read.unlock(), seen(&other))
-    });
-    let (locked, too_often, after) = visit.result("another reader");
-    assert!(matches!(locked, (Ok(true), 1, 2)), "{locked:?}");
-    assert_not_held(&too_often);
-    assert_eq!((after, seen(&lock)), ([no, no], [yes, no]));
-    lock.read_lock().unlock().unwrap();
-    assert_eq!(children(&path), [""; 0]);
-}
-
 /// Expects every write call to fail, since it would wait for the thread's own read.
 #[track_caller]
 fn no_write_gets_in(write: &WriteLock, what: &str) {
@@ -278,34 +204,4 @@ fn write_under_the_same_threads_read_is_an_error() {
         await_nodes(&path, 0);
     }
     assert_eq!(in_use(&client.stats()), 0);
-}
-
-#[test]
-fn read_under_a_write_of_another_object_is_an_error() {
-    let stage = Stage::new("write-read", 2);
-    let [lock, other] = [(); 2].map(|()| stage.lock(0));
-    let read = other.read_lock();
-    lock.write_lock().lock().unwrap();
-    for also_read in [false, true] {
-        if also_read {
-            lock.read_lock().lock().unwrap();
-        }
-        let waits = [read.lock(), read.acquire().map(drop), read.try_lock_for(SOON).map(drop)];
-        println!("the own object reads, too: {also_read}; {waits:?}");
-        assert!(waits.iter().all(|seen| would_deadlock(seen, &stage.path)), "{waits:?}");
-        assert!(!read.try_lock().unwrap());
-    }
-    assert_eq!((read.hold_count(), stage.nodes()), (0, 2));
-    lock.write_lock().unlock().unwrap();
-    read.lock().unwrap();
-    assert_eq!((stage.nodes(), read.hold_count(), lock.read_lock().hold_count()), (2, 1, 1));
-    lock.read_lock().unlock().unwrap();
-    assert!(read.is_held() && !lock.read_lock().is_held());
-    // With a writer between them the second read waits, as documented, since it is another object.
-    let writer = stage.queues(stage.lock(1).write_lock());
-    assert!(!lock.read_lock().try_lock().unwrap());
-    read.unlock().unwrap();
-    writer.comes_in();
-    writer.leaves();
-    stage.is_empty();
 }

@@ -3,13 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use zoolock::{Client, DistributedSemaphore, Error, HoldState, Kind, LockOptions, Permits};
-use zoolock_test_support::{FaultProxy, Op, Probe, fresh_path, shared_probe, wait_until};
+use zoolock::{Client, DistributedSemaphore, Error, HoldState, Kind, LockOptions};
+use zoolock_test_support::{FaultProxy, Probe, fresh_path, shared_probe, wait_until};
 
 use common::semaphore::*;
 use common::{
-    PANICS_THE_LOGGER, PROBES, SESSION, SOON, assert_cost, await_nothing_left, behind_a_proxy,
-    client, client_of, last_transaction, packets, quiet_server, stat, warnings,
+    PANICS_THE_LOGGER, PROBES, SOON, assert_cost, await_nothing_left, client, client_of,
+    last_transaction, packets, quiet_server, stat, warnings,
 };
 
 /// One object for each of several new clients.
@@ -62,23 +62,6 @@ fn permits_are_counted_and_returned() {
     assert_eq!((permits.state(), leases(&path)), (HoldState::Held, nodes(&permits)));
     drop(permits);
     await_leases(&path, 0);
-}
-
-#[test]
-fn revoke_reaches_exactly_one_of_several_permits() {
-    let path = fresh_path("sem-revoke");
-    let (clients, [holder, own]) = objects::<2>(&path, 2);
-    let permits = holder.acquire(2).unwrap();
-    let asked: Vec<_> = permits.holds().iter().map(|h| h.revocation().unwrap()).collect();
-    let second = permits.holds()[1].node();
-    let all = own.contenders().unwrap();
-    let wanted = all.iter().find(|contender| contender.node.ends_with(&second)).unwrap();
-    clients[1].revoke(wanted).unwrap();
-    asked[1].recv_timeout(SOON).unwrap();
-    assert!(asked[0].is_empty(), "the other one was not meant");
-    assert!(permits.is_held());
-    permits.release().unwrap();
-    is_free(&own, &clients.each_ref());
 }
 
 /// `every` has the cost of one permit. Each permit costs its node and its end; a call also costs the turn's
@@ -171,45 +154,6 @@ fn raised_limit_lets_waiters_in() {
         permits.release().unwrap();
     }
     is_free(&own, &clients.each_ref());
-}
-
-/// A waiter looks again at each release. Granted permits stay granted.
-#[test]
-fn lowered_limit_delays_waiters_and_revokes_nothing() {
-    let ((proxy, watched), holders, path) =
-        (behind_a_proxy(SESSION), client(), fresh_path("sem-limit-down"));
-    let (own, holder) = (semaphore(&watched, &path, 4), semaphore(&holders, &path, 4));
-    // Waits for each look to be answered, so that no look covers two releases.
-    let release = |permits: Permits| {
-        let look = proxy.hold_answer(Op::GetChildren, 1);
-        permits.release().unwrap();
-        assert!(look.wait(SOON), "it has not looked again");
-    };
-    let mut held: Vec<_> = (0..4).map(|_| holder.acquire(1).unwrap()).collect();
-    let waiter = waiting_with_the_turn(&own, 1);
-    own.set_limit(2).unwrap();
-    assert!(held.iter().all(Permits::is_held));
-    assert_eq!(own.available().unwrap(), 0, "not less than none");
-    while held.len() > 2 {
-        release(held.pop().unwrap());
-        await_leases(&path, held.len() + 1);
-        assert!(!waiter.is_done(), "{} others are out", held.len());
-    }
-    release(held.pop().unwrap());
-    let permits = waiter.result("the second of two").unwrap();
-    assert_eq!((own.available().unwrap(), holder.available().unwrap()), (0, 2), "each its own");
-    permits.release().unwrap();
-    // A call for more than the new limit keeps waiting, and a new one is refused.
-    own.set_limit(3).unwrap();
-    let waiter = waiting_with_the_turn(&own, 3);
-    own.set_limit(2).unwrap();
-    is_invalid("number of permits", own.acquire(3).map(drop));
-    release(held.pop().unwrap());
-    assert_eq!((leases(&path).len(), turns(&path).len()), (3, 1));
-    assert!(!waiter.is_done(), "three of two");
-    own.set_limit(3).unwrap();
-    waiter.result("all three").unwrap().release().unwrap();
-    is_free(&own, &[&watched, &holders]);
 }
 
 #[track_caller]

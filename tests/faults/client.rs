@@ -1,13 +1,12 @@
 //! The client: its connection, the events that it reports, and its end.
 
-use std::thread;
 use std::time::Duration;
 
 use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError};
 use zoolock::{Acl, Client, ClientState, ConnectionEvent, Error, Wait};
-use zoolock_test_support::{Direction, FaultProxy, fresh_path, wait_until};
+use zoolock_test_support::{Direction, fresh_path, wait_until};
 
-use ConnectionEvent::{Connected, Lost, Suspended};
+use ConnectionEvent::Connected;
 use common::{
     BRIEFLY, SESSION, SOON, Stage, Task, await_resumed, behind_a_proxy, children, client, in_time,
     lock_of, locking, shared_proxy,
@@ -18,48 +17,6 @@ fn tells(events: &Receiver<ConnectionEvent>, expected: &[ConnectionEvent]) {
     for event in expected {
         assert_eq!(events.recv_timeout(SOON), Ok(*event), "of {expected:?}");
     }
-}
-
-/// Expects the client to be connected, and to lock and unlock.
-fn works(client: &Client) {
-    wait_until("connected", SOON, || client.state() == ClientState::Connected);
-    let lock = lock_of(client, &fresh_path("works"));
-    assert!(lock.try_lock_for(SOON).unwrap());
-    lock.unlock().unwrap();
-}
-
-#[test]
-fn cut_is_reported_as_suspended_and_connected() {
-    let (proxy, client) = behind_a_proxy(SESSION);
-    assert_eq!(client.state(), ClientState::Connected);
-    let each = [client.subscribe(), client.subscribe()];
-    for cut in [FaultProxy::cut, FaultProxy::reset] {
-        cut(&proxy);
-        each.iter().for_each(|events| tells(events, &[Suspended, Connected]));
-        works(&client);
-    }
-    let stats = client.stats();
-    assert_eq!((stats.connections, stats.sessions, stats.resumed), (3, 1, 2));
-    wait_until("the old connections are closed", SOON, || proxy.open_connections() == 1);
-    assert!(each[0].is_empty(), "{each:?}");
-}
-
-#[test]
-fn black_hole_is_reported_as_suspended_lost_and_connected() {
-    thread::scope(|scope| {
-        for direction in [Direction::ToServer, Direction::ToClient, Direction::Both] {
-            scope.spawn(move || {
-                let (proxy, client) = behind_a_proxy(Duration::from_secs(4));
-                let events = client.subscribe();
-                proxy.black_hole(direction);
-                tells(&events, &[Suspended, Lost]);
-                assert_eq!(client.state(), ClientState::Lost, "{direction:?}");
-                proxy.restore();
-                tells(&events, &[Connected]);
-                works(&client);
-            });
-        }
-    });
 }
 
 #[test]

@@ -40,35 +40,6 @@ fn lock_creates_its_directories_as_containers_and_recreates_them() {
     );
 }
 
-/// The server may remove an empty container at any moment, even between the creates of a directory and of its
-/// first node.
-#[test]
-fn lock_works_while_the_server_keeps_removing_its_directory() {
-    let server = Server::builder()
-        .jvm_flag("-Dznode.container.checkIntervalMs=1")
-        .jvm_flag("-Dznode.container.maxPerMinute=1000000")
-        .start()
-        .unwrap();
-    let turns = (0..4).map(|number| {
-        let client = client_of(&server.connect_string(), SESSION);
-        let path = format!("/above/lock-{}", number % 2);
-        let lock = lock_of(&client, &path);
-        Task::spawn(move || {
-            for _ in 0..100 {
-                lock.lock()?;
-                lock.unlock()?;
-                std::thread::yield_now();
-            }
-            client.close()
-        })
-    });
-    for turns in turns.collect::<Vec<_>>() {
-        turns.result("a hundred turns").unwrap();
-    }
-    let probe = Probe::connect(server.address()).unwrap();
-    wait_until("all are gone", SOON, || !probe.exists("/above").unwrap());
-}
-
 #[test]
 fn foreign_node_at_the_locks_path_is_never_changed() {
     let server = tidy_server();

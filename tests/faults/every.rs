@@ -5,7 +5,6 @@ mod outages;
 mod releasing;
 mod unconnected;
 mod untold;
-mod waiting;
 
 use std::time::Duration;
 
@@ -16,15 +15,6 @@ use common::{SOON, Scene, Subject, Visitor, await_nothing_left};
 
 /// A session that does not end during a test.
 const LONG: Duration = Duration::from_secs(60);
-
-/// Deletes all that an operator can. Directories stay where another client was faster.
-fn delete_all(path: &str) {
-    let probe = shared_probe().unwrap();
-    let mut nodes = tree(&probe, path);
-    // The newest node goes first, so that no waiter gets a lock that is about to be deleted.
-    nodes.sort_by_key(|(_, made)| std::cmp::Reverse(*made));
-    nodes.iter().for_each(|(node, _)| drop(probe.delete(node)));
-}
 
 /// All nodes below a path, with the czxid that identifies each.
 fn tree(probe: &Probe, path: &str) -> Vec<(String, u64)> {

@@ -9,12 +9,11 @@ use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 
 use common::line::has_one_node_until_unlocked;
 use common::relay::{
-    CREATE, DELETE, EXISTS, Fate, Frame, GET_CHILDREN, GET_DATA, MULTI, Relay, SET_DATA,
-    SET_WATCHES, SYNC,
+    CREATE, DELETE, EXISTS, Fate, Frame, GET_CHILDREN, Relay, SET_DATA, SET_WATCHES, SYNC,
 };
 use common::{
     SESSION, SOON, await_nothing_left, children, client, client_of, exists, lock_of, locking,
-    shared_address, stat,
+    shared_address,
 };
 
 const THROTTLED: i32 = -127;
@@ -99,50 +98,6 @@ fn create_with_an_inconclusive_error_leaves_no_node() {
         wait_until("no node is left", SOON, || children(&path).is_empty());
         assert!(lock.try_lock_for(SOON).unwrap());
         has_one_node_until_unlocked(&lock);
-    }
-}
-
-/// A single node's name does not identify its creator, but its data do. If the look at them is refused, the
-/// client looks once more before it forgets the node.
-#[test]
-fn single_node_with_a_refused_create_and_look_is_deleted_later() {
-    // So long that a slow machine does not end a connection.
-    const SHORT: Duration = Duration::from_secs(8);
-    for refused in [vec![MULTI], vec![MULTI, GET_DATA]] {
-        for waits in [true, false] {
-            let what = format!("refused {refused:?}, waits: {waits}");
-            let (relay, armed) = damaging(refused.clone(), unknown_error);
-            let client = client_of(&relay.connect_string(), SHORT);
-            let path = fresh_path("single-unproven");
-            let lock = EphemeralLock::new(&client, &path).unwrap();
-            lock.lock().unwrap();
-            lock.unlock().unwrap();
-            armed.store(true, Ordering::SeqCst);
-            let locked = match waits {
-                true => lock.lock().map(|()| true),
-                false => lock.try_lock(),
-            };
-            println!("{what}: {locked:?}, {:?}", client.stats());
-            match locked {
-                Err(Error::ZooKeeper { path: at, .. }) => assert_eq!(at, path),
-                Ok(true) => {
-                    let token = lock.hold().unwrap().fencing_token();
-                    assert_eq!(token, stat(&path).czxid as u64, "{what}: not its own node");
-                    lock.unlock().unwrap();
-                }
-                other => panic!("{what}: {other:?}"),
-            }
-            wait_until("nothing is left", SOON, || !exists(&path));
-            await_nothing_left(&client);
-            assert_eq!(relay.changed(), refused.len() as u64, "{what}");
-            assert!(lock.try_lock_for(SOON).unwrap(), "{what}");
-            assert_eq!(client.stats().connections, 1, "{what}");
-            lock.unlock().unwrap();
-            let rivals = common::client();
-            let rival = EphemeralLock::new(&rivals, &path).unwrap();
-            assert!(rival.try_lock().unwrap(), "{what}: a rival");
-            rival.unlock().unwrap();
-        }
     }
 }
 

@@ -12,5 +12,4 @@ mod reading;
 mod schedules;
 mod semaphore;
 mod turns;
-mod useless;
 mod waiting;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use zookeeper::{Acl, Permissions, ZooKeeper};
 use zoolock::{
-    Client, ClientState, ConnectionEvent, DistributedLock, DistributedSemaphore, EphemeralLock,
-    Error, LockOptions,
+    ClientState, ConnectionEvent, DistributedLock, DistributedSemaphore, EphemeralLock, Error,
+    LockOptions,
 };
 use zoolock_test_support::{
     Direction, Op, Probe, connect_string, fresh_path, shared_probe, wait_until,
@@ -114,19 +114,6 @@ fn chroot_is_created_again_when_a_level_of_it_goes_meanwhile() {
     lock.unlock().unwrap();
 }
 
-#[test]
-fn chroot_is_created_below_a_directory_where_others_may_not_create() {
-    let (above, probe) = (fresh_path("above-chroot"), shared_probe().unwrap());
-    probe.create_all(&format!("{above}/mine")).unwrap();
-    let server = ZooKeeper::connect(&connect_string(), SESSION).unwrap();
-    server.set_acl(&above, &Acl::read_only(), None).unwrap();
-    let own = client_of(&format!("{}{above}/mine/1/2", connect_string()), SESSION);
-    lock_of(&own, "/lock").lock().unwrap();
-    let own = client_of(&format!("{}{above}/not-there/1", connect_string()), SESSION);
-    let denied = lock_of(&own, "/lock").lock();
-    assert!(matches!(denied, Err(Error::Denied { .. })), "{denied:?}");
-}
-
 /// READ, WRITE, CREATE and ADMIN for everybody.
 const NO_DELETE: (u32, &str, &str) = (1 | 2 | 4 | 16, "world", "anyone");
 
@@ -150,28 +137,6 @@ fn waiter_is_denied_when_stuck_permits_leave_no_room() {
     for refused in [denied, also_denied, waited] {
         assert!(matches!(refused, Err(Error::Denied { .. })), "{refused:?}");
     }
-}
-
-#[test]
-fn node_that_stayed_is_forgotten_once_it_is_gone() {
-    let (own, other, probe) = (client(), client(), shared_probe().unwrap());
-    let path = fresh_path("stayed");
-    probe.create_with_acl(&path, b"", &[NO_DELETE]).unwrap();
-    let denied = lock_of(&own, &path).acquire().unwrap().release();
-    assert!(matches!(denied, Err(Error::Denied { .. })), "{denied:?}");
-    let operator = ZooKeeper::connect(&connect_string(), SESSION).unwrap();
-    operator.set_acl(&path, &Acl::open(), None).unwrap();
-    probe.delete(&format!("{path}/{}", children(&path)[0])).unwrap();
-    // A client whose node stays looks before it creates another one.
-    let requests_of_a_turn = |client: &Client| {
-        let lock = lock_of(client, &path);
-        let turn = || lock.acquire().unwrap().release().unwrap();
-        turn();
-        let before = client.stats().requests;
-        turn();
-        client.stats().requests - before
-    };
-    assert_eq!(requests_of_a_turn(&own), requests_of_a_turn(&other));
 }
 
 #[test]

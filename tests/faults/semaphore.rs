@@ -3,13 +3,11 @@
 
 use std::time::Duration;
 
-use zoolock::{ClientState, DistributedSemaphore, Error, Hold, HoldState, LossReason};
+use zoolock::{ClientState, Error, Hold, HoldState, LossReason};
 use zoolock_test_support::{Op, fresh_path, wait_until};
 
 use common::semaphore::*;
-use common::{
-    SESSION, SOON, Task, behind_a_proxy, children, client, client_of, is_lost, shared_address,
-};
+use common::{SESSION, SOON, Task, behind_a_proxy, client, client_of, is_lost, shared_address};
 
 /// Timeout of sessions that notice a deleted node a quarter of it later.
 const SHORT: Duration = Duration::from_secs(4);
@@ -24,47 +22,6 @@ fn availability_is_unknown_without_a_connection() {
     assert!(matches!(&seen, Err(Error::Disconnected { path }) if path == own.path()), "{seen:?}");
     proxy.refuse(false);
     is_free(&own, &[&cut]);
-}
-
-/// Two clients of one semaphore.
-fn two(
-    name: &str,
-    limit: u32,
-    session: Duration,
-) -> ([zoolock::Client; 2], [DistributedSemaphore; 2]) {
-    let clients = [(); 2].map(|()| client_of(&shared_address().to_string(), session));
-    let path = fresh_path(name);
-    let own = clients.each_ref().map(|client| semaphore(client, &path, limit));
-    (clients, own)
-}
-
-#[test]
-fn waiter_recreates_its_deleted_turn_and_permits() {
-    let (clients, own) = two("deleted", 4, SESSION);
-    let path = own[0].path();
-    let held = own[0].acquire(2).unwrap();
-    let keep = nodes(&held);
-    let waiter = waiting_with_the_turn(&own[1], 3);
-    for (part, count) in [(LOCKS, 1), (LEASES, 1), (LEASES, 3)] {
-        let look = || children(&format!("{path}/{part}"));
-        let all = if part == LOCKS { 1 } else { 5 };
-        wait_until("all are there", SOON, || look().len() == all);
-        let mut gone = look();
-        gone.retain(|node| !keep.contains(node));
-        gone.truncate(count);
-        gone.iter().for_each(|node| delete(&format!("{path}/{part}/{node}")));
-        wait_until(&format!("{gone:?} are made again"), SOON, || {
-            let now = look();
-            now.len() == all && gone.iter().all(|node| !now.contains(node))
-        });
-        assert!(!waiter.is_done(), "too many are out");
-    }
-    assert_eq!(nodes(&held), keep);
-    held.release().unwrap();
-    let permits = waiter.result("the waiter").unwrap();
-    assert_eq!(leases(path), nodes(&permits));
-    permits.release().unwrap();
-    is_free(&own[0], &[&clients[0], &clients[1]]);
 }
 
 /// An observer that hears of the loss must find no permit held.

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use zoolock::{Client, ClientState, Error, HoldState, LossReason, Result};
+use zoolock::{Client, Error, HoldState, LossReason, Result};
 use zoolock_test_support::{connect_string, fresh_path, wait_until};
 
 use common::{
-    Object, SESSION, SOON, Subject, Task, await_lost, await_nothing_left, behind_a_proxy, client,
-    client_of, every_subject, every_subject_that, in_time, warnings,
+    Object, SOON, Subject, Task, await_lost, await_nothing_left, client, client_of, every_subject,
+    in_time, warnings,
 };
 
 const ROUNDS: u64 = 8;
@@ -206,54 +206,5 @@ fn cancel_ends_only_the_waits_of_its_object() {
         drop((object, other));
         subject.await_nodes(&path, 0);
         [ours, others].iter().for_each(await_nothing_left);
-    });
-}
-
-#[test]
-fn cancel_ends_the_waits_of_a_held_object_and_not_the_hold() {
-    every_subject_that(Subject::is_exclusive, |subject| {
-        let (ours, path) = (client(), fresh_path("cancel-local"));
-        let object = subject.at(&ours, &path);
-        object.lock().unwrap();
-        let waits = waits(&object);
-        cancel(&object, &waits);
-        for wait in &waits {
-            cancelled(subject, &wait.result("a cancelled call"), &path);
-        }
-        assert!(object.is_held(), "{}", subject.name);
-        if subject.is_a_threads() {
-            object.lock().unwrap();
-            object.unlock().unwrap();
-        }
-        object.unlock().unwrap();
-        Task::spawn(visit(&object)).result("the next visit").unwrap();
-    });
-}
-
-#[test]
-fn cancel_and_close_end_waits_without_a_connection() {
-    every_subject(|subject| {
-        let ((proxy, ours), path) = (behind_a_proxy(SESSION), fresh_path("unconnected"));
-        let object = subject.at(&ours, &path);
-        let disconnect = || {
-            proxy.cut_off();
-            wait_until("it is away", SOON, || ours.state() != ClientState::Connected);
-        };
-        disconnect();
-        let waiting = waits(&object);
-        cancel(&object, &waiting);
-        for wait in &waiting {
-            cancelled(subject, &wait.result("a cancelled call"), &path);
-        }
-        proxy.refuse(false);
-        assert!(object.try_lock_for(SOON).unwrap(), "{}", subject.name);
-        object.unlock().unwrap();
-        disconnect();
-        let waits = waits(&object);
-        let closing = Task::spawn(move || ours.close());
-        for wait in &waits {
-            closed(subject, &wait.result("a wait of a closed client"));
-        }
-        assert!(!closing.is_done(), "{}: only woken by the end of close()", subject.name);
     });
 }

@@ -1,6 +1,5 @@
 //! How holds end, and that nothing of them is left.
 
-use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
@@ -9,8 +8,8 @@ use zoolock_test_support::{fresh_path, shared_probe};
 
 use super::client;
 use common::{
-    Ask, PANICS_THE_LOGGER, Subject, await_nothing_left, every_subject, every_subject_that,
-    lock_of, single, warnings,
+    Ask, PANICS_THE_LOGGER, Subject, await_nothing_left, every_subject_that, lock_of, single,
+    warnings,
 };
 
 /// Expects the server to have no node left. Releases in the foreground have finished by now.
@@ -129,28 +128,5 @@ fn stale_guard_releases_no_later_hold() {
         assert!(matches!(&released, Err(Error::NotHeld { path: at }) if *at == path));
         assert!(object.is_held());
         object.unlock().unwrap();
-    });
-}
-
-#[test]
-fn forgotten_guard_keeps_the_lock_until_the_client_closes() {
-    every_subject(|subject| {
-        let [forgetful, others] = [client(), client()];
-        let path = fresh_path("forgotten");
-        let object = subject.at(&forgetful, &path);
-        mem::forget(object.guard(Ask::Wait).unwrap());
-        // The guard of a multi-lock borrows its members and is no handle.
-        let _several = (!subject.is_one_lock()).then_some(object);
-        let rival = subject.rival(&others, &path);
-        assert!(!rival.try_lock().unwrap(), "{}", subject.name);
-        let nodes = subject.nodes(&path);
-        forgetful.close().unwrap();
-        assert!(
-            rival.try_lock().unwrap(),
-            "{}: close waits for the end of {nodes:?}",
-            subject.name
-        );
-        rival.unlock().unwrap();
-        forgetful.close().unwrap();
     });
 }

@@ -10,8 +10,6 @@ use common::{
     in_time, shared_proxy,
 };
 
-use crate::contenders::client_called;
-
 /// A session timeout so long that clients send nothing on their own.
 const QUIET: Duration = Duration::from_secs(60);
 
@@ -85,28 +83,6 @@ fn background_release_does_not_wait_for_the_answer() {
     });
 }
 
-#[test]
-fn identity_in_the_options_overrides_the_clients_identity() {
-    const OWN: &str = "the l\u{f6}ck's\nown";
-    every_subject_that(Subject::is_plain, |subject| {
-        let (ours, path) = (client_called("the client's"), fresh_path("identity"));
-        let named = || subject.with(&ours, &path, LockOptions::new().identity(OWN));
-        let (object, behind) = (named(), named());
-        object.lock().unwrap();
-        let waiter = Visitor::start_asleep(behind.clone());
-        for hold in object.holds() {
-            let seen = ours.contenders(hold.path()).unwrap();
-            println!("{}: {seen:?}", subject.name);
-            let who: Vec<_> = seen.iter().map(|one| one.identity.as_deref()).collect();
-            assert_eq!(who, vec![Some(OWN); seen.len()], "{}", subject.name);
-            assert!(!seen.is_empty(), "{}", subject.name);
-        }
-        object.unlock().unwrap();
-        waiter.hold();
-        waiter.leaves();
-    });
-}
-
 /// Long enough for a look in between, on most machines.
 const AT_LEAST: Duration = Duration::from_secs(1);
 
@@ -133,43 +109,6 @@ fn hold_at_least_keeps_other_clients_out_after_an_early_unlock() {
         assert!(begun.elapsed() >= AT_LEAST, "{}", subject.name);
         rival.unlock().unwrap();
         await_nothing_left(&ours);
-        assert_eq!(ours.stats().holds_lost, 0, "{}", subject.name);
-    });
-}
-
-#[test]
-fn hold_at_least_keeps_other_threads_out() {
-    every_subject_that(
-        |one| one.is_exclusive() && one.is_one_lock() && one.goes_with_its_unlock(),
-        |subject| {
-            let (ours, path) = (client_of(&connect_string(), QUIET), fresh_path("at-least-here"));
-            let object = subject.with(&ours, &path, LockOptions::new().hold_at_least(AT_LEAST));
-            let begun = Instant::now();
-            object.lock().unwrap();
-            let next = Visitor::start_asleep(object.clone());
-            object.unlock().unwrap();
-            next.comes_in();
-            println!("{}: the next thread came in after {:?}", subject.name, begun.elapsed());
-            assert!(begun.elapsed() >= AT_LEAST, "{}", subject.name);
-            next.leaves();
-        },
-    );
-}
-
-#[test]
-fn minimum_hold_ends_with_its_client() {
-    every_subject_that(Subject::goes_with_its_unlock, |subject| {
-        let [ours, others] = [(); 2].map(|()| client_of(&connect_string(), QUIET));
-        let path = fresh_path("at-least-closed");
-        let options = LockOptions::new().hold_at_least(Duration::MAX);
-        let object = subject.with(&ours, &path, options);
-        object.lock().unwrap();
-        object.unlock().unwrap();
-        let rival = subject.rival(&others, &path);
-        assert!(!rival.try_lock().unwrap(), "{}", subject.name);
-        ours.close().unwrap();
-        assert!(rival.try_lock_for(SOON).unwrap(), "{}", subject.name);
-        rival.unlock().unwrap();
         assert_eq!(ours.stats().holds_lost, 0, "{}", subject.name);
     });
 }

@@ -1,15 +1,13 @@
 //! What third parties see and may do: list contenders, verify a token, revoke and break a hold.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
-use std::time::Duration;
 
-use zoolock::crossbeam_channel::{bounded, unbounded};
-use zoolock::{Client, Contender, EphemeralLock, Error, Kind, LossReason};
-use zoolock_test_support::{Probe, Server, fresh_path, shared_probe, wait_until};
+use zoolock::crossbeam_channel::bounded;
+use zoolock::{Client, EphemeralLock, Error, LossReason};
+use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 
 use common::{
-    Object, SOON, Subject, Task, assert_lost, await_lost, client, client_of, every_subject,
+    Object, SOON, Subject, Task, assert_lost, await_lost, client, every_subject,
     every_subject_that, place,
 };
 
@@ -271,104 +269,4 @@ fn single_node_is_neither_revoked_nor_broken() {
     }
     is_not_asked(&asked, "a single node");
     lock.unlock().unwrap();
-}
-
-#[test]
-fn other_data_in_a_node_is_not_a_revocation() {
-    let is_asked_for = |subject: Subject| subject.is_plain() && subject.queues();
-    every_subject_that(is_asked_for, |subject| {
-        let (ours, others, path) = (client(), client(), fresh_path("no-request"));
-        let probe = shared_probe().unwrap();
-        let object = subject.at(&ours, &path);
-        object.lock().unwrap();
-        for hold in object.holds() {
-            let asked = hold.revocation().unwrap();
-            let node = znode(&contender_of(&others, &hold));
-            let long = vec![b'x'; 500 * 1000];
-            for data in [&b"__revoke__"[..], b"__REVOKE__\n", b"", b"\xff", &long] {
-                is_looked_at(&ours, &node, data);
-                is_not_asked(&asked, subject.name);
-            }
-            assert!(hold.is_held(), "{}: {hold:?}", subject.name);
-            probe.set(&node, REVOKE).unwrap();
-            is_asked(&asked, subject.name);
-        }
-        object.unlock().unwrap();
-        subject.await_nodes(&path, 0);
-    });
-}
-
-#[test]
-fn waiter_hears_of_an_earlier_revocation_when_it_holds() {
-    every_subject_that(
-        |subject| subject.queues() && subject.is_one_lock(),
-        |subject| {
-            let (ours, others, path) = (client(), client(), fresh_path("asked-waiter"));
-            let ahead = subject.rival(&others, &path);
-            ahead.lock().unwrap();
-            let object = subject.at(&ours, &path);
-            let (say, told) = unbounded();
-            let waiter = Task::spawn(move || {
-                object.lock()?;
-                let asked = object.hold().revocation()?;
-                say.send(asked.recv_timeout(SOON)).unwrap();
-                object.unlock()
-            });
-            // A waiter for a permit is asked by its requested permit.
-            let mut waiting = Vec::new();
-            let has_asked = |one: &Contender| one.kind != Kind::Permit || one.limit.is_some();
-            wait_until("it waits", SOON, || {
-                waiting = others.contenders(&path).unwrap();
-                waiting.len() == 2 && waiting.iter().all(has_asked)
-            });
-            let waiting = waiting.into_iter().find(|one| !one.holds).expect("one waits");
-            println!("{}: {waiting:?}", subject.name);
-            others.revoke(&waiting).unwrap();
-            ahead.unlock().unwrap();
-            waiter.result("the waiter").unwrap();
-            assert_eq!(told.recv(), Ok(Ok(())), "{}", subject.name);
-        },
-    );
-}
-
-/// The server is used by this test alone, with all subjects at once.
-#[test]
-fn listeners_share_one_request_per_node_and_leave_no_watch() {
-    const LISTENERS: usize = 30;
-    let server = Server::start().unwrap();
-    let clients = Mutex::new(Vec::new());
-    every_subject(|subject| {
-        let client = client_of(&server.connect_string(), Duration::from_secs(60));
-        let object = subject.at(&client, &fresh_path("listening"));
-        let requests = || client.stats().requests;
-        let cycle = |listeners| {
-            let before = requests();
-            object.lock().unwrap();
-            let (holds, held) = (object.holds(), requests());
-            let listen = |_| holds.iter().map(|hold| hold.revocation().unwrap()).collect();
-            let listening: Vec<Vec<_>> = (0..listeners).map(listen).collect();
-            wait_until("it is watched", SOON, || listeners == 0 || requests() > held);
-            object.unlock().unwrap();
-            listening.iter().flatten().for_each(|asked| ends(asked, subject.name));
-            (requests() - before, holds.len() as u64)
-        };
-        // The first cycle creates the directory.
-        let [_, (plain, _), (listened, nodes)] = [0, 0, LISTENERS].map(cycle);
-        println!("{}: {plain} requests, {listened} with {LISTENERS} listeners", subject.name);
-        // There may be a heartbeat or a look for others in between.
-        assert!(listened <= plain + nodes + 3, "{}: {listened} requests", subject.name);
-        for _ in 0..8 {
-            cycle(1);
-        }
-        clients.lock().unwrap().push(client.clone());
-    });
-    // Leaves out the watches on directories, which last longer.
-    let probe = Probe::connect(server.address()).unwrap();
-    let mut watched = Vec::new();
-    let took = wait_until("no watch is left", SOON, || {
-        let answer = server.four_letter("wchp").unwrap();
-        watched = answer.lines().filter(|line| line.starts_with('/')).map(str::to_owned).collect();
-        watched.iter().all(|path| probe.exists(path).unwrap())
-    });
-    println!("no watch is left after {took:?} but on {watched:?}");
 }

@@ -182,26 +182,6 @@ fn would_deadlock<T>(result: &Result<T>, path: &str) -> bool {
 }
 
 #[test]
-fn thread_may_wait_while_it_holds_locks_at_other_paths() {
-    every_subject_that(Subject::is_a_threads, |subject| {
-        let [ours, others] = [client(), client()];
-        let path = fresh_path("beside");
-        let theirs = subject.at(&others, &path);
-        theirs.lock().unwrap();
-        let held = ["-", "0", "~"].map(|end| subject.rival(&ours, &format!("{path}{end}")));
-        let waiting = subject.rival(&ours, &path);
-        let waiter = Task::spawn(move || {
-            held.iter().try_for_each(|lock| lock.lock())?;
-            waiting.lock().and_then(|()| waiting.unlock())?;
-            held.iter().try_for_each(|lock| lock.unlock())
-        });
-        subject.await_nodes(&path, 2);
-        theirs.unlock().unwrap();
-        waiter.result("the waiter").unwrap();
-    });
-}
-
-#[test]
 fn thread_that_would_wait_for_itself_gets_an_error() {
     every_subject_that(Subject::is_a_threads, |subject| {
         let [ours, others] = [client(), client()];

@@ -3,14 +3,11 @@
 use std::time::Duration;
 
 use zoolock::{Client, LockOptions};
-use zoolock_test_support::{fresh_path, shared_probe};
+use zoolock_test_support::fresh_path;
 
 use super::client;
 use super::order::threads_enter_in_call_order_and_wait_locally;
-use common::{
-    Object, Subject, Task, await_lost, await_nothing_left, behind_a_proxy, every_subject_that,
-    warnings,
-};
+use common::{Object, Subject, Task, await_nothing_left, behind_a_proxy, every_subject_that};
 
 /// Returns whether an object has one hold, for which its threads wait in the process.
 fn is_a_lock(subject: Subject) -> bool {
@@ -62,48 +59,6 @@ fn object_for_each_turn_costs_what_a_shared_object_does() {
             }
         },
     );
-}
-
-#[test]
-fn dropped_holder_lets_a_thread_of_another_object_in() {
-    every_subject_that(is_a_lock, |subject| {
-        let (client, path) = (client(), fresh_path("dropped"));
-        warnings(&path);
-        let [held, other] = [(); 2].map(|()| subject.at(&client, &path));
-        held.lock().unwrap();
-        let waiting = Task::spawn_blocked(move || {
-            other.lock()?;
-            other.unlock()
-        });
-        drop(held);
-        waiting.result("the next thread").unwrap();
-        assert_eq!(warnings(&path).len(), 1, "{}", subject.name);
-    });
-}
-
-#[test]
-fn lost_hold_keeps_only_its_own_object_in_use() {
-    every_subject_that(is_a_lock, |subject| {
-        let (client, path) = (client(), fresh_path("lost-here"));
-        let [object, other] = [(); 2].map(|()| subject.at(&client, &path));
-        object.lock().unwrap();
-        let hold = object.hold();
-        let waits = |object: &Object| {
-            let object = object.clone();
-            Task::spawn_blocked(move || object.lock().and_then(|()| object.unlock()))
-        };
-        let (its, others) = (waits(&object), waits(&other));
-        let _watched = hold.revocation().unwrap();
-        shared_probe().unwrap().delete(&subject.node_of(&hold)).unwrap();
-        await_lost(&hold);
-        others.result("a thread of another object").unwrap();
-        assert!(!its.is_done(), "{}: its object is in use", subject.name);
-        // The same thread may go on, too.
-        other.lock().unwrap();
-        other.unlock().unwrap();
-        assert!(object.unlock().is_err_and(|error| error.is_lost()), "{}", subject.name);
-        its.result("a thread of its object").unwrap();
-    });
 }
 
 /// Locks the object. Returns what the holder's node says, and the token.

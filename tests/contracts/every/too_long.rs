@@ -7,9 +7,7 @@ use zoolock::{Client, DistributedLock, Error, HoldState, LockOptions, LossReason
 use zoolock_test_support::fresh_path;
 
 use super::client;
-use common::{
-    Object, SOON, Subject, Visitor, await_lost, await_nothing_left, every_subject_that, lock_of,
-};
+use common::{Object, SOON, Subject, Visitor, await_lost, await_nothing_left, every_subject_that};
 
 /// Long enough for a turn on a busy machine.
 const AT_MOST: Duration = Duration::from_secs(1);
@@ -74,69 +72,6 @@ fn prolonged_hold_lasts_until_its_new_end() {
         }));
         await_nothing_left(&ours);
     });
-}
-
-/// Also those of the threads that take it over, and of locks without the option.
-#[test]
-fn each_hold_has_its_own_time() {
-    let (ours, path) = (client(), fresh_path("own-time"));
-    let options = LockOptions::new().local_handoffs(u32::MAX).hold_at_most(SOON);
-    let lock = DistributedLock::with_options(&ours, &path, options).unwrap();
-    let plain = lock_of(&ours, &path);
-    let mut tokens = Vec::new();
-    for _ in 0..3 {
-        let guard = lock.acquire().unwrap();
-        let next = Visitor::start_asleep(lock.clone());
-        assert!(guard.valid_for() > AT_MOST);
-        guard.prolong(AT_MOST * 2).unwrap();
-        guard.release().unwrap();
-        let next_hold = next.hold();
-        assert!(next_hold.valid_for() > AT_MOST * 2, "{next_hold:?}");
-        tokens.push(next_hold.fencing_token());
-        next.leaves();
-    }
-    println!("{tokens:x?}");
-    assert!(plain.acquire().unwrap().valid_for() > AT_MOST * 2);
-}
-
-/// Its unlock reports the loss, also where a thread waits to take it over.
-#[test]
-fn hold_that_is_over_is_not_handed_on() {
-    let options = LockOptions::new().local_handoffs(u32::MAX);
-    let lock = DistributedLock::with_options(&client(), fresh_path("not-on"), options).unwrap();
-    for _ in 0..20 {
-        let guard = lock.acquire().unwrap();
-        let next = Visitor::start_asleep(lock.clone());
-        guard.prolong(Duration::ZERO).unwrap();
-        assert!(guard.release().is_err_and(|error| is_too_long(&error)));
-        next.comes_in();
-        next.leaves();
-    }
-}
-
-/// Also if nobody has noticed the end.
-#[test]
-fn hold_that_is_over_cannot_be_prolonged() {
-    let lock = lock_of(&client(), &fresh_path("over"));
-    for _ in 0..50 {
-        let guard = lock.acquire().unwrap();
-        guard.prolong(Duration::ZERO).unwrap();
-        assert!(guard.prolong(SOON).is_err_and(|error| is_too_long(&error)));
-        assert_eq!(guard.state(), TOO_LONG);
-        assert!(guard.release().is_err_and(|error| is_too_long(&error)));
-    }
-}
-
-#[test]
-fn minimum_of_a_hold_counts_more_than_its_end() {
-    let (ours, path) = (client(), fresh_path("at-least-longer"));
-    let options = LockOptions::new().hold_at_least(AT_MOST);
-    let lock = DistributedLock::with_options(&ours, &path, options).unwrap();
-    let begun = Instant::now();
-    let guard = lock.acquire().unwrap();
-    guard.prolong(Duration::ZERO).unwrap();
-    await_lost(&guard);
-    assert!(begun.elapsed() >= AT_MOST && guard.state() == TOO_LONG);
 }
 
 #[test]

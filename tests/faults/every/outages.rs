@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use zoolock::{Client, Hold, HoldState, Lock};
 use zoolock_test_support::{Probe, Server, wait_until};
 
 use super::tree;
-use common::{Object, SOON, Subject, Visitor, await_resumed, client_of, every_subject};
+use common::{Object, SOON, Subject, Visitor, client_of, every_subject};
 
 /// The longest session of a test server. It covers a server start on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
@@ -83,51 +83,17 @@ fn is_of_one(node: &str) -> bool {
     node.contains("_c_") || node.contains("singlenode")
 }
 
-/// Runs an outage while all subjects have locks on one server.
-fn costs_no_lock_and_no_place(what: &str, outage: impl FnOnce(&Server, &dyn Fn())) {
+#[test]
+fn restart_of_the_only_server_costs_no_lock_and_no_position() {
     let server = Server::start().unwrap();
     let queues = Mutex::new(HashMap::new());
     every_subject(|subject| {
         let queue = Queue::start(subject, &server);
         queues.lock().unwrap().insert(subject.name, queue);
     });
-    let begun = Instant::now();
-    let clients: Vec<_> =
-        queues.lock().unwrap().values().flat_map(|queue| queue.clients.clone()).collect();
-    outage(&server, &|| {
-        wait_until("all have left the server", SOON, || {
-            let left = |client: &Client| client.state() != zoolock::ClientState::Connected;
-            clients.iter().all(left)
-        });
-    });
-    for client in &clients {
-        await_resumed(client, 1);
-    }
-    println!("{what}: all resumed after {:?}", begun.elapsed());
+    server.restart().unwrap();
     every_subject(|subject| {
         let queue = queues.lock().unwrap().remove(subject.name).expect("its queue");
         queue.goes_on(&server);
-    });
-}
-
-#[test]
-fn restart_of_the_only_server_costs_no_lock_and_no_position() {
-    costs_no_lock_and_no_place("restarted", |server, _| server.restart().unwrap());
-}
-
-#[test]
-fn kill_of_the_only_server_costs_no_lock_and_no_position() {
-    costs_no_lock_and_no_place("killed", |server, _| {
-        server.kill().unwrap();
-        server.start_again().unwrap();
-    });
-}
-
-#[test]
-fn pause_of_the_only_server_costs_no_lock_and_no_position() {
-    costs_no_lock_and_no_place("paused", |server, all_have_left| {
-        server.pause().unwrap();
-        all_have_left();
-        server.resume().unwrap();
     });
 }

@@ -1,29 +1,7 @@
 //! Unlocks right before the end of the client, or without permission to delete.
 
 use super::*;
-use common::{every_subject, every_subject_that, warnings};
-
-#[test]
-fn client_that_ends_after_an_unlock_leaves_no_node() {
-    every_subject(|subject| {
-        for round in 0..5 {
-            let scene = Scene::start(subject, "releasing", LONG);
-            scene.own.lock().unwrap();
-            scene.own.unlock().unwrap();
-            scene.client.close().unwrap();
-            assert_eq!(scene.nodes(), [""; 0], "{}, round {round}: closed", subject.name);
-
-            let Scene { path, client, own, proxy: _proxy, .. } =
-                Scene::start(subject, "releasing", LONG);
-            own.lock().unwrap();
-            own.unlock().unwrap();
-            drop((own, client));
-            // The deletion comes from the unlock, not from the end of the session.
-            let what = format!("{}, round {round}: dropped", subject.name);
-            wait_until(&what, LONG / 2, || subject.nodes(&path).is_empty());
-        }
-    });
-}
+use common::{every_subject_that, warnings};
 
 /// Operators may allow clients to create nodes but not to delete them.
 #[test]

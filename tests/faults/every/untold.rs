@@ -1,14 +1,13 @@
 //! Missing events. Servers with the fix of CVE-2024-23944 send no event of a node to clients that may not
 //! read it by then. No call relies on an event alone: a missing one costs a few session timeouts and no more.
 
-use zookeeper::{Acl, ErrorKind, Permissions, ZooKeeper};
-use zoolock::{HoldState, Kind, LossReason};
+use zookeeper::{Acl, Permissions, ZooKeeper};
+use zoolock::Kind;
 use zoolock_test_support::{connect_string, fresh_path};
 
 use super::*;
 use common::{
-    BRIEFLY, Task, await_lost, behind_a_proxy, children, client, every_subject, every_subject_that,
-    in_time, lock_of,
+    BRIEFLY, Task, behind_a_proxy, children, client, every_subject_that, in_time, lock_of,
 };
 
 /// The shortest timeout that survives on a busy machine.
@@ -35,15 +34,6 @@ impl Operator {
         let others = Permissions::WRITE | Permissions::CREATE | Permissions::DELETE;
         self.set(path, others | Permissions::ADMIN);
     }
-
-    /// A directory may have gone with its last node.
-    fn show_if_there(&self, path: &str) {
-        let acl = [Acl::new(Permissions::ALL, "world", "anyone")];
-        match self.0.set_acl(path, &acl, None) {
-            Err(error) if error.kind() == ErrorKind::NoNode => {}
-            shown => drop(shown.unwrap()),
-        }
-    }
 }
 
 impl Drop for Operator {
@@ -63,45 +53,6 @@ fn is_watched(scene: &Scene, node: &str) -> bool {
         _ => format!("< GetData {node}"),
     };
     scene.log().contains(&answer)
-}
-
-#[test]
-fn waiter_looks_again_without_an_event() {
-    every_subject(|subject| {
-        let (scene, operator) = (Scene::start(subject, "untold", T), Operator::connect());
-        scene.rival.lock().unwrap();
-        // The turn for a permit is deleted after the grant.
-        let held = subject.await_nodes(&scene.path, subject.nodes_of_one());
-        let waiter = Visitor::start(scene.own.clone());
-        let watches = || held.iter().any(|node| is_watched(&scene, node));
-        wait_until("it watches what is ahead", SOON, watches);
-        held.iter().for_each(|node| operator.hide(node));
-        held.iter().for_each(|node| operator.hide(above(node)));
-        scene.rival.unlock().unwrap();
-        held.iter().for_each(|node| operator.show_if_there(above(node)));
-        in_time(subject.name, LOOK, || waiter.comes_in());
-        waiter.leaves();
-        scene.leaves_nothing("a release that was not told");
-    });
-}
-
-#[test]
-fn holder_looks_again_without_an_event() {
-    every_subject_that(Subject::is_plain, |subject| {
-        let (scene, operator) = (Scene::start(subject, "untold", T), Operator::connect());
-        scene.own.lock().unwrap();
-        let hold = scene.own.hold();
-        let node = subject.holding(&scene.path).remove(0);
-        let _asked = hold.revocation().unwrap();
-        let watches = format!("< GetData {node}");
-        wait_until("its node is watched", SOON, || scene.log().contains(&watches));
-        operator.hide(&node);
-        shared_probe().unwrap().delete(&node).unwrap();
-        in_time(subject.name, LOOK, || await_lost(&hold));
-        assert_eq!(hold.state(), HoldState::Lost(LossReason::NodeDeleted), "{}", subject.name);
-        assert!(scene.own.unlock().is_err_and(|error| error.is_lost()), "{}", subject.name);
-        scene.leaves_nothing("an end that was not told");
-    });
 }
 
 /// A list shows unreadable nodes, but an unreadable single node shows nothing.
