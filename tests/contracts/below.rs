@@ -119,25 +119,3 @@ fn locks_below_names_unreadable_paths_and_finds_the_rest() {
     );
     drop(held);
 }
-
-#[test]
-fn walk_of_a_thousand_locks_costs_one_list_and_one_read_each() {
-    let (client, root, probe) = (client(), fresh_path("many-below"), shared_probe().unwrap());
-    for number in 0..1000 {
-        let path = format!("{root}/{}/{number}", number % 30);
-        probe.create_all(&path).unwrap();
-        probe.create(&format!("{path}/lock-0000000000"), b"", true, false).unwrap();
-    }
-    let deep = format!("{root}{}", "/x".repeat(300));
-    probe.create_all(&deep).unwrap();
-    probe.create(&format!("{deep}/lock-0000000000"), b"", true, false).unwrap();
-    let (before, begun) = (client.stats().requests, std::time::Instant::now());
-    let found: Vec<_> = client.locks_below(&root).unwrap().map(Result::unwrap).collect();
-    let requests = client.stats().requests - before;
-    println!("{} locks by {requests} requests after {:?}", found.len(), begun.elapsed());
-    assert_eq!(found.len(), 1001);
-    // One list for each directory, two requests for each lock, and a few heartbeats.
-    assert!((2332..2400).contains(&requests), "{requests} requests");
-    let parts = |path: &str| path.split('/').map(str::to_owned).collect::<Vec<_>>();
-    assert!(found.is_sorted_by_key(|contenders| parts(&contenders[0].path)));
-}

@@ -12,7 +12,6 @@ mod outside;
 mod owning;
 mod places;
 mod requests;
-mod sharing;
 mod too_long;
 
 use common::{SOON, client_of};

@@ -1,44 +1,12 @@
 //! `Client::verify_token` for third parties. `every` has the basics.
 
-use zoolock::{DistributedRwLock, Error, Hold};
+use zoolock::{Error, Hold};
 use zoolock_test_support::{Op, fresh_path, shared_probe};
 
-use common::semaphore::{semaphore, waiting_with_the_turn};
 use common::{SESSION, client, client_of, in_time, lock_of, owner, shared_proxy};
 
 fn token(hold: &Hold) -> u64 {
     hold.fencing_token()
-}
-
-#[test]
-fn tokens_of_all_readers_and_permits_are_current_but_no_waiters() {
-    let [own, others, stranger] = [client(), client(), client()];
-    let is_current = |path: &str, token| stranger.verify_token(path, token).unwrap();
-    let path = fresh_path("verify-readers");
-    let reads = [&own, &others].map(|client| {
-        let lock = DistributedRwLock::new(client, &path).unwrap();
-        lock.read_lock().acquire().unwrap()
-    });
-    let tokens = reads.each_ref().map(|read| token(read));
-    assert!(tokens.iter().all(|&token| is_current(&path, token)));
-    for (read, token) in reads.into_iter().zip(tokens) {
-        read.release().unwrap();
-        assert!(!is_current(&path, token));
-    }
-    let path = fresh_path("verify-permits");
-    let own = semaphore(&own, &path, 3);
-    let permits = own.acquire(2).unwrap();
-    let waiting = waiting_with_the_turn(&own, 2);
-    let tokens: Vec<_> = permits.holds().iter().map(token).collect();
-    let seen = others.contenders(&path).unwrap();
-    assert!(seen.len() > 2, "{seen:?}");
-    for contender in &seen {
-        let permit = tokens.contains(&contender.token);
-        assert_eq!(is_current(&path, contender.token), permit, "{contender:?}");
-    }
-    permits.release().unwrap();
-    waiting.result("the other permits").unwrap().release().unwrap();
-    assert!(!tokens.iter().any(|&token| is_current(&path, token)));
 }
 
 #[test]

@@ -1,66 +1,19 @@
 //! Which clients, objects and threads exclude each other.
 
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Barrier};
 use std::thread;
 
 use zoolock::{DistributedLock, DistributedReentrantLock, DistributedRwLock, Error, Lock, Result};
 use zoolock_test_support::fresh_path;
 
 use super::client;
-use common::{
-    Ask, Object, SOON, Subject, Task, every_subject, every_subject_that, never_two_inside,
-};
+use common::{Object, Subject, Task, every_subject, every_subject_that};
 
 /// Tries on another thread, which owns nothing.
 #[track_caller]
 fn tries_elsewhere(object: &Object) -> Result<bool> {
     let object = object.clone();
     Task::spawn(move || object.try_lock()).result("a try on another thread")
-}
-
-#[test]
-fn clients_objects_and_threads_exclude_each_other() {
-    const ENTRIES: u32 = 6;
-    every_subject(|subject| {
-        let clients = [client(), client()];
-        let path = fresh_path("never_two");
-        let objects = clients.each_ref().map(|client| subject.at(client, &path));
-        let rivals = clients.each_ref().map(|client| subject.rival(client, &path));
-        let ours = objects.iter().flat_map(|object| [object.clone(), object.clone()]);
-        let crowd = ours.map(|ours| (ours, true)).chain(rivals.map(|rival| (rival, false)));
-        // Readers may overlap, so they take turns here, and no writer enters beside one.
-        let among_readers = Arc::new(Mutex::new(()));
-        let turns = Arc::new(Mutex::new(0));
-        never_two_inside(crowd, ENTRIES, move |(object, is_ours), inside| {
-            let turn = std::mem::replace(&mut *turns.lock().unwrap(), 0) + 1;
-            *turns.lock().unwrap() = turn;
-            let visit = || {
-                let shares = *is_ours && !subject.is_exclusive();
-                let _alone = shares.then(|| among_readers.lock().unwrap());
-                inside();
-            };
-            match turn % 3 {
-                0 => {
-                    assert!(object.try_lock_for(SOON).unwrap());
-                    visit();
-                    object.unlock().unwrap();
-                }
-                1 => {
-                    let guard = object.guard(Ask::Wait).unwrap();
-                    visit();
-                    guard.expect("it waited").release().unwrap();
-                }
-                _ => {
-                    object.lock().unwrap();
-                    visit();
-                    object.unlock().unwrap();
-                }
-            }
-        });
-        if subject.goes_with_its_unlock() {
-            subject.await_nodes(&path, 0);
-        }
-    });
 }
 
 /// Threads of several objects try at once, and no winner leaves before all have tried.

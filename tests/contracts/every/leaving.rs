@@ -3,13 +3,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
-use zoolock::{DistributedRwLock, DistributedSemaphore, Error, HoldState};
+use zoolock::{Error, HoldState};
 use zoolock_test_support::{fresh_path, shared_probe};
 
 use super::client;
 use common::{
-    Ask, PANICS_THE_LOGGER, Subject, await_nothing_left, every_subject_that, lock_of, single,
-    warnings,
+    Ask, PANICS_THE_LOGGER, Subject, await_nothing_left, every_subject_that, lock_of, warnings,
 };
 
 /// Expects the server to have no node left. Releases in the foreground have finished by now.
@@ -87,32 +86,6 @@ fn drop_of_the_last_handle_releases_a_held_lock_and_warns() {
         assert!(logged.iter().all(|line| line.starts_with("WARN")), "{logged:?}");
         await_nothing_left(&client);
     });
-}
-
-#[test]
-fn guard_keeps_its_hold_without_any_handle() {
-    let (client, path) = (client(), fresh_path("guard_alone"));
-    warnings(&path);
-    let at = |name: &str| format!("{path}/{name}");
-    let any = lock_of(&client, &at("any")).acquire().unwrap();
-    let alone = single::lock_of(&client, &at("single")).acquire().unwrap();
-    let rw = DistributedRwLock::new(&client, at("rw")).unwrap();
-    let (writing, reading) =
-        (rw.write_lock().acquire().unwrap(), rw.read_lock().acquire().unwrap());
-    drop(rw);
-    let semaphore = DistributedSemaphore::new(&client, at("semaphore"), 1).unwrap();
-    let permits = semaphore.acquire(1).unwrap();
-    drop(semaphore);
-    assert!(any.is_held() && alone.is_held() && permits.is_held());
-    assert!(writing.is_held() && reading.is_held());
-    println!("{:?}", client.stats());
-    any.release().unwrap();
-    alone.release().unwrap();
-    writing.release().unwrap();
-    drop(reading);
-    permits.release().unwrap();
-    await_nothing_left(&client);
-    assert_eq!(warnings(&path), [""; 0]);
 }
 
 #[test]

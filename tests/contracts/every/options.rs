@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use zoolock::{HoldState, LockOptions};
+use zoolock::{Client, HoldState, LockOptions};
 use zoolock_test_support::{Op, connect_string, fresh_path};
 
 use common::{
-    SOON, Subject, Visitor, await_lost, await_nothing_left, client, client_of, every_subject_that,
-    in_time, shared_proxy,
+    Object, SOON, Subject, Task, Visitor, await_lost, await_nothing_left, client, client_of,
+    every_subject_that, in_time, shared_proxy,
 };
 
 /// A session timeout so long that clients send nothing on their own.
@@ -111,4 +111,38 @@ fn hold_at_least_keeps_other_clients_out_after_an_early_unlock() {
         await_nothing_left(&ours);
         assert_eq!(ours.stats().holds_lost, 0, "{}", subject.name);
     });
+}
+
+/// Locks the object. Returns what the holder's node says, and the token.
+fn identity_inside(client: &Client, object: &Object) -> (Option<String>, u64) {
+    object.lock().unwrap();
+    let holder = client.contenders(object.path()).unwrap().remove(0);
+    object.unlock().unwrap();
+    (holder.identity, holder.token)
+}
+
+#[test]
+fn node_goes_only_to_objects_with_its_identity() {
+    every_subject_that(
+        |subject| subject.is_plain() && subject.may_be_left() && subject.is_one_lock(),
+        |subject| {
+            let client = client();
+            let object = |path: &str, who: &str| {
+                let options = LockOptions::new().local_handoffs(8);
+                subject.with(&client, path, options.identity(who))
+            };
+            for who in ["a", "b"] {
+                let path = fresh_path("identity-handed-on");
+                let (held, next) = (object(&path, "a"), object(&path, who));
+                held.lock().unwrap();
+                let first = held.hold().fencing_token();
+                let inside = client.clone();
+                let next = Task::spawn_blocked(move || identity_inside(&inside, &next));
+                held.unlock().unwrap();
+                let (said, token) = next.result("the next thread");
+                println!("{}: {said:?} has {token} behind {first}", subject.name);
+                assert_eq!((said.as_deref(), token == first), (Some(who), who == "a"));
+            }
+        },
+    );
 }

@@ -1,8 +1,6 @@
 //! Where locks may be: their parents, other nodes nearby, and permissions.
 
 use std::io::ErrorKind;
-use std::sync::Barrier;
-use std::thread;
 
 use zoolock::{
     Acl, Client, DistributedLock, DistributedReentrantLock, DistributedRwLock,
@@ -12,8 +10,8 @@ use zoolock_test_support::{Server, connect_string, fresh_path, shared_probe};
 
 use super::client;
 use common::{
-    SESSION, SOON, Subject, Task, await_nothing_left, children, client_of, connected,
-    every_subject, every_subject_that, owner, stat,
+    SESSION, SOON, Subject, Task, await_nothing_left, client_of, connected, every_subject,
+    every_subject_that, owner, stat,
 };
 
 /// Two rivals of different clients take turns, so that one waits for the other.
@@ -46,37 +44,6 @@ fn client_creates_its_chroot_and_all_nodes_below_it() {
         }
         let at_the_root = format!("/{}", fresh_path("root").replace('/', "_"));
         take_turns(subject, [&client(), &client()], &at_the_root, &at_the_root);
-    });
-}
-
-#[test]
-fn missing_directories_are_created_even_by_two_clients_at_once() {
-    const ROUNDS: usize = 5;
-    every_subject(|subject| {
-        let clients = [client(), client()];
-        let paths: Vec<_> = (0..ROUNDS).map(|_| fresh_path("made") + "/2/3/4/5/6/7/8/9").collect();
-        let start = Barrier::new(2);
-        thread::scope(|scope| {
-            for client in &clients {
-                scope.spawn(|| {
-                    for path in &paths {
-                        let object = subject.at(client, path);
-                        start.wait();
-                        object.lock().unwrap_or_else(|error| panic!("{path}: {error}"));
-                        object.unlock().unwrap();
-                    }
-                });
-            }
-        });
-        // The lock keeps a node there, since servers delete an empty container after about a minute.
-        let object = subject.at(&clients[0], &paths[0]);
-        object.lock().unwrap();
-        let above = paths[0].rsplit_once('/').unwrap().0;
-        assert_eq!(stat(above).ephemeral_owner, 0, "directories are persistent");
-        object.unlock().unwrap();
-        // A try creates directories too.
-        let path = fresh_path("made") + "/by/a/try";
-        take_turns(subject, [&clients[0], &clients[1]], &path, &path);
     });
 }
 
@@ -313,94 +280,6 @@ fn path_below_an_ephemeral_node_is_invalid() {
 }
 
 const ID: &str = "0e17197e-0afb-43a4-b0d7-b5c1e7b17bb3";
-
-#[test]
-fn foreign_nodes_other_than_contenders_are_ignored() {
-    every_subject_that(Subject::has_a_directory, |subject| {
-        let (client, path) = (client(), fresh_path("junk"));
-        let probe = shared_probe().unwrap();
-        probe.create_all(&path).unwrap();
-        for junk in [
-            "hello",
-            "0000000000",
-            "lock",
-            "lock-",
-            "-",
-            "--------------",
-            "lock-12",
-            "lock-000000000x",
-            "lock-000000001",
-            "lock-00000000001",
-            "lock-9999999999",
-            "lock--0000000001",
-            "lock--000000000",
-            "lock-+000000001",
-            "lock-é00000000",
-            "lock-\u{661}\u{661}\u{661}\u{661}\u{661}",
-            "LOCK-0000000001",
-            "_c_",
-            "_c_-lock-",
-            &format!("_c_{ID}-lock-"),
-            &format!("_c_{ID}-lease-0000000000"),
-            "leases",
-            "locks",
-            "ünïcödé-中文",
-            "n_0000000000",
-            "write-0000000000",
-            " lock-0000000000 ",
-        ] {
-            let junk = format!("{path}/{junk}");
-            probe.create(&junk, &[0xff, 0xfe, 0x00, 0xc3], false, false).unwrap();
-        }
-        let object = subject.at(&client, &path);
-        assert!(object.try_lock().unwrap(), "{}: {:?}", subject.name, children(&path));
-        object.unlock().unwrap();
-        object.lock().unwrap();
-        object.unlock().unwrap();
-    });
-}
-
-#[test]
-fn waiter_waits_for_foreign_contenders_with_any_data() {
-    every_subject_that(
-        |one| one.has_a_directory() && one.is_plain(),
-        |subject| {
-            let (client, path) = (client(), fresh_path("foreign"));
-            let probe = shared_probe().unwrap();
-            probe.create_all(&path).unwrap();
-            for foreign in [
-                "lock-",
-                "guid-lock-",
-                "_c_d3b07384d113edec49eaa6238ad5ff00-lock-",
-                &format!("_c_{ID}-lock-"),
-                "0e17197e0afb43a4b0d7b5c1e7b17bb3__lock__",
-                "0e17197e0afb43a4b0d7b5c1e7b17bb3__rlock__",
-                &format!("_c_{ID}-__READ__"),
-                &format!("_c_{ID}-__WRIT__"),
-                "x__READ__",
-            ] {
-                let ahead = format!("{path}/{foreign}");
-                let ahead = probe.create(&ahead, &[0xff, 0xfe, 0x00, 0xc3], true, true).unwrap();
-                let object = subject.at(&client, &path);
-                let reads = foreign.contains("READ") || foreign.contains("rlock");
-                let tried = object.try_lock().unwrap();
-                println!("{} behind {ahead}: {tried}", subject.name);
-                assert_eq!(tried, reads && !subject.is_exclusive(), "{ahead}");
-                if tried {
-                    object.unlock().unwrap();
-                    probe.delete(&ahead).unwrap();
-                    continue;
-                }
-                let waiting = object.clone();
-                let waiting = Task::spawn(move || waiting.lock().and_then(|()| waiting.unlock()));
-                subject.await_nodes(&path, 2);
-                assert!(!waiting.is_done(), "{ahead} does not count");
-                probe.delete(&ahead).unwrap();
-                waiting.result(&ahead).unwrap();
-            }
-        },
-    );
-}
 
 #[test]
 fn client_refuses_more_path_bytes_than_the_server_survives() {

@@ -5,7 +5,7 @@ use std::env;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock::{Client, Error, Hold, HoldState, Lock, LossReason, Result};
+use zoolock::{Client, Error, Hold, HoldState, LossReason, Result};
 use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
 
 use common::{
