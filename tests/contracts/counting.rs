@@ -1,11 +1,12 @@
 //! `ClientBuilder::observer`: it hears of each call and each hold once.
 
+use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock::observer::{Acquired, Ended, LockKind, NotAcquired, Observer, Outcome, Reason};
-use zoolock::{Client, DistributedSemaphore, Error, LockOptions, LossReason};
+use zoolock::observer::{Acquired, Ended, LockKind, NotAcquired, Observer};
+use zoolock::{Client, DistributedSemaphore, Error, LockOptions};
 use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
 
 use common::{
@@ -13,24 +14,13 @@ use common::{
     every_subject, every_subject_that, hold_of, lock_of, warnings_with_keys,
 };
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum What {
-    Acquired,
-    Busy,
-    TimedOut,
-    Cancelled,
-    Failed,
-    Released,
-    Lost(LossReason),
-}
-
-use What::{Busy, Cancelled, Failed, Released, TimedOut};
-
+/// What an observer was told.
 #[derive(Debug, Clone)]
 struct Told {
     lock: LockKind,
     name: String,
-    what: What,
+    /// `Acquired`, the reason of a failed call, or the outcome of a hold.
+    what: String,
     /// How long the call waited or the hold lasted.
     time: Duration,
     queue: Option<usize>,
@@ -38,66 +28,66 @@ struct Told {
 
 /// Records all reports.
 #[derive(Debug, Clone, Default)]
-struct Notes(Arc<Mutex<Vec<Told>>>);
+struct Notes {
+    told: Arc<Mutex<Vec<Told>>>,
+    panics: bool,
+}
 
 impl Observer for Notes {
     fn acquired(&self, call: &Acquired<'_>) {
-        self.add(call.lock, call.name, What::Acquired, call.waited, call.queue);
+        self.add(call.lock, call.name, &format_args!("Acquired"), call.waited, call.queue);
     }
 
     fn not_acquired(&self, call: &NotAcquired<'_>) {
-        let what = match call.reason {
-            Reason::Busy => Busy,
-            Reason::TimedOut => TimedOut,
-            Reason::Cancelled => Cancelled,
-            _ => Failed,
-        };
-        self.add(call.lock, call.name, what, call.waited, call.queue);
+        self.add(call.lock, call.name, &call.reason, call.waited, call.queue);
     }
 
     fn ended(&self, hold: &Ended<'_>) {
-        let what = match hold.outcome {
-            Outcome::Lost(reason) => What::Lost(reason),
-            _ => Released,
-        };
-        self.add(hold.lock, hold.name, what, hold.held, None);
+        self.add(hold.lock, hold.name, &hold.outcome, hold.held, None);
     }
 }
 
 impl Notes {
-    fn add(&self, lock: LockKind, name: &str, what: What, time: Duration, queue: Option<usize>) {
-        let name = name.to_owned();
-        self.0.lock().unwrap().push(Told { lock, name, what, time, queue });
+    fn add(
+        &self,
+        lock: LockKind,
+        name: &str,
+        what: &dyn fmt::Debug,
+        time: Duration,
+        queue: Option<usize>,
+    ) {
+        let (name, what) = (name.to_owned(), format!("{what:?}"));
+        self.told.lock().unwrap().push(Told { lock, name, what, time, queue });
+        assert!(!self.panics, "on purpose");
     }
 
     /// Takes all reports since the last call.
     fn take(&self) -> Vec<Told> {
-        std::mem::take(&mut *self.0.lock().unwrap())
+        std::mem::take(&mut *self.told.lock().unwrap())
     }
 
     /// Takes the reports since the last call, and expects these, with this name.
     #[track_caller]
-    fn were(&self, name: &str, expected: &[What]) -> Vec<Told> {
+    fn were(&self, name: &str, expected: &[&str]) -> Vec<Told> {
         let told = self.take();
         println!("{name}: {told:?}");
-        let whats: Vec<_> = told.iter().map(|told| told.what).collect();
+        let whats: Vec<_> = told.iter().map(|told| &*told.what).collect();
         assert_eq!(whats, expected, "{name}");
         assert!(told.iter().all(|told| told.name == name), "{told:?}");
         told
     }
 }
 
-fn observed_by(observer: impl Observer + 'static) -> Client {
-    let builder = Client::builder(&connect_string()).session_timeout(SESSION);
-    connected(builder.observer(observer))
+/// An observed client, and an object named after its subject.
+fn observed(subject: Subject, path: &str, notes: &Notes) -> (Client, Object) {
+    let client = observed_by(notes);
+    let object = subject.with(&client, path, LockOptions::new().name(subject.name));
+    (client, object)
 }
 
-/// An observed client, and an object named after its subject.
-fn observed(subject: Subject, path: &str) -> (Notes, Client, Object) {
-    let notes = Notes::default();
-    let client = observed_by(notes.clone());
-    let object = subject.with(&client, path, LockOptions::new().name(subject.name));
-    (notes, client, object)
+fn observed_by(notes: &Notes) -> Client {
+    let builder = Client::builder(&connect_string()).session_timeout(SESSION);
+    connected(builder.observer(notes.clone()))
 }
 
 /// The kind that the observer should report.
@@ -113,17 +103,17 @@ fn kind_of(subject: Subject) -> LockKind {
     }
 }
 
-/// The same report `count` times.
-fn times(what: What, count: usize) -> Vec<What> {
-    vec![what; count]
+/// The reports of a hold from its grant to its release. Each member of a multi-lock has its own.
+fn turn(subject: Subject) -> Vec<&'static str> {
+    let each = subject.nodes_of_one();
+    [vec!["Acquired"; each], vec!["Released"; each]].concat()
 }
 
 #[test]
 fn observer_gets_the_times_of_each_hold() {
     every_subject_that(Subject::goes_with_its_unlock, |subject| {
-        let (notes, _client, object) = observed(subject, &fresh_path("turn-told"));
-        let each = subject.nodes_of_one();
-        let expected = [times(What::Acquired, each), times(Released, each)].concat();
+        let notes = Notes::default();
+        let (_client, object) = observed(subject, &fresh_path("turn-told"), &notes);
         for round in 0..3 {
             let begun = Instant::now();
             let (is_in, held) = match round {
@@ -144,11 +134,11 @@ fn observer_gets_the_times_of_each_hold() {
                 }
             };
             let (took, waited) = (begun.elapsed(), is_in - begun);
-            let told = notes.were(subject.name, &expected);
+            let told = notes.were(subject.name, &turn(subject));
             for told in told {
                 assert_eq!(told.lock, kind_of(subject));
-                match told.what {
-                    What::Acquired => assert!(told.time <= waited, "{told:?} of {waited:?}"),
+                match &*told.what {
+                    "Acquired" => assert!(told.time <= waited, "{told:?} of {waited:?}"),
                     _ => assert!((held..=took).contains(&told.time), "{told:?}, {held:?}"),
                 }
                 assert!(matches!(told.queue, None | Some(0)), "{told:?}");
@@ -160,20 +150,20 @@ fn observer_gets_the_times_of_each_hold() {
 #[test]
 fn observer_hears_why_a_call_failed_and_how_many_were_ahead() {
     every_subject(|subject| {
-        let path = fresh_path("not-acquired");
-        let (notes, client, object) = observed(subject, &path);
+        let (path, notes) = (fresh_path("not-acquired"), Notes::default());
+        let (client, object) = observed(subject, &path, &notes);
         let others = common::client();
         let rival = subject.rival(&others, &path);
         rival.lock().unwrap();
         assert!(!object.try_lock().unwrap());
         // A try for permits does not queue.
         let ahead = (kind_of(subject) != LockKind::Semaphore).then_some(1);
-        assert_eq!(notes.were(subject.name, &[Busy])[0].queue, ahead);
+        assert_eq!(notes.were(subject.name, &["Busy"])[0].queue, ahead);
 
         let begun = Instant::now();
         assert!(!object.try_lock_for(BRIEFLY).unwrap());
         let took = begun.elapsed();
-        let told = &notes.were(subject.name, &[TimedOut])[0];
+        let told = &notes.were(subject.name, &["TimedOut"])[0];
         // The deadline was computed before the call began.
         assert!((BRIEFLY / 2..=took).contains(&told.time), "{told:?} of {took:?}");
         assert!(told.queue.is_some() && (ahead.is_none() || told.queue == ahead), "{told:?}");
@@ -186,12 +176,12 @@ fn observer_hears_why_a_call_failed_and_how_many_were_ahead() {
         object.cancel_waiters();
         let cancelled = waiting.result("the call that waits");
         assert!(matches!(cancelled, Err(Error::Cancelled { .. })), "{cancelled:?}");
-        notes.were(subject.name, &[Cancelled]);
+        notes.were(subject.name, &["Cancelled"]);
 
         client.close().unwrap();
         assert!(matches!(object.lock(), Err(Error::Closed)));
         assert!(matches!(object.try_lock(), Err(Error::Closed)));
-        notes.were(subject.name, &[Failed, Failed]);
+        notes.were(subject.name, &["Failed(Closed)"; 2]);
         rival.unlock().unwrap();
     });
 }
@@ -218,73 +208,55 @@ fn log_line_of_a_loss_has_the_lock_and_the_reason_as_keys() {
 #[test]
 fn observer_counts_permits_taken_together_as_one_hold() {
     let notes = Notes::default();
-    let client = observed_by(notes.clone());
+    let client = observed_by(&notes);
     let options = LockOptions::new().name("licences");
     let semaphore =
         DistributedSemaphore::with_options(&client, fresh_path("permits-told"), 5, options);
     let semaphore = semaphore.unwrap();
     let three = semaphore.acquire(3).unwrap();
     let two = semaphore.try_acquire(2).unwrap().unwrap();
-    notes.were("licences", &[What::Acquired, What::Acquired]);
+    notes.were("licences", &["Acquired"; 2]);
     assert!(semaphore.try_acquire(1).unwrap().is_none());
     assert!(semaphore.try_acquire_for(1, BRIEFLY).unwrap().is_none());
     assert!(semaphore.acquire(6).is_err());
-    notes.were("licences", &[Busy, TimedOut, Failed]);
+    let failed = notes.take();
+    assert_eq!(
+        failed.iter().map(|told| &*told.what).collect::<Vec<_>>()[..2],
+        ["Busy", "TimedOut"]
+    );
+    assert!(failed[2].what.starts_with("Failed(InvalidArgument"), "{failed:?}");
     three.release().unwrap();
     drop(two);
-    notes.were("licences", &[Released, Released]);
-}
-
-/// Counts each report and panics.
-#[derive(Clone, Default)]
-struct Panics(Notes);
-
-impl Observer for Panics {
-    fn acquired(&self, call: &Acquired<'_>) {
-        self.0.acquired(call);
-        panic!("on purpose, of {call:?}");
-    }
-
-    fn not_acquired(&self, call: &NotAcquired<'_>) {
-        self.0.not_acquired(call);
-        panic!("on purpose, of {call:?}");
-    }
-
-    fn ended(&self, hold: &Ended<'_>) {
-        self.0.ended(hold);
-        panic!("on purpose, of {hold:?}");
-    }
+    notes.were("licences", &["Released", "Released"]);
 }
 
 #[test]
 fn panicking_observer_does_no_harm() {
     every_subject(|subject| {
-        let (path, panics) = (fresh_path("panics"), Panics::default());
-        let client = observed_by(panics.clone());
-        let object = subject.with(&client, &path, LockOptions::new().name(subject.name));
-        let each = subject.nodes_of_one();
-        let turn = [times(What::Acquired, each), times(Released, each)].concat();
+        let (path, notes) = (fresh_path("panics"), Notes { panics: true, ..Notes::default() });
+        let (_client, object) = observed(subject, &path, &notes);
         for _ in 0..2 {
             object.lock().unwrap();
             assert!(object.is_held());
             object.unlock().unwrap();
-            panics.0.were(subject.name, &turn);
+            notes.were(subject.name, &turn(subject));
         }
-        let others = common::client();
+        let others = client();
         let rival = subject.rival(&others, &path);
         rival.lock().unwrap();
         assert!(!object.try_lock().unwrap());
-        panics.0.were(subject.name, &[Busy]);
+        notes.were(subject.name, &["Busy"]);
         rival.unlock().unwrap();
         for _ in 0..2 {
             object.lock().unwrap();
-            panics.0.take();
+            notes.were(subject.name, &turn(subject)[..subject.nodes_of_one()]);
             let hold = object.hold();
             let _asked = hold.revocation().unwrap();
             shared_probe().unwrap().delete(&subject.node_of(&hold)).unwrap();
-            wait_until("it is told", SOON, || !panics.0.0.lock().unwrap().is_empty());
+            wait_until("it is told", SOON, || !notes.told.lock().unwrap().is_empty());
+            notes.were(subject.name, &["Lost(NodeDeleted)"]);
             assert!(object.unlock().is_err());
-            assert_eq!(panics.0.take()[0].what, What::Lost(LossReason::NodeDeleted));
+            notes.were(subject.name, &vec!["Released"; subject.nodes_of_one() - 1]);
         }
     });
 }
