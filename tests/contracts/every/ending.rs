@@ -112,47 +112,6 @@ fn close_ends_each_hold_and_wait_once_and_refuses_later_calls() {
     });
 }
 
-/// Another client holds what an object of ours waits for.
-struct Waiting {
-    subject: Subject,
-    path: String,
-    ours: Client,
-    others: Client,
-    ahead: Object,
-}
-
-impl Waiting {
-    fn new(subject: Subject, name: &str) -> Waiting {
-        let (ours, others, path) = (quiet(), client(), fresh_path(name));
-        let ahead = subject.rival(&others, &path);
-        ahead.lock().unwrap();
-        Waiting { subject, path, ours, others, ahead }
-    }
-
-    /// Number of requests that a visit sends before it sleeps. The lowest of three counts, since a directory
-    /// known to be vacant is not listed.
-    fn steps(&self) -> u64 {
-        let object = self.subject.at(&self.ours, &self.path);
-        let steps = (0..3).map(|_| {
-            let before = self.ours.stats().requests;
-            let wait = Task::spawn_blocked(visit(&object));
-            let steps = self.ours.stats().requests - before;
-            cancel(&object, std::slice::from_ref(&wait));
-            cancelled(self.subject, &wait.result("a first wait"), &self.path);
-            self.is_alone();
-            steps
-        });
-        let steps = steps.min().unwrap_or_default().max(1);
-        println!("{}: {steps} requests until it sleeps", self.subject.name);
-        steps
-    }
-
-    fn is_alone(&self) {
-        self.subject.await_nodes(&self.path, self.subject.nodes_of_one());
-        assert!(self.ahead.is_held(), "{}", self.subject.name);
-    }
-}
-
 /// Waits for this many requests, or until the client falls silent: visits differ in cost.
 fn await_requests(client: &Client, count: u64) {
     let (mut last, mut quiet) = (0, 0);
@@ -167,25 +126,29 @@ fn await_requests(client: &Client, count: u64) {
 #[test]
 fn cancel_ends_a_call_at_any_moment() {
     every_subject(|subject| {
-        let waiting = Waiting::new(subject, "cancel-moment");
-        let object = subject.at(&waiting.ours, &waiting.path);
-        let steps = waiting.steps();
+        let (ours, others, path) = (quiet(), client(), fresh_path("cancel-moment"));
+        let (object, ahead) = (subject.at(&ours, &path), subject.rival(&others, &path));
+        ahead.lock().unwrap();
         for round in 0..ROUNDS {
-            let before = waiting.ours.stats().requests;
+            let before = ours.stats().requests;
             let visit = Task::spawn(visit(&object));
-            await_requests(&waiting.ours, before + 1 + round % steps);
+            // A visit sends no more than half of the rounds before it sleeps.
+            await_requests(&ours, before + 1 + round % (ROUNDS / 2));
             object.cancel_waiters();
-            cancelled(subject, &visit.result("a cancelled call"), &waiting.path);
-            waiting.is_alone();
+            cancelled(subject, &visit.result("a cancelled call"), &path);
+            subject.await_nodes(&path, subject.nodes_of_one());
+            assert!(ahead.is_held(), "{}", subject.name);
         }
-        waiting.ahead.unlock().unwrap();
+        ahead.unlock().unwrap();
     });
 }
 
 #[test]
 fn cancel_ends_only_the_waits_of_its_object() {
     every_subject(|subject| {
-        let Waiting { path, ours, others, ahead, .. } = Waiting::new(subject, "cancel");
+        let (ours, others, path) = (quiet(), client(), fresh_path("cancel"));
+        let ahead = subject.rival(&others, &path);
+        ahead.lock().unwrap();
         let (object, other) = (subject.at(&ours, &path), subject.at(&ours, &path));
         let meant = waits(&object);
         let bystander = Task::spawn_blocked(visit(&other));
