@@ -221,9 +221,10 @@ impl Report {
         Report { observed, begun: sys::now(), waits, queue: Cell::default() }
     }
 
-    /// Records how many were ahead. Only the first record counts.
+    /// Records how many were ahead. The first record counts, but for one of nobody: behind that the
+    /// call would have its lock, unless its session ended.
     pub(crate) fn record_ahead(&self, count: impl FnOnce() -> usize) {
-        if self.queue.get().is_none() {
+        if self.queue.get().is_none_or(|ahead| ahead == 0) {
             self.queue.set(Some(count()));
         }
     }
@@ -248,5 +249,20 @@ impl Report {
         };
         let call = NotAcquired { lock, name, waited, queue, reason };
         observer.tell(|observer| observer.not_acquired(&call));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Observer for () {}
+
+    #[test]
+    fn session_that_ended_with_nobody_ahead_does_not_count() {
+        let (observer, lock) = (SharedObserver::new(()), LockKind::Exclusive);
+        let report = Report::begin(Observed { observer, lock, name: "".into() }, false);
+        [0, 2, 3].into_iter().for_each(|ahead| report.record_ahead(|| ahead));
+        assert_eq!(report.queue.get(), Some(2));
     }
 }
