@@ -59,21 +59,28 @@ fn directory(name: &str) -> String {
     path
 }
 
-/// Once armed, damages the first answer to each of these operations in turn, and then no more.
-fn damaging(ops: Vec<i32>, damage: fn(&Frame<'_>) -> Fate) -> (Relay, Arc<AtomicBool>) {
+/// Once armed, lets `fate` decide what becomes of these operations, one after another, each with its answer.
+fn changing(
+    ops: Vec<i32>,
+    fate: impl Fn(&Frame<'_>) -> Fate + Send + Sync + 'static,
+) -> (Relay, Arc<AtomicBool>) {
     let armed = Arc::new(AtomicBool::new(false));
-    let (arm, turn) = (Arc::clone(&armed), AtomicUsize::new(0));
+    let (arm, [asked, answered]) = (Arc::clone(&armed), [0, 0].map(AtomicUsize::new));
     let relay = Relay::start(shared_address(), move |frame| {
+        let turn = if frame.is_answer { &answered } else { &asked };
         let at = turn.load(Ordering::SeqCst);
-        let is_it = arm.load(Ordering::SeqCst) && frame.is_answer;
-        let is_it = is_it && frame.op.is_some() && frame.op == ops.get(at).copied();
-        let take_turn = || turn.compare_exchange(at, at + 1, Ordering::SeqCst, Ordering::SeqCst);
-        match is_it && take_turn().is_ok() {
-            true => damage(frame),
-            false => Fate::Pass,
+        if !arm.load(Ordering::SeqCst) || frame.op.is_none() || frame.op != ops.get(at).copied() {
+            return Fate::Pass;
         }
+        turn.fetch_add(1, Ordering::SeqCst);
+        fate(frame)
     });
     (relay, armed)
+}
+
+/// Changes the answers to these operations, once each and in this order.
+fn damaging(ops: Vec<i32>, damage: fn(&Frame<'_>) -> Fate) -> (Relay, Arc<AtomicBool>) {
+    changing(ops, move |frame| if frame.is_answer { damage(frame) } else { Fate::Pass })
 }
 
 /// Some errors do not prove whether the node exists: a server's own timeout, or a code newer than the client.
@@ -121,20 +128,13 @@ fn client_rejects_a_create_answered_with_another_path() {
 
 /// Answers these operations once each, in this order, with this error. Deletions are not carried out.
 fn refusing(ops: Vec<i32>, code: i32) -> Relay {
-    let (asked, answered) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    Relay::start(shared_address(), move |frame| {
-        let count = if frame.is_answer { &answered } else { &asked };
-        let at = count.load(Ordering::SeqCst);
-        if frame.op.is_none() || frame.op != ops.get(at).copied() {
-            return Fate::Pass;
-        }
-        count.fetch_add(1, Ordering::SeqCst);
-        match frame.op {
-            _ if frame.is_answer => error(frame, code),
-            Some(DELETE) => look_instead(frame),
-            _ => Fate::Pass,
-        }
-    })
+    let (relay, armed) = changing(ops, move |frame| match frame.op {
+        _ if frame.is_answer => error(frame, code),
+        Some(DELETE) => look_instead(frame),
+        _ => Fate::Pass,
+    });
+    armed.store(true, Ordering::SeqCst);
+    relay
 }
 
 /// A busy server refuses each request of a waiting call once: to create its node, to list, to watch, to renew the
@@ -257,7 +257,7 @@ fn single_node_is_not_deleted_by_a_look_behind_a_refused_write() {
 #[test]
 fn last_look_for_an_orphan_counts_only_behind_a_sync() {
     let (relay, asked) = noting([CREATE, SYNC], |frame| match frame.op {
-        Some(CREATE) => Some(Fate::LastBytes(Vec::new())),
+        Some(CREATE) => Some(Fate::Cut),
         _ => frame.is_answer.then(|| error(frame, THROTTLED)),
     });
     let client = client_of(&relay.connect_string(), Duration::from_secs(4));

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use zoolock::crossbeam_channel::{Receiver, unbounded};
-use zoolock::{Client, ClientState, Hold, Leadership, LockOptions};
-use zoolock_test_support::{Direction, FaultProxy, fresh_path, wait_until};
+use zoolock::crossbeam_channel::unbounded;
+use zoolock::{ClientState, Hold, Leadership, LockOptions};
+use zoolock_test_support::{Direction, fresh_path, wait_until};
 
-use common::relay::{Fate, MULTI, Relay, UNTOUCHED};
+use common::relay::{Fate, MULTI, Relay};
 use common::{
     SOON, await_nodes, behind_a_proxy, client, client_of, in_time, lock_of, shared_address,
 };
@@ -17,48 +17,25 @@ use common::{
 /// No lease of this length ends during a test, even on a slow machine.
 const LONG: Duration = Duration::from_secs(30);
 
-/// A candidate behind its own proxy that reports its terms.
-struct Candidate {
-    proxy: FaultProxy,
-    client: Client,
-    leadership: Leadership,
-    terms: Receiver<Hold>,
-}
-
-impl Candidate {
-    fn start(path: &str, session_timeout: Duration) -> Candidate {
-        let ((proxy, client), (tell, terms)) = (behind_a_proxy(session_timeout), unbounded());
-        let leadership = Leadership::new(&client, path, LockOptions::new(), move |term| {
-            let _ = tell.send(Hold::clone(term));
-            while !term.wait(LONG) {}
-        });
-        Candidate { proxy, client, leadership: leadership.unwrap(), terms }
-    }
-
-    #[track_caller]
-    fn leads(&self) -> Hold {
-        self.terms.recv_timeout(SOON).expect("it leads in the end")
-    }
-}
-
-fn token(hold: &Hold) -> u64 {
-    hold.fencing_token()
-}
-
 #[test]
 fn health_is_bad_in_an_outage_and_the_leader_returns_after_it() {
-    let path = fresh_path("leads-later");
-    let one = Candidate::start(&path, Duration::from_secs(4));
-    let term = one.leads();
-    one.proxy.cut_off();
+    let ((proxy, own), path) = (behind_a_proxy(Duration::from_secs(4)), fresh_path("leads-later"));
+    let (tell, terms) = unbounded();
+    let one = Leadership::new(&own, &*path, LockOptions::new(), move |term| {
+        let _ = tell.send(Hold::clone(term));
+        while !term.wait(LONG) {}
+    });
+    let (one, leads) = (one.unwrap(), || terms.recv_timeout(SOON).expect("it leads in the end"));
+    let term = leads();
+    proxy.cut_off();
     wait_until("its term is over", SOON, || !term.is_held());
-    assert!(!one.leadership.is_leader());
-    wait_until("its health is bad", SOON, || !one.leadership.is_healthy());
-    assert_eq!(one.client.state(), ClientState::Lost);
-    one.proxy.refuse(false);
-    assert!(token(&one.leads()) > token(&term));
-    assert!(one.leadership.is_healthy() && one.leadership.is_leader());
-    one.leadership.shutdown();
+    assert!(!one.is_leader());
+    wait_until("its health is bad", SOON, || !one.is_healthy());
+    assert_eq!(own.state(), ClientState::Lost);
+    proxy.refuse(false);
+    assert!(leads().fencing_token() > term.fencing_token());
+    assert!(one.is_healthy() && one.is_leader());
+    one.shutdown();
     await_nodes(&path, 0);
 }
 
@@ -107,8 +84,8 @@ fn health_is_bad_while_every_request_ends_the_connection() {
     let on = Arc::clone(&cuts);
     let relay = Relay::start(shared_address(), move |frame| {
         match !frame.is_answer && frame.op == Some(MULTI) && on.load(Ordering::SeqCst) {
-            true => Fate::LastBytes(Vec::new()),
-            false => UNTOUCHED,
+            true => Fate::Cut,
+            false => Fate::Pass,
         }
     });
     let own = client_of(&relay.connect_string(), Duration::from_secs(2));

@@ -32,13 +32,9 @@ pub enum Fate {
     Pass,
     /// Sends another frame instead.
     Instead(Vec<u8>),
-    /// Sends these bytes instead, which need not be a frame.
-    Bytes(Vec<u8>),
-    /// Sends these bytes, and then ends the connection.
-    LastBytes(Vec<u8>),
+    /// Ends the connection instead.
+    Cut,
 }
-
-pub const UNTOUCHED: Fate = Fate::Pass;
 
 type Change = dyn Fn(&Frame<'_>) -> Fate + Send + Sync;
 
@@ -87,12 +83,6 @@ impl Relay {
     pub fn changed(&self) -> u64 {
         self.shared.changed.load(Ordering::SeqCst)
     }
-
-    pub fn cut(&self) {
-        for stream in self.shared.open.lock().unwrap().drain(..) {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
-    }
 }
 
 impl Drop for Relay {
@@ -100,7 +90,9 @@ impl Drop for Relay {
         self.shared.ended.store(true, Ordering::SeqCst);
         // Wakes the accepting thread.
         let _ = TcpStream::connect(self.address);
-        self.cut();
+        for stream in self.shared.open.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
     }
 }
 
@@ -155,14 +147,13 @@ impl Shared {
             match fate {
                 Fate::Pass => to.write_all(&framed(&body))?,
                 Fate::Instead(other) => to.write_all(&framed(&other))?,
-                Fate::Bytes(bytes) => to.write_all(&bytes)?,
-                Fate::LastBytes(bytes) => return to.write_all(&bytes),
+                Fate::Cut => return Ok(()),
             }
         }
     }
 }
 
-pub fn framed(body: &[u8]) -> Vec<u8> {
+fn framed(body: &[u8]) -> Vec<u8> {
     let mut frame = (body.len() as u32).to_be_bytes().to_vec();
     frame.extend(body);
     frame
