@@ -393,10 +393,16 @@ mod tests {
 
     #[test]
     fn durations_add_up_their_parts() {
-        for (text, millis) in [("1h30m", 5_400_000), ("1.5h", 5_400_000), ("1m 1s500ms", 61_500)] {
+        for (text, millis) in [
+            ("1h30m", 5_400_000),
+            ("1.5h", 5_400_000),
+            ("1m 1s500ms", 61_500),
+            (" 60 s", 60_000),
+            ("1.5", 1500),
+        ] {
             assert_eq!(seconds(text), Ok(Duration::from_millis(millis)), "{text}");
         }
-        for text in ["1h30", "1h-1m", "-1h1m", "h1m", "1hm", "1e300h1m"] {
+        for text in ["1h30", "1h-1m", "-1h1m", "h1m", "1hm", "1e300h1m", "1x", "s", "1,5", "0x10"] {
             println!("{text}: {}", seconds(text).expect_err(text));
         }
     }

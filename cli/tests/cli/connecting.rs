@@ -1,22 +1,24 @@
 //! Before a connection exists: the wait for servers, and refused credentials.
 
+use std::net::TcpListener;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use zoolock_test_support::{FaultProxy, fresh_path};
 
-use crate::util::{Beside, SOON, zoolock, zoolock_at};
+use crate::util::{Beside, SOON, ends, shared_proxy, zoolock, zoolock_at};
 
 /// Returns a proxy whose server seems down until `refuse(false)`.
 fn down() -> FaultProxy {
-    let proxy = crate::util::shared_proxy();
+    let proxy = shared_proxy();
     proxy.refuse(true);
     proxy
 }
 
 fn run_at(proxy: &FaultProxy, options: &[&str]) -> Command {
-    let mut command = zoolock_at(&proxy.connect_string(), &["run", "-v"]);
+    let mut command =
+        zoolock_at(&proxy.connect_string(), &["run", "-v", "--session-timeout", "10"]);
     command.args(options).args([&fresh_path("no-server"), "true"]);
     command
 }
@@ -36,40 +38,42 @@ fn timeout_covers_the_wait_for_servers() {
 
 #[test]
 fn command_waits_for_absent_servers_until_its_timeout() {
-    let (proxy, limit) = (down(), Duration::from_millis(1500));
-    let begun = Instant::now();
-    let mut waiting = Beside::start(run_at(&proxy, &["-w", "1500ms", "-E", "0"]));
-    assert_eq!(waiting.code(), Some(69), "whether it is free is not known");
-    println!("ended after {:?}", begun.elapsed());
-    assert!(begun.elapsed() >= limit);
-    assert!(waiting.said().concat().contains("refused"), "of a try that had time");
+    let (proxy, begun) = (down(), Instant::now());
+    let (code, _, errors) = ends(run_at(&proxy, &["-w", "1500ms", "-E", "0"]));
+    assert_eq!(code, Some(69), "whether it is free is not known");
+    assert!(begun.elapsed() >= Duration::from_millis(1500));
+    assert!(errors.contains("refused"), "of a try that had time: {errors}");
     // Without a limit the command does not wait, so that a wrong address is noticed.
-    let mut unlimited = Beside::start(run_at(&proxy, &[]));
-    assert_eq!(unlimited.code(), Some(69));
+    assert_eq!(ends(run_at(&proxy, &[])).0, Some(69));
 }
 
 #[test]
-fn signal_ends_the_wait_for_servers() {
+fn signal_ends_the_wait_for_servers_and_the_connect() {
     let proxy = down();
     let mut waiting = Beside::start(run_at(&proxy, &["-w", "1h"]));
     waiting.says("waiting for a server");
     waiting.signal(Signal::SIGTERM);
     assert_eq!(waiting.code(), Some(128 + Signal::SIGTERM as i32));
+
+    // It accepts connections and stays silent.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let hosts = silent.local_addr().expect("bound").to_string();
+    let arguments = ["run", "--session-timeout", "60", "/path", "true"];
+    let mut connecting = Beside::start(zoolock_at(&hosts, &arguments));
+    let _connection = silent.accept().expect("it connects");
+    let begun = Instant::now();
+    connecting.signal(Signal::SIGINT);
+    assert_eq!(connecting.code(), Some(128 + Signal::SIGINT as i32));
+    assert!(begun.elapsed() < SOON / 2);
 }
 
 #[test]
 fn refused_credentials_give_77_without_a_retry() {
-    let path = fresh_path("refused");
-    let begun = Instant::now();
-    for arguments in [
-        &["list", &path][..],
-        &["run", &path, "true"],
-        &["run", "-w", "1h", &path, "true"],
-        &["lead", &path, "true"],
-    ] {
+    let (path, begun) = (fresh_path("refused"), Instant::now());
+    for arguments in [&["run", "-w", "1h", &path, "true"][..], &["lead", &path, "true"]] {
         let mut refused = zoolock(arguments);
         refused.env("ZOOKEEPER_AUTH", "no-such-scheme:secret");
-        assert_eq!(Beside::start(refused).code(), Some(77), "{arguments:?}");
+        assert_eq!(ends(refused).0, Some(77), "{arguments:?}");
     }
     assert!(begun.elapsed() < SOON);
 }

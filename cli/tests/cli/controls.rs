@@ -1,11 +1,9 @@
 //! Foreign text in nodes and paths never controls a terminal, wherever it is shown.
 
-use std::process::Command;
-
 use serde_json::Value;
 use zoolock_test_support::{Probe, fresh_path, shared_probe};
 
-use crate::util::{Beside, decoded, in_terminal, run, zoolock};
+use crate::util::{Beside, Terminal, ends, output, run, runs, zoolock};
 
 /// Control characters that clear, colour, delete, return, reverse the direction, and end lines.
 const HOSTILE: &str = "<\x07\x08\x1b[2J\x7f\u{80}\u{85}\u{9b}31m\u{9f}\u{200e}\u{202a}\u{202e}\
@@ -28,16 +26,7 @@ fn is_harmless(said: &str) {
 #[track_caller]
 fn is_harmless_drawn(said: &str) {
     let own = ["\x1b[H\x1b[J", "\r\x1b[K", "\r"];
-    is_harmless(&own.iter().fold(decoded(said), |said, own| said.replace(own, "")));
-}
-
-/// The complete output of a command, of both streams.
-#[track_caller]
-fn said_by(mut command: Command) -> (String, String) {
-    let said = command.output().expect("run");
-    let [output, errors] = [said.stdout, said.stderr].map(|said| String::from_utf8(said).unwrap());
-    println!("{output}{errors}");
-    (output, errors)
+    is_harmless(&own.iter().fold(said.to_owned(), |said, own| said.replace(own, "")));
 }
 
 /// A lock at a new path. Its holder has a hostile identity while the probe is kept.
@@ -52,10 +41,10 @@ fn hostile_lock(name: &str) -> (String, Probe) {
 #[test]
 fn table_and_json_escape_control_characters() {
     let (path, _holder) = hostile_lock("controls");
-    let (table, _) = said_by(zoolock(&["list", &path]));
+    let (_, table) = output(&["list", &path]);
     is_harmless(&table);
     assert!(table.contains(r"\u{1b}[2J") && table.contains(r"\u{9b}31m"), "{table:?}");
-    let (json, _) = said_by(zoolock(&["list", "--json", &path]));
+    let (_, json) = output(&["list", "--json", &path]);
     is_harmless(&json);
     assert!(json.contains(r"\u001b[2J") && json.contains(r"\u009b31m"), "{json:?}");
     let json: Value = serde_json::from_str(&json).expect("JSON");
@@ -65,14 +54,12 @@ fn table_and_json_escape_control_characters() {
 #[test]
 fn watch_escapes_control_characters() {
     let (path, _holder) = hostile_lock("controls-watch");
-    let mut drawn = in_terminal(zoolock(&["watch", "--interval", "0.1", &path]));
-    let begin = drawn.exp_string("0 waiting").expect("the title");
-    let table = drawn.exp_string("0 waiting").expect("the whole table, and again");
-    drawn.send_control('c').expect("sent");
+    let mut drawn = Terminal::with(zoolock(&["watch", "--interval", "0.1", &path]));
+    let begin = drawn.shows("0 waiting");
+    let table = drawn.shows("0 waiting");
     is_harmless_drawn(&(begin + &table));
     assert!(table.contains(r"\u{9b}31m"), "{table:?}");
-    let lines = Beside::start(zoolock(&["watch", &path]));
-    let line = lines.says("holds ");
+    let line = Beside::start(zoolock(&["watch", &path])).says("holds ");
     is_harmless(&line);
     assert!(line.contains(r"\u{9b}31m") && line.contains('>'), "it is one line: {line:?}");
 }
@@ -80,15 +67,13 @@ fn watch_escapes_control_characters() {
 #[test]
 fn waiting_message_escapes_control_characters() {
     let (path, _holder) = hostile_lock("controls-waiting");
-    let lines = Beside::start(run(&["-v"], &path, "true"));
-    let line = lines.says("zoolock: ");
+    let line = runs(&["-v"], &path, "true").says("zoolock: ");
     is_harmless(&line);
-    let mut terminal = in_terminal(run(&["-v"], &path, "true"));
-    terminal.exp_string("held by").expect("the place");
-    let drawn = terminal.exp_string("held by").expect("the same again");
+    let mut terminal = Terminal::with(run(&["-v"], &path, "true"));
+    terminal.shows("held by");
+    let drawn = terminal.shows("held by");
     is_harmless_drawn(&drawn);
     for said in [line, drawn] {
-        println!("{said}");
         // The path, and the holder's whole identity.
         for part in [r"\u{2028}>: ", r"\u{9b}31m", r"\t\r\n>"] {
             assert!(said.contains(part), "{part}: {said:?}");
@@ -114,12 +99,12 @@ fn errors_escape_control_characters() {
         &[&format!("--{HOSTILE}")],
         &[HOSTILE],
     ] {
-        let (output, errors) = said_by(zoolock(arguments));
-        assert_eq!(output, "", "{arguments:?}");
+        let (_, said, errors) = ends(zoolock(arguments));
+        assert_eq!(said, "", "{arguments:?}");
         is_harmless(&errors);
         assert!(errors.contains(r"\u{202e}"), "{arguments:?}: {errors:?}");
     }
     let mut secret = zoolock(&["list", &free]);
     secret.env("ZOOKEEPER_AUTH", format!("{HOSTILE}:secret"));
-    is_harmless(&said_by(secret).1);
+    is_harmless(&ends(secret).2);
 }

@@ -3,95 +3,85 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use zoolock_test_support::{Server, fresh_path, shared_probe, wait_until};
+use zoolock_test_support::{Server, fresh_path, wait_until};
 
-use crate::util::{Beside, SOON, Scratch, await_nodes, client, is_gone, lock_of, run};
+use crate::util::{
+    Beside, LISTENS, SOON, Scratch, ZOOLOCK, await_nodes, client, delete_node, in_shell, is_gone,
+    lock_of, runs,
+};
 
 /// The number of runs of the job.
-fn runs(job: &Scratch) -> usize {
+fn job_runs(job: &Scratch) -> usize {
     fs::read_to_string(&job.file).unwrap_or_default().lines().count()
 }
 
 #[test]
 fn one_of_ten_machines_runs_an_instant_job() {
     // The others start with the first one, or after its job has ended, which is later than any clock.
-    for are_late in [false, true, true] {
+    for are_late in [false, true] {
         let (path, job) = (fresh_path("nightly"), Scratch::new());
         let script = format!("echo ran >> {}", job.name());
-        let options = ["-n", "-E", "0", "--hold-at-least", "1h"];
-        let start = || Beside::start(run(&options, &path, &script));
+        let start = || runs(&["-n", "-E", "0", "--hold-at-least", "1h"], &path, &script);
         let mut machines = vec![start()];
         if are_late {
-            wait_until("the job has run", SOON, || runs(&job) == 1);
+            wait_until("the job has run", SOON, || job_runs(&job) == 1);
         }
         machines.extend((1..10).map(|_| start()));
         let running = || machines.iter().filter(|machine| !is_gone(machine.id()));
         wait_until("nine have nothing to do", SOON, || running().count() == 1);
-        wait_until("the job has run", SOON, || runs(&job) > 0);
+        wait_until("the job has run", SOON, || job_runs(&job) > 0);
         running().for_each(|last| last.signal(Signal::SIGTERM));
         for machine in &mut machines {
             assert_eq!(machine.code(), Some(0));
         }
-        println!("late: {are_late}, {} runs", runs(&job));
-        assert_eq!(runs(&job), 1);
+        assert_eq!(job_runs(&job), 1);
         await_nodes(&path, 0);
     }
 }
 
 #[test]
 fn hold_at_least_keeps_the_lock_and_the_programs_code() {
-    let (client, path) = (client(), fresh_path("held-on"));
-    let begun = Instant::now();
-    let mut held = Beside::start(run(&["-v", "--hold-at-least", "2"], &path, "exit 3"));
+    let (client, path, begun) = (client(), fresh_path("held-on"), Instant::now());
+    let mut held = runs(&["-v", "--hold-at-least", "2"], &path, "exit 3");
     let rival = lock_of(&client, &path);
     held.says("keeping the lock for another ");
     rival.lock().expect("locked");
-    println!("the rival has it after {:?}", begun.elapsed());
     assert!(begun.elapsed() >= Duration::from_secs(2));
     assert_eq!(held.code(), Some(3));
     rival.unlock().expect("unlocked");
 
     // A longer job is not followed by a hold.
-    let mut longer = Beside::start(run(&["-v", "--hold-at-least", "1ms"], &path, "exit 4"));
+    let mut longer = runs(&["-v", "--hold-at-least", "1ms"], &path, "exit 4");
     assert_eq!(longer.code(), Some(4));
     let said = longer.said();
     assert!(!said.iter().any(|line| line.contains("keeping the lock")), "{said:?}");
 }
 
 #[test]
-fn signal_ends_the_minimum_hold_early() {
-    let path = fresh_path("held-on-signals");
-    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
-        let options = ["-v", "--hold-at-least", "1h"];
-        let mut held = Beside::start(run(&options, &path, "exit 3"));
+fn signal_or_loss_ends_the_minimum_hold_early() {
+    let options = ["-v", "--hold-at-least", "1h"];
+    for signal in [Some(Signal::SIGTERM), Some(Signal::SIGHUP), None] {
+        let path = fresh_path("held-on-ends");
+        let mut held = runs(&options, &path, "exit 3");
         held.says("keeping the lock for another ");
-        await_nodes(&path, 1);
-        held.signal(signal);
+        match signal {
+            Some(signal) => held.signal(signal),
+            None => {
+                delete_node(&path);
+                held.says("the lock was lost after the program had ended");
+            }
+        }
         assert_eq!(held.code(), Some(3), "that of the program");
         await_nodes(&path, 0);
     }
     // A signal during the program ends everything.
-    let script = "trap 'exit 5' TERM; echo inside $$; while :; do sleep 0.05; done";
-    let mut held = Beside::start(run(&["--hold-at-least", "1h"], &path, script));
+    let mut held = runs(&options, &fresh_path("held-on-all"), LISTENS);
     held.is_inside();
     held.signal(Signal::SIGTERM);
-    assert_eq!(held.code(), Some(5));
-    await_nodes(&path, 0);
-}
-
-#[test]
-fn loss_ends_the_minimum_hold_and_is_reported() {
-    let path = fresh_path("held-on-lost");
-    let mut held = Beside::start(run(&["-v", "--hold-at-least", "1h"], &path, "exit 3"));
-    held.says("keeping the lock for another ");
-    let node = await_nodes(&path, 1).remove(0);
-    shared_probe().expect("probe").delete(&format!("{path}/{node}")).expect("deleted");
-    held.says("the lock was lost after the program had ended");
-    assert_eq!(held.code(), Some(3), "that of the program");
+    assert_eq!(held.code(), Some(7));
 }
 
 /// The script of the manual, on several machines.
@@ -106,13 +96,12 @@ fn script_of_the_manual_runs_the_job_once() {
     let job = folder.path().join("nightly.sh");
     fs::write(&job, "#!/bin/sh\necho the job has run\n").expect("written");
     fs::set_permissions(&job, fs::Permissions::from_mode(0o755)).expect("set");
-    let command = Path::new(env!("CARGO_BIN_EXE_zoolock")).parent().expect("a folder");
+    let command = Path::new(ZOOLOCK).parent().expect("a folder");
     let path = format!("{}:{}:{}", folder.path().display(), command.display(), env!("PATH"));
     let machines: Vec<_> = (0..4)
         .map(|_| {
-            let mut machine = Command::new("sh");
-            machine.args(["-c", &script]).env("PATH", &path);
-            machine.env("ZOOKEEPER_CONNECT", server.connect_string());
+            let mut machine = in_shell("sh", &script);
+            machine.env("PATH", &path).env("ZOOKEEPER_CONNECT", server.connect_string());
             Beside::start(machine)
         })
         .collect();

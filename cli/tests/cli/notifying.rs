@@ -1,50 +1,47 @@
-//! Notifications to a service manager, through a real socket.
+//! Notifications to a service manager, through a real socket, and the unit that asks for them.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::process::Command;
+use std::time::Instant;
 
 use nix::sys::signal::Signal;
-use zoolock_test_support::{fresh_path, shared_probe};
+use zoolock_test_support::fresh_path;
 
-use crate::util::{Beside, SOON, UNTIL_TOLD, await_nodes, client, lock_of, run, zoolock};
+use crate::util::{
+    Beside, SOON, UNTIL_TOLD, ZOOLOCK, client, delete_node, held, in_shell, run, zoolock,
+};
 
 /// The receiving end of NOTIFY_SOCKET.
-pub(crate) struct Manager {
+struct Manager {
     socket: UnixDatagram,
     name: String,
     _folder: tempfile::TempDir,
 }
 
 impl Manager {
-    pub(crate) fn with_file() -> Manager {
+    fn new(has_file: bool) -> Manager {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("notify");
         let name = file.to_str().expect("a plain name").to_owned();
-        Manager::new(UnixDatagram::bind(file).expect("bound"), name, folder)
-    }
-
-    fn without_file() -> Manager {
-        let folder = tempfile::tempdir().expect("a folder");
-        let name = folder.path().to_str().expect("a plain name");
-        let address = SocketAddr::from_abstract_name(name).expect("a name");
-        let socket = UnixDatagram::bind_addr(&address).expect("bound");
-        Manager::new(socket, format!("@{name}"), folder)
-    }
-
-    fn new(socket: UnixDatagram, name: String, folder: tempfile::TempDir) -> Manager {
+        let abstract_name = || SocketAddr::from_abstract_name(&name).expect("a name");
+        let (socket, name) = match has_file {
+            true => (UnixDatagram::bind(file), name),
+            false => (UnixDatagram::bind_addr(&abstract_name()), format!("@{name}")),
+        };
+        let socket = socket.expect("bound");
         socket.set_read_timeout(Some(SOON)).expect("set");
         Manager { socket, name, _folder: folder }
     }
 
-    pub(crate) fn start(&self, mut command: Command) -> Beside {
+    fn start(&self, mut command: Command) -> Beside {
         command.env("NOTIFY_SOCKET", &self.name);
         Beside::start(command)
     }
 
     /// Returns the next message.
     #[track_caller]
-    pub(crate) fn hears(&self) -> String {
+    fn hears(&self) -> String {
         let mut message = [0; 4096];
         let length = self.socket.recv(&mut message).expect("a message");
         let message = String::from_utf8_lossy(&message[..length]).into_owned();
@@ -53,15 +50,11 @@ impl Manager {
     }
 }
 
-fn lead(path: &str, script: &str) -> Command {
-    zoolock(&["lead", "--session-timeout", "10", path, "sh", "-c", script])
-}
-
 #[test]
 fn run_notifies_its_position_readiness_and_end() {
-    for manager in [Manager::with_file(), Manager::without_file()] {
-        let (client, path) = (client(), fresh_path("notify-run"));
-        let lock = lock_of(&client, &path).acquire().expect("locked");
+    for manager in [true, false].map(Manager::new) {
+        let path = fresh_path("notify-run");
+        let lock = held(&path);
         let script = format!("echo \"socket:$NOTIFY_SOCKET.\"; {UNTIL_TOLD}");
         let mut running = manager.start(run(&[], &path, &script));
         let waiting = manager.hears();
@@ -71,7 +64,7 @@ fn run_notifies_its_position_readiness_and_end() {
         let token = ready.strip_prefix(&format!("READY=1\nSTATUS=holding {path}, token "));
         assert_eq!(running.says("socket:"), ".", "zoolock speaks for the service");
         running.is_inside();
-        let holder = client.contenders(&path).expect("contenders").remove(0);
+        let holder = client().contenders(&path).expect("contenders").remove(0);
         assert_eq!(token, Some(&*holder.token.to_string()));
         running.let_go();
         assert_eq!(manager.hears(), "STOPPING=1\nSTATUS=ending");
@@ -82,8 +75,8 @@ fn run_notifies_its_position_readiness_and_end() {
 
 #[test]
 fn waiter_that_ends_never_reports_readiness() {
-    let (manager, path) = (Manager::with_file(), fresh_path("notify-waits"));
-    let _lock = lock_of(&client(), &path).acquire().expect("locked");
+    let (manager, path) = (Manager::new(true), fresh_path("notify-waits"));
+    let _held = held(&path);
     let mut waiting = manager.start(run(&[], &path, "true"));
     assert!(manager.hears().starts_with("STATUS=waiting"));
     waiting.signal(Signal::SIGTERM);
@@ -93,18 +86,17 @@ fn waiter_that_ends_never_reports_readiness() {
 
 #[test]
 fn lead_is_ready_when_it_contends_and_names_the_leader() {
-    let (manager, path) = (Manager::with_file(), fresh_path("notify-lead"));
-    let lock = lock_of(&client(), &path).acquire().expect("locked");
-    let mut leader = manager.start(lead(&path, UNTIL_TOLD));
+    let (manager, path) = (Manager::new(true), fresh_path("notify-lead"));
+    let lock = held(&path);
+    let arguments = ["lead", &path, "sh", "-c", UNTIL_TOLD];
+    let mut leader = manager.start(zoolock(&arguments));
     assert_eq!(manager.hears(), format!("READY=1\nSTATUS=contending for {path}"));
     let waiting = manager.hears();
     assert!(waiting.starts_with(&format!("STATUS=waiting for {path}, 1 ahead, held by ")));
     lock.release().expect("released");
     assert!(manager.hears().contains(&format!("STATUS=holding {path}, token ")));
     leader.is_inside();
-    let node = await_nodes(&path, 1).remove(0);
-    let probe = shared_probe().expect("probe");
-    probe.delete(&format!("{path}/{node}")).expect("deleted");
+    delete_node(&path);
     assert_eq!(manager.hears(), format!("STATUS=contending for {path} again"));
     assert!(manager.hears().contains(&format!("STATUS=holding {path}, token ")));
     leader.signal(Signal::SIGTERM);
@@ -121,11 +113,46 @@ fn absent_or_deaf_manager_changes_nothing() {
         assert_eq!(Beside::start(command).code(), Some(3), "{socket:?}");
     }
     // Messages until the socket accepts no more.
-    let (manager, full) = (Manager::with_file(), UnixDatagram::unbound().expect("a socket"));
+    let (manager, full) = (Manager::new(true), UnixDatagram::unbound().expect("a socket"));
     full.set_nonblocking(true).expect("set");
     while full.send_to(b"STATUS=full", &manager.name).is_ok() {}
-    let begun = std::time::Instant::now();
+    let begun = Instant::now();
     assert_eq!(manager.start(run(&[], &path, "exit 3")).code(), Some(3));
-    println!("ended after {:?}", begun.elapsed());
     assert!(begun.elapsed() < SOON / 4);
+}
+
+const UNIT: &str = include_str!("../../systemd/zoolock-lead@.service");
+
+/// The unit's value for this name.
+#[track_caller]
+fn says(name: &str) -> &'static str {
+    let mut lines = UNIT.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    lines.next().unwrap_or_else(|| panic!("no {name}"))
+}
+
+/// The packaged systemd unit, as far as it can be tested without systemd.
+#[test]
+fn unit_starts_a_leader_that_notifies_systemd_and_ends() {
+    let (manager, path) = (Manager::new(true), fresh_path("unit"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("program");
+    std::fs::write(&program, UNTIL_TOLD).expect("written");
+    let start = says("ExecStart").replacen("/usr/bin/zoolock", ZOOLOCK, 1);
+    // A shell splits these variables as systemd does.
+    let mut shell = in_shell("sh", &format!("exec {start}"));
+    shell.env("LOCK", says("Environment").replace("LOCK=", "").replace("/services/%i", &path));
+    shell.env("OPTIONS", "-v");
+    shell.env("PROGRAM", format!("sh {}", program.display()));
+    assert_eq!((says("Type"), says("KillMode")), ("notify", "mixed"));
+    let mut leader = manager.start(shell);
+    assert_eq!(manager.hears(), format!("READY=1\nSTATUS=contending for {path}"));
+    leader.is_inside();
+    leader.signal(Signal::SIGTERM);
+    assert_eq!(leader.code(), Some(0), "which is no failure to systemd");
+
+    // KILL has to come before another client can have the lock.
+    let stops_within: u32 = says("TimeoutStopSec").parse().expect("seconds");
+    assert!(stops_within < 10, "the session timeout that is not given");
+    let prevented: Vec<_> = says("RestartPreventExitStatus").split(' ').collect();
+    assert_eq!(prevented, ["64", "77"], "not 69: servers come back");
 }

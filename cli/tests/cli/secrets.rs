@@ -5,9 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use common::secured::{ANN as ANNS, BOB, Secured};
-use zoolock_test_support::{fresh_path, shared_probe};
+use zoolock_test_support::fresh_path;
 
-use crate::util::{Beside, UNTIL_TOLD, run, supervisor_of, zoolock, zoolock_at};
+use crate::util::{Beside, UNTIL_TOLD, ends, run, supervisor_of, zoolock, zoolock_at};
 
 const ANN: &str = "digest:ann:a:b";
 
@@ -28,10 +28,9 @@ fn credentials_come_from_the_environment() {
         ("", &["run", "-n", &path, "true"], 77),
         ("secret", &["list", &path], 64),
     ] {
-        let mut other = Beside::start(with(auth, zoolock(arguments)));
-        assert_eq!(other.code(), Some(wanted), "{auth:?} {arguments:?}");
-        let said = other.said();
-        assert!(!said.iter().any(|line| line.contains("secret")), "{said:?}");
+        let (code, said, errors) = ends(with(auth, zoolock(arguments)));
+        assert_eq!(code, Some(wanted), "{auth:?} {arguments:?}");
+        assert!(!(said + &errors).contains("secret"));
     }
     holding.let_go();
     assert_eq!(holding.code(), Some(0));
@@ -58,27 +57,6 @@ fn program_gets_no_credentials_unless_told() {
         assert_eq!(environment.contains("ZOOKEEPER_AUTH"), told == ANN, "{environment}");
         running.let_go();
         assert_eq!(running.code(), Some(0));
-    }
-}
-
-#[test]
-fn nested_run_gets_the_credentials_if_told() {
-    let (outer, above) = (fresh_path("outer-auth"), fresh_path("inner-auth"));
-    let inner = format!("{above}/lock");
-    let probe = shared_probe().expect("probe");
-    let (scheme, secret) = ANN.split_once(':').expect("credentials");
-    probe.add_auth(scheme, secret.as_bytes()).expect("told");
-    probe.create_all(&above).expect("made");
-    probe.create_with_acl(&inner, b"", &[(31, "auth", "")]).expect("only ann may use it");
-    for (options, wanted) in [(&["--keep-auth"][..], 0), (&[], 77)] {
-        let mut nested = zoolock(&["run"]);
-        nested.args(options).arg(&outer).args([
-            env!("CARGO_BIN_EXE_zoolock"),
-            "run",
-            &inner,
-            "true",
-        ]);
-        assert_eq!(Beside::start(with(ANN, nested)).code(), Some(wanted), "{options:?}");
     }
 }
 
@@ -123,14 +101,14 @@ fn command_connects_by_sasl_and_tls_and_prints_no_secret() {
         if arguments[0] == "run" {
             other.arg("true");
         }
-        let mut other = Beside::start(other);
-        assert_eq!(other.code(), Some(wanted), "{arguments:?}");
-        all += &other.said().join("\n");
+        let (code, said, errors) = ends(other);
+        assert_eq!(code, Some(wanted), "{arguments:?}");
+        all += &(said + &errors);
     }
     // Without any of these options the connection is plain TCP.
-    let mut plain = zoolock_at(&hosts, &["list", &path]);
+    let mut plain = zoolock_at(&hosts, &["list", "--session-timeout", "6", &path]);
     plain.env("ZOOKEEPER_AUTH", &bob);
-    assert_eq!(Beside::start(plain).code(), Some(69));
+    assert_eq!(ends(plain).0, Some(69));
     holding.let_go();
     assert_eq!(holding.code(), Some(0));
     all += &holding.said().join("\n");

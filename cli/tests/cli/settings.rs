@@ -2,48 +2,10 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
 
-use zoolock_test_support::{connect_string, fresh_path, shared_probe};
+use zoolock_test_support::{connect_string, fresh_path};
 
-use crate::util::{Beside, Scratch, UNTIL_TOLD, await_nodes, client, run, zoolock, zoolock_at};
-
-/// The exit code and standard error of a command.
-#[track_caller]
-fn fails(mut command: Command) -> (Option<i32>, String) {
-    let ended = command.output().expect("it ends");
-    let errors = String::from_utf8(ended.stderr).expect("text");
-    println!("{command:?}: {errors}");
-    (ended.status.code(), errors)
-}
-
-#[test]
-fn error_names_the_typed_option_or_the_variable() {
-    let file = Scratch::new();
-    fs::write(&file.file, "conect = 'a'\n").expect("written");
-    for (option, value, part) in [
-        ("--config", file.name(), "there is no setting \"conect\""),
-        ("--config", "/no/such/file", "No such file"),
-        ("--cacert", "/no/such/file", "No such file"),
-        ("--key", file.name(), "is open to everybody"),
-        ("--identity", "__REVOKE__", "a request to let go"),
-    ] {
-        let mut wrong = zoolock(&["run", option, value, "--cert", file.name()]);
-        if option != "--key" {
-            wrong = zoolock(&["run", option, value]);
-        }
-        wrong.args([&fresh_path("options"), "true"]);
-        let (code, errors) = fails(wrong);
-        assert_eq!(code, Some(64), "{option}");
-        let named = errors.starts_with(&format!("zoolock: invalid {option}: "));
-        assert!(named && errors.contains(part), "{option}: {errors}");
-    }
-    let mut variable = zoolock(&["list", "/path"]);
-    variable.env("ZOOKEEPER_CONFIG", file.name());
-    let (code, errors) = fails(variable);
-    assert_eq!(code, Some(64));
-    assert!(errors.starts_with("zoolock: invalid ZOOKEEPER_CONFIG: there is no"), "{errors}");
-}
+use crate::util::{Scratch, ends, unshared, zoolock};
 
 #[test]
 fn environment_overrides_the_settings_file() {
@@ -52,8 +14,10 @@ fn environment_overrides_the_settings_file() {
         fs::write(&file.file, text).expect("written");
         fs::set_permissions(&file.file, Permissions::from_mode(0o600)).expect("chmod");
         let mut list = zoolock(&["list", "--config", file.name(), &fresh_path("overridden")]);
-        list.env_remove("ZOOKEEPER_CONNECT").envs(variables.iter().copied());
-        fails(list)
+        list.env_remove("ZOOKEEPER_CONNECT").env_remove("ZOOKEEPER_SESSION_TIMEOUT");
+        list.envs(variables.iter().copied());
+        let (code, _, errors) = ends(list);
+        (code, errors)
     };
     let hosts = connect_string();
     let nowhere = "connect = 'localhost:port'\nsession_timeout = 7.5";
@@ -74,104 +38,37 @@ fn environment_overrides_the_settings_file() {
         assert!(parts.iter().all(|part| errors.contains(part)), "{errors}");
         assert!(!errors.contains("hunter2"), "{errors}");
     }
-}
-
-/// `zoolock` where `/etc` has only this file. Returns `None` where that is not allowed.
-fn with_etc(file: &Scratch, arguments: &[&str]) -> Option<Command> {
-    let mut unshare = Command::new("unshare");
-    let prepare = "mount -t tmpfs none /etc && cp \"$0\" /etc/zoolock.toml && exec \"$@\"";
-    unshare.args(["--mount", "sh", "-c", prepare, file.name()]);
-    let mut asks = Command::new("unshare");
-    asks.args(unshare.get_args()).arg("true");
-    match asks.output() {
-        Ok(output) if output.status.success() => {
-            unshare.arg(env!("CARGO_BIN_EXE_zoolock")).args(arguments);
-            Some(unshare)
-        }
-        other => {
-            println!("skipped: no /etc of its own: {other:?}");
-            None
-        }
-    }
+    let (_, errors) = list("conect = 'a'", &[]);
+    assert!(errors.starts_with("zoolock: invalid --config: there is no setting"), "{errors}");
+    let mut variable = zoolock(&["list", "/path"]);
+    variable.env("ZOOKEEPER_CONFIG", file.name());
+    let (_, _, errors) = ends(variable);
+    assert!(errors.starts_with("zoolock: invalid ZOOKEEPER_CONFIG: there is no"), "{errors}");
 }
 
 #[test]
 fn settings_in_etc_are_the_defaults() {
     let (file, path) = (Scratch::new(), fresh_path("etc"));
     fs::write(&file.file, format!("connect = '{}'\n", connect_string())).expect("written");
-    let command = |arguments: &[&str]| {
-        let mut command = with_etc(&file, arguments)?;
+    // There, `/etc` has only this file.
+    let prepare = "mount -t tmpfs none /etc && cp \"$0\" /etc/zoolock.toml && exec \"$@\"";
+    let options = ["--mount", "sh", "-c", prepare, file.name()];
+    let fails = |arguments: &[&str], config: Option<&str>| {
+        let mut command = unshared(&options, arguments)?;
         command.env_remove("ZOOKEEPER_CONNECT").env_remove("ZOOKEEPER_CONFIG");
-        Some(command)
+        command.envs(config.map(|name| ("ZOOKEEPER_CONFIG", name)));
+        let (code, _, errors) = ends(command);
+        (code != Some(0)).then_some(errors)
     };
-    let Some(listed) = command(&["list", &path]) else { return };
-    assert_eq!(Beside::start(listed).code(), Some(0));
-    let elsewhere = command(&["list", "--config", "/no/such/file", &path]).expect("as before");
-    assert_eq!(fails(elsewhere).0, Some(64), "another file is in its place");
-    let mut without = command(&["list", &path]).expect("as before");
-    without.env("ZOOKEEPER_CONFIG", "");
-    assert_eq!(fails(without).0, Some(64), "an empty name means none");
+    if unshared(&options, &[]).is_none() {
+        return;
+    }
+    assert_eq!(fails(&["list", &path], None), None);
+    let elsewhere = fails(&["list", "--config", "/no/such/file", &path], None);
+    assert!(elsewhere.is_some(), "another file is in its place");
+    assert!(fails(&["list", &path], Some("")).is_some(), "an empty name means none");
 
     fs::write(&file.file, "session_timeout = 7\nnonsense = 1\n").expect("written");
-    let (code, errors) = fails(command(&["list", &path]).expect("as before"));
-    assert_eq!(code, Some(64));
+    let errors = fails(&["list", &path], None).expect("it is wrong");
     assert!(errors.starts_with("zoolock: invalid /etc/zoolock.toml: "), "{errors}");
-}
-
-#[test]
-fn nodes_carry_the_chosen_identity() {
-    for part in ["run", "lead"] {
-        let (path, who) = (fresh_path("identity"), "billing, 7/é");
-        let arguments = [part, "--identity", who, &path, "sh", "-c", UNTIL_TOLD];
-        let holding = Beside::start(zoolock(&arguments));
-        holding.is_inside();
-        let seen = client().contenders(&path).expect("contenders");
-        assert_eq!(seen[0].identity.as_deref(), Some(who));
-    }
-}
-
-#[test]
-fn duration_may_have_a_unit() {
-    let path = fresh_path("units");
-    for time in ["60", "1.5", "60s", "60000ms", "1m", "0.5h", " 60 s"] {
-        let mut one = Beside::start(run(&["-w", time], &path, "true"));
-        assert_eq!(one.code(), Some(0), "{time}");
-    }
-    for time in ["1x", "s", "", "ms", "1m30", "1,5", "1e400h", "0x10"] {
-        let (code, errors) = fails(zoolock(&["run", "-w", time, &path, "true"]));
-        assert_eq!(code, Some(64), "{time:?}");
-        let clear = ["not a duration", "less than 0", "too long"];
-        assert!(clear.iter().any(|text| errors.contains(text)), "{time:?}: {errors}");
-    }
-    for option in ["--session-timeout", "--hold-at-least"] {
-        let mut one = zoolock(&["run", option, "4000ms", &path, "true"]);
-        if option == "--hold-at-least" {
-            one = zoolock(&["run", option, "1ms", &path, "true"]);
-        }
-        assert_eq!(Beside::start(one).code(), Some(0), "{option}");
-    }
-}
-
-#[test]
-fn mistyped_chroot_is_not_created() {
-    let (probe, chroot) = (shared_probe().expect("probe"), fresh_path("chroot"));
-    let hosts = format!("{}{chroot}", connect_string());
-    for arguments in [
-        &["run", "--no-create", "/a", "true"][..],
-        &["run", "--no-create", "-w", "1h", "/a", "true"],
-        &["lead", "--no-create", "/a", "true"],
-        &["list", "--no-create", "/a"],
-        &["list", "--no-create", "-r", "/"],
-    ] {
-        let (code, errors) = fails(zoolock_at(&hosts, arguments));
-        assert_eq!(code, Some(64), "{arguments:?}");
-        assert!(errors.contains(&format!("there is no chroot {chroot:?}")), "{errors}");
-        assert!(!probe.exists(&chroot).expect("asked"), "{arguments:?}");
-    }
-    probe.create_all(&chroot).expect("made");
-    for hosts in [&hosts, &connect_string()] {
-        let arguments = ["run", "--no-create", &fresh_path("below"), "true"];
-        assert_eq!(Beside::start(zoolock_at(hosts, &arguments)).code(), Some(0), "{hosts}");
-    }
-    await_nodes(&chroot, 1);
 }

@@ -2,21 +2,20 @@
 //! supervisor, and with the lock; and the lock is held as long as one of them runs.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
 use nix::sys::signal::Signal;
-use zoolock_test_support::{fresh_path, shared_probe, wait_until};
+use zoolock_test_support::{fresh_path, wait_until};
 
 use crate::limits::{ALONE, Outcome, assert_ends_before_the_next, outcome_of};
 use crate::util::{
-    Beside, SOON, Scratch, UNTIL_TOLD, await_gone, await_nodes, is_gone, is_stopped, run, send,
-    supervisor_of,
+    Beside, SOON, Scratch, UNTIL_TOLD, ZOOLOCK, await_gone, await_nodes, delete_node, gets,
+    in_shell, is_gone, is_stopped, run, runs, send, supervisor_of,
 };
 
 /// Prints `inside` from a process that is no child of the shell, without a mark on it.
-const ESCAPES: [(&str, &str); 12] = [
+const ESCAPES: [(&str, &str); 9] = [
     ("its own session", "setsid sh -c 'echo inside $$; exec sleep 1000' &"),
     ("a daemon", "(setsid sh -c 'echo inside $$; exec sleep 1000' &)"),
     ("another group", "timeout 1000 sh -c 'echo inside $$; exec sleep 1000' &"),
@@ -24,15 +23,6 @@ const ESCAPES: [(&str, &str); 12] = [
     (
         "a title",
         "(perl -e '$0 = \"a title \" x 400; $| = 1; print \"inside $$\\n\"; sleep 1000' &)",
-    ),
-    (
-        "a title, detached",
-        "setsid perl -e '$0 = \"x\"; $| = 1; print \"inside $$\\n\"; sleep 1000' &",
-    ),
-    ("nohup", "nohup sh -c 'echo inside $$ >&2; exec sleep 1000' > /dev/null &"),
-    (
-        "a job, disowned",
-        "bash -mc 'sh -c \"echo inside \\$\\$; exec sleep 1000\" & disown; wait' &",
     ),
     ("a stopped process", "(sh -c 'echo inside $$; kill -STOP $$' &)"),
     (
@@ -70,7 +60,7 @@ fn with_each(begin: &str, end: &str, test: impl Fn(Beside, u32, &str) + Sync) {
             let test = &test;
             scope.spawn(move || {
                 let path = fresh_path("escapes");
-                let running = Beside::start(run(&[], &path, &format!("{begin}\n{script}\n{end}")));
+                let running = runs(&[], &path, &format!("{begin}\n{script}\n{end}"));
                 let inside = running.is_inside();
                 println!("{name}: {inside}");
                 test(running, inside, &path);
@@ -112,9 +102,7 @@ fn whatever_a_program_has_started_ends_with_the_supervisor() {
 #[test]
 fn whatever_a_program_has_started_ends_with_the_lock() {
     with_each("", "wait", |mut running, inside, path| {
-        let probe = shared_probe().expect("probe");
-        let node = probe.children(path).expect("children").remove(0);
-        probe.delete(&format!("{path}/{node}")).expect("deleted");
+        delete_node(path);
         assert_eq!(running.code(), Some(74));
         assert!(has_ended(inside));
     });
@@ -125,9 +113,7 @@ fn lock_is_held_for_whatever_a_program_has_started() {
     with_each("exec 3<&0", "read line <&3; exit 5", |mut running, inside, path| {
         running.let_go();
         running.says("the program has ended, but the lock is held for ");
-        let mut other = Beside::start(run(&["-n"], path, "true"));
-        assert_eq!(other.code(), Some(1));
-        assert!(!has_ended(inside));
+        assert!(!gets(&[], path) && !has_ended(inside));
         send(inside, Signal::SIGKILL);
         // What else the script has started has lost its parent, too, sooner or later.
         wait_until("all have ended", SOON, || {
@@ -141,29 +127,23 @@ fn lock_is_held_for_whatever_a_program_has_started() {
     });
 }
 
-/// Makes a supervisor end before its work.
-const FATE: &str = r#"
+/// A library that makes each supervisor end before its work.
+const ENDS_SUPERVISORS: &str = r#"
 #include <string.h>
 #include <unistd.h>
-__attribute__((constructor)) static void meet_fate(int argc, char **argv) {
+__attribute__((constructor)) static void end(int argc, char **argv) {
     if (argc > 1 && !strcmp(argv[1], "--exec-supervisor")) _exit(101);
 }
 "#;
 
-/// A library that gives each supervisor its fate.
-fn fate(folder: &Path) -> PathBuf {
-    let (source, library) = (folder.join("fate.c"), folder.join("fate.so"));
-    fs::write(&source, FATE).expect("written");
-    let mut compiler = Command::new("cc");
-    compiler.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source);
-    assert!(compiler.status().expect("a C compiler, as cargo has it").success());
-    library
-}
-
 #[test]
 fn program_without_a_supervisor_never_starts() {
     let (folder, path) = (tempfile::tempdir().expect("a folder"), fresh_path("unready"));
-    let library = fate(folder.path());
+    let (source, library) = (folder.path().join("end.c"), folder.path().join("end.so"));
+    fs::write(&source, ENDS_SUPERVISORS).expect("written");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source);
+    assert!(compiler.status().expect("a C compiler, as cargo has it").success());
     let start = || {
         let mut command = run(&[], &path, ALONE);
         command.env("LD_PRELOAD", &library);
@@ -176,7 +156,7 @@ fn program_without_a_supervisor_never_starts() {
 #[test]
 fn stopped_supervisor_continues() {
     let path = fresh_path("supervisor-stopped");
-    let mut running = Beside::start(run(&[], &path, UNTIL_TOLD));
+    let mut running = runs(&[], &path, UNTIL_TOLD);
     running.is_inside();
     let supervisor = supervisor_of(running.id());
     for _ in 0..5 {
@@ -192,27 +172,26 @@ const WITH_A_DAEMON: &str = "(setsid sh -c 'echo inside $$; exec sleep 1000' &);
 
 #[test]
 fn stopped_supervisor_kills_when_zoolock_is_killed() {
-    let running = Beside::start(run(&[], &fresh_path("both-stopped"), WITH_A_DAEMON));
+    let running = runs(&[], &fresh_path("both-stopped"), WITH_A_DAEMON);
     let inside = running.is_inside();
     let supervisor = supervisor_of(running.id());
     // It cannot continue its supervisor.
     running.stop();
     send(supervisor, Signal::SIGSTOP);
     running.signal(Signal::SIGKILL);
-    println!("the daemon is gone after {:?}", await_gone(inside));
+    await_gone(inside);
 }
 
 /// Stops zoolock, sends its supervisor a signal, and expects a daemon to end in time.
 fn assert_daemon_ends(name: &str, signal: Option<Signal>) -> Beside {
     let path = fresh_path(name);
-    let running = Beside::start(run(&["--session-timeout", "6"], &path, WITH_A_DAEMON));
+    let running = runs(&["--session-timeout", "6"], &path, WITH_A_DAEMON);
     let inside = running.is_inside();
     let supervisor = supervisor_of(running.id());
     assert_ends_before_the_next(&running, inside, &path, || {
-        signal
-            .filter(|_| !is_gone(supervisor))
-            .into_iter()
-            .for_each(|signal| send(supervisor, signal));
+        if let Some(signal) = signal.filter(|_| !is_gone(supervisor)) {
+            send(supervisor, signal);
+        }
     });
     running
 }
@@ -242,15 +221,13 @@ fn code_of_the_program_stays_when_its_number_is_used_again() {
             echo $(($1 - 1)) > /proc/sys/kernel/ns_last_pid 2> /dev/null
             sh -c \"exit 9\"
         done' - $$ & exit 3";
-    let mut running = Beside::start(run(&[], &fresh_path("number"), script));
-    assert_eq!(running.code(), Some(3));
+    assert_eq!(runs(&[], &fresh_path("number"), script).code(), Some(3));
 }
 
 #[test]
 fn storm_of_signals_harms_nobody() {
-    let path = fresh_path("storm");
-    let mut running =
-        Beside::start(run(&[], &path, "trap '' USR1; echo inside $$; cat > /dev/null"));
+    let script = format!("trap '' USR1; {UNTIL_TOLD}");
+    let mut running = runs(&[], &fresh_path("storm"), &script);
     running.is_inside();
     for _ in 0..20_000 {
         running.signal(Signal::SIGUSR1);
@@ -262,7 +239,7 @@ fn storm_of_signals_harms_nobody() {
 #[test]
 fn traced_supervisor_does_not_keep_a_lost_lock() {
     let path = fresh_path("traced");
-    let mut running = Beside::start(run(&[], &path, WITH_A_DAEMON));
+    let mut running = runs(&[], &path, WITH_A_DAEMON);
     let inside = running.is_inside();
     let supervisor = supervisor_of(running.id());
     let mut debugger = Command::new("python3");
@@ -273,23 +250,17 @@ fn traced_supervisor_does_not_keep_a_lost_lock() {
     debugger.args(["-c", &attach]);
     let debugger = Beside::start(debugger);
     debugger.says("attached");
-    let probe = shared_probe().expect("probe");
-    let node = probe.children(&path).expect("children").remove(0);
-    probe.delete(&format!("{path}/{node}")).expect("deleted");
+    delete_node(&path);
     assert_eq!(running.code(), Some(74));
     assert!(has_ended(inside));
 }
 
 #[test]
 fn long_words_and_no_room_for_files_are_no_trouble() {
-    let long = "x".repeat(100_000);
-    let mut command = Command::new("sh");
-    let zoolock =
-        format!("{} {} {}", env!("CARGO_BIN_EXE_zoolock"), crate::util::RUN, fresh_path("words"));
-    command
-        .args(["-c", &format!("ulimit -f 0; exec {zoolock} sh -c 'echo ${{#1}} $#' - {long} ''")]);
-    command.env("ZOOKEEPER_CONNECT", zoolock_test_support::connect_string());
-    let mut running = Beside::start(command);
+    let (long, path) = ("x".repeat(100_000), fresh_path("words"));
+    let program = format!("sh -c 'echo ${{#1}} $#' - {long} ''");
+    let script = format!("ulimit -f 0; exec {ZOOLOCK} run {path} {program}");
+    let mut running = Beside::start(in_shell("sh", &script));
     running.says("100000 2");
     assert_eq!(running.code(), Some(0));
 }
@@ -297,12 +268,9 @@ fn long_words_and_no_room_for_files_are_no_trouble() {
 #[test]
 fn processes_from_before_the_exec_are_spared() {
     let path = fresh_path("strangers");
-    let zoolock = format!("exec {} {} {path}", env!("CARGO_BIN_EXE_zoolock"), crate::util::RUN);
-    let mut shell = Command::new("sh");
-    let script = format!("sleep 1000 & echo stranger $!; {zoolock} sh -c '{UNTIL_TOLD}'");
-    shell.args(["-c", &script]);
-    shell.env("ZOOKEEPER_CONNECT", zoolock_test_support::connect_string());
-    let mut running = Beside::start(shell);
+    let zoolock = format!("exec {ZOOLOCK} run {path} sh -c '{UNTIL_TOLD}'");
+    let script = format!("sleep 1000 & echo stranger $!; {zoolock}");
+    let mut running = Beside::start(in_shell("sh", &script));
     let stranger: u32 = running.says("stranger ").parse().expect("a process");
     running.is_inside();
     send(supervisor_of(running.id()), Signal::SIGKILL);
@@ -315,22 +283,18 @@ fn processes_from_before_the_exec_are_spared() {
 fn kill_by_name_spares_the_supervisor() {
     let path = fresh_path("sigkill-name");
     let script = "sh -c 'echo child $$; while :; do sleep 0.05; done' & wait";
-    let running = Beside::start(run(&[], &path, script));
+    let running = runs(&[], &path, script);
     let child = running.says("child ").parse().expect("a process");
-    // The processes that `pkill -9 -f`, with the command's or the program's name, and `killall -9 zoolock` find.
-    let named: Vec<_> = [running.id(), supervisor_of(running.id())]
-        .into_iter()
-        .filter(|process| {
-            ["cmdline", "comm"].iter().any(|what| {
-                let name = fs::read(format!("/proc/{process}/{what}")).expect("its name");
-                let name = String::from_utf8_lossy(&name);
-                name.contains("zoolock") || name.contains("echo child")
-            })
-        })
-        .collect();
-    assert_eq!(named, [running.id()]);
-    named.iter().for_each(|process| send(*process, Signal::SIGKILL));
-    println!("it is gone after {:?}", await_gone(child));
+    // What `pkill -9 -f`, with the command's or the program's name, and `killall -9 zoolock` look for.
+    let is_named = |process: u32| {
+        let names = ["cmdline", "comm"].map(|what| fs::read(format!("/proc/{process}/{what}")));
+        let names =
+            names.map(|name| String::from_utf8_lossy(&name.expect("its name")).into_owned());
+        names.iter().any(|name| name.contains("zoolock") || name.contains("echo child"))
+    };
+    assert!(is_named(running.id()) && !is_named(supervisor_of(running.id())));
+    running.signal(Signal::SIGKILL);
+    await_gone(child);
 }
 
 #[test]
@@ -343,12 +307,12 @@ fn many_forks_and_zombies_end_with_zoolock() {
          open my $f, \">>\", \"{}\"; syswrite $f, \"x\" }} }} }} print \"inside $$\\n\"; sleep 1000'",
         scratch.name()
     );
-    let running = Beside::start(run(&[], &fresh_path("forks"), &script));
+    let running = runs(&[], &fresh_path("forks"), &script);
     let inside = running.is_inside();
     let supervisor = supervisor_of(running.id());
     running.signal(Signal::SIGKILL);
     await_gone(inside);
-    println!("all are gone after {:?}", await_gone(supervisor));
+    await_gone(supervisor);
     let is_left = |process: &fs::DirEntry| {
         let command = fs::read(process.path().join("cmdline")).unwrap_or_default();
         String::from_utf8_lossy(&command).contains(scratch.name())

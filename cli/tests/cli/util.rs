@@ -1,21 +1,30 @@
 //! Helpers that start the command, with pipes or in a terminal, and wait for its output and effects.
 
+use std::borrow::BorrowMut;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use nix::sys::wait::WaitStatus;
 use rexpect::session::{PtySession, spawn_command};
-use zoolock::Client;
-use zoolock_test_support::{connect_string, wait_until};
+use zoolock::{Client, Guard};
+use zoolock_test_support::{connect_string, shared_probe, wait_until};
 
-pub(crate) use common::{Beside, SOON, await_nodes, lock_of, send, shared_address, shared_proxy};
+pub(crate) use common::{Beside, SOON, await_nodes, lock_of, send, shared_proxy};
 use common::{client_of, state, with_all_signals};
 
 /// Reports its start, and ends with its input.
 pub(crate) const UNTIL_TOLD: &str = "echo inside $$; cat > /dev/null";
 
-/// `run` with the longest session of the servers, so that a busy machine loses none.
-pub(crate) const RUN: &str = "run --session-timeout 40";
+/// Reports its token, its start and its signals, and ends on TERM.
+pub(crate) const LISTENS: &str = "
+    for signal in INT HUP QUIT USR1 USR2; do trap \"echo caught $signal\" $signal; done
+    trap 'echo caught TERM; exit 7' TERM
+    echo token $ZOOLOCK_TOKEN; echo inside $$
+    while :; do sleep 0.05; done";
+
+/// This command.
+pub(crate) const ZOOLOCK: &str = env!("CARGO_BIN_EXE_zoolock");
 
 /// Returns `zoolock` with these arguments, on the shared server.
 pub(crate) fn zoolock(arguments: &[&str]) -> Command {
@@ -23,17 +32,81 @@ pub(crate) fn zoolock(arguments: &[&str]) -> Command {
 }
 
 pub(crate) fn zoolock_at(hosts: &str, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zoolock"));
-    command.args(arguments).env("ZOOKEEPER_CONNECT", hosts);
+    let mut command = at(hosts, ZOOLOCK);
+    command.args(arguments);
+    command
+}
+
+/// A program with these servers, and with the longest session that they grant: a busy machine loses none.
+fn at(hosts: &str, program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env("ZOOKEEPER_CONNECT", hosts).env("ZOOKEEPER_SESSION_TIMEOUT", "40");
     command
 }
 
 /// `zoolock run` with a shell script.
 pub(crate) fn run(options: &[&str], path: &str, script: &str) -> Command {
-    let run = if options.contains(&"--session-timeout") { "run" } else { RUN };
-    let mut command = zoolock(&run.split(' ').collect::<Vec<_>>());
-    command.args(options).args([path, "sh", "-c", script]);
+    zoolock(&[&["run"], options, &[path, "sh", "-c", script]].concat())
+}
+
+/// Starts `zoolock run` with a shell script.
+pub(crate) fn runs(options: &[&str], path: &str, script: &str) -> Beside {
+    Beside::start(run(options, path, script))
+}
+
+/// Starts `zoolock lead` with a shell script.
+pub(crate) fn lead(options: &[&str], path: &str, script: &str) -> Beside {
+    Beside::start(zoolock(&[&["lead"], options, &[path, "sh", "-c", script]].concat()))
+}
+
+/// A script in this shell, with the shared server.
+pub(crate) fn in_shell(shell: &str, script: &str) -> Command {
+    let mut words = shell.split(' ');
+    let mut command = at(&connect_string(), words.next().expect("a shell"));
+    command.args(words).args(["-c", script]);
     command
+}
+
+/// `zoolock` that unshare(1) runs. Returns `None` where that is not allowed.
+pub(crate) fn unshared(options: &[&str], arguments: &[&str]) -> Option<Command> {
+    let unshare = |program, arguments: &[&str]| {
+        let mut command = at(&connect_string(), "unshare");
+        command.args(options).arg(program).args(arguments);
+        command
+    };
+    let tried = unshare("true", &[]).output();
+    if tried.as_ref().is_ok_and(|tried| tried.status.success()) {
+        return Some(unshare(ZOOLOCK, arguments));
+    }
+    println!("skipped: unshare is not possible: {tried:?}");
+    None
+}
+
+/// The exit code and both outputs of a command that ends on its own.
+#[track_caller]
+pub(crate) fn ends(mut command: impl BorrowMut<Command>) -> (Option<i32>, String, String) {
+    let command = command.borrow_mut();
+    let ended = command.output().expect("run");
+    let [said, errors] = [ended.stdout, ended.stderr].map(|said| String::from_utf8(said).unwrap());
+    println!("{command:?}: {}\n{said}{errors}", ended.status);
+    (ended.status.code(), said, errors)
+}
+
+/// The exit code and output of a command that ends on its own.
+#[track_caller]
+pub(crate) fn output(arguments: &[&str]) -> (Option<i32>, String) {
+    let (code, said, _) = ends(zoolock(arguments));
+    (code, said)
+}
+
+/// Whether another client gets the lock with these options at once.
+#[track_caller]
+pub(crate) fn gets(options: &[&str], path: &str) -> bool {
+    match once_connected(|| runs(&[options, &["-n"]].concat(), path, "true")).code() {
+        Some(0) => true,
+        Some(1) => false,
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Waits for a command with a short deadline. A busy machine may exceed it before the connection, which is
@@ -66,43 +139,97 @@ pub(crate) fn await_gone(process: u32) -> Duration {
     wait_until("the process has ended", SOON, || is_gone(process))
 }
 
-/// The command in a new terminal.
+/// Waits until nothing is left of a process: its parent has reaped it.
 #[track_caller]
-pub(crate) fn in_terminal(command: Command) -> PtySession {
-    println!("in a terminal: {command:?}");
-    spawn_command(with_all_signals(&command), Some(SOON.as_millis() as u64)).expect("a terminal")
+pub(crate) fn await_buried(process: u32) {
+    let entry = format!("/proc/{process}");
+    wait_until("it is buried", SOON, || !Path::new(&entry).exists());
 }
 
-/// `zoolock` in a new terminal of this size.
-#[track_caller]
-pub(crate) fn in_terminal_of(columns: usize, rows: usize, arguments: &[&str]) -> PtySession {
-    let (size, program) =
-        (format!("stty cols {columns} rows {rows}"), env!("CARGO_BIN_EXE_zoolock"));
-    let mut shell = Command::new("sh");
-    shell.args(["-c", &format!("{size}; exec {program} {}", arguments.join(" "))]);
-    shell.env("ZOOKEEPER_CONNECT", connect_string());
-    in_terminal(shell)
-}
+/// A program in a terminal of its own.
+pub(crate) struct Terminal(pub(crate) PtySession);
 
-/// Returns the text that a terminal shows. rexpect reads each byte as a character.
-pub(crate) fn decoded(bytes: &str) -> String {
-    let bytes = bytes.chars().map(|byte| byte as u8);
-    String::from_utf8(bytes.collect()).expect("text")
-}
-
-/// Waits for the end of the process in a terminal.
-#[track_caller]
-pub(crate) fn code_of(terminal: &PtySession) -> i32 {
-    let status = terminal.process().wait().expect("can be waited for");
-    match status {
-        nix::sys::wait::WaitStatus::Exited(_, code) => code,
-        other => panic!("{other:?}"),
+impl Terminal {
+    #[track_caller]
+    pub(crate) fn with(command: Command) -> Terminal {
+        println!("in a terminal: {command:?}");
+        let time = Some(SOON.as_millis() as u64);
+        Terminal(spawn_command(with_all_signals(&command), time).expect("a terminal"))
     }
+
+    /// `zoolock` in a terminal of this size.
+    #[track_caller]
+    pub(crate) fn of(columns: usize, rows: usize, arguments: &[&str]) -> Terminal {
+        let size = format!("stty cols {columns} rows {rows}");
+        let script = format!("{size}; exec {ZOOLOCK} {}", arguments.join(" "));
+        Terminal::with(in_shell("sh", &script))
+    }
+
+    /// An interactive shell, with the shared server.
+    pub(crate) fn shell() -> Terminal {
+        let mut shell = at(&connect_string(), "bash");
+        shell.args(["--norc", "--noprofile", "-i"]).env("PS1", "ready> ");
+        let mut shell = Terminal::with(shell);
+        shell.shows("ready> ");
+        shell
+    }
+
+    /// Waits for this text, and returns what is before it. rexpect reads each byte as a character.
+    #[track_caller]
+    pub(crate) fn shows(&mut self, text: &str) -> String {
+        let bytes: String = text.bytes().map(char::from).collect();
+        decoded(&self.0.exp_string(&bytes).expect(text))
+    }
+
+    /// Types a line, and waits for this text.
+    #[track_caller]
+    pub(crate) fn types(&mut self, line: &str, text: &str) -> String {
+        self.0.send_line(line).expect("sent");
+        self.shows(text)
+    }
+
+    /// Presses a key with Ctrl.
+    #[track_caller]
+    pub(crate) fn presses(&mut self, key: char) {
+        self.0.send_control(key).expect("sent");
+    }
+
+    /// All that is still to come, until the end.
+    #[track_caller]
+    pub(crate) fn rest(&mut self) -> String {
+        decoded(&self.0.exp_eof().expect("it has ended"))
+    }
+
+    /// Waits for the end of the process, and returns its exit code.
+    #[track_caller]
+    pub(crate) fn code(&self) -> i32 {
+        match self.0.process().wait().expect("can be waited for") {
+            WaitStatus::Exited(_, code) => code,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn decoded(bytes: &str) -> String {
+    String::from_utf8(bytes.chars().map(|byte| byte as u8).collect()).expect("text")
 }
 
 /// Returns a client of the test itself, on the shared server.
 pub(crate) fn client() -> Client {
     client_of(&connect_string(), Duration::from_secs(40))
+}
+
+/// Takes the lock for the test itself.
+#[track_caller]
+pub(crate) fn held(path: &str) -> Guard {
+    lock_of(&client(), path).acquire().expect("locked")
+}
+
+/// Deletes the only node of a lock, as an operator may.
+#[track_caller]
+pub(crate) fn delete_node(path: &str) {
+    let node = await_nodes(path, 1).remove(0);
+    shared_probe().expect("probe").delete(&format!("{path}/{node}")).expect("deleted");
 }
 
 /// A file of the test. Its drop deletes it.
@@ -121,17 +248,6 @@ impl Scratch {
     pub(crate) fn name(&self) -> &str {
         self.file.to_str().expect("a plain name")
     }
-}
-
-/// An interactive shell in a terminal, with the shared server.
-pub(crate) fn shell() -> PtySession {
-    let mut shell = Command::new("bash");
-    shell.args(["--norc", "--noprofile", "-i"]);
-    shell.env("ZOOKEEPER_CONNECT", connect_string());
-    shell.env("PS1", "ready> ");
-    let mut shell = in_terminal(shell);
-    shell.exp_string("ready> ").expect("a shell");
-    shell
 }
 
 /// The supervisor of a `zoolock run`.

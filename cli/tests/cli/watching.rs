@@ -3,29 +3,24 @@
 use std::time::{Duration, SystemTime};
 
 use nix::sys::signal::Signal;
-use rexpect::session::PtySession;
 use zoolock::{Client, Contender, DistributedLock, Guard, LockOptions};
 use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 
-use crate::looks::output;
-use crate::util::{Beside, SOON, client, decoded, in_terminal_of, lock_of, shell, zoolock};
+use crate::looks::cells;
+use crate::util::{Beside, SOON, Terminal, ZOOLOCK, client, held, output, zoolock};
 
 const CLEAR: &str = "\x1b[H\x1b[J";
 
-fn watch_in(columns: usize, rows: usize, arguments: &[&str]) -> PtySession {
-    in_terminal_of(columns, rows, &[&["watch", "--interval", "0.1"], arguments].concat())
+fn watch_in(columns: usize, rows: usize, arguments: &[&str]) -> Terminal {
+    Terminal::of(columns, rows, &[&["watch", "--interval", "0.1"], arguments].concat())
 }
 
 /// Waits until the screen shows these texts in this order, and returns its lines.
 #[track_caller]
-fn await_screen(drawn: &mut PtySession, texts: &[&str]) -> Vec<String> {
+fn await_screen(drawn: &mut Terminal, texts: &[&str]) -> Vec<String> {
     let mut screen = String::new();
     wait_until(&format!("the screen shows {texts:?}"), SOON, || {
-        let before = std::mem::take(&mut screen);
-        screen = decoded(&drawn.exp_string(CLEAR).expect("the next screen"));
-        if screen != before {
-            println!("{screen}");
-        }
+        screen = drawn.shows(CLEAR);
         let rest = texts.iter().try_fold(&*screen, |rest, text| Some(rest.split_once(text)?.1));
         rest.is_some()
     });
@@ -61,8 +56,7 @@ fn recursive_watch_shows_the_busiest_locks_first_and_fits_the_terminal() {
     let mut all = watch_in(250, 24, &["-r", &root]);
     let screen = await_screen(&mut all, &["4 locks  3 waiting", "/a ", "/c ", "/d ", "/b "]);
     assert_eq!(screen.len(), 2 + 1 + 4);
-    let cells = screen[3].split("  ").map(str::trim).filter(|cell| !cell.is_empty());
-    let cells: Vec<_> = cells.collect();
+    let cells = cells(&screen[3]);
     assert_eq!(cells[0], at("a"));
     assert_eq!(cells[1..4], ["held", "exclusive", "2"]);
     assert!(cells[4].ends_with(" s"), "the longest wait: {cells:?}");
@@ -87,7 +81,7 @@ fn recursive_watch_shows_the_busiest_locks_first_and_fits_the_terminal() {
 #[test]
 fn watch_tells_the_time_since_the_grant_from_the_age() {
     let (path, client, probe) = (fresh_path("granted"), client(), shared_probe().expect("probe"));
-    let guard = lock_of(&client, &path).acquire().expect("locked");
+    let guard = held(&path);
     probe.create(&format!("{path}/lock-"), b"second", true, true).expect("a waiter");
     let mut drawn = watch_in(200, 24, &[&path]);
     await_screen(&mut drawn, &["AGE", "HELD", "≤ ", "waits", " s  -  "]);
@@ -98,8 +92,7 @@ fn watch_tells_the_time_since_the_grant_from_the_age() {
     });
     guard.release().expect("released");
     let screen = await_screen(&mut drawn, &["0 waiting", "holds", "second"]);
-    let cells = screen[3].split("  ").map(str::trim).filter(|cell| !cell.is_empty());
-    let cells: Vec<_> = cells.collect();
+    let cells = cells(&screen[3]);
     let [age, held] = [cells[5], cells[6]].map(|cell| humantime::parse_duration(cell).expect(cell));
     assert!(held < age, "{cells:?}");
     let (_, listed) = output(&["list", &path]);
@@ -118,7 +111,7 @@ fn recursive_watch_writes_one_block_for_each_change_on_a_pipe() {
         output(&["list", "-r", &root]);
     };
     block("Z  0 locks  0 waiting");
-    let held = lock_of(&client(), &path).acquire().expect("locked");
+    let held = held(&path);
     block("Z  1 lock  0 waiting");
     let row = watch.says(&path);
     assert!(row.starts_with("held   exclusive  0        -        "), "{row:?}");
@@ -135,17 +128,18 @@ fn recursive_watch_writes_one_block_for_each_change_on_a_pipe() {
 }
 
 #[test]
-fn watch_with_json_writes_a_line_for_each_change() {
+fn watch_writes_a_line_for_each_change() {
     let path = format!("{}/a\u{202e}", fresh_path("events"));
     let root = path.rsplit_once('/').expect("a path").0;
-    let held = lock_of(&client(), &path).acquire().expect("locked");
+    let held = held(&path);
     let (node, token) = (held.node(), held.fencing_token());
     let json = ["watch", "--json", "--interval", "0.1"];
     let mut watch = Beside::start(zoolock(&[&json[..], &["-r", root]].concat()));
     let alone = Beside::start(zoolock(&[&json[..], &[&path]].concat()));
-    let event = |name: &str| {
+    let plain = Beside::start(zoolock(&["watch", "--interval", "0.1", &path]));
+    let event = |name: &str, said: &str| {
+        plain.says(said);
         let line = format!("{{{}", watch.says("{"));
-        println!("{line}");
         assert!(!line.contains('\u{202e}'), "it would control a terminal");
         let [event, same] = [line, format!("{{{}", alone.says("{"))].map(|line| {
             let mut event: serde_json::Value = serde_json::from_str(&line).expect("an object");
@@ -156,42 +150,34 @@ fn watch_with_json_writes_a_line_for_each_change() {
         assert_eq!((event["event"].as_str(), event["path"].as_str()), (Some(name), Some(&*path)));
         event
     };
-    let first = event("holds");
+    let first = event("holds", "Z * holds exclusive ");
     assert_eq!(first["node"], *node);
     assert_eq!((first["token"].as_u64(), first["kind"].as_str()), (Some(token), Some("exclusive")));
     let probe = shared_probe().expect("probe");
     let waiter = probe.create(&format!("{path}/lock-"), b"waiter", true, true).expect("made");
-    assert_eq!(event("waits")["identity"], "waiter");
+    assert_eq!(event("waits", "Z + waits exclusive waiter ")["identity"], "waiter");
     let (code, asked) = output(&["revoke", &path]);
     assert_eq!(code, Some(0), "{asked}");
-    assert_eq!(event("asked")["node"], *node);
+    assert_eq!(event("asked", "Z ! asked exclusive ")["node"], *node);
     held.release().expect("released");
-    assert_eq!(event("gone")["token"].as_u64(), Some(token));
-    assert_eq!(event("holds")["holds"], true);
+    assert_eq!(event("gone", "Z - asked exclusive ")["token"].as_u64(), Some(token));
+    assert_eq!(event("holds", "Z * holds exclusive waiter ")["holds"], true);
     probe.delete(&waiter).expect("deleted");
-    event("gone");
+    event("gone", "Z - holds exclusive waiter ");
     watch.signal(Signal::SIGINT);
     assert_eq!(watch.code(), None, "SIGINT ends it");
 }
 
 #[test]
 fn interrupted_watch_leaves_the_terminal_as_it_was() {
-    let (path, mut shell) = (fresh_path("interrupted"), shell());
-    let program = env!("CARGO_BIN_EXE_zoolock");
-    let mut says = |line: &str, text: &str| {
-        shell.send_line(line).expect("sent");
-        shell.exp_string(text).expect(text)
-    };
-    says("stty cols 80 rows 8; before=$(stty -g); echo he''re", "here");
-    let scrolled = says(&format!("{program} watch -r {path}"), CLEAR);
+    let (path, mut shell) = (fresh_path("interrupted"), Terminal::shell());
+    shell.types("stty cols 80 rows 8; before=$(stty -g); echo he''re", "here");
+    let scrolled = shell.types(&format!("{ZOOLOCK} watch -r {path}"), CLEAR);
     assert!(scrolled.ends_with(&"\r\n".repeat(8)), "it was overwritten: {scrolled:?}");
-    let drawn = shell.exp_string("HOLDER").expect("the table");
+    let drawn = shell.shows("HOLDER");
     assert!(!drawn.contains('\x1b'), "it changes no mode: {drawn:?}");
-    shell.send_control('c').expect("sent");
-    shell.exp_string("ready> ").expect("the shell again");
+    shell.presses('c');
+    shell.shows("ready> ");
     let compare = "[ \"$before\" = \"$(stty -g)\" ] && echo sa''me";
-    shell.send_line(&format!("echo code $?, $({compare})")).expect("sent");
-    shell.exp_string("code 130, same").expect("the same modes");
-    shell.send_line("exit").expect("sent");
-    shell.exp_eof().expect("it has ended");
+    shell.types(&format!("echo code $?, $({compare})"), "code 130, same");
 }
