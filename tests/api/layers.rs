@@ -4,45 +4,33 @@
 //! It reads paths, not types: it does not see a call of a method of a value that was handed over.
 //! That is how calls upwards are made.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use syn::{Item, UseTree};
+use syn::Item;
 
-use crate::names;
+use crate::names::{Meaning, find, name};
 use crate::seam::said;
-use crate::source::{Place, Source, sources};
+use crate::source::{Modules, Place, Source, sources};
 
 #[test]
-fn client_files_use_no_higher_layer_and_no_cycle() {
-    check("zookeeper/src");
-}
-
-#[test]
-fn files_of_the_servers_for_tests_use_no_higher_layer_and_no_cycle() {
-    check("zookeeper-testing/src");
-}
-
-#[test]
-fn library_files_use_no_higher_layer_and_no_cycle() {
-    check("src");
-}
-
-fn check(src: &str) {
+fn files_use_no_higher_layer_and_no_cycle() {
     let root = &crate::root();
     let text = fs::read_to_string(root.join("CONTRIBUTING.md")).expect("read the layers");
-    let layers = Layers::read(&text, src);
-    let uses = uses(&root.join(src), sources(&root.join(src)));
-    let problems = problems(&layers, &uses);
-    let arrows: usize = uses.values().map(BTreeMap::len).sum();
-    println!("{} rows, {} files, {arrows} arrows", layers.rows.len(), uses.len());
-    assert!(
-        problems.is_empty(),
-        "{} problems with the layers of `{src}`, see the table in CONTRIBUTING.md:\n{}",
-        problems.len(),
-        problems.join("\n")
-    );
+    for src in ["src", "zookeeper/src", "zookeeper-testing/src"] {
+        let layers = Layers::read(&text, src);
+        let uses = uses(&root.join(src), sources(&root.join(src)));
+        let problems = problems(&layers, &uses);
+        let arrows: usize = uses.values().map(BTreeMap::len).sum();
+        println!("{src}: {} rows, {} files, {arrows} arrows", layers.rows.len(), uses.len());
+        assert!(
+            problems.is_empty(),
+            "{} problems with the layers of `{src}`, see the table in CONTRIBUTING.md:\n{}",
+            problems.len(),
+            problems.join("\n")
+        );
+    }
 }
 
 /// A table of layers, from the highest row to the lowest.
@@ -125,98 +113,34 @@ fn uses(src: &Path, sources: Vec<Source>) -> Uses {
         let name = below.to_string_lossy().into_owned();
         name.strip_suffix("/mod").unwrap_or(&name).to_owned()
     };
-    let modules: BTreeMap<_, _> = sources
-        .into_iter()
-        .map(|source| (source.place.clone(), (name_of(&source), source.items)))
-        .collect();
-    let modules = Modules(modules);
+    let files: BTreeMap<_, _> =
+        sources.iter().map(|source| (source.place.clone(), name_of(source))).collect();
+    let modules: Modules = sources.into_iter().map(|source| (source.place, source.items)).collect();
     let mut uses = Uses::new();
-    for (place, (file, items)) in modules.0.iter().filter(|(_, (file, _))| file != ROOT) {
+    for (place, items) in &modules {
+        let file = &files[place];
+        if file == ROOT {
+            continue;
+        }
         let used = uses.entry(file.clone()).or_default();
         for said in said(items.clone()).said {
-            let Some(target) = modules.target(place, &said.path) else { continue };
-            if target != file {
-                used.entry(target.to_owned()).or_insert(said.line);
+            let target = target(&modules, place, &said.path).and_then(|place| files.get(&place));
+            if let Some(target) = target.filter(|target| *target != file) {
+                used.entry(target.clone()).or_insert(said.line);
             }
         }
     }
     uses
 }
 
-/// The modules of a crate, each with its file and its items.
-struct Modules(BTreeMap<Place, (String, Vec<Item>)>);
-
-/// What a path means.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Meaning {
-    Module(Place),
-    /// An item, or all items, of this module.
-    ItemOf(Place),
-}
-
-impl Modules {
-    /// Returns the file that `path` leads to from the module `at`. `None` for other crates.
-    fn target(&self, at: &Place, path: &[String]) -> Option<&str> {
-        // What a macro makes is not found: then the module that it would be in.
-        let paths = (1..=path.len()).rev().map(|length| &path[..length]);
-        let place =
-            match paths.take_while(|_| path.len() > 1).find_map(|path| self.find(at, path))? {
-                // `pub(in crate::a)` names a module above and uses nothing of it.
-                Meaning::Module(place) if at.starts_with(&place) => return None,
-                Meaning::Module(place) | Meaning::ItemOf(place) => place,
-            };
-        self.0.get(&place).map(|(file, _)| file.as_str())
-    }
-
-    fn find(&self, at: &Place, path: &[String]) -> Option<Meaning> {
-        let Some((first, rest)) = path.split_first() else {
-            return Some(Meaning::Module(at.clone()));
-        };
-        let (_, items) = self.0.get(at)?;
-        match first.as_str() {
-            "crate" => return self.find(&Place::new(), rest),
-            "super" => return self.find(&at[..at.len().checked_sub(1)?].to_vec(), rest),
-            "self" => return self.find(at, rest),
-            "*" => return Some(Meaning::ItemOf(at.clone())),
-            _ => {}
-        }
-        let below = [&at[..], std::slice::from_ref(first)].concat();
-        if self.0.contains_key(&below) {
-            return self.find(&below, rest);
-        }
-        if items.iter().any(|item| names::name(item).as_ref() == Some(first)) {
-            return Some(Meaning::ItemOf(at.clone()));
-        }
-        let imports = items.iter().filter_map(|item| match item {
-            Item::Use(import) => Some(&import.tree),
-            _ => None,
-        });
-        let mut leaves = imports.clone().flat_map(names::leaves);
-        // `use log::log` would mean itself for ever.
-        let import = leaves.find(|(name, path)| name == first && path[0] != *first);
-        if let Some((_, import)) = import {
-            return self.find(at, &[&import[..], rest].concat());
-        }
-        let is_here = |glob: &Vec<String>| {
-            let first = glob[0].as_str();
-            let below = [&at[..], &[first.to_owned()]].concat();
-            matches!(first, "crate" | "super" | "self") || self.0.contains_key(&below)
-        };
-        let mut globs = imports.flat_map(globs).filter(is_here);
-        globs.find_map(|glob| self.find(at, &[&glob[..], path].concat()))
-    }
-}
-
-/// Returns the modules of which a `use` brings in everything.
-fn globs(tree: &UseTree) -> Vec<Vec<String>> {
-    match tree {
-        UseTree::Path(path) => {
-            let prefix = [path.ident.to_string()];
-            globs(&path.tree).iter().map(|glob| [&prefix[..], glob].concat()).collect()
-        }
-        UseTree::Group(group) => group.items.iter().flat_map(globs).collect(),
-        UseTree::Glob(_) => vec![Vec::new()],
-        UseTree::Name(_) | UseTree::Rename(_) => Vec::new(),
+/// Returns the module that `path` leads to from the module `at`. `None` for other crates.
+fn target(modules: &Modules, at: &Place, path: &[String]) -> Option<Place> {
+    // What a macro makes is not found: then the module that it would be in.
+    let paths = (1..=path.len()).rev().map(|length| &path[..length]);
+    match paths.take_while(|_| path.len() > 1).find_map(|path| find(modules, at, path))? {
+        // `pub(in crate::a)` names a module above and uses nothing of it.
+        Meaning::Module(place) if at.starts_with(&place) => None,
+        Meaning::Module(place) | Meaning::All(place) | Meaning::Item((place, _)) => Some(place),
     }
 }
 
@@ -247,64 +171,33 @@ fn problems(layers: &Layers, uses: &Uses) -> Vec<String> {
     };
     let missing = layers.files.iter().filter(|named| !is_there(named));
     problems.extend(missing.map(|named| format!("`{named}` is in the table and is no file")));
-    problems.extend(circles(uses).iter().map(|circle| format!("a circle: {circle}")));
+    problems.extend(circles(uses));
     problems
 }
 
-/// Returns a circle of each set of files that all use each other. A module beneath a file may use
-/// that file, with which it is one module.
-fn circles(uses: &Uses) -> Vec<String> {
+/// Returns the arrows among files that lead in a circle. A module beneath a file may use that file, with which
+/// it is one module.
+fn circles(uses: &Uses) -> Option<String> {
     let is_beneath = |file: &str, above: &str| {
         file.strip_prefix(above).is_some_and(|rest| rest.starts_with('/'))
     };
-    let next = |file: &str| {
-        let used = uses.get(file).into_iter().flatten();
-        let file = file.to_owned();
-        used.filter(move |(used, _)| !is_beneath(&file, used))
-            .map(|(used, line)| (used.clone(), *line))
-    };
-    // The shortest way from a file back to itself.
-    let circle = |start: &String| {
-        let mut ways = VecDeque::from([vec![(start.clone(), 0)]]);
-        let mut seen = BTreeSet::new();
-        while let Some(way) = ways.pop_front() {
-            let last = &way.last().expect("a way has a beginning").0;
-            for (used, line) in next(last) {
-                let longer = [&way[..], &[(used.clone(), line)]].concat();
-                if used == *start {
-                    return Some(longer);
-                }
-                if seen.insert(used) {
-                    ways.push_back(longer);
-                }
-            }
+    let all =
+        uses.iter().flat_map(|(file, used)| used.iter().map(move |(to, line)| (file, line, to)));
+    let mut arrows: Vec<_> = all.filter(|(file, _, used)| !is_beneath(file, used)).collect();
+    loop {
+        let before = arrows.clone();
+        // Nothing leads out of the second file, or into the first one: so it is in no circle.
+        arrows.retain(|(from, _, to)| {
+            before.iter().any(|(file, ..)| file == to)
+                && before.iter().any(|(.., file)| file == from)
+        });
+        if arrows.len() == before.len() {
+            break;
         }
-        None
-    };
-    let reached = |start: &String| {
-        let (mut seen, mut ahead) = (BTreeSet::new(), vec![start.clone()]);
-        while let Some(file) = ahead.pop() {
-            ahead
-                .extend(next(&file).map(|(used, _)| used).filter(|used| seen.insert(used.clone())));
-        }
-        seen
-    };
-    let mut told = BTreeSet::new();
-    let mut circles = Vec::new();
-    for file in uses.keys() {
-        let Some(circle) = circle(file).filter(|_| !told.contains(file)) else { continue };
-        let steps = circle.windows(2).map(|pair| format!("{}.rs:{} uses", pair[0].0, pair[1].1));
-        let mut text = steps.chain([format!("{file}.rs")]).collect::<Vec<_>>().join(" ");
-        let mut group = reached(file);
-        group.retain(|other| reached(other).contains(file));
-        if group.len() >= circle.len() {
-            let group: Vec<_> = group.iter().map(String::as_str).collect();
-            text += &format!("; {} files all lead to each other: {}", group.len(), group.join(" "));
-        }
-        told.extend(group);
-        circles.push(text);
     }
-    circles
+    let arrows = arrows.iter().map(|(from, line, to)| format!("{from}.rs:{line} uses {to}.rs"));
+    let arrows: Vec<_> = arrows.collect();
+    (!arrows.is_empty()).then(|| format!("a circle: {}", arrows.join(", ")))
 }
 
 /// The problems of invented files, each with the files that it uses.
@@ -338,7 +231,7 @@ fn checker_finds_upward_imports_cycles_and_missing_files() {
     };
     let upwards = "c/e.rs:7 (\u{ab}low\u{bb}) uses b.rs, which is higher (\u{ab}top\u{bb})";
     assert_eq!(with("c/e", &["b"]), [upwards]);
-    assert_eq!(with("c/e", &["c/d"]), ["a circle: c/d.rs:7 uses c/e.rs:7 uses c/d.rs"]);
+    assert_eq!(with("c/e", &["c/d"]), ["a circle: c/d.rs:7 uses c/e.rs, c/e.rs:7 uses c/d.rs"]);
     assert_eq!(with("g", &[]), ["g.rs is in no row"]);
     assert_eq!(with("b", &["lib"]), ["b.rs:7 uses lib.rs, which uses every file"]);
     assert_eq!(
@@ -351,36 +244,20 @@ fn checker_finds_upward_imports_cycles_and_missing_files() {
 /// stand apart from their type, where a higher layer adds them.
 #[test]
 fn types_have_their_methods_in_one_file() {
-    // Its file would be too long.
+    // Their files would be too long.
     let large = ["Core", "Ensemble"];
-    let mut apart = Vec::new();
-    for src in ["src", "zookeeper/src", "zookeeper-testing/src"] {
-        let sources = sources(&crate::root().join(src));
-        let is_own =
-            |item: &&Item| matches!(item, Item::Struct(_) | Item::Enum(_) | Item::Union(_));
-        for source in &sources {
-            let here: BTreeSet<_> =
-                source.items.iter().filter(is_own).filter_map(names::name).collect();
-            for item in &source.items {
-                let Item::Impl(one) = item else { continue };
-                let syn::Type::Path(path) = &*one.self_ty else { continue };
-                let Some(name) = path.path.segments.last().map(|last| last.ident.to_string())
-                else {
-                    continue;
-                };
-                let is_for_users = one.items.iter().all(|item| match item {
-                    syn::ImplItem::Fn(method) => matches!(method.vis, syn::Visibility::Public(_)),
-                    _ => false,
-                });
-                if one.trait_.is_none()
-                    && !is_for_users
-                    && !here.contains(&name)
-                    && !large.contains(&&*name)
-                {
-                    apart.push(format!("{}: methods of `{name}`", source.file.display()));
-                }
-            }
+    let folders = ["src", "zookeeper/src", "zookeeper-testing/src"];
+    for source in folders.iter().flat_map(|src| sources(&crate::root().join(src))) {
+        let is_type = |item: &&Item| matches!(item, Item::Struct(_) | Item::Enum(_));
+        let here: BTreeSet<_> = source.items.iter().filter(is_type).filter_map(name).collect();
+        for item in &source.items {
+            let Item::Impl(block) = item else { continue };
+            let syn::Type::Path(path) = &*block.self_ty else { continue };
+            let name = path.path.segments.last().expect("a name").ident.to_string();
+            let is_for_users = |item: &syn::ImplItem| matches!(item, syn::ImplItem::Fn(method) if matches!(method.vis, syn::Visibility::Public(_)));
+            let may_be_apart = block.trait_.is_some() || block.items.iter().all(is_for_users);
+            let is_right = may_be_apart || here.contains(&name) || large.contains(&&*name);
+            assert!(is_right, "{}: methods of `{name}`", source.file.display());
         }
     }
-    assert!(apart.is_empty(), "{}", apart.join("\n"));
 }

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use pulldown_cmark::{BrokenLink, Event, LinkType, Options, Parser, Tag, TagEnd};
 
+use crate::source::files;
+
 /// What `src/guide.rs` puts before each page of the guide. Of two definitions of a link the first
 /// counts.
 const FOR_RUSTDOC: &str = "src/guide/links.txt";
@@ -69,19 +71,9 @@ fn anchor(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
 }
 
-/// All pages below a folder, but for what is built, downloaded or hidden.
+/// All pages below a folder.
 fn pages(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"));
-    let shown = entries.filter(|entry| {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        !name.starts_with('.') && name != "target"
-    });
-    let each = |path: PathBuf| match path.is_dir() {
-        true => pages(&path),
-        false if path.extension().is_some_and(|extension| extension == "md") => vec![path],
-        false => Vec::new(),
-    };
-    shown.flat_map(|entry| each(entry.path())).collect()
+    files(folder, "md", &["target"])
 }
 
 fn text(file: &Path) -> String {

@@ -1,7 +1,8 @@
 //! Checks that the guide explains every log line of the locks and their client.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+
+use crate::source::files;
 
 /// How a line begins to be written.
 const CALLS: [&str; 5] = ["error!(", "warn!(", "info!(", "debug!(", ".note("];
@@ -12,7 +13,7 @@ fn every_log_line_is_explained_in_the_guide() {
     let page = fs::read_to_string(root.join("src/guide/operating.md")).expect("the page");
     let mut lines = Vec::new();
     for folder in ["src", "zookeeper/src"] {
-        for file in sources(&root.join(folder)) {
+        for file in files(&root.join(folder), "rs", &["simulation", "tests", "tests.rs"]) {
             lines.extend(log_lines(&fs::read_to_string(file).expect("a source")));
         }
     }
@@ -24,22 +25,6 @@ fn every_log_line_is_explained_in_the_guide() {
         let missing: Vec<_> = parts.filter(|part| !page.contains(part)).collect();
         assert!(missing.is_empty(), "{line:?}: the page does not have {missing:?}");
     }
-}
-
-/// All but simulations and tests.
-fn sources(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).expect("a folder");
-    let paths = entries.map(|entry| entry.expect("an entry").path());
-    let is_part = |path: &PathBuf| {
-        let name = path.file_stem().unwrap_or_default();
-        !["simulation", "tests"].iter().any(|other| name == *other)
-    };
-    let each = |path: PathBuf| match path.is_dir() {
-        true => sources(&path),
-        false if path.extension().is_some_and(|extension| extension == "rs") => vec![path],
-        false => Vec::new(),
-    };
-    paths.filter(is_part).flat_map(each).collect()
 }
 
 /// The text of each call: its last string. One that is handed on has none.

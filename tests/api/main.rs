@@ -19,7 +19,6 @@ mod source;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
@@ -38,18 +37,8 @@ fn root() -> PathBuf {
 }
 
 #[test]
-fn public_api_matches_the_list() {
-    compare(".");
-}
-
-#[test]
-fn public_api_of_the_client_matches_the_list() {
-    compare("zookeeper");
-}
-
-#[test]
-fn public_api_of_the_servers_for_tests_matches_the_list() {
-    compare("zookeeper-testing");
+fn public_api_matches_the_lists() {
+    [".", "zookeeper", "zookeeper-testing"].into_iter().for_each(compare);
 }
 
 /// What is in the source of this package with what is in its list.
@@ -64,16 +53,10 @@ fn compare(package: &str) {
     }
     let list = kept.display();
     let kept = fs::read_to_string(&kept).unwrap_or_default();
-    let (old, new) = (lines(&kept), lines(&found));
-    let mut change = String::new();
-    for line in old.union(&new) {
-        match (old.contains(line), new.contains(line)) {
-            (true, false) => writeln!(change, "- {line}"),
-            (false, true) => writeln!(change, "+ {line}"),
-            _ => Ok(()),
-        }
-        .expect("a string takes what it is given");
-    }
+    let [old, new] = [&kept, &found].map(|text| text.lines().collect::<BTreeSet<_>>());
+    let gone = old.difference(&new).map(|line| format!("- {line}\n"));
+    let change: String =
+        gone.chain(new.difference(&old).map(|line| format!("+ {line}\n"))).collect();
     assert!(
         change.is_empty(),
         "the public API is not the one in {list}:\n{change}\
@@ -82,38 +65,21 @@ fn compare(package: &str) {
     );
 }
 
-fn lines(text: &str) -> BTreeSet<&str> {
-    text.lines().collect()
-}
-
-#[test]
-fn all_types_except_thread_guards_are_send() {
-    fn goes<T: Send + Sync + 'static>() {}
-    fn is_seen<T: Sync + 'static>() {}
-    goes::<(Client, ClientBuilder, Acl, LockOptions)>();
-    goes::<(DistributedLock, DistributedReentrantLock, EphemeralLock)>();
-    goes::<(DistributedRwLock, ReadLock, WriteLock)>();
-    goes::<(DistributedSemaphore, Permits, MultiLock, LockId)>();
-    goes::<(Leadership, Term, Transaction)>();
-    goes::<(Guard, Hold, HoldState, Contender, Error, Box<dyn Lock>)>();
-    goes::<(Stats, ConnectionEvent, Subscription)>();
-    goes::<(zookeeper::ZooKeeper, zookeeper::Builder, zookeeper::LeaseKeeper)>();
-    goes::<(zookeeper::Pending<()>, zookeeper::Watcher, zookeeper::Error)>();
-    // That it is not `Send` is said, and tested, where it is declared.
-    is_seen::<ReentrantGuard>();
-}
-
 /// A service that catches panics of its handlers keeps its locks outside of them.
 #[test]
-fn all_types_may_cross_catch_unwind() {
+fn all_types_except_thread_guards_are_send_and_may_cross_catch_unwind() {
+    fn goes<T: Send + Sync + 'static>() {}
     fn unwinds<T: UnwindSafe + RefUnwindSafe>() {}
-    unwinds::<(Client, ClientBuilder, Acl, LockOptions)>();
-    unwinds::<(DistributedLock, DistributedReentrantLock, EphemeralLock)>();
-    unwinds::<(DistributedRwLock, ReadLock, WriteLock)>();
-    unwinds::<(DistributedSemaphore, Permits, MultiLock, LockId)>();
-    unwinds::<(Leadership, Term, Transaction)>();
-    unwinds::<(Guard, ReentrantGuard, zoolock::Locker<'static>, Hold)>();
-    unwinds::<(Contender, Error, Subscription)>();
-    unwinds::<(zookeeper::ZooKeeper, zookeeper::Builder, zookeeper::LeaseKeeper)>();
-    unwinds::<(zookeeper::Pending<()>, zookeeper::Watcher, zookeeper::Error)>();
+    fn both<T: Send + Sync + UnwindSafe + RefUnwindSafe + 'static>() {}
+    both::<(Client, ClientBuilder, Acl, LockOptions)>();
+    both::<(DistributedLock, DistributedReentrantLock, EphemeralLock)>();
+    both::<(DistributedRwLock, ReadLock, WriteLock)>();
+    both::<(DistributedSemaphore, Permits, MultiLock, LockId)>();
+    both::<(Leadership, Term, Transaction)>();
+    both::<(Guard, Hold, Contender, Error, Subscription)>();
+    both::<(zookeeper::ZooKeeper, zookeeper::Builder, zookeeper::LeaseKeeper)>();
+    both::<(zookeeper::Pending<()>, zookeeper::Watcher, zookeeper::Error)>();
+    goes::<(HoldState, Box<dyn Lock>, Stats, ConnectionEvent)>();
+    // That it is not `Send` is said, and tested, where it is declared.
+    unwinds::<(ReentrantGuard, zoolock::Locker<'static>)>();
 }

@@ -1,4 +1,4 @@
-//! Finds the item of a path, if it is an item of the crate.
+//! Finds what a path means, if it is of the crate.
 
 use syn::{Item, UseTree};
 
@@ -7,39 +7,64 @@ use crate::source::{Modules, Place};
 /// An item: its module, and its name there.
 pub(crate) type Id = (Place, String);
 
-/// What `path` means in a module. None for what is not of this crate.
-pub(crate) fn resolve(modules: &Modules, at: &Place, path: &[String]) -> Option<Id> {
-    let (first, rest) = path.split_first()?;
-    if rest.is_empty() {
-        let items = modules.get(at)?;
-        if items.iter().any(|item| name(item).as_deref() == Some(first)) {
-            return Some((at.clone(), first.clone()));
-        }
-        let imports = items.iter().filter_map(|item| match item {
-            Item::Use(import) => Some(leaves(&import.tree)),
-            _ => None,
-        });
-        let (_, path) = imports.flatten().find(|(name, _)| name == first)?;
-        // Without a prefix of its own it would mean itself for ever.
-        return if path.len() > 1 { resolve(modules, at, &path) } else { None };
-    }
-    let mut module = at.clone();
-    match first.as_str() {
-        "crate" => module.clear(),
-        "super" => drop(module.pop()),
-        "self" => {}
-        below => {
-            module.push(below.to_owned());
-            if !modules.contains_key(&module) {
-                let found = resolve(modules, at, &path[..1])?;
-                module = found.0.into_iter().chain([found.1]).collect();
-            }
-        }
-    }
-    resolve(modules, &module, rest)
+/// What a path means.
+#[derive(Debug, Clone)]
+pub(crate) enum Meaning {
+    Module(Place),
+    Item(Id),
+    /// All items of this module.
+    All(Place),
 }
 
-/// The names that a `use` brings in, each with the path that it stands for.
+/// What `path` means in a module. None for what is not of this crate.
+pub(crate) fn find(modules: &Modules, at: &Place, path: &[String]) -> Option<Meaning> {
+    let Some((first, rest)) = path.split_first() else {
+        return Some(Meaning::Module(at.clone()));
+    };
+    let items = modules.get(at)?;
+    match first.as_str() {
+        "crate" => return find(modules, &Place::new(), rest),
+        "super" => return find(modules, &at[..at.len().checked_sub(1)?].to_vec(), rest),
+        "self" => return find(modules, at, rest),
+        "*" => return Some(Meaning::All(at.clone())),
+        _ => {}
+    }
+    let below = [&at[..], std::slice::from_ref(first)].concat();
+    if modules.contains_key(&below) {
+        return find(modules, &below, rest);
+    }
+    if items.iter().any(|item| name(item).as_ref() == Some(first)) {
+        return Some(Meaning::Item((at.clone(), first.clone())));
+    }
+    let imports = items.iter().filter_map(|item| match item {
+        Item::Use(import) => Some(leaves(&import.tree)),
+        _ => None,
+    });
+    let imports: Vec<_> = imports.flatten().collect();
+    // `use log::log` would mean itself for ever.
+    let import = imports.iter().find(|(name, path)| name == first && path[0] != *first);
+    if let Some((_, import)) = import {
+        return find(modules, at, &[&import[..], rest].concat());
+    }
+    let is_here = |glob: &&[String]| {
+        let first = glob.first().map_or("", String::as_str);
+        let below = [&at[..], &[first.to_owned()]].concat();
+        matches!(first, "crate" | "super") || modules.contains_key(&below)
+    };
+    let globs = imports.iter().filter_map(|(_, path)| path.strip_suffix(&["*".to_owned()]));
+    let mut globs = globs.filter(is_here);
+    globs.find_map(|glob| find(modules, at, &[glob, path].concat()))
+}
+
+/// What `path` means in a module, if it is an item of this crate.
+pub(crate) fn resolve(modules: &Modules, at: &Place, path: &[String]) -> Option<Id> {
+    match find(modules, at, path)? {
+        Meaning::Item(id) => Some(id),
+        Meaning::Module(_) | Meaning::All(_) => None,
+    }
+}
+
+/// The names that a `use` brings in, each with the path that it stands for: `*` for everything.
 pub(crate) fn leaves(tree: &UseTree) -> Vec<(String, Vec<String>)> {
     let under = |prefix: String, tree: &UseTree| {
         let below = leaves(tree).into_iter();
@@ -56,7 +81,7 @@ pub(crate) fn leaves(tree: &UseTree) -> Vec<(String, Vec<String>)> {
         UseTree::Name(name) => vec![(name.ident.to_string(), vec![name.ident.to_string()])],
         UseTree::Rename(name) => vec![(name.rename.to_string(), vec![name.ident.to_string()])],
         UseTree::Group(group) => group.items.iter().flat_map(leaves).collect(),
-        UseTree::Glob(_) => Vec::new(),
+        UseTree::Glob(_) => vec![("*".to_owned(), vec!["*".to_owned()])],
     }
 }
 

@@ -1,6 +1,6 @@
 //! Checks the sections of every lock type's documentation, and their order.
 
-use syn::{Attribute, Expr, ExprLit, Item, Lit, Meta};
+use syn::{Attribute, Expr, ExprLit, Item, Lit, Meta, MetaNameValue};
 
 use crate::names::name;
 use crate::source::{attributes, modules};
@@ -37,12 +37,12 @@ fn docs_of_every_lock_type_have_the_same_sections() {
 }
 
 fn doc_line(attribute: &Attribute) -> Option<String> {
-    let Meta::NameValue(pair) = &attribute.meta else {
-        return None;
-    };
-    let is_doc = pair.path.is_ident("doc");
-    match &pair.value {
-        Expr::Lit(ExprLit { lit: Lit::Str(line), .. }) if is_doc => Some(line.value()),
+    match &attribute.meta {
+        Meta::NameValue(MetaNameValue {
+            path,
+            value: Expr::Lit(ExprLit { lit: Lit::Str(line), .. }),
+            ..
+        }) if path.is_ident("doc") => Some(line.value()),
         _ => None,
     }
 }

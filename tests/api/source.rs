@@ -72,6 +72,23 @@ fn enter(mut source: Source, folder: &Path, sources: &mut Vec<Source>) {
     sources.push(source);
 }
 
+/// All files below a folder with this extension, but for those that are hidden or in what has one of these
+/// names.
+pub(crate) fn files(folder: &Path, extension: &str, without: &[&str]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        match name.starts_with('.') || without.contains(&&*name) {
+            true => {}
+            false if path.is_dir() => found.extend(files(&path, extension, without)),
+            false if path.extension().is_some_and(|it| it == extension) => found.push(path),
+            false => {}
+        }
+    }
+    found
+}
+
 /// Not for tests only.
 pub(crate) fn is_built(attributes: &[Attribute]) -> bool {
     let for_tests = |attribute: &&Attribute| {
