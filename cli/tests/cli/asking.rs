@@ -5,7 +5,7 @@ use serde_json::Value;
 use zoolock::EphemeralLock;
 use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 
-use crate::util::{LISTENS, SOON, UNTIL_TOLD, await_nodes, client, output, runs};
+use crate::util::{LISTENS, SOON, UNTIL_TOLD, await_nodes, client, let_end, output, runs, started};
 
 /// The contenders in the output of `list --json`.
 fn listed(path: &str) -> Vec<Value> {
@@ -18,8 +18,7 @@ fn listed(path: &str) -> Vec<Value> {
 fn revoke_names_its_holder_and_list_still_shows_its_identity() {
     let path = fresh_path("asked");
     assert_eq!(output(&["revoke", &path]).0, Some(1), "nobody holds it");
-    let mut running = runs(&["--identity", "a b", "-v"], &path, UNTIL_TOLD);
-    running.is_inside();
+    let mut running = started(&["--identity", "a b", "-v"], &path, UNTIL_TOLD);
     let before = listed(&path).remove(0);
     assert_eq!((&before["identity"], &before["asked"]), (&"a b".into(), &false.into()));
     for _ in 0..2 {
@@ -34,8 +33,7 @@ fn revoke_names_its_holder_and_list_still_shows_its_identity() {
     }
     let (_, table) = output(&["list", &path]);
     assert!(table.contains("asked") && table.contains("a b"), "{table}");
-    running.let_go();
-    assert_eq!(running.code(), Some(0));
+    assert_eq!(let_end(&mut running), Some(0));
 }
 
 #[test]
@@ -48,8 +46,7 @@ fn program_gets_the_chosen_signal_on_a_revocation() {
         (&["-v"], true, "another client asks for the lock"),
     ] {
         let path = fresh_path("on-revoke");
-        let mut running = runs(options, &path, LISTENS);
-        running.is_inside();
+        let mut running = started(options, &path, LISTENS);
         for _ in 0..=u8::from(twice) {
             assert_eq!(output(&["revoke", &path]).0, Some(0));
             running.says(heard);
@@ -127,8 +124,7 @@ fn break_deletes_a_node_without_a_session() {
 #[test]
 fn another_limit_is_shown_and_warned_of() {
     let path = fresh_path("limits");
-    let first = runs(&["--semaphore=3"], &path, LISTENS);
-    first.is_inside();
+    let _first = started(&["--semaphore=3"], &path, LISTENS);
     let waiting = runs(&["--semaphore=30", "--permits=30"], &path, "true");
     waiting.says("permits were taken under a limit of 3, here it is 30");
     let (code, list) = output(&["list", &path]);

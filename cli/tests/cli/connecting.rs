@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use zoolock_test_support::{FaultProxy, fresh_path};
 
-use crate::util::{Beside, SOON, ends, shared_proxy, zoolock, zoolock_at};
+use crate::util::{Beside, SOON, end_by, ends, shared_proxy, zoolock, zoolock_at};
 
 /// Returns a proxy whose server seems down until `refuse(false)`.
 fn down() -> FaultProxy {
@@ -52,8 +52,7 @@ fn signal_ends_the_wait_for_servers_and_the_connect() {
     let proxy = down();
     let mut waiting = Beside::start(run_at(&proxy, &["-w", "1h"]));
     waiting.says("waiting for a server");
-    waiting.signal(Signal::SIGTERM);
-    assert_eq!(waiting.code(), Some(128 + Signal::SIGTERM as i32));
+    assert_eq!(end_by(Signal::SIGTERM, &mut waiting), Some(128 + Signal::SIGTERM as i32));
 
     // It accepts connections and stays silent.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -62,8 +61,7 @@ fn signal_ends_the_wait_for_servers_and_the_connect() {
     let mut connecting = Beside::start(zoolock_at(&hosts, &arguments));
     let _connection = silent.accept().expect("it connects");
     let begun = Instant::now();
-    connecting.signal(Signal::SIGINT);
-    assert_eq!(connecting.code(), Some(128 + Signal::SIGINT as i32));
+    assert_eq!(end_by(Signal::SIGINT, &mut connecting), Some(128 + Signal::SIGINT as i32));
     assert!(begun.elapsed() < SOON / 2);
 }
 

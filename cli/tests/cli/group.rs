@@ -6,7 +6,8 @@ use nix::sys::signal::Signal;
 use zoolock_test_support::fresh_path;
 
 use crate::util::{
-    Scratch, UNTIL_TOLD, await_buried, await_gone, await_nodes, gets, is_gone, runs, send,
+    Scratch, UNTIL_TOLD, await_buried, await_gone, await_nodes, end_by, gets, is_gone, let_end,
+    runs, send,
 };
 
 #[test]
@@ -17,8 +18,7 @@ fn lock_is_held_until_the_last_process_of_the_group_ends() {
     let mut running = runs(&[], &path, script);
     await_gone(running.is_inside());
     assert!(!gets(&[], &path), "somebody of the group still runs");
-    running.let_go();
-    assert_eq!(running.code(), Some(3), "that of the program");
+    assert_eq!(let_end(&mut running), Some(3), "that of the program");
     await_nodes(&path, 0);
 }
 
@@ -29,8 +29,7 @@ fn run_waits_for_slow_processes_of_the_group() {
          echo inside $$; wait";
     let mut running = runs(&[], &fresh_path("tidies-up"), script);
     let child = running.says("child ").parse().expect("a process");
-    running.signal(Signal::SIGTERM);
-    assert_eq!(running.code(), Some(128 + Signal::SIGTERM as i32));
+    assert_eq!(end_by(Signal::SIGTERM, &mut running), Some(128 + Signal::SIGTERM as i32));
     assert!(is_gone(child), "it was still tidying up");
 }
 
@@ -39,8 +38,7 @@ fn run_reaps_processes_that_left_the_group() {
     let script = format!("(setsid sh -c 'echo daemon $$' &); {UNTIL_TOLD}");
     let mut running = runs(&[], &fresh_path("buried"), &script);
     await_buried(running.says("daemon ").parse().expect("a process"));
-    running.let_go();
-    assert_eq!(running.code(), Some(0));
+    assert_eq!(let_end(&mut running), Some(0));
 }
 
 #[test]
@@ -53,8 +51,7 @@ fn lock_is_held_for_daemons_which_are_named_and_signalled() {
     let said = running.says("the program has ended, but the lock is held for ");
     assert_eq!(said, format!("{daemon} (sleep)"));
     assert!(!gets(&[], &path) && !is_gone(daemon));
-    running.signal(Signal::SIGTERM);
-    assert_eq!(running.code(), Some(1), "read has found the end");
+    assert_eq!(end_by(Signal::SIGTERM, &mut running), Some(1), "read has found the end");
     assert!(is_gone(daemon));
 }
 

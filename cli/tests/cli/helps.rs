@@ -10,14 +10,7 @@ const PARTS: [&str; 10] =
     ["run", "lead", "list", "watch", "verify", "revoke", "break", "doctor", "completions", "man"];
 
 #[test]
-fn every_subcommand_has_help_and_completions() {
-    for part in PARTS {
-        let (code, help) = output(&[part, "--help"]);
-        assert_eq!(code, Some(0));
-        assert!(help.contains("Examples") && help.contains(&format!("zoolock {part}")), "{part}");
-        // Each help page stands alone.
-        assert!(!help.contains("the same, live"), "{part}");
-    }
+fn completions_know_the_options() {
     for shell in ["bash", "zsh", "fish"] {
         let (code, script) = output(&["completions", shell]);
         assert_eq!(code, Some(0));
@@ -67,11 +60,14 @@ fn man_pages_contain_all_help_texts() {
     for part in [""].into_iter().chain(PARTS) {
         let name = if part.is_empty() { "zoolock".to_owned() } else { format!("zoolock-{part}") };
         let page = rendered(&folder.join(format!("{name}.1")));
-        println!("{page}");
         assert!(page.contains(&format!("{name} - ")), "what it is for, as whatis(1) shows it");
         let read: Vec<_> = page.split_whitespace().collect();
         let page = read.join(" ");
-        let (_, help) = output(&[part, "--help"][usize::from(part.is_empty())..]);
+        let (code, help) = output(&[part, "--help"][usize::from(part.is_empty())..]);
+        assert_eq!(code, Some(0));
+        // Each help page of a subcommand stands alone.
+        let has_examples = help.contains("Examples") && !help.contains("the same, live");
+        assert!(part.is_empty() || has_examples && help.contains(&format!("zoolock {part}")));
         let (options, below) = help.split_once("Print help\n").expect("the last option, or nearly");
         let options = options.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
         for option in options.filter(|word| word.starts_with('-') && word.len() > 1) {

@@ -4,8 +4,8 @@ use nix::sys::signal::Signal;
 use zoolock_test_support::{fresh_path, wait_until};
 
 use crate::util::{
-    Beside, LISTENS, SOON, Terminal, UNTIL_TOLD, await_nodes, children_of, client, held, is_gone,
-    lead, lock_of, output,
+    Beside, LISTENS, SOON, Terminal, UNTIL_TOLD, await_nodes, children_of, client, end_by, held,
+    is_gone, lead, lock_of, output,
 };
 
 /// Prints its token and its process, and does not end on TERM.
@@ -34,8 +34,7 @@ fn second_candidate_leads_when_the_first_ends() {
     let (next, _) = begins(&second);
     assert!(is_gone(inside) && next > token);
     assert_eq!(first.code(), Some(0));
-    second.signal(Signal::SIGTERM);
-    assert_eq!(second.code(), Some(0));
+    assert_eq!(end_by(Signal::SIGTERM, &mut second), Some(0));
     await_nodes(&path, 0);
 }
 
@@ -66,16 +65,14 @@ fn ended_program_yields_and_restarts_with_growing_pauses() {
     second.let_go();
     second.says("the program ended with exit code 0; contending again in 1s");
     first.says("the program ended with exit code 3; contending again in 2s");
-    second.signal(Signal::SIGTERM);
-    assert_eq!(second.code(), Some(0), "it waits");
+    assert_eq!(end_by(Signal::SIGTERM, &mut second), Some(0), "it waits");
     let rival = lock_of(&rival, &path);
     first.says("the program ended with exit code 3; contending again in 4s");
     // What the supervisor of each term has been is reaped.
     wait_until("no child is left", SOON, || children_of(first.id()).is_empty());
     assert!(rival.try_lock().expect("asked"), "nobody has it while it rests");
     rival.unlock().expect("unlocked");
-    first.signal(Signal::SIGINT);
-    assert_eq!(first.code(), Some(0), "it waits");
+    assert_eq!(end_by(Signal::SIGINT, &mut first), Some(0), "it waits");
 }
 
 #[test]
@@ -100,8 +97,7 @@ fn signal_without_a_terminal_ends_the_program_and_no_leader() {
             leader.signal(Signal::SIGHUP);
         }
         leader.says(&format!("{path}: the program ended with exit code {code}; contending again"));
-        leader.signal(Signal::SIGTERM);
-        assert_eq!(leader.code(), Some(0));
+        assert_eq!(end_by(Signal::SIGTERM, &mut leader), Some(0));
     }
 }
 

@@ -12,7 +12,7 @@ use zoolock_test_support::{Late, connect_string, fresh_path, wait_until};
 
 use crate::util::{
     Beside, SOON, ZOOLOCK, await_buried, await_gone, await_nodes, gets, held, is_gone, is_stopped,
-    runs, send, supervisor_of,
+    let_end, runs, send, supervisor_of,
 };
 
 /// A program that needs no other process.
@@ -234,7 +234,6 @@ fn failed_search_for_the_program_keeps_the_lock() {
     assert!(!gets(&[], &path), "what the shell has started still runs");
     assert!(!is_gone(inside));
     limit_files(supervisor, "1024:1024");
-    running.let_go();
-    assert_eq!(running.code(), Some(128 + Signal::SIGKILL as i32));
+    assert_eq!(let_end(&mut running), Some(128 + Signal::SIGKILL as i32));
     await_nodes(&path, 0);
 }

@@ -3,7 +3,9 @@
 use serde_json::Value;
 use zoolock_test_support::{fresh_path, shared_probe};
 
-use crate::util::{Terminal, UNTIL_TOLD, await_nodes, client, ends, held, output, runs, zoolock};
+use crate::util::{
+    Terminal, UNTIL_TOLD, await_nodes, client, ends, held, output, runs, started, zoolock,
+};
 
 /// The JSON that a command prints.
 #[track_caller]
@@ -23,8 +25,7 @@ fn list_shows_holder_and_waiters_as_a_table_and_as_json() {
     let path = fresh_path("list");
     assert_eq!(output(&["list", &path]), (Some(0), String::new()));
     assert_eq!(output(&["list", "--json", &path]), (Some(0), "[]\n".to_owned()));
-    let holding = runs(&[], &path, UNTIL_TOLD);
-    holding.is_inside();
+    let holding = started(&[], &path, UNTIL_TOLD);
     let _waiting = runs(&["-s"], &path, "true");
     await_nodes(&path, 2);
 
@@ -61,14 +62,12 @@ fn recursive_list_shows_all_locks_as_a_table_and_as_json() {
     let at = |name: &str| format!("{root}/{name}");
     assert_eq!(output(&["list", "-r", &root]), (Some(0), String::new()));
     assert_eq!(output(&["list", "-r", "--json", &root]), (Some(0), "[]\n".to_owned()));
-    let holding = runs(&[], &at("a"), UNTIL_TOLD);
-    holding.is_inside();
+    let holding = started(&[], &at("a"), UNTIL_TOLD);
     let _waiting = runs(&["-s"], &at("a"), "true");
     await_nodes(&at("a"), 2);
     let readers = [(), ()].map(|()| runs(&["-s"], &at("b/read"), UNTIL_TOLD));
     readers.iter().for_each(|reader| assert_ne!(reader.is_inside(), 0));
-    let permits = runs(&["--semaphore=1"], &at("c"), UNTIL_TOLD);
-    permits.is_inside();
+    let _permits = started(&["--semaphore=1"], &at("c"), UNTIL_TOLD);
     // The turn is deleted in the background.
     await_nodes(&format!("{}/locks", at("c")), 0);
     let single = zoolock::EphemeralLock::new(&client, at("d")).expect("a path");

@@ -9,8 +9,8 @@ use nix::sys::signal::Signal;
 use zoolock_test_support::{Server, fresh_path, wait_until};
 
 use crate::util::{
-    Beside, LISTENS, SOON, Scratch, ZOOLOCK, await_nodes, client, delete_node, in_shell, is_gone,
-    lock_of, runs,
+    Beside, LISTENS, SOON, Scratch, ZOOLOCK, await_nodes, client, delete_node, end_by, in_shell,
+    is_gone, lock_of, runs, started,
 };
 
 /// The number of runs of the job.
@@ -78,10 +78,8 @@ fn signal_or_loss_ends_the_minimum_hold_early() {
         await_nodes(&path, 0);
     }
     // A signal during the program ends everything.
-    let mut held = runs(&options, &fresh_path("held-on-all"), LISTENS);
-    held.is_inside();
-    held.signal(Signal::SIGTERM);
-    assert_eq!(held.code(), Some(7));
+    let mut held = started(&options, &fresh_path("held-on-all"), LISTENS);
+    assert_eq!(end_by(Signal::SIGTERM, &mut held), Some(7));
 }
 
 /// The script of the manual, on several machines.

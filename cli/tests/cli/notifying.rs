@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use zoolock_test_support::fresh_path;
 
 use crate::util::{
-    Beside, SOON, UNTIL_TOLD, ZOOLOCK, client, delete_node, held, in_shell, run, zoolock,
+    Beside, SOON, UNTIL_TOLD, ZOOLOCK, client, delete_node, end_by, held, in_shell, run, zoolock,
 };
 
 /// The receiving end of NOTIFY_SOCKET.
@@ -147,8 +147,7 @@ fn unit_starts_a_leader_that_notifies_systemd_and_ends() {
     let mut leader = manager.start(shell);
     assert_eq!(manager.hears(), format!("READY=1\nSTATUS=contending for {path}"));
     leader.is_inside();
-    leader.signal(Signal::SIGTERM);
-    assert_eq!(leader.code(), Some(0), "which is no failure to systemd");
+    assert_eq!(end_by(Signal::SIGTERM, &mut leader), Some(0), "which is no failure to systemd");
 
     // KILL has to come before another client can have the lock.
     let stops_within: u32 = says("TimeoutStopSec").parse().expect("seconds");

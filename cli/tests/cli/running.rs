@@ -4,8 +4,8 @@ use nix::sys::signal::Signal;
 use zoolock_test_support::{fresh_path, shared_probe};
 
 use crate::util::{
-    Beside, LISTENS, Terminal, UNTIL_TOLD, ZOOLOCK, await_nodes, gets, in_shell, is_gone, output,
-    run, runs,
+    Beside, LISTENS, Terminal, UNTIL_TOLD, ZOOLOCK, await_nodes, end_by, gets, in_shell, is_gone,
+    let_end, output, run, runs,
 };
 
 #[test]
@@ -57,8 +57,7 @@ fn program_knows_its_lock() {
     for (asked, wanted) in [(token.as_str(), 0), (&hexadecimal, 0), ("1", 1), ("0x1", 1)] {
         assert_eq!(output(&["verify", &path, asked]).0, Some(wanted), "{asked}");
     }
-    running.let_go();
-    assert_eq!(running.code(), Some(0));
+    assert_eq!(let_end(&mut running), Some(0));
     assert_eq!(output(&["verify", &path, &token]).0, Some(1), "released");
 }
 
@@ -78,8 +77,7 @@ fn nested_run_holds_both_locks_and_forwards_signals() {
     }
     running.signal(Signal::SIGUSR1);
     running.says("caught USR1");
-    running.signal(Signal::SIGTERM);
-    assert_eq!(running.code(), Some(7));
+    assert_eq!(end_by(Signal::SIGTERM, &mut running), Some(7));
     await_nodes(&inner, 0);
     await_nodes(&outer, 0);
 

@@ -7,7 +7,7 @@ use std::process::Command;
 use common::secured::{ANN as ANNS, BOB, Secured};
 use zoolock_test_support::fresh_path;
 
-use crate::util::{Beside, UNTIL_TOLD, ends, run, supervisor_of, zoolock, zoolock_at};
+use crate::util::{Beside, UNTIL_TOLD, ends, let_end, run, supervisor_of, zoolock, zoolock_at};
 
 const ANN: &str = "digest:ann:a:b";
 
@@ -32,8 +32,7 @@ fn credentials_come_from_the_environment() {
         assert_eq!(code, Some(wanted), "{auth:?} {arguments:?}");
         assert!(!(said + &errors).contains("secret"));
     }
-    holding.let_go();
-    assert_eq!(holding.code(), Some(0));
+    assert_eq!(let_end(&mut holding), Some(0));
 }
 
 /// The program, its child, and a grandchild after the program's end.
@@ -55,8 +54,7 @@ fn program_gets_no_credentials_unless_told() {
         let environment = String::from_utf8_lossy(&environment);
         assert!(environment.contains("ZOOKEEPER_CONNECT"), "{environment}");
         assert_eq!(environment.contains("ZOOKEEPER_AUTH"), told == ANN, "{environment}");
-        running.let_go();
-        assert_eq!(running.code(), Some(0));
+        assert_eq!(let_end(&mut running), Some(0));
     }
 }
 
@@ -109,8 +107,7 @@ fn command_connects_by_sasl_and_tls_and_prints_no_secret() {
     let mut plain = zoolock_at(&hosts, &["list", "--session-timeout", "6", &path]);
     plain.env("ZOOKEEPER_AUTH", &bob);
     assert_eq!(ends(plain).0, Some(69));
-    holding.let_go();
-    assert_eq!(holding.code(), Some(0));
+    assert_eq!(let_end(&mut holding), Some(0));
     all += &holding.said().join("\n");
     assert!(all.contains("the server refused the SASL user \"bob\""), "{all}");
     assert!(all.contains("is open to everybody"), "{all}");

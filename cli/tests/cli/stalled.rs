@@ -13,8 +13,8 @@ use rustix::io::{ioctl_fionbio, ioctl_fionread};
 use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 
 use crate::util::{
-    Beside, LISTENS, SOON, Scratch, Terminal, UNTIL_TOLD, ZOOLOCK, await_nodes, client, held,
-    in_shell, run, zoolock,
+    Beside, LISTENS, SOON, Scratch, Terminal, UNTIL_TOLD, ZOOLOCK, await_nodes, client, end_by,
+    held, in_shell, let_end, run, zoolock,
 };
 
 /// A full pipe. Nobody reads from it while the reader is kept.
@@ -44,8 +44,7 @@ fn waiter_with_a_full_stderr_runs_its_program_and_releases() {
     lock.release().expect("released");
     for waiter in [&mut first, &mut second] {
         waiter.is_inside();
-        waiter.let_go();
-        assert_eq!(waiter.code(), Some(0));
+        assert_eq!(let_end(waiter), Some(0));
     }
     await_nodes(&path, 0);
 }
@@ -65,8 +64,7 @@ fn revocation_with_a_full_stderr_does_not_kill_the_program() {
     }
     let still = client.contenders(&path).expect("contenders").remove(0);
     assert_eq!(still.token, holder.token, "it still holds the lock");
-    running.signal(Signal::SIGTERM);
-    assert_eq!(running.code(), Some(7));
+    assert_eq!(end_by(Signal::SIGTERM, &mut running), Some(7));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use zoolock_test_support::{fresh_path, wait_until};
 use crate::limits::{ALONE, Outcome, assert_ends_before_the_next, outcome_of};
 use crate::util::{
     Beside, SOON, Scratch, UNTIL_TOLD, ZOOLOCK, await_gone, await_nodes, delete_node, gets,
-    in_shell, is_gone, is_stopped, run, runs, send, supervisor_of,
+    in_shell, is_gone, is_stopped, let_end, run, runs, send, started, supervisor_of,
 };
 
 /// Prints `inside` from a process that is no child of the shell, without a mark on it.
@@ -156,15 +156,13 @@ fn program_without_a_supervisor_never_starts() {
 #[test]
 fn stopped_supervisor_continues() {
     let path = fresh_path("supervisor-stopped");
-    let mut running = runs(&[], &path, UNTIL_TOLD);
-    running.is_inside();
+    let mut running = started(&[], &path, UNTIL_TOLD);
     let supervisor = supervisor_of(running.id());
     for _ in 0..5 {
         send(supervisor, Signal::SIGSTOP);
         wait_until("it goes on", SOON, || !is_stopped(supervisor));
     }
-    running.let_go();
-    assert_eq!(running.code(), Some(0));
+    assert_eq!(let_end(&mut running), Some(0));
 }
 
 /// A program, and a daemon that prints `inside`.
@@ -227,13 +225,11 @@ fn code_of_the_program_stays_when_its_number_is_used_again() {
 #[test]
 fn storm_of_signals_harms_nobody() {
     let script = format!("trap '' USR1; {UNTIL_TOLD}");
-    let mut running = runs(&[], &fresh_path("storm"), &script);
-    running.is_inside();
+    let mut running = started(&[], &fresh_path("storm"), &script);
     for _ in 0..20_000 {
         running.signal(Signal::SIGUSR1);
     }
-    running.let_go();
-    assert_eq!(running.code(), Some(0));
+    assert_eq!(let_end(&mut running), Some(0));
 }
 
 #[test]

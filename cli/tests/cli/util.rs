@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use nix::sys::wait::WaitStatus;
 use rexpect::session::{PtySession, spawn_command};
 use zoolock::{Client, Guard};
@@ -52,6 +53,28 @@ pub(crate) fn run(options: &[&str], path: &str, script: &str) -> Command {
 /// Starts `zoolock run` with a shell script.
 pub(crate) fn runs(options: &[&str], path: &str, script: &str) -> Beside {
     Beside::start(run(options, path, script))
+}
+
+/// The same, when the program has said that it is inside.
+#[track_caller]
+pub(crate) fn started(options: &[&str], path: &str, script: &str) -> Beside {
+    let running = runs(options, path, script);
+    running.is_inside();
+    running
+}
+
+/// Closes the input of a command that ends with it, and returns the exit code.
+#[track_caller]
+pub(crate) fn let_end(running: &mut Beside) -> Option<i32> {
+    running.let_go();
+    running.code()
+}
+
+/// Sends a signal, and returns the exit code.
+#[track_caller]
+pub(crate) fn end_by(signal: Signal, running: &mut Beside) -> Option<i32> {
+    running.signal(signal);
+    running.code()
 }
 
 /// Starts `zoolock lead` with a shell script.

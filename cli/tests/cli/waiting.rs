@@ -4,8 +4,8 @@ use nix::sys::signal::Signal;
 use zoolock_test_support::{FaultProxy, Server, fresh_path};
 
 use crate::util::{
-    Beside, Scratch, Terminal, UNTIL_TOLD, ZOOLOCK, await_nodes, client, held, in_shell, run, runs,
-    zoolock_at,
+    Beside, Scratch, Terminal, UNTIL_TOLD, ZOOLOCK, await_nodes, client, held, in_shell, let_end,
+    run, runs, started, zoolock_at,
 };
 
 fn host() -> String {
@@ -16,8 +16,7 @@ fn host() -> String {
 #[test]
 fn terminal_shows_the_moving_position_on_one_line() {
     let path = fresh_path("place");
-    let mut first = runs(&[], &path, UNTIL_TOLD);
-    first.is_inside();
+    let mut first = started(&[], &path, UNTIL_TOLD);
     let mut second = runs(&[], &path, UNTIL_TOLD);
     await_nodes(&path, 2);
     let mut third = Terminal::with(run(&["-v"], &path, "echo inside"));
@@ -37,8 +36,7 @@ fn terminal_shows_the_moving_position_on_one_line() {
 #[test]
 fn pipe_gets_one_line_for_each_change_of_position() {
     let path = fresh_path("place-lines");
-    let mut first = runs(&[], &path, UNTIL_TOLD);
-    first.is_inside();
+    let mut first = started(&[], &path, UNTIL_TOLD);
     let mut second = runs(&["-v"], &path, UNTIL_TOLD);
     second.says("2nd, held by");
     let mut third = runs(&["-v"], &path, "echo inside");
@@ -76,16 +74,14 @@ fn waiter_and_holder_report_an_outage() {
     proxy.refuse(false);
     holding.says("/outage: connected");
     waiting.says("/outage: connected");
-    holding.let_go();
-    assert_eq!(holding.code(), Some(0));
+    assert_eq!(let_end(&mut holding), Some(0));
     waiting.is_inside();
 }
 
 #[test]
 fn semaphore_waiter_reports_that_it_is_next() {
     let path = fresh_path("place-permits");
-    let mut first = runs(&["--semaphore=1"], &path, UNTIL_TOLD);
-    first.is_inside();
+    let mut first = started(&["--semaphore=1"], &path, UNTIL_TOLD);
     let next = runs(&["--semaphore=1", "-v"], &path, "true");
     next.says("1st, all permits are taken");
     let last = runs(&["--semaphore=1", "-v"], &path, "true");

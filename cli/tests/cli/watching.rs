@@ -7,7 +7,7 @@ use zoolock::{Client, Contender, DistributedLock, Guard, LockOptions};
 use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 
 use crate::looks::cells;
-use crate::util::{Beside, SOON, Terminal, ZOOLOCK, client, held, output, zoolock};
+use crate::util::{Beside, SOON, Terminal, ZOOLOCK, client, end_by, held, output, zoolock};
 
 const CLEAR: &str = "\x1b[H\x1b[J";
 
@@ -164,8 +164,7 @@ fn watch_writes_a_line_for_each_change() {
     assert_eq!(event("holds", "Z * holds exclusive waiter ")["holds"], true);
     probe.delete(&waiter).expect("deleted");
     event("gone", "Z - holds exclusive waiter ");
-    watch.signal(Signal::SIGINT);
-    assert_eq!(watch.code(), None, "SIGINT ends it");
+    assert_eq!(end_by(Signal::SIGINT, &mut watch), None, "SIGINT ends it");
 }
 
 #[test]
