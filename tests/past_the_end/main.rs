@@ -40,10 +40,6 @@ impl Stage {
         self.server.set_counter(&self.path, number).unwrap();
     }
 
-    fn clients(&self) -> [Client; 3] {
-        [(); 3].map(|()| self.client())
-    }
-
     /// A subdirectory with its own counter.
     fn part(&self, name: &str, number: i32) -> String {
         let part = format!("{}/{name}", self.path);
