@@ -13,14 +13,9 @@ use common::{SOON, Task, client_of, lock_of, run_again};
 
 /// Marks the process of this test alone. Its value is the server's address.
 const OWN_PROCESS: &str = "ZOOLOCK_TEST_CYCLES_OF";
-/// The number of cycles; 200 by default.
-const CYCLES: &str = "ZOOLOCK_CYCLES";
+const CYCLES: usize = 200;
 const AT_ONCE: usize = 4;
 const SHORT: Duration = Duration::from_secs(5);
-
-fn cycles() -> usize {
-    env::var(CYCLES).map_or(200, |cycles| cycles.parse().expect("a number"))
-}
 
 /// Open files and threads of this process.
 fn footprint() -> (usize, usize) {
@@ -66,20 +61,19 @@ fn cycle(proxy: &FaultProxy, number: usize) {
 }
 
 fn run_cycles(server: SocketAddr) {
-    let cycles = cycles();
     let proxies: Vec<_> = (0..AT_ONCE).map(|_| FaultProxy::start(server).unwrap()).collect();
     let before = footprint();
     let begun = Instant::now();
     thread::scope(|scope| {
         for (worker, proxy) in proxies.iter().enumerate() {
             scope.spawn(move || {
-                for number in (worker..cycles).step_by(AT_ONCE) {
+                for number in (worker..CYCLES).step_by(AT_ONCE) {
                     cycle(proxy, number);
                 }
             });
         }
     });
-    println!("{cycles} cycles in {:?}; files and threads: {before:?} before", begun.elapsed());
+    println!("{CYCLES} cycles in {:?}; files and threads: {before:?} before", begun.elapsed());
     // The threads of a client dropped during a cut end in the background.
     wait_until("files and threads are as few as before", SOON, || footprint() <= before);
     println!("back at {:?}", footprint());

@@ -2,7 +2,7 @@
 //! and in requests, whatever the calls do.
 
 use std::array;
-use std::sync::Mutex;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -89,29 +89,7 @@ fn leadership_without_delete_permission_leaves_one_node() {
     starts_again(&server);
 }
 
-/// Threads that try repeatedly with a short timeout until this is dropped.
-struct Load<'s> {
-    is_over: &'s AtomicBool,
-}
-
-impl Drop for Load<'_> {
-    fn drop(&mut self) {
-        self.is_over.store(true, Ordering::SeqCst);
-    }
-}
-
 const THREADS: usize = 100;
-
-/// What a load experienced over a fault.
-struct Seen {
-    nodes: usize,
-    /// Requests during the fault.
-    requests: u64,
-    served: Duration,
-}
-
-/// Allows one load at a time, since two would measure each other.
-static ALONE: Mutex<()> = Mutex::new(());
 
 /// The timeout of each call: 50 ms, or more on a busy machine.
 fn patience(client: &Client) -> Duration {
@@ -125,19 +103,17 @@ fn patience(client: &Client) -> Duration {
     Duration::from_millis(50).max(4 * turns.into_iter().max().unwrap_or_default())
 }
 
-/// Runs a hundred threads that try repeatedly with a short timeout, between `breaks` and `mends`.
-fn load_over(
-    (client, path, length): (&Client, &str, Duration),
-    breaks: impl FnOnce(),
-    mends: impl FnOnce(),
-    nodes: impl Fn() -> usize,
-) -> Seen {
-    let _alone = ALONE.lock();
-    let (is_over, turns, patience) =
-        (AtomicBool::new(false), AtomicUsize::new(0), patience(client));
+/// A hundred threads try repeatedly with a short timeout while the server stands still, and afterwards.
+fn is_served_again_after_a_stall(session: Duration, path: &str) {
+    let stall = Duration::from_secs(6);
+    let server = strict_server();
+    let client = client_of(&server.connect_string(), session);
+    let probe = Probe::connect(server.address()).unwrap();
+    let patience = patience(&client);
+    let (is_over, turns) = (AtomicBool::new(false), AtomicUsize::new(0));
     let served = || turns.load(Ordering::SeqCst);
-    let loops = || {
-        let lock = lock_of(client, path);
+    let load = || {
+        let lock = lock_of(&client, path);
         while !is_over.load(Ordering::SeqCst) {
             if let Ok(true) = lock.try_lock_for(patience) {
                 turns.fetch_add(1, Ordering::SeqCst);
@@ -145,58 +121,43 @@ fn load_over(
             }
         }
     };
-    thread::scope(|scope| {
-        let load = Load { is_over: &is_over };
-        (0..THREADS).for_each(|_| drop(scope.spawn(loops)));
+    let over_the_stall = || {
         wait_until("they are served", SOON, || served() > 20);
         let (requests, begun) = (client.stats().requests, Instant::now());
-        breaks();
-        wait_until("it has lasted", SOON, || begun.elapsed() > length);
+        server.pause().unwrap();
+        wait_until("it has lasted", SOON, || begun.elapsed() > stall);
         let (before, requests) = (served(), client.stats().requests - requests);
-        mends();
-        let (mended, mut most) = (Instant::now(), 0);
+        server.resume().unwrap();
+        let (resumed, mut nodes) = (Instant::now(), 0);
         // As often as before, and not once by chance.
         wait_until("they are served again", SOON, || {
-            most = most.max(nodes());
+            nodes = nodes.max(children(&probe, path));
             served() > before + 20
         });
-        let seen = Seen { nodes: most, requests, served: mended.elapsed() };
-        drop(load);
-        println!(
-            "calls of {patience:?}, broken for {length:?}: {} nodes at most, {} requests, {} turns behind it within {:?}",
-            seen.nodes,
-            seen.requests,
-            served() - before,
-            seen.served
-        );
-        seen
-    })
-}
-
-/// Keeps the load while the server stands still, and afterwards.
-fn stall(stall: Duration, timeout: Duration, path: &str) {
-    let server = strict_server();
-    let client = client_of(&server.connect_string(), timeout);
-    let probe = Probe::connect(server.address()).unwrap();
-    let nodes = || children(&probe, path);
-    let (pause, resume) = (|| server.pause().unwrap(), || server.resume().unwrap());
-    let seen = load_over((&client, path, stall), pause, resume, nodes);
-    assert!(seen.served < 2 * stall, "served again only after {:?}", seen.served);
-    assert!(seen.nodes <= 4 * THREADS, "{} nodes", seen.nodes);
-    assert!(seen.requests < 10 * THREADS as u64, "{} requests", seen.requests);
-    wait_until("nothing is left", SOON, || nodes() == 0 && client.stats().deleting == 0);
+        (nodes, requests, resumed.elapsed())
+    };
+    let (nodes, requests, again) = thread::scope(|scope| {
+        (0..THREADS).for_each(|_| drop(scope.spawn(load)));
+        let seen = panic::catch_unwind(AssertUnwindSafe(over_the_stall));
+        is_over.store(true, Ordering::SeqCst);
+        seen.expect("they are served")
+    });
+    println!("{patience:?}: {nodes} nodes, {requests} requests, served within {again:?}");
+    assert!(again < 2 * stall, "served again only after {again:?}");
+    assert!(nodes <= 4 * THREADS, "{nodes} nodes");
+    assert!(requests < 10 * THREADS as u64, "{requests} requests");
+    wait_until("nothing is left", SOON, || {
+        children(&probe, path) == 0 && client.stats().deleting == 0
+    });
     client.close().unwrap();
     starts_again(&server);
 }
 
+/// One load at a time: two would measure each other. The first stall ends connections.
 #[test]
-fn load_is_served_again_after_a_stall_that_ends_connections() {
-    stall(Duration::from_secs(6), Duration::from_secs(10), "/stalled");
-}
-
-#[test]
-fn load_at_a_long_path_is_served_again_after_a_stall() {
-    stall(Duration::from_secs(6), Duration::from_secs(40), &path_of(400));
+fn load_is_served_again_after_a_stall_also_at_a_long_path() {
+    is_served_again_after_a_stall(Duration::from_secs(10), "/stalled");
+    is_served_again_after_a_stall(LONG, &path_of(400));
 }
 
 /// Requests of this many threads that take turns, with or without a cut that loses all their creates.
