@@ -1,3 +1,5 @@
+//! Locks over TLS and SASL: they outlast cuts, and refused clients learn why.
+
 use std::fs;
 use std::time::Duration;
 

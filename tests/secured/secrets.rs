@@ -1,3 +1,5 @@
+//! Everything that is logged or shown, by every kind of client, without a secret in it.
+
 use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
 

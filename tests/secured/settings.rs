@@ -1,3 +1,5 @@
+//! The settings of the environment, as the servers see them.
+
 use std::env;
 
 use zoolock::{Client, DistributedLock, Result};
