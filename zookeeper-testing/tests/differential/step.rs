@@ -65,25 +65,13 @@ impl Step {
         }
     }
 
-    /// The name of the step, for counts.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Step::Exists(..) => "exists",
-            Step::GetData(..) => "get data",
-            Step::GetChildren(..) => "get children",
-            Step::SetWatches(..) => "set watches",
-            Step::GetAcl(..) => "get ACL",
-            Step::SetAcl(..) => "set ACL",
-            Step::AddAuth(..) => "add credentials",
-            Step::Sync(..) => "sync",
-            Step::Write(_, Change::Create(..)) => "create",
-            Step::Write(_, Change::Delete(..)) => "delete",
-            Step::Write(_, Change::SetData(..)) => "set data",
-            Step::Write(_, Change::Check(..)) => "check",
-            Step::Multi(..) => "multi",
-            Step::Reopen(_) => "reopen",
-            Step::Away(..) => "away",
-        }
+    /// The name of the step or of its only change, for counts.
+    pub(crate) fn name(&self) -> String {
+        let text = match self {
+            Step::Write(_, change) => format!("{change:?}"),
+            step => format!("{step:?}"),
+        };
+        text.split('(').next().unwrap_or_default().to_owned()
     }
 }
 

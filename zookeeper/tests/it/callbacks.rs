@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{bounded, unbounded};
-use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
+use zoolock_test_support::{connect_string, fresh_path, wait_until};
 use zoolock_zookeeper::{
     Acl, CreateMode, Listener, SessionEvent, SessionEventKind, State, Watcher,
 };
@@ -106,18 +106,6 @@ fn client_counts_requests_events_and_connections() {
     proxy.cut();
     client.sync("/").unwrap_or_default();
     wait_until("it is back", SOON, || client.counts().connections == 2);
-}
-
-#[test]
-fn create_all_creates_missing_parents_above_the_root_too() {
-    let root = fresh_path("made-root");
-    let client = client_of(&format!("{}{root}/a/b", connect_string()), SESSION);
-    assert_eq!(client.root(), format!("{root}/a/b"));
-    client.create_all("/c/d", &Acl::open(), CreateMode::Container).unwrap();
-    client.create_all("/c/d", &Acl::open(), CreateMode::Container).unwrap();
-    client.create_all("/", &Acl::open(), CreateMode::Persistent).unwrap();
-    assert!(shared_probe().unwrap().exists(&format!("{root}/a/b/c/d")).unwrap());
-    client.create("/c/d/e", b"", &Acl::open(), CreateMode::Ephemeral).unwrap();
 }
 
 #[test]

@@ -9,8 +9,7 @@ use zoolock_test_support::{Direction, wait_until};
 use zoolock_zookeeper::{SessionEventKind, ZooKeeper};
 
 use crate::util::{
-    OwnProcess, SESSION, SHORT, SOON, Told, client_of, in_own_process, logged, said, shared_proxy,
-    threads,
+    SESSION, SHORT, SOON, Told, client_of, in_own_process, logged, of_clients, said, shared_proxy,
 };
 
 /// An address that neither accepts nor refuses connections.
@@ -47,48 +46,40 @@ fn used() -> Duration {
     TICK * (ticks(11) + ticks(12))
 }
 
-fn of_clients() -> usize {
-    threads().iter().filter(|name| name.starts_with("zookeeper-")).count()
-}
-
 #[test]
 fn hundred_clients_dialing_a_black_hole_use_little_cpu() {
-    const TIME: Duration = Duration::from_secs(10);
-    let name = "dialing::hundred_clients_dialing_a_black_hole_use_little_cpu";
-    if in_own_process(name) != OwnProcess::Yes {
-        return;
-    }
-    let hole = BlackHole::new();
-    let (begun, before) = (Instant::now(), used());
-    thread::scope(|scope| {
-        for _ in 0..100 {
-            let builder = ZooKeeper::builder(&hole.address()).connect_timeout(TIME);
-            scope.spawn(|| builder.connect().unwrap_err());
-        }
+    in_own_process(|| {
+        const TIME: Duration = Duration::from_secs(10);
+        let hole = BlackHole::new();
+        let (begun, before) = (Instant::now(), used());
+        thread::scope(|scope| {
+            for _ in 0..100 {
+                let builder = ZooKeeper::builder(&hole.address()).connect_timeout(TIME);
+                scope.spawn(|| builder.connect().unwrap_err());
+            }
+        });
+        let cores = (used() - before).as_secs_f64() / begun.elapsed().as_secs_f64();
+        println!("{cores:.3} of a core for {:.1?}", begun.elapsed());
+        assert!(cores < 0.1, "{cores:.3} of a core");
     });
-    let cores = (used() - before).as_secs_f64() / begun.elapsed().as_secs_f64();
-    println!("{cores:.3} of a core for {:.1?}", begun.elapsed());
-    assert!(cores < 0.1, "{cores:.3} of a core");
 }
 
 #[test]
 fn client_dropped_while_it_dials_ends_at_once() {
-    let name = "dialing::client_dropped_while_it_dials_ends_at_once";
-    if in_own_process(name) != OwnProcess::Yes {
-        return;
-    }
-    let hole = BlackHole::new();
-    let ends_at_once = |_| {
-        let begun = Instant::now();
-        let builder = ZooKeeper::builder(&hole.address()).session_timeout(SESSION);
-        said(builder.connect_timeout(Duration::from_millis(100)).connect());
-        wait_until("its threads have ended", SOON, || of_clients() == 0);
-        println!("{:.1?}", begun.elapsed());
-        // A dial may take three seconds.
-        begun.elapsed() < Duration::from_secs(1)
-    };
-    // A busy machine may be late.
-    assert!((0..10).any(ends_at_once), "each waited for its dial");
+    in_own_process(|| {
+        let hole = BlackHole::new();
+        let ends_at_once = |_| {
+            let begun = Instant::now();
+            let builder = ZooKeeper::builder(&hole.address()).session_timeout(SESSION);
+            said(builder.connect_timeout(Duration::from_millis(100)).connect());
+            wait_until("its threads have ended", SOON, || of_clients() == 0);
+            println!("{:.1?}", begun.elapsed());
+            // A dial may take three seconds.
+            begun.elapsed() < Duration::from_secs(1)
+        };
+        // A busy machine may be late.
+        assert!((0..10).any(ends_at_once), "each waited for its dial");
+    });
 }
 
 #[test]
@@ -131,34 +122,30 @@ fn outage_of_several_servers_is_one_log_line() {
 
 #[test]
 fn end_of_a_client_is_not_reported_as_a_lost_connection() {
-    let name = "dialing::end_of_a_client_is_not_reported_as_a_lost_connection";
-    if in_own_process(name) != OwnProcess::Yes {
-        return;
-    }
-    logged("");
-    let proxy = shared_proxy();
-    let closed = client_of(&proxy.connect_string(), SESSION);
-    closed.close().unwrap();
-    drop(client_of(&proxy.connect_string(), SESSION));
-    wait_until("all is written", SOON, || of_clients() == 0);
-    println!("{:#?}", logged(""));
-    assert_eq!(logged("Closed").len(), 2, "both ends are told");
-    assert!(logged("is lost").is_empty());
+    in_own_process(|| {
+        logged("");
+        let proxy = shared_proxy();
+        let closed = client_of(&proxy.connect_string(), SESSION);
+        closed.close().unwrap();
+        drop(client_of(&proxy.connect_string(), SESSION));
+        wait_until("all is written", SOON, || of_clients() == 0);
+        println!("{:#?}", logged(""));
+        assert_eq!(logged("Closed").len(), 2, "both ends are told");
+        assert!(logged("is lost").is_empty());
+    });
 }
 
 #[test]
 fn client_without_a_session_reports_no_closed_session() {
-    let name = "dialing::client_without_a_session_reports_no_closed_session";
-    if in_own_process(name) != OwnProcess::Yes {
-        return;
-    }
-    logged("");
-    let nobody = shared_proxy();
-    nobody.refuse(true);
-    said(ZooKeeper::connect(&nobody.connect_string(), SESSION));
-    wait_until("all is written", SOON, || of_clients() == 0);
-    let lines = logged("zookeeper");
-    println!("{lines:#?}");
-    assert_eq!(lines.len(), 1, "{lines:#?}");
-    assert!(lines[0].contains("Connection refused"), "{lines:#?}");
+    in_own_process(|| {
+        logged("");
+        let nobody = shared_proxy();
+        nobody.refuse(true);
+        said(ZooKeeper::connect(&nobody.connect_string(), SESSION));
+        wait_until("all is written", SOON, || of_clients() == 0);
+        let lines = logged("zookeeper");
+        println!("{lines:#?}");
+        assert_eq!(lines.len(), 1, "{lines:#?}");
+        assert!(lines[0].contains("Connection refused"), "{lines:#?}");
+    });
 }

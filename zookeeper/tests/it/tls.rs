@@ -28,6 +28,7 @@ use zoolock_zookeeper::{
 };
 
 use crate::util::door::Door;
+use crate::util::{self, BRIEFLY};
 
 /// Long enough for a busy machine. No test waits for it to pass.
 const SOON: Duration = Duration::from_secs(30);
@@ -144,10 +145,7 @@ fn each_version() -> [&'static Secured; 2] {
 }
 
 fn builder(servers: &str) -> Builder {
-    ZooKeeper::builder(servers)
-        .session_timeout(Duration::from_secs(10))
-        .connect_timeout(SOON)
-        .request_timeout(SOON)
+    util::builder(servers, Duration::from_secs(10)).connect_timeout(SOON)
 }
 
 /// Expects the client to notice this failure without waiting, and returns the error.
@@ -278,7 +276,7 @@ fn session_is_resumed_after_cuts_and_silence() {
 }
 
 #[test]
-fn server_of_an_unknown_issuer_is_refused() {
+fn certificate_of_another_issuer_name_or_time_is_refused_with_the_reason() {
     for secured in each_version() {
         let text = refused_at(secured.address(), Authority::new("other").tls());
         assert_says(&text, &[&secured.address().to_string(), "not from any root"]);
@@ -288,24 +286,29 @@ fn server_of_an_unknown_issuer_is_refused() {
         let others = Authority::new("other").tls().danger_accept_invalid_hostnames();
         assert_says(&refused_at(secured.address(), others), &["not from any root"]);
     }
-}
 
-#[test]
-fn certificate_for_another_name_is_refused_unless_disabled() {
-    let authority = Authority::new("names");
+    let authority = Authority::new("ours");
+    let any_name = || authority.tls().danger_accept_invalid_hostnames();
     let server = authority.give_out_for("zk1.example").server().start().unwrap();
-    let address = server.secure_address();
-    let text = refused_at(address, authority.tls());
+    let address = server.secure_address().to_string();
+    let text = refused_at(&address, authority.tls());
     assert_says(&text, &["not valid for `127.0.0.1`", "`zk1.example`"]);
-    let text = refused_at(address, authority.tls().server_name("zk2.example"));
+    let text = refused_at(&address, authority.tls().server_name("zk2.example"));
     assert_says(&text, &["not valid for `zk2.example`", "`zk1.example`"]);
-
-    for accepting in [
-        authority.tls().server_name("zk1.example"),
-        authority.tls().danger_accept_invalid_hostnames(),
-    ] {
-        let zk = builder(&address.to_string()).tls(accepting).connect().unwrap();
+    for accepting in [authority.tls().server_name("zk1.example"), any_name()] {
+        let zk = builder(&address).tls(accepting).connect().unwrap();
         println!("accepted: {:?}", zk.exists("/").unwrap());
+    }
+
+    let cases: [(&str, Change); 2] = [
+        ("expired", |params| params.not_after = date_time_ymd(2001, 2, 3)),
+        ("not valid yet", |params| params.not_before = date_time_ymd(3000, 1, 1)),
+    ];
+    for (what, change) in cases {
+        let server = authority.give_out("127.0.0.1", change).server().start().unwrap();
+        for tls in [authority.tls(), any_name()] {
+            assert_says(&refused_at(server.secure_address(), tls), &[what, "days"]);
+        }
     }
 }
 
@@ -321,42 +324,24 @@ fn host_name_is_checked_as_written_in_the_connect_string() {
 }
 
 #[test]
-fn expired_or_future_certificate_is_refused() {
-    let authority = Authority::new("times");
-    let cases: [(&str, Change); 2] = [
-        ("expired", |params| params.not_after = date_time_ymd(2001, 2, 3)),
-        ("not valid yet", |params| params.not_before = date_time_ymd(3000, 1, 1)),
-    ];
-    for (what, change) in cases {
-        let server = authority.give_out("127.0.0.1", change).server().start().unwrap();
-        for tls in [authority.tls(), authority.tls().danger_accept_invalid_hostnames()] {
-            assert_says(&refused_at(server.secure_address(), tls), &[what, "days"]);
-        }
-    }
-}
-
-#[test]
-fn tls_client_names_a_plain_port() {
+fn port_that_speaks_something_else_is_named() {
     let [secured, _] = each_version();
+    let tls = || secured.authority.tls();
     // ZooKeeper's own sockets, and those of Netty.
     for plain in [shared_server().address(), secured.server.address()] {
-        let text = refused_at(plain, secured.authority.tls());
-        assert_says(&text, &[&plain.to_string(), "plain port"]);
+        assert_says(&refused_at(plain, tls()), &[&plain.to_string(), "plain port"]);
     }
-}
-
-#[test]
-fn tls_client_names_a_plain_text_answer() {
     let door = Door::new(shared_server().address(), |guest| {
         guest.stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")?;
         guest.say_no_more()
     });
-    let text = refused_at(door.address(), Authority::new("nobody").tls());
-    assert_says(&text, &["answered in plain text"]);
-}
-
-#[test]
-fn client_without_tls_hears_that_the_port_may_need_it() {
+    assert_says(&refused_at(door.address(), tls()), &["answered in plain text"]);
+    // Only connections are accepted here.
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let silent = builder(&listener.local_addr().unwrap().to_string());
+    let begun = Instant::now();
+    refused(silent.tls(tls()).connect_timeout(BRIEFLY), ConnectFailure::Silent);
+    assert!(begun.elapsed() >= BRIEFLY);
     for secured in each_version() {
         let text = refused(builder(&secured.address().to_string()), ConnectFailure::NoSession);
         assert_says(&text, &[&secured.address().to_string(), "TLS"]);
@@ -390,17 +375,6 @@ fn bytes_after_the_end_of_tls_end_the_connection() {
     });
     let text = refused_at(door.address(), authority.tls());
     assert!(!text.contains("no answer"), "{text}");
-}
-
-#[test]
-fn silent_tls_server_is_given_up_in_time() {
-    const PATIENCE: Duration = Duration::from_secs(1);
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let client = builder(&listener.local_addr().unwrap().to_string());
-    let client = client.tls(Authority::new("nobody").tls()).connect_timeout(PATIENCE);
-    let start = Instant::now();
-    refused(client, ConnectFailure::Silent);
-    assert!(start.elapsed() >= PATIENCE);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use zoolock_zookeeper::{Acl, Builder, CreateMode, ErrorKind, OpResult, Result, Z
 
 pub(crate) use calls::CALLS;
 pub(crate) use logged::logged;
-pub(crate) use own_process::{OwnProcess, files, in_own_process, resident, threads};
+pub(crate) use own_process::{files, in_own_process, of_clients, resident, threads};
 pub(crate) use stage::Stage;
 #[cfg(feature = "sasl")]
 pub(crate) use stage::behind_a_proxy;

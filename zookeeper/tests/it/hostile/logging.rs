@@ -9,9 +9,7 @@ use crossbeam_channel::unbounded;
 use zoolock_test_support::{Direction, connect_string, wait_until};
 use zoolock_zookeeper::{ErrorKind, SessionEventKind};
 
-use crate::util::{
-    BRIEFLY, OwnProcess, SHORT, SOON, Told, client_of, in_own_process, said, shared_proxy,
-};
+use crate::util::{BRIEFLY, SHORT, SOON, Told, client_of, in_own_process, said, shared_proxy};
 
 static LOGGER: Logger = Logger {
     is_blocked: Mutex::new(false),
@@ -68,99 +66,99 @@ fn set_logger() {
 
 #[test]
 fn blocked_logger_does_not_prevent_a_resume() {
-    let name = concat!("hostile::logging::", "blocked_logger_does_not_prevent_a_resume");
-    if in_own_process(name) != OwnProcess::Yes {
-        return;
-    }
-    set_logger();
-    let proxy = shared_proxy();
-    let client = client_of(&proxy.connect_string(), SHORT);
-    let (session, told) = (client.session_id(), Told::by(&client));
-    let keeper = client.keep_lease();
-    // All lines about the first connection are written.
-    wait_until("the connection is logged", SOON, || LOGGER.written.load(Ordering::SeqCst) > 0);
-    LOGGER.block(true);
-    proxy.cut();
-    told.until(SessionEventKind::Resumed);
-    // Longer than any earlier lease.
-    let resumed = Instant::now();
-    wait_until("the lease has been kept for two timeouts", SOON, || {
-        assert!(!client.valid_for().is_zero(), "the lease has ended after {:?}", resumed.elapsed());
-        resumed.elapsed() > SHORT * 2
+    in_own_process(|| {
+        set_logger();
+        let proxy = shared_proxy();
+        let client = client_of(&proxy.connect_string(), SHORT);
+        let (session, told) = (client.session_id(), Told::by(&client));
+        let keeper = client.keep_lease();
+        // All lines about the first connection are written.
+        wait_until("the connection is logged", SOON, || LOGGER.written.load(Ordering::SeqCst) > 0);
+        LOGGER.block(true);
+        proxy.cut();
+        told.until(SessionEventKind::Resumed);
+        // Longer than any earlier lease.
+        let resumed = Instant::now();
+        wait_until("the lease has been kept for two timeouts", SOON, || {
+            assert!(
+                !client.valid_for().is_zero(),
+                "the lease has ended after {:?}",
+                resumed.elapsed()
+            );
+            resumed.elapsed() > SHORT * 2
+        });
+        client.exists("/").unwrap();
+        println!(
+            "{:?}, {} wait for the logger",
+            told.kinds(),
+            LOGGER.waiting.load(Ordering::SeqCst)
+        );
+        assert_eq!(client.session_id(), session);
+        // The same again.
+        proxy.cut();
+        told.until(SessionEventKind::Resumed);
+        client.exists("/").unwrap();
+        drop(keeper);
+        LOGGER.block(false);
+        client.close().unwrap();
     });
-    client.exists("/").unwrap();
-    println!("{:?}, {} wait for the logger", told.kinds(), LOGGER.waiting.load(Ordering::SeqCst));
-    assert_eq!(client.session_id(), session);
-    // The same again.
-    proxy.cut();
-    told.until(SessionEventKind::Resumed);
-    client.exists("/").unwrap();
-    drop(keeper);
-    LOGGER.block(false);
-    client.close().unwrap();
 }
 
 #[test]
 fn blocked_logger_does_not_delay_deferred_calls() {
-    let name = concat!("hostile::logging::", "blocked_logger_does_not_delay_deferred_calls");
-    if in_own_process(name) != OwnProcess::Yes {
-        return;
-    }
-    set_logger();
-    let client = client_of(&connect_string(), SHORT);
-    LOGGER.block(true);
-    client.note(log::Level::Warn, || log::warn!(target: "zookeeper", "a line"));
-    wait_until("the logger is waited for", SOON, || LOGGER.waiting.load(Ordering::SeqCst) > 0);
-    let (say, said) = unbounded();
-    client.call_aside(move || say.send(()).unwrap());
-    said.recv_timeout(SOON).expect("it is called");
-    assert!(LOGGER.waiting.load(Ordering::SeqCst) > 0);
-    LOGGER.block(false);
+    in_own_process(|| {
+        set_logger();
+        let client = client_of(&connect_string(), SHORT);
+        LOGGER.block(true);
+        client.note(log::Level::Warn, || log::warn!(target: "zookeeper", "a line"));
+        wait_until("the logger is waited for", SOON, || LOGGER.waiting.load(Ordering::SeqCst) > 0);
+        let (say, said) = unbounded();
+        client.call_aside(move || say.send(()).unwrap());
+        said.recv_timeout(SOON).expect("it is called");
+        assert!(LOGGER.waiting.load(Ordering::SeqCst) > 0);
+        LOGGER.block(false);
+    });
 }
 
 #[test]
 fn blocked_logger_keeps_no_call_beyond_its_deadline() {
-    let name = "hostile::logging::blocked_logger_keeps_no_call_beyond_its_deadline";
-    if in_own_process(name) != OwnProcess::Yes {
-        return;
-    }
-    set_logger();
-    let proxy = shared_proxy();
-    let client = client_of(&proxy.connect_string(), SHORT);
-    let told = Told::by(&client);
-    // All lines about the first connection are written.
-    wait_until("the connection is logged", SOON, || LOGGER.written.load(Ordering::SeqCst) > 0);
-    LOGGER.block(true);
-    proxy.cut_off();
-    told.until(SessionEventKind::Suspended);
-    let begun = Instant::now();
-    let (kind, _) = said(client.with_timeout(BRIEFLY).exists("/"));
-    println!("after {:.1?}", begun.elapsed());
-    assert_eq!(kind, ErrorKind::NoConnection);
-    proxy.restore();
-    told.until(SessionEventKind::Resumed);
-    proxy.black_hole(Direction::Both);
-    let (kind, _) = said(client.with_timeout(BRIEFLY).exists("/"));
-    assert_eq!(kind, ErrorKind::Timeout);
-    LOGGER.block(false);
+    in_own_process(|| {
+        set_logger();
+        let proxy = shared_proxy();
+        let client = client_of(&proxy.connect_string(), SHORT);
+        let told = Told::by(&client);
+        // All lines about the first connection are written.
+        wait_until("the connection is logged", SOON, || LOGGER.written.load(Ordering::SeqCst) > 0);
+        LOGGER.block(true);
+        proxy.cut_off();
+        told.until(SessionEventKind::Suspended);
+        let begun = Instant::now();
+        let (kind, _) = said(client.with_timeout(BRIEFLY).exists("/"));
+        println!("after {:.1?}", begun.elapsed());
+        assert_eq!(kind, ErrorKind::NoConnection);
+        proxy.restore();
+        told.until(SessionEventKind::Resumed);
+        proxy.black_hole(Direction::Both);
+        let (kind, _) = said(client.with_timeout(BRIEFLY).exists("/"));
+        assert_eq!(kind, ErrorKind::Timeout);
+        LOGGER.block(false);
+    });
 }
 
 #[test]
 fn logger_that_panics_when_asked_ends_no_client() {
-    let name = "hostile::logging::logger_that_panics_when_asked_ends_no_client";
-    if in_own_process(name) != OwnProcess::Yes {
-        return;
-    }
-    set_logger();
-    LOGGER.panics.store(true, Ordering::SeqCst);
-    let proxy = shared_proxy();
-    let client = client_of(&proxy.connect_string(), SHORT);
-    let told = Told::by(&client);
-    for _ in 0..3 {
-        proxy.cut();
-        told.until(SessionEventKind::Resumed);
-        client.exists("/").unwrap();
-    }
-    client.close().unwrap();
-    println!("{:?}", told.kinds());
+    in_own_process(|| {
+        set_logger();
+        LOGGER.panics.store(true, Ordering::SeqCst);
+        let proxy = shared_proxy();
+        let client = client_of(&proxy.connect_string(), SHORT);
+        let told = Told::by(&client);
+        for _ in 0..3 {
+            proxy.cut();
+            told.until(SessionEventKind::Resumed);
+            client.exists("/").unwrap();
+        }
+        client.close().unwrap();
+        println!("{:?}", told.kinds());
+    });
 }

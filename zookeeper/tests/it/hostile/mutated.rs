@@ -20,27 +20,9 @@ const THREADS: u64 = 16;
 const BAD: u64 = 2;
 
 /// Lengths, counts, numbers and codes that somebody may take for something else.
-const INTERESTING: [i32; 20] = [
-    -1,
-    -2,
-    -4,
-    -8,
-    -101,
-    -110,
-    -112,
-    -115,
-    -118,
-    -127,
-    0,
-    1,
-    2,
-    5,
-    13,
-    0x100,
-    0xffff,
-    0x0fff_ffff,
-    i32::MAX,
-    i32::MIN,
+const INTERESTING: [i64; 20] = [
+    -1, -2, -4, -8, -101, -110, -112, -115, -118, -127, 0, 1, 2, 5, 13, 0x100, 0xffff, 0xfff_ffff,
+    0x7fffffff, 0x80000000,
 ];
 const OTHERS: [&[u8]; 4] =
     [b"HTTP/1.1 400\r\n\r\n", b"\x15\x03\x03\0\x02\x02\x46", b"SSH-2.0-x\r\n", &[0xff; 4]];
@@ -73,7 +55,7 @@ fn mutated(mut frame: Vec<u8>, random: &mut Random) -> Vec<u8> {
         2 => frame.extend(vec![0; 1 + at % 8]),
         3 => drop(frame.drain(at..frame.len().min(at + 8))),
         4..7 => {
-            let number = random.pick(&INTERESTING).to_be_bytes();
+            let number = (random.pick(&INTERESTING) as i32).to_be_bytes();
             frame.iter_mut().skip(field).zip(number).for_each(|(byte, new)| *byte = new);
         }
         7 => return framed(&frame).repeat(2),

@@ -53,4 +53,6 @@ fn every_server_of_the_list_is_named_with_its_own_reason() {
     assert!(begun.elapsed() < SOON, "nothing was worth waiting for: {:?}", begun.elapsed());
     assert!(text.contains(&format!("{refused}: Connection refused")), "{text}");
     assert!(text.contains(&format!("{}: the answer begins with", http.address())), "{text}");
+    // Both leave the connect to a good server.
+    client_of(&format!("{servers},{}", connect_string()), SESSION).exists("/").unwrap();
 }

@@ -9,18 +9,13 @@ use crate::util::{SESSION, SOON, client, client_of, created, kind, make, root, s
 
 const TTL: Duration = Duration::from_millis(300);
 
-/// A server that knows all modes and cleans up often instead of once a minute.
-fn server() -> Server {
-    Server::builder()
-        .jvm_flag("-Dzookeeper.extendedTypesEnabled=true")
-        .jvm_flag("-Dznode.container.checkIntervalMs=200")
-        .start()
-        .unwrap()
-}
-
 #[test]
-fn each_mode_creates_its_kind_of_node() {
-    let server = server();
+fn each_mode_creates_its_kind_of_node_alone_and_in_a_transaction() {
+    // It knows all modes, and cleans up often instead of once a minute.
+    let server = Server::builder()
+        .jvm_flag("-Dzookeeper.extendedTypesEnabled=true")
+        .jvm_flag("-Dznode.container.checkIntervalMs=200");
+    let server = server.start().unwrap();
     let client = client_of(&server.connect_string(), SESSION);
     let own = client.session_id();
     make(&client, "/modes", b"");
@@ -46,6 +41,34 @@ fn each_mode_creates_its_kind_of_node() {
     let nameless = client.create("/modes/", b"", &Acl::open(), CreateMode::PersistentSequential);
     assert_eq!(nameless.unwrap().0, "/modes/0000000007");
 
+    let acl = Acl::open();
+    let create = |path, mode| Op::Create(path, b"x", &acl, mode);
+    let made = client.multi(&[
+        create("/m", CreateMode::Container),
+        create("/m/n", CreateMode::EphemeralSequential),
+        create("/m/n", CreateMode::PersistentSequential),
+        create("/m/t", CreateMode::PersistentWithTtl(hour)),
+        create("/m/t", CreateMode::PersistentSequentialWithTtl(hour)),
+        create("/m/e", CreateMode::Ephemeral),
+    ]);
+    println!("{made:?}");
+    let paths = ["/m", "/m/n0000000000", "/m/n0000000001", "/m/t", "/m/t0000000003", "/m/e"];
+    assert_eq!(created(&made.unwrap()), paths);
+    let owner = |path: &str| client.exists(path).unwrap().unwrap().ephemeral_owner;
+    assert_eq!(paths.map(owner), [0, own, 0, 0, 0, own]);
+
+    for (path, mode) in
+        [("/container", CreateMode::Container), ("/ttl", CreateMode::PersistentWithTtl(TTL))]
+    {
+        client.create(path, b"", &acl, mode).unwrap();
+    }
+    let child = make(&client, "/container/child", b"");
+    let took = wait_until("the time is over", SOON, || client.exists("/ttl").unwrap().is_none());
+    println!("gone after {took:?}");
+    assert!(client.exists("/container").unwrap().is_some(), "it has a child");
+    client.delete(&child, None).unwrap();
+    wait_until("the container is gone", SOON, || client.exists("/container").unwrap().is_none());
+
     client.close().unwrap();
     let other = client_of(&server.connect_string(), SESSION);
     let left = other.get_children("/modes").unwrap().0;
@@ -56,44 +79,6 @@ fn each_mode_creates_its_kind_of_node() {
     let mut wanted = [wanted.to_vec(), vec!["0000000007".to_owned()]].concat();
     wanted.sort();
     assert_eq!(left, wanted);
-}
-
-#[test]
-fn transaction_creates_nodes_of_every_mode() {
-    let server = server();
-    let client = client_of(&server.connect_string(), SESSION);
-    let acl = Acl::open();
-    let hour = Duration::from_secs(3600);
-    let create = |path, mode| Op::Create(path, b"x", &acl, mode);
-    let made = client.multi(&[
-        create("/m", CreateMode::Container),
-        create("/m/n", CreateMode::EphemeralSequential),
-        create("/m/n", CreateMode::PersistentSequential),
-        create("/m/t", CreateMode::PersistentWithTtl(hour)),
-        create("/m/t", CreateMode::PersistentSequentialWithTtl(hour)),
-    ]);
-    println!("{made:?}");
-    let paths = ["/m", "/m/n0000000000", "/m/n0000000001", "/m/t", "/m/t0000000003"];
-    assert_eq!(created(&made.unwrap()), paths);
-    let owner = |path: &str| client.exists(path).unwrap().unwrap().ephemeral_owner;
-    assert_eq!(paths.map(owner), [0, client.session_id(), 0, 0, 0]);
-}
-
-#[test]
-fn containers_and_nodes_with_a_ttl_end_by_themselves() {
-    let server = server();
-    let client = client_of(&server.connect_string(), SESSION);
-    let modes =
-        [("/container", CreateMode::Container), ("/ttl", CreateMode::PersistentWithTtl(TTL))];
-    for (path, mode) in modes {
-        client.create(path, b"", &Acl::open(), mode).unwrap();
-    }
-    let child = make(&client, "/container/child", b"");
-    let took = wait_until("the time is over", SOON, || client.exists("/ttl").unwrap().is_none());
-    println!("gone after {took:?}");
-    assert!(client.exists("/container").unwrap().is_some(), "it has a child");
-    client.delete(&child, None).unwrap();
-    wait_until("the container is gone", SOON, || client.exists("/container").unwrap().is_none());
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use zoolock_test_support::{Op as Kind, connect_string, shared_probe};
 use zoolock_zookeeper::{Acl, CreateMode, ErrorKind, EventType, Op, WatchedEvent, Watcher};
 
-use crate::util::{SESSION, SOON, Stage, builder, client_of, created, kind, make, root, said};
+use crate::util::{
+    SESSION, SOON, Stage, builder, client_of, created, kind, make, make_ephemeral, root, said,
+};
 
 #[test]
 fn paths_are_below_the_root_and_shown_without_it() {
@@ -17,16 +19,21 @@ fn paths_are_below_the_root_and_shown_without_it() {
     assert_eq!(numbered.unwrap().0, "/a/n-0000000000");
     assert_eq!(client.get_data("/a").unwrap().0, b"below");
     assert_eq!(client.get_children("/a").unwrap().0, ["n-0000000000"]);
+    // A number may be the whole name.
+    let nameless = client.create("/", b"", &acl, CreateMode::PersistentSequential);
+    assert_eq!(nameless.unwrap().0, "/0000000001");
     let results = client.multi(&[
         Op::Create("/b", b"", &acl, CreateMode::Persistent),
         Op::Create("/b/n-", b"", &acl, CreateMode::PersistentSequential),
+        Op::Create("/", b"", &acl, CreateMode::PersistentSequential),
         Op::SetData("/a", b"set", None),
         Op::Check("/", None),
         Op::Delete("/b/n-0000000000", None),
     ]);
     let results = results.unwrap();
     println!("{results:?}");
-    assert_eq!(created(&results), ["/b", "/b/n-0000000000"]);
+    assert_eq!(created(&results), ["/b", "/b/n-0000000000", "/0000000003"]);
+    assert_eq!(probe.children(&root).unwrap().len(), 4);
     client.delete_eventually("/b").wait().unwrap();
     client.sync("/a").unwrap();
     client.set_acl("/a", &Acl::read_only(), None).unwrap();
@@ -35,44 +42,39 @@ fn paths_are_below_the_root_and_shown_without_it() {
 }
 
 #[test]
-fn sequence_number_may_be_the_whole_name_of_a_child() {
-    let root = root("root");
-    let client = client_of(&format!("{}{root}", connect_string()), SESSION);
-    let acl = Acl::open();
-    let mode = CreateMode::PersistentSequential;
-    let alone = client.create("/", b"", &acl, mode).unwrap().0;
-    let together = client.multi(&[Op::Create("/", b"", &acl, mode)]).unwrap();
-    println!("{alone:?}, {together:?}");
-    assert_eq!(alone, "/0000000000");
-    assert_eq!(created(&together), ["/0000000001"]);
-    assert_eq!(shared_probe().unwrap().children(&root).unwrap().len(), 2);
-}
-
-#[test]
 fn root_is_written_as_a_slash() {
     let root = root("root");
     let client = client_of(&format!("{}{root}", connect_string()), SESSION);
-    let probe = shared_probe().unwrap();
-    probe.set(&root, b"root").unwrap();
+    let (probe, acl) = (shared_probe().unwrap(), Acl::open());
+    client.set_data("/", b"root", None).unwrap();
+    assert_eq!(probe.get(&root).unwrap().unwrap().0, b"root");
     assert_eq!(client.get_data("/").unwrap().0, b"root");
     assert_eq!(client.exists("/").unwrap().unwrap().data_length, 4);
     make(&client, "/a", b"");
     assert_eq!(client.get_children("/").unwrap().0, ["a"]);
-    assert_eq!(client.get_acl("/").unwrap().0, Acl::open());
-    client.set_data("/", b"", None).unwrap();
+    assert_eq!(client.get_acl("/").unwrap().0, acl);
     client.sync("/").unwrap();
     assert_eq!(kind(client.delete("/", None)), ErrorKind::NotEmpty);
     client.delete("/a", None).unwrap();
     client.delete("/", None).unwrap();
     assert!(!probe.exists(&root).unwrap());
-    let acl = Acl::open();
-    let alone = client.create("/", b"", &acl, CreateMode::Persistent).unwrap().0;
-    assert!(probe.exists(&root).unwrap());
+    assert_eq!(make(&client, "/", b""), "/");
     client.delete("/", None).unwrap();
     let together = client.multi(&[Op::Create("/", b"", &acl, CreateMode::Persistent)]).unwrap();
-    println!("{alone:?}, {together:?}");
-    assert_eq!(alone, "/");
     assert_eq!(created(&together), ["/"]);
+    assert!(probe.exists(&root).unwrap());
+}
+
+#[test]
+fn create_all_creates_missing_parents_above_the_root_too() {
+    let root = format!("{}/a/b", root("made-root"));
+    let client = client_of(&format!("{}{root}", connect_string()), SESSION);
+    assert_eq!(client.root(), root);
+    client.create_all("/c/d", &Acl::open(), CreateMode::Container).unwrap();
+    client.create_all("/c/d", &Acl::open(), CreateMode::Container).unwrap();
+    client.create_all("/", &Acl::open(), CreateMode::Persistent).unwrap();
+    assert!(shared_probe().unwrap().exists(&format!("{root}/c/d")).unwrap());
+    make_ephemeral(&client, "/c/d/e");
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! A listener with bad manners that can also behave. Then it passes everything on to a real server.
 
-use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
-use zoolock_test_support::wait_until;
+use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::util::SOON;
 
@@ -177,26 +177,16 @@ impl Guest {
 
     /// Reads nothing until the client hangs up.
     pub(crate) fn ignore(&mut self) -> io::Result<()> {
-        wait_until("the client has left", SOON, || self.has_left());
+        assert!(self.has_left_within(SOON)?, "the client has not left");
         Ok(())
     }
 
-    /// Whether the client has hung up. Its last bytes may be unread.
-    pub(crate) fn has_left(&self) -> bool {
-        // In the kernel's table, state 01 is an established connection.
-        let (mine, theirs) = (self.state.address.port(), self.stream.peer_addr());
-        let table = fs::read_to_string("/proc/net/tcp").unwrap();
-        let ports = theirs.map(|theirs| (mine, theirs.port()));
-        let stands = |line: &str| {
-            let mut fields = line.split_whitespace().skip(1);
-            let mut port = || {
-                let port = fields.next()?.split_once(':')?.1;
-                u16::from_str_radix(port, 16).ok()
-            };
-            let found = port().zip(port());
-            found.is_some() && found == ports.as_ref().ok().copied() && fields.next() == Some("01")
-        };
-        !table.lines().any(stands)
+    /// Waits until the client hangs up, and returns false if it has not in this time. Its last bytes may be
+    /// unread.
+    pub(crate) fn has_left_within(&self, longest: Duration) -> io::Result<bool> {
+        let longest = longest.try_into().expect("no long time");
+        let mut end = [PollFd::new(&self.stream, PollFlags::RDHUP)];
+        Ok(poll(&mut end, Some(&longest))? > 0)
     }
 
     /// Passes everything on in both directions.

@@ -1,6 +1,7 @@
 //! Tests that count resources of their process. They run again in a new process, where no other test creates
 //! threads or files.
 
+use std::any::type_name;
 use std::env;
 use std::fs;
 use std::process::Command;
@@ -9,24 +10,19 @@ use zoolock_test_support::Server;
 
 const VARIABLE: &str = "ZOOLOCK_ZOOKEEPER_TEST_ALONE";
 
-/// Whether this is the new process or the one that started it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OwnProcess {
-    Yes,
-    /// The new process has run successfully.
-    HasRun,
-}
-
-/// Runs the test of this name again, alone, with a server for it, which gets much to do.
+/// Runs this closure of a test alone, in a new process, with a server for it, which gets much to do.
 #[track_caller]
-pub(crate) fn in_own_process(test: &str) -> OwnProcess {
+pub(crate) fn in_own_process<T: FnOnce()>(test: T) {
     if env::var_os(VARIABLE).is_some() {
-        return OwnProcess::Yes;
+        return test();
     }
+    // It has the name of its test, behind that of the binary.
+    let name = type_name::<T>().trim_end_matches("::{{closure}}");
+    let name = name.split_once("::").unwrap().1;
     let server = Server::start().unwrap();
     let mut command = Command::new(env::current_exe().unwrap());
     command
-        .args([test, "--exact", "--nocapture"])
+        .args([name, "--exact", "--nocapture"])
         .env(VARIABLE, "yes")
         .env("ZOOKEEPER_CONNECT", server.connect_string());
     let output = command.output().unwrap();
@@ -34,8 +30,7 @@ pub(crate) fn in_own_process(test: &str) -> OwnProcess {
     println!("{said}");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}\n{errors}");
-    assert!(said.contains("1 passed"), "no such test: {test}");
-    OwnProcess::HasRun
+    assert!(said.contains("1 passed"), "no such test: {name}");
 }
 
 /// The sorted names of the threads of this process.
@@ -45,6 +40,11 @@ pub(crate) fn threads() -> Vec<String> {
     let mut names: Vec<String> = names.map(|name| name.trim().to_owned()).collect();
     names.sort();
     names
+}
+
+/// The number of threads of clients in this process.
+pub(crate) fn of_clients() -> usize {
+    threads().iter().filter(|name| name.starts_with("zookeeper-")).count()
 }
 
 /// The number of open files of this process.

@@ -2,7 +2,7 @@
 
 use zoolock_zookeeper::{Listener, Watcher, ZooKeeper};
 
-use crate::util::{OwnProcess, client, in_own_process, resident, root};
+use crate::util::{client, in_own_process, resident, root};
 
 const TIMES: usize = 100_000;
 /// In KiB. A tenth of what 100,000 of the smallest allocations take.
@@ -37,33 +37,29 @@ fn watch(client: &ZooKeeper, path: impl Fn(usize) -> String) -> impl FnMut(usize
 
 #[test]
 fn dropped_watchers_leave_nothing_behind() {
-    let test = "watches::costs::dropped_watchers_leave_nothing_behind";
-    if in_own_process(test) == OwnProcess::HasRun {
-        return;
-    }
-    let (client, root) = (client(), root("costs"));
-    growth("watches of one node", watch(&client, |_| root.clone()));
-    growth("watches of many nodes", watch(&client, |n| format!("{root}/{n}")));
-    // Watchers that live are different.
-    let kept: Vec<_> = (0..1000).map(|_| Watcher::channel()).collect();
-    kept.iter().for_each(|(watcher, _)| assert!(client.exists_w(&root, watcher).is_ok()));
-    client.set_data(&root, b"", None).unwrap();
-    assert!(kept.iter().all(|(_, events)| events.try_iter().count() == 1));
+    in_own_process(|| {
+        let (client, root) = (client(), root("costs"));
+        growth("watches of one node", watch(&client, |_| root.clone()));
+        growth("watches of many nodes", watch(&client, |n| format!("{root}/{n}")));
+        // Watchers that live are different.
+        let kept: Vec<_> = (0..1000).map(|_| Watcher::channel()).collect();
+        kept.iter().for_each(|(watcher, _)| assert!(client.exists_w(&root, watcher).is_ok()));
+        client.set_data(&root, b"", None).unwrap();
+        assert!(kept.iter().all(|(_, events)| events.try_iter().count() == 1));
+    });
 }
 
 #[test]
 fn dropped_listeners_leave_nothing_behind() {
-    let test = "watches::costs::dropped_listeners_leave_nothing_behind";
-    if in_own_process(test) == OwnProcess::HasRun {
-        return;
-    }
-    let client = client();
-    growth("subscribers", |_| {
-        let (listener, _events) = Listener::channel();
+    in_own_process(|| {
+        let client = client();
+        growth("subscribers", |_| {
+            let (listener, _events) = Listener::channel();
+            client.subscribe(&listener);
+        });
+        let (listener, events) = Listener::channel();
         client.subscribe(&listener);
+        client.close().unwrap();
+        assert_eq!(events.try_iter().count(), 1);
     });
-    let (listener, events) = Listener::channel();
-    client.subscribe(&listener);
-    client.close().unwrap();
-    assert_eq!(events.try_iter().count(), 1);
 }
