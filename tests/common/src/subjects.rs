@@ -105,6 +105,13 @@ pub fn every_subject_that(is_one: impl Fn(Subject) -> bool, contract: impl Fn(Su
 }
 
 impl Subject {
+    /// The row of this name.
+    #[track_caller]
+    pub fn named(name: &str) -> Subject {
+        let found = SUBJECTS.into_iter().find(|subject| subject.name == name);
+        found.unwrap_or_else(|| panic!("the table has no `{name}`"))
+    }
+
     /// Creates an object of this subject.
     pub fn at(self, client: &Client, path: &str) -> Object {
         self.with(client, path, LockOptions::new())

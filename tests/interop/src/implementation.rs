@@ -140,18 +140,12 @@ impl Implementation {
 
     /// Starts processes of it, connected to the shared server. Each is named after it, with a
     /// number.
-    ///
-    /// # Panics
-    /// When one does not connect in time.
     #[must_use]
     pub fn start<const COUNT: usize>(&self) -> [Peer; COUNT] {
         self.start_at(shared_server())
     }
 
     /// Starts such processes, connected to this server.
-    ///
-    /// # Panics
-    /// When one does not connect in time.
     #[must_use]
     pub fn start_at<const COUNT: usize>(&self, server: &Server) -> [Peer; COUNT] {
         let server = server.connect_string();

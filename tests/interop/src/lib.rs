@@ -8,14 +8,13 @@
 //!   ZooKeeper.
 //! - [`Stage`]: a path, a witness, and looks at the server. The server always belongs to the test,
 //!   because it has to show its watches.
-//! - [`mutex`] and [`read_write`]: the tests for every implementation with such a lock.
+//! - [`scenarios`]: the tests for every implementation with such a lock.
 
 mod built;
 mod implementation;
 mod lines;
-pub mod mutex;
 mod peer;
-pub mod read_write;
+pub mod scenarios;
 mod stage;
 mod witness;
 

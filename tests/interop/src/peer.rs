@@ -49,9 +49,6 @@ pub struct Peer {
 
 impl Peer {
     /// Starts a process. Its first answer says that it is ready.
-    ///
-    /// # Panics
-    /// When the program cannot be started.
     #[must_use]
     pub fn spawn(name: String, mut command: Command) -> Peer {
         let errors = NamedTempFile::with_prefix("zoolock-peer-").expect("a temporary file");
@@ -90,9 +87,6 @@ impl Peer {
     }
 
     /// Sends a command. Take its answer before you send the next one.
-    ///
-    /// # Panics
-    /// When the process has ended.
     pub fn tell(&mut self, command: &str) {
         self.asked = command.to_owned();
         if let Err(error) = writeln!(self.commands, "{command}") {
@@ -110,9 +104,6 @@ impl Peer {
     ///
     /// # Errors
     /// The reason that the peer gives.
-    ///
-    /// # Panics
-    /// When there is no answer in time.
     pub fn result(&mut self) -> Result<(), String> {
         self.result_within(SOON).map(|_| ())
     }
@@ -121,9 +112,6 @@ impl Peer {
     /// the `ok`.
     ///
     /// # Errors
-    /// As [`result`](Self::result).
-    ///
-    /// # Panics
     /// As [`result`](Self::result).
     pub fn result_within(&mut self, longest: Duration) -> Result<String, String> {
         let line = match self.answers.recv_timeout(longest) {
@@ -139,9 +127,6 @@ impl Peer {
     }
 
     /// Waits for the answer to the last command.
-    ///
-    /// # Panics
-    /// When it is an error, or does not come in time.
     pub fn answer(&mut self) {
         if let Err(reason) = self.result() {
             self.fail(&reason);
@@ -149,9 +134,6 @@ impl Peer {
     }
 
     /// Sends a command and waits for its answer.
-    ///
-    /// # Panics
-    /// As [`answer`](Self::answer).
     pub fn ask(&mut self, command: &str) {
         self.tell(command);
         self.answer();

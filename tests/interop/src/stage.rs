@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zoolock::{Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, Lock};
+use zoolock::{Client, DistributedLock, DistributedRwLock};
 use zoolock_test_support::{FaultProxy, Probe, fresh_path, shared_server, wait_until};
 
-use common::client_of;
+use common::{Object, client_of};
 
 use crate::witness::{Kind, Witness};
 use crate::{Peer, SOON, Task};
@@ -35,34 +35,20 @@ impl Stage {
         Stage { path: fresh_path(name), witness: Arc::new(Witness::new()) }
     }
 
-    /// Returns a stage at a directory below the path, with the same witness.
+    /// Returns a stage at a directory below the path, or at the path without a name, with the same witness.
     #[must_use]
     pub fn below(&self, name: &str) -> Stage {
-        Stage { path: format!("{}/{name}", self.path), witness: Arc::clone(&self.witness) }
+        let path = format!("{}/{name}", self.path).trim_end_matches('/').to_owned();
+        Stage { path, witness: Arc::clone(&self.witness) }
     }
 
     /// Returns our plain lock.
-    ///
-    /// # Panics
-    /// Never: the path is a good one.
     #[must_use]
     pub fn lock(&self, client: &Client) -> DistributedLock {
         DistributedLock::new(client, &self.path).expect("a path")
     }
 
-    /// Returns our reentrant lock.
-    ///
-    /// # Panics
-    /// Never: the path is a good one.
-    #[must_use]
-    pub fn reentrant(&self, client: &Client) -> DistributedReentrantLock {
-        DistributedReentrantLock::new(client, &self.path).expect("a path")
-    }
-
     /// Returns our read-write lock.
-    ///
-    /// # Panics
-    /// Never: the path is a good one.
     #[must_use]
     pub fn read_write(&self, client: &Client) -> DistributedRwLock {
         DistributedRwLock::new(client, &self.path).expect("a path")
@@ -82,16 +68,7 @@ impl Stage {
     }
 
     /// Takes turns with a lock of ours, on a new thread.
-    ///
-    /// # Panics
-    /// The thread panics when a turn fails.
-    pub fn turns(
-        &self,
-        times: usize,
-        lock: impl Lock + 'static,
-        kind: Kind,
-        who: &str,
-    ) -> Task<()> {
+    pub fn turns(&self, times: usize, lock: Object, kind: Kind, who: &str) -> Task<()> {
         let (witness, who) = (Arc::clone(&self.witness), who.to_owned());
         Task::spawn(move || {
             for _ in 0..times {
@@ -108,6 +85,16 @@ impl Stage {
         nodes_of(&self.path)
     }
 
+    /// Asserts that the lock often went from one side to the other while each took so many turns.
+    #[track_caller]
+    pub fn assert_contention(&self, turns: usize) {
+        let order = self.witness.order();
+        let is_ours = |who: &String| who.starts_with("ours");
+        let changes = order.windows(2).filter(|two| is_ours(&two[0]) != is_ours(&two[1])).count();
+        println!("{} turns, {changes} times to the other side", order.len());
+        assert!(changes >= turns / 2, "no contention: {order:?}");
+    }
+
     /// Waits until there are this many children.
     pub fn await_nodes(&self, count: usize) {
         let what = format!("{count} nodes in {}", self.path);
@@ -115,9 +102,6 @@ impl Stage {
     }
 
     /// Waits until that node is watched, by the contender after it.
-    ///
-    /// # Panics
-    /// When it is not watched in time.
     pub fn await_watched(&self, node: &str) {
         let path = format!("{}/{node}", self.path);
         wait_until(&format!("{path} is watched"), SOON, || {
@@ -127,9 +111,6 @@ impl Stage {
     }
 
     /// Makes a peer wait behind the only node, and waits until it watches that node.
-    ///
-    /// # Panics
-    /// When the peer is granted the lock.
     #[track_caller]
     pub fn has_to_wait(&self, peer: &mut Peer, taking: &str) {
         let ahead = self.nodes();
@@ -141,18 +122,12 @@ impl Stage {
     }
 
     /// Returns a client of ours whose connection can be cut.
-    ///
-    /// # Panics
-    /// When the proxy gets no port.
     pub fn client_to_cut(&self) -> (FaultProxy, Client) {
         common::behind_a_proxy_of(shared_server(), SESSION)
     }
 
     /// Cuts the client's connection, and waits until its session is resumed on the next one.
     /// Asserts that the nodes are the same as before.
-    ///
-    /// # Panics
-    /// When that does not happen in time.
     pub fn cut_and_await_resume(&self, proxy: &FaultProxy, client: &Client) {
         let before = self.nodes();
         proxy.cut();
@@ -163,9 +138,6 @@ impl Stage {
 
 /// Returns the children of a directory, in the order of their sequences, or none if there is no
 /// directory.
-///
-/// # Panics
-/// When the server does not answer.
 #[must_use]
 pub(crate) fn nodes_of(path: &str) -> Vec<String> {
     let probe = Probe::connect(shared_server().address()).expect("a probe");

@@ -147,9 +147,6 @@ pub struct Witness(TempDir);
 
 impl Witness {
     /// Creates a witness that has seen no holder.
-    ///
-    /// # Panics
-    /// When there is no temporary directory.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "it makes files")]
     pub fn new() -> Witness {
@@ -168,17 +165,11 @@ impl Witness {
     }
 
     /// Enters, until the result is dropped.
-    ///
-    /// # Panics
-    /// When the files cannot be made.
     pub fn enter(&self, kind: Kind, who: &str, count: usize) -> Stay {
         enter(self.folder(), kind, who, count).expect("the files of the witness")
     }
 
     /// Returns the visits, in order.
-    ///
-    /// # Panics
-    /// When the log cannot be read.
     #[must_use]
     pub fn visits(&self) -> Vec<Visit> {
         let log = fs::read_to_string(self.folder().join("log")).expect("the log");
@@ -200,18 +191,12 @@ impl Witness {
     }
 
     /// Returns the number of exclusive visits, by the counter.
-    ///
-    /// # Panics
-    /// When the counter cannot be read.
     #[must_use]
     pub fn counted(&self) -> usize {
         read_counter(&self.folder().join("counter")).expect("the counter")
     }
 
     /// Asserts that no holder was inside wrongly, and that none is inside now.
-    ///
-    /// # Panics
-    /// When a holder was inside wrongly.
     #[track_caller]
     pub fn assert_sound(&self, permits: usize) {
         let (visits, overlaps) = (self.visits(), self.overlaps(permits));

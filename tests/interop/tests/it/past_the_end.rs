@@ -4,12 +4,8 @@
 use zoolock_interop::{Implementation, Peer, Stage};
 use zoolock_test_support::{CountingServer, Probe};
 
-#[test]
-fn curator_mutex_past_the_last_sequence() {
+pub(crate) fn mutex(curator: &Implementation) {
     const TURNS: usize = 40;
-    let Some(curator) = Implementation::curator() else {
-        return;
-    };
     let Some(server) = CountingServer::shared() else {
         return;
     };

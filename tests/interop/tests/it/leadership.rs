@@ -54,11 +54,7 @@ fn leading() -> (impl FnMut(&Term) + Send + 'static, Receiver<()>) {
     (lead, terms)
 }
 
-#[test]
-fn curator_leader_selector_excludes_our_leadership_and_is_excluded() {
-    let Some(curator) = Implementation::curator() else {
-        return;
-    };
+pub(crate) fn selector_excludes(curator: &Implementation) {
     let stage = Stage::new("selector");
     let mut theirs: [Peer; 2] = curator.start();
     let clients = [client(), client(), client()];
@@ -70,19 +66,11 @@ fn curator_leader_selector_excludes_our_leadership_and_is_excluded() {
     stage.await_nodes(5);
     held.release().unwrap();
     assert_all_lead(&stage, theirs, ours);
-    let order = stage.witness.order();
-    let is_ours = |who: &String| who.starts_with("ours");
-    let changes = order.windows(2).filter(|pair| is_ours(&pair[0]) != is_ours(&pair[1])).count();
-    println!("{} terms, {changes} times to the other side", order.len());
-    assert!(changes >= TURNS / 2, "no contention: {order:?}");
-    wait_until("nothing is left", SOON, || stage.nodes().is_empty());
+    stage.assert_contention(TURNS);
+    stage.await_nodes(0);
 }
 
-#[test]
-fn curator_leader_selector_hands_over_in_both_directions() {
-    let Some(curator) = Implementation::curator() else {
-        return;
-    };
+pub(crate) fn selector_hands_over(curator: &Implementation) {
     let stage = Stage::new("selector-hands-over");
     let [mut peer]: [Peer; 1] = curator.start();
     let client = client();
@@ -100,11 +88,7 @@ fn curator_leader_selector_hands_over_in_both_directions() {
     assert!(!stage.lock(&client).try_lock().unwrap(), "theirs is not seen");
 }
 
-#[test]
-fn curator_leader_latch_excludes_our_leadership_in_it_and_is_excluded() {
-    let Some(curator) = Implementation::curator() else {
-        return;
-    };
+pub(crate) fn latch_excludes(curator: &Implementation) {
     let stage = Stage::new("latch");
     let mut theirs: [Peer; 2] = curator.start();
     let clients = [client(), client()];
@@ -112,15 +96,11 @@ fn curator_leader_latch_excludes_our_leadership_in_it_and_is_excluded() {
     let ours = [("ours-1", &clients[0]), ("ours-2", &clients[1])]
         .map(|(who, client)| leads(&stage, client, who, true));
     assert_all_lead(&stage, theirs, ours);
-    wait_until("nothing is left", SOON, || stage.nodes().is_empty());
+    stage.await_nodes(0);
 }
 
 /// The next one leads when the leader is killed, on either side.
-#[test]
-fn killed_leader_of_a_latch_is_followed_by_the_other_side() {
-    let Some(curator) = Implementation::curator() else {
-        return;
-    };
+pub(crate) fn leader_is_killed(curator: &Implementation) {
     let stage = Stage::new("latch-killed");
     let [mut first, mut last]: [Peer; 2] = curator.start();
     let (proxy, cut) = stage.client_to_cut();
@@ -148,11 +128,7 @@ fn killed_leader_of_a_latch_is_followed_by_the_other_side() {
 }
 
 /// Neither sees the other, so each of ours says so in place of leading.
-#[test]
-fn leadership_beside_a_latch_of_another_kind_never_leads() {
-    let Some(curator) = Implementation::curator() else {
-        return;
-    };
+pub(crate) fn never_leads_beside_a_latch(curator: &Implementation) {
     // A contest that fails for its session timeout is not healthy.
     let own = Client::connect(&connect_string(), Duration::from_secs(4)).unwrap();
     let stage = Stage::new("latch-beside");
@@ -169,7 +145,7 @@ fn leadership_beside_a_latch_of_another_kind_never_leads() {
     leadership.shutdown();
     peer.ask("unlock");
     // A latch deletes its node in the background.
-    wait_until("nothing is left", SOON, || stage.nodes().is_empty());
+    stage.await_nodes(0);
 
     let _held = stage.lock(&own).acquire().unwrap();
     let (leadership, terms) = leads(&stage, &own, "ours", true);
