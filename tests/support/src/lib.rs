@@ -124,7 +124,7 @@ mod wait;
 pub use counting::CountingServer;
 pub use ensemble::{Ensemble, EnsembleBuilder};
 pub use late::Late;
-pub use probe::{OPEN_ACL, Probe, Stat, error_code};
+pub use probe::{Probe, Stat};
 pub use proxy::{Direction, FaultProxy, Hold, Op, Rule, RuleBuilder, Then};
 pub use server::{Server, ServerBuilder};
 pub use shared::{connect_string, fresh_path, shared_probe, shared_server};

@@ -10,10 +10,10 @@ use std::net::ToSocketAddrs;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-pub use error::error_code;
 pub(crate) use session::{Grant, Session};
 use session::{PATIENCE, op};
-use wire::{Reader, Writer};
+pub(crate) use wire::Reader;
+use wire::Writer;
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(60);
 const ANY_VERSION: i32 = -1;
@@ -21,7 +21,7 @@ const EPHEMERAL: i32 = 1;
 const SEQUENTIAL: i32 = 2;
 
 /// All permissions for everybody: permissions, scheme, id.
-pub const OPEN_ACL: &[(u32, &str, &str)] = &[(31, "world", "anyone")];
+const OPEN_ACL: &[(u32, &str, &str)] = &[(31, "world", "anyone")];
 
 /// The metadata of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,8 +72,8 @@ impl Stat {
 /// A blocking client with one connection and one session.
 ///
 /// It asks for a session of 60 s and sends no pings: the session lives while the probe is used. A call
-/// without an answer fails after 10 s. A server's error becomes an `io::Error` with ZooKeeper's
-/// [`error_code`]. Its kind is `NotFound` for NoNode, `AlreadyExists` for NodeExists, `PermissionDenied` for
+/// without an answer fails after 10 s. A server's error becomes an `io::Error` with the name and the code of
+/// ZooKeeper. Its kind is `NotFound` for NoNode, `AlreadyExists` for NodeExists, `PermissionDenied` for
 /// NoAuth and `DirectoryNotEmpty` for NotEmpty. Other errors come from the connection, which is not opened
 /// again.
 ///
@@ -89,19 +89,11 @@ impl Probe {
     ///
     /// When the server cannot be reached or does not answer.
     pub fn connect(address: impl ToSocketAddrs) -> io::Result<Self> {
-        Self::connect_for(address, SESSION_TIMEOUT)
+        Self::connect_within(address, SESSION_TIMEOUT, PATIENCE)
     }
 
-    /// Connects with this session timeout, which the server limits to its bounds.
-    ///
-    /// # Errors
-    ///
-    /// As [`connect`](Self::connect).
-    pub fn connect_for(address: impl ToSocketAddrs, timeout: Duration) -> io::Result<Self> {
-        Self::connect_within(address, timeout, PATIENCE)
-    }
-
-    /// [`connect_for`](Self::connect_for) with a limit for each answer, which later calls keep.
+    /// Connects with this session timeout, which the server limits to its bounds, and a limit for each answer,
+    /// which later calls keep.
     pub(crate) fn connect_within(
         address: impl ToSocketAddrs,
         timeout: Duration,
@@ -115,12 +107,6 @@ impl Probe {
     #[must_use]
     pub fn session_id(&self) -> i64 {
         self.session().id()
-    }
-
-    /// Returns the session timeout that the server granted.
-    #[must_use]
-    pub fn session_timeout(&self) -> Duration {
-        self.session().timeout()
     }
 
     /// Sets the limit for each answer, 10 s by default. A probe stays usable after a timeout and skips the

@@ -55,7 +55,6 @@ impl Grant {
 pub(crate) struct Session {
     stream: TcpStream,
     id: i64,
-    timeout: Duration,
     next_request: i32,
     ended: bool,
 }
@@ -116,21 +115,11 @@ impl Session {
             .bool(false);
         stream.write_all(&request.frame())?;
         let grant = Grant::read(&read_frame(&mut stream)?)?;
-        Ok(grant.map(|grant| Self {
-            stream,
-            id: grant.id,
-            timeout: grant.timeout,
-            next_request: 1,
-            ended: false,
-        }))
+        Ok(grant.map(|grant| Self { stream, id: grant.id, next_request: 1, ended: false }))
     }
 
     pub(crate) fn id(&self) -> i64 {
         self.id
-    }
-
-    pub(crate) fn timeout(&self) -> Duration {
-        self.timeout
     }
 
     pub(crate) fn set_patience(&mut self, patience: Duration) -> io::Result<()> {
@@ -150,7 +139,7 @@ impl Session {
             }
             return match code {
                 0 => Ok(frame[16..].to_vec()),
-                code => Err(server_error(code, what)),
+                code => Err(server_error(code, &what)),
             };
         }
     }

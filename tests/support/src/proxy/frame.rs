@@ -4,7 +4,7 @@ use std::io::{self, BufRead, BufReader, Read};
 
 use super::link::Way;
 use super::op::Op;
-use crate::probe::Grant;
+use crate::probe::{Grant, Reader};
 
 const PREFIX: usize = 4;
 /// Far above ZooKeeper's limit, and far below a four-letter word read as a length.
@@ -69,9 +69,8 @@ impl<R: Read> Source<R> {
     }
 
     fn next_frame(&mut self) -> io::Result<Piece> {
-        let mut frame = vec![0; PREFIX];
-        self.stream.read_exact(&mut frame)?;
-        let length = int(&frame, 0).unwrap_or_default();
+        let prefix: [u8; PREFIX] = self.array()?;
+        let (length, mut frame) = (i32::from_be_bytes(prefix), prefix.to_vec());
         if !(0..=LONGEST).contains(&length) {
             self.mode = Mode::Raw;
             return Ok(Piece::Raw(frame));
@@ -126,14 +125,16 @@ pub(crate) struct Request {
 
 impl Request {
     pub(crate) fn parse(frame: &[u8]) -> Option<Self> {
-        let op = Op::from_code(int(frame, PREFIX + 4)?);
+        let mut fields = fields(frame, 0)?;
+        let (id, op) = (fields.int().ok()?, Op::from_code(fields.int().ok()?));
+        // The path of the first operation of a `multi` is behind its number, a flag and an error. A node is
+        // below the directory that is created with it, and deleted before that.
         let path = match op {
-            Op::Multi => first_path(frame),
-            _ if op.has_path() => string(frame, PREFIX + 8),
-            _ => String::new(),
+            Op::Multi => self::fields(frame, 8 + 9).map(path),
+            _ if op.has_path() => Some(path(fields)),
+            _ => None,
         };
-        let id = int(frame, PREFIX)?;
-        Some(Self { id, op, path })
+        Some(Self { id, op, path: path.unwrap_or_default() })
     }
 }
 
@@ -146,11 +147,11 @@ pub(crate) enum Answer {
 
 impl Answer {
     pub(crate) fn parse(frame: &[u8]) -> Option<Self> {
-        let id = int(frame, PREFIX)?;
-        let error = int(frame, PREFIX + 12)?;
+        let mut fields = fields(frame, 0)?;
+        let (id, _zxid, error) = (fields.int().ok()?, fields.long().ok()?, fields.int().ok()?);
         if id == EVENT_ID {
             // The header is followed by the type and the state, then the path.
-            let path = string(frame, PREFIX + 24);
+            let path = path(self::fields(frame, 24)?);
             return Some(Self::Event { path });
         }
         Some(Self::To { id, error })
@@ -162,19 +163,11 @@ pub(crate) fn granted(frame: &[u8]) -> Option<Grant> {
     Grant::read(frame.get(PREFIX..)?).ok().flatten()
 }
 
-/// The path of the first operation of a `multi`, behind its number, a flag and an error. A node is
-/// below the directory that is created with it, and deleted before that.
-fn first_path(frame: &[u8]) -> String {
-    string(frame, PREFIX + 8 + 9)
+/// The fields of a frame from this byte behind its length.
+fn fields(frame: &[u8], at: usize) -> Option<Reader<'_>> {
+    frame.get(PREFIX + at..).map(Reader::new)
 }
 
-fn int(bytes: &[u8], at: usize) -> Option<i32> {
-    let bytes = bytes.get(at..at + 4)?;
-    bytes.try_into().ok().map(i32::from_be_bytes)
-}
-
-fn string(bytes: &[u8], at: usize) -> String {
-    let length = int(bytes, at).unwrap_or_default().max(0) as usize;
-    let text = bytes.get(at + 4..at + 4 + length).unwrap_or_default();
-    String::from_utf8_lossy(text).into_owned()
+fn path(mut fields: Reader<'_>) -> String {
+    String::from_utf8_lossy(fields.buffer().unwrap_or_default()).into_owned()
 }

@@ -1,6 +1,5 @@
 //! Rules that drop or hold a frame, and the handles that tests keep of them.
 
-use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -196,7 +195,7 @@ impl RuleBuilder<'_> {
 }
 
 /// A handle of a rule that drops one frame or its end. The rule outlives the handle.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Rule {
     trigger: Arc<Trigger>,
 }
@@ -217,6 +216,7 @@ impl Rule {
 }
 
 /// A handle of a rule that holds one frame and everything behind it. Its drop releases them.
+#[derive(Debug)]
 #[must_use = "dropping it releases what it holds"]
 pub struct Hold {
     trigger: Arc<Trigger>,
@@ -246,17 +246,5 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         self.release();
-    }
-}
-
-impl fmt::Debug for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rule").field("trigger", &self.trigger).finish()
-    }
-}
-
-impl fmt::Debug for Hold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hold").field("trigger", &self.trigger).finish()
     }
 }

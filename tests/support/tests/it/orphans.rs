@@ -5,14 +5,16 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{self, Command, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use zoolock_test_support::{CountingServer, Server, shared_server, wait_until};
 
-use crate::SOON;
+/// Long enough for a busy machine. The test does not wait for it to pass.
+const SOON: Duration = Duration::from_secs(30);
 
 const END: &str = "ZOOLOCK_TEST_END";
 
-/// The process that each test starts, which is itself with [`END`] set. It starts the shared server, prints
+/// The process that the test starts, which is itself with [`END`] set. It starts the shared server, prints
 /// its address, and ends as told.
 fn start_and_end(end: &str) {
     let server: &Server = match end {
@@ -35,14 +37,10 @@ fn start_and_end(end: &str) {
     }
 }
 
-/// `test` is the name of the calling test.
-fn leaves_nothing(test: &str, end: &str) {
-    if let Ok(end) = env::var(END) {
-        return start_and_end(&end);
-    }
+/// Starts this test again to end like this, and waits until nothing is left of its server.
+fn leaves_nothing(end: &str) {
     let mut child = Command::new(env::current_exe().unwrap())
-        .args(["--exact", &format!("orphans::{test}")])
-        .args(["--nocapture", "--test-threads=1"])
+        .args(["--exact", "orphans::no_end_of_a_process_leaves_its_server", "--nocapture"])
         .env(END, end)
         .env_remove("ZOOKEEPER_CONNECT")
         .stdout(Stdio::piped())
@@ -74,28 +72,12 @@ fn is_alive(process: &str) -> bool {
 }
 
 #[test]
-fn abort_leaves_no_server() {
-    leaves_nothing("abort_leaves_no_server", "abort");
-}
-
-#[test]
-fn abort_leaves_no_paused_server() {
-    leaves_nothing("abort_leaves_no_paused_server", "paused");
-}
-
-#[test]
-fn exit_leaves_no_server() {
-    leaves_nothing("exit_leaves_no_server", "exit");
-}
-
-#[test]
-fn kill_leaves_no_server() {
-    leaves_nothing("kill_leaves_no_server", "kill");
-}
-
-#[test]
-fn kill_leaves_no_counting_server() {
+fn no_end_of_a_process_leaves_its_server() {
+    if let Ok(end) = env::var(END) {
+        return start_and_end(&end);
+    }
+    ["abort", "paused", "exit", "kill"].into_iter().for_each(leaves_nothing);
     if CountingServer::shared().is_some() {
-        leaves_nothing("kill_leaves_no_counting_server", "counting");
+        leaves_nothing("counting");
     }
 }
