@@ -42,34 +42,25 @@ pub trait Guarding {
     fn release(self: Box<Self>) -> Result<()>;
 }
 
-impl<O> Guarding for Guard<O> {
-    fn holds(&self) -> Vec<Hold> {
-        vec![self.hold()]
-    }
+macro_rules! guarding {
+    ($($guard:ty, [$($of:tt)*], $holds:expr;)*) => {$(
+        impl<$($of)*> Guarding for $guard {
+            fn holds(&self) -> Vec<Hold> {
+                let holds: fn(&Self) -> Vec<Hold> = $holds;
+                holds(self)
+            }
 
-    fn release(self: Box<Self>) -> Result<()> {
-        Guard::release(*self)
-    }
+            fn release(self: Box<Self>) -> Result<()> {
+                <$guard>::release(*self)
+            }
+        }
+    )*};
 }
 
-impl Guarding for Permits {
-    fn holds(&self) -> Vec<Hold> {
-        Permits::holds(self)
-    }
-
-    fn release(self: Box<Self>) -> Result<()> {
-        Permits::release(*self)
-    }
-}
-
-impl Guarding for Locker<'_> {
-    fn holds(&self) -> Vec<Hold> {
-        Locker::holds(self)
-    }
-
-    fn release(self: Box<Self>) -> Result<()> {
-        Locker::release(*self)
-    }
+guarding! {
+    Guard<O>, [O], |guard| vec![guard.hold()];
+    Permits, [], Permits::holds;
+    Locker<'l>, ['l], Locker::holds;
 }
 
 type Guarded<'l> = Option<Box<dyn Guarding + 'l>>;
@@ -77,6 +68,7 @@ type Guarded<'l> = Option<Box<dyn Guarding + 'l>>;
 /// What the types offer beside [`Lock`].
 pub(crate) trait Guards: Send + Sync {
     fn guard(&self, ask: Ask) -> Result<Guarded<'_>>;
+    /// The entry count of this thread, for reentrant types.
     fn hold_count(&self) -> Option<u32>;
 }
 

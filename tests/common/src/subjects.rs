@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use zoolock::{
     Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore,
-    EphemeralLock, Hold, LockOptions, MultiLock,
+    EphemeralLock, Hold, Lock, LockOptions, MultiLock,
 };
 use zoolock_test_support::wait_until;
 
-use crate::object::{Object, OnePermit};
+use crate::object::{Guards, Object, OnePermit};
 use crate::{SOON, children, exists};
 
 /// A time that is longer than a turn, but does not make tests slow.
@@ -136,59 +136,36 @@ impl Subject {
     }
 
     fn object(self, kind: Kind, client: &Client, path: &str, options: LockOptions) -> Object {
+        // The lock of this type, or this side of it.
         macro_rules! object {
-            ($lock:expr) => {{
-                let lock = $lock;
+            ($lock:ty $(, $side:ident)?) => {{
+                let made = <$lock>::with_options(client, path, options).expect("a good path");
+                let lock = made$(.$side())?;
                 let waiting = lock.clone();
-                Object {
-                    guards: Arc::new(lock.clone()),
-                    lock: Arc::new(lock),
-                    cancel: Arc::new(move || waiting.cancel_waiters()),
-                    path: path.into(),
-                }
+                object_of(lock.clone(), lock, move || waiting.cancel_waiters(), path)
             }};
         }
-        let rw =
-            |options| DistributedRwLock::with_options(client, path, options).expect("a good path");
         match kind {
-            Kind::Exclusive => {
-                object!(DistributedLock::with_options(client, path, options).expect("a good path"))
-            }
-            Kind::Reentrant => {
-                object!(
-                    DistributedReentrantLock::with_options(client, path, options)
-                        .expect("a good path")
-                )
-            }
-            Kind::Write => object!(rw(options).write_lock()),
-            Kind::Read => object!(rw(options).read_lock()),
-            Kind::Single => {
-                object!(EphemeralLock::with_options(client, path, options).expect("a good path"))
-            }
+            Kind::Exclusive => object!(DistributedLock),
+            Kind::Reentrant => object!(DistributedReentrantLock),
+            Kind::Write => object!(DistributedRwLock, write_lock),
+            Kind::Read => object!(DistributedRwLock, read_lock),
+            Kind::Single => object!(EphemeralLock),
             Kind::Permit => {
                 let semaphore = DistributedSemaphore::with_options(client, path, 1, options);
                 let semaphore = semaphore.expect("a good path");
-                let waiting = semaphore.clone();
-                Object {
-                    guards: Arc::new(semaphore.clone()),
-                    lock: Arc::new(OnePermit::of(semaphore)),
-                    cancel: Arc::new(move || waiting.cancel_waiters()),
-                    path: path.into(),
-                }
+                let (waiting, lock) = (semaphore.clone(), OnePermit::of(semaphore.clone()));
+                object_of(lock, semaphore, move || waiting.cancel_waiters(), path)
             }
             Kind::Several => {
-                let member = |name| {
+                let members = ["a", "b"].map(|name| {
                     let path = format!("{path}/{name}");
-                    DistributedLock::with_options(client, path, options.clone())
-                        .expect("a good path")
-                };
-                let (a, b) = (member("a"), member("b"));
-                let both = MultiLock::new([a.clone().into(), b.clone().into()]).expect("two paths");
-                let cancel = move || {
-                    a.cancel_waiters();
-                    b.cancel_waiters();
-                };
+                    let lock = DistributedLock::with_options(client, path, options.clone());
+                    lock.expect("a good path")
+                });
+                let both = MultiLock::new(members.clone().map(Into::into)).expect("two paths");
                 let both = Arc::new(both);
+                let cancel = move || members.iter().for_each(DistributedLock::cancel_waiters);
                 Object {
                     guards: both.clone(),
                     lock: both,
@@ -385,6 +362,20 @@ impl Subject {
             Kind::Permit => [zoolock::Kind::Permit; 2],
             _ => [zoolock::Kind::Exclusive; 2],
         }
+    }
+}
+
+fn object_of(
+    lock: impl Lock + 'static,
+    guards: impl Guards + 'static,
+    cancel: impl Fn() + Send + Sync + 'static,
+    path: &str,
+) -> Object {
+    Object {
+        lock: Arc::new(lock),
+        guards: Arc::new(guards),
+        cancel: Arc::new(cancel),
+        path: path.into(),
     }
 }
 
