@@ -61,36 +61,32 @@ fn refusal_names_the_request_and_the_reason() {
     make(&client, &format!("{full}/a"), b"");
     make_ephemeral(&client, &short);
     client.create(&locked, b"", &Acl::read_only(), CreateMode::Persistent).unwrap();
-    let create = |path: &str| {
-        let created = client.create(path, b"", &Acl::open(), CreateMode::Persistent);
-        said(created.map(drop))
-    };
+    let create = |path: &str| client.create(path, b"", &Acl::open(), CreateMode::Persistent);
+    let missing = [
+        said(create(&format!("{none}/a"))),
+        said(client.delete(&none, None)),
+        said(client.get_data(&none)),
+        said(client.set_data(&none, b"", None)),
+        said(client.get_children(&none)),
+        said(client.get_acl(&none)),
+        said(client.set_acl(&none, &Acl::open(), None)),
+    ];
+    let missing = missing.map(|said| (said, NoNode, &none, "there is no such node"));
+    let below = create(&format!("{short}/a"));
     let cases = [
-        (create(&full), NodeExists, &full, "the node exists"),
-        (create(&format!("{none}/a")), NoNode, &none, "there is no such node"),
-        (
-            create(&format!("{short}/a")),
-            NoChildrenForEphemerals,
-            &short,
-            "an ephemeral node has no children",
-        ),
-        (said(client.delete(&none, None)), NoNode, &none, "there is no such node"),
+        (said(create(&full)), NodeExists, &full, "the node exists"),
+        (said(below), NoChildrenForEphemerals, &short, "an ephemeral node has no children"),
         (said(client.delete(&full, None)), NotEmpty, &full, "the node has children"),
         (said(client.delete(&short, Some(7))), BadVersion, &short, "the node has another version"),
-        (said(client.get_data(&none)), NoNode, &none, "there is no such node"),
-        (said(client.set_data(&none, b"", None)), NoNode, &none, "there is no such node"),
-        (said(client.get_children(&none)), NoNode, &none, "there is no such node"),
-        (said(client.get_acl(&none)), NoNode, &none, "there is no such node"),
-        (said(client.set_acl(&none, &Acl::open(), None)), NoNode, &none, "there is no such node"),
         (said(client.set_data(&locked, b"", None)), NoAuth, &locked, "the ACL does not allow it"),
         (said(client.set_acl(&full, &[], None)), InvalidAcl, &full, "the ACL is invalid"),
     ];
-    for ((kind, text), wanted, path, why) in cases {
+    for ((kind, text), wanted, path, why) in cases.into_iter().chain(missing) {
         assert_eq!(kind, wanted, "{text}");
         assert!(text.starts_with("failed to ") && text.contains(path.as_str()), "{text}");
         assert!(text.ends_with(why), "{text}");
     }
-    let error = client.create(&full, b"", &Acl::open(), CreateMode::Persistent).unwrap_err();
+    let error = create(&full).unwrap_err();
     assert_eq!(error.to_string(), format!("failed to create `{full}`: the node exists"));
     assert!(!error.is_maybe_done() && error.failed_op().is_none());
 }

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::Instant;
 
 use crossbeam_channel::unbounded;
-use zoolock_test_support::{Direction, connect_string, wait_until};
-use zoolock_zookeeper::{ErrorKind, SessionEventKind};
+use zoolock_test_support::{Direction, FaultProxy, wait_until};
+use zoolock_zookeeper::{ErrorKind, SessionEventKind, ZooKeeper};
 
 use crate::util::{BRIEFLY, SHORT, SOON, Told, client_of, in_own_process, said, shared_proxy};
 
@@ -58,41 +58,34 @@ impl log::Log for Logger {
     fn flush(&self) {}
 }
 
-/// For a process in which nobody else logs.
-fn set_logger() {
+/// Runs a test in a process in which nobody else logs, with a client whose first connection is logged.
+fn with_the_logger(test: impl FnOnce(FaultProxy, ZooKeeper, Told)) {
     log::set_logger(&LOGGER).expect("no other logger");
     log::set_max_level(log::LevelFilter::Trace);
+    let proxy = shared_proxy();
+    let client = client_of(&proxy.connect_string(), SHORT);
+    let told = Told::by(&client);
+    wait_until("the connection is logged", SOON, || LOGGER.written.load(Ordering::SeqCst) > 0);
+    test(proxy, client, told);
 }
 
 #[test]
 fn blocked_logger_does_not_prevent_a_resume() {
-    in_own_process(|| {
-        set_logger();
-        let proxy = shared_proxy();
-        let client = client_of(&proxy.connect_string(), SHORT);
-        let (session, told) = (client.session_id(), Told::by(&client));
-        let keeper = client.keep_lease();
-        // All lines about the first connection are written.
-        wait_until("the connection is logged", SOON, || LOGGER.written.load(Ordering::SeqCst) > 0);
+    let test = |proxy: FaultProxy, client: ZooKeeper, told: Told| {
+        let (session, keeper) = (client.session_id(), client.keep_lease());
         LOGGER.block(true);
         proxy.cut();
         told.until(SessionEventKind::Resumed);
         // Longer than any earlier lease.
         let resumed = Instant::now();
         wait_until("the lease has been kept for two timeouts", SOON, || {
-            assert!(
-                !client.valid_for().is_zero(),
-                "the lease has ended after {:?}",
-                resumed.elapsed()
-            );
-            resumed.elapsed() > SHORT * 2
+            let (kept, passed) = (client.valid_for(), resumed.elapsed());
+            assert!(!kept.is_zero(), "the lease has ended after {passed:?}");
+            passed > SHORT * 2
         });
         client.exists("/").unwrap();
-        println!(
-            "{:?}, {} wait for the logger",
-            told.kinds(),
-            LOGGER.waiting.load(Ordering::SeqCst)
-        );
+        let waiting = LOGGER.waiting.load(Ordering::SeqCst);
+        println!("{:?}, {waiting} wait for the logger", told.kinds());
         assert_eq!(client.session_id(), session);
         // The same again.
         proxy.cut();
@@ -101,14 +94,13 @@ fn blocked_logger_does_not_prevent_a_resume() {
         drop(keeper);
         LOGGER.block(false);
         client.close().unwrap();
-    });
+    };
+    in_own_process(|| with_the_logger(test));
 }
 
 #[test]
 fn blocked_logger_does_not_delay_deferred_calls() {
-    in_own_process(|| {
-        set_logger();
-        let client = client_of(&connect_string(), SHORT);
+    let test = |_, client: ZooKeeper, _| {
         LOGGER.block(true);
         client.note(log::Level::Warn, || log::warn!(target: "zookeeper", "a line"));
         wait_until("the logger is waited for", SOON, || LOGGER.waiting.load(Ordering::SeqCst) > 0);
@@ -117,18 +109,13 @@ fn blocked_logger_does_not_delay_deferred_calls() {
         said.recv_timeout(SOON).expect("it is called");
         assert!(LOGGER.waiting.load(Ordering::SeqCst) > 0);
         LOGGER.block(false);
-    });
+    };
+    in_own_process(|| with_the_logger(test));
 }
 
 #[test]
 fn blocked_logger_keeps_no_call_beyond_its_deadline() {
-    in_own_process(|| {
-        set_logger();
-        let proxy = shared_proxy();
-        let client = client_of(&proxy.connect_string(), SHORT);
-        let told = Told::by(&client);
-        // All lines about the first connection are written.
-        wait_until("the connection is logged", SOON, || LOGGER.written.load(Ordering::SeqCst) > 0);
+    let test = |proxy: FaultProxy, client: ZooKeeper, told: Told| {
         LOGGER.block(true);
         proxy.cut_off();
         told.until(SessionEventKind::Suspended);
@@ -142,17 +129,14 @@ fn blocked_logger_keeps_no_call_beyond_its_deadline() {
         let (kind, _) = said(client.with_timeout(BRIEFLY).exists("/"));
         assert_eq!(kind, ErrorKind::Timeout);
         LOGGER.block(false);
-    });
+    };
+    in_own_process(|| with_the_logger(test));
 }
 
 #[test]
 fn logger_that_panics_when_asked_ends_no_client() {
-    in_own_process(|| {
-        set_logger();
+    let test = |proxy: FaultProxy, client: ZooKeeper, told: Told| {
         LOGGER.panics.store(true, Ordering::SeqCst);
-        let proxy = shared_proxy();
-        let client = client_of(&proxy.connect_string(), SHORT);
-        let told = Told::by(&client);
         for _ in 0..3 {
             proxy.cut();
             told.until(SessionEventKind::Resumed);
@@ -160,5 +144,6 @@ fn logger_that_panics_when_asked_ends_no_client() {
         }
         client.close().unwrap();
         println!("{:?}", told.kinds());
-    });
+    };
+    in_own_process(|| with_the_logger(test));
 }
