@@ -18,7 +18,6 @@ mod stages;
 pub mod subjects;
 mod task;
 mod visitor;
-mod witness;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
@@ -40,7 +39,6 @@ pub use stages::{Scene, Stage, TwoWays, behind_a_proxy, behind_a_proxy_of};
 pub use subjects::{ONLY, Subject, every_subject, every_subject_that};
 pub use task::{Task, locking};
 pub use visitor::Visitor;
-pub use witness::{Witness, never_two_inside};
 
 /// The session timeout of most tests, so long that a busy machine ends no session.
 pub const SESSION: Duration = Duration::from_secs(10);

@@ -11,11 +11,6 @@ pub fn rw_of(client: &Client, path: &str) -> DistributedRwLock {
     DistributedRwLock::new(client, path).unwrap()
 }
 
-#[track_caller]
-pub fn assert_not_held<T: std::fmt::Debug>(result: &zoolock::Result<T>) {
-    assert!(matches!(result, Err(Error::NotHeld { .. })), "{result:?}");
-}
-
 pub fn would_deadlock<T>(result: &zoolock::Result<T>, path: &str) -> bool {
     matches!(result, Err(Error::WouldDeadlock { path: at }) if at == path)
 }

@@ -260,12 +260,6 @@ impl FaultProxy {
         self.control.accepted.load(Ordering::SeqCst)
     }
 
-    /// The number of open connections.
-    #[must_use]
-    pub fn open_connections(&self) -> usize {
-        self.control.links().iter().filter(|known| !known.is_gone()).count()
-    }
-
     /// The latest frames and faults, one per line, for messages of failed tests: the time since the start,
     /// the connection, `>` to the server or `<` to the client, and the content.
     #[must_use]
