@@ -265,12 +265,6 @@ impl Record {
         self.loss.as_ref().filter(in_time)
     }
 
-    /// Returns the position in the queue, which the server put at the end of the node's name.
-    pub fn sequence(&self) -> Option<u32> {
-        let node = self.grant.nodes.first()?;
-        node.get(node.len().checked_sub(10)?..)?.parse().ok()
-    }
-
     /// Returns the end of the hold, as far as its owner could know.
     pub fn end(&self, deaths: &HashMap<Incarnation, Nanos>) -> Option<Nanos> {
         let lost = self.loss.as_ref().map(|loss| loss.at);

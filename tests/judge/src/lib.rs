@@ -2,9 +2,9 @@
 //! processes and wall clocks, and the simulator in memory with exact times. It does not depend on zoolock, so
 //! it shares none of its bugs.
 //!
-//! There are two judges. The first, [`Judge`], looks at times, tokens and names: exclusion, order
-//! of arrival, tokens, losses, writes, deadlines. The second, [`Linear`], gives the same
-//! history to stateright's `LinearizabilityTester`.
+//! There are two judges. The first, [`Judge`], looks at times: exclusion, the order of arrival for permits, losses,
+//! writes, deadlines. The second, [`Linear`], gives the same history to stateright's `LinearizabilityTester`, which
+//! also shows whether tokens rise, and so whether locks are granted in their order.
 //!
 //! # How to use it
 //!
@@ -75,18 +75,11 @@
 //! lock promises the time between. Events at one instant may have happened in any order, so give
 //! ordered events different instants if the clock allows it.
 
-// The integration tests and the bench use this name, and share `made_up`.
-#[cfg(test)]
-extern crate self as zoolock_judge;
-
 mod checks;
 mod event;
 mod history;
 mod linear;
 mod lock;
-#[cfg(test)]
-#[path = "../tests/made_up/mod.rs"]
-mod made_up;
 mod operations;
 mod rules;
 #[cfg(test)]

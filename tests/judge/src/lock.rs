@@ -89,11 +89,6 @@ impl Use {
             Mode::Permits(count) => count,
         }
     }
-
-    /// Returns whether grants follow the numbers in the nodes' names.
-    pub fn grants_by_number(self) -> bool {
-        matches!(self, Use::Exclusive | Use::ReadWrite)
-    }
 }
 
 impl Kind {

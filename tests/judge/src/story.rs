@@ -1,6 +1,7 @@
-//! Building blocks of handmade histories.
+//! Handmade histories, told in words.
 
-use crate::event::{Grant, HoldId, WorkerId};
+use crate::event::{Answer, Carried, Commit, Doubt, Grant, HoldId, Loss, Unlocked, WorkerId};
+use crate::history::History;
 use crate::lock::{Kind, Lock, LockIndex, Mode, Use};
 use crate::time::Nanos;
 
@@ -8,18 +9,20 @@ pub(crate) const MUTEX: LockIndex = 0;
 pub(crate) const RW: LockIndex = 1;
 pub(crate) const SEMAPHORE: LockIndex = 2;
 pub(crate) const EPHEMERAL: LockIndex = 3;
-pub(crate) const PERMITS: u32 = 3;
 
 pub(crate) fn locks() -> Vec<Lock> {
     vec![
         Lock::new("/mutex", Use::Exclusive),
         Lock::new("/rw", Use::ReadWrite),
-        Lock::new("/semaphore", Use::Semaphore(PERMITS)),
+        Lock::new("/semaphore", Use::Semaphore(3)),
         Lock::new("/ephemeral", Use::Ephemeral),
     ]
 }
 
-pub(crate) fn hold(process: usize, number: u32) -> HoldId {
+/// Returns the hold of this name: a letter for the process, and a digit behind it for a further hold.
+pub(crate) fn hold(name: &str) -> HoldId {
+    let process = usize::from(name.as_bytes()[0] - b'A');
+    let number = name[1..].parse().unwrap_or(1);
     HoldId { by: WorkerId { process, incarnation: 0, thread: 0 }, number }
 }
 
@@ -43,10 +46,68 @@ pub(crate) fn granted(hold: HoldId, path: LockIndex, token: u64, at: Nanos) -> G
     }
 }
 
-pub(crate) fn read(hold: HoldId, token: u64, at: Nanos) -> Grant {
-    Grant { mode: Mode::Shared, ..granted(hold, RW, token, at) }
+/// Returns the history of which this tells, like `10 A mutex 1, 60 A leaves`: each part says when something happens to
+/// which hold, and what.
+pub(crate) fn told(story: &str) -> History {
+    let mut history = History::new(0);
+    for part in story.split(", ") {
+        let words: Vec<&str> = part.split(' ').collect();
+        let number = |at: usize| words[at].parse::<u64>().unwrap_or_else(|_| panic!("{part}"));
+        let (at, hold) = (number(0), hold(words[1]));
+        let grant = |path| granted(hold, path, number(3), at);
+        match words[2] {
+            "mutex" => history.granted(grant(MUTEX)),
+            "ephemeral" => history.granted(grant(EPHEMERAL)),
+            "writer" => history.granted(grant(RW)),
+            "reader" => {
+                let under = words.get(4).map(|name| self::hold(name));
+                history.granted(Grant { mode: Mode::Shared, under, ..grant(RW) });
+            }
+            "permits" => {
+                let (mode, token) = (Mode::Permits(number(3) as u32), None);
+                history.granted(Grant { mode, token, ..grant(SEMAPHORE) });
+            }
+            "leaves" => {
+                history.left(hold, at);
+                history.unlocked(hold, Some(at + 5), Unlocked::Fine);
+            }
+            "drops" => {
+                history.left(hold, at);
+                history.unlocked(hold, None, Unlocked::Silent);
+            }
+            "hears" => history.unlocked(hold, Some(at), Unlocked::Lost),
+            "loses" => history.lost(hold, Loss { at, reason: "expired".into() }),
+            "dies" => history.died(hold.by.incarnation(), at),
+            "doubts" => {
+                let (path, over) = (Some(number(3) as LockIndex), number(4));
+                let process = hold.by.process;
+                history.doubts.push(Doubt { process, path, begun: at, over });
+            }
+            "writes" | "asks" | "fails" => {
+                let answer = match words[2] {
+                    "writes" => Answer::Done,
+                    "asks" => Answer::Unknown,
+                    _ => Answer::Refused,
+                };
+                commit(&mut history, hold, 0, (at, number(3)), answer);
+                if answer == Answer::Done {
+                    let path = history.grant(hold).map_or(MUTEX, |grant| grant.path);
+                    history.carried_out.push(Carried { path, token: 1, hold, number: 0, zxid: 1 });
+                }
+            }
+            _ => panic!("{part}"),
+        }
+    }
+    history
 }
 
-pub(crate) fn permits(hold: HoldId, count: u32, at: Nanos) -> Grant {
-    Grant { mode: Mode::Permits(count), token: None, ..granted(hold, SEMAPHORE, 0, at) }
+pub(crate) fn commit(
+    history: &mut History,
+    hold: HoldId,
+    number: u32,
+    (started, ended): (Nanos, Nanos),
+    answer: Answer,
+) {
+    let holds = vec![hold];
+    history.committed(Commit { holds, number, held: true, started, ended, answer });
 }

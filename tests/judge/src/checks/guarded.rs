@@ -163,19 +163,11 @@ fn check_late(found: &mut Findings, history: &History) {
 mod tests {
     use super::*;
     use crate::rules::{Margins, Rules};
-    use crate::story::{granted, hold, locks};
+    use crate::story::{commit, granted, hold, locks, told};
 
     /// Two successive holds of a lock, with tokens 10 and 20.
     fn history() -> (History, HoldId, HoldId) {
-        let (mut history, first, second) = (History::new(0), hold(0, 1), hold(1, 1));
-        history.granted(granted(first, 0, 10, 100));
-        history.granted(granted(second, 0, 20, 500));
-        (history, first, second)
-    }
-
-    fn commit(hold: HoldId, number: u32, times: (u64, u64), answer: Answer) -> Commit {
-        let (started, ended) = times;
-        Commit { holds: vec![hold], number, held: true, started, ended, answer }
+        (told("100 A mutex 10, 500 B mutex 20"), hold("A"), hold("B"))
     }
 
     fn entry(hold: HoldId, token: u64, number: u32, zxid: i64) -> Carried {
@@ -194,10 +186,10 @@ mod tests {
     fn writes_in_hold_order_pass_and_late_ones_are_counted() {
         let (mut history, first, second) = history();
         let (stopped, overtaken) = (300, 600);
-        history.committed(commit(first, 0, (110, 120), Answer::Done));
-        history.committed(commit(first, 1, (290, 700), Answer::Done));
-        history.committed(commit(first, 2, (710, 720), Answer::Refused));
-        history.committed(commit(second, 0, (510, 520), Answer::Done));
+        commit(&mut history, first, 0, (110, 120), Answer::Done);
+        commit(&mut history, first, 1, (290, 700), Answer::Done);
+        commit(&mut history, first, 2, (710, 720), Answer::Refused);
+        commit(&mut history, second, 0, (510, 520), Answer::Done);
         history.overtaken_guards.push(Overtaken { hold: first, stopped, overtaken });
         let others = [(first, 10, 0, 11), (first, 10, 1, 12), (second, 20, 0, 21)];
         history.carried_out = others.map(|(a, b, c, d)| entry(a, b, c, d)).to_vec();
@@ -212,8 +204,8 @@ mod tests {
     fn write_after_the_next_holders_first_is_stale() {
         for answer in [Answer::Done, Answer::Refused, Answer::Unknown] {
             let (mut history, first, second) = history();
-            history.committed(commit(first, 0, (110, 700), answer));
-            history.committed(commit(second, 0, (510, 520), Answer::Done));
+            commit(&mut history, first, 0, (110, 700), answer);
+            commit(&mut history, second, 0, (510, 520), Answer::Done);
             history.carried_out = vec![entry(first, 10, 0, 22), entry(second, 20, 0, 21)];
             let found = judge(&history);
             assert_eq!((found.guarded.stale, found.stale_accepted), (1, 1), "{answer:?}");
@@ -223,7 +215,7 @@ mod tests {
     #[test]
     fn stale_write_is_found_past_a_holder_in_between() {
         let (mut history, first, second) = history();
-        let third = hold(2, 1);
+        let third = hold("C");
         history.granted(granted(third, 0, 30, 900));
         let (of_first, of_third) = (entry(first, 10, 0, 40), entry(third, 30, 0, 31));
         history.carried_out = vec![of_third, entry(second, 20, 0, 21), of_first];
@@ -233,7 +225,7 @@ mod tests {
     #[test]
     fn threads_of_a_process_with_one_token_write_in_turn() {
         let (mut history, first, _) = history();
-        let beside = hold(0, 2);
+        let beside = hold("A2");
         history.granted(granted(beside, 0, 10, 200));
         history.carried_out = vec![entry(first, 10, 0, 11), entry(beside, 10, 0, 12)];
         assert_eq!(judge(&history).guarded.stale, 0);
@@ -244,7 +236,7 @@ mod tests {
     #[test]
     fn answer_that_contradicts_the_servers_is_a_violation() {
         let (mut history, first, _) = history();
-        history.committed(commit(first, 0, (110, 120), Answer::Refused));
+        commit(&mut history, first, 0, (110, 120), Answer::Refused);
         history.carried_out = vec![entry(first, 10, 0, 11)];
         assert_eq!(judge(&history).violations.len(), 1, "refused and carried out");
         history.commits[0].answer = Answer::Done;
@@ -258,7 +250,7 @@ mod tests {
         let (mut history, first, _) = history();
         history.overtaken_guards.push(Overtaken { hold: first, stopped: 300, overtaken: 600 });
         assert_eq!(judge(&history).violations.len(), 1, "nothing came of it");
-        history.committed(commit(first, 0, (610, 620), Answer::Done));
+        commit(&mut history, first, 0, (610, 620), Answer::Done);
         history.carried_out = vec![entry(first, 10, 0, 11)];
         history.left(first, 630);
         let violations = judge(&history).violations;

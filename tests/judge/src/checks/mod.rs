@@ -1,5 +1,4 @@
-//! The first judge looks at times, fencing tokens, node names and capacities. It does not know how the locks
-//! work.
+//! The first judge looks at times, capacities and queues. It does not know how the locks work.
 
 mod deadlines;
 mod guarded;
@@ -10,7 +9,6 @@ mod overlaps;
 #[cfg(test)]
 mod tests;
 mod timeline;
-mod tokens;
 mod writes;
 
 use std::collections::BTreeMap;
@@ -21,7 +19,6 @@ use crate::rules::{Margins, Rules};
 use crate::time::millis;
 
 pub use guarded::Guarded;
-use order::Order;
 use timeline::Timeline;
 use writes::Tokens;
 
@@ -80,8 +77,6 @@ pub struct Tally {
 pub struct Judge {
     locks: Vec<Lock>,
     margins: Margins,
-    /// One for each lock.
-    orders: Vec<Order>,
     tokens: Tokens,
 }
 
@@ -97,12 +92,11 @@ struct Case<'h> {
 impl Judge {
     /// Creates a judge of histories about these locks.
     pub fn new(locks: Vec<Lock>, margins: Margins) -> Judge {
-        let orders = locks.iter().map(|_| Order::default()).collect();
         let tokens = Tokens::new(locks.len());
-        Judge { locks, margins, orders, tokens }
+        Judge { locks, margins, tokens }
     }
 
-    /// Judges one history. Positions and tokens of earlier histories count as well.
+    /// Judges one history. Tokens that were written in earlier histories count as well.
     pub fn judge(&mut self, rules: &Rules, history: &History) -> Findings {
         let mut found = Findings {
             deaths: history.deaths.len(),
@@ -111,18 +105,13 @@ impl Judge {
             ..Findings::default()
         };
         let case = Case { locks: &self.locks, margins: &self.margins, rules, history };
-        for (path, order) in self.orders.iter_mut().enumerate() {
-            let Some(timeline) = Timeline::new(case, path) else {
-                continue;
-            };
+        for timeline in (0..self.locks.len()).filter_map(|path| Timeline::new(case, path)) {
             found.count(&timeline);
             overlaps::check(&mut found, case, &timeline);
             losses::check(&mut found, case, &timeline);
             open::check_waiting(&mut found, case, &timeline);
             if !rules.overlaps_expected {
-                order.check(&mut found, case, &timeline);
-                order::check_queue(&mut found, case, &timeline);
-                tokens::check(&mut found, case, &timeline);
+                order::check(&mut found, case, &timeline);
             }
         }
         losses::check_waiting(&mut found, case);

@@ -1,81 +1,14 @@
-//! Whether a call overtook another in the queue.
+//! Whether a call for permits overtook another in the queue. The tokens of other locks show that to the second judge.
 //!
-//! Where the number in a node's name is the position, a later number must not be granted before an earlier
-//! one if one has to wait for the other: a reader or writer that overtook an earlier writer, or a writer that
-//! overtook an earlier reader. Readers among themselves have no order.
-//!
-//! Permits do not show the position of their call. There, no call may return with permits while an older
-//! waiter is still queued, which was queued before the call was made. A single node has no queue, and
+//! No call may return with permits while an older waiter is still queued, which was queued before the call was made.
 //! `try_acquire` of permits has no position.
 
 use super::timeline::Timeline;
 use super::{Case, Findings};
-use crate::event::HoldId;
-use crate::history::Record;
-use crate::lock::Mode;
-
-/// The highest granted numbers at a lock, over all histories.
-#[derive(Debug, Default)]
-pub(super) struct Order {
-    reader: Option<(u32, HoldId)>,
-    writer: Option<(u32, HoldId)>,
-}
-
-impl Order {
-    pub(super) fn check(&mut self, found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_>) {
-        if !timeline.lock.what.grants_by_number() {
-            return;
-        }
-        // A hold whose client could not know its end may be reported late.
-        for entry in timeline.entries.iter().filter(|entry| entry.doubted.is_none()) {
-            self.check_one(found, case, entry.record);
-        }
-    }
-
-    fn check_one(&mut self, found: &mut Findings, case: Case<'_>, record: &Record) {
-        let (grant, hold) = (&record.grant, record.grant.hold);
-        let Some(sequence) = record.sequence() else {
-            let text = format!("{hold}: the names {:?} have no sequence", grant.nodes);
-            found.violations.push(text);
-            return;
-        };
-        // A downgraded read has its write's position.
-        let own = |&(_, before): &(u32, HoldId)| grant.under != Some(before);
-        let writer = self.writer.filter(own);
-        let passed_by = match grant.mode {
-            Mode::Exclusive => writer.max(self.reader),
-            Mode::Shared | Mode::Permits(_) => writer,
-        };
-        // Others may have followed a hold that was lost when its call returned. A thread may hand its node to
-        // another thread of its process.
-        let passed_by = passed_by.filter(|&(last, before)| {
-            let left = sequence == last && hold.by.is_beside(before.by);
-            grant.still_held && sequence <= last && !left
-        });
-        if let Some((last, before)) = passed_by {
-            found.inversions += 1;
-            found.violations.push(format!(
-                "order inverted: at {} {hold} ({}) with number {sequence} came after {before} with \
-                 {last}",
-                case.name(grant.path),
-                grant.op,
-            ));
-        }
-        let highest = match grant.mode {
-            Mode::Exclusive => &mut self.writer,
-            Mode::Shared | Mode::Permits(_) => &mut self.reader,
-        };
-        *highest = (*highest).max(Some((sequence, hold)));
-    }
-}
 
 /// Uses looks at the queue before the call and after its return.
-pub(super) fn check_queue(found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_>) {
-    let mut looks =
-        case.history.queue_snapshots.iter().filter(|look| look.path == timeline.path).peekable();
-    if looks.peek().is_none() {
-        return;
-    }
+pub(super) fn check(found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_>) {
+    let looks = case.history.queue_snapshots.iter().filter(|look| look.path == timeline.path);
     let looks: Vec<_> = looks.collect();
     let waited = timeline.entries.iter().filter(|entry| entry.record.grant.waited);
     for grant in waited.map(|entry| &entry.record.grant) {

@@ -2,7 +2,6 @@
 
 use super::timeline::{Entry, Timeline};
 use super::{Case, Findings};
-use crate::history::Record;
 use crate::time::{Nanos, difference, millis};
 
 /// Two signs of too many holds: a grant does not fit beside those that had not ended, or the witness was
@@ -12,7 +11,7 @@ pub(super) fn check(found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_
     for (index, entry) in timeline.entries.iter().enumerate() {
         if entry.load > capacity {
             let is_expected = case.rules.overlaps_expected || timeline.fits_with_doubts(entry);
-            overlap(found, is_expected, entry.record, || describe_overlap(timeline, entry));
+            overlap(found, is_expected, timeline, entry);
             continue;
         }
         if entry.record.grant.witness_free {
@@ -26,11 +25,7 @@ pub(super) fn check(found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_
                 let lag = difference(entry.record.grant.at, lost);
                 found.witness_lag = found.witness_lag.max(Some(lag));
             }
-            _ => {
-                let text =
-                    || format!("{}, but no holder is known", describe(timeline, entry.record));
-                overlap(found, case.rules.overlaps_expected, entry.record, text);
-            }
+            _ => overlap(found, case.rules.overlaps_expected, timeline, entry),
         }
     }
 }
@@ -43,47 +38,32 @@ fn lingers(loser: &Entry<'_>, granted: &Entry<'_>) -> bool {
     lost.is_some_and(|loss| loss.at <= at) && left.is_none_or(|left| left > at)
 }
 
-fn overlap(
-    found: &mut Findings,
-    is_expected: bool,
-    record: &Record,
-    text: impl FnOnce() -> String,
-) {
-    let tally = found.of(record.grant.kind);
+fn overlap(found: &mut Findings, is_expected: bool, timeline: &Timeline<'_>, entry: &Entry<'_>) {
+    let tally = found.of(entry.record.grant.kind);
     if is_expected {
         tally.overlaps_expected += 1;
     } else {
         tally.overlaps += 1;
-        found.violations.push(format!("overlap: {}", text()));
+        found.violations.push(format!("overlap: {}", describe(timeline, entry)));
     }
 }
 
-fn describe_overlap(timeline: &Timeline<'_>, entry: &Entry<'_>) -> String {
-    let granted = entry.record.grant.at;
-    let rivals = entry.beside.iter().map(|&index| &timeline.entries[index]);
-    let rivals = rivals.map(|rival| {
-        let end = match rival.end {
-            Nanos::MAX => "had not ended".to_owned(),
-            end => format!("ended {} ms later", millis(difference(end, granted))),
-        };
-        let grant = &rival.record.grant;
-        let after = millis(difference(granted, grant.at));
-        let (hold, op, nodes) = (grant.hold, &grant.op, grant.nodes.join(", "));
-        format!("{after} ms after {hold} ({op}, {nodes}), which {end}")
+fn describe(timeline: &Timeline<'_>, entry: &Entry<'_>) -> String {
+    let grant = &entry.record.grant;
+    let rivals = entry.beside.iter().map(|&index| {
+        let rival = &timeline.entries[index];
+        let (hold, ahead) = (rival.hold(), difference(grant.at, rival.record.grant.at));
+        let lasts = difference(rival.end.min(Nanos::MAX / 2), grant.at);
+        format!("{hold}, granted {} ms before, to {} ms later", millis(ahead), millis(lasts))
     });
-    let rivals: Vec<_> = rivals.collect();
-    format!("{}, {}", describe(timeline, entry.record), rivals.join("; "))
-}
-
-fn describe(timeline: &Timeline<'_>, record: &Record) -> String {
-    let grant = &record.grant;
-    let witness = if grant.witness_free { "free" } else { "taken" };
     format!(
-        "{} ({}, {}) was granted {} at {} ns with the witness {witness}",
+        "{} ({}, {}) was granted {} at {} ns with the witness {} beside [{}]",
         grant.hold,
         grant.op,
         grant.nodes.join(", "),
         timeline.lock.name,
         grant.at,
+        if grant.witness_free { "free" } else { "taken" },
+        rivals.collect::<Vec<_>>().join("; "),
     )
 }

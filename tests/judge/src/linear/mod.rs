@@ -3,23 +3,18 @@
 //!
 //! The tester tries the orders in which the operations may have taken effect, copies the rest at each step,
 //! and remembers no state. So it gets pieces of some ten operations, each with the state of the lock before
-//! it. There are two kinds of cuts:
+//! it. A grant belongs to the piece in which its call returns, and a write or the end of a hold to that in
+//! which it begins.
 //!
-//! - where no operation with a known answer is under way: everything before has taken effect;
-//! - where too many operations have no such point. Then a grant takes effect after the cut during which its
-//!   call was open, and a release or a write before it.
-//!
-//! Cuts of the second kind accept and reject the same histories as no cuts. Take a correct order of a
-//! history. Move each acquire after everything that precedes its return, and each release and write before
-//! everything that follows its invocation. Less is held at each time than before, so the order stays correct.
+//! These pieces accept and reject the same histories as no pieces. Take a correct order of a
+//! history. Move each acquire after everything that precedes its return, and each write and end before
+//! everything that follows its begin. Less is held at each time than before, so the order stays correct.
 //! The only obstacle would be an acquire that must precede another one because its token is lower. Then that
-//! hold ended before the other one began, and so before its own call returned, which makes it an open acquire
-//! (see [`operations`]) without a token.
-//!
-//! Open operations belong to the piece in which they begin. After it, an acquire with a lost answer can be
-//! left out, since it only blocks others, and a hold that may have ended has ended, unless a later release or
-//! write needs it. A test compares all of this with uncut histories.
+//! hold ended before the other one began, and so before its own call returned, which leaves it out
+//! (see [`crate::operations`]). A test compares all of this with whole histories.
 
+#[cfg(test)]
+mod made_up;
 mod objects;
 mod piece;
 #[cfg(test)]
@@ -29,25 +24,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::history::{History, Record};
 use crate::lock::{Lock, Use};
-use crate::operations::{self, Op, Operation};
+use crate::operations::{HoldIndex, Op, Operation, Operations};
 
 use objects::{FencedMutex, FencedRwLock, Semaphore};
-use piece::Pieces;
 
-/// The sizes of pieces. A piece ends at the first quiet point after the first number of operations, and
-/// anywhere after the second.
+/// The sizes of pieces.
 #[derive(Debug, Clone, Copy)]
 struct Sizes {
-    quiet: usize,
+    /// The number of operations, or more at one instant.
     most: usize,
-    /// The number of operations that may stay open in a piece, since each may have any position.
-    open: usize,
     /// The number of steps after which a piece is divided.
     steps: u32,
 }
 
 /// Larger pieces take ten times as long, since the tester copies the rest at each step.
-const SIZES: Sizes = Sizes { quiet: 6, most: 12, open: 3, steps: 300 };
+const SIZES: Sizes = Sizes { most: 10, steps: 300 };
 
 /// The second judge of histories. It remembers the fencing tokens of earlier ones, whose holds have all
 /// ended.
@@ -69,14 +60,10 @@ enum Object {
 pub struct Linearized {
     /// The number of operations.
     pub operations: usize,
-    /// Operations that stay open.
+    /// How many have no known outcome.
     pub open: usize,
     /// The number of pieces checked.
     pub pieces: usize,
-    /// Pieces that end without an operation under way.
-    pub quiet: usize,
-    /// Pieces that took too many steps and were divided.
-    pub divided: usize,
     /// Undecided pieces, which took too many steps and are one instant.
     pub undecided: usize,
     /// Contradictions to linearizability, a line each.
@@ -100,18 +87,15 @@ impl Linear {
 
     /// Judges a history.
     pub fn check(&mut self, history: &History) -> Linearized {
-        let mut found = Linearized::default();
-        let all = operations::of(history, self.locks.len());
-        for ((lock, object), operations) in self.locks.iter_mut().zip(&all) {
+        let Operations { of_locks, open } = Operations::new(history, self.locks.len());
+        let mut found = Linearized { open, ..Linearized::default() };
+        for ((lock, object), operations) in self.locks.iter_mut().zip(of_locks) {
             found.operations += operations.len();
-            let open = operations.iter().filter(|operation| operation.returned.is_none());
-            found.open += open.count();
+            let (sizes, found) = (self.sizes, &mut found);
             let wrong = match object {
-                Object::Mutex(object) => Pieces::check(object, operations, self.sizes, &mut found),
-                Object::RwLock(object) => Pieces::check(object, operations, self.sizes, &mut found),
-                Object::Semaphore(object) => {
-                    Pieces::check(object, operations, self.sizes, &mut found)
-                }
+                Object::Mutex(object) => piece::check(object, operations, sizes, found),
+                Object::RwLock(object) => piece::check(object, operations, sizes, found),
+                Object::Semaphore(object) => piece::check(object, operations, sizes, found),
             };
             let texts = wrong.iter().map(|wrong| describe(history, lock, wrong));
             found.violations.extend(texts);
@@ -126,8 +110,6 @@ impl Linearized {
         self.operations += other.operations;
         self.open += other.open;
         self.pieces += other.pieces;
-        self.quiet += other.quiet;
-        self.divided += other.divided;
         self.undecided += other.undecided;
         self.violations.extend(other.violations);
     }
@@ -138,11 +120,11 @@ impl Linearized {
 struct Wrong {
     operation: Operation,
     /// The holders of the lock at that time.
-    holders: Vec<operations::HoldIndex>,
+    holders: Vec<HoldIndex>,
 }
 
 fn describe(history: &History, lock: &Lock, wrong: &Wrong) -> String {
-    let name = |hold: operations::HoldIndex| match history.holds.get(hold as usize) {
+    let name = |hold: HoldIndex| match history.holds.get(hold as usize) {
         Some(Record { grant, .. }) => {
             let (hold, mode, nodes) = (grant.hold, grant.mode, grant.nodes.join(", "));
             format!("{hold} ({mode:?}, {}, token {:?}, {nodes})", grant.op, grant.token)
@@ -153,12 +135,11 @@ fn describe(history: &History, lock: &Lock, wrong: &Wrong) -> String {
     let what = match op {
         Op::Acquire(_) => "the grant",
         Op::Write(_) => "a guarded write",
-        Op::Release(_) => "the release",
         Op::End(_) => "the end",
     };
     let holders: Vec<_> = wrong.holders.iter().map(|&hold| name(hold)).collect();
     format!(
-        "not linearizable: {what} of {} at {} from {invoked} to {returned:?} ns; before it, the lock was \
+        "not linearizable: {what} of {} at {} from {invoked} to {returned} ns; before it, the lock was \
          held by [{}]",
         name(op.hold()),
         lock.name,

@@ -18,7 +18,6 @@ pub(super) trait Object: Clone {
     fn remember(&mut self, acquire: &Acquire);
     /// Returns whether that hold had it.
     fn take(&mut self, hold: HoldIndex) -> bool;
-    fn has(&self, hold: HoldIndex) -> bool;
     fn holders(&self) -> Vec<HoldIndex>;
 }
 
@@ -65,10 +64,6 @@ impl Object for FencedMutex {
 
     fn take(&mut self, hold: HoldIndex) -> bool {
         self.holder.take_if(|holder| *holder == hold).is_some()
-    }
-
-    fn has(&self, hold: HoldIndex) -> bool {
-        self.holder == Some(hold)
     }
 
     fn holders(&self) -> Vec<HoldIndex> {
@@ -118,10 +113,6 @@ impl Object for FencedRwLock {
         self.readers.len() < readers || self.writer.take_if(|writer| *writer == hold).is_some()
     }
 
-    fn has(&self, hold: HoldIndex) -> bool {
-        self.writer == Some(hold) || self.readers.contains(&hold)
-    }
-
     fn holders(&self) -> Vec<HoldIndex> {
         self.writer.into_iter().chain(self.readers.iter().copied()).collect()
     }
@@ -163,10 +154,6 @@ impl Object for Semaphore {
         position.is_some()
     }
 
-    fn has(&self, hold: HoldIndex) -> bool {
-        self.taken.iter().any(|&(taken, _)| taken == hold)
-    }
-
     fn holders(&self) -> Vec<HoldIndex> {
         self.taken.iter().map(|&(hold, _)| hold).collect()
     }
@@ -177,14 +164,6 @@ fn permits(acquire: &Acquire) -> u32 {
         Mode::Permits(count) => count,
         Mode::Exclusive | Mode::Shared => 1,
     }
-}
-
-/// The answer of an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answered {
-    Done,
-    /// It has changed nothing.
-    Nothing,
 }
 
 /// An object for the tester with a limit of steps. Without the limit the tester would try all orders, of
@@ -209,18 +188,14 @@ impl<O: Object> Limited<O> {
 
 impl<O: Object> SequentialSpec for Limited<O> {
     type Op = Op;
-    type Ret = Answered;
+    type Ret = ();
 
-    /// Only open operations come here.
-    fn invoke(&mut self, op: &Op) -> Answered {
-        match self.is_valid_step(op, &Answered::Done) {
-            true => Answered::Done,
-            false => Answered::Nothing,
-        }
+    /// All operations have returned, so that nothing comes here.
+    fn invoke(&mut self, op: &Op) {
+        self.is_valid_step(op, &());
     }
 
-    /// All finished operations are known to be done.
-    fn is_valid_step(&mut self, op: &Op, _: &Answered) -> bool {
+    fn is_valid_step(&mut self, op: &Op, (): &()) -> bool {
         self.has_steps()
             && match op {
                 Op::Acquire(acquire) => {
@@ -230,8 +205,8 @@ impl<O: Object> SequentialSpec for Limited<O> {
                     }
                     admits
                 }
-                Op::Write(hold) => self.object.has(*hold),
-                Op::Release(hold) | Op::End(hold) => self.object.take(*hold),
+                Op::Write(hold) => self.object.holders().contains(hold),
+                Op::End(hold) => self.object.take(*hold),
             }
     }
 }
