@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use serde::Deserialize;
+use serde_json::Value;
 
 use crate::mutant::{Mutant, Sources};
 
@@ -26,48 +26,26 @@ pub(crate) struct Tree {
     pub(crate) target: PathBuf,
 }
 
-/// A message of cargo.
-#[derive(Deserialize)]
-struct Message {
-    message: Option<Diagnostic>,
-}
-
-#[derive(Deserialize)]
-struct Diagnostic {
-    level: String,
-    rendered: Option<String>,
-    spans: Vec<Spot>,
-}
-
-#[derive(Deserialize)]
-struct Spot {
-    file_name: String,
-    line_start: usize,
-    is_primary: bool,
-    expansion: Option<Box<Expansion>>,
-}
-
-#[derive(Deserialize)]
-struct Expansion {
-    span: Spot,
-}
-
 /// The mutants in the lines of files.
 type Lines = BTreeMap<(String, usize), usize>;
 
-impl Diagnostic {
-    /// Returns the mutant at which there is the error.
-    fn mutant(&self, lines: &Lines) -> Option<usize> {
-        let (first, others): (Vec<_>, Vec<_>) = self.spans.iter().partition(|spot| spot.is_primary);
-        first.into_iter().chain(others).find_map(|spot| spot.mutant(lines))
-    }
+/// Returns the mutant in one of these places, those that cargo names first, or where a macro is used that is in them.
+fn mutant(spots: &Value, lines: &Lines) -> Option<usize> {
+    let is_first = |spot: &&Value| spot["is_primary"] == true;
+    let (first, others): (Vec<_>, Vec<_>) = spots.as_array()?.iter().partition(is_first);
+    first.into_iter().chain(others).find_map(|spot| in_spot(spot, lines))
 }
 
-impl Spot {
-    fn mutant(&self, lines: &Lines) -> Option<usize> {
-        let found = lines.get(&(plain(&self.file_name), self.line_start)).copied();
-        found.or_else(|| self.expansion.as_ref()?.span.mutant(lines))
-    }
+fn in_spot(spot: &Value, lines: &Lines) -> Option<usize> {
+    let line = spot["line_start"].as_u64()? as usize;
+    let found = lines.get(&(plain(spot["file_name"].as_str()?), line)).copied();
+    found.or_else(|| in_spot(&spot["expansion"]["span"], lines))
+}
+
+/// Returns the messages of cargo.
+pub(crate) fn messages(output: &Output) -> Vec<Value> {
+    let said = String::from_utf8_lossy(&output.stdout);
+    said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
 impl Tree {
@@ -154,13 +132,14 @@ impl Tree {
             if output.status.success() {
                 continue;
             }
-            let said = String::from_utf8_lossy(&output.stdout).into_owned();
-            let messages = said.lines().filter_map(|line| serde_json::from_str(line).ok());
-            let errors = messages.filter_map(|message: Message| message.message);
-            let errors: Vec<_> = errors.filter(|message| message.level == "error").collect();
-            let found: Vec<_> = errors.iter().filter_map(|one| one.mutant(lines)).collect();
+            let messages = messages(&output);
+            let errors = messages.iter().map(|one| &one["message"]);
+            let errors: Vec<_> = errors.filter(|message| message["level"] == "error").collect();
+            let found: Vec<_> =
+                errors.iter().filter_map(|one| mutant(&one["spans"], lines)).collect();
             if found.is_empty() {
-                let said: String = errors.into_iter().filter_map(|one| one.rendered).collect();
+                let said: String =
+                    errors.iter().filter_map(|one| one["rendered"].as_str()).collect();
                 let others = String::from_utf8_lossy(&output.stderr);
                 return Err(format!("the copy does not compile: {said}{others}"));
             }

@@ -23,7 +23,6 @@ use clap::Parser;
 use build::Tree;
 use mutant::{Killer, Mutant, Sources};
 use process::for_each;
-use seeds::Verdict;
 use tests::Target;
 
 /// Breaks the library on purpose, one mistake at a time, and sees whether the simulation or a test notices.
@@ -148,7 +147,7 @@ fn by_seeds(
     let lives = Mutex::new(Vec::new());
     for_each(args.jobs, &judged, |number| {
         let verdict = seeds::judge(judge, *number, &reaching[*number]);
-        let is_alive = matches!(verdict, Verdict::Lives { .. });
+        let is_alive = verdict.killed.is_none();
         tell(is_alive, &format!("{}, {number}: {verdict}", mutants[*number].name));
         if is_alive {
             lives.lock().expect("nobody panics with it").push(*number);

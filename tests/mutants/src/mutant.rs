@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::source::{Function, Source, in_one_line};
 
@@ -63,27 +64,6 @@ struct Entry {
     from: String,
     to: String,
     killed_by: Vec<Killer>,
-}
-
-/// A mutant as cargo-mutants lists it.
-#[derive(Deserialize)]
-struct Listed {
-    name: String,
-    file: String,
-    replacement: String,
-    span: Span,
-}
-
-#[derive(Deserialize)]
-struct Span {
-    start: Position,
-    end: Position,
-}
-
-#[derive(Deserialize)]
-struct Position {
-    line: usize,
-    column: usize,
 }
 
 /// The files that mutants are in.
@@ -170,14 +150,19 @@ pub(crate) fn of_cargo_mutants(
             String::from_utf8_lossy(&output.stderr)
         ));
     }
-    let mut listed: Vec<Listed> =
+    let mut listed: Vec<Value> =
         serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())?;
     fastrand::Rng::with_seed(seed).shuffle(&mut listed);
     let mut mutants = Vec::new();
-    for Listed { name, file, replacement, span } in listed {
+    for one in listed {
+        let text = |what: &str| one[what].as_str().unwrap_or_default().to_owned();
+        let (name, file, replacement) = (text("name"), text("file"), text("replacement"));
         let source = sources.get(root, &file)?;
-        let at = source.offset(span.start.line, span.start.column)
-            ..source.offset(span.end.line, span.end.column);
+        let offset = |what: &str| {
+            let number = |part: &str| one["span"][what][part].as_u64().unwrap_or(1) as usize;
+            source.offset(number("line"), number("column"))
+        };
+        let at = offset("start")..offset("end");
         let is_around = |one: &&Function| one.body.start <= at.start && at.end <= one.body.end;
         let function = source.functions.iter().find(is_around).filter(|one| one.unfit.is_none());
         let Some((function, text)) =
@@ -185,13 +170,8 @@ pub(crate) fn of_cargo_mutants(
         else {
             continue;
         };
-        mutants.push(Mutant {
-            name,
-            file,
-            body: function.body.clone(),
-            text,
-            killed_by: Vec::new(),
-        });
+        let (body, killed_by) = (function.body.clone(), Vec::new());
+        mutants.push(Mutant { name, file, body, text, killed_by });
         if mutants.len() == number {
             break;
         }

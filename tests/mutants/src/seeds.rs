@@ -14,23 +14,20 @@ const CHUNK: usize = 1_000;
 /// A seed takes a hundredth of a second.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What became of a mutant.
-pub(crate) enum Verdict {
-    /// A seed has noticed it, after so many.
-    Killed { seed: u64, runs: usize, what: String },
-    /// None of so many seeds has.
-    Lives { runs: usize },
+/// What became of a mutant after so many seeds that reach it: the one that has noticed it, and how.
+pub(crate) struct Verdict {
+    runs: usize,
+    pub(crate) killed: Option<(u64, String)>,
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Verdict::Killed { seed, runs, what } => {
-                let what: String = what.chars().take(110).collect();
-                write!(f, "killed by seed {seed}, the {runs}. that reaches it: {what}")
+        match &self.killed {
+            Some((seed, what)) => {
+                write!(f, "killed by seed {seed}, the {}. that reaches it: {what:.110}", self.runs)
             }
-            Verdict::Lives { runs: 0 } => write!(f, "not reached by any seed"),
-            Verdict::Lives { runs } => write!(f, "reached by {runs} seeds and not judged"),
+            None if self.runs == 0 => write!(f, "not reached by any seed"),
+            None => write!(f, "reached by {} seeds and not judged", self.runs),
         }
     }
 }
@@ -63,12 +60,9 @@ pub(crate) fn reaching(
 /// Runs these seeds with a mutant until one notices it.
 pub(crate) fn judge(judge: &Path, number: usize, seeds: &[u64]) -> Verdict {
     let mut runs = 0;
-    for chunk in seeds.chunks(CHUNK) {
-        if let Some((seed, what)) = run(judge, Some(number), chunk, |_, _| runs += 1) {
-            return Verdict::Killed { seed, runs: runs + 1, what };
-        }
-    }
-    Verdict::Lives { runs }
+    let failing = |chunk| run(judge, Some(number), chunk, |_, _| runs += 1);
+    let killed = seeds.chunks(CHUNK).find_map(failing);
+    Verdict { runs: runs + usize::from(killed.is_some()), killed }
 }
 
 /// Runs seeds in another process, and passes on each that has passed, with what it has reached. Returns the first that

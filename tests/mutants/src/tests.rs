@@ -8,9 +8,7 @@ use std::slice;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use serde::Deserialize;
-
-use crate::build::{Tree, run};
+use crate::build::{Tree, messages, run};
 use crate::process::{Process, Silence, for_each};
 
 /// Targets whose tests notice what the simulation does not, the quick ones first.
@@ -25,19 +23,6 @@ pub(crate) struct Target {
     program: PathBuf,
     /// The folder of its package, where cargo runs it.
     folder: PathBuf,
-}
-
-/// A message of cargo.
-#[derive(Deserialize)]
-struct Built {
-    executable: Option<PathBuf>,
-    manifest_path: Option<PathBuf>,
-    profile: Option<Profile>,
-}
-
-#[derive(Deserialize)]
-struct Profile {
-    test: bool,
 }
 
 impl Target {
@@ -60,13 +45,13 @@ impl Target {
         if !output.status.success() {
             return Err(String::from_utf8_lossy(&output.stderr).into_owned());
         }
-        let messages = String::from_utf8_lossy(&output.stdout).into_owned();
-        let built = messages.lines().filter_map(|line| serde_json::from_str::<Built>(line).ok());
         // A program that a test starts is built, too.
-        let mut tests =
-            built.filter(|one| one.profile.as_ref().is_some_and(|profile| profile.test));
-        let test = tests.find_map(|one| Some((one.executable?, one.manifest_path?)));
-        let (program, manifest) = test.ok_or(format!("{name} has no tests"))?;
+        let messages = messages(&output);
+        let test = messages.iter().find(|one| one["profile"]["test"] == true);
+        let path = |what| Some(PathBuf::from(test?[what].as_str()?));
+        let (Some(program), Some(manifest)) = (path("executable"), path("manifest_path")) else {
+            return Err(format!("{name} has no tests"));
+        };
         let folder = manifest.parent().map(PathBuf::from).unwrap_or_default();
         Ok(Target { name: name.to_owned(), program, folder })
     }
@@ -94,11 +79,12 @@ impl Target {
             match self.failing(command.env("ZOOLOCK_REACHED", &file).args(["--exact", test])) {
                 Ok(None) => {
                     let text = fs::read_to_string(&file).unwrap_or_default();
-                    let mut found = found.lock().expect("nobody panics with it");
                     // A test may have several processes.
-                    let reached: BTreeSet<usize> =
-                        text.lines().filter_map(|line| line.parse().ok()).collect();
-                    reached.into_iter().for_each(|number| found[number].push((*test).to_owned()));
+                    let reached = text.lines().filter_map(|line| line.parse().ok());
+                    let mut found = found.lock().expect("nobody panics with it");
+                    for number in reached.collect::<BTreeSet<usize>>() {
+                        found[number].push((*test).to_owned());
+                    }
                 }
                 Ok(Some(what)) | Err(what) => println!("without a mutant: {what}"),
             }
