@@ -1,5 +1,5 @@
 //! Finds the events that the simulation has to reach in the sources: the probes of the library and the client, the
-//! library's errors, and the simulation's own counts. So no list repeats them.
+//! simulation's own counts, and the variants of some enums. So no list repeats them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -31,17 +31,27 @@ fn main() {
             }
         }
     }
-    let errors = read(Path::new("../../src/base/error.rs"));
-    for (at, variant) in variants(&errors) {
-        counted.insert(
-            format!("error: {variant}"),
-            format!("src/base/error.rs:{}", line(&errors, at)),
-        );
+    for (class, file, name) in ENUMS {
+        let text = read(&Path::new("../..").join(file));
+        for (at, variant) in variants(&text, &format!("enum {name} {{")) {
+            counted.insert(format!("{class}: {variant}"), format!("{file}:{}", line(&text, at)));
+        }
     }
     let tables = [table("PROBES", &probes), table("COUNTED", &counted)].concat();
     let out = std::env::var_os("OUT_DIR").expect("cargo sets it");
     fs::write(PathBuf::from(out).join("found.rs"), tables).expect("the tables can be written");
 }
+
+/// Enums whose variants are counted: the class of the counts, the file and the name.
+const ENUMS: &[(&str, &str, &str)] = &[
+    ("error", "src/base/error.rs", "Error"),
+    ("fault", "tests/simulation/src/plan.rs", "Trouble"),
+    ("fault", "tests/simulation/src/plan.rs", "FrameFault"),
+    ("kind", "tests/simulation/src/plan.rs", "Kind"),
+    ("call", "tests/simulation/src/plan.rs", "What"),
+    ("deed", "tests/simulation/src/plan.rs", "Deed"),
+    ("raw", "tests/simulation/src/raw.rs", "How"),
+];
 
 /// Names that were found, and where.
 type Found = BTreeMap<String, String>;
@@ -93,9 +103,9 @@ fn literal(text: &str) -> &str {
     text.split('"').nth(1).unwrap_or_default()
 }
 
-/// Returns the variants of the enum `Error`.
-fn variants(text: &str) -> Vec<(usize, &str)> {
-    let start = text.find("pub enum Error {").expect("the library's error");
+/// Returns the variants of the enum that begins like this.
+fn variants<'a>(text: &'a str, enumeration: &str) -> Vec<(usize, &'a str)> {
+    let start = text.find(enumeration).expect("an enum");
     let end = start + text[start..].find("\n}").expect("its end");
     let lines = text[start..end].match_indices("\n    ");
     let variant = |(at, indent): (usize, &str)| {

@@ -22,6 +22,7 @@ use zoolock::observer::{Acquired, Ended, NotAcquired, Observer, Outcome, Reason}
 use zoolock::{Client, Contender, Error, Hold, Leadership, Term};
 use zoolock_judge::{Mode, Unlocked};
 
+use crate::coverage::count_variant;
 use crate::network::Net;
 use crate::plan::{ClientPlan, Deed, End, Kind, ObjectPlan, Place, ThreadPlan, TurnPlan, Wait};
 use crate::witness::{self, Held, violation, witness};
@@ -274,8 +275,9 @@ fn connect(plan: &ClientPlan, hosts: &str, told: Option<&Arc<Told>>) -> Option<C
                 kernel::note(|| "is connected".to_owned());
                 return Some(client);
             }
-            Err(Error::Connect { .. }) => kernel::count("error: Connect"),
-            Err(Error::Thread { .. }) => kernel::count("error: Thread"),
+            Err(error @ (Error::Connect { .. } | Error::Thread { .. })) => {
+                count_variant("error", &error);
+            }
             Err(error) => violation(format!("connect: {error}")),
         }
         thread::sleep(Duration::from_secs(1));

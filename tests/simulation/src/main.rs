@@ -17,9 +17,6 @@ struct Args {
     /// First seed
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     from: u64,
-    /// Stop after this many seconds, once the running workers have finished
-    #[arg(long, value_name = "N")]
-    seconds: Option<u64>,
     /// Number of workers that run seeds in parallel
     #[arg(long, value_name = "N", default_value_t = 1)]
     jobs: usize,

@@ -1,6 +1,7 @@
 //! Programs that use the ZooKeeper client without locks. The seed decides their plans.
 
 mod answers;
+mod calls;
 mod ends;
 mod history;
 mod judge;

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use zoolock_judge::Linearized;
@@ -117,14 +117,12 @@ impl Total {
 
 /// Runs all seeds, in `args.jobs` workers at a time.
 pub(crate) fn run_all(args: &Args) -> Total {
-    let begun = Instant::now();
     let total = Mutex::new(Total::default());
     let (next, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
     let work = || {
         loop {
             let number = next.fetch_add(CHUNK, Ordering::Relaxed);
-            let is_late = args.seconds.is_some_and(|most| begun.elapsed().as_secs() >= most);
-            if number >= args.seeds || is_late || is_over.load(Ordering::Relaxed) {
+            if number >= args.seeds || is_over.load(Ordering::Relaxed) {
                 return;
             }
             let (from, seeds) = (args.from + number, CHUNK.min(args.seeds - number));

@@ -3,7 +3,6 @@
 mod calls;
 mod holds;
 pub(crate) mod lists;
-mod margins;
 pub(crate) mod mutexes;
 pub(crate) mod outages;
 mod tree;
@@ -20,7 +19,6 @@ pub(crate) use holds::{
     listened, may_be_lost, may_hold_here,
 };
 use kernel::Process;
-pub(crate) use margins::{closes, has_margin};
 use tree::parent;
 pub(crate) use tree::{stood, was_taken};
 pub(crate) use turns::{
@@ -88,8 +86,6 @@ pub(crate) type QueueId = (Place, usize);
 /// What is known of a queue's exclusive holds.
 #[derive(Default)]
 struct Queue {
-    /// The highest token so far.
-    highest: u64,
     /// Number of the last hold.
     newest: usize,
     /// Version of the data of guarded writes after the last one by a holder.
@@ -109,8 +105,6 @@ struct Gone {
 pub(crate) struct Witness {
     pub violations: Vec<String>,
     held: BTreeMap<usize, Held>,
-    /// Holds with a margin, until it was judged.
-    margins: BTreeMap<usize, margins::Margin>,
     /// Processes that have begun to close their clients.
     closing: BTreeSet<Process>,
     last: usize,
@@ -200,7 +194,8 @@ pub(crate) struct Witness {
     /// When the last node of each maker below each directory was created and deleted.
     left_at: BTreeMap<String, BTreeMap<Maker, (Duration, Duration)>>,
     pub calls: u64,
-    lists: lists::Lists,
+    /// All nodes that are or were there.
+    were: BTreeSet<NodeId>,
     outages: outages::Outages,
     /// No answer takes so long that a call or a lease ends before.
     pub is_quick: bool,
@@ -277,6 +272,11 @@ pub(crate) fn owner(path: &str) -> Option<i64> {
 pub(crate) fn died(process: Process) {
     witness(|witness| witness.dead.insert(process));
     histories::died(process);
+}
+
+/// Records that a process is about to close its client, which ends its sessions.
+pub(crate) fn closes(process: Process) {
+    witness(|witness| witness.closing.insert(process));
 }
 
 /// Returns whether a process was killed.
@@ -373,9 +373,7 @@ pub(crate) fn has_stalled(process: Process, since: Duration) -> bool {
 /// Checks changes that the servers have carried out.
 pub(crate) fn committed(one: &Committed) {
     let (problems, deleted, turnless, timeout, soon) = witness(|witness| {
-        let mut problems = witness.note_margins();
-        problems.extend(witness.committed(one));
-        witness.note_locks();
+        let problems = witness.committed(one);
         let (deleted, turnless) =
             (mem::take(&mut witness.deleted), mem::take(&mut witness.turnless));
         (problems, deleted, turnless, witness.timeout, witness.slowest * FRAMES)

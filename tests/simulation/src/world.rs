@@ -17,12 +17,11 @@ use crate::coverage;
 use crate::histories;
 use crate::network::{Net, SLOW_NAME, hosts};
 use crate::plan::{
-    ClientPlan, Deed, Fault, Kind, ObjectPlan, Place, Plan, Plant, Theme, Trouble, TurnPlan, Wait,
-    What,
+    Deed, Fault, Kind, ObjectPlan, Place, Plan, Plant, Theme, Trouble, TurnPlan, Wait, What,
 };
 use crate::raw;
 use crate::recording;
-use crate::witness::{self, DATA, FOLDER, lists, mutexes, violation, witness};
+use crate::witness::{self, DATA, FOLDER, mutexes, violation, witness};
 
 /// Limit on scheduler steps that no healthy run reaches.
 const STEPS: u64 = 3_000_000;
@@ -140,14 +139,6 @@ fn live(plan: &Plan) {
         witness.most_nodes = most.max().unwrap_or_default() + 1;
         witness.most_creates = witness.most_nodes * if plan.has(Kind::Semaphore) { 3 } else { 1 };
     });
-    if plan
-        .clients
-        .iter()
-        .flat_map(ClientPlan::steps)
-        .any(|step| matches!(step.what, What::LocksBelow))
-    {
-        lists::watched();
-    }
     let count = plan.clients.len() + plan.raw.len();
     let processes: Vec<Process> = (0..count).map(|_| kernel::process()).collect();
     // The judge of programs expects answers at once, so only runs without programs have busy machines.
@@ -303,7 +294,7 @@ fn longest(plan: &Plan) -> Duration {
 /// Makes a fault happen.
 fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: Trouble) {
     kernel::note(|| format!("== {trouble:?}"));
-    kernel::count(name(trouble));
+    coverage::count_variant("fault", &trouble);
     let now = kernel::elapsed();
     match trouble {
         Trouble::Cut { client } => net.act(|world| world.cut(processes[client])),
@@ -334,6 +325,9 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: Trouble) {
                     kernel::stall(process, time);
                 }
                 Trouble::Sleep { is_paused, .. } => {
+                    if is_paused {
+                        kernel::count("fault: a virtual machine is paused");
+                    }
                     kernel::machine_sleeps(process, time, is_paused);
                 }
                 _ => kernel::freeze(process, time),
@@ -532,39 +526,5 @@ fn set_acl(hosts: &str, node: &str, acl: &[Acl]) -> bool {
             }
         }
         thread::sleep(Duration::from_millis(500));
-    }
-}
-
-fn name(trouble: Trouble) -> &'static str {
-    match trouble {
-        Trouble::Cut { .. } => "fault: all connections of a client cut",
-        Trouble::BlackHole { .. } => "fault: a black hole",
-        Trouble::Deaf { .. } => "fault: one direction silent",
-        Trouble::Refuse { .. } => "fault: connections refused",
-        Trouble::Freeze { .. } => "fault: a client stands still",
-        Trouble::Sleep { is_paused: false, .. } => "fault: a machine is suspended",
-        Trouble::Sleep { is_paused: true, .. } => "fault: a virtual machine is paused",
-        Trouble::Stall { .. } => "fault: a thread stands still",
-        Trouble::ClockStep { .. } => "fault: a clock is set",
-        Trouble::NoThreads { .. } => "fault: no threads",
-        Trouble::Kill { .. } => "fault: a client is killed",
-        Trouble::Expire { .. } => "fault: an operator ends a session",
-        Trouble::Crash { .. } => "fault: a server crashes",
-        Trouble::FreezeServer { .. } => "fault: a server stands still",
-        Trouble::CutOffServer { .. } => "fault: a server is cut off",
-        Trouble::Lag { .. } => "fault: a server lags",
-        Trouble::Depose => "fault: a leader is deposed",
-        Trouble::Move { .. } => "fault: a server moves",
-        Trouble::NoName { .. } => "fault: a name is not known for a while",
-        Trouble::Useless { .. } => "fault: only handshakes pass",
-        Trouble::Delete { .. } => "fault: an operator deletes a node",
-        Trouble::Clear { .. } => "fault: an operator deletes all nodes",
-        Trouble::Rob => "fault: an operator deletes the nodes of several locks",
-        Trouble::HideDirectory { .. } => "fault: a directory may not be read",
-        Trouble::Hide { .. } => "fault: a node may not be read",
-        Trouble::Forbid { .. } => "fault: nodes may not be deleted",
-        Trouble::Full { .. } => "fault: a socket is full",
-        Trouble::Plant { .. } => "fault: a stranger's node",
-        Trouble::Scribble { .. } => "fault: somebody writes into a node",
     }
 }

@@ -14,6 +14,7 @@ use zoolock_judge::{Mode, Unlocked};
 use super::objects::{Object, make, mode};
 use super::turn::Turn;
 use super::{SLACK, Shared, board, net};
+use crate::coverage::count_variant;
 use crate::histories;
 use crate::plan::{Deed, End, Kind, ObjectPlan, Odd, Options, Place, Wait};
 use crate::witness::{self, DATA, Held, violation, witness};
@@ -26,10 +27,10 @@ impl Shared {
     pub(super) fn do_deed(&self, turn: &Turn<'_>, deed: &Deed) {
         let Turn { who, target, number, own } = turn;
         let (kind, place) = (turn.kind(), turn.place());
+        count_variant("deed", deed);
         match deed {
             Deed::Work(time) => self.work(own, *time),
             Deed::Prolong(time) => {
-                kernel::count("deed: prolongs");
                 let least = target.plan.options.hold_at_least.unwrap_or_default();
                 let now = kernel::elapsed();
                 let was_lost = turn.is_lost();
@@ -41,7 +42,6 @@ impl Shared {
                 }
             }
             Deed::UntilDue => {
-                kernel::count("deed: works until the hold is over");
                 // Heartbeats prolong a hold that only its lease ends.
                 let end = kernel::elapsed() + Duration::from_secs(8);
                 while !own.valid_for().is_zero() && kernel::elapsed() < end {
@@ -56,7 +56,6 @@ impl Shared {
                 }
             }
             Deed::UntilAsked(time) => {
-                kernel::count("deed: until asked");
                 let since = kernel::elapsed();
                 let Some(asked) = self.told("revocation", || own.revocation()) else {
                     return;
@@ -81,7 +80,6 @@ impl Shared {
                 self.verify_former();
             }
             Deed::Write => {
-                kernel::count("deed: guarded write");
                 let write = own.transaction().set(DATA, turn.data(), None);
                 if self.commit("commit", turn, write).is_ok() {
                     kernel::count("deed: was written");
@@ -89,7 +87,6 @@ impl Shared {
             }
             Deed::ReadAndWrite(rest) => self.read_and_write(turn, *rest),
             Deed::CreateAgain => {
-                kernel::count("deed: creates what is there");
                 let write = own.transaction().create(DATA, turn.data());
                 if self.commit("careful commit", turn, write).is_ok() {
                     violation(format!("{} has created {DATA}, which is there", self.name));
@@ -139,7 +136,6 @@ impl Shared {
 
     /// Reads the data and writes it if nobody has written since.
     fn read_and_write(&self, turn: &Turn<'_>, rest: Duration) {
-        kernel::count("deed: reads and writes");
         let (kind, place) = (turn.kind(), turn.place());
         let (_, left) = witness::version(kind, place);
         let read = match self.told("read", || self.client.read(DATA)) {
@@ -179,7 +175,6 @@ impl Shared {
     /// Writes later in another thread, even if the hold has ended. The witness checks whether the write was carried
     /// out.
     fn write_late(&self, turn: &Turn<'_>, rest: Duration) {
-        kernel::count("deed: writes late");
         let (own, data, name) = (turn.own.clone(), turn.data(), self.name.clone());
         thread::spawn_in(kernel::own_process(), "late write", move || {
             thread::sleep(rest);
@@ -245,47 +240,50 @@ impl Shared {
             other
         });
         if let Some(lock) = second.lock() {
-            let begun = kernel::elapsed();
-            let took = match was_lost {
-                true => lock.lock().map(|()| true),
-                false => lock.try_lock_for(Duration::from_secs(1)),
-            };
-            if matches!(took, Ok(true)) {
-                end(lock);
-            }
+            let took = self.take_nested(turn, lock, was_lost, || end(lock));
             if was_lost
                 && matches!(took, Err(Error::WouldDeadlock { .. }))
                 && witness::holds_here(who, kind, place) == 1
             {
                 violation(format!("{who} cannot lock {place}, which it has lost"));
             }
-            self.judge_own_wait(turn, &took);
-            self.told_since("nested lock", begun, Duration::from_secs(1), took);
         }
         if turn.kind() == Kind::Read && is_behind {
             // The other thread may be a writer that waits for this one by now.
             let plan = ObjectPlan { kind: Kind::Read, place, options: Options::default() };
-            let third = make(&self.client, &plan);
-            if let Some(lock) = third.lock() {
-                let begun = kernel::elapsed();
-                let took = lock.try_lock_for(Duration::from_secs(1));
-                if matches!(took, Ok(true)) {
+            if let Some(lock) = make(&self.client, &plan).lock() {
+                let end = || {
                     count_turn(place, Kind::Read, lock);
                     let _ = lock.unlock();
-                }
-                self.judge_own_wait(turn, &took);
-                self.told_since("nested lock", begun, Duration::from_secs(1), took);
+                };
+                let _ = self.take_nested(turn, lock, false, end);
             }
         }
         other.into_iter().for_each(|other| drop(other.join()));
     }
 
-    /// Checks that a thread did not wait for itself.
-    fn judge_own_wait(&self, turn: &Turn<'_>, took: &zoolock::Result<bool>) {
-        let (own, place) = (&turn.own, turn.place());
-        if matches!(took, Ok(false)) && own.is_held() && witness::is_sure(turn.number) {
-            violation(format!("{} has waited for itself at {place}", turn.who));
+    /// Takes a further object of the held lock, and ends what it got. Checks that the thread did not wait for itself.
+    fn take_nested(
+        &self,
+        turn: &Turn<'_>,
+        lock: &dyn Lock,
+        waits: bool,
+        end: impl FnOnce(),
+    ) -> zoolock::Result<bool> {
+        let (begun, most) = (kernel::elapsed(), Duration::from_secs(1));
+        let took = match waits {
+            true => lock.lock().map(|()| true),
+            false => lock.try_lock_for(most),
+        };
+        match took {
+            Ok(true) => end(),
+            Ok(false) if turn.own.is_held() && witness::is_sure(turn.number) => {
+                violation(format!("{} has waited for itself at {}", turn.who, turn.place()));
+            }
+            _ => {}
         }
+        self.told_since("nested lock", begun, most, took.clone());
+        took
     }
 
     /// Takes a read lock below the thread's own write. Returns the hold's number at the witness unless it has ended.

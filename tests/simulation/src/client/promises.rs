@@ -9,6 +9,7 @@ use zoolock::{Client, ClientState, Error, Hold, HoldState, LossReason, Result};
 
 use super::turn::{Target, Turn};
 use super::{Ahead, Report, SLACK, Shared, board, look_at, net};
+use crate::coverage::count_variant;
 use crate::plan::{Kind, ObjectPlan, Odd, Step, Wait, What};
 use crate::witness::{self, READ, SECOND, Witness, outages, violation, witness};
 
@@ -77,23 +78,7 @@ impl Shared {
             Err(error) => error,
         };
         kernel::note(|| format!("{call}: {error}"));
-        kernel::count(match &error {
-            Error::Disconnected { .. } => "error: Disconnected",
-            Error::Lost { .. } => "error: Lost",
-            Error::NotHeld { .. } => "error: NotHeld",
-            Error::NotOwner { .. } => "error: NotOwner",
-            Error::Cancelled { .. } => "error: Cancelled",
-            Error::Closed => "error: Closed",
-            Error::InvalidPath { .. } => "error: InvalidPath",
-            Error::InvalidArgument { .. } => "error: InvalidArgument",
-            Error::Conflict { .. } => "error: Conflict",
-            Error::WouldDeadlock { .. } => "error: WouldDeadlock",
-            Error::Timeout { .. } => "error: Timeout",
-            Error::Release { .. } => "error: Release",
-            Error::Limit { .. } => "error: Limit",
-            Error::Denied { .. } => "error: Denied",
-            _ => "error: another",
-        });
+        count_variant("error", &error);
         if !self.may_say(call, &error) {
             self.fail(format!("{call}: {error}"));
         }

@@ -8,11 +8,13 @@ use zoolock::{Contender, DistributedLock};
 use super::objects::{Object, make};
 use super::turn::Target;
 use super::{Shared, net, node_of};
+use crate::coverage::count_variant;
 use crate::plan::{Place, What};
 use crate::witness::{self, limit, lists, violation, witness};
 
 impl Shared {
     pub(super) fn step(&self, name: &str, what: &What) {
+        count_variant("call", what);
         match what {
             What::Lock(turn) => {
                 let shared = self.target(turn.object);
@@ -22,13 +24,11 @@ impl Shared {
                 self.use_lock(name, target, turn);
             }
             What::Contenders(place) => {
-                kernel::count("call: contenders");
                 let _ = self.contenders(*place);
                 self.verify_former();
             }
             What::Revoke(place) => self.revoke(*place),
             What::BreakLock(place) => {
-                kernel::count("call: break_lock");
                 if let Some(holder) = self.holder(*place) {
                     kernel::note(|| format!("breaks {place}, which {} has", holder.node));
                     witness(|witness| witness.broken.insert(node_of(&holder)));
@@ -40,7 +40,6 @@ impl Shared {
                 }
             }
             What::CancelWaiters { object } => {
-                kernel::count("call: cancel_waiters");
                 kernel::note(|| "cancels who waits".to_owned());
                 self.cancelled[*object].set(Some(Duration::MAX));
                 witness::cancels(*object);
@@ -54,7 +53,6 @@ impl Shared {
             What::LocksBelow => self.locks_below(),
             What::Odd { object, odd, time } => self.do_odd(name, *object, *odd, *time),
             What::BadName(place) => {
-                kernel::count("call: a contender's name in a path");
                 let path = format!("{place}/_c_{:032x}-lock-0000000001/x", 7);
                 if let Ok(lock) = DistributedLock::new(&self.client, path) {
                     self.told("try lock", || lock.try_lock());
@@ -62,7 +60,6 @@ impl Shared {
                 }
             }
             What::Close => {
-                kernel::count("call: close");
                 self.is_closed.set(true);
                 witness::closes(kernel::own_process());
                 let (process, client) = (kernel::own_process(), self.client.clone());
@@ -74,7 +71,6 @@ impl Shared {
     }
 
     fn revoke(&self, place: Place) {
-        kernel::count("call: revoke");
         let Some(holder) = self.holder(place) else {
             return;
         };
@@ -134,7 +130,7 @@ impl Shared {
 
     /// Checks that all locks are found in order, as they were, and nothing else.
     fn locks_below(&self) {
-        kernel::count("call: locks_below");
+        let begun = kernel::elapsed();
         let Some(locks) = self.told("locks_below", || self.client.locks_below("/")) else {
             return;
         };
@@ -153,7 +149,7 @@ impl Shared {
             if parts <= last || first.path.starts_with(witness::FOLDER) {
                 self.fail(format!("found {} behind {}", first.path, last.join("/")));
             }
-            contenders.iter().for_each(|contender| lists::listed(&self.name, contender));
+            lists::listed(&self.name, &contenders, begun);
             last = parts;
         }
     }

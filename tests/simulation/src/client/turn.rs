@@ -10,6 +10,7 @@ use zoolock_judge::Unlocked;
 
 use super::objects::{Object, Taken, mode};
 use super::{Shared, net, promises};
+use crate::coverage::count_variant;
 use crate::histories;
 use crate::plan::{Deed, End, Kind, ObjectPlan, Place, TurnPlan, Wait};
 use crate::witness::{self, Held, Left, NodeId, limit, witness};
@@ -84,16 +85,7 @@ impl Shared {
         let permits = permits.min(limit(place));
         kernel::note(|| format!("wants {place} ({kind:?}, {wait:?})"));
         witness(|witness| witness.calls += 1);
-        kernel::count(match kind {
-            Kind::Exclusive => "kind: exclusive",
-            Kind::Reentrant => "kind: reentrant",
-            Kind::Read => "kind: read",
-            Kind::Write => "kind: write",
-            Kind::Single => "kind: single node",
-            Kind::Semaphore => "kind: semaphore",
-            Kind::Several => "kind: several",
-            Kind::Leadership => "kind: leadership",
-        });
+        count_variant("kind", &kind);
         let is_guard = !matches!(end, End::Unlock | End::Downgrade);
         let call = if matches!(wait, Wait::Forever) { "lock" } else { "try lock" };
         let Some((taken, turn)) = self.get(call, &who, target, wait, permits, is_guard) else {
@@ -168,7 +160,6 @@ impl Shared {
             let number = witness::granted(held, begun, None);
             let lasts = |time| witness::lasts(number, begun, time, Duration::ZERO);
             options.hold_at_most.into_iter().for_each(lasts);
-            options.margin.into_iter().for_each(|margin| witness::has_margin(number, margin));
             let turn = Turn { who, target, number, own };
             self.judge_turn(&turn, begun, ahead);
             turn

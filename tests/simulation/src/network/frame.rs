@@ -6,6 +6,7 @@ use kernel::net;
 
 use super::{DOWN, Net, UP, World};
 use crate::client::board;
+use crate::coverage::count_variant;
 use crate::plan::{FrameFault, Meddling, Of, Place};
 use crate::raw;
 use crate::story;
@@ -89,30 +90,25 @@ impl World {
         let mut arrives = self.arrival(socket, way);
         let mut bytes = frame;
         if let Some(fault) = fault {
+            count_variant("fault", &fault);
             kernel::note(|| format!("frame {number} {}: {fault:?}", ["up", "down"][way]));
         }
+        let behind = arrives + Duration::from_nanos(1);
+        let tear = move |world: &mut World, _: &Net| world.tear(socket);
         match fault {
             None => {}
-            Some(FrameFault::CutBefore) => {
-                kernel::count("fault: cut before a frame");
-                return self.at(net, arrives, move |world, _| world.tear(socket));
-            }
-            Some(FrameFault::CutBehind) => {
-                kernel::count("fault: cut behind a frame");
-                self.at(net, arrives + Duration::from_nanos(1), move |world, _| world.tear(socket));
-            }
+            Some(FrameFault::CutBefore) => return self.at(net, arrives, tear),
+            Some(FrameFault::CutBehind) => self.at(net, behind, tear),
             Some(FrameFault::Tear) => {
-                kernel::count("fault: a torn frame");
                 bytes.truncate(bytes.len() / 2);
-                self.at(net, arrives + Duration::from_nanos(1), move |world, _| world.tear(socket));
+                self.at(net, behind, tear);
             }
             Some(FrameFault::Garble) => {
                 let other = another_node(&bytes).filter(|_| of == Of::Create);
                 let other = other.filter(|_| kernel::with_random(|random| random.bool()));
                 if other.is_some() {
                     // A client ends a connection with a malformed answer itself.
-                    let behind = arrives + Duration::from_nanos(1);
-                    self.at(net, behind, move |world, _| world.tear(socket));
+                    self.at(net, behind, tear);
                 }
                 if let Some(garbled) = other.or_else(|| garbled(&bytes)) {
                     kernel::count("fault: a garbled answer");
@@ -122,7 +118,6 @@ impl World {
             Some(FrameFault::Freezes(time)) => {
                 let soon = kernel::with_random(|random| random.u64(..TAKEN_IN));
                 self.at(net, arrives + Duration::from_nanos(soon), move |_, _| {
-                    kernel::count("fault: a client stands still at a frame");
                     board(|board| board.stands_still(process, time));
                     kernel::freeze(process, time);
                 });
@@ -135,9 +130,8 @@ impl World {
                 }
             }
             Some(FrameFault::Away(time)) => {
-                kernel::count("fault: cut off at a frame");
                 self.machine(process).refused_until = arrives + time;
-                return self.at(net, arrives, move |world, _| world.tear(socket));
+                return self.at(net, arrives, tear);
             }
             Some(FrameFault::Delay(time) | FrameFault::Meets(_, time)) => {
                 if let Some(FrameFault::Meets(what, _)) = fault {
@@ -145,8 +139,6 @@ impl World {
                     let begins = if of == Of::Transaction { 21 } else { 12 };
                     let path = story::text(&bytes, begins);
                     self.at(net, arrives, move |world, _| world.meddle(&path, what));
-                } else {
-                    kernel::count("fault: a late frame");
                 }
                 arrives += time;
                 if let Some(link) = self.links.get_mut(&socket) {

@@ -112,7 +112,7 @@ pub(super) struct Call {
 /// A program.
 #[derive(Default)]
 pub(super) struct Program {
-    zk: Option<ZooKeeper>,
+    pub(super) zk: Option<ZooKeeper>,
     pub(super) story: Story,
     pub(super) seen: BTreeMap<i64, i64>,
     pub(super) is_closing: bool,
@@ -135,7 +135,8 @@ pub(super) struct Judge {
     pub(super) calls: Vec<Call>,
     pub(super) watches: Vec<Watch>,
     pub(super) ears: Vec<Ear>,
-    batches: usize,
+    /// Number of batches so far.
+    pub(super) batches: usize,
 }
 
 thread_local! {
@@ -341,27 +342,9 @@ impl Judge {
         self.programs.get_mut(&process).expect("it has entered")
     }
 
-    pub(super) fn connected(&mut self, process: Process, zk: ZooKeeper) {
-        self.program(process).zk = Some(zk);
-    }
-
-    /// Removes the client from the judge. The caller drops it, outside of the judge's borrow.
-    pub(super) fn leave(&mut self, process: Process) -> Option<ZooKeeper> {
-        self.program(process).zk.take()
-    }
-
     pub(super) fn listener(&mut self) -> usize {
         self.ears.push(Ear::default());
         self.ears.len() - 1
-    }
-
-    pub(super) fn dropped(&mut self, listener: usize) {
-        self.ears[listener].is_dropped = true;
-    }
-
-    pub(super) fn batch(&mut self) -> usize {
-        self.batches += 1;
-        self.batches
     }
 
     /// Returns the number of the next call.

@@ -6,74 +6,30 @@ use std::time::Duration;
 
 use kernel::{Process, thread};
 use zookeeper::{
-    Acl, Batch, CreateMode, ErrorKind, LeaseKeeper, Listener, Names, Op, OpResult, Pending,
-    SessionEvent, Stat, State, WatchedEvent, Watcher, ZooKeeper,
+    Acl, CreateMode, ErrorKind, LeaseKeeper, Listener, SessionEvent, State, Watcher, ZooKeeper,
 };
 
 use super::answers::answered;
-use super::history::mark;
+use super::calls::Answer;
 use super::judge::{Asked, Made, Said, judge, report, session, sessions_are_over, stalled};
 use super::session::Story;
-use super::watches::told;
-use super::{How, Node, ROOT, RawCall, RawPlan, RawWhat, Since, Whose};
+use super::{How, Node, ROOT, RawCall, RawPlan, RawWhat, Whose};
 use crate::client::{Board, SLACK, await_calm, board, run_all};
+use crate::coverage::count_variant;
 use crate::witness::witness;
 
 const SECRET: &[u8] = b"somebody:secret";
 /// A server whose leader was deposed may hang up this long after the last fault.
 const SETTLED: Duration = Duration::from_secs(3);
 
-/// A pending answer.
-trait Answer {
-    fn wait(self: Box<Self>) -> zookeeper::Result<Said>;
-    fn call_back(self: Box<Self>, back: Box<dyn FnOnce(zookeeper::Result<Said>) + Send>);
-    fn is_done(&self) -> bool;
-}
-
-impl<T: Into<Said> + Send + 'static> Answer for Pending<T> {
-    fn wait(self: Box<Self>) -> zookeeper::Result<Said> {
-        Pending::wait(*self).map(Into::into)
-    }
-
-    fn call_back(self: Box<Self>, back: Box<dyn FnOnce(zookeeper::Result<Said>) + Send>) {
-        self.on_done(move |result| back(result.map(Into::into)));
-    }
-
-    fn is_done(&self) -> bool {
-        Pending::is_done(self)
-    }
-}
-
-/// Says what a call of the client returns.
-macro_rules! said {
-    ($($returned:ty: $value:pat => $said:expr;)+) => {$(
-        impl From<$returned> for Said {
-            fn from($value: $returned) -> Said {
-                $said
-            }
-        }
-    )+};
-}
-
-said! {
-    (): () => Said::Done;
-    (String, Stat): (path, stat) => Said::Created(path, stat);
-    (String, i64): (path, czxid) => Said::CreatedBy(path, czxid);
-    Stat: stat => Said::Set(stat);
-    (Vec<u8>, Stat): (data, stat) => Said::Data(data, stat);
-    Option<Stat>: found => Said::Found(found);
-    (Names, Stat): (names, stat) => Said::Names(names.iter().map(str::to_owned).collect(), stat);
-    Vec<OpResult>: results => Said::Several(results);
-}
-
 /// State that the threads of a program share.
-struct Shared {
-    process: Process,
-    number: usize,
-    plan: RawPlan,
+pub(super) struct Shared {
+    pub(super) process: Process,
+    pub(super) number: usize,
+    pub(super) plan: RawPlan,
     zk: ZooKeeper,
     /// Listeners of nodes with their numbers.
-    ears: RefCell<Vec<(usize, Watcher)>>,
+    pub(super) ears: RefCell<Vec<(usize, Watcher)>>,
     keepers: RefCell<Vec<LeaseKeeper>>,
     knows_secret: Cell<bool>,
     is_closed: Cell<bool>,
@@ -86,7 +42,7 @@ pub(crate) fn run(number: usize, plan: &RawPlan, hosts: &str) {
         return board(Board::is_over);
     };
     let known = zk.clone();
-    judge(|judge| judge.connected(process, known));
+    judge(|judge| judge.program(process).zk = Some(known));
     let shared = Rc::new(Shared {
         process,
         number,
@@ -149,11 +105,7 @@ impl Shared {
     fn step(&self, what: &RawWhat) {
         match what {
             RawWhat::Calls { calls, how, limit, session } => {
-                kernel::count(match how {
-                    How::Wait => "raw: calls that are waited for",
-                    How::Callback => "raw: calls that are told of",
-                    How::Never => "raw: calls whose answers nobody wants",
-                });
+                count_variant("raw", how);
                 self.call(calls, *how, *limit, *session);
             }
             RawWhat::Keep => self.keep(),
@@ -176,7 +128,7 @@ impl Shared {
                     let (number, ear) = ears.remove(0);
                     drop(ears);
                     drop(ear);
-                    judge(|judge| judge.dropped(number));
+                    judge(|judge| judge.ears[number].is_dropped = true);
                 }
             }
             RawWhat::Credentials => {
@@ -223,7 +175,7 @@ impl Shared {
         let path = format!("{ROOT}/secret{}", self.number);
         // Read before the request, because another thread may add credentials meanwhile.
         let is_known = self.knows_secret.get();
-        let made = self.made(judge(|judge| judge.batch()), Some(self.plan.timeout), None, None);
+        let made = self.made(self.plan.timeout, None);
         let is_made = judge(|judge| judge.history.is_there(&path));
         let number = judge(|judge| judge.begin(made, Asked::Secret { is_known }, false));
         let result = if is_known && !is_made {
@@ -261,15 +213,14 @@ impl Shared {
 
     // ---- calls
 
-    fn made(
-        &self,
-        batch: usize,
-        limit: Option<Duration>,
-        wanted: Option<i64>,
-        listener: Option<usize>,
-    ) -> Made {
-        let (process, is_unheard, is_shared) = (self.process, false, false);
-        Made { process, batch, limit, wanted, is_unheard, is_shared, listener }
+    /// Describes the calls of a new batch.
+    fn made(&self, limit: Duration, wanted: Option<i64>) -> Made {
+        let batch = judge(|judge| {
+            judge.batches += 1;
+            judge.batches
+        });
+        let (process, limit, listener) = (self.process, Some(limit), None);
+        Made { process, batch, limit, wanted, is_unheard: false, is_shared: false, listener }
     }
 
     fn call(&self, calls: &[RawCall], how: How, limit: Duration, session: Option<Whose>) {
@@ -279,7 +230,7 @@ impl Shared {
         });
         let zk = self.zk.with_timeout(limit);
         let zk = wanted.map_or(zk.clone(), |wanted| zk.in_session(wanted));
-        let mut made = self.made(judge(|judge| judge.batch()), Some(limit), wanted, None);
+        let mut made = self.made(limit, wanted);
         made.is_unheard = how == How::Never;
         witness(|witness| witness.calls += calls.len() as u64);
         let pending = zk.submit(|batch| {
@@ -315,164 +266,6 @@ impl Shared {
         for (number, answer) in once.into_iter().chain(repeated) {
             answered(number, answer.wait(), false);
         }
-    }
-
-    fn path(&self, node: Node) -> String {
-        let tail = || "x".repeat(self.plan.tail);
-        match node {
-            Node::Shared(index) => format!("{ROOT}/s{index}{}", tail()),
-            Node::Own(index) => format!("{ROOT}/o{}-{index}{}", self.number, tail()),
-            Node::Child(index) => {
-                let number = judge(|judge| judge.next());
-                format!("{ROOT}/s{index}{}/c{number}", tail())
-            }
-            Node::Made => judge(|judge| {
-                let made = &mut judge.program(self.process).made;
-                match made.is_empty() {
-                    true => format!("{ROOT}/nothing"),
-                    false => made.remove(0),
-                }
-            }),
-        }
-    }
-
-    /// Returns a listener, either a new one or one that already listens to other nodes.
-    fn ear(&self) -> (usize, Watcher) {
-        let mut ears = self.ears.borrow_mut();
-        let index = kernel::with_random(|random| random.usize(..ears.len() + 3));
-        if let Some((number, ear)) = ears.get(index) {
-            return (*number, ear.clone());
-        }
-        let (process, number) = (self.process, judge(|judge| judge.listener()));
-        let ear = Watcher::new(move |event: &WatchedEvent| told(process, number, event));
-        ears.push((number, ear.clone()));
-        (number, ear)
-    }
-
-    fn ask(&self, batch: &mut Batch<'_>, made: Made, call: &RawCall) -> (usize, Box<dyn Answer>) {
-        let begin = |made: Made, asked: Asked| judge(|judge| judge.begin(made, asked, false));
-        // Begins a read of a node. Returns its number, the node's path, and who listens to it.
-        let read = |node: Node, is_watched: bool, asked: fn(String) -> Asked| {
-            let path = self.path(node);
-            let ear = is_watched.then(|| self.ear());
-            let made = Made { listener: ear.as_ref().map(|(number, _)| *number), ..made };
-            (begin(made, asked(path.clone())), path, ear.map(|(_, ear)| ear))
-        };
-        match call {
-            RawCall::Create { node, is_ephemeral, is_sequential, is_shared } => {
-                let path = self.path(*node);
-                let asked = Asked::Create { path: path.clone(), is_sequential: *is_sequential };
-                let number = begin(Made { is_shared: *is_shared, ..made }, asked);
-                self.made_perhaps(&path, *node, *is_sequential);
-                let mode = mode(*is_ephemeral, *is_sequential);
-                let (acl, data) = (Acl::open(), mark(number));
-                let answer: Box<dyn Answer> = match is_shared {
-                    true => Box::new(batch.shared_create(&path, &data, &acl, mode)),
-                    false => Box::new(batch.create(&path, &data, &acl, mode)),
-                };
-                (number, answer)
-            }
-            RawCall::Delete(node, is_shared) => {
-                let path = self.path(*node);
-                let asked = Asked::Delete { path: path.clone(), is_repeated: false };
-                let number = begin(Made { is_shared: *is_shared, ..made }, asked);
-                let answer: Box<dyn Answer> = match is_shared {
-                    true => Box::new(batch.shared_delete(&path)),
-                    false => Box::new(batch.delete(&path, None)),
-                };
-                (number, answer)
-            }
-            RawCall::DeleteEventually(node) => {
-                let path = self.path(*node);
-                let asked = Asked::Delete { path: path.clone(), is_repeated: true };
-                let made = Made { limit: None, ..made };
-                (begin(made, asked), Box::new(batch.delete_eventually(&path)))
-            }
-            RawCall::Set(node) => {
-                let path = self.path(*node);
-                let number = begin(made, Asked::Set(path.clone()));
-                (number, Box::new(batch.set_data(&path, &mark(number), None)))
-            }
-            RawCall::Get(node, is_watched) => {
-                let (number, path, ear) = read(*node, *is_watched, Asked::Get);
-                (number, Box::new(batch.get_data(&path, ear.as_ref())))
-            }
-            RawCall::Exists(node, is_watched) => {
-                let (number, path, ear) = read(*node, *is_watched, Asked::Exists);
-                (number, Box::new(batch.exists(&path, ear.as_ref())))
-            }
-            RawCall::Children(node, is_watched) => {
-                let (number, path, ear) = read(*node, *is_watched, Asked::Children);
-                (number, Box::new(batch.get_children(&path, ear.as_ref())))
-            }
-            RawCall::Watch(nodes, since) => {
-                let (listener, ear) = self.ear();
-                let mut paths: Vec<String> = nodes.iter().map(|node| self.path(*node)).collect();
-                paths.sort_unstable();
-                paths.dedup();
-                let since = match since {
-                    Since::Ever => 0,
-                    Since::Before(count) => judge(|judge| judge.newest(self.process)) - count,
-                    Since::Future => i64::MAX,
-                };
-                let asked = Asked::Watch { paths: paths.clone(), since };
-                let number = begin(Made { listener: Some(listener), ..made }, asked);
-                (number, Box::new(batch.set_watches(since, &paths, &ear)))
-            }
-            RawCall::Sync => (begin(made, Asked::Sync), Box::new(batch.sync(ROOT))),
-            RawCall::Renew => (begin(made, Asked::Other), Box::new(batch.renew_lease())),
-            RawCall::Several(calls) => self.ask_several(batch, made, calls),
-        }
-    }
-
-    /// Records a node that a call may create, so that a later step deletes it.
-    fn made_perhaps(&self, path: &str, node: Node, is_sequential: bool) {
-        if matches!(node, Node::Child(_)) && !is_sequential {
-            judge(|judge| judge.program(self.process).made.push(path.to_owned()));
-        }
-    }
-
-    fn ask_several(
-        &self,
-        batch: &mut Batch<'_>,
-        made: Made,
-        calls: &[RawCall],
-    ) -> (usize, Box<dyn Answer>) {
-        kernel::count("raw: a transaction");
-        let acl = Acl::open();
-        // The parts have the numbers after the whole.
-        let number = judge(|judge| {
-            let parts = (1..=calls.len()).map(|part| judge.next() + part).collect();
-            judge.begin(made, Asked::Several(parts), false)
-        });
-        let parts = calls.iter().map(|call| {
-            let (node, is_ephemeral, is_sequential) = match call {
-                RawCall::Create { node, is_ephemeral, is_sequential, .. } => {
-                    (*node, *is_ephemeral, *is_sequential)
-                }
-                RawCall::Set(node) | RawCall::Delete(node, _) => (*node, false, false),
-                _ => (Node::Own(0), false, false),
-            };
-            let path = self.path(node);
-            let asked = match call {
-                RawCall::Create { .. } => Asked::Create { path: path.clone(), is_sequential },
-                RawCall::Delete(..) => Asked::Delete { path: path.clone(), is_repeated: false },
-                _ => Asked::Set(path.clone()),
-            };
-            if let RawCall::Create { .. } = call {
-                self.made_perhaps(&path, node, is_sequential);
-            }
-            let part = judge(|judge| judge.begin(made, asked.clone(), true));
-            (path, asked, mark(part), mode(is_ephemeral, is_sequential))
-        });
-        let parts: Vec<_> = parts.collect();
-        let ops = parts.iter().map(|(path, asked, data, mode)| match asked {
-            Asked::Create { .. } => Op::Create(path, data, &acl, *mode),
-            Asked::Delete { .. } => Op::Delete(path, None),
-            _ => Op::SetData(path, data, None),
-        });
-        let ops: Vec<Op<'_>> = ops.collect();
-        (number, Box::new(batch.multi(&ops)))
     }
 
     // ---- when no faults are left
@@ -570,7 +363,7 @@ impl Shared {
     /// Ends the client and checks that it reports its end.
     fn end(self: Rc<Shared>) {
         let is_closed = self.is_closed.get();
-        let zk = judge(|judge| judge.leave(self.process));
+        let zk = judge(|judge| judge.program(self.process).zk.take());
         if is_closed || !self.plan.is_dropped {
             if !is_closed {
                 self.close();
@@ -593,15 +386,6 @@ impl Shared {
             report(process, ["the end of the client is not told".to_owned()]);
         }
         drop(ears);
-    }
-}
-
-fn mode(is_ephemeral: bool, is_sequential: bool) -> CreateMode {
-    match (is_ephemeral, is_sequential) {
-        (false, false) => CreateMode::Persistent,
-        (true, false) => CreateMode::Ephemeral,
-        (false, true) => CreateMode::PersistentSequential,
-        (true, true) => CreateMode::EphemeralSequential,
     }
 }
 

@@ -1,16 +1,17 @@
-//! Judges holds: whom they exclude, the nodes and tokens behind them, how soon they come, and how long they last.
+//! Judges holds: the nodes behind them, how soon they come, and how long they last. Whom they exclude and their tokens
+//! are left to the judges of histories.
 
 use std::time::Duration;
 
 use kernel::Process;
 use zoolock::{Hold, HoldState, LossReason};
-use zoolock_judge::{Mode, Unlocked};
+use zoolock_judge::{HoldId, Mode, Unlocked};
 
 use super::outages::has_lost_one;
 use super::turns::{NodeId, id_of};
 use super::{
-    Maker, Node, QueueId, SECOND, UNTOLD, Witness, has_stalled, judged, limit, parent, queue,
-    violation, witness,
+    Maker, Node, QueueId, SECOND, UNTOLD, Witness, has_stalled, judged, parent, queue, violation,
+    witness,
 };
 use crate::client::{SLACK, board};
 use crate::histories;
@@ -28,6 +29,8 @@ pub(crate) struct Held {
     pub nodes: Vec<NodeId>,
     pub token: u64,
     granted: Duration,
+    /// The hold in the history.
+    pub(super) told: Option<HoldId>,
     /// When it ends by itself, at the earliest and at the latest.
     lasts: Option<(Duration, Duration)>,
     /// The owner is giving it back, or knows that it is over.
@@ -60,6 +63,7 @@ impl Held {
             token: holds.first().map_or(0, |hold| hold.fencing_token()),
             holds,
             granted: kernel::elapsed(),
+            told: None,
             lasts: None,
             has_left: false,
             is_doubtful: false,
@@ -90,12 +94,6 @@ impl Held {
 
     fn paths(&self) -> impl Iterator<Item = &str> {
         self.nodes.iter().map(|(path, _)| &**path)
-    }
-
-    /// Describes the holder of a lock that has two.
-    fn described(&self) -> String {
-        let nodes: Vec<&str> = self.paths().collect();
-        format!("{} ({:?}, {})", self.who, self.kind, nodes.join(", "))
     }
 
     /// Checks that it has not lasted for longer than it may, and was not lost for that reason before.
@@ -129,24 +127,22 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
     let is_held = held.is_held() == Some(true);
     let problems = witness(|witness| {
         let mut problems = witness.judge_nodes(&mut held, under, is_held);
-        problems.extend(witness.judge_rivals(&held, under, is_held));
-        problems.extend(witness.judge_token(&held, is_held));
+        witness.note_losses();
         problems.extend(witness.judge_wait(&held, begun));
-        if is_held && !held.is_doubtful {
-            problems.extend(witness.judge_margins(&held, under));
-        }
         problems
     });
     problems.into_iter().for_each(violation);
     witness(|witness| {
         witness.last += 1;
         let still_held = held.is_held() != Some(false);
-        histories::granted(witness.last, &held, begun, under, still_held);
+        let under = under.and_then(|under| witness.held.get(&under)?.told);
+        let told = histories::granted(witness.last, &held, begun, under, still_held);
+        held.told = Some(told);
         if !still_held {
-            histories::lost(witness.last);
+            histories::lost(told);
         }
         if held.is_doubtful {
-            histories::doubted(witness.last);
+            histories::doubted(told);
         }
         if held.mode == Mode::Exclusive {
             // An owner that cannot know of the loss of its node begins no turn.
@@ -201,66 +197,16 @@ impl Witness {
         problems
     }
 
-    /// Checks that a grant excludes those that it has to, and that no more permits are taken than there are.
-    fn judge_rivals(&self, held: &Held, under: Option<usize>, is_held: bool) -> Vec<String> {
-        let mut problems = Vec::new();
-        let count = |mode: Mode| match mode {
-            Mode::Permits(count) => count,
-            _ => 0,
-        };
-        let (mut permits, limit) = (count(held.mode), limit(held.place));
-        let is_sure = is_held && !held.is_doubtful;
-        for (number, other) in self.held.iter().filter(|(_, other)| !other.has_left) {
-            let is_rival = match other.is_held() {
-                Some(true) => other.queue() == held.queue() && Some(*number) != under,
-                Some(false) => {
-                    histories::lost(*number);
-                    false
-                }
+    /// Tells the judges of histories which holds are lost by now: these do not exclude another one any more.
+    fn note_losses(&self) {
+        for held in self.held.values().filter(|held| !held.has_left) {
+            match held.is_held() {
+                Some(true) => {}
+                Some(false) => held.told.into_iter().for_each(histories::lost),
                 // The look would have to wait for another thread, so the state of the hold is unknown.
-                None => {
-                    histories::doubted(*number);
-                    false
-                }
-            };
-            if !is_rival || other.is_doubtful || self.dead.contains(&other.process) {
-                continue;
-            }
-            permits += count(other.mode);
-            let is_shared = matches!(
-                (held.mode, other.mode),
-                (Mode::Shared, Mode::Shared) | (Mode::Permits(_), Mode::Permits(_))
-            );
-            if !is_shared && is_sure {
-                problems.push(format!(
-                    "two holders of {}: {} since {:?}, and now {}",
-                    held.place,
-                    other.described(),
-                    other.granted,
-                    held.described(),
-                ));
+                None => held.told.into_iter().for_each(histories::doubted),
             }
         }
-        if permits > limit && is_sure {
-            problems.push(format!("{permits} permits of {limit} at {}", held.place));
-        }
-        problems
-    }
-
-    /// Checks that the tokens of a queue rise.
-    fn judge_token(&mut self, held: &Held, is_held: bool) -> Option<String> {
-        if held.mode != Mode::Exclusive {
-            return None;
-        }
-        let highest = &mut self.queues.entry(held.queue()).or_default().highest;
-        let before = *highest;
-        *highest = before.max(held.token);
-        (held.token < before && !held.is_doubtful && is_held).then(|| {
-            format!(
-                "the token of {} fell from {before:#x} to {:#x}, {}",
-                held.place, held.token, held.who
-            )
-        })
     }
 
     /// Checks that a grant comes soon after the lock is free.
@@ -322,7 +268,7 @@ pub(crate) fn left(hold: usize) {
         if let Some(held) = witness.held.get_mut(&hold) {
             let (is_held, now) = (held.is_held(), kernel::elapsed());
             if is_held == Some(false) {
-                histories::lost(hold);
+                held.told.into_iter().for_each(histories::lost);
             }
             if is_held != Some(true) {
                 witness.lost_at.insert(held.level(), now);
@@ -331,7 +277,7 @@ pub(crate) fn left(hold: usize) {
             let nodes = held.nodes.iter().map(|(path, _)| ((path.clone(), held.token), now));
             witness.given.extend(nodes);
             witness.ended_at.insert(held.place, now);
-            histories::left(hold);
+            held.told.into_iter().for_each(histories::left);
         }
     });
 }
@@ -375,9 +321,9 @@ pub(crate) fn may_be_lost(lock: &str, reason: LossReason) -> bool {
 
 /// Records the end of a hold and the answer of its unlock.
 pub(crate) fn ended(hold: usize, said: Unlocked) {
-    histories::unlocked(hold, said);
     witness(|witness| {
         if let Some(held) = witness.held.remove(&hold) {
+            held.told.into_iter().for_each(|hold| histories::unlocked(hold, said));
             // It may have been lost since its owner began to give it back.
             if held.has(|state| matches!(state, HoldState::Lost(_))) != Some(false) {
                 witness.lost_at.insert(held.level(), kernel::elapsed());

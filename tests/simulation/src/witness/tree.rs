@@ -6,7 +6,7 @@ use std::time::Duration;
 use kernel::Process;
 use zookeeper_testing::ensemble::{Change, ChangeKind, Committed};
 
-use super::lists::{contends, is_permit};
+use super::lists::{self, contends, is_permit};
 use super::outages::{self, has_lost_one};
 use super::{
     DATA, FRAMES, Gone, LATE, Maker, Node, NodeId, SOON, UNTOLD, Witness, has_stalled, judged,
@@ -91,6 +91,7 @@ impl Witness {
                     self.gone.remove(&*change.path);
                     self.last_change.insert(parent(&change.path).to_owned(), one.zxid);
                     *self.made.entry(one.session).or_default() += 1;
+                    self.were.insert(lists::contender(&change.path, &node));
                     self.nodes.insert(change.path.to_string(), node);
                     self.created(&change.path, *owner, &mut problems);
                 }
@@ -265,7 +266,7 @@ impl Witness {
             }
             if by_somebody {
                 held.is_doubtful = true;
-                histories::doubted(*number);
+                held.told.into_iter().for_each(histories::doubted);
                 self.deleted.push((*number, is_hidden));
             } else if !self.dead.contains(&held.process) && held.is_held() == Some(true) {
                 problems.push(format!(
