@@ -25,7 +25,10 @@ impl Tokens {
                 let excused =
                     case.rules.overlaps_expected || case.history.doubted(record).is_some();
                 if !excused && !record.was_lost_by(write.at) {
-                    found.violations.push(refused_in_good_faith(case, write));
+                    let (hold, path, token) = (write.hold, case.name(write.path), write.token);
+                    found.violations.push(format!(
+                        "fresh write refused: {hold} wrote at {path} with token {token}, and had not lost the lock"
+                    ));
                 }
             }
         }
@@ -46,15 +49,6 @@ impl Tokens {
         }
         self.0[path] = Some((token, hold));
     }
-}
-
-fn refused_in_good_faith(case: Case<'_>, write: &Write) -> String {
-    format!(
-        "fresh write refused: {} wrote at {} with token {}, and had not lost the lock",
-        write.hold,
-        case.name(write.path),
-        write.token
-    )
 }
 
 pub(super) fn check_late(found: &mut Findings, case: Case<'_>) {

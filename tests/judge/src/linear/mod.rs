@@ -1,5 +1,5 @@
 //! The second judge. The `LinearizabilityTester` of stateright, which knows nothing of locks, checks the
-//! operations of each lock against [sequential objects](objects).
+//! operations of each lock against a [sequential object](objects).
 //!
 //! The tester tries the orders in which the operations may have taken effect, copies the rest at each step,
 //! and remembers no state. So it gets pieces of some ten operations, each with the state of the lock before
@@ -23,10 +23,10 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use crate::history::{History, Record};
-use crate::lock::{Lock, Use};
+use crate::lock::Lock;
 use crate::operations::{HoldIndex, Op, Operation, Operations};
 
-use objects::{FencedMutex, FencedRwLock, Semaphore};
+use objects::Object;
 
 /// The sizes of pieces.
 #[derive(Debug, Clone, Copy)]
@@ -46,13 +46,6 @@ const SIZES: Sizes = Sizes { most: 10, steps: 300 };
 pub struct Linear {
     locks: Vec<(Lock, Object)>,
     sizes: Sizes,
-}
-
-#[derive(Debug)]
-enum Object {
-    Mutex(FencedMutex),
-    RwLock(FencedRwLock),
-    Semaphore(Semaphore),
 }
 
 /// The findings of the second judge.
@@ -77,12 +70,10 @@ impl Linear {
     }
 
     fn with(locks: &[Lock], sizes: Sizes) -> Linear {
-        let object = |lock: &Lock| match lock.what {
-            Use::Exclusive | Use::Ephemeral => Object::Mutex(FencedMutex::default()),
-            Use::ReadWrite => Object::RwLock(FencedRwLock::default()),
-            Use::Semaphore(permits) => Object::Semaphore(Semaphore::new(permits)),
-        };
-        Linear { locks: locks.iter().map(|lock| (lock.clone(), object(lock))).collect(), sizes }
+        Linear {
+            locks: locks.iter().map(|lock| (lock.clone(), Object::new(lock.what))).collect(),
+            sizes,
+        }
     }
 
     /// Judges a history.
@@ -91,12 +82,7 @@ impl Linear {
         let mut found = Linearized { open, ..Linearized::default() };
         for ((lock, object), operations) in self.locks.iter_mut().zip(of_locks) {
             found.operations += operations.len();
-            let (sizes, found) = (self.sizes, &mut found);
-            let wrong = match object {
-                Object::Mutex(object) => piece::check(object, operations, sizes, found),
-                Object::RwLock(object) => piece::check(object, operations, sizes, found),
-                Object::Semaphore(object) => piece::check(object, operations, sizes, found),
-            };
+            let wrong = piece::check(object, operations, self.sizes, &mut found);
             let texts = wrong.iter().map(|wrong| describe(history, lock, wrong));
             found.violations.extend(texts);
         }

@@ -20,8 +20,8 @@ enum Verdict {
 
 /// Checks all operations of a lock. Leaves the object free, in its state after them. Returns operations without a
 /// position.
-pub(super) fn check<O: Object>(
-    object: &mut O,
+pub(super) fn check(
+    object: &mut Object,
     mut operations: Vec<Operation>,
     sizes: Sizes,
     found: &mut Linearized,
@@ -36,9 +36,7 @@ pub(super) fn check<O: Object>(
         (piece, left) = left.split_at(end);
         wrong.extend(judge(object, piece, sizes, found));
     }
-    for hold in object.holders() {
-        object.take(hold);
-    }
+    object.clear();
     wrong
 }
 
@@ -48,8 +46,8 @@ fn is_cut(operations: &[Operation], at: usize) -> bool {
 }
 
 /// Judges a piece, and brings the object into the state after it.
-fn judge<O: Object>(
-    object: &mut O,
+fn judge(
+    object: &mut Object,
     piece: &[Operation],
     sizes: Sizes,
     found: &mut Linearized,
@@ -59,7 +57,7 @@ fn judge<O: Object>(
     let cuts = (1..piece.len()).filter(|&at| is_cut(piece, at));
     let middle = cuts.min_by_key(|at| at.abs_diff(piece.len() / 2));
     let wrong = piece.last().filter(|_| verdict == Verdict::Wrong);
-    let wrong = wrong.map(|last| Wrong { operation: *last, holders: object.holders() });
+    let wrong = wrong.map(|last| Wrong { operation: *last, holders: object.holders().collect() });
     if let Some(middle) = middle.filter(|_| verdict != Verdict::Right) {
         // The first wrong part contains the operation.
         let (first, second) = piece.split_at(middle);
@@ -73,7 +71,7 @@ fn judge<O: Object>(
 
 /// Tries to find an order. The tester tries threads in their order and copies everything for each try. So each
 /// operation gets its own thread, and the likeliest comes first.
-fn test<O: Object>(object: &O, piece: &[Operation], steps: u32) -> Verdict {
+fn test(object: &Object, piece: &[Operation], steps: u32) -> Verdict {
     let steps = Rc::new(Cell::new(steps));
     let limited = Limited::new(object.clone(), Rc::clone(&steps));
     let mut tester = LinearizabilityTester::new(limited);
@@ -99,7 +97,7 @@ fn test<O: Object>(object: &O, piece: &[Operation], steps: u32) -> Verdict {
 }
 
 /// Brings the object into the state after the piece.
-fn pass<O: Object>(object: &mut O, piece: &[Operation]) {
+fn pass(object: &mut Object, piece: &[Operation]) {
     let ends = |hold| piece.iter().any(|operation| operation.op == Op::End(hold));
     for operation in piece {
         if let Op::End(hold) = operation.op {

@@ -4,6 +4,7 @@ use fastrand::Rng;
 
 use super::made_up::history;
 use super::*;
+use crate::lock::Use;
 
 const USES: [Use; 4] = [Use::Exclusive, Use::ReadWrite, Use::Semaphore(3), Use::Ephemeral];
 const UNCUT: Sizes = Sizes { most: usize::MAX, steps: u32::MAX };
