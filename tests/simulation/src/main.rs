@@ -71,11 +71,11 @@ fn main() -> ExitCode {
     if args.rare {
         println!("{:?}", total.rare());
     }
-    for (what, count) in &total.counts {
-        println!("{count:>12}  {}", named(what));
+    for (what, event) in &total.events {
+        println!("{:>12}  {}", event.count, named(what));
     }
     let gaps = match args.coverage.unwrap_or(total.done >= ENOUGH) {
-        true => gaps(&total.counts),
+        true => gaps(|what| total.events.contains_key(what)),
         false => Vec::new(),
     };
     gaps.iter().for_each(|gap| println!("{gap}"));

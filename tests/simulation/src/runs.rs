@@ -21,17 +21,18 @@ const CHUNK: u64 = 2_000;
 /// How many plans of each rare event are run again.
 const AGAIN: usize = 2;
 
-/// The seeds that reach an event.
+/// An event, and the seeds that reach it.
 #[derive(Default, Serialize, Deserialize)]
-struct Reached {
-    /// How many there are.
+pub(crate) struct Event {
+    pub(crate) count: u64,
     seeds: u64,
     /// The first ones with plans of their own.
     first: Vec<u64>,
 }
 
-impl Reached {
-    fn add(&mut self, other: Reached) {
+impl Event {
+    fn add(&mut self, other: Event) {
+        self.count += other.count;
         self.seeds += other.seeds;
         self.first.extend(other.first);
         self.first.sort_unstable();
@@ -44,11 +45,9 @@ impl Reached {
 pub(crate) struct Total {
     pub(crate) done: u64,
     calls: u64,
-    faults: u64,
     time: Duration,
     pub(crate) hash: u64,
-    pub(crate) counts: BTreeMap<String, u64>,
-    reached: BTreeMap<String, Reached>,
+    pub(crate) events: BTreeMap<String, Event>,
     linearized: Linearized,
     pub(crate) failed: BTreeMap<u64, Vec<String>>,
 }
@@ -60,12 +59,8 @@ impl Total {
         self.time += outcome.time;
         self.hash = self.hash.wrapping_add(outcome.hash ^ seed);
         for (what, count) in outcome.counts {
-            if what.starts_with("fault: ") {
-                self.faults += count;
-            }
-            *self.counts.entry(what.to_owned()).or_default() += count;
             let first = if Plan::is_again(seed) { Vec::new() } else { vec![seed] };
-            self.reached.entry(what.to_owned()).or_default().add(Reached { seeds: 1, first });
+            self.events.entry(what.to_owned()).or_default().add(Event { count, seeds: 1, first });
         }
         self.linearized.add(outcome.linearized);
         if !violations.is_empty() {
@@ -77,14 +72,10 @@ impl Total {
     fn merge(&mut self, other: Total) {
         self.done += other.done;
         self.calls += other.calls;
-        self.faults += other.faults;
         self.time += other.time;
         self.hash = self.hash.wrapping_add(other.hash);
-        for (what, count) in other.counts {
-            *self.counts.entry(what).or_default() += count;
-        }
-        for (what, reached) in other.reached {
-            self.reached.entry(what).or_default().add(reached);
+        for (what, event) in other.events {
+            self.events.entry(what).or_default().add(event);
         }
         self.linearized.add(other.linearized);
         self.failed.extend(other.failed);
@@ -92,19 +83,21 @@ impl Total {
 
     /// Returns seeds whose plans reach what fewer than one of a hundred seeds reach.
     pub(crate) fn rare(&self) -> BTreeSet<u64> {
-        let rare = self.reached.values().filter(|reached| reached.seeds < self.done / 100);
-        rare.flat_map(|reached| &reached.first).copied().collect()
+        let rare = self.events.values().filter(|event| event.seeds < self.done / 100);
+        rare.flat_map(|event| &event.first).copied().collect()
     }
 
     pub(crate) fn report(&self, took: Duration) {
         let seconds = took.as_secs_f64();
         let rate = |count: f64| count / seconds;
+        let faults = self.events.iter().filter(|(what, _)| what.starts_with("fault: "));
+        let faults: u64 = faults.map(|(_, event)| event.count).sum();
         println!(
             "{} schedules in {seconds:.1} s, each second {:.0} with {:.0} calls, {:.0} faults and {:.2} simulated hours; {} failed",
             self.done,
             rate(self.done as f64),
             rate(self.calls as f64),
-            rate(self.faults as f64),
+            rate(faults as f64),
             rate(self.time.as_secs_f64() / 3600.0),
             self.failed.len(),
         );
