@@ -106,7 +106,9 @@ fn place(root: &Path, sources: &mut Sources, entry: Entry) -> Result<Mutant, Str
         return Err("nothing has to kill it".to_owned());
     }
     let source = sources.get(root, &file)?;
-    let named: Vec<_> = source.functions.iter().filter(|one| one.name == function).collect();
+    let name_alone = function.rsplit(':').next();
+    let is_named = |one: &&Function| Some(&*one.name) == name_alone;
+    let named: Vec<_> = source.functions.iter().filter(is_named).collect();
     if named.is_empty() {
         return Err(format!("{file} has no function {function}"));
     }

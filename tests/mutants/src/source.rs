@@ -14,7 +14,7 @@ pub(crate) struct Source {
 
 /// A function that is not part of another one.
 pub(crate) struct Function {
-    /// Its name, for a method behind that of its type.
+    /// Its name, without that of its type.
     pub(crate) name: String,
     /// Where its body is, with the braces.
     pub(crate) body: Range<usize>,
@@ -31,9 +31,10 @@ struct Token {
 impl Source {
     pub(crate) fn parse(text: String) -> Result<Source, String> {
         let file = syn::parse_file(&text).map_err(|error| error.to_string())?;
-        let mut found = Found::default();
+        let mut found = Found { text: &text, functions: Vec::new() };
         found.visit_file(&file);
-        Ok(Source { text, functions: found.functions })
+        let functions = found.functions;
+        Ok(Source { text, functions })
     }
 
     /// Returns the only place in a function's body that has the same tokens as `from`.
@@ -92,40 +93,26 @@ fn flatten(stream: TokenStream, all: &mut Vec<Token>) {
     }
 }
 
-#[derive(Default)]
-struct Found {
+struct Found<'a> {
+    text: &'a str,
     functions: Vec<Function>,
-    /// The type or trait around.
-    of: Option<String>,
 }
 
-impl Found {
+impl Found<'_> {
     fn add(&mut self, signature: &syn::Signature, body: &syn::Block) {
-        let name = match &self.of {
-            Some(of) => format!("{of}::{}", signature.ident),
-            None => signature.ident.to_string(),
+        let returned = &self.text[signature.output.span().byte_range()];
+        let unfit = match signature.constness {
+            Some(_) => Some("is const"),
+            None if returned.contains("impl ") => Some("returns `impl`, which two bodies cannot"),
+            None => None,
         };
-        let returned = match &signature.output {
-            syn::ReturnType::Type(_, kind) => is_opaque(kind),
-            syn::ReturnType::Default => false,
-        };
-        let unfit = match (signature.constness, returned) {
-            (Some(_), _) => Some("is const"),
-            (_, true) => Some("returns `impl`, which two bodies cannot"),
-            _ => None,
-        };
+        let name = signature.ident.to_string();
         self.functions.push(Function { name, body: body.span().byte_range(), unfit });
-    }
-
-    fn within(&mut self, of: String, visit: impl FnOnce(&mut Found)) {
-        let outer = self.of.replace(of);
-        visit(self);
-        self.of = outer;
     }
 }
 
 /// Functions within functions belong to these, so bodies are not visited.
-impl<'ast> Visit<'ast> for Found {
+impl<'ast> Visit<'ast> for Found<'_> {
     fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
         self.add(&item.sig, &item.block);
     }
@@ -140,34 +127,10 @@ impl<'ast> Visit<'ast> for Found {
         }
     }
 
-    fn visit_item_impl(&mut self, item: &'ast syn::ItemImpl) {
-        let of = match &*item.self_ty {
-            syn::Type::Path(path) => path.path.segments.last().map(|last| last.ident.to_string()),
-            _ => None,
-        };
-        self.within(of.unwrap_or_default(), |found| visit::visit_item_impl(found, item));
-    }
-
-    fn visit_item_trait(&mut self, item: &'ast syn::ItemTrait) {
-        self.within(item.ident.to_string(), |found| visit::visit_item_trait(found, item));
-    }
-
     fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
         let is_cfg = |attribute: &syn::Attribute| attribute.path().is_ident("cfg");
         if !item.attrs.iter().any(is_cfg) {
             visit::visit_item_mod(self, item);
         }
     }
-}
-
-fn is_opaque(kind: &syn::Type) -> bool {
-    struct Opaque(bool);
-    impl Visit<'_> for Opaque {
-        fn visit_type_impl_trait(&mut self, _: &syn::TypeImplTrait) {
-            self.0 = true;
-        }
-    }
-    let mut opaque = Opaque(false);
-    opaque.visit_type(kind);
-    opaque.0
 }
