@@ -5,10 +5,9 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use kernel::Process;
-use zoolock::Result;
 use zoolock_judge::{
-    Call, Doubt, Grant, History, HoldId, Judge, Kind, Linear, Linearized, Lock, Loss, Margins,
-    Missed, Mode, Nanos, OpenCall, Outage, Rules, Unlocked, Use, WorkerId,
+    Doubt, Grant, History, HoldId, Judge, Kind, Linear, Linearized, Lock, Loss, Margins, Nanos,
+    Outage, Rules, Unlocked, Use, WorkerId,
 };
 
 use crate::plan::{self, Place};
@@ -50,28 +49,6 @@ fn worker() -> WorkerId {
 
 pub(crate) fn reset() {
     record(|history| *history = History::default());
-}
-
-/// Makes a call for a lock. A call that fails may still have taken the lock.
-pub(crate) fn call<T>(
-    kind: plan::Kind,
-    place: Place,
-    mode: Mode,
-    make: impl FnOnce() -> Result<Option<T>>,
-) -> Result<Option<T>> {
-    let (op, path) = (Cow::Borrowed("lock"), lock(kind, place));
-    let (started, deadline) = (now(), None);
-    let call = OpenCall { op: op.clone(), path, mode: Some(mode), started, deadline };
-    record(|history| history.began(worker(), call));
-    let taken = make();
-    let missed = match &taken {
-        Ok(Some(_)) => None,
-        Ok(None) => Some(Missed { mode, certain: true }),
-        Err(_) => Some(Missed { mode, certain: false }),
-    };
-    let call = Call { op, path, started, deadline, ended: now(), missed };
-    record(|history| history.called(worker(), call));
-    taken
 }
 
 /// Records a grant. Returns the hold.
@@ -138,8 +115,7 @@ pub(crate) fn died(process: Process) {
 
 /// Returns the judge's violations of a run, and the result of the judge of linearizability.
 pub(crate) fn verdict() -> (Vec<String>, Linearized) {
-    let mut history = record(std::mem::take);
-    history.over = Some(now());
+    let history = record(std::mem::take);
     let locks = locks();
     let rules = Rules { outage: Outage::Long, ..Rules::STRICT };
     let violations = Judge::new(locks.clone(), Margins::EXACT).judge(&rules, &history).violations;

@@ -15,7 +15,6 @@ use super::objects::{Object, make, mode};
 use super::turn::Turn;
 use super::{SLACK, Shared, board, net};
 use crate::coverage::count_variant;
-use crate::histories;
 use crate::plan::{Deed, End, Kind, ObjectPlan, Odd, Options, Place, Wait};
 use crate::witness::{self, DATA, Held, violation, witness};
 use crate::world::restrict;
@@ -442,12 +441,9 @@ impl Shared {
         };
         let (begun, mode) = (kernel::elapsed(), mode(plan.kind, 1));
         let who = format!("{}, {name}", self.name);
-        let taken = histories::call(plan.kind, plan.place, mode, || {
-            let has = self.call_at(plan.place, || lock.try_lock_for(Duration::from_secs(2)))?;
-            Ok(has.then_some(()))
-        });
-        if self.told_since("nested lock", begun, Duration::from_secs(2), taken).flatten().is_none()
-        {
+        let most = Duration::from_secs(2);
+        let has = self.call_at(plan.place, || lock.try_lock_for(most));
+        if self.told_since("nested lock", begun, most, has) != Some(true) {
             return;
         }
         let holds = Lock::holds(lock);

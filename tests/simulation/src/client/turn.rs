@@ -11,7 +11,6 @@ use zoolock_judge::Unlocked;
 use super::objects::{Object, Taken, mode};
 use super::{Shared, net, promises};
 use crate::coverage::count_variant;
-use crate::histories;
 use crate::plan::{Deed, End, Kind, ObjectPlan, Place, TurnPlan, Wait};
 use crate::witness::{self, Held, Left, NodeId, limit, witness};
 
@@ -128,10 +127,8 @@ impl Shared {
         let was_free = self.is_free(target.plan, begun);
         let waiting = waits.then(|| witness::waits(target.shared(), target.plan, mode));
         let _ = self.reports();
-        let taken = histories::call(kind, place, mode, || {
-            let take = || target.object.take(wait, permits, is_guard);
-            self.timed(call, self.limit_of(kind, wait), || self.call_at(place, take))
-        });
+        let take = || target.object.take(wait, permits, is_guard);
+        let taken = self.timed(call, self.limit_of(kind, wait), || self.call_at(place, take));
         if let (Some(number), Ok(Some(_))) = (waiting, &taken) {
             witness::in_order(number, who);
         }
