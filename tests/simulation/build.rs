@@ -51,6 +51,7 @@ const ENUMS: &[(&str, &str, &str)] = &[
     ("call", "tests/simulation/src/plan.rs", "What"),
     ("deed", "tests/simulation/src/plan.rs", "Deed"),
     ("raw", "tests/simulation/src/raw.rs", "How"),
+    ("raw", "tests/simulation/src/raw/watches.rs", "WatchKind"),
 ];
 
 /// Names that were found, and where.

@@ -454,21 +454,17 @@ impl Plan {
 
     /// Returns whether a fault hits a server, and not only by a lag.
     pub(crate) fn unsettles_servers(&self) -> bool {
-        self.troubles().any(|(_, what)| {
-            matches!(
-                what,
-                Trouble::Crash { .. }
-                    | Trouble::FreezeServer { .. }
-                    | Trouble::CutOffServer { .. }
-                    | Trouble::Depose
-            )
-        })
+        use Trouble::{Crash, CutOffServer, Depose, FreezeServer};
+        let hits = |what| {
+            matches!(what, Crash { .. } | FreezeServer { .. } | CutOffServer { .. } | Depose)
+        };
+        self.troubles().any(|(_, what)| hits(what))
     }
 
     /// Returns whether a fault hits a server.
     pub(crate) fn troubles_servers(&self) -> bool {
-        self.unsettles_servers()
-            || self.troubles().any(|(_, what)| matches!(what, Trouble::Lag { .. }))
+        let lags = |what| matches!(what, Trouble::Lag { .. });
+        self.unsettles_servers() || self.troubles().any(|(_, what)| lags(what))
     }
 
     /// Returns whether all faults are acts of operators, so that nobody is cut off.
@@ -541,18 +537,12 @@ impl Trouble {
 impl Fault {
     /// Returns whether it is an act of an operator.
     fn is_of_operators(&self) -> bool {
-        match self {
-            Fault::At { what, .. } => matches!(
-                what,
-                Trouble::Delete { .. }
-                    | Trouble::Rob
-                    | Trouble::Hide { .. }
-                    | Trouble::Forbid { .. }
-                    | Trouble::Plant { .. }
-                    | Trouble::Scribble { .. }
-            ),
-            Fault::Frame { .. } => false,
-        }
+        use Trouble::{Delete, Forbid, Hide, Plant, Rob, Scribble};
+        let Fault::At { what, .. } = self else {
+            return false;
+        };
+        let is_hidden = matches!(what, Hide { .. } | Forbid { .. });
+        is_hidden || matches!(what, Delete { .. } | Rob | Plant { .. } | Scribble { .. })
     }
 }
 

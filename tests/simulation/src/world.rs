@@ -473,7 +473,8 @@ fn clear(net: &Net, place: Place, pause: Duration) {
     }
 }
 
-/// Starts an operator that takes a right from everybody for a while and may delete the node meanwhile.
+/// Starts an operator that takes a right from everybody for a while, to read or to delete, and may delete the node
+/// meanwhile.
 pub(crate) fn restrict(
     hosts: &str,
     node: String,
@@ -483,15 +484,9 @@ pub(crate) fn restrict(
 ) {
     let (hosts, net) = (hosts.to_owned(), net());
     witness(|witness| witness.has_hidden = true);
-    let rights = [
-        Permissions::READ,
-        Permissions::WRITE,
-        Permissions::CREATE,
-        Permissions::DELETE,
-        Permissions::ADMIN,
-    ];
-    let others = rights.into_iter().filter(|one| *one != right).reduce(|all, one| all | one);
-    let others = others.unwrap_or(Permissions::ADMIN);
+    let (read, delete) = (Permissions::READ, Permissions::DELETE);
+    let others = Permissions::WRITE | Permissions::CREATE | Permissions::ADMIN;
+    let others = others | if right == read { delete } else { read };
     board(|board| board.operators += 1);
     thread::spawn_in(kernel::process(), "operator", move || {
         let is_set = set_acl(&hosts, &node, &[Acl::new(others, "world", "anyone")]);
@@ -504,7 +499,7 @@ pub(crate) fn restrict(
             set_acl(&hosts, &node, &Acl::open());
             kernel::note(|| format!("gives {right:?} of {node} back"));
             // Nodes that could not be deleted stay until somebody deletes them by hand.
-            if right == Permissions::DELETE {
+            if right == delete {
                 let nodes = witness(|witness| witness.sessions_nodes(&node));
                 nodes.into_iter().for_each(|node| take_away(net.share(), node));
             }

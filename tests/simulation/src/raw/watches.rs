@@ -6,6 +6,7 @@ use kernel::Process;
 use zookeeper::{ErrorKind, EventType, WatchedEvent};
 
 use super::judge::{Asked, Call, Judge, Made, Said, judge, report, stalled};
+use crate::coverage::count_variant;
 use crate::witness::is_dead;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,11 +80,7 @@ impl Judge {
         };
         let call = &self.calls[number];
         let (process, begun, path) = (call.made.process, call.begun, path.clone());
-        kernel::count(match kind {
-            WatchKind::Data => "raw: a watch of data",
-            WatchKind::Exist => "raw: a watch of a node that is not there",
-            WatchKind::Child => "raw: a watch of children",
-        });
+        count_variant("raw", &kind);
         self.watches.push(Watch { process, listener, kind, path, session, since, from, begun });
     }
 
@@ -116,11 +113,10 @@ impl Judge {
 
     /// Returns the transaction that a watch has to report, if there was one.
     fn due(&self, watch: &Watch) -> Option<i64> {
+        let history = &self.history;
         match watch.kind {
-            WatchKind::Data | WatchKind::Exist => {
-                self.history.nodes.changed(&watch.path, watch.from)
-            }
-            WatchKind::Child => self.history.children.changed(&watch.path, watch.from),
+            WatchKind::Data | WatchKind::Exist => history.nodes.changed(&watch.path, watch.from),
+            WatchKind::Child => history.children.changed(&watch.path, watch.from),
         }
     }
 
@@ -174,15 +170,23 @@ impl Judge {
         untold.map(|watch| format!("never told: {watch:?}")).collect()
     }
 
+    /// Returns whether that may have happened to a node after this transaction.
+    fn happened(&self, event: EventType, path: &str, since: i64) -> bool {
+        let history = &self.history;
+        match event {
+            EventType::NodeCreated => history.was_created_behind(path, since),
+            EventType::NodeDeleted => history.may_be_absent(path, since).is_some(),
+            EventType::NodeDataChanged => history.nodes.changed(path, since).is_some(),
+            EventType::NodeChildrenChanged => history.children.changed(path, since).is_some(),
+            _ => true,
+        }
+    }
+
     /// Returns whether a call that watches several nodes may have caused an event, which goes to all listeners.
     fn is_told_to_all(&self, process: Process, event: EventType, path: &str, at: Duration) -> bool {
         self.calls.iter().any(|call| match &call.asked {
             Asked::Watch { paths, since } if paths.iter().any(|own| own == path) => {
-                let since = (*since).min(call.seen);
-                let is_true = match event {
-                    EventType::NodeDeleted => self.history.may_be_absent(path, since).is_some(),
-                    _ => self.history.nodes.changed(path, since).is_some(),
-                };
+                let is_true = self.happened(event, path, (*since).min(call.seen));
                 call.made.process == process && call.begun <= at && is_true
             }
             _ => false,
@@ -226,17 +230,7 @@ impl Judge {
             });
             // Every watch is known.
             let is_known = own.clone().count() == calls;
-            let is_true = own.clone().any(|watch| match event {
-                EventType::NodeCreated => self.history.was_created_behind(path, watch.since),
-                EventType::NodeDeleted => self.history.may_be_absent(path, watch.since).is_some(),
-                EventType::NodeDataChanged => {
-                    self.history.nodes.changed(path, watch.since).is_some()
-                }
-                EventType::NodeChildrenChanged => {
-                    self.history.children.changed(path, watch.since).is_some()
-                }
-                _ => true,
-            });
+            let is_true = own.clone().any(|watch| self.happened(*event, path, watch.since));
             if is_known && !is_true && !self.is_told_to_all(process, *event, path, *at) {
                 let text =
                     format!("listener {listener} is told {event:?} of {path}, which was not");
