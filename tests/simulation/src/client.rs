@@ -285,6 +285,10 @@ fn connect(plan: &ClientPlan, hosts: &str, told: Option<&Arc<Told>>) -> Option<C
     None
 }
 
+fn shuffle<T>(all: &mut [T]) {
+    kernel::with_random(|random| random.shuffle(all));
+}
+
 /// Returns the full path of a contender's node.
 pub(crate) fn node_of(contender: &Contender) -> String {
     match contender.node.as_str() {

@@ -26,7 +26,7 @@ fn now() -> Nanos {
 }
 
 /// Returns all locks, three at each place.
-fn locks() -> Vec<Lock> {
+pub fn locks() -> Vec<Lock> {
     let at = |number: usize| {
         let path = Place(number).path();
         [
@@ -38,7 +38,8 @@ fn locks() -> Vec<Lock> {
     (0..Place::ALL.len()).flat_map(at).collect()
 }
 
-fn lock(kind: plan::Kind, place: Place) -> usize {
+/// Returns the index of the lock that an object of this kind takes.
+pub fn lock(kind: plan::Kind, place: Place) -> usize {
     let (place, number) = queue(kind, place);
     place.0 * 3 + number
 }

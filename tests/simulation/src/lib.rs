@@ -8,7 +8,8 @@ mod client;
 mod coverage;
 mod histories;
 mod network;
-mod plan;
+#[allow(missing_docs, reason = "the variants of plans say what they are")]
+pub mod plan;
 mod raw;
 mod recording;
 mod shrink;
@@ -17,10 +18,12 @@ mod witness;
 mod world;
 
 pub use coverage::{ENOUGH, gaps, named};
+pub use histories::{lock, locks};
 pub use plan::Plan;
 pub use recording::{Act, Moment, record, unfit};
 pub use shrink::shrink;
 pub use story::{operations, request as request_in_words};
+pub use witness::{DATA, READ, SECOND, identity, limit};
 pub use world::{Outcome, run};
 pub use zookeeper_testing::ReadRules;
 pub use zookeeper_testing::ensemble::{ChangeKind, Committed, Outgoing};

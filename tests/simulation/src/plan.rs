@@ -21,27 +21,27 @@ use crate::raw::RawPlan;
 /// Plan of a run.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    pub(crate) seed: u64,
+    pub seed: u64,
     pub(crate) theme: Theme,
-    pub(crate) servers: usize,
+    pub servers: usize,
     pub(crate) tick: Duration,
     /// Least delay of a frame between client and server, one way; the longest is ten times as long.
-    pub(crate) latency: Duration,
+    pub latency: Duration,
     /// Clients know the servers by name, not by address.
     pub(crate) has_names: bool,
     /// Locks take no shortcuts.
     pub(crate) always_lists: bool,
     /// Directories whose next node gets this number, as if they had been used before.
     pub(crate) used: Option<(i32, Vec<Place>)>,
-    pub(crate) clients: Vec<ClientPlan>,
+    pub clients: Vec<ClientPlan>,
     /// Programs without locks. Faults number them after the clients.
     pub(crate) raw: Vec<RawPlan>,
-    pub(crate) faults: Vec<Fault>,
+    pub faults: Vec<Fault>,
 }
 
 /// A client on its own machine.
 #[derive(Debug, Clone)]
-pub(crate) struct ClientPlan {
+pub struct ClientPlan {
     pub timeout: Duration,
     /// Whether the client has an observer, which calls the client.
     pub is_observed: bool,
@@ -53,14 +53,14 @@ pub(crate) struct ClientPlan {
 
 /// A thread of a client, or of a program without locks.
 #[derive(Debug, Clone)]
-pub(crate) struct ThreadPlan<W = What> {
+pub struct ThreadPlan<W = What> {
     pub begins: Duration,
     pub steps: Vec<Step<W>>,
 }
 
 /// A lock object that the threads of a client share.
 #[derive(Debug, Clone)]
-pub(crate) struct ObjectPlan {
+pub struct ObjectPlan {
     pub kind: Kind,
     pub place: Place,
     pub options: Options,
@@ -68,11 +68,11 @@ pub(crate) struct ObjectPlan {
 
 /// The path of a lock. Places overlap: some lie below others, and some names look like a contender's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Place(pub usize);
+pub struct Place(pub usize);
 
 /// Kinds of locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub enum Kind {
     Exclusive,
     Reentrant,
     Read,
@@ -85,7 +85,7 @@ pub(crate) enum Kind {
 
 /// Values for `LockOptions`.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Options {
+pub struct Options {
     /// The number of the identity, which several objects may have.
     pub identity: Option<u8>,
     pub local_handoffs: u32,
@@ -97,13 +97,13 @@ pub(crate) struct Options {
 
 /// Next action of a thread.
 #[derive(Debug, Clone)]
-pub(crate) struct Step<W = What> {
+pub struct Step<W = What> {
     pub rest: Duration,
     pub what: W,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum What {
+pub enum What {
     /// Takes a lock, carries out the deeds, and gives the lock back.
     Lock(TurnPlan),
     /// Lists the contenders of a lock.
@@ -130,7 +130,7 @@ pub(crate) enum What {
 
 /// A turn with a lock.
 #[derive(Debug, Clone)]
-pub(crate) struct TurnPlan {
+pub struct TurnPlan {
     pub object: usize,
     /// The call has an object for itself, like the one of this number.
     pub is_fresh: bool,
@@ -142,7 +142,7 @@ pub(crate) struct TurnPlan {
 
 /// Unusual actions, on separate locks where needed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Odd {
+pub enum Odd {
     /// Unlocks a lock that it does not hold.
     Unlock,
     /// Drops all handles of a lock that it holds.
@@ -157,7 +157,7 @@ pub(crate) enum Odd {
 
 /// How long a call may wait.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Wait {
+pub enum Wait {
     Forever,
     Try,
     For(Duration),
@@ -167,7 +167,7 @@ pub(crate) enum Wait {
 
 /// An action while a lock is held.
 #[derive(Debug, Clone)]
-pub(crate) enum Deed {
+pub enum Deed {
     /// Works for this time.
     Work(Duration),
     /// Lets the hold last until this time from now, and no longer.
@@ -201,7 +201,7 @@ pub(crate) enum Deed {
 
 /// How a lock is given back.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum End {
+pub enum End {
     Unlock,
     /// Releases the guard.
     Release,
@@ -215,7 +215,7 @@ pub(crate) enum End {
 
 /// A fault.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// A fault at the `nth` matching frame that a client sends or receives.
     Frame { client: usize, is_up: bool, of: Of, nth: u32, what: FrameFault },
     /// A fault at a time.
@@ -224,7 +224,7 @@ pub(crate) enum Fault {
 
 /// Requests of a kind, and their answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Of {
+pub enum Of {
     /// Any frame.
     Any,
     Create,
@@ -238,7 +238,7 @@ pub(crate) enum Of {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum FrameFault {
+pub enum FrameFault {
     /// The connection ends before the frame arrives.
     CutBefore,
     /// The connection ends right after the frame: a request's result stays unknown, or the next frame is lost.
@@ -260,7 +260,7 @@ pub(crate) enum FrameFault {
 
 /// How somebody meddles with a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Meddling {
+pub enum Meddling {
     Asks,
     Deletes,
     /// Writes into the node's directory.
@@ -272,7 +272,7 @@ pub(crate) enum Meddling {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Trouble {
+pub enum Trouble {
     /// All connections of a client break.
     Cut { client: usize },
     /// Frames are held back in both directions for this time, without an error.
@@ -332,7 +332,7 @@ pub(crate) enum Trouble {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Plant {
+pub enum Plant {
     /// A node as Curator's mutex makes it, which waits for nobody.
     Exclusive,
     Write,
@@ -349,7 +349,7 @@ impl Place {
     pub(crate) const SHARED: usize = 9;
 
     /// Paths of all places.
-    pub(crate) const ALL: [&'static str; 21] = [
+    pub const ALL: [&'static str; 21] = [
         "/a",
         "/a/b",
         "/a/single",
@@ -373,7 +373,7 @@ impl Place {
         "/o/11",
     ];
 
-    pub(crate) fn path(self) -> &'static str {
+    pub fn path(self) -> &'static str {
         Place::ALL[self.0]
     }
 }
@@ -391,7 +391,7 @@ impl Kind {
     ];
 
     /// Returns the number of locks in this kind.
-    pub(crate) fn members(self) -> u32 {
+    pub fn members(self) -> u32 {
         if self == Kind::Several { 3 } else { 1 }
     }
 }

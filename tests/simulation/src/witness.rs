@@ -21,9 +21,9 @@ pub(crate) use holds::{
 use kernel::Process;
 use tree::parent;
 pub(crate) use tree::{stood, was_taken};
+pub use turns::identity;
 pub(crate) use turns::{
-    Left, NodeId, asks, given, heard, id_of, identity, is_there, says, turn, turns, unchecked_turn,
-    wrote,
+    Left, NodeId, asks, given, heard, id_of, is_there, says, turn, turns, unchecked_turn, wrote,
 };
 use zookeeper_testing::ensemble::Committed;
 
@@ -32,11 +32,11 @@ use crate::histories;
 use crate::plan::{Kind, Place};
 
 /// Node for guarded writes.
-pub(crate) const DATA: &str = "/data";
+pub const DATA: &str = "/data";
 /// Second member of every multi-lock.
-pub(crate) const SECOND: &str = "/several";
+pub const SECOND: &str = "/several";
 /// Path that every multi-lock reads.
-pub(crate) const READ: &str = "/several-read";
+pub const READ: &str = "/several-read";
 /// Node that is named like a part of a semaphore but is not one.
 pub(crate) const FOLDER: &str = "/folder";
 /// Start of paths that are longer than those of most locks.
@@ -309,7 +309,7 @@ pub(crate) fn freed(place: Place) {
 }
 
 /// Returns the number of permits of the semaphore at a place.
-pub(crate) fn limit(place: Place) -> u32 {
+pub fn limit(place: Place) -> u32 {
     place.0 as u32 % 3 + 1
 }
 

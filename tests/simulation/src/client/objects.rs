@@ -1,5 +1,7 @@
-//! The lock objects of a client, of every kind, and the calls that take them.
+//! The lock objects of a client, of every kind, and the calls that take them and give them back. The torture run
+//! compiles this file, too, with the library as users have it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 use zoolock::{
@@ -9,7 +11,8 @@ use zoolock::{
 };
 use zoolock_judge::Mode;
 
-use crate::plan::{Kind, ObjectPlan, Options, Wait};
+use super::shuffle;
+use crate::plan::{End, Kind, ObjectPlan, Options, Wait};
 use crate::witness::{self, limit};
 
 pub(super) enum Object {
@@ -113,7 +116,7 @@ fn several(client: &Client, path: &str, options: LockOptions) -> Result<MultiLoc
     let other = DistributedLock::with_options(client, witness::SECOND, options.clone())?;
     let read = DistributedRwLock::with_options(client, witness::READ, options)?.read_lock();
     let mut all: [Box<dyn Lock>; 3] = [own.into(), other.into(), read.into()];
-    kernel::with_random(|random| random.shuffle(&mut all));
+    shuffle(&mut all);
     MultiLock::new(all)
 }
 
@@ -128,7 +131,6 @@ pub(super) fn mode(kind: Kind, permits: u32) -> Mode {
 
 /// Returns a wait that is limited without a connection.
 fn connected(time: Option<Duration>, limit: Duration) -> zoolock::Wait {
-    kernel::count("option: a wait is limited without a connection");
     time.map_or(zoolock::Wait::FOREVER, zoolock::Wait::within).for_connection(limit)
 }
 
@@ -185,7 +187,7 @@ impl Object {
 }
 
 impl Taken<'_> {
-    pub(super) fn release(self) -> Result<()> {
+    fn release(self) -> Result<()> {
         match self {
             Taken::Lock => Ok(()),
             Taken::Guard(guard) => guard.release(),
@@ -193,5 +195,24 @@ impl Taken<'_> {
             Taken::Several(guard) => guard.release(),
             Taken::Permits(permits) => permits.release(),
         }
+    }
+}
+
+/// Gives back what a call has taken.
+pub(super) fn release(object: &Object, taken: Taken<'_>, end: End) -> Result<()> {
+    match (taken, end) {
+        (Taken::Lock, _) => object.lock().map_or(Ok(()), Lock::unlock),
+        (taken, End::Drop) => {
+            drop(taken);
+            Ok(())
+        }
+        (taken, End::Panic) => {
+            let _ = catch_unwind(AssertUnwindSafe(move || {
+                let _taken = taken;
+                resume_unwind(Box::new("as planned"));
+            }));
+            Ok(())
+        }
+        (taken, _) => taken.release(),
     }
 }

@@ -1,14 +1,13 @@
 //! A turn with a lock: the call for it, the deeds of its owner, and its return.
 
 use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 use kernel::thread;
-use zoolock::{ClientState, Hold, HoldState, Lock, ReadLock, Result};
+use zoolock::{ClientState, Hold, HoldState, ReadLock};
 use zoolock_judge::Unlocked;
 
-use super::objects::{Object, Taken, mode};
+use super::objects::{Object, Taken, mode, release};
 use super::{Shared, net, promises};
 use crate::coverage::count_variant;
 use crate::plan::{Deed, End, Kind, ObjectPlan, Place, TurnPlan, Wait};
@@ -85,6 +84,9 @@ impl Shared {
         kernel::note(|| format!("wants {place} ({kind:?}, {wait:?})"));
         witness(|witness| witness.calls += 1);
         count_variant("kind", &kind);
+        if matches!(wait, Wait::Connected(..)) {
+            kernel::count("option: a wait is limited without a connection");
+        }
         let is_guard = !matches!(end, End::Unlock | End::Downgrade);
         let call = if matches!(wait, Wait::Forever) { "lock" } else { "try lock" };
         let Some((taken, turn)) = self.get(call, &who, target, wait, permits, is_guard) else {
@@ -303,24 +305,5 @@ impl Shared {
         if witness::is_there(&node) && !may_stay && !is_lost && self.is_still_connected() {
             self.fail(format!("{} is there behind the unlock", node.0));
         }
-    }
-}
-
-/// Gives back what a call has taken.
-fn release(object: &Object, taken: Taken<'_>, end: End) -> Result<()> {
-    match (taken, end) {
-        (Taken::Lock, _) => object.lock().map_or(Ok(()), Lock::unlock),
-        (taken, End::Drop) => {
-            drop(taken);
-            Ok(())
-        }
-        (taken, End::Panic) => {
-            let _ = catch_unwind(AssertUnwindSafe(move || {
-                let _taken = taken;
-                resume_unwind(Box::new("as planned"));
-            }));
-            Ok(())
-        }
-        (taken, _) => taken.release(),
     }
 }

@@ -85,7 +85,7 @@ pub(crate) fn turns(place: Place, kind: Kind, token: u64) -> u32 {
 }
 
 /// Returns the text of an identity.
-pub(crate) fn identity(number: u8) -> String {
+pub fn identity(number: u8) -> String {
     format!("{NAMED}{number}")
 }
 
