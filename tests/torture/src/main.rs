@@ -1,53 +1,111 @@
-//! The long run of all locks at once, under faults. README.md explains how to run it and to read its report.
+//! The torture run: plans of the simulation, carried out by real processes against real servers. README.md explains how
+//! to run it.
 //!
 //! ```text
-//! coordinator --starts--> servers, with a proxy before each for every client process
-//!   |       |
-//!   |       +---starts--> client processes, this program again: a worker takes a lock
-//!   |                     (operations, mix), a witness, writes, and gives all back (hold)
-//!   |                              | events, over a socket for each worker (protocol)
-//!   |                              v
-//!   |                     recorder, with the register: the history of the phase
+//! run: servers, and some plans at a time
 //!   |
-//!   for each phase: the nemesis breaks servers, networks, the tree, client processes;
-//!                   the judge judges the history; the report has a line
+//!   scene, one for each plan --starts--> client processes, this program again (client), each behind proxies
+//!     |    |                                  | events, a line of JSON each (protocol)
+//!     |    |                                  v
+//!     |    +-- faults, or stops -->     recorder: the history of the plan
+//!     v
+//!   the judges of `tests/judge`
 //! ```
 //!
-//! The [judge](zoolock_judge) does not know how the locks work. It sees the times of grants, losses and
-//! unlocks, the [`witness`](client::witness) of each hold, the register's answers, the guarded writes in
-//! ZooKeeper (journal), and the names of nodes. The exit code is not zero if anything is wrong.
+//! `--replay` is another run: it compares the simulated server with a real one (replay).
 
 mod client;
-mod clock;
-mod coordinator;
-mod journal;
-mod kinds;
-mod nemesis;
-mod options;
-mod paths;
+mod faults;
+mod files;
+mod machine;
 mod protocol;
+mod recorder;
 mod replay;
-mod report;
-mod settings;
+mod run;
+mod scene;
+mod servers;
+mod stops;
 
 use std::error::Error;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Args, Parser, Subcommand};
+use zoolock_simulation::plan;
 
-use options::{Options, Role};
+/// What the lock objects of the simulation's clients need to know of their paths.
+mod witness {
+    pub(crate) use zoolock_simulation::{READ, SECOND, identity, limit};
+}
 
 type Failure = Box<dyn Error + Send + Sync>;
 type Outcome<T> = Result<T, Failure>;
 
+/// Carries out plans of the simulation with real processes and servers, and judges what happens.
+#[derive(Debug, Parser)]
+#[command(name = "zoolock-torture")]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+struct Options {
+    #[command(flatten)]
+    run: RunOptions,
+    #[command(subcommand)]
+    role: Option<Role>,
+}
+
+#[derive(Debug, Clone, Args)]
+struct RunOptions {
+    /// Play plans until there are so many acquisitions
+    #[arg(long, value_name = "N", default_value_t = 5000)]
+    acquisitions: usize,
+    /// Where all choices come from; a random one if it is not given
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+    /// Three servers instead of one, and faults among them
+    #[arg(long)]
+    ensemble: bool,
+    /// Instead, stop holders that write until so many have had a write refused after others had their locks
+    #[arg(long, value_name = "N")]
+    stops: Option<usize>,
+    /// Instead, play the plan of this seed of the simulation
+    #[arg(long, value_name = "SEED")]
+    plan: Option<u64>,
+    /// Instead, replay so many seeds of the simulation against a real server, from the seed on, or from 0
+    #[arg(long, value_name = "N")]
+    replay: Option<u64>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Role {
+    /// The arguments of this program's copies.
+    #[command(hide = true)]
+    Client(ClientOptions),
+}
+
+/// What a client process has to know.
+#[derive(Debug, Clone, Args)]
+struct ClientOptions {
+    /// The seed of the plan.
+    #[arg(long)]
+    seed: u64,
+    /// Whether it is a plan of guarded writes.
+    #[arg(long)]
+    guards: bool,
+    /// The client's number in the plan.
+    #[arg(long)]
+    number: usize,
+    #[arg(long)]
+    connect: String,
+    /// The folder of the witness files.
+    #[arg(long)]
+    folder: PathBuf,
+}
+
 fn main() -> ExitCode {
     let options = Options::parse();
-    let outcome = match options.role {
-        Some(Role::Client(options)) => client::run(&options).map(|()| true),
-        None => match options.run.replay {
-            Some(count) => replay::run(options.run.seed.unwrap_or(0), count),
-            None => coordinator::run(&options.run),
-        },
+    let outcome = match (options.role, options.run.replay) {
+        (Some(Role::Client(options)), _) => client::run(&options).map(|()| true),
+        (None, Some(count)) => replay::run(options.run.seed.unwrap_or(0), count),
+        (None, None) => run::run(&options.run),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -1,187 +1,212 @@
-//! A client process: one client, some workers, a heartbeat to the coordinator, and a thread that only sleeps,
-//! to measure the machine's delays.
+//! A client process: it carries out what the plan says of one client, and reports all that happens.
 
-mod granted;
-mod guarding;
-mod hold;
-mod locks;
-mod mix;
-mod operations;
-pub(crate) mod witness;
-mod worker;
+#[path = "../../../simulation/src/client/objects.rs"]
+mod objects;
+mod steps;
+mod turn;
 
-use std::convert::Infallible;
-use std::io::{self, BufReader};
-use std::process;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use rustix::process::{Signal, set_parent_process_death_signal};
-use zoolock::Client;
-use zoolock::crossbeam_channel::{Receiver, Sender, bounded};
+use zoolock::{Client, Error, Hold, Leadership, Term};
+use zoolock_judge::{Call, Lock, Missed, Mode, Unlocked, WorkerId, after};
 
-use crate::Outcome;
-use crate::clock::{after, now};
-use crate::kinds::Kinds;
-use crate::options::ClientOptions;
-use crate::protocol::{Command, Counts, Event, InFlight, Reporter, WorkerId, receive};
-use crate::settings::{BEAT, NAP, TIMEOUT};
+use crate::plan::{ClientPlan, End, Kind, ObjectPlan, TurnPlan, Wait};
+use crate::protocol::{Event, now};
+use crate::run::{plan_of, shortened};
+use crate::{ClientOptions, Outcome};
+use objects::{Object, make, options};
 
-use locks::Locks;
-use worker::Worker;
+const BETWEEN_CONNECTS: Duration = Duration::from_millis(100);
 
-/// State shared by the threads of a process.
-pub(crate) struct Shared {
-    pub(crate) locks: Vec<Locks>,
-    pub(crate) kinds: Kinds,
-    pub(crate) gate: Gate,
-    /// Whether the next holder has to ask before it writes.
-    pub(crate) armed: AtomicBool,
-    /// The phase in which nobody may kill the process any more.
-    pub(crate) spared: AtomicU32,
-    pub(crate) calls: Vec<Mutex<Option<InFlight>>>,
+/// What the threads of a client share.
+pub(crate) struct Program {
+    client: Client,
+    number: usize,
+    plan: ClientPlan,
+    folder: PathBuf,
+    locks: Vec<Lock>,
+    objects: Vec<Object>,
+    leaderships: Mutex<Vec<Leadership>>,
+    is_closed: AtomicBool,
+    /// The number of holds so far.
+    holds: AtomicU32,
 }
 
-/// Never carries a message; it disconnects when the phase ends.
-pub(crate) type Drained = Receiver<Infallible>;
-
-/// Admits the workers of a process to a phase, and tells them when it ends.
-#[derive(Debug)]
-pub(crate) struct Gate(Mutex<GateState>);
-
-#[derive(Debug)]
-struct GateState {
-    /// This phase and all earlier ones have ended.
-    closed: u32,
-    /// Kept only for its end.
-    _open: Sender<Infallible>,
-    drained: Drained,
-}
-
-impl Gate {
-    /// Phases count from 1.
-    pub(crate) fn new() -> Gate {
-        Gate(Mutex::new(GateState::after(0)))
-    }
-
-    /// `None` if the phase has ended.
-    pub(crate) fn enter(&self, phase: u32) -> Option<Drained> {
-        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        (phase > state.closed).then(|| state.drained.clone())
-    }
-
-    pub(crate) fn close(&self, phase: u32) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = GateState::after(phase);
-    }
-}
-
-impl GateState {
-    fn after(closed: u32) -> GateState {
-        let (open, drained) = bounded(0);
-        GateState { closed, _open: open, drained }
-    }
+thread_local! {
+    static NUMBER: usize = {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    };
 }
 
 pub(crate) fn run(options: &ClientOptions) -> Outcome<()> {
     // This also covers a process that is stopped and cannot notice.
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    let client = connect(options);
-    let shared = &*Box::leak(Box::new(Shared {
-        locks: Locks::all(&client, options.process)?,
-        kinds: Kinds::new(&options.kinds),
-        gate: Gate::new(),
-        armed: AtomicBool::new(false),
-        spared: AtomicU32::new(0),
-        calls: (0..options.threads).map(|_| Mutex::new(None)).collect(),
+    let plan = plan_of(options.seed, options.guards).clients.swap_remove(options.number);
+    let client = connect(&options.connect, &plan);
+    let program = &*Box::leak(Box::new(Program {
+        objects: plan.objects.iter().map(|object| make(&client, object)).collect(),
+        client,
+        number: options.number,
+        plan,
+        folder: options.folder.clone(),
+        locks: zoolock_simulation::locks(),
+        leaderships: Mutex::default(),
+        is_closed: AtomicBool::new(false),
+        holds: AtomicU32::new(0),
     }));
-    let reporter = introduce(options)?;
-    start_side_threads(&client, shared, &reporter);
-    thread::scope(|scope| {
-        let start = |thread| {
-            let (process, incarnation) = (options.process, options.incarnation);
-            let me = WorkerId { process, incarnation, thread };
-            let work = move || Worker::new(me, options.seed, &options.folder, shared)?.work();
-            scope.spawn(move || work().map_err(|error: crate::Failure| error.to_string()))
-        };
-        let threads: Vec<_> = (0..options.threads).map(start).collect();
-        threads.into_iter().try_for_each(|thread| match thread.join() {
-            Ok(outcome) => outcome,
-            Err(_) => Err("a worker panicked".to_owned()),
+    let leaderships = program.plan.objects.iter().filter_map(|object| program.lead(object));
+    program.leaderships.lock().unwrap_or_else(PoisonError::into_inner).extend(leaderships);
+    let steps = |plan: &'static crate::plan::ThreadPlan| {
+        thread::spawn(move || {
+            thread::sleep(shortened(plan.begins));
+            for step in &plan.steps {
+                thread::sleep(shortened(step.rest));
+                program.step(&step.what);
+            }
         })
-    })?;
-    // A break that still needs cleaning up is no fault.
-    let closed = client.close();
-    reporter.report(&beat(&client, shared));
-    match closed {
-        Err(error) if !error.is_retryable() => Err(error.into()),
-        _ => Ok(()),
+    };
+    await_all(program.plan.threads.iter().map(steps))?;
+    Event::Idle.report();
+    io::stdin().read_to_end(&mut Vec::new())?;
+    while program.end_leadership() {}
+    if !program.is_closed.load(Ordering::SeqCst) {
+        // Everybody gives all locks back by now.
+        let take = |object| {
+            let (wait, while_held, end) = (Wait::Forever, Vec::new(), End::Unlock);
+            let turn = TurnPlan { object, is_fresh: false, wait, permits: 1, while_held, end };
+            thread::spawn(move || program.take_turn(&turn))
+        };
+        await_all((0..program.objects.len()).map(take))?;
+        program.close();
     }
+    Ok(())
+}
+
+fn await_all<T>(threads: impl Iterator<Item = JoinHandle<T>>) -> Outcome<()> {
+    let threads: Vec<_> = threads.collect();
+    let mut ended = threads.into_iter().map(JoinHandle::join);
+    ended.try_for_each(|end| end.map(drop)).map_err(|_| "a thread panicked".into())
 }
 
 /// Faults may already be under way.
-fn connect(options: &ClientOptions) -> Client {
+fn connect(hosts: &str, plan: &ClientPlan) -> Client {
     loop {
-        match Client::connect(&options.connect, TIMEOUT) {
+        let builder = Client::builder(hosts).session_timeout(plan.timeout);
+        let connected = if plan.is_lazy { builder.connect_lazily() } else { builder.connect() };
+        match connected {
             Ok(client) => return client,
-            Err(_) => thread::sleep(TIMEOUT / 20),
+            Err(_) => thread::sleep(BETWEEN_CONNECTS),
         }
     }
 }
 
-fn introduce(options: &ClientOptions) -> io::Result<Reporter> {
-    let reporter = Reporter::connect(&options.folder)?;
-    let (process, incarnation) = (options.process, options.incarnation);
-    reporter.report(&Event::Process { process, incarnation });
-    Ok(reporter)
+fn shuffle<T>(all: &mut [T]) {
+    fastrand::shuffle(all);
 }
 
-fn start_side_threads(client: &Client, shared: &'static Shared, reporter: &Reporter) {
-    thread::spawn(move || obey(shared));
-    let (client, to_coordinator) = (client.clone(), reporter.clone());
-    thread::spawn(move || {
-        loop {
-            to_coordinator.report(&beat(&client, shared));
-            thread::sleep(BEAT);
-        }
-    });
-    let reporter = reporter.clone();
-    thread::spawn(move || {
-        loop {
-            let since = now();
-            let deadline = after(since, NAP);
-            thread::sleep(NAP);
-            let late = now().saturating_sub(deadline);
-            reporter.report(&Event::Slept { since, late });
-        }
-    });
-}
+impl Program {
+    /// Returns how long a call may take that waits for one answer.
+    fn patience(&self) -> Duration {
+        self.client.session_timeout() / 3
+    }
 
-/// The end of the input means that the coordinator is gone for any reason.
-fn obey(shared: &Shared) {
-    let mut input = BufReader::new(io::stdin());
-    while let Ok(Some(command)) = receive(&mut input) {
-        match command {
-            Command::Drain { phase } => shared.gate.close(phase),
-            Command::Spare { phase } => shared.spared.store(phase, Ordering::SeqCst),
-            Command::Arm => shared.armed.store(true, Ordering::SeqCst),
+    fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        let within = Some(self.client.session_timeout());
+        let closed = self.timed(("close", 0, None), within, || self.client.close(), |_| None);
+        self.told("close", closed);
+    }
+
+    fn by(&self) -> WorkerId {
+        WorkerId { process: self.number, incarnation: 0, thread: NUMBER.with(|number| *number) }
+    }
+
+    fn unexpected(&self, problem: String) {
+        Event::Unexpected(format!("{}: {problem}", self.by())).report();
+    }
+
+    /// Makes a call that the coordinator sees while it runs, for a lock in some mode or for something else, and that
+    /// has to return within this time. `missed` says of a call that got no lock whether it never had it.
+    fn timed<T>(
+        &self,
+        (op, path, mode): (&'static str, usize, Option<Mode>),
+        within: Option<Duration>,
+        call: impl FnOnce() -> T,
+        missed: impl FnOnce(&T) -> Option<bool>,
+    ) -> T {
+        let (by, started) = (self.by(), now());
+        let deadline = within.map(|within| after(started, within));
+        Event::Began { by, op: op.into(), path, mode, started, deadline }.report();
+        let result = call();
+        let ended = now();
+        let missed = mode.and_then(|mode| Some(Missed { mode, certain: missed(&result)? }));
+        let call = Call { op: op.into(), path, started, deadline, ended, missed };
+        Event::Called(by, call).report();
+        result
+    }
+
+    /// Returns the value of a call, and reports an error that its documentation does not allow.
+    fn told<T>(&self, call: &str, result: zoolock::Result<T>) -> Option<T> {
+        if let Err(error) = &result
+            && !self.may_say(call, error)
+        {
+            self.unexpected(format!("{call}: {error}"));
+        }
+        result.ok()
+    }
+
+    fn may_say(&self, call: &str, error: &Error) -> bool {
+        let waits_or_tries = matches!(call, "lock" | "try_lock" | "nested lock" | "read below");
+        let keeps_on = matches!(call, "lock" | "unlock" | "re-entry" | "revocation" | "set_limit");
+        match error {
+            Error::Closed => self.is_closed.load(Ordering::SeqCst),
+            Error::Release { failures } => {
+                failures.iter().all(|one| self.may_say(call, one) || self.may_say("unlock", one))
+            }
+            Error::Disconnected { .. } => !keeps_on,
+            Error::Lost { .. } => !matches!(call, "verify" | "contenders" | "close"),
+            // An ephemeral node may be where the directory of a lost hold was.
+            Error::InvalidPath { .. } | Error::Cancelled { .. } => waits_or_tries,
+            Error::InvalidArgument { .. } => waits_or_tries || matches!(call, "commit" | "revoke"),
+            Error::WouldDeadlock { .. } => call == "nested lock",
+            Error::NotHeld { .. } => matches!(call, "commit" | "revoke" | "break_lock"),
+            Error::Timeout { .. } => call == "close",
+            _ => false,
         }
     }
-    process::exit(1);
-}
 
-fn beat(client: &Client, shared: &Shared) -> Event {
-    let slots = shared.calls.iter();
-    let calls =
-        slots.filter_map(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).clone());
-    let stats = client.stats();
-    Event::Beat {
-        at: now(),
-        calls: calls.collect(),
-        counts: Counts {
-            connections: stats.connections,
-            resumed: stats.resumed,
-            holds_lost: stats.holds_lost,
-        },
+    /// Starts a leadership, whose terms are holds of the lock.
+    fn lead(&'static self, plan: &'static ObjectPlan) -> Option<Leadership> {
+        let act = move |term: &Term| {
+            let lock = zoolock_simulation::lock(plan.kind, plan.place);
+            let begun = ("term", lock, Mode::Exclusive, now());
+            let holding = self.begin(begun, vec![Hold::clone(term)], None);
+            term.wait(Duration::from_millis(fastrand::u64(1..1_000)));
+            holding.leave();
+            holding.ended(Unlocked::Silent);
+        };
+        let (path, options) = (plan.place.path(), options(&plan.options));
+        let leads = plan.kind == Kind::Leadership;
+        self.told(
+            "lead",
+            leads.then(|| Leadership::new(&self.client, path, options, act)).transpose(),
+        )?
+    }
+
+    /// Returns false if there is none.
+    fn end_leadership(&self) -> bool {
+        let one = self.leaderships.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let end = |one: Leadership| {
+            let within = Some(self.patience());
+            self.timed(("shutdown", 0, None), within, || one.shutdown(), |()| None);
+        };
+        one.map(end).is_some()
     }
 }

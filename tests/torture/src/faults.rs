@@ -1,0 +1,206 @@
+//! The faults of a plan, as real networks, processes, servers and operators have them.
+
+use std::io;
+use std::time::Duration;
+
+use zoolock_test_support::{Direction, FaultProxy, Op, Probe, Then};
+
+use crate::Outcome;
+use crate::plan::{Fault, FrameFault, Of, Place, Plant, Trouble};
+use crate::protocol::now;
+use crate::run::shortened;
+use crate::scene::Scene;
+use crate::servers::{below, delete_if_there};
+
+/// What the library writes into a node to ask for its lock.
+const REQUEST: &[u8] = b"__REVOKE__";
+
+impl Scene<'_> {
+    /// Makes a fault happen at its time, and ends it. Returns false if it was left out.
+    pub(crate) fn carry_out(&self, fault: Fault) -> Outcome<bool> {
+        match fault {
+            Fault::Frame { client, is_up, of, nth, what } => {
+                Ok(self.meet_frame(client, is_up, of, nth, what))
+            }
+            Fault::At { when, .. } if self.is_over_in(shortened(when)) => Ok(false),
+            Fault::At { what, .. } => self.trouble(what),
+        }
+    }
+
+    fn trouble(&self, trouble: Trouble) -> Outcome<bool> {
+        match trouble {
+            Trouble::Cut { client } => Ok(self.each(client, FaultProxy::cut)),
+            Trouble::BlackHole { client, time } => {
+                Ok(self.for_a_while(client, time, |proxy| proxy.black_hole(Direction::Both)))
+            }
+            Trouble::Deaf { client, is_up, time } => {
+                let direction = if is_up { Direction::ToServer } else { Direction::ToClient };
+                Ok(self.for_a_while(client, time, |proxy| proxy.black_hole(direction)))
+            }
+            Trouble::Refuse { client, time } => {
+                Ok(self.for_a_while(client, time, FaultProxy::cut_off))
+            }
+            // A signal stops all threads of a process, and others cannot tell it from a machine that sleeps.
+            Trouble::Freeze { client, time }
+            | Trouble::Stall { client, time }
+            | Trouble::Sleep { client, time, .. } => {
+                let is_stopped = self.stop(client)?;
+                if let Some(since) = is_stopped {
+                    self.is_over_in(time);
+                    self.resume(client, since)?;
+                }
+                Ok(is_stopped.is_some())
+            }
+            Trouble::Kill { client } => self.kill(client),
+            Trouble::Expire { client } => self.expire(client),
+            Trouble::Crash { .. }
+            | Trouble::FreezeServer { .. }
+            | Trouble::CutOffServer { .. }
+            | Trouble::Depose => match self.may_trouble_servers {
+                true => self.servers.trouble(trouble),
+                false => Ok(false),
+            },
+            Trouble::Delete { place, nth } => {
+                self.operate(|probe| match self.node(probe, place, nth)? {
+                    Some(node) => self.delete(probe, &node),
+                    None => Ok(false),
+                })
+            }
+            Trouble::Clear { place, pause } => self.operate(|probe| {
+                self.nodes(probe, place)?.iter().try_fold(false, |_, node| {
+                    self.is_over_in(pause);
+                    self.delete(probe, node)
+                })
+            }),
+            Trouble::Plant { place, what, time } => self.plant(place, what, time),
+            Trouble::Scribble { place, nth, is_request } => self.operate(|probe| {
+                // Nobody writes to a single node: its data say whose it is.
+                let node = self.node(probe, place, nth)?.filter(|node| node.contains("/_c_"));
+                let data: &[u8] = if is_request { REQUEST } else { b"hello" };
+                node.map_or(Ok(false), |node| probe.set(&node, data).map(|_| true))
+            }),
+            // They need another machine: its clock, its memory, its names.
+            Trouble::ClockStep { .. } | Trouble::Full { .. } | Trouble::NoThreads { .. } => {
+                Ok(false)
+            }
+            Trouble::Move { .. } | Trouble::NoName { .. } => Ok(false),
+            // No proxy knows when, and no server does it when asked.
+            Trouble::Useless { .. } | Trouble::Lag { .. } | Trouble::Rob => Ok(false),
+            // Rights of others cannot be told from the plan's own. `tests/faults` takes them away.
+            Trouble::Hide { .. } | Trouble::HideDirectory { .. } | Trouble::Forbid { .. } => {
+                Ok(false)
+            }
+        }
+    }
+
+    /// Has a frame lost, or late.
+    fn meet_frame(&self, client: usize, is_up: bool, of: Of, nth: u32, what: FrameFault) -> bool {
+        let (op, nth) = (op(of), nth.into());
+        match what {
+            FrameFault::CutBefore | FrameFault::Away(_) | FrameFault::Tear if is_up => {
+                self.each(client, |proxy| drop(proxy.drop_request(op, nth, Then::Cut)))
+            }
+            FrameFault::CutBefore
+            | FrameFault::CutBehind
+            | FrameFault::Away(_)
+            | FrameFault::Tear => {
+                self.each(client, |proxy| drop(proxy.drop_answer(op, nth, Then::Cut)))
+            }
+            FrameFault::Delay(time) => self.each(client, |proxy| {
+                let held =
+                    if is_up { proxy.hold_request(op, nth) } else { proxy.hold_answer(op, nth) };
+                if held.wait(Duration::ZERO) || !self.is_over_in(time) {
+                    held.release();
+                }
+            }),
+            // The proxy changes no bytes and no order, and nobody else can act right then.
+            FrameFault::Garble
+            | FrameFault::Swap
+            | FrameFault::Freezes(_)
+            | FrameFault::Meets(..) => false,
+        }
+    }
+
+    /// Applies the fault to all proxies of a client: it uses one at a time, and may move to any other.
+    pub(crate) fn each(&self, client: usize, fault: impl Fn(&FaultProxy)) -> bool {
+        self.networks.get(client).map(|network| network.iter().for_each(fault)).is_some()
+    }
+
+    fn for_a_while(&self, client: usize, time: Duration, fault: impl Fn(&FaultProxy)) -> bool {
+        let is_there = self.each(client, fault);
+        if is_there {
+            self.is_over_in(time);
+            self.each(client, FaultProxy::restore);
+        }
+        is_there
+    }
+
+    /// Has an operator act, who gives up if the node goes or the servers are away.
+    fn operate<T: Default>(&self, act: impl Fn(&Probe) -> io::Result<T>) -> Outcome<T> {
+        self.servers.ask(|probe| Ok(act(probe).unwrap_or_default())).map_err(Into::into)
+    }
+
+    /// Returns the nodes of sessions at a place and below.
+    fn nodes(&self, probe: &Probe, place: Place) -> io::Result<Vec<String>> {
+        let all = below(probe, &format!("{}{place}", self.root))?;
+        let of_sessions = all.into_iter().filter(|(_, stat)| stat.ephemeral_owner > 0);
+        Ok(of_sessions.map(|(node, _)| node).collect())
+    }
+
+    fn node(&self, probe: &Probe, place: Place, nth: usize) -> io::Result<Option<String>> {
+        let mut nodes = self.nodes(probe, place)?;
+        Ok((!nodes.is_empty()).then(|| nodes.swap_remove(nth % nodes.len())))
+    }
+
+    /// Deletes a node, like an operator who believes its owner dead.
+    pub(crate) fn delete(&self, probe: &Probe, node: &str) -> io::Result<bool> {
+        self.recorder.state().deletes(node, now());
+        delete_if_there(probe, node).map(|()| true)
+    }
+
+    fn plant(&self, place: Place, what: Plant, time: Duration) -> Outcome<bool> {
+        let directory = format!("{}{place}", self.root);
+        let planted = self.operate(|probe| {
+            let Some(stat) = probe.stat(&directory)? else { return Ok(None) };
+            // The number that the servers would append to the name.
+            let number = (stat.cversion + stat.num_children) / 2;
+            let name = match what {
+                Plant::Exclusive => format!("_c_{:032x}-lock-{number:010}", self.plan.seed),
+                Plant::Write => format!("_c_{:032x}-__WRIT__{number:010}", self.plan.seed),
+                Plant::Foreign => format!("note-{number}"),
+                Plant::Lookalike => format!("b-{:010}", number + 3),
+                // It stays the last for all others. `tests/past_the_end` shows what they do.
+                Plant::Past => return Ok(None),
+            };
+            probe.create(&format!("{directory}/{name}"), b"", false, false).map(Some)
+        })?;
+        if let Some(node) = &planted {
+            self.is_over_in(time);
+            self.servers.ask(|probe| delete_if_there(probe, node))?;
+        }
+        Ok(planted.is_some())
+    }
+
+    /// Ends the session of a client.
+    pub(crate) fn expire(&self, client: usize) -> Outcome<bool> {
+        let begun = now();
+        let is_there = self.each(client, |proxy| drop(proxy.expire_sessions()));
+        if is_there {
+            self.doubt(client, begun);
+        }
+        Ok(is_there)
+    }
+}
+
+fn op(of: Of) -> Op {
+    match of {
+        // The most frequent one.
+        Of::Any | Of::List => Op::GetChildren,
+        Of::Create => Op::Create,
+        Of::Delete => Op::Delete,
+        Of::Write => Op::SetData,
+        Of::Read => Op::GetData,
+        Of::Transaction => Op::Multi,
+        Of::Event => Op::Event,
+    }
+}

@@ -1,0 +1,143 @@
+//! The history of a plan, as its client processes and its faults report it.
+
+use std::io::BufReader;
+use std::process::ChildStdout;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use zoolock_judge::{Doubt, History, Loss, Nanos, OpenCall, Record, WorkerId, after, millis};
+
+use crate::protocol::{Event, now};
+
+pub(crate) struct Recorder {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) history: History,
+    /// Clients that have done all steps, or have gone.
+    pub(crate) idle: usize,
+    /// Clients whose reports have ended.
+    pub(crate) gone: usize,
+    /// How many events there were.
+    pub(crate) events: u64,
+    /// Nodes that somebody deletes, and when.
+    deleted: Vec<(String, Nanos)>,
+}
+
+impl Recorder {
+    pub(crate) fn new() -> Recorder {
+        let state = State { history: History::new(now()), ..State::default() };
+        Recorder { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until `look` returns something; `None` after the limit.
+    pub(crate) fn wait<T>(
+        &self,
+        limit: Duration,
+        mut look: impl FnMut(&mut State) -> Option<T>,
+    ) -> Option<T> {
+        let mut found = None;
+        let missing = |state: &mut State| {
+            found = look(state);
+            found.is_none()
+        };
+        drop(self.changed.wait_timeout_while(self.state(), limit, missing));
+        found
+    }
+
+    /// Records all that a client process reports. `expire` ends its session.
+    pub(crate) fn listen(&self, from: ChildStdout, expire: impl Fn()) {
+        let mut from = BufReader::new(from);
+        let mut is_idle = false;
+        while let Some(event) = Event::read(&mut from) {
+            if matches!(event, Event::Expires) {
+                expire();
+            }
+            is_idle |= matches!(event, Event::Idle);
+            self.change(|state| state.record(event));
+        }
+        self.change(|state| {
+            state.idle += usize::from(!is_idle);
+            state.gone += 1;
+        });
+    }
+
+    pub(crate) fn change(&self, act: impl FnOnce(&mut State)) {
+        act(&mut self.state());
+        self.changed.notify_all();
+    }
+}
+
+impl State {
+    fn record(&mut self, event: Event) {
+        self.events += 1;
+        let history = &mut self.history;
+        match event {
+            Event::Began { by, op, path, mode, started, deadline } => {
+                history.began(by, OpenCall { op: op.into(), path, mode, started, deadline });
+            }
+            Event::Called(by, call) => history.called(by, call),
+            Event::Granted(mut grant) => {
+                // Nodes are ordered by their transactions, because a directory that is created again numbers from
+                // zero. Each leader begins its own numbers.
+                let token = grant.token.unwrap_or_default();
+                let order = (token >> 32) * 20_000_000 + (token & 0xffff_ffff);
+                grant.nodes[0] += &format!(" {order:010}");
+                history.granted(grant);
+            }
+            Event::Lost { hold, at, reason } => {
+                history.lost(hold, Loss { at, reason: reason.into() })
+            }
+            Event::Leaving { hold, at } => history.left(hold, at),
+            Event::Ended { hold, unlocked, at } => history.unlocked(hold, Some(at), unlocked),
+            Event::Committed(commit) => history.committed(commit),
+            Event::Deletes { node, at } => self.deletes(&node, at),
+            Event::Unexpected(text) => history.unexpected.push(text),
+            Event::Idle => self.idle += 1,
+            Event::Expires => {}
+        }
+    }
+
+    /// Notes that somebody deletes a node, by its path.
+    pub(crate) fn deletes(&mut self, path: &str, at: Nanos) {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        self.deleted.push((name.to_owned(), at));
+    }
+
+    /// Notes that a client could not know the state of its holds since then.
+    pub(crate) fn doubt(&mut self, process: usize, begun: Nanos, over: Nanos) {
+        self.history.doubts.push(Doubt { process, path: None, begun, over });
+    }
+
+    /// Finishes the history: holders whose nodes were deleted notice within a session timeout.
+    pub(crate) fn finish(&mut self, timeout: Duration) {
+        self.history.over = Some(now());
+        for (name, begun) in &self.deleted {
+            let is_its = |node: &String| node.split(' ').next() == Some(name);
+            let its = |record: &&Record| record.grant.nodes.iter().any(is_its);
+            let doubt = |record: &Record| {
+                let (process, path) = (record.grant.hold.by.process, Some(record.grant.path));
+                Doubt { process, path, begun: *begun, over: after(*begun, timeout * 2) }
+            };
+            let robbed = self.history.holds.iter().filter(its);
+            self.history.doubts.extend(robbed.map(doubt));
+        }
+    }
+
+    /// Describes the calls that have not returned.
+    pub(crate) fn open_calls(&self) -> String {
+        let locks = zoolock_simulation::locks();
+        let one = |(by, call): (&WorkerId, &OpenCall)| {
+            let time = millis(now().saturating_sub(call.started) as i64);
+            format!("{by} in {} at {} for {time} ms", call.op, locks[call.path].name)
+        };
+        self.history.open.iter().map(one).collect::<Vec<_>>().join(", ")
+    }
+}

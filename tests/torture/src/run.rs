@@ -1,0 +1,155 @@
+//! Plays many plans, some at a time, and sums up what came of them.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use zoolock_judge::{Findings, Linearized};
+
+use crate::machine::Machine;
+use crate::plan::{Fault, Plan};
+use crate::scene::{Played, play};
+use crate::servers::Servers;
+use crate::{Outcome, RunOptions, stops};
+
+/// How many plans are played at a time.
+const AT_ONCE: usize = 24;
+/// Plans of guarded writes keep the machine busy.
+const GUARDS_AT_ONCE: usize = 6;
+/// One of so many plans is about guarded writes.
+const GUARDED: u64 = 12;
+/// How many violations of a plan are shown.
+const SHOWN: usize = 20;
+/// How many plans a seed of the run has.
+const PLANS: u64 = 1_000_000;
+/// The part of a rest, or of work, that is worth waiting for. Faults come as much sooner.
+const SHARE: u32 = 4;
+
+/// Returns the plan of a seed, or the one of guarded writes.
+pub(crate) fn plan_of(seed: u64, guards: bool) -> Plan {
+    let mut plan = Plan::of(seed);
+    if guards {
+        stops::guard(&mut plan);
+    }
+    plan
+}
+
+/// Real threads rest and work for shorter than simulated ones.
+pub(crate) fn shortened(time: Duration) -> Duration {
+    time / SHARE
+}
+
+#[derive(Default)]
+struct Total {
+    begun: u64,
+    played: usize,
+    found: Findings,
+    linearized: Linearized,
+    faults: BTreeMap<String, usize>,
+    violations: usize,
+}
+
+/// Returns false if anything is wrong with zoolock.
+pub(crate) fn run(options: &RunOptions) -> Outcome<bool> {
+    let seed = options.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
+    println!("seed {seed}");
+    let begun = Instant::now();
+    let folder = tempfile::Builder::new().prefix("torture-").tempdir()?;
+    let servers = Servers::start(options.ensemble)?;
+    let machine = Machine::watch(servers.addresses()[0]);
+    let total = Mutex::new(Total::default());
+    let lock = || total.lock().unwrap_or_else(PoisonError::into_inner);
+    let play_next = || {
+        let mut sums = lock();
+        let has_enough = match (options.plan, options.stops) {
+            (Some(_), _) => sums.begun > 0,
+            (None, Some(stops)) => sums.found.guarded.refused() >= stops,
+            (None, None) => sums.acquired() >= options.acquisitions,
+        };
+        if has_enough || sums.violations > 0 {
+            return false;
+        }
+        let plan = options.plan.unwrap_or(seed * PLANS + sums.begun);
+        let guards = options.stops.is_some()
+            || options.plan.is_none() && sums.begun % GUARDED == GUARDED - 1;
+        // A hold that is lost in the first half of a run has no excuse by the servers.
+        let may_trouble_servers =
+            options.plan.is_some() || sums.acquired() >= options.acquisitions / 2;
+        sums.begun += 1;
+        drop(sums);
+        let played = play(&servers, &machine, folder.path(), (plan, guards), may_trouble_servers);
+        lock().add(plan, played);
+        true
+    };
+    let at_once = match (options.plan, options.stops) {
+        (Some(_), _) => 1,
+        (None, Some(_)) => GUARDS_AT_ONCE,
+        (None, None) => AT_ONCE,
+    };
+    thread::scope(|scope| {
+        (0..at_once).for_each(|_| drop(scope.spawn(|| while play_next() {})));
+    });
+    let total = lock();
+    total.report(begun.elapsed());
+    Ok(total.violations == 0)
+}
+
+impl Total {
+    fn acquired(&self) -> usize {
+        self.found.sum(|tally| tally.acquisitions)
+    }
+
+    fn add(&mut self, plan: u64, played: Outcome<Played>) {
+        self.played += 1;
+        match played {
+            Ok(Played { mut found, linearized, faults }) => {
+                let mut violations = std::mem::take(&mut found.violations);
+                violations.extend(linearized.violations.iter().cloned());
+                self.found.add(found);
+                self.linearized.add(linearized);
+                for fault in faults {
+                    *self.faults.entry(name(fault)).or_default() += 1;
+                }
+                self.violations += violations.len();
+                for violation in violations.iter().take(SHOWN) {
+                    println!("violation: plan {plan}: {violation}");
+                }
+            }
+            Err(error) => {
+                println!("violation: plan {plan} could not be played: {error}");
+                self.violations += 1;
+            }
+        }
+        if self.played.is_multiple_of(AT_ONCE) {
+            eprintln!("{} plans, {} acquisitions", self.played, self.acquired());
+        }
+    }
+
+    fn report(&self, took: Duration) {
+        println!("faults: {:?}", self.faults);
+        println!("of holders that were stopped: {:?}", self.found.guarded);
+        let Linearized { operations, open, undecided, .. } = self.linearized;
+        println!(
+            "linearizable: {operations} operations, {open} open; {undecided} pieces undecided"
+        );
+        println!(
+            "{} plans in {} s: {} acquisitions, {} holds lost, {} overlaps that no lock can prevent, {} violations",
+            self.played,
+            took.as_secs(),
+            self.acquired(),
+            self.found.sum(|tally| tally.losses),
+            self.found.sum(|tally| tally.overlaps_expected),
+            self.violations
+        );
+    }
+}
+
+/// Names a fault by its variant.
+fn name(fault: Fault) -> String {
+    let text = match fault {
+        Fault::Frame { what, .. } => format!("Frame::{what:?}"),
+        Fault::At { what, .. } => format!("{what:?}"),
+    };
+    text.split([' ', '(']).next().unwrap_or_default().to_owned()
+}

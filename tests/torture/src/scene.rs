@@ -1,0 +1,314 @@
+//! One plan on its way: its client processes, each behind proxies of its own, below a root of its own.
+
+use std::convert::Infallible;
+use std::env;
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use zoolock_judge::{
+    Carried, Findings, Judge, Linear, Linearized, Margins, Nanos, Outage, Rules, after,
+};
+use zoolock_test_support::{FaultProxy, Probe, Stat};
+
+use crate::Outcome;
+use crate::machine::Machine;
+use crate::plan::{Deed, Fault, Plan, What};
+use crate::protocol::{JOURNAL, now};
+use crate::recorder::{Recorder, State};
+use crate::run::plan_of;
+use crate::servers::{Servers, below, delete_if_there};
+
+/// A plan without any event for so long hangs: nothing in it takes as long.
+const SILENCE: Duration = Duration::from_secs(90);
+/// Shorter sessions end on a busy machine without any fault.
+const LEAST_TIMEOUT: Duration = Duration::from_secs(2);
+
+pub(crate) struct Scene<'a> {
+    pub(crate) plan: Plan,
+    pub(crate) servers: &'a Servers,
+    pub(crate) may_trouble_servers: bool,
+    pub(crate) recorder: Recorder,
+    /// For each client, a proxy before each server.
+    pub(crate) networks: Vec<Vec<FaultProxy>>,
+    pub(crate) root: String,
+    processes: Vec<Mutex<Child>>,
+    /// It never carries a message, and is disconnected when all faults have to end.
+    is_over: Receiver<Infallible>,
+}
+
+/// What came of a plan.
+pub(crate) struct Played {
+    pub(crate) found: Findings,
+    pub(crate) linearized: Linearized,
+    pub(crate) faults: Vec<Fault>,
+}
+
+/// Plays the plan of a seed, or one of guarded writes.
+pub(crate) fn play(
+    servers: &Servers,
+    machine: &Machine,
+    folder: &Path,
+    (seed, guards): (u64, bool),
+    may_trouble_servers: bool,
+) -> Outcome<Played> {
+    let plan = plan_of(seed, guards);
+    let root = format!("/{seed}{}", if guards { "g" } else { "" });
+    let folder = folder.join(&root[1..]);
+    fs::create_dir(&folder)?;
+    servers.ask(|probe| {
+        [JOURNAL, zoolock_simulation::DATA]
+            .iter()
+            .try_for_each(|node| probe.create_all(&format!("{root}{node}")))
+    })?;
+    let (over, is_over) = bounded(0);
+    let addresses = servers.addresses();
+    let network = |_| -> Result<Vec<_>, io::Error> {
+        addresses.iter().map(|&address| FaultProxy::start(address)).collect()
+    };
+    let networks: Vec<_> = (0..plan.clients.len()).map(network).collect::<Result<_, _>>()?;
+    let recorder = Recorder::new();
+    let (mut processes, mut pipes) = (Vec::new(), Vec::new());
+    for (number, network) in networks.iter().enumerate() {
+        let hosts: Vec<_> = network.iter().map(FaultProxy::connect_string).collect();
+        let (child, input, output) =
+            start((seed, guards), number, &format!("{}{root}", hosts.join(",")), &folder)?;
+        processes.push(Mutex::new(child));
+        pipes.push((input, output));
+    }
+    let scene =
+        Scene { plan, servers, may_trouble_servers, recorder, networks, root, processes, is_over };
+    let faults = scene.carry_out_all(over, pipes, guards)?;
+    scene.judge(machine, faults)
+}
+
+fn start(
+    (seed, guards): (u64, bool),
+    number: usize,
+    connect: &str,
+    folder: &Path,
+) -> Outcome<(Child, ChildStdin, ChildStdout)> {
+    let mut program = Command::new(env::current_exe()?);
+    program.args(["client", "--seed", &seed.to_string(), "--number", &number.to_string()]);
+    program.args(["--connect", connect]).arg("--folder").arg(folder);
+    program.args(guards.then_some("--guards"));
+    // The coordinator gets the terminal's interrupt, and ends the others with itself.
+    program.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = program.spawn()?;
+    let pipes = child.stdin.take().zip(child.stdout.take());
+    let (input, output) = pipes.ok_or("a pipe is missing")?;
+    Ok((child, input, output))
+}
+
+impl Scene<'_> {
+    /// Has the clients and the faults go on until all are over. Returns the faults that happened.
+    fn carry_out_all(
+        &self,
+        over: Sender<Infallible>,
+        pipes: Vec<(ChildStdin, ChildStdout)>,
+        guards: bool,
+    ) -> Outcome<Vec<Fault>> {
+        let (inputs, outputs): (Vec<_>, Vec<_>) = pipes.into_iter().unzip();
+        let happened = Mutex::new(Vec::new());
+        let act = |fault: Fault| match self.carry_out(fault) {
+            Ok(true) => happened.lock().unwrap_or_else(PoisonError::into_inner).push(fault),
+            Ok(false) => {}
+            Err(error) => self.wrong(format!("{fault:?}: {error}")),
+        };
+        let act = &act;
+        thread::scope(|scope| {
+            for (client, output) in outputs.into_iter().enumerate() {
+                let expire = move || drop(self.expire(client));
+                scope.spawn(move || self.recorder.listen(output, expire));
+            }
+            let mut faults: Vec<_> =
+                self.plan.faults.iter().map(|&fault| scope.spawn(move || act(fault))).collect();
+            if guards {
+                faults.push(scope.spawn(|| {
+                    self.stop_holders()
+                        .unwrap_or_else(|error| self.wrong(format!("stops: {error}")));
+                }));
+            }
+            self.await_all(|state| state.idle);
+            drop(over);
+            faults.into_iter().for_each(|fault| drop(fault.join()));
+            self.networks.iter().flatten().for_each(FaultProxy::restore);
+            drop(inputs);
+            self.await_all(|state| state.gone);
+            for client in 0..self.processes.len() {
+                let status = self.process(client).map(|mut process| process.wait());
+                let is_killed = self.recorder.state().history.deaths.contains_key(&(client, 0));
+                if !is_killed && !matches!(&status, Some(Ok(status)) if status.success()) {
+                    self.wrong(format!("client {client} ended by itself: {status:?}"));
+                }
+            }
+        });
+        Ok(happened.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Waits until all clients are so far. If nothing happens for too long, it kills them all.
+    fn await_all(&self, count: fn(&State) -> usize) {
+        let are_done = |state: &mut State| (count(state) >= self.processes.len()).then_some(());
+        let events = || self.recorder.state().events;
+        loop {
+            let before = events();
+            if self.recorder.wait(SILENCE, are_done).is_some() {
+                return;
+            }
+            if events() == before {
+                let open = self.recorder.state().open_calls();
+                self.wrong(format!("hung: nothing happens for {SILENCE:?}: {open}"));
+                (0..self.processes.len()).for_each(|client| _ = self.kill(client));
+            }
+        }
+    }
+
+    fn judge(&self, machine: &Machine, faults: Vec<Fault>) -> Outcome<Played> {
+        let timeout =
+            self.plan.clients.iter().map(|client| client.timeout).max().unwrap_or_default();
+        let carried_out = self.servers.ask(|probe| self.carried_out(probe))?;
+        self.look_for_orphans(timeout)?;
+        let mut state = self.recorder.state();
+        state.finish(timeout);
+        let history = &mut state.history;
+        history.carried_out = carried_out;
+        machine.tell(history);
+        let is_well = self.servers.were_well_since(history.begun)
+            && self.costs_no_hold()
+            && timeout >= LEAST_TIMEOUT;
+        let rules = Rules {
+            overlaps_expected: false,
+            // A stopped client is late.
+            punctual: history.doubts.iter().all(|doubt| doubt.path.is_some()),
+            outage: if is_well { Outage::Short } else { Outage::Long },
+        };
+        let margins = Margins {
+            overshoot: Duration::from_secs(1),
+            machine_late: timeout / 20,
+            let_in: Duration::MAX,
+            least_late_writes: 0,
+        };
+        let locks = zoolock_simulation::locks();
+        let linearized = Linear::new(&locks).check(history);
+        let found = Judge::new(locks, margins).judge(&rules, history);
+        Ok(Played { found, linearized, faults })
+    }
+
+    /// Returns whether nothing in the plan ends a hold, or keeps its client from the servers for long.
+    fn costs_no_hold(&self) -> bool {
+        let mut clients = self.plan.clients.iter();
+        self.plan.is_gentle()
+            && clients.all(|client| {
+                let mut turns = client.threads.iter().flat_map(|thread| &thread.steps);
+                let prolongs = |deed: &Deed| matches!(deed, Deed::Prolong(_));
+                let mut options = client.objects.iter().map(|object| &object.options);
+                options.all(|options| options.hold_at_most.is_none() && options.margin.is_none())
+                    && !turns.any(|step| {
+                        matches!(&step.what, What::Lock(turn) if turn.while_held.iter().any(prolongs))
+                    })
+            })
+    }
+
+    /// Returns the guarded writes that the servers have carried out.
+    fn carried_out(&self, probe: &Probe) -> io::Result<Vec<Carried>> {
+        let all = below(probe, &format!("{}{JOURNAL}", self.root))?;
+        let entry = |(node, stat): &(String, Stat)| {
+            let name = node.rsplit('/').next().unwrap_or_default();
+            let (path, token, hold, number) = serde_json::from_str(name)?;
+            Ok(Carried { path, token, hold, number, zxid: stat.czxid })
+        };
+        all.iter().map(entry).collect()
+    }
+
+    /// All nodes of sessions are gone when their clients have closed, or their sessions have ended. Deletes the rest.
+    fn look_for_orphans(&self, timeout: Duration) -> Outcome<()> {
+        let begun = Instant::now();
+        loop {
+            let all = self.servers.ask(|probe| below(probe, &self.root))?;
+            let mut left =
+                all.iter().filter(|(_, stat)| stat.ephemeral_owner > 0).map(|(node, _)| node);
+            match left.next() {
+                Some(node) if begun.elapsed() > timeout * 3 => {
+                    self.wrong(format!("orphan: {node}"))
+                }
+                Some(_) => {
+                    thread::sleep(timeout / 20);
+                    continue;
+                }
+                None => {}
+            }
+            self.servers.ask(|probe| {
+                let below = below(probe, &self.root)?;
+                below.iter().try_for_each(|(node, _)| delete_if_there(probe, node))?;
+                delete_if_there(probe, &self.root)
+            })?;
+            return Ok(());
+        }
+    }
+
+    fn wrong(&self, problem: String) {
+        self.recorder.change(|state| state.history.unexpected.push(problem));
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.recorder.state().idle >= self.processes.len()
+    }
+
+    /// Waits, and returns whether all faults have to end meanwhile.
+    pub(crate) fn is_over_in(&self, time: Duration) -> bool {
+        self.is_over.recv_timeout(time) != Err(RecvTimeoutError::Timeout)
+    }
+
+    fn process(&self, client: usize) -> Option<MutexGuard<'_, Child>> {
+        Some(self.processes.get(client)?.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Sends SIGKILL.
+    pub(crate) fn kill(&self, client: usize) -> Outcome<bool> {
+        let Some(mut process) = self.process(client) else { return Ok(false) };
+        self.recorder.state().history.died((client, 0), now());
+        process.kill()?;
+        Ok(true)
+    }
+
+    /// Sends SIGSTOP. Returns since when no thread of the process runs any more, unless it has gone.
+    pub(crate) fn stop(&self, client: usize) -> Outcome<Option<Nanos>> {
+        let Some(mut process) = self.process(client) else { return Ok(None) };
+        if process.try_wait()?.is_some() {
+            return Ok(None);
+        }
+        let since = now();
+        self.recorder.state().doubt(client, since, Nanos::MAX);
+        let pid = Pid::from_child(&process);
+        kill_process(pid, Signal::STOP)?;
+        let change = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(pid), change)?;
+        Ok(Some(since))
+    }
+
+    /// Sends SIGCONT to a process that was stopped then.
+    pub(crate) fn resume(&self, client: usize, since: Nanos) -> Outcome<()> {
+        if let Some(process) = self.process(client) {
+            kill_process(Pid::from_child(&process), Signal::CONT)?;
+        }
+        let mut state = self.recorder.state();
+        let mut doubts = state.history.doubts.iter_mut();
+        if let Some(doubt) = doubts.find(|doubt| doubt.process == client && doubt.begun == since) {
+            doubt.over = now();
+        }
+        Ok(())
+    }
+
+    /// The servers have ended what the client has, which it learns soon.
+    pub(crate) fn doubt(&self, client: usize, begun: Nanos) {
+        let timeout = self.plan.clients[client].timeout;
+        self.recorder.state().doubt(client, begun, after(now(), timeout));
+    }
+}

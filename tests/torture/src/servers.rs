@@ -1,0 +1,148 @@
+//! The ZooKeeper servers, one or an ensemble of three, and their troubles. All plans share them.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use zoolock_judge::Nanos;
+use zoolock_test_support::{Ensemble, Probe, Server, Stat};
+
+use crate::Outcome;
+use crate::plan::Trouble;
+use crate::protocol::now;
+
+const TICK: Duration = Duration::from_millis(500);
+const MEMBERS: usize = 3;
+/// Empty directories go soon, so that single nodes can take their places.
+const CONTAINERS: &str = "-Dznode.container.checkIntervalMs=1000";
+/// The longest trouble, and the time from its end to the next one: everybody waits meanwhile.
+const LONGEST: Duration = Duration::from_secs(3);
+const CALM: Duration = Duration::from_secs(6);
+const PROBE_ATTEMPTS: usize = 100;
+const PROBE_PAUSE: Duration = Duration::from_millis(200);
+
+pub(crate) struct Servers {
+    all: All,
+    /// When the last trouble was over.
+    well_since: Mutex<Option<(Instant, Nanos)>>,
+}
+
+enum All {
+    Single(Box<Server>),
+    Several(Ensemble),
+}
+
+impl Servers {
+    pub(crate) fn start(ensemble: bool) -> io::Result<Servers> {
+        let all = match ensemble {
+            true => {
+                All::Several(Ensemble::builder(MEMBERS).tick(TICK).jvm_flag(CONTAINERS).start()?)
+            }
+            false => {
+                All::Single(Box::new(Server::builder().tick(TICK).jvm_flag(CONTAINERS).start()?))
+            }
+        };
+        Ok(Servers { all, well_since: Mutex::new(None) })
+    }
+
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        match &self.all {
+            All::Single(server) => vec![server.address()],
+            All::Several(ensemble) => ensemble.addresses(),
+        }
+    }
+
+    /// Asks any server that answers, again if it fails meanwhile.
+    pub(crate) fn ask<T>(&self, ask: impl Fn(&Probe) -> io::Result<T>) -> io::Result<T> {
+        let mut last = io::Error::other("no server");
+        for address in self.addresses().iter().cycle().take(PROBE_ATTEMPTS) {
+            match Probe::connect(address).and_then(|probe| ask(&probe)) {
+                Ok(said) => return Ok(said),
+                Err(error) => last = error,
+            }
+            thread::sleep(PROBE_PAUSE);
+        }
+        Err(last)
+    }
+
+    /// Returns whether no trouble has happened since then.
+    pub(crate) fn were_well_since(&self, then: Nanos) -> bool {
+        let since = self.well_since.try_lock();
+        since.is_ok_and(|since| since.is_none_or(|(_, at)| at < then))
+    }
+
+    /// Makes a trouble of a server happen, and ends it. Returns false if another one is going on or just over, or if
+    /// these servers cannot have it.
+    pub(crate) fn trouble(&self, trouble: Trouble) -> Outcome<bool> {
+        let Ok(mut well_since) = self.well_since.try_lock() else {
+            return Ok(false);
+        };
+        if well_since.is_some_and(|(at, _)| at.elapsed() < CALM) {
+            return Ok(false);
+        }
+        let (ensemble, count) = match &self.all {
+            All::Single(_) => (None, 1),
+            All::Several(ensemble) => (Some(ensemble), ensemble.len()),
+        };
+        let server = |number: usize| match &self.all {
+            All::Single(server) => &**server,
+            All::Several(ensemble) => ensemble.server(number % count),
+        };
+        match (trouble, ensemble) {
+            (Trouble::Crash { server: number, time }, _) => {
+                server(number).kill()?;
+                thread::sleep(time.min(LONGEST));
+                server(number).start_again()?;
+            }
+            (Trouble::FreezeServer { server: number, time }, _) => {
+                server(number).pause()?;
+                thread::sleep(time.min(LONGEST));
+                server(number).resume()?;
+            }
+            (Trouble::CutOffServer { server: number, time }, Some(ensemble)) => {
+                ensemble.cut_off(number % count);
+                thread::sleep(time.min(LONGEST));
+                ensemble.heal();
+            }
+            (Trouble::Depose, Some(ensemble)) => {
+                let leader = ensemble.kill_leader()?;
+                thread::sleep(LONGEST / 2);
+                server(leader).start_again()?;
+            }
+            _ => return Ok(false),
+        }
+        if let Some(ensemble) = ensemble {
+            ensemble.wait_ready()?;
+        }
+        *well_since = Some((Instant::now(), now()));
+        Ok(true)
+    }
+}
+
+/// Returns the nodes below another one, parents behind their children. Those that vanish meanwhile are left out.
+pub(crate) fn below(probe: &Probe, node: &str) -> io::Result<Vec<(String, Stat)>> {
+    let mut found = Vec::new();
+    let children = match probe.children(node) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        children => children?,
+    };
+    for name in children {
+        let child = format!("{node}/{name}");
+        if let Some(stat) = probe.stat(&child)? {
+            if stat.num_children > 0 {
+                found.extend(below(probe, &child)?);
+            }
+            found.push((child, stat));
+        }
+    }
+    Ok(found)
+}
+
+pub(crate) fn delete_if_there(probe: &Probe, node: &str) -> io::Result<()> {
+    match probe.delete(node) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
