@@ -5,19 +5,22 @@
 
 mod fields;
 mod numbers;
-mod operator;
 mod seed;
 mod socket;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::io;
 
 use zoolock_simulation::{Plan, ReadRules, record, unfit};
-use zoolock_test_support::Server;
+use zoolock_test_support::{Probe, Server};
 
 use crate::Outcome;
-use operator::{Operator, SUPER_DIGEST};
+use crate::servers::{below, delete_if_there};
 use seed::{Counts, Replay};
+
+/// The operator, who may do everything, and the hash of the password as the server's property has it.
+const SUPER: &[u8] = b"super:secret";
+const SUPER_DIGEST: &str = "super:lK75jTNcA+U9vtVEw5vB51mj/w4=";
 
 /// Replays `count` seeds from `first` on. Returns false at the first difference.
 pub(crate) fn run(first: u64, count: u64) -> Outcome<bool> {
@@ -26,8 +29,13 @@ pub(crate) fn run(first: u64, count: u64) -> Outcome<bool> {
         // The simulated server says when it deletes an empty container.
         .jvm_flag("-Dznode.container.checkIntervalMs=2000000000")
         .start()?;
-    let mut operator = Operator::connect(server.address())?;
-    let rules = rules_of(server.address(), &mut operator)?;
+    let operator = Probe::connect(server.address())?;
+    operator.add_auth("digest", SUPER)?;
+    // Releases differ in what they let clients know of nodes that they may not read.
+    operator.create_with_acl("/hidden", b"", &[(0, "world", "anyone")])?;
+    let is_open = Probe::connect(server.address())?.exists("/hidden").is_ok();
+    operator.delete("/hidden")?;
+    let rules = if is_open { ReadRules::Events } else { ReadRules::EventsAndExists };
     let (mut replayed, mut counts) = (0, Counts::default());
     let mut left_out: BTreeMap<&str, u64> = BTreeMap::new();
     for seed in first..first.saturating_add(count) {
@@ -37,7 +45,7 @@ pub(crate) fn run(first: u64, count: u64) -> Outcome<bool> {
             continue;
         }
         let moments = record(&plan, rules);
-        let mut replay = Replay::new(server.address(), &mut operator, &mut counts);
+        let mut replay = Replay::new(server.address(), &operator, &mut counts);
         if let Err(difference) = replay.all(&moments) {
             println!("seed {seed}: {difference}");
             println!(
@@ -46,9 +54,9 @@ pub(crate) fn run(first: u64, count: u64) -> Outcome<bool> {
             return Ok(false);
         }
         replayed += 1;
-        operator.delete_all()?;
+        delete_all(&operator)?;
     }
-    println!("{replayed} of {count} seeds replayed: {counts}");
+    println!("{replayed} of {count} seeds replayed: {counts:?}");
     left_out.iter().for_each(|(reason, count)| println!("{count} seeds left out: {reason}"));
     if replayed == 0 || counts.events == 0 {
         println!("it is no test");
@@ -57,10 +65,9 @@ pub(crate) fn run(first: u64, count: u64) -> Outcome<bool> {
     Ok(true)
 }
 
-/// Returns what the real server lets clients know of nodes that they may not read: releases differ.
-fn rules_of(server: SocketAddr, operator: &mut Operator) -> Outcome<ReadRules> {
-    operator.create_for("/hidden", b"", 0)?;
-    let is_open = Operator::anybody(server)?.may_see("/hidden")?;
-    operator.delete("/hidden")?;
-    Ok(if is_open { ReadRules::Events } else { ReadRules::EventsAndExists })
+/// Deletes all nodes, except those of the server.
+fn delete_all(operator: &Probe) -> io::Result<()> {
+    let all = below(operator, "")?;
+    let mut own = all.iter().filter(|(node, _)| !node.starts_with("/zookeeper"));
+    own.try_for_each(|(node, _)| delete_if_there(operator, node))
 }

@@ -2,18 +2,16 @@
 //! client has gone, with its transaction.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
-use std::io;
 use std::net::SocketAddr;
 
 use zoolock_simulation::{
     Act, ChangeKind, Committed, Moment, Outgoing, operations, request_in_words,
 };
+use zoolock_test_support::Probe;
 
 use super::fields::{self, CLOSE, EVENT, Fields, MULTI, Odd, PING, SET_WATCHES, Value, is_write};
 use super::numbers::{Numbers, Session};
-use super::operator::{Operator, handshake};
-use super::socket::{Socket, framed, int, long};
+use super::socket::{Socket, framed, handshake, int, long};
 use crate::Outcome;
 
 /// The error of a request whose session ends at that instant.
@@ -23,28 +21,16 @@ const OURS: i32 = i32::MAX;
 const NO_CONNECTION: &str = "a frame without a connection";
 
 /// How much has been compared.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Counts {
-    sent: u64,
+    requests: u64,
     answers: u64,
     pub(crate) events: u64,
     ends: u64,
     expired: u64,
     /// Transactions of operators, and of clients that had gone.
     operated: u64,
-    gone: u64,
-}
-
-impl fmt::Display for Counts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Counts { sent, answers, events, ends, expired, operated, gone } = self;
-        write!(
-            f,
-            "{sent} requests sent, {answers} answers, {events} events and {ends} ends of connections compared; \
-             {expired} sessions ended from outside, {operated} changes of operators, {gone} transactions of clients \
-             that had gone"
-        )
-    }
+    of_the_gone: u64,
 }
 
 /// What is left to compare of a moment.
@@ -67,7 +53,7 @@ struct Link {
 
 pub(crate) struct Replay<'a> {
     server: SocketAddr,
-    operator: &'a mut Operator,
+    operator: &'a Probe,
     counts: &'a mut Counts,
     numbers: Numbers,
     links: BTreeMap<u64, Link>,
@@ -78,7 +64,7 @@ pub(crate) struct Replay<'a> {
 impl Replay<'_> {
     pub(crate) fn new<'a>(
         server: SocketAddr,
-        operator: &'a mut Operator,
+        operator: &'a Probe,
         counts: &'a mut Counts,
     ) -> Replay<'a> {
         let (numbers, links, left) = Default::default();
@@ -191,9 +177,12 @@ impl Replay<'_> {
             let since = self.numbers.transaction(long(&request, 12));
             request[12..20].copy_from_slice(&since.to_be_bytes());
         }
-        self.counts.sent += 1;
-        let asked = link.socket.ask(&request, Some(xid));
-        asked.map_err(|error| no_answer(&request, frame, &error))?;
+        self.counts.requests += 1;
+        let answered = link.socket.ask(&request, Some(xid));
+        answered.map_err(|error| {
+            let (what, said) = (asked(&request), words(frame));
+            format!("{what}: {said} of the simulated server, no answer: {error}")
+        })?;
         Ok(Some(Check::Answer(request, frame)))
     }
 
@@ -209,17 +198,16 @@ impl Replay<'_> {
         let since = self.numbers.transaction(long(request, 8));
         real[8..16].copy_from_slice(&since.to_be_bytes());
         let link = self.links.get_mut(&number).ok_or(NO_CONNECTION)?;
-        self.counts.sent += 1;
+        self.counts.requests += 1;
         let greeted = link.socket.ask(&real, None);
         greeted.map_err(|error| format!("a handshake has no answer: {error}"))?;
-        let welcome = link.socket.last()?;
+        let welcome = link.socket.last();
         (link.is_greeted, link.session) = (true, long(answer, 12));
         if link.session != 0 {
             let passwords = [answer, &welcome].map(|frame| frame[24..40].to_vec());
             let session = Session { real: long(&welcome, 12), passwords, is_over: false };
             self.numbers.begins(link.session, session);
         }
-        link.socket.put_back(welcome);
         Ok(())
     }
 
@@ -230,8 +218,10 @@ impl Replay<'_> {
             for change in changes {
                 self.counts.operated += 1;
                 match &change.kind {
-                    ChangeKind::Created { data, .. } => self.operator.create(&change.path, data)?,
-                    ChangeKind::DataSet(data) => self.operator.set_data(&change.path, data)?,
+                    ChangeKind::Created { data, .. } => {
+                        self.operator.create(&change.path, data, false, false)?;
+                    }
+                    ChangeKind::DataSet(data) => drop(self.operator.set(&change.path, data)?),
                     ChangeKind::Deleted => self.operator.delete(&change.path)?,
                     ChangeKind::AclSet => return Err("no operator sets an ACL".into()),
                 }
@@ -246,7 +236,7 @@ impl Replay<'_> {
             self.counts.expired += 1;
             return self.end_session(*session);
         }
-        self.counts.gone += 1;
+        self.counts.of_the_gone += 1;
         // Requests before it were refused.
         let left = self.left.entry(*session).or_default();
         let place = left.iter().position(|request| asks_for(request, transaction));
@@ -285,7 +275,7 @@ impl Replay<'_> {
         };
         let answered = socket.ask(request, Some(int(request, 4)));
         answered.map_err(|error| format!("{}: no answer: {error}", asked(request)))?;
-        Ok(socket.last()?)
+        Ok(socket.take_last())
     }
 
     /// The client has gone, or the server has ended the connection.
@@ -316,43 +306,64 @@ impl Replay<'_> {
     /// Compares a frame, the end of a connection, or events in any order.
     fn compare_run(&mut self, number: u64, run: &[Check<'_>]) -> Outcome<()> {
         let socket = &mut self.links.get_mut(&number).ok_or(NO_CONNECTION)?.socket;
-        match run {
-            [Check::End] => {
-                self.counts.ends += 1;
-                let frame = socket.end().map_err(|error| format!("no end: {error}"))?;
-                if let Some(frame) = frame {
-                    return Err(format!("{} instead of the end", words(&frame)).into());
+        if let [Check::End] = run {
+            self.counts.ends += 1;
+            let frame = socket.end().map_err(|error| format!("no end: {error}"))?;
+            if let Some(frame) = frame {
+                return Err(format!("{} instead of the end", words(&frame)).into());
+            }
+            self.leave(number);
+            return Ok(());
+        }
+        let mut both = [Vec::new(), Vec::new()];
+        for check in run {
+            let (what, frame) = check.parts();
+            let real = socket.next().map_err(|error| format!("{what}: nothing comes: {error}"))?;
+            if !matches!(check, Check::Welcome(_)) && int(&real, 4) != int(frame, 4) {
+                return Err(format!("{what}: {} comes first", words(&real)).into());
+            }
+            match check {
+                Check::Event(_) => self.counts.events += 1,
+                _ => self.counts.answers += 1,
+            }
+            both[0].push((check.read(frame), what.clone()));
+            both[1].push((check.read(&real), what));
+        }
+        both.iter_mut().for_each(|fields| fields.sort());
+        let [simulated, real] = both;
+        for ((simulated, what), (real, _)) in simulated.into_iter().zip(real) {
+            match (&simulated, &real) {
+                (Ok(one), Ok(other)) if fields::agree(one, other, &mut self.numbers) => {}
+                _ => {
+                    let [simulated, real] = [simulated, real].map(|fields| listed(&fields));
+                    let servers = format!(
+                        "\n  the simulated server: {simulated}\n  the real server:      {real}"
+                    );
+                    return Err((what + &servers).into());
                 }
-                self.leave(number);
-                Ok(())
             }
-            [Check::Welcome(frame)] => {
-                self.counts.answers += 1;
-                let both = [*frame, &*socket.next()?].map(fields::welcome);
-                agree(both, &mut self.numbers, || "a handshake".to_owned())
-            }
-            [Check::Answer(request, frame)] => {
-                self.counts.answers += 1;
-                let real = next_like(socket, frame, || asked(request))?;
-                let both = [*frame, &*real].map(|frame| fields::answer(frame, request));
-                agree(both, &mut self.numbers, || asked(request))
-            }
-            events => {
-                self.counts.events += events.len() as u64;
-                let (mut simulated, mut real) = (Vec::new(), Vec::new());
-                for event in events {
-                    let Check::Event(frame) = event else { continue };
-                    let came = next_like(socket, frame, || words(frame))?;
-                    simulated.push(fields::event(frame));
-                    real.push(fields::event(&came));
-                }
-                simulated.sort();
-                real.sort();
-                let mut both = simulated.into_iter().zip(real);
-                both.try_for_each(|both| {
-                    agree(both.into(), &mut self.numbers, || "an event".to_owned())
-                })
-            }
+        }
+        Ok(())
+    }
+}
+
+impl Check<'_> {
+    /// Describes a frame of the simulated server, and returns it.
+    fn parts(&self) -> (String, &[u8]) {
+        match self {
+            Check::Welcome(frame) => ("a handshake".to_owned(), frame),
+            Check::Answer(request, frame) => (asked(request), frame),
+            Check::Event(frame) => ("an event".to_owned(), frame),
+            Check::End => ("the end".to_owned(), &[]),
+        }
+    }
+
+    /// Reads a frame of either server.
+    fn read(&self, frame: &[u8]) -> Result<Fields, Odd> {
+        match self {
+            Check::Welcome(_) => fields::welcome(frame),
+            Check::Answer(request, _) => fields::answer(frame, request),
+            Check::Event(_) | Check::End => fields::event(frame),
         }
     }
 }
@@ -367,32 +378,6 @@ impl Link {
             let rest = self.come.split_off(end);
             self.pending.push_back(std::mem::replace(&mut self.come, rest));
         }
-    }
-}
-
-/// Takes the next frame of the real server, which has the number of the simulated one.
-fn next_like(socket: &mut Socket, frame: &[u8], what: impl Fn() -> String) -> Outcome<Vec<u8>> {
-    let real = socket.next().map_err(|error| format!("{}: nothing comes: {error}", what()))?;
-    match int(&real, 4) == int(frame, 4) {
-        true => Ok(real),
-        false => Err(format!("{}: {} comes first", what(), words(&real)).into()),
-    }
-}
-
-fn agree(
-    [simulated, real]: [Result<Fields, Odd>; 2],
-    numbers: &mut Numbers,
-    what: impl FnOnce() -> String,
-) -> Outcome<()> {
-    match (simulated, real) {
-        (Ok(simulated), Ok(real)) if fields::agree(&simulated, &real, numbers) => Ok(()),
-        (simulated, real) => Err(format!(
-            "{}\n  the simulated server: {}\n  the real server:      {}",
-            what(),
-            listed(&simulated),
-            listed(&real)
-        )
-        .into()),
     }
 }
 
@@ -420,10 +405,6 @@ fn asks_for(request: &[u8], transaction: &Committed) -> bool {
             ChangeKind::AclSet => true,
         }
     })
-}
-
-fn no_answer(request: &[u8], frame: &[u8], error: &io::Error) -> String {
-    format!("{}: {} of the simulated server, no answer: {error}", asked(request), words(frame))
 }
 
 fn asked(request: &[u8]) -> String {

@@ -44,14 +44,14 @@ impl Socket {
         }
     }
 
-    /// Takes the frame that came last.
-    pub(crate) fn last(&mut self) -> io::Result<Vec<u8>> {
-        self.come.pop_back().ok_or_else(|| ErrorKind::NotFound.into())
+    /// Returns the frame that came last.
+    pub(crate) fn last(&self) -> Vec<u8> {
+        self.come.back().cloned().unwrap_or_default()
     }
 
-    /// Puts back what was taken last.
-    pub(crate) fn put_back(&mut self, frame: Vec<u8>) {
-        self.come.push_back(frame);
+    /// Takes the frame that came last.
+    pub(crate) fn take_last(&mut self) -> Vec<u8> {
+        self.come.pop_back().unwrap_or_default()
     }
 
     /// Waits for the end of the connection. Returns a frame that comes instead.
@@ -80,9 +80,10 @@ pub(crate) fn framed(body: &[&[u8]]) -> Vec<u8> {
     [&(body.len() as u32).to_be_bytes(), &*body].concat()
 }
 
-/// Returns a text or other bytes behind their length.
-pub(crate) fn buffer(bytes: &[u8]) -> Vec<u8> {
-    framed(&[bytes])
+/// Returns a request for a session that lasts as long as it can: a new one, or this one again.
+pub(crate) fn handshake(session: i64, password: &[u8]) -> Vec<u8> {
+    let (longest, session) = (i32::MAX.to_be_bytes(), session.to_be_bytes());
+    framed(&[&[0; 12], &longest, &session, &framed(&[password]), &[0]])
 }
 
 /// Returns the number of four bytes at this offset, or 0 after the end.
