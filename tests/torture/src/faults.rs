@@ -86,7 +86,7 @@ impl Scene<'_> {
             Trouble::Move { .. } | Trouble::NoName { .. } => Ok(false),
             // No proxy knows when, and no server does it when asked.
             Trouble::Useless { .. } | Trouble::Lag { .. } | Trouble::Rob => Ok(false),
-            // Rights of others cannot be told from the plan's own. `tests/faults` takes them away.
+            // The observer sets no rights. Tests in `tests/faults` take them away.
             Trouble::Hide { .. } | Trouble::HideDirectory { .. } | Trouble::Forbid { .. } => {
                 Ok(false)
             }

@@ -73,9 +73,9 @@ pub(crate) fn run(options: &RunOptions) -> Outcome<bool> {
         let plan = options.plan.unwrap_or(seed * PLANS + sums.begun);
         let guards = options.stops.is_some()
             || options.plan.is_none() && sums.begun % GUARDED == GUARDED - 1;
-        // A hold that is lost in the first half of a run has no excuse by the servers.
+        // A hold that is lost before has no excuse by the servers.
         let may_trouble_servers =
-            options.plan.is_some() || sums.acquired() >= options.acquisitions / 2;
+            options.plan.is_some() || sums.acquired() >= options.acquisitions / 4;
         sums.begun += 1;
         drop(sums);
         let played = play(&servers, &machine, folder.path(), (plan, guards), may_trouble_servers);

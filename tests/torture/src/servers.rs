@@ -19,7 +19,7 @@ const MEMBERS: usize = 3;
 const CONTAINERS: &str = "-Dznode.container.checkIntervalMs=1000";
 /// The longest trouble, and the time from its end to the next one: everybody waits meanwhile.
 const LONGEST: Duration = Duration::from_secs(3);
-const CALM: Duration = Duration::from_secs(6);
+const CALM: Duration = Duration::from_secs(3);
 const PROBE_ATTEMPTS: usize = 100;
 const PROBE_PAUSE: Duration = Duration::from_millis(200);
 
