@@ -103,7 +103,8 @@ impl Servers {
             }
             (Trouble::CutOffServer { server: number, time }, Some(ensemble)) => {
                 ensemble.cut_off(number % count);
-                thread::sleep(time.min(LONGEST));
+                // Real servers do not notice a shorter one.
+                thread::sleep(time.clamp(LONGEST / 2, LONGEST));
                 ensemble.heal();
             }
             (Trouble::Depose, Some(ensemble)) => {
