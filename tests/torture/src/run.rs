@@ -131,7 +131,7 @@ impl Total {
         println!("of holders that were stopped: {:?}", self.found.guarded);
         let Linearized { operations, open, undecided, .. } = self.linearized;
         println!(
-            "linearizable: {operations} operations, {open} open; {undecided} pieces undecided"
+            "linearizable: {operations} operations, {open} without an answer; {undecided} pieces undecided"
         );
         println!(
             "{} plans in {} s: {} acquisitions, {} holds lost, {} overlaps that no lock can prevent, {} violations",
