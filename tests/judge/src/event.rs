@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::lock::{Kind, LockIndex, Mode};
+use crate::lock::{LockIndex, Mode};
 use crate::time::Nanos;
 
 /// One thread of one incarnation of a client.
@@ -58,21 +58,6 @@ pub struct Missed {
     pub certain: bool,
 }
 
-/// A call of the library that has not returned.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct InFlight {
-    /// The thread that made it.
-    pub thread: usize,
-    /// The method.
-    pub op: Cow<'static, str>,
-    /// The lock.
-    pub path: LockIndex,
-    /// When the call was made.
-    pub since: Nanos,
-    /// The deadline of its return.
-    pub deadline: Option<Nanos>,
-}
-
 /// A granted lock. Each member of a `MultiLock` is a separate hold.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Grant {
@@ -80,20 +65,13 @@ pub struct Grant {
     pub hold: HoldId,
     /// The same thread's write, if this is a downgraded read.
     pub under: Option<HoldId>,
-    /// The type of the lock object.
-    pub kind: Kind,
     /// The lock.
     pub path: LockIndex,
     /// How it is held.
     pub mode: Mode,
-    /// 0, and more for the other members of a `MultiLock`.
-    pub member: usize,
     /// The method.
     pub op: Cow<'static, str>,
-    /// Whether the call waited for its turn without a deadline.
-    pub waited: bool,
-    /// The names of its nodes: one, or one for each permit. The last ten digits of the first are the position
-    /// in the queue.
+    /// The names of its nodes: one, or one for each permit.
     pub nodes: Vec<String>,
     /// The fencing token, if it is known.
     pub token: Option<u64>,
@@ -101,8 +79,6 @@ pub struct Grant {
     pub started: Nanos,
     /// When it had returned.
     pub at: Nanos,
-    /// `is_held()` was true after that.
-    pub still_held: bool,
     /// Whether an outside witness had room for it. True if there is no such witness.
     pub witness_free: bool,
 }
@@ -127,21 +103,6 @@ pub enum Unlocked {
     Silent,
     /// An error that an unlock must not return.
     Unexpected,
-}
-
-/// An unguarded write at the register, which refuses lower tokens than it has seen.
-#[derive(Debug, Clone, Copy)]
-pub struct Write {
-    /// When the register received it.
-    pub at: Nanos,
-    /// The lock that guards the register.
-    pub path: LockIndex,
-    /// The fencing token of the write.
-    pub token: u64,
-    /// The hold of the writer.
-    pub hold: HoldId,
-    /// Whether the register accepted it.
-    pub accepted: bool,
 }
 
 /// The answer to a guarded write.
@@ -212,25 +173,7 @@ pub struct Doubt {
     pub over: Nanos,
 }
 
-/// The queue of waiters for permits, at some instant between two times.
-#[derive(Debug)]
-pub struct QueueSnapshot {
-    /// The lock.
-    pub path: LockIndex,
-    /// When the servers were asked.
-    pub asked: Nanos,
-    /// When they had answered.
-    pub answered: Nanos,
-    /// The numbers in the queue; never empty.
-    pub queued: Vec<u32>,
-}
-
 impl WorkerId {
-    /// Returns whether both are threads of the same client.
-    pub fn is_beside(self, other: WorkerId) -> bool {
-        self.incarnation() == other.incarnation()
-    }
-
     /// Returns the client.
     pub fn incarnation(self) -> Incarnation {
         (self.process, self.incarnation)

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use crate::event::{
-    Answer, Call, Carried, Commit, Doubt, Grant, HoldId, Incarnation, Loss, Overtaken,
-    QueueSnapshot, Unlocked, WorkerId, Write,
+    Answer, Call, Carried, Commit, Doubt, Grant, HoldId, Incarnation, Loss, Overtaken, Unlocked,
+    WorkerId,
 };
-use crate::lock::{Kind, LockIndex, Mode};
+use crate::lock::{LockIndex, Mode};
 use crate::time::Nanos;
 
 /// One hold.
@@ -50,20 +50,12 @@ pub struct History {
     pub over: Option<Nanos>,
     /// In the order of their reports.
     pub holds: Vec<Record>,
-    /// Those among them with a call of their own.
-    pub acquisitions: usize,
     index: HashMap<HoldId, usize>,
     early_losses: HashMap<HoldId, Loss>,
-    /// In the order in which the register received them.
-    pub writes: Vec<Write>,
     /// Calls that returned.
     pub calls: Vec<(WorkerId, Call)>,
     /// Unfinished calls; at most one per thread.
     pub open: HashMap<WorkerId, OpenCall>,
-    /// Calls that a loss ended before they had all their locks.
-    pub lost_while_waiting: Vec<(WorkerId, Kind)>,
-    /// In order of time.
-    pub queue_snapshots: Vec<QueueSnapshot>,
     /// Delays of the machine.
     pub naps: Vec<u64>,
     /// The longest time that a server took for a write from beside the clients.
@@ -74,12 +66,6 @@ pub struct History {
     pub doubts: Vec<Doubt>,
     /// Forbidden behaviour of the library, as witnesses reported it.
     pub unexpected: Vec<String>,
-    /// Calls that never returned, one text each.
-    pub hung: Vec<String>,
-    /// Whether the run stages writes that come too late.
-    pub stages_late_writes: bool,
-    /// Holders that were stopped before a write until another one had written, and when.
-    pub overtaken: Vec<(HoldId, Nanos)>,
     /// Guarded writes, in the order of their reports.
     pub commits: Vec<Commit>,
     /// The highest token of a committed write at each lock.
@@ -129,7 +115,6 @@ impl History {
     /// A lock was granted.
     pub fn granted(&mut self, grant: Grant) {
         self.index.insert(grant.hold, self.holds.len());
-        self.acquisitions += usize::from(grant.member == 0);
         self.holds.push(Record {
             loss: self.early_losses.remove(&grant.hold),
             grant,
@@ -200,12 +185,6 @@ impl History {
         self.hold(hold).map(|record| &record.grant)
     }
 
-    /// Returns the next write of a hold.
-    pub fn write_after(&self, hold: HoldId, at: Nanos) -> Option<&Write> {
-        let wanted = |write: &&Write| write.hold == hold && write.at > at;
-        self.writes.iter().find(wanted)
-    }
-
     /// Returns whether another holder has the lock of this hold and has committed a write.
     pub fn is_overtaken(&self, hold: HoldId) -> bool {
         let overtaken = |grant: &Grant| {
@@ -254,11 +233,6 @@ impl History {
 }
 
 impl Record {
-    /// Returns whether the hold was lost at that time or before.
-    pub fn was_lost_by(&self, at: Nanos) -> bool {
-        self.loss.as_ref().is_some_and(|loss| loss.at <= at)
-    }
-
     /// Returns the loss, if it came before the unlock.
     pub fn loss_while_held(&self) -> Option<&Loss> {
         let in_time = |loss: &&Loss| self.left.is_none_or(|left| loss.at <= left);

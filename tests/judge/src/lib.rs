@@ -2,8 +2,7 @@
 //! processes and wall clocks, and the simulator in memory with exact times. It does not depend on zoolock, so
 //! it shares none of its bugs.
 //!
-//! There are two judges. The first, [`Judge`], looks at times: exclusion, the order of arrival for permits, losses,
-//! writes, deadlines. The second, [`Linear`], gives the same history to stateright's `LinearizabilityTester`, which
+//! There are two judges. The first, [`judge`], looks at times: exclusion, losses, guarded writes, deadlines. The second, [`Linear`], gives the same history to stateright's `LinearizabilityTester`, which
 //! also shows whether tokens rise, and so whether locks are granted in their order.
 //!
 //! # How to use it
@@ -32,17 +31,13 @@
 //! history.granted(Grant {
 //!     hold,
 //!     under: None,
-//!     kind: Kind::Exclusive,
 //!     path,
 //!     mode,
-//!     member: 0,
 //!     op: op.into(),
-//!     waited: true,
 //!     nodes: vec!["lock-0000000000".into()],
 //!     token: Some(7),
 //!     started: 10,
 //!     at: 20,
-//!     still_held: true,
 //!     witness_free: true,
 //! });
 //! // It is unlocked.
@@ -51,7 +46,7 @@
 //! history.over = Some(40);
 //!
 //! let rules = Rules { outage: Outage::Long, ..Rules::STRICT };
-//! let found = Judge::new(locks.clone(), Margins::EXACT).judge(&rules, &history);
+//! let found = judge(&locks, &Margins::EXACT, &rules, &history);
 //! assert!(found.violations.is_empty());
 //! let found = Linear::new(&locks).check(&history);
 //! assert!(found.violations.is_empty());
@@ -60,11 +55,10 @@
 //! | what happens | what is reported |
 //! |---|---|
 //! | a call is made, and returns | [`History::began`], [`History::called`]; with [`Missed`] if it came back without the lock |
-//! | a lock is granted | [`History::granted`]; only the first entry of re-entries, and each member of a `MultiLock` |
+//! | a lock is granted | [`History::granted`]; only the first entry of re-entries |
 //! | `is_held()` becomes false | [`History::lost`] |
 //! | the last unlock begins, and returns | [`History::left`], [`History::unlocked`] |
 //! | a guarded write returns; the servers have one | [`History::committed`]; [`History::carried_out`] |
-//! | a register takes or refuses a write | [`History::writes`] |
 //! | a client dies | [`History::died`] |
 //! | an operator deletes a node, a session is ended from outside | [`History::doubts`]: the client cannot know in time |
 //! | all is over, and open calls are to be judged | [`History::over`] |
@@ -86,13 +80,13 @@ mod rules;
 mod story;
 mod time;
 
-pub use checks::{Findings, Guarded, Judge, Tally};
+pub use checks::{Findings, Guarded, judge};
 pub use event::{
-    Answer, Call, Carried, Commit, Doubt, Grant, HoldId, InFlight, Incarnation, Loss, Missed,
-    Overtaken, QueueSnapshot, Unlocked, WorkerId, Write,
+    Answer, Call, Carried, Commit, Doubt, Grant, HoldId, Incarnation, Loss, Missed, Overtaken,
+    Unlocked, WorkerId,
 };
 pub use history::{History, OpenCall, Record};
 pub use linear::{Linear, Linearized};
-pub use lock::{Kind, Lock, LockIndex, Mode, Use};
+pub use lock::{Lock, LockIndex, Mode, Use};
 pub use rules::{Margins, Outage, Rules};
 pub use time::{Nanos, after, difference, millis};

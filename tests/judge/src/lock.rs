@@ -1,8 +1,5 @@
 //! The locks of a history: their names and their capacities.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
 /// The index of a [`Lock`] in the list that the judge was given.
@@ -42,24 +39,6 @@ pub enum Mode {
     Permits(u32),
 }
 
-/// A lock type of the crate. Figures are counted for each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// `DistributedLock`
-    Exclusive,
-    /// `DistributedReentrantLock`
-    Reentrant,
-    /// `DistributedRwLock`
-    ReadWrite,
-    /// `DistributedSemaphore`
-    Semaphore,
-    /// `EphemeralLock`
-    Ephemeral,
-    /// `MultiLock`
-    Multi,
-}
-
 /// More readers than ever occur.
 const READERS: u32 = 1000;
 
@@ -88,44 +67,5 @@ impl Use {
             Mode::Shared => 1,
             Mode::Permits(count) => count,
         }
-    }
-}
-
-impl Kind {
-    /// All kinds.
-    pub const ALL: [Kind; 6] = [
-        Kind::Exclusive,
-        Kind::Reentrant,
-        Kind::ReadWrite,
-        Kind::Semaphore,
-        Kind::Ephemeral,
-        Kind::Multi,
-    ];
-
-    /// Returns the name that reports and command lines use.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Exclusive => "exclusive",
-            Kind::Reentrant => "reentrant",
-            Kind::ReadWrite => "read-write",
-            Kind::Semaphore => "semaphore",
-            Kind::Ephemeral => "ephemeral",
-            Kind::Multi => "multi",
-        }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Kind {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Kind, String> {
-        let named = Kind::ALL.into_iter().find(|kind| kind.name() == name);
-        named.ok_or_else(|| format!("there is no kind `{name}`"))
     }
 }

@@ -5,9 +5,6 @@ use std::time::Duration;
 /// The excuses that the faults of a history give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// Two clients may believe in one lock, anywhere and at any time, and the register has to distinguish
-    /// them. Where the affected holds are known, report a [`Doubt`](crate::Doubt) instead.
-    pub overlaps_expected: bool,
     /// Whether calls must return in time.
     pub punctual: bool,
     /// The losses that are excused.
@@ -32,22 +29,15 @@ pub struct Margins {
     pub machine_late: Duration,
     /// After the end of all faults, the time from the last holder's end to the next grant.
     pub let_in: Duration,
-    /// The lowest number of staged late writes that must be seen.
-    pub least_late_writes: usize,
 }
 
 impl Rules {
     /// Excuses nothing.
-    pub const STRICT: Rules =
-        Rules { overlaps_expected: false, punctual: true, outage: Outage::Short };
+    pub const STRICT: Rules = Rules { punctual: true, outage: Outage::Short };
 }
 
 impl Margins {
     /// An exact clock on a machine that is never late.
-    pub const EXACT: Margins = Margins {
-        overshoot: Duration::ZERO,
-        machine_late: Duration::ZERO,
-        let_in: Duration::ZERO,
-        least_late_writes: 0,
-    };
+    pub const EXACT: Margins =
+        Margins { overshoot: Duration::ZERO, machine_late: Duration::ZERO, let_in: Duration::ZERO };
 }

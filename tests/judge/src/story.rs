@@ -2,7 +2,7 @@
 
 use crate::event::{Answer, Carried, Commit, Doubt, Grant, HoldId, Loss, Unlocked, WorkerId};
 use crate::history::History;
-use crate::lock::{Kind, Lock, LockIndex, Mode, Use};
+use crate::lock::{Lock, LockIndex, Mode, Use};
 use crate::time::Nanos;
 
 pub(crate) const MUTEX: LockIndex = 0;
@@ -31,17 +31,13 @@ pub(crate) fn granted(hold: HoldId, path: LockIndex, token: u64, at: Nanos) -> G
     Grant {
         hold,
         under: None,
-        kind: Kind::Exclusive,
         path,
         mode: Mode::Exclusive,
-        member: 0,
         op: "lock".into(),
-        waited: true,
         nodes: vec![format!("_c_x-lock-{token:010}")],
         token: Some(token),
         started: at,
         at,
-        still_held: true,
         witness_free: true,
     }
 }

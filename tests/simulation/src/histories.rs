@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use kernel::Process;
 use zoolock_judge::{
-    Doubt, Grant, History, HoldId, Judge, Kind, Linear, Linearized, Lock, Loss, Margins, Nanos,
-    Outage, Rules, Unlocked, Use, WorkerId,
+    Doubt, Grant, History, HoldId, Linear, Linearized, Lock, Loss, Margins, Nanos, Outage, Rules,
+    Unlocked, Use, WorkerId, judge,
 };
 
 use crate::plan::{self, Place};
@@ -58,24 +58,18 @@ pub(crate) fn granted(
     held: &Held,
     begun: Duration,
     under: Option<HoldId>,
-    is_held: bool,
 ) -> HoldId {
     let hold = HoldId { by: worker(), number: number as u32 };
     let grant = Grant {
         hold,
         under,
-        // Only figures depend on it, which nobody reads here.
-        kind: Kind::Exclusive,
         path: lock(held.kind, held.place),
         mode: held.mode,
-        member: 0,
         op: Cow::Borrowed("lock"),
-        waited: false,
         nodes: held.nodes.iter().map(|(node, _)| node.clone()).collect(),
         token: Some(held.token),
         started: begun.as_nanos() as Nanos,
         at: now(),
-        still_held: is_held,
         witness_free: true,
     };
     record(|history| history.granted(grant));
@@ -119,7 +113,7 @@ pub(crate) fn verdict() -> (Vec<String>, Linearized) {
     let history = record(std::mem::take);
     let locks = locks();
     let rules = Rules { outage: Outage::Long, ..Rules::STRICT };
-    let violations = Judge::new(locks.clone(), Margins::EXACT).judge(&rules, &history).violations;
+    let violations = judge(&locks, &Margins::EXACT, &rules, &history).violations;
     let linearized = Linear::new(&locks).check(&history);
     (violations, linearized)
 }

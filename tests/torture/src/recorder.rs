@@ -84,14 +84,7 @@ impl State {
                 history.began(by, OpenCall { op: op.into(), path, mode, started, deadline });
             }
             Event::Called(by, call) => history.called(by, call),
-            Event::Granted(mut grant) => {
-                // Nodes are ordered by their transactions, because a directory that is created again numbers from
-                // zero. Each leader begins its own numbers.
-                let token = grant.token.unwrap_or_default();
-                let order = (token >> 32) * 20_000_000 + (token & 0xffff_ffff);
-                grant.nodes[0] += &format!(" {order:010}");
-                history.granted(grant);
-            }
+            Event::Granted(grant) => history.granted(grant),
             Event::Lost { hold, at, reason } => {
                 history.lost(hold, Loss { at, reason: reason.into() })
             }
@@ -120,8 +113,7 @@ impl State {
     pub(crate) fn finish(&mut self, timeout: Duration) {
         self.history.over = Some(now());
         for (name, begun) in &self.deleted {
-            let is_its = |node: &String| node.split(' ').next() == Some(name);
-            let its = |record: &&Record| record.grant.nodes.iter().any(is_its);
+            let its = |record: &&Record| record.grant.nodes.contains(name);
             let doubt = |record: &Record| {
                 let (process, path) = (record.grant.hold.by.process, Some(record.grant.path));
                 Doubt { process, path, begun: *begun, over: after(*begun, timeout * 2) }

@@ -97,7 +97,7 @@ pub(crate) fn run(options: &RunOptions) -> Outcome<bool> {
 
 impl Total {
     fn acquired(&self) -> usize {
-        self.found.sum(|tally| tally.acquisitions)
+        self.found.acquisitions
     }
 
     fn add(&mut self, plan: u64, played: Outcome<Played>) {
@@ -138,8 +138,8 @@ impl Total {
             self.played,
             took.as_secs(),
             self.acquired(),
-            self.found.sum(|tally| tally.losses),
-            self.found.sum(|tally| tally.overlaps_expected),
+            self.found.losses,
+            self.found.overlaps_expected,
             self.violations
         );
     }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use zoolock_judge::{
-    Carried, Findings, Judge, Linear, Linearized, Margins, Nanos, Outage, Rules, after,
+    Carried, Findings, Linear, Linearized, Margins, Nanos, Outage, Rules, after, judge,
 };
 use zoolock_test_support::{FaultProxy, Probe, Stat};
 
@@ -184,7 +184,6 @@ impl Scene<'_> {
             && self.costs_no_hold()
             && timeout >= LEAST_TIMEOUT;
         let rules = Rules {
-            overlaps_expected: false,
             // A stopped client is late.
             punctual: history.doubts.iter().all(|doubt| doubt.path.is_some()),
             outage: if is_well { Outage::Short } else { Outage::Long },
@@ -193,11 +192,10 @@ impl Scene<'_> {
             overshoot: Duration::from_secs(1),
             machine_late: timeout / 20,
             let_in: Duration::MAX,
-            least_late_writes: 0,
         };
         let locks = zoolock_simulation::locks();
         let linearized = Linear::new(&locks).check(history);
-        let found = Judge::new(locks, margins).judge(&rules, history);
+        let found = judge(&locks, &margins, &rules, history);
         Ok(Played { found, linearized, faults })
     }
 

@@ -129,9 +129,7 @@ impl Scene<'_> {
         let names: Vec<String> = grants.flat_map(|grant| grant.nodes.clone()).collect();
         drop(state);
         let all = below(probe, &format!("{}{PLACE}", self.root))?;
-        let is_held = |node: &str| {
-            names.iter().any(|name| node.ends_with(name.split(' ').next().unwrap_or(name)))
-        };
+        let is_held = |node: &str| names.iter().any(|name| node.ends_with(name.as_str()));
         let held = all.iter().filter(|(node, _)| is_held(node));
         let sessions: HashSet<i64> = held.map(|(_, stat)| stat.ephemeral_owner).collect();
         for (node, _) in all.iter().filter(|(_, stat)| sessions.contains(&stat.ephemeral_owner)) {

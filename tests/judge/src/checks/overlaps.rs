@@ -1,31 +1,22 @@
 //! Whether more holds were at a path than fit.
 
+use super::Findings;
 use super::timeline::{Entry, Timeline};
-use super::{Case, Findings};
 use crate::time::{Nanos, difference, millis};
 
 /// Two signs of too many holds: a grant does not fit beside those that had not ended, or the witness was
 /// taken, and not by losers whose threads had not released it yet.
-pub(super) fn check(found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_>) {
+pub(super) fn check(found: &mut Findings, timeline: &Timeline<'_>) {
     let capacity = timeline.lock.what.capacity();
     for (index, entry) in timeline.entries.iter().enumerate() {
         if entry.load > capacity {
-            let is_expected = case.rules.overlaps_expected || timeline.fits_with_doubts(entry);
-            overlap(found, is_expected, timeline, entry);
-            continue;
-        }
-        if entry.record.grant.witness_free {
-            continue;
-        }
-        let losers = || timeline.entries[..index].iter().filter(|loser| lingers(loser, entry));
-        let lingering: u32 = losers().map(|loser| loser.units).sum();
-        let first = losers().filter_map(|loser| loser.record.loss_while_held());
-        match first.map(|loss| loss.at).min() {
-            Some(lost) if entry.load + lingering > capacity => {
-                let lag = difference(entry.record.grant.at, lost);
-                found.witness_lag = found.witness_lag.max(Some(lag));
+            overlap(found, timeline.fits_with_doubts(entry), timeline, entry);
+        } else if !entry.record.grant.witness_free {
+            let losers = timeline.entries[..index].iter().filter(|loser| lingers(loser, entry));
+            let lingering: u32 = losers.map(|loser| loser.units).sum();
+            if entry.load + lingering <= capacity {
+                overlap(found, false, timeline, entry);
             }
-            _ => overlap(found, case.rules.overlaps_expected, timeline, entry),
         }
     }
 }
@@ -39,11 +30,9 @@ fn lingers(loser: &Entry<'_>, granted: &Entry<'_>) -> bool {
 }
 
 fn overlap(found: &mut Findings, is_expected: bool, timeline: &Timeline<'_>, entry: &Entry<'_>) {
-    let tally = found.of(entry.record.grant.kind);
     if is_expected {
-        tally.overlaps_expected += 1;
+        found.overlaps_expected += 1;
     } else {
-        tally.overlaps += 1;
         found.violations.push(format!("overlap: {}", describe(timeline, entry)));
     }
 }

@@ -3,13 +3,13 @@
 
 use Verdict::{Both, First, Right, Second};
 
-use super::{Findings, Judge};
-use crate::event::{Call, Loss, Missed, QueueSnapshot, Write};
+use super::Findings;
+use crate::event::{Call, Loss, Missed};
 use crate::history::{History, OpenCall};
 use crate::linear::Linear;
 use crate::lock::Mode;
 use crate::rules::{Margins, Outage, Rules};
-use crate::story::{MUTEX, RW, SEMAPHORE, hold, locks, told};
+use crate::story::{MUTEX, RW, hold, locks, told};
 
 const FAULTS: Rules = Rules { outage: Outage::Long, ..Rules::STRICT };
 
@@ -24,7 +24,7 @@ enum Verdict {
 }
 
 fn judge(history: &History) -> Findings {
-    Judge::new(locks(), Margins::EXACT).judge(&FAULTS, history)
+    super::judge(&locks(), &Margins::EXACT, &FAULTS, history)
 }
 
 #[track_caller]
@@ -112,7 +112,7 @@ fn what_is_told_of_is_rejected_where_it_is_wrong() {
 #[test]
 fn overlap_of_a_holder_who_cannot_know_is_counted() {
     let history = told("10 A mutex 1, 50 B mutex 2, 40 A doubts 0 45");
-    assert_eq!(judge(&history).sum(|tally| tally.overlaps_expected), 1);
+    assert_eq!(judge(&history).overlaps_expected, 1);
     let mut late = told("10 A mutex 1, 50 B mutex 2, 40 B doubts 0 45");
     late.holds[1].grant.started = 46;
     is(Both("overlap"), &late);
@@ -124,9 +124,8 @@ fn hold_that_ended_before_its_call_returned_promises_nothing() {
     let mut history = told("50 B mutex 2, 60 A mutex 1");
     history.lost(hold("A"), Loss { at: 30, reason: "expired".into() });
     let late = &mut history.holds[1].grant;
-    (late.started, late.still_held) = (5, false);
+    late.started = 5;
     is(Right, &history);
-    assert_eq!(judge(&history).sum(|tally| tally.overlaps), 0);
 }
 
 #[test]
@@ -149,38 +148,10 @@ fn token_that_does_not_rise_across_histories_is_a_violation() {
 }
 
 #[test]
-fn late_write_accepted_by_the_register_is_a_violation() {
-    let mut history = told("10 A mutex 1, 50 B mutex 2, 30 A loses");
-    let write = |name, token, at, accepted| {
-        let hold = hold(name);
-        Write { at, path: MUTEX, token, hold, accepted }
-    };
-    history.writes =
-        vec![write("A", 1, 20, true), write("B", 2, 60, true), write("A", 1, 70, false)];
-    is(Right, &history);
-    history.writes.push(write("A", 1, 80, true));
-    is(First("stale write accepted"), &history);
-    history.writes[3] = write("B", 2, 80, false);
-    is(First("fresh write refused"), &history);
-}
-
-#[test]
-fn overtaking_in_the_queue_is_a_violation() {
-    let mut history = told("50 A permits 3");
-    history.holds[0].grant.started = 30;
-    for (asked, answered) in [(10, 20), (60, 70)] {
-        is(Right, &history);
-        let queued = vec![7];
-        history.queue_snapshots.push(QueueSnapshot { path: SEMAPHORE, asked, answered, queued });
-    }
-    is(First("order inverted"), &history);
-}
-
-#[test]
 fn loss_without_an_excuse_is_a_violation() {
     let mut history = told("10 A mutex 1, 20 A loses");
     let strict = |history: &History| {
-        Judge::new(locks(), Margins::EXACT).judge(&Rules::STRICT, history).violations
+        super::judge(&locks(), &Margins::EXACT, &Rules::STRICT, history).violations
     };
     assert!(strict(&history)[0].contains("lost for nothing"));
     history.served(15, 16);

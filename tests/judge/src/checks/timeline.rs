@@ -3,7 +3,7 @@
 use super::Case;
 use crate::event::HoldId;
 use crate::history::Record;
-use crate::lock::{Lock, LockIndex, Mode};
+use crate::lock::{Lock, LockIndex};
 use crate::time::Nanos;
 
 pub(super) struct Timeline<'e> {
@@ -23,8 +23,6 @@ pub(super) struct Entry<'e> {
     pub(super) beside: Vec<usize>,
     /// The units that they and this one take together.
     pub(super) load: u32,
-    /// The number of their permits, or else holds.
-    pub(super) at_once: u32,
 }
 
 impl<'e> Timeline<'e> {
@@ -48,18 +46,14 @@ impl<'e> Timeline<'e> {
             let units = lock.what.units(record.grant.mode);
             let other = |&&index: &&usize| record.grant.under != Some(entries[index].hold());
             let beside: Vec<_> = open.iter().filter(other).copied().collect();
-            let of_beside = |figure: fn(&Entry<'_>) -> u32| -> u32 {
-                beside.iter().map(|&index| figure(&entries[index])).sum()
-            };
-            let load = of_beside(|entry| entry.units) + units;
-            let at_once = of_beside(|entry| count(entry.record)) + count(record);
+            let load = beside.iter().map(|&index| entries[index].units).sum::<u32>() + units;
             let doubted = history.doubted(record);
             // A hold that ended before its call returned promises nothing.
             if end > at {
                 open.push(entries.len());
             }
             let load = if end > at { load } else { 0 };
-            entries.push(Entry { record, units, end, doubted, beside, load, at_once });
+            entries.push(Entry { record, units, end, doubted, beside, load });
         }
         Some(Timeline { path, lock, entries })
     }
@@ -80,12 +74,5 @@ impl<'e> Timeline<'e> {
 impl Entry<'_> {
     pub(super) fn hold(&self) -> HoldId {
         self.record.grant.hold
-    }
-}
-
-fn count(record: &Record) -> u32 {
-    match record.grant.mode {
-        Mode::Permits(count) => count,
-        Mode::Exclusive | Mode::Shared => 1,
     }
 }

@@ -136,7 +136,7 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
         witness.last += 1;
         let still_held = held.is_held() != Some(false);
         let under = under.and_then(|under| witness.held.get(&under)?.told);
-        let told = histories::granted(witness.last, &held, begun, under, still_held);
+        let told = histories::granted(witness.last, &held, begun, under);
         held.told = Some(told);
         if !still_held {
             histories::lost(told);

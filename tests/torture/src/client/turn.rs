@@ -144,18 +144,13 @@ impl Program {
         Event::Granted(Grant {
             hold: id,
             under,
-            // Nobody counts by kinds.
-            kind: zoolock_judge::Kind::Exclusive,
             path: lock,
             mode,
-            member: 0,
             op: call.into(),
-            waited: false,
             nodes: holds.iter().map(Hold::node).collect(),
             token: Some(token).filter(|_| !matches!(mode, Mode::Permits(_))),
             started,
             at,
-            still_held,
             witness_free: files.were_free,
         })
         .report();
