@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use zoolock_judge::{Findings, Linearized};
 
 use crate::machine::Machine;
-use crate::plan::{Fault, Plan};
+use crate::plan::{Fault, Plan, Trouble};
 use crate::scene::{Played, play};
 use crate::servers::Servers;
 use crate::{Outcome, RunOptions, stops};
@@ -21,6 +21,10 @@ const GUARDS_AT_ONCE: usize = 6;
 const GUARDED: u64 = 12;
 /// How many violations of a plan are shown.
 const SHOWN: usize = 20;
+/// One of so many plans has a client killed. Real deaths are what no simulation has.
+const KILLED: u64 = 3;
+/// In milliseconds of a plan.
+const LATEST_KILL: u64 = 20_000;
 /// How many plans a seed of the run has.
 const PLANS: u64 = 1_000_000;
 /// The part of a rest, or of work, that is worth waiting for. Faults come as much sooner.
@@ -31,6 +35,11 @@ pub(crate) fn plan_of(seed: u64, guards: bool) -> Plan {
     let mut plan = Plan::of(seed);
     if guards {
         stops::guard(&mut plan);
+    } else if seed.is_multiple_of(KILLED) {
+        let random = &mut fastrand::Rng::with_seed(seed);
+        let client = random.usize(..plan.clients.len());
+        let when = Duration::from_millis(random.u64(..LATEST_KILL));
+        plan.faults.push(Fault::At { when, what: Trouble::Kill { client } });
     }
     plan
 }
