@@ -213,9 +213,17 @@ fn web_service_counts_a_reservation_and_ends_in_order_at_sigterm() {
     };
     let is_ready = || ask(&admin, "GET /health").starts_with("HTTP/1.1 200 OK\r\n");
     wait_until("it is ready", SOON, is_ready);
-    let reserved = ask(&items, "POST /items/lamp/reserve");
-    println!("{reserved}");
-    assert!(reserved.starts_with("HTTP/1.1 200 OK\r\n") && reserved.ends_with("\r\n\r\n1\n"));
+    // A busy machine may have no answer from ZooKeeper in time. The service says so, and may have counted all the same.
+    let (mut asked, mut count) = (0, None);
+    wait_until("a lamp is reserved", SOON, || {
+        let answer = ask(&items, "POST /items/lamp/reserve");
+        println!("{answer}");
+        asked += 1;
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") || answer.starts_with("HTTP/1.1 503 "));
+        count = answer.rsplit_once("\r\n\r\n").and_then(|(_, text)| text.trim_end().parse().ok());
+        count.is_some()
+    });
+    assert!((1..=asked).contains(&count.expect("a number")), "{count:?}, asked {asked} times");
     let killed = Command::new("kill").arg(service.process.id().to_string()).status();
     assert!(killed.expect("kill").success());
     assert_says(&service.said(), &["shutting down"]);
