@@ -92,8 +92,13 @@ fn run() -> Result<(), Box<dyn Error>> {
     let (client, someone) = &candidates["Ann"];
     if let Some(leader) = someone.leader()? {
         let name = leader.identity.as_deref().unwrap_or("somebody");
-        println!("{name} is asked to release");
-        client.revoke(&leader)?;
+        match client.revoke(&leader) {
+            Err(zoolock::Error::NotHeld { .. }) => println!("{name} has stepped down by itself"),
+            asked => {
+                asked?;
+                println!("{name} is asked to release");
+            }
+        }
     }
     let third = witness.next_leader()?;
     if let Some((_, leadership)) = candidates.remove(third) {
