@@ -12,7 +12,7 @@ use zoolock::{
 use zoolock_test_support::fresh_path;
 
 use common::rwlock::{Stage, rw_of, would_deadlock};
-use common::{SOON, Visitor, await_nodes, client, hold_of, in_use};
+use common::{SOON, Visitor, await_nodes, children, client, hold_of, in_use};
 
 #[test]
 fn readers_share_the_lock_and_later_ones_wait_behind_a_writer() {
@@ -45,6 +45,18 @@ fn readers_share_the_lock_and_later_ones_wait_behind_a_writer() {
     others.iter().for_each(Visitor::comes_in);
     others.into_iter().for_each(Visitor::leaves);
     stage.is_empty();
+}
+
+#[test]
+fn read_lasts_as_long_as_a_handle_to_either_side() {
+    let (client, path) = (client(), fresh_path("either-side"));
+    let lock = rw_of(&client, &path);
+    lock.read_lock().lock().unwrap();
+    let write = lock.write_lock();
+    drop(lock);
+    assert_eq!(children(&path).len(), 1, "its other side has a handle");
+    drop(write);
+    await_nodes(&path, 0);
 }
 
 #[test]
