@@ -12,7 +12,7 @@ use zoolock_test_support::{connect_string, fresh_path, wait_until};
 
 use common::{
     PANICS_THE_LOGGER, SOON, Task, await_nodes, await_nothing_left, children, client, client_of,
-    lock_of, warnings,
+    delete_node, lock_of, warnings,
 };
 
 /// A time that is longer than any test.
@@ -53,6 +53,29 @@ fn candidates_lead_one_at_a_time_in_order_of_arrival() {
     assert!(candidates.iter().all(Leadership::is_healthy));
     candidates.into_iter().for_each(Leadership::shutdown);
     await_nodes(&path, 0);
+}
+
+#[test]
+fn lost_term_is_followed_by_another_and_is_no_failure() {
+    let path = fresh_path("over");
+    warnings(&path);
+    let (own, (tell, terms)) = (client(), unbounded());
+    let one = Leadership::new(&own, &*path, LockOptions::new(), move |term| {
+        tell.send(Hold::clone(term)).unwrap();
+        term.wait(EVER);
+    });
+    let (one, mut last) = (one.unwrap(), 0);
+    for _ in 0..3 {
+        let hold = terms.recv_timeout(SOON).unwrap();
+        assert!(hold.fencing_token() > last);
+        last = hold.fencing_token();
+        delete_node(&hold);
+    }
+    terms.recv_timeout(SOON).unwrap();
+    assert!(one.is_healthy());
+    one.shutdown();
+    let failed: Vec<_> = warnings(&path).into_iter().filter(|it| it.contains("failed")).collect();
+    assert_eq!(failed, [""; 0]);
 }
 
 #[test]
