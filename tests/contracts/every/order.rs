@@ -40,29 +40,27 @@ fn clients_enter_in_order_of_arrival() {
 /// The threads have one object, or an object each.
 #[test]
 fn threads_enter_in_call_order_and_wait_locally() {
-    let subjects = Subject::has_a_first_level;
-    every_subject_that(subjects, |subject| threads_enter_in_call_order(subject, true));
-    every_subject_that(subjects, |subject| threads_enter_in_call_order(subject, false));
-}
-
-fn threads_enter_in_call_order(subject: Subject, is_shared: bool) {
-    let (client, path) = (client(), fresh_path("threads"));
-    let object = subject.at(&client, &path);
-    object.lock().unwrap();
-    let mut arrivals = Arrivals::new();
-    for _ in 0..4 {
-        let object = if is_shared { object.clone() } else { subject.at(&client, &path) };
-        arrivals.join_asleep(move |inside| {
+    for is_shared in [true, false] {
+        every_subject_that(Subject::has_a_first_level, |subject| {
+            let (client, path) = (client(), fresh_path("threads"));
+            let object = subject.at(&client, &path);
             object.lock().unwrap();
-            inside();
+            let mut arrivals = Arrivals::new();
+            for _ in 0..4 {
+                let object = if is_shared { object.clone() } else { subject.at(&client, &path) };
+                arrivals.join_asleep(move |inside| {
+                    object.lock().unwrap();
+                    inside();
+                    object.unlock().unwrap();
+                });
+            }
+            assert!(arrivals.is_empty(), "in beside the holder");
+            // The threads of a semaphore take turns locally. The thread with the turn waits for the servers.
+            let nodes = subject.nodes(&path);
+            println!("{}: {nodes:?}", subject.name);
+            assert!(nodes.len() <= if subject.guards_the_object() { 1 } else { 3 }, "{nodes:?}");
             object.unlock().unwrap();
+            assert_eq!(arrivals.order(), [0, 1, 2, 3], "{}", subject.name);
         });
     }
-    assert!(arrivals.is_empty(), "in beside the holder");
-    // The threads of a semaphore take turns locally. The thread with the turn waits for the servers.
-    let nodes = subject.nodes(&path);
-    println!("{}: {nodes:?}", subject.name);
-    assert!(nodes.len() <= if subject.guards_the_object() { 1 } else { 3 }, "{nodes:?}");
-    object.unlock().unwrap();
-    assert_eq!(arrivals.order(), [0, 1, 2, 3], "{}", subject.name);
 }
