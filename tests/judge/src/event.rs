@@ -8,19 +8,14 @@ use serde::{Deserialize, Serialize};
 use crate::lock::{LockIndex, Mode};
 use crate::time::Nanos;
 
-/// One thread of one incarnation of a client.
+/// One thread of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct WorkerId {
     /// The client.
     pub process: usize,
-    /// The number of earlier starts.
-    pub incarnation: u32,
     /// The thread.
     pub thread: usize,
 }
-
-/// A client by its number, and the number of its earlier starts.
-pub type Incarnation = (usize, u32);
 
 /// One hold, from the grant to the outermost unlock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -36,7 +31,7 @@ pub struct HoldId {
 pub struct Call {
     /// The method.
     pub op: Cow<'static, str>,
-    /// The lock; the first one of a `MultiLock`.
+    /// The lock.
     pub path: LockIndex,
     /// When the call was made.
     pub started: Nanos,
@@ -58,7 +53,7 @@ pub struct Missed {
     pub certain: bool,
 }
 
-/// A granted lock. Each member of a `MultiLock` is a separate hold.
+/// A granted lock.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Grant {
     /// The hold.
@@ -108,9 +103,9 @@ pub enum Unlocked {
 /// The answer to a guarded write.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Commit {
-    /// The holds that guard it. Several are those of a `MultiLock`, which all have to be held.
-    pub holds: Vec<HoldId>,
-    /// 0 for the first commit of these holds.
+    /// The hold that guards it.
+    pub hold: HoldId,
+    /// 0 for the first commit of this hold.
     pub number: u32,
     /// `is_held()` was true right before the call.
     pub held: bool,
@@ -173,17 +168,10 @@ pub struct Doubt {
     pub over: Nanos,
 }
 
-impl WorkerId {
-    /// Returns the client.
-    pub fn incarnation(self) -> Incarnation {
-        (self.process, self.incarnation)
-    }
-}
-
 impl fmt::Display for WorkerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let WorkerId { process, incarnation, thread } = self;
-        write!(f, "p{process}.{incarnation}/t{thread}")
+        let WorkerId { process, thread } = self;
+        write!(f, "p{process}/t{thread}")
     }
 }
 

@@ -1,11 +1,10 @@
-//! The history of a run or of one of its phases: reports and observations, without a judgement.
+//! The history of a run: reports and observations, without a judgement.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use crate::event::{
-    Answer, Call, Carried, Commit, Doubt, Grant, HoldId, Incarnation, Loss, Overtaken, Unlocked,
-    WorkerId,
+    Answer, Call, Carried, Commit, Doubt, Grant, HoldId, Loss, Overtaken, Unlocked, WorkerId,
 };
 use crate::lock::{LockIndex, Mode};
 use crate::time::Nanos;
@@ -61,7 +60,7 @@ pub struct History {
     /// The longest time that a server took for a write from beside the clients.
     pub slowest_write: u64,
     /// When clients died.
-    pub deaths: HashMap<Incarnation, Nanos>,
+    pub deaths: HashMap<usize, Nanos>,
     /// Times when clients could not know the state of their holds.
     pub doubts: Vec<Doubt>,
     /// Forbidden behaviour of the library, as witnesses reported it.
@@ -149,10 +148,8 @@ impl History {
 
     /// A guarded write got its answer.
     pub fn committed(&mut self, commit: Commit) {
-        for &hold in &commit.holds {
-            let Some(&Grant { path, token: Some(token), .. }) = self.grant(hold) else {
-                continue;
-            };
+        let hold = commit.hold;
+        if let Some(&Grant { path, token: Some(token), .. }) = self.grant(hold) {
             match commit.answer {
                 Answer::Done => {
                     let highest = self.committed.entry(path).or_default();
@@ -166,8 +163,8 @@ impl History {
     }
 
     /// A client died. The earliest of several reports counts.
-    pub fn died(&mut self, client: Incarnation, at: Nanos) {
-        self.deaths.entry(client).or_insert(at);
+    pub fn died(&mut self, process: usize, at: Nanos) {
+        self.deaths.entry(process).or_insert(at);
     }
 
     /// Returns a hold that was reported.
@@ -206,7 +203,7 @@ impl History {
 
     /// Returns the holds without a known end.
     pub fn open_holds(&self) -> impl Iterator<Item = &Record> {
-        let died = |by: WorkerId| self.deaths.contains_key(&by.incarnation());
+        let died = |by: WorkerId| self.deaths.contains_key(&by.process);
         self.holds.iter().filter(move |record| {
             record.left.is_none() && record.loss.is_none() && !died(record.grant.hold.by)
         })
@@ -240,9 +237,9 @@ impl Record {
     }
 
     /// Returns the end of the hold, as far as its owner could know.
-    pub fn end(&self, deaths: &HashMap<Incarnation, Nanos>) -> Option<Nanos> {
+    pub fn end(&self, deaths: &HashMap<usize, Nanos>) -> Option<Nanos> {
         let lost = self.loss.as_ref().map(|loss| loss.at);
-        let died = deaths.get(&self.grant.hold.by.incarnation()).copied();
+        let died = deaths.get(&self.grant.hold.by.process).copied();
         [self.left, lost, died].into_iter().flatten().min()
     }
 }

@@ -2,8 +2,9 @@
 //! processes and wall clocks, and the simulator in memory with exact times. It does not depend on zoolock, so
 //! it shares none of its bugs.
 //!
-//! There are two judges. The first, [`judge`], looks at times: exclusion, losses, guarded writes, deadlines. The second, [`Linear`], gives the same history to stateright's `LinearizabilityTester`, which
-//! also shows whether tokens rise, and so whether locks are granted in their order.
+//! There are two judges. The first, [`judge`], looks at times: exclusion, losses, guarded writes, deadlines. The
+//! second, [`Linear`], gives the same history to stateright's `LinearizabilityTester`, which also shows whether
+//! tokens rise, and so whether locks are granted in their order.
 //!
 //! # How to use it
 //!
@@ -16,7 +17,7 @@
 //! let locks = vec![Lock::new("/a", Use::Exclusive), Lock::new("/b", Use::Semaphore(3))];
 //! let mut history = History::new(0);
 //!
-//! let worker = WorkerId { process: 0, incarnation: 0, thread: 2 };
+//! let worker = WorkerId { process: 0, thread: 2 };
 //! let hold = HoldId { by: worker, number: 1 };
 //! let (op, path, mode) = ("lock", 0, Mode::Exclusive);
 //! // The call is made, and returns with the lock.
@@ -82,8 +83,8 @@ mod time;
 
 pub use checks::{Findings, Guarded, judge};
 pub use event::{
-    Answer, Call, Carried, Commit, Doubt, Grant, HoldId, Incarnation, Loss, Missed, Overtaken,
-    Unlocked, WorkerId,
+    Answer, Call, Carried, Commit, Doubt, Grant, HoldId, Loss, Missed, Overtaken, Unlocked,
+    WorkerId,
 };
 pub use history::{History, OpenCall, Record};
 pub use linear::{Linear, Linearized};

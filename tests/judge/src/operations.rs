@@ -9,7 +9,7 @@
 //! | an unlock of which nothing is known, or of a hold in doubt; a loss, a death, a doubt | the end of the hold at that instant, or with its last write if that is later |
 //! | a call that came back without the lock, whether that is certain or not; a hold that was over before its call came back | nothing: it can only have kept others out |
 
-use crate::event::{Answer, Incarnation, Missed, Unlocked};
+use crate::event::{Answer, Missed, Unlocked};
 use crate::history::{History, Record};
 use crate::lock::Mode;
 use crate::time::Nanos;
@@ -30,7 +30,7 @@ pub(crate) enum Op {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Acquire {
     pub(crate) hold: HoldIndex,
-    pub(crate) client: Incarnation,
+    pub(crate) client: usize,
     pub(crate) mode: Mode,
     /// The write, if this is a downgraded read.
     pub(crate) under: Option<HoldIndex>,
@@ -80,7 +80,7 @@ impl Operations {
         // The begin of each hold's last guarded write.
         let mut wrote: Vec<Option<Nanos>> = vec![None; history.holds.len()];
         for commit in history.commits.iter().filter(|commit| commit.answer == Answer::Done) {
-            for index in commit.holds.iter().filter_map(|&hold| history.position(hold)) {
+            if let Some(index) = history.position(commit.hold) {
                 wrote[index] = wrote[index].max(Some(commit.started));
                 let op = Op::Write(index as HoldIndex);
                 let write = Operation::of(op, commit.started, commit.ended);
@@ -98,7 +98,7 @@ impl Operations {
 
     fn add(&mut self, history: &History, hold: HoldIndex, record: &Record, wrote: Option<Nanos>) {
         let grant = &record.grant;
-        let client = grant.hold.by.incarnation();
+        let client = grant.hold.by.process;
         let doubted = history.doubted(record);
         let released = match (record.unlocked, record.left, record.returned) {
             // An unlock cannot know of an end that nobody could report to the client.

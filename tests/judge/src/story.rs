@@ -23,7 +23,7 @@ pub(crate) fn locks() -> Vec<Lock> {
 pub(crate) fn hold(name: &str) -> HoldId {
     let process = usize::from(name.as_bytes()[0] - b'A');
     let number = name[1..].parse().unwrap_or(1);
-    HoldId { by: WorkerId { process, incarnation: 0, thread: 0 }, number }
+    HoldId { by: WorkerId { process, thread: 0 }, number }
 }
 
 /// An exclusive grant.
@@ -73,7 +73,7 @@ pub(crate) fn told(story: &str) -> History {
             }
             "hears" => history.unlocked(hold, Some(at), Unlocked::Lost),
             "loses" => history.lost(hold, Loss { at, reason: "expired".into() }),
-            "dies" => history.died(hold.by.incarnation(), at),
+            "dies" => history.died(hold.by.process, at),
             "doubts" => {
                 let (path, over) = (Some(number(3) as LockIndex), number(4));
                 let process = hold.by.process;
@@ -104,6 +104,5 @@ pub(crate) fn commit(
     (started, ended): (Nanos, Nanos),
     answer: Answer,
 ) {
-    let holds = vec![hold];
-    history.committed(Commit { holds, number, held: true, started, ended, answer });
+    history.committed(Commit { hold, number, held: true, started, ended, answer });
 }

@@ -24,7 +24,7 @@ use zoolock_judge::{Mode, Unlocked};
 
 use crate::coverage::count_variant;
 use crate::network::Net;
-use crate::plan::{ClientPlan, Deed, End, Kind, ObjectPlan, Place, ThreadPlan, TurnPlan, Wait};
+use crate::plan::{ClientPlan, Deed, Kind, ObjectPlan, Place, ThreadPlan, TurnPlan, Wait};
 use crate::witness::{self, Held, violation, witness};
 
 /// How much later than its deadline a call may return, which is the time that threads need to run.
@@ -402,10 +402,8 @@ impl Shared {
                     // A pause makes a thread come while another is just back.
                     let rest = kernel::with_random(|random| random.u64(..100));
                     thread::sleep(Duration::from_millis(rest));
-                    let (wait, end) = (Wait::Forever, End::Unlock);
                     let while_held = vec![Deed::Work(Duration::from_millis(5))];
-                    let (is_fresh, permits) = (false, 1);
-                    let turn = TurnPlan { object, is_fresh, wait, permits, while_held, end };
+                    let turn = TurnPlan { while_held, ..TurnPlan::plain(object, Wait::Forever) };
                     shared.use_lock(&name, shared.target(object), &turn);
                 }
             })

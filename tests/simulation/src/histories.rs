@@ -45,7 +45,7 @@ pub fn lock(kind: plan::Kind, place: Place) -> usize {
 }
 
 fn worker() -> WorkerId {
-    WorkerId { process: kernel::own_process().0, incarnation: 0, thread: kernel::thread::number() }
+    WorkerId { process: kernel::own_process().0, thread: kernel::thread::number() }
 }
 
 pub(crate) fn reset() {
@@ -105,7 +105,7 @@ pub(crate) fn doubted(hold: HoldId) {
 }
 
 pub(crate) fn died(process: Process) {
-    record(|history| history.died((process.0, 0), now()));
+    record(|history| history.died(process.0, now()));
 }
 
 /// Returns the judge's violations of a run, and the result of the judge of linearizability.

@@ -424,7 +424,7 @@ impl Plan {
     }
 
     /// Returns the longest session timeout of the clients with locks.
-    pub(crate) fn timeout(&self) -> Duration {
+    pub fn timeout(&self) -> Duration {
         self.clients.iter().map(|client| client.timeout).max().unwrap_or_default()
     }
 
@@ -437,7 +437,7 @@ impl Plan {
     }
 
     /// Returns the lock objects of all clients.
-    pub(crate) fn objects(&self) -> impl Iterator<Item = &ObjectPlan> {
+    pub fn objects(&self) -> impl Iterator<Item = &ObjectPlan> {
         self.clients.iter().flat_map(|client| &client.objects)
     }
 
@@ -500,12 +500,20 @@ impl Plan {
 }
 
 impl ClientPlan {
-    pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
+    pub fn steps(&self) -> impl Iterator<Item = &Step> {
         self.threads.iter().flat_map(|thread| &thread.steps)
     }
 
     pub(crate) fn steps_mut(&mut self) -> impl Iterator<Item = &mut Step> {
         self.threads.iter_mut().flat_map(|thread| &mut thread.steps)
+    }
+}
+
+impl TurnPlan {
+    /// A turn with an object that threads share, without any deed.
+    pub fn plain(object: usize, wait: Wait) -> TurnPlan {
+        let (while_held, end) = (Vec::new(), End::Unlock);
+        TurnPlan { object, is_fresh: false, wait, permits: 1, while_held, end }
     }
 }
 

@@ -20,7 +20,7 @@ use zoolock_test_support::{FaultProxy, Probe, Stat};
 
 use crate::Outcome;
 use crate::machine::Machine;
-use crate::plan::{Deed, Fault, Plan, What};
+use crate::plan::{ClientPlan, Deed, Fault, ObjectPlan, Plan, Step, What};
 use crate::protocol::{JOURNAL, now};
 use crate::recorder::{Recorder, State};
 use crate::run::plan_of;
@@ -144,7 +144,7 @@ impl Scene<'_> {
             self.await_all(|state| state.gone);
             for client in 0..self.processes.len() {
                 let status = self.process(client).map(|mut process| process.wait());
-                let is_killed = self.recorder.state().history.deaths.contains_key(&(client, 0));
+                let is_killed = self.recorder.state().history.deaths.contains_key(&client);
                 if !is_killed && !matches!(&status, Some(Ok(status)) if status.success()) {
                     self.wrong(format!("client {client} ended by itself: {status:?}"));
                 }
@@ -164,15 +164,17 @@ impl Scene<'_> {
             }
             if events() == before {
                 let open = self.recorder.state().open_calls();
-                self.wrong(format!("hung: nothing happens for {SILENCE:?}: {open}"));
+                let nodes = self.servers.ask(|probe| below(probe, &self.root)).unwrap_or_default();
+                let nodes: Vec<_> = nodes.into_iter().map(|(node, _)| node).collect();
+                let told = format!("nothing happens for {SILENCE:?}: {open}; there are {nodes:?}");
+                self.wrong(format!("hung: {told}"));
                 (0..self.processes.len()).for_each(|client| _ = self.kill(client));
             }
         }
     }
 
     fn judge(&self, machine: &Machine, faults: Vec<Fault>) -> Outcome<Played> {
-        let timeout =
-            self.plan.clients.iter().map(|client| client.timeout).max().unwrap_or_default();
+        let timeout = self.plan.timeout();
         let carried_out = self.servers.ask(|probe| self.carried_out(probe))?;
         self.look_for_orphans(timeout)?;
         let mut state = self.recorder.state();
@@ -201,17 +203,16 @@ impl Scene<'_> {
 
     /// Returns whether nothing in the plan ends a hold, or keeps its client from the servers for long.
     fn costs_no_hold(&self) -> bool {
-        let mut clients = self.plan.clients.iter();
+        let prolongs = |step: &Step| match &step.what {
+            What::Lock(turn) => turn.while_held.iter().any(|deed| matches!(deed, Deed::Prolong(_))),
+            _ => false,
+        };
+        let is_limited = |object: &ObjectPlan| {
+            object.options.hold_at_most.is_some() || object.options.margin.is_some()
+        };
         self.plan.is_gentle()
-            && clients.all(|client| {
-                let mut turns = client.threads.iter().flat_map(|thread| &thread.steps);
-                let prolongs = |deed: &Deed| matches!(deed, Deed::Prolong(_));
-                let mut options = client.objects.iter().map(|object| &object.options);
-                options.all(|options| options.hold_at_most.is_none() && options.margin.is_none())
-                    && !turns.any(|step| {
-                        matches!(&step.what, What::Lock(turn) if turn.while_held.iter().any(prolongs))
-                    })
-            })
+            && !self.plan.objects().any(is_limited)
+            && !self.plan.clients.iter().flat_map(ClientPlan::steps).any(prolongs)
     }
 
     /// Returns the guarded writes that the servers have carried out.
@@ -271,7 +272,7 @@ impl Scene<'_> {
     /// Sends SIGKILL.
     pub(crate) fn kill(&self, client: usize) -> Outcome<bool> {
         let Some(mut process) = self.process(client) else { return Ok(false) };
-        self.recorder.state().history.died((client, 0), now());
+        self.recorder.state().history.died(client, now());
         process.kill()?;
         Ok(true)
     }

@@ -125,11 +125,7 @@ impl Servers {
 /// Returns the nodes below another one, parents behind their children. Those that vanish meanwhile are left out.
 pub(crate) fn below(probe: &Probe, node: &str) -> io::Result<Vec<(String, Stat)>> {
     let mut found = Vec::new();
-    let children = match probe.children(node) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        children => children?,
-    };
-    for name in children {
+    for name in probe.children(node)? {
         let child = format!("{node}/{name}");
         if let Some(stat) = probe.stat(&child)? {
             if stat.num_children > 0 {

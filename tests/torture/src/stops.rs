@@ -9,7 +9,7 @@ use zoolock_test_support::{Hold, Op, Probe};
 
 use crate::Outcome;
 use crate::plan::{
-    ClientPlan, Deed, End, Kind, ObjectPlan, Place, Plan, Step, ThreadPlan, TurnPlan, Wait, What,
+    ClientPlan, Deed, Kind, ObjectPlan, Place, Plan, Step, ThreadPlan, TurnPlan, Wait, What,
 };
 use crate::protocol::now;
 use crate::scene::Scene;
@@ -39,8 +39,8 @@ pub(crate) fn guard(plan: &mut Plan) {
         let writes = (0..random.usize(1..=WRITES)).flat_map(|_| [Deed::Write, pause.clone()]);
         let while_held = writes.collect();
         let wait = Wait::For(Duration::from_millis(random.u64(1..1_000)));
-        let (object, is_fresh, permits, end) = (random.usize(..kinds.len()), false, 1, End::Unlock);
-        let what = What::Lock(TurnPlan { object, is_fresh, wait, permits, while_held, end });
+        let plain = TurnPlan::plain(random.usize(..kinds.len()), wait);
+        let what = What::Lock(TurnPlan { while_held, ..plain });
         Step { rest: Duration::from_millis(random.u64(..100)), what }
     };
     let mut thread =

@@ -15,7 +15,7 @@ pub(super) fn check_late(found: &mut Findings, case: Case<'_>) {
         let Some(late) = late.filter(|&late| late > nanos(case.margins.overshoot)) else {
             continue;
         };
-        if !died(by.incarnation()) {
+        if !died(by.process) {
             found.violations.push(format!(
                 "hung call: {by} has not come back from {} at {} {} ms after its deadline",
                 call.op,
@@ -37,7 +37,7 @@ pub(super) fn check_waiting(found: &mut Findings, case: Case<'_>, timeline: &Tim
     let mut waiting: Vec<_> = history
         .open
         .iter()
-        .filter(|(by, call)| call.path == timeline.path && alive(by.incarnation()))
+        .filter(|(by, call)| call.path == timeline.path && alive(by.process))
         .filter_map(|(by, call)| Some((by, call, call.mode?)))
         .collect();
     let ends = |entry: &&super::timeline::Entry<'_>| entry.end <= over;

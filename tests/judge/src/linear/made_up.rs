@@ -17,7 +17,7 @@ pub(crate) fn history(what: Use, rng: &mut Rng, threads: u64, holds: u32) -> His
     for token in 1..=holds {
         // A call has its own thread; three are of one client.
         let (client, thread) = ((token / 3) as usize, token as usize % 3);
-        let by = WorkerId { process: client, incarnation: 0, thread };
+        let by = WorkerId { process: client, thread };
         let mode = mode(what, rng);
         let units = what.units(mode);
         while inside.iter().map(|(_, units)| units).sum::<u32>() + units > what.capacity() {
@@ -48,7 +48,7 @@ pub(crate) fn history(what: Use, rng: &mut Rng, threads: u64, holds: u32) -> His
         while !matches!(what, Use::Semaphore(_)) && rng.u8(0..4) == 0 {
             let (started, ended) = (late(rng, at), late(rng, at + 20));
             let (held, answer) = (true, Answer::Done);
-            history.committed(Commit { holds: vec![hold], number, held, started, ended, answer });
+            history.committed(Commit { hold, number, held, started, ended, answer });
             (at, number) = (ended, number + 1);
         }
         let end = late(rng, at);

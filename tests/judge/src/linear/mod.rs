@@ -55,8 +55,6 @@ pub struct Linearized {
     pub operations: usize,
     /// How many have no known outcome.
     pub open: usize,
-    /// The number of pieces checked.
-    pub pieces: usize,
     /// Undecided pieces, which took too many steps and are one instant.
     pub undecided: usize,
     /// Contradictions to linearizability, a line each.
@@ -95,7 +93,6 @@ impl Linearized {
     pub fn add(&mut self, other: Linearized) {
         self.operations += other.operations;
         self.open += other.open;
-        self.pieces += other.pieces;
         self.undecided += other.undecided;
         self.violations.extend(other.violations);
     }

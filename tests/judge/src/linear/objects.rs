@@ -5,14 +5,13 @@ use std::rc::Rc;
 
 use stateright::semantics::SequentialSpec;
 
-use crate::event::Incarnation;
 use crate::lock::{Mode, Use};
 use crate::operations::{Acquire, HoldIndex, Op};
 
 /// The highest fencing token, and its owner. A thread that hands its node to another one of its client keeps
 /// the token.
 #[derive(Debug, Clone, Copy, Default)]
-struct Fence(Option<(u64, Incarnation)>);
+struct Fence(Option<(u64, usize)>);
 
 impl Fence {
     fn admits(self, acquire: &Acquire) -> bool {

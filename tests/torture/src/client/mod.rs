@@ -16,7 +16,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use zoolock::{Client, Error, Hold, Leadership, Term};
 use zoolock_judge::{Call, Lock, Missed, Mode, Unlocked, WorkerId, after};
 
-use crate::plan::{ClientPlan, End, Kind, ObjectPlan, TurnPlan, Wait};
+use crate::plan::{ClientPlan, Kind, ObjectPlan, TurnPlan, Wait};
 use crate::protocol::{Event, now};
 use crate::run::{plan_of, shortened};
 use crate::{ClientOptions, Outcome};
@@ -79,8 +79,7 @@ pub(crate) fn run(options: &ClientOptions) -> Outcome<()> {
     if !program.is_closed.load(Ordering::SeqCst) {
         // Everybody gives all locks back by now.
         let take = |object| {
-            let (wait, while_held, end) = (Wait::Forever, Vec::new(), End::Unlock);
-            let turn = TurnPlan { object, is_fresh: false, wait, permits: 1, while_held, end };
+            let turn = TurnPlan::plain(object, Wait::Forever);
             thread::spawn(move || program.take_turn(&turn))
         };
         await_all((0..program.objects.len()).map(take))?;
@@ -125,7 +124,7 @@ impl Program {
     }
 
     fn by(&self) -> WorkerId {
-        WorkerId { process: self.number, incarnation: 0, thread: NUMBER.with(|number| *number) }
+        WorkerId { process: self.number, thread: NUMBER.with(|number| *number) }
     }
 
     fn unexpected(&self, problem: String) {

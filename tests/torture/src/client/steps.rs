@@ -24,9 +24,7 @@ impl Program {
         match what {
             What::Lock(turn) => self.take_turn(turn),
             What::Turns { object, count } => {
-                let (wait, while_held, end) = (Wait::For(TURN_WITHIN), Vec::new(), End::Unlock);
-                let (object, is_fresh, permits) = (*object, false, 1);
-                let turn = TurnPlan { object, is_fresh, wait, permits, while_held, end };
+                let turn = TurnPlan::plain(*object, Wait::For(TURN_WITHIN));
                 (0..*count).for_each(|_| self.take_turn(&turn));
             }
             What::Contenders(place) => drop(self.holder(*place)),

@@ -282,8 +282,8 @@ impl Writer {
         program.told("commit", said);
         self.is_refused.fetch_or(answer == Answer::Refused, Ordering::SeqCst);
         if is_ordered {
-            let holds = vec![self.id];
-            Event::Committed(Commit { holds, number, held, started, ended, answer }).report();
+            let hold = self.id;
+            Event::Committed(Commit { hold, number, held, started, ended, answer }).report();
         }
     }
 }
