@@ -160,25 +160,23 @@ impl Scene<'_> {
 
     fn plant(&self, place: Place, what: Plant, time: Duration) -> Outcome<bool> {
         let directory = format!("{}{place}", self.root);
-        let planted = self.operate(|probe| {
-            let Some(stat) = probe.stat(&directory)? else { return Ok(None) };
-            // The number that the servers would append to the name.
-            let number = (stat.cversion + stat.num_children) / 2;
-            let name = match what {
-                Plant::Exclusive => format!("_c_{:032x}-lock-{number:010}", self.plan.seed),
-                Plant::Write => format!("_c_{:032x}-__WRIT__{number:010}", self.plan.seed),
-                Plant::Foreign => format!("note-{number}"),
-                Plant::Lookalike => format!("b-{:010}", number + 3),
-                // It stays the last for all others. `tests/past_the_end` shows what they do.
-                Plant::Past => return Ok(None),
-            };
-            probe.create(&format!("{directory}/{name}"), b"", false, false).map(Some)
-        })?;
-        if let Some(node) = &planted {
-            self.is_over_in(time);
-            self.servers.ask(|probe| delete_if_there(probe, node))?;
-        }
-        Ok(planted.is_some())
+        let Some(stat) = self.operate(|probe| probe.stat(&directory))? else { return Ok(false) };
+        // The number that the servers would append to the name.
+        let number = (stat.cversion + stat.num_children) / 2;
+        let name = match what {
+            Plant::Exclusive => format!("_c_{:032x}-lock-{number:010}", self.plan.seed),
+            Plant::Write => format!("_c_{:032x}-__WRIT__{number:010}", self.plan.seed),
+            Plant::Foreign => format!("note-{number}"),
+            Plant::Lookalike => format!("b-{:010}", number + 3),
+            // It stays the last for all others. `tests/past_the_end` shows what they do.
+            Plant::Past => return Ok(false),
+        };
+        let node = format!("{directory}/{name}");
+        let answer = self.operate(|probe| probe.create(&node, b"", false, false).map(Some))?;
+        self.is_over_in(time);
+        // A create whose answer was lost may have been carried out.
+        self.servers.ask(|probe| delete_if_there(probe, &node))?;
+        Ok(answer.is_some())
     }
 
     /// Ends the session of a client.
