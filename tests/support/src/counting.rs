@@ -1,17 +1,15 @@
 //! A server whose sequence numbers can be set, to test how they run out.
 
 use std::env;
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::io;
 use std::ops::Deref;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use crate::Server;
 use crate::port::ReservedPort;
-use crate::server::config::Program;
-use crate::{Server, ServerBuilder};
+use crate::server::ask;
 
-const SOURCE: &str = include_str!("../java/CountingServer.java");
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
 /// A real ZooKeeper server inside a Java program that can set the number of the next sequential node. It
@@ -25,26 +23,20 @@ pub struct CountingServer {
 }
 
 impl CountingServer {
-    /// Starts a server, and returns when it answers.
-    ///
-    /// # Errors
-    ///
-    /// As [`ServerBuilder::start`]; and `Unsupported` when there is no Java compiler.
+    /// Starts a server, and returns when it answers. Fails as
+    /// [`ServerBuilder::start`](crate::ServerBuilder::start), and with `Unsupported` when there is no Java
+    /// compiler.
     pub fn start() -> io::Result<Self> {
         let orders = ReservedPort::any()?;
-        let program = Program::Source { text: SOURCE, port: orders.address().port() };
         // The digest is meant for replicas, and would reject a changed counter.
-        let settings = ServerBuilder::of(program).jvm_flag("-Dzookeeper.digest.enabled=false");
-        let server = settings.start()?;
-        Ok(Self { server, orders })
+        let mut settings = Server::builder().jvm_flag("-Dzookeeper.digest.enabled=false");
+        settings.counts_at = Some(orders.address().port());
+        Ok(Self { server: settings.start()?, orders })
     }
 
     /// The server that all tests of this process share, started at the first call. Returns `None` without a
-    /// Java compiler: it prints `skipped: ..`, unless `ZOOLOCK_INTEROP` is `required`.
-    ///
-    /// # Panics
-    ///
-    /// When the server cannot start for another reason, or is required. The text says why.
+    /// Java compiler: it prints `skipped: ..`, unless `ZOOLOCK_INTEROP` is `required`. Panics when the server
+    /// cannot start for another reason, or is required.
     #[must_use]
     pub fn shared() -> Option<&'static Self> {
         static SHARED: OnceLock<Option<CountingServer>> = OnceLock::new();
@@ -65,31 +57,18 @@ impl CountingServer {
     /// Sets the number of the next sequential child of `path`. Later children count on from there. The number
     /// survives a restart.
     ///
-    /// Call it while nobody creates or deletes children of `path`: during a change the server counts on from
-    /// a copy.
-    ///
-    /// # Errors
-    ///
-    /// When there is no such node, or no answer within 20 s.
+    /// Call it while nobody creates or deletes children of `path`: during a change the server counts on from a
+    /// copy. Fails when there is no such node, or no answer within 20 s.
     pub fn set_counter(&self, path: &str, number: i32) -> io::Result<()> {
         let failed = |why: &dyn std::fmt::Display| {
             io::Error::other(format!("failed to set the counter of `{path}` to {number}: {why}"))
         };
-        let answer = self.order(&format!("{number} {path}\n"));
+        let answer = ask(self.orders.address(), &format!("{number} {path}\n"), ANSWER_WITHIN);
         match answer.map_err(|error| failed(&error))?.trim() {
             "ok" => Ok(()),
             "" => Err(failed(&self.server.log_tail())),
             why => Err(failed(&why)),
         }
-    }
-
-    fn order(&self, line: &str) -> io::Result<String> {
-        let mut stream = TcpStream::connect_timeout(&self.orders.address(), ANSWER_WITHIN)?;
-        stream.set_read_timeout(Some(ANSWER_WITHIN))?;
-        stream.write_all(line.as_bytes())?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        Ok(answer)
     }
 }
 

@@ -1,7 +1,6 @@
 //! Delays of threads that are the machine's fault, and not that of the tested code.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -13,39 +12,32 @@ const NAP: Duration = Duration::from_millis(10);
 /// A sum and not a maximum, since other threads may have been late each time.
 #[derive(Debug)]
 pub struct Late {
-    over: Arc<AtomicBool>,
-    sleeper: Option<JoinHandle<Duration>>,
+    wanted: Arc<()>,
+    sleeper: JoinHandle<Duration>,
 }
 
 impl Late {
     /// Starts the thread.
     #[must_use]
     pub fn start() -> Late {
-        let over = Arc::new(AtomicBool::new(false));
-        let is_over = Arc::clone(&over);
+        let wanted = Arc::new(());
+        let is_wanted = Arc::downgrade(&wanted);
         let sleeper = thread::spawn(move || {
             let mut late = Duration::ZERO;
-            while !is_over.load(Ordering::SeqCst) {
+            while is_wanted.strong_count() > 0 {
                 let begun = Instant::now();
                 thread::sleep(NAP);
                 late += begun.elapsed().saturating_sub(NAP);
             }
             late
         });
-        Late { over, sleeper: Some(sleeper) }
+        Late { wanted, sleeper }
     }
 
     /// Ends the thread, and returns the sum of its delays. Blocks until its next wake-up.
     #[must_use]
-    pub fn in_all(mut self) -> Duration {
-        self.over.store(true, Ordering::SeqCst);
-        let late = self.sleeper.take().and_then(|sleeper| sleeper.join().ok());
-        late.unwrap_or_default()
-    }
-}
-
-impl Drop for Late {
-    fn drop(&mut self) {
-        self.over.store(true, Ordering::SeqCst);
+    pub fn in_all(self) -> Duration {
+        drop(self.wanted);
+        self.sleeper.join().unwrap_or_default()
     }
 }

@@ -121,6 +121,8 @@ mod server;
 mod shared;
 mod wait;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 pub use counting::CountingServer;
 pub use ensemble::{Ensemble, EnsembleBuilder};
 pub use late::Late;
@@ -129,6 +131,11 @@ pub use proxy::{Direction, FaultProxy, Hold, Op, Rule, RuleBuilder, Then};
 pub use server::{Server, ServerBuilder};
 pub use shared::{connect_string, fresh_path, shared_probe, shared_server};
 pub use wait::wait_until;
+
+/// Locks what a thread that panicked may have left behind.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

@@ -12,10 +12,7 @@ use crate::{Probe, Server};
 /// The server that all tests of this process share, started at the first call.
 ///
 /// Tests that stop, pause or slow down a server start their own instead. This server keeps empty containers.
-///
-/// # Panics
-///
-/// When the server cannot start. The text says why.
+/// Panics when it cannot start, and says why.
 #[must_use]
 pub fn shared_server() -> &'static Server {
     static SHARED: OnceLock<Server> = OnceLock::new();
@@ -27,11 +24,8 @@ pub fn shared_server() -> &'static Server {
     })
 }
 
-/// The servers of all tests: `ZOOKEEPER_CONNECT` if set, else the [`shared_server`].
-///
-/// # Panics
-///
-/// When the shared server is needed and cannot start, or when nobody may create `/zoolock-test`.
+/// The servers of all tests: `ZOOKEEPER_CONNECT` if set, else the [`shared_server`]. Panics when the shared
+/// server cannot start, or when nobody may create `/zoolock-test`.
 #[must_use]
 pub fn connect_string() -> String {
     static SERVERS: OnceLock<String> = OnceLock::new();
@@ -52,11 +46,8 @@ pub fn connect_string() -> String {
     servers.clone()
 }
 
-/// A [`Probe`] on the first server of [`connect_string`] that answers. It ignores a chroot.
-///
-/// # Errors
-///
-/// The last server's error when none answers.
+/// A [`Probe`] on the first server of [`connect_string`] that answers. It ignores a chroot. Fails with the
+/// error of the last server when none answers.
 pub fn shared_probe() -> io::Result<Probe> {
     probe_of(&connect_string())
 }

@@ -8,11 +8,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
 /// Polls `condition` until it is true, and returns how long that took.
 ///
-/// Checks the condition at least once, and once more after the deadline.
-///
-/// # Panics
-///
-/// With `what` and the time, when the condition is still false `deadline` after the call.
+/// Checks the condition at least once, and once more after the deadline. Panics with `what` and the time, when
+/// the condition is still false `deadline` after the call.
 pub fn wait_until(what: &str, deadline: Duration, mut condition: impl FnMut() -> bool) -> Duration {
     let start = Instant::now();
     if poll(deadline, || condition().then_some(())).is_none() {

@@ -98,7 +98,7 @@ impl Scene<'_> {
         let (op, nth) = (op(of), nth.into());
         match what {
             FrameFault::CutBefore | FrameFault::Away(_) | FrameFault::Tear if is_up => {
-                self.each(client, |proxy| drop(proxy.drop_request(op, nth, Then::Cut)))
+                self.each(client, |proxy| drop(proxy.on(op).nth(nth).drop_request(Then::Cut)))
             }
             FrameFault::CutBefore
             | FrameFault::CutBehind

@@ -2,22 +2,31 @@
 
 mod builder;
 mod network;
-mod role;
 
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::Server;
+use crate::server::ask;
 use crate::wait::poll;
+use crate::{Probe, Server};
 pub use builder::EnsembleBuilder;
 use network::Network;
-use role::{Role, is_active, role, serves};
 
 /// The limit of an election, which waits for `syncLimit` when a leader falls silent.
 const LEADER_WITHIN: Duration = Duration::from_secs(30);
 /// The time in which members must join the quorum.
 const READY_WITHIN: Duration = Duration::from_secs(60);
+/// The time in which a member must answer to count as serving.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// The session of an abandoned check lasts this long.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Leader,
+    Follower,
+}
 
 /// ZooKeeper servers of this process that replicate each other, on loopback ports.
 ///
@@ -37,10 +46,6 @@ pub struct Ensemble {
 
 impl Ensemble {
     /// Starts an ensemble with default settings; see [`EnsembleBuilder::start`].
-    ///
-    /// # Errors
-    ///
-    /// As [`EnsembleBuilder::start`].
     pub fn start(size: usize) -> io::Result<Self> {
         Self::builder(size).start()
     }
@@ -58,10 +63,6 @@ impl Ensemble {
     }
 
     /// One member. Its [`Server::start_again`] does not wait for the quorum.
-    ///
-    /// # Panics
-    ///
-    /// When `index` is not below [`len`](Self::len).
     #[must_use]
     pub fn server(&self, index: usize) -> &Server {
         &self.members[index]
@@ -82,12 +83,8 @@ impl Ensemble {
 
     /// Waits until exactly one running member claims to lead and answers reads and writes. Returns its index.
     ///
-    /// A leader that is cut off makes that claim until it notices, so this waits for that too. A paused
-    /// leader claims nothing.
-    ///
-    /// # Errors
-    ///
-    /// When there is no such leader within 30 s. The text has the claims of the members.
+    /// A leader that is cut off makes that claim until it notices, so this waits for that too. A paused leader
+    /// claims nothing. Fails after 30 s, with the claims of the members.
     pub fn leader(&self) -> io::Result<usize> {
         let leader = poll(LEADER_WITHIN, || self.working_leader());
         leader.ok_or_else(|| {
@@ -98,77 +95,54 @@ impl Ensemble {
 
     /// Waits for the [`leader`](Self::leader), and returns the indexes of the running members that claim to
     /// follow at this moment. A member that was cut off makes that claim until it notices.
-    ///
-    /// # Errors
-    ///
-    /// As [`leader`](Self::leader).
     pub fn followers(&self) -> io::Result<Vec<usize>> {
         self.leader()?;
         Ok(self.in_role(Role::Follower))
     }
 
     /// Waits for the [`leader`](Self::leader), kills it (SIGKILL), and returns its index.
-    ///
-    /// # Errors
-    ///
-    /// As [`leader`](Self::leader) and [`Server::kill`].
     pub fn kill_leader(&self) -> io::Result<usize> {
         let leader = self.leader()?;
         self.members[leader].kill()?;
         Ok(leader)
     }
 
-    /// Waits until every member answers a read and a write, and so is in the quorum. Members that are
-    /// stopped, paused or cut off do not count.
-    ///
-    /// # Errors
-    ///
-    /// When one does not within 60 s. The text has the end of its log.
+    /// Waits until every member answers a read and a write, and so is in the quorum. Members that are stopped,
+    /// paused or cut off do not count. Fails after 60 s, with the end of the log of one that does not.
     pub fn wait_ready(&self) -> io::Result<()> {
-        let mut waiting: Vec<usize> = (0..self.len()).collect();
-        let mut last_error = None;
-        let done = poll(READY_WITHIN, || {
-            waiting.retain(|&index| self.is_expected(index));
-            while let Some(&index) = waiting.first() {
-                if let Err(error) = serves(&self.members[index]) {
-                    last_error = Some((index, error));
-                    return None;
+        let mut result = Ok(());
+        poll(READY_WITHIN, || {
+            let mut members = self.members.iter().enumerate();
+            result = members.try_for_each(|(index, member)| {
+                if self.network.is_cut_off(index) || !member.is_active() {
+                    return Ok(());
                 }
-                waiting.remove(0);
-            }
-            Some(())
+                serves(member).map_err(|error| (index, error))
+            });
+            result.is_ok().then_some(())
         });
-        match (done, last_error) {
-            (None, Some((index, error))) => Err(self.not_ready(index, &error)),
-            _ => Ok(()),
-        }
+        result.map_err(|(index, error)| {
+            let (roles, tail) = (self.describe(), self.members[index].log_tail());
+            let text = format!(
+                "member {index} is not ready within {READY_WITHIN:?}: {error}; {roles}; \
+                 the end of its log:\n{tail}"
+            );
+            io::Error::new(io::ErrorKind::TimedOut, text)
+        })
     }
 
-    /// Restarts the running members one after another, the followers first and the leader last, and waits for
-    /// each to rejoin the quorum. Before the leader starts again, the others elect another one if they are
-    /// enough.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`leader`](Self::leader), [`Server::stop`], [`Server::start_again`] and
-    /// [`wait_ready`](Self::wait_ready).
+    /// Restarts the members one after another, the followers first and the leader last, and waits for each to
+    /// rejoin the quorum. Before the leader starts again, the others elect another one.
     pub fn rolling_restart(&self) -> io::Result<()> {
         let leader = self.leader()?;
-        let followers = (0..self.len()).filter(|&index| index != leader);
-        for index in followers.chain([leader]) {
-            let member = &self.members[index];
-            if member.process_id().is_none() {
-                continue;
-            }
-            member.stop()?;
-            let running = self.members.iter().filter(|m| m.process_id().is_some());
-            if index == leader && running.count() * 2 > self.len() {
-                self.leader()?;
-            }
-            member.start_again()?;
+        for index in (0..self.len()).filter(|&index| index != leader) {
+            self.members[index].restart()?;
             self.wait_ready()?;
         }
-        Ok(())
+        self.members[leader].stop()?;
+        self.leader()?;
+        self.members[leader].start_again()?;
+        self.wait_ready()
     }
 
     /// Turns every link between a member and the others into a black hole in both directions: nothing is
@@ -179,10 +153,6 @@ impl Ensemble {
     /// `syncLimit`. Then it closes its clients' connections and seeks a leader in vain. Meanwhile the others
     /// expire the sessions of its clients, unless these are resumed elsewhere. A leader steps down after the
     /// same limit, and the others elect another.
-    ///
-    /// # Panics
-    ///
-    /// When `index` is not below [`len`](Self::len).
     pub fn cut_off(&self, index: usize) {
         assert!(index < self.len(), "no member {index} of {}", self.len());
         self.network.cut_off(index);
@@ -190,10 +160,6 @@ impl Ensemble {
 
     /// Repairs the links of all members that were cut off. Connections that were black holes are closed, so
     /// the members connect again, and data on the way is lost.
-    ///
-    /// # Panics
-    ///
-    /// As [`FaultProxy::restore`](crate::FaultProxy::restore).
     pub fn heal(&self) {
         self.network.heal();
     }
@@ -211,23 +177,10 @@ impl Ensemble {
         all.filter(|&index| role(&self.members[index]) == Some(wanted)).collect()
     }
 
-    fn is_expected(&self, index: usize) -> bool {
-        is_active(&self.members[index]) && !self.network.is_cut_off(index)
-    }
-
-    fn not_ready(&self, index: usize, error: &io::Error) -> io::Error {
-        let (roles, tail) = (self.describe(), self.members[index].log_tail());
-        let text = format!(
-            "member {index} is not ready within {READY_WITHIN:?}: {error}; {roles}; \
-             the end of its log:\n{tail}"
-        );
-        io::Error::new(io::ErrorKind::TimedOut, text)
-    }
-
     fn describe(&self) -> String {
         let each = self.members.iter().enumerate().map(|(index, member)| {
             let cut = if self.network.is_cut_off(index) { ", cut off" } else { "" };
-            match (is_active(member), role(member)) {
+            match (member.is_active(), role(member)) {
                 (false, _) => format!("{index} does not run{cut}"),
                 (true, Some(role)) => format!("{index} is {role:?}{cut}"),
                 (true, None) => format!("{index} does not serve{cut}"),
@@ -235,4 +188,26 @@ impl Ensemble {
         });
         each.collect::<Vec<_>>().join(", ")
     }
+}
+
+/// The role that `member` claims; `None` while it is stopped, paused or without a quorum. A member that has
+/// just lost its quorum keeps its claim for a while.
+fn role(member: &Server) -> Option<Role> {
+    if !member.is_active() {
+        return None;
+    }
+    let answer = ask(member.address(), "srvr", ANSWER_WITHIN).ok()?;
+    match answer.lines().find_map(|line| line.strip_prefix("Mode: "))?.trim() {
+        "leader" => Some(Role::Leader),
+        "follower" => Some(Role::Follower),
+        _ => None,
+    }
+}
+
+/// Reads from `member`, and writes: opening a session is a transaction, which only a quorum can commit and
+/// which this member must have seen.
+fn serves(member: &Server) -> io::Result<()> {
+    let probe = Probe::connect_within(member.address(), SESSION_TIMEOUT, ANSWER_WITHIN)?;
+    probe.exists("/")?;
+    probe.close()
 }

@@ -2,77 +2,60 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
+use crate::lock;
 use crate::port::ReservedPort;
 use crate::proxy::{Direction, FaultProxy, Protocol};
-use crate::server::config::MemberPorts;
 
-/// The ports on which a member listens for the others.
-#[derive(Debug)]
-struct Ears {
-    quorum: ReservedPort,
-    election: ReservedPort,
-}
-
-/// The route from one member to another.
+/// The route from one member to another: for the quorum, and for elections.
 #[derive(Debug)]
 struct Wire {
     from: usize,
     to: usize,
-    quorum: FaultProxy,
-    election: FaultProxy,
-}
-
-impl Wire {
-    fn touches(&self, members: &BTreeSet<usize>) -> bool {
-        members.contains(&self.from) || members.contains(&self.to)
-    }
-
-    fn proxies(&self) -> [&FaultProxy; 2] {
-        [&self.quorum, &self.election]
-    }
+    proxies: [FaultProxy; 2],
 }
 
 /// The ports and wires of all members. They survive restarts.
 #[derive(Debug)]
 pub(crate) struct Network {
     wires: Vec<Wire>,
-    ears: Vec<Ears>,
+    /// The ports on which each member listens for the others: for the quorum, and for elections.
+    ears: Vec<[ReservedPort; 2]>,
     cut_off: Mutex<BTreeSet<usize>>,
 }
 
 impl Network {
     pub(crate) fn start(size: usize) -> io::Result<Self> {
-        let ears = (0..size).map(|_| listen()).collect::<io::Result<Vec<_>>>()?;
-        let pairs = (0..size).flat_map(|from| (0..size).map(move |to| (from, to)));
-        let wires = pairs
-            .filter(|(from, to)| from != to)
-            .map(|(from, to)| connect(from, to, &ears[to]))
-            .collect::<io::Result<Vec<_>>>()?;
+        let listen = |_| Ok([ReservedPort::any()?, ReservedPort::any()?]);
+        let ears = (0..size).map(listen).collect::<io::Result<Vec<_>>>()?;
+        let mut wires = Vec::new();
+        for (from, to) in (0..size).flat_map(|from| (0..size).map(move |to| (from, to))) {
+            if from != to {
+                let [quorum, election] = ears[to].each_ref().map(ReservedPort::address);
+                let quorum = FaultProxy::speaking(Protocol::Quorum, quorum)?;
+                let election = FaultProxy::speaking(Protocol::Election, election)?;
+                wires.push(Wire { from, to, proxies: [quorum, election] });
+            }
+        }
         Ok(Self { wires, ears, cut_off: Mutex::default() })
     }
 
-    /// The addresses at which `member` reaches each member: itself directly, the others by its wires.
-    pub(crate) fn seen_by(&self, member: usize) -> Vec<MemberPorts> {
+    /// The ports at which `member` reaches each member: itself directly, the others by its wires.
+    pub(crate) fn seen_by(&self, member: usize) -> Vec<[u16; 2]> {
         let seen = |to: usize| {
-            let wire = |wire: &&Wire| (wire.from, wire.to) == (member, to);
-            match self.wires.iter().find(wire) {
-                Some(wire) => MemberPorts {
-                    quorum: wire.quorum.address().port(),
-                    election: wire.election.address().port(),
-                },
-                None => MemberPorts {
-                    quorum: self.ears[to].quorum.address().port(),
-                    election: self.ears[to].election.address().port(),
-                },
-            }
+            let mut wires = self.wires.iter();
+            let addresses = match wires.find(|wire| (wire.from, wire.to) == (member, to)) {
+                Some(wire) => wire.proxies.each_ref().map(FaultProxy::address),
+                None => self.ears[to].each_ref().map(ReservedPort::address),
+            };
+            addresses.map(|address| address.port())
         };
         (0..self.ears.len()).map(seen).collect()
     }
 
     pub(crate) fn cut_off(&self, member: usize) {
-        let mut cut_off = self.isolated();
+        let mut cut_off = lock(&self.cut_off);
         cut_off.insert(member);
         for proxy in self.touching(&BTreeSet::from([member])) {
             proxy.black_hole(Direction::Both);
@@ -80,12 +63,12 @@ impl Network {
     }
 
     pub(crate) fn is_cut_off(&self, member: usize) -> bool {
-        self.isolated().contains(&member)
+        lock(&self.cut_off).contains(&member)
     }
 
     /// Held data is lost, as after a long network failure.
     pub(crate) fn heal(&self) {
-        let mut cut_off = self.isolated();
+        let mut cut_off = lock(&self.cut_off);
         for proxy in self.touching(&cut_off) {
             proxy.cut();
             proxy.restore();
@@ -94,24 +77,7 @@ impl Network {
     }
 
     fn touching(&self, members: &BTreeSet<usize>) -> impl Iterator<Item = &FaultProxy> {
-        let wires = self.wires.iter().filter(|wire| wire.touches(members));
-        wires.flat_map(Wire::proxies)
+        let touches = |wire: &&Wire| members.contains(&wire.from) || members.contains(&wire.to);
+        self.wires.iter().filter(touches).flat_map(|wire| &wire.proxies)
     }
-
-    fn isolated(&self) -> MutexGuard<'_, BTreeSet<usize>> {
-        self.cut_off.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn listen() -> io::Result<Ears> {
-    Ok(Ears { quorum: ReservedPort::any()?, election: ReservedPort::any()? })
-}
-
-fn connect(from: usize, to: usize, ears: &Ears) -> io::Result<Wire> {
-    Ok(Wire {
-        from,
-        to,
-        quorum: FaultProxy::speaking(Protocol::Quorum, ears.quorum.address())?,
-        election: FaultProxy::speaking(Protocol::Election, ears.election.address())?,
-    })
 }

@@ -1,15 +1,14 @@
 //! A small blocking ZooKeeper client, independent of all others. Tests trust what it shows.
 
-mod error;
 mod session;
 mod wire;
 
-use std::fmt;
 use std::io;
 use std::net::ToSocketAddrs;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
+use crate::lock;
 pub(crate) use session::{Grant, Session};
 use session::{PATIENCE, op};
 pub(crate) use wire::Reader;
@@ -78,16 +77,13 @@ impl Stat {
 /// again.
 ///
 /// The drop closes the session, like [`close`](Self::close) without its errors.
+#[derive(Debug)]
 pub struct Probe {
     session: Mutex<Session>,
 }
 
 impl Probe {
     /// Connects to a server, or to a proxy in front of one, with a session of 60 s.
-    ///
-    /// # Errors
-    ///
-    /// When the server cannot be reached or does not answer.
     pub fn connect(address: impl ToSocketAddrs) -> io::Result<Self> {
         Self::connect_within(address, SESSION_TIMEOUT, PATIENCE)
     }
@@ -106,24 +102,16 @@ impl Probe {
     /// Returns the id of the session.
     #[must_use]
     pub fn session_id(&self) -> i64 {
-        self.session().id()
+        lock(&self.session).id()
     }
 
     /// Sets the limit for each answer, 10 s by default. A probe stays usable after a timeout and skips the
     /// late answer.
-    ///
-    /// # Errors
-    ///
-    /// When `patience` is zero.
     pub fn set_patience(&self, patience: Duration) -> io::Result<()> {
-        self.session().set_patience(patience)
+        lock(&self.session).set_patience(patience)
     }
 
     /// The names of the children, unordered; empty when the node does not exist.
-    ///
-    /// # Errors
-    ///
-    /// Any but `NotFound`.
     pub fn children(&self, path: &str) -> io::Result<Vec<String>> {
         let body = Writer::default().string(path).bool(false);
         match found(self.call(op::GET_CHILDREN, &body, "list", path))? {
@@ -134,10 +122,6 @@ impl Probe {
 
     /// Creates a node that is open to everybody, and returns its path. A `sequential` node has a number at
     /// the end.
-    ///
-    /// # Errors
-    ///
-    /// `AlreadyExists`, or `NotFound` when the parent is missing.
     pub fn create(
         &self,
         path: &str,
@@ -152,10 +136,6 @@ impl Probe {
 
     /// Creates a persistent node with an access control list of permissions (1 read, 2 write,
     /// 4 create, 8 delete, 16 admin), scheme and id.
-    ///
-    /// # Errors
-    ///
-    /// As [`create`](Self::create).
     pub fn create_with_acl(
         &self,
         path: &str,
@@ -166,10 +146,6 @@ impl Probe {
     }
 
     /// Creates the node and all its missing parents.
-    ///
-    /// # Errors
-    ///
-    /// Any but `AlreadyExists`.
     pub fn create_all(&self, path: &str) -> io::Result<()> {
         let ends = path.match_indices('/').map(|(at, _)| at).skip(1);
         for end in ends.chain([path.len()]) {
@@ -182,20 +158,12 @@ impl Probe {
     }
 
     /// Deletes a node, whatever its version.
-    ///
-    /// # Errors
-    ///
-    /// `NotFound`, or `DirectoryNotEmpty` when it has children.
     pub fn delete(&self, path: &str) -> io::Result<()> {
         let body = Writer::default().string(path).int(ANY_VERSION);
         self.call(op::DELETE, &body, "delete", path).map(drop)
     }
 
     /// The data and the stat of a node; `None` when it does not exist.
-    ///
-    /// # Errors
-    ///
-    /// Any but `NotFound`.
     pub fn get(&self, path: &str) -> io::Result<Option<(Vec<u8>, Stat)>> {
         let body = Writer::default().string(path).bool(false);
         let Some(answer) = found(self.call(op::GET_DATA, &body, "read", path))? else {
@@ -207,10 +175,6 @@ impl Probe {
     }
 
     /// Replaces the data of a node, whatever its version.
-    ///
-    /// # Errors
-    ///
-    /// `NotFound` when there is no such node.
     pub fn set(&self, path: &str, data: &[u8]) -> io::Result<Stat> {
         let body = Writer::default().string(path).buffer(data).int(ANY_VERSION);
         let answer = self.call(op::SET_DATA, &body, "write", path)?;
@@ -218,58 +182,27 @@ impl Probe {
     }
 
     /// The stat of a node; `None` when it does not exist.
-    ///
-    /// # Errors
-    ///
-    /// Any but `NotFound`.
     pub fn stat(&self, path: &str) -> io::Result<Option<Stat>> {
         let body = Writer::default().string(path).bool(false);
-        match found(self.call(op::EXISTS, &body, "look up", path))? {
-            Some(answer) => Stat::read(&mut Reader::new(&answer)).map(Some),
-            None => Ok(None),
-        }
+        let answer = found(self.call(op::EXISTS, &body, "look up", path))?;
+        answer.map(|answer| Stat::read(&mut Reader::new(&answer))).transpose()
     }
 
     /// Whether the node exists.
-    ///
-    /// # Errors
-    ///
-    /// Any but `NotFound`.
     pub fn exists(&self, path: &str) -> io::Result<bool> {
         Ok(self.stat(path)?.is_some())
     }
 
-    /// Adds credentials to the session, such as `digest` and `user:password`.
-    ///
-    /// # Errors
-    ///
-    /// `PermissionDenied` when the server refuses them; it then closes the session.
+    /// Adds credentials to the session, such as `digest` and `user:password`. A server that refuses them closes
+    /// the session.
     pub fn add_auth(&self, scheme: &str, secret: &[u8]) -> io::Result<()> {
         let body = Writer::default().int(0).string(scheme).buffer(secret);
         self.call(op::AUTH, &body, "authenticate by", scheme).map(drop)
     }
 
-    /// Keeps the session alive without any other request.
-    ///
-    /// # Errors
-    ///
-    /// Those of the connection.
-    pub fn ping(&self) -> io::Result<()> {
-        self.call(op::PING, &Writer::default(), "ping", "the server").map(drop)
-    }
-
     /// Closes the session, and waits until its ephemeral nodes are deleted.
-    ///
-    /// # Errors
-    ///
-    /// Those of the connection.
     pub fn close(self) -> io::Result<()> {
-        self.session().close()
-    }
-
-    /// Drops the connection and keeps the session: its ephemeral nodes stay until the server expires it.
-    pub fn abandon(self) {
-        self.session().abandon();
+        lock(&self.session).close()
     }
 
     fn create_node(
@@ -289,22 +222,7 @@ impl Probe {
     }
 
     fn call(&self, op: i32, body: &Writer, verb: &str, object: &str) -> io::Result<Vec<u8>> {
-        self.session().call(op, body, format!("{verb} `{object}`"))
-    }
-
-    fn session(&self) -> MutexGuard<'_, Session> {
-        self.session.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for Probe {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut out = f.debug_struct("Probe");
-        // Printing never waits for a running call.
-        if let Ok(session) = self.session.try_lock() {
-            out.field("session_id", &format_args!("{:#x}", session.id()));
-        }
-        out.finish_non_exhaustive()
+        lock(&self.session).call(op, body, format!("{verb} `{object}`"))
     }
 }
 

@@ -4,7 +4,6 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-use super::error::server_error;
 use super::wire::{Reader, Writer};
 
 /// The default limit for an answer.
@@ -20,12 +19,10 @@ pub(crate) mod op {
     pub(crate) const SET_DATA: i32 = 5;
     pub(crate) const EXISTS: i32 = 3;
     pub(crate) const GET_CHILDREN: i32 = 8;
-    pub(crate) const PING: i32 = 11;
     pub(crate) const AUTH: i32 = 100;
     pub(crate) const CLOSE: i32 = -11;
 }
 
-const PING_ID: i32 = -2;
 const AUTH_ID: i32 = -4;
 
 /// A server's answer to a handshake.
@@ -151,17 +148,8 @@ impl Session {
         Ok(())
     }
 
-    /// Leaves the session to the server, which expires it after its timeout.
-    pub(crate) fn abandon(&mut self) {
-        self.ended = true;
-    }
-
     fn send(&mut self, op: i32, body: &Writer) -> io::Result<i32> {
-        let id = match op {
-            op::PING => PING_ID,
-            op::AUTH => AUTH_ID,
-            _ => self.next_request,
-        };
+        let id = if op == op::AUTH { AUTH_ID } else { self.next_request };
         self.next_request = self.next_request.wrapping_add(1).max(1);
         let frame = Writer::default().int(id).int(op).append(body).frame();
         self.stream.write_all(&frame)?;
@@ -209,4 +197,27 @@ fn read_frame(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut frame = vec![0; length as usize];
     stream.read_exact(&mut frame)?;
     Ok(frame)
+}
+
+/// The error that a server answered to `request`.
+pub(crate) fn server_error(code: i32, request: &str) -> io::Error {
+    use io::ErrorKind::*;
+    let (name, kind) = match code {
+        -4 => ("ConnectionLoss", Other),
+        -5 => ("MarshallingError", Other),
+        -6 => ("Unimplemented", Other),
+        -8 => ("BadArguments", InvalidInput),
+        -101 => ("NoNode", NotFound),
+        -102 => ("NoAuth", PermissionDenied),
+        -103 => ("BadVersion", InvalidInput),
+        -108 => ("NoChildrenForEphemerals", Other),
+        -110 => ("NodeExists", AlreadyExists),
+        -111 => ("NotEmpty", DirectoryNotEmpty),
+        -112 => ("SessionExpired", Other),
+        -114 => ("InvalidACL", InvalidInput),
+        -115 => ("AuthFailed", PermissionDenied),
+        -118 => ("SessionMoved", Other),
+        _ => ("error", Other),
+    };
+    io::Error::new(kind, format!("failed to {request}: {name} ({code})"))
 }

@@ -1,14 +1,16 @@
 //! State shared by all connections of a proxy: switches, rules, counters and the trace.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
+use super::Direction;
 use super::frame::{Answer, Protocol, Request, granted};
 use super::link::{Link, Pending, Way};
 use super::op::Op;
 use super::rule::{Action, Side, Then, Trigger};
+use crate::lock;
 use crate::probe::Grant;
 
 const LOG_LINES: usize = 500;
@@ -18,27 +20,8 @@ const HANDSHAKE_ID: i32 = i32::MIN;
 /// The switches of one direction through the proxy.
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
-    black_hole: AtomicBool,
-    delay_nanos: AtomicU64,
-}
-
-impl Lane {
-    pub(crate) fn is_black_hole(&self) -> bool {
-        self.black_hole.load(Ordering::SeqCst)
-    }
-
-    pub(crate) fn set_black_hole(&self, on: bool) {
-        self.black_hole.store(on, Ordering::SeqCst);
-    }
-
-    pub(crate) fn delay(&self) -> Duration {
-        Duration::from_nanos(self.delay_nanos.load(Ordering::SeqCst))
-    }
-
-    pub(crate) fn set_delay(&self, delay: Duration) {
-        let nanos = delay.as_nanos().try_into().unwrap_or(u64::MAX);
-        self.delay_nanos.store(nanos, Ordering::SeqCst);
-    }
+    pub(crate) black_hole: AtomicBool,
+    pub(crate) delay: Mutex<Duration>,
 }
 
 /// The decision about a frame.
@@ -53,8 +36,7 @@ pub(crate) enum Verdict {
 pub(crate) struct Control {
     pub(crate) protocol: Protocol,
     started: Instant,
-    to_server: Lane,
-    to_client: Lane,
+    lanes: [Lane; 2],
     pub(crate) accept_and_close: AtomicBool,
     pub(crate) accepted: AtomicU64,
     books: Mutex<Books>,
@@ -93,8 +75,7 @@ impl Control {
         Self {
             protocol,
             started: Instant::now(),
-            to_server: Lane::default(),
-            to_client: Lane::default(),
+            lanes: Default::default(),
             accept_and_close: AtomicBool::new(false),
             accepted: AtomicU64::new(0),
             books: Mutex::default(),
@@ -102,31 +83,36 @@ impl Control {
     }
 
     pub(crate) fn lane(&self, way: Way) -> &Lane {
-        match way {
-            Way::ToServer => &self.to_server,
-            Way::ToClient => &self.to_client,
+        &self.lanes[way as usize]
+    }
+
+    pub(crate) fn lanes(&self, direction: Direction) -> &[Lane] {
+        match direction {
+            Direction::ToServer => &self.lanes[..1],
+            Direction::ToClient => &self.lanes[1..],
+            Direction::Both => &self.lanes,
         }
     }
 
     /// `counted` is dropped when the connection is gone.
     pub(crate) fn add_link(&self, link: &Arc<Link>, counted: &Arc<()>) {
-        let mut books = self.books();
+        let mut books = lock(&self.books);
         books.links.retain(|known| !known.is_gone());
         let (link, counted) = (Arc::downgrade(link), Arc::downgrade(counted));
         books.links.push(Known { link, counted });
     }
 
     pub(crate) fn links(&self) -> Vec<Known> {
-        self.books().links.clone()
+        lock(&self.books).links.clone()
     }
 
     pub(crate) fn arm(&self, trigger: Arc<Trigger>) {
-        self.books().triggers.push(trigger);
+        lock(&self.books).triggers.push(trigger);
     }
 
     /// Removes all rules, and releases the frames that they hold. The caller wakes the links.
     pub(crate) fn disarm_all(&self) {
-        for trigger in self.books().triggers.drain(..) {
+        for trigger in lock(&self.books).triggers.drain(..) {
             trigger.release();
         }
     }
@@ -139,57 +125,47 @@ impl Control {
     }
 
     pub(crate) fn requests(&self, op: Op) -> u64 {
-        self.books().requests.get(&op).copied().unwrap_or_default()
+        lock(&self.books).requests.get(&op).copied().unwrap_or_default()
     }
 
     pub(crate) fn events(&self) -> u64 {
-        self.books().events
+        lock(&self.books).events
     }
 
     pub(crate) fn log(&self) -> Vec<String> {
-        self.books().log.iter().cloned().collect()
+        lock(&self.books).log.iter().cloned().collect()
     }
 
     /// The sessions granted through this proxy and not closed through it.
     pub(crate) fn sessions(&self) -> Vec<Grant> {
-        self.books().sessions.values().copied().collect()
+        lock(&self.books).sessions.values().copied().collect()
     }
 
     pub(crate) fn forget_session(&self, id: i64) {
-        self.books().sessions.remove(&id);
+        lock(&self.books).sessions.remove(&id);
     }
 
     fn learn_session(&self, link: &Link, frame: &[u8]) {
         if let Some(grant) = granted(frame) {
             let _ = link.session().set(grant);
-            self.books().sessions.insert(grant.id, grant);
+            lock(&self.books).sessions.insert(grant.id, grant);
         }
     }
 
     pub(crate) fn note(&self, text: &str) {
         let line = format!("{:9.3}s {text}", self.started.elapsed().as_secs_f64());
-        let mut books = self.books();
+        let mut books = lock(&self.books);
         if books.log.len() == LOG_LINES {
             books.log.pop_front();
         }
         books.log.push_back(line);
     }
 
-    /// Decides about the first frame of a client.
-    pub(crate) fn judge_handshake(&self, link: &Link) -> Verdict {
-        self.judge(link, Request { id: HANDSHAKE_ID, op: Op::Connect, path: String::new() })
-    }
-
-    /// Decides about any other frame of a client.
-    pub(crate) fn judge_request(&self, link: &Link, frame: &[u8]) -> Verdict {
-        match Request::parse(frame) {
-            Some(request) => self.judge(link, request),
-            None => Verdict::Pass,
-        }
-    }
-
-    fn judge(&self, link: &Link, request: Request) -> Verdict {
-        let Request { id, op, path } = request;
+    /// Decides about a frame of a client, whose first one is the handshake.
+    pub(crate) fn judge_request(&self, link: &Link, frame: &[u8], first: bool) -> Verdict {
+        let handshake = Request { id: HANDSHAKE_ID, op: Op::Connect, path: String::new() };
+        let request = if first { Some(handshake) } else { Request::parse(frame) };
+        let Some(Request { id, op, path }) = request else { return Verdict::Pass };
         let (verdict, trigger) = self.match_request(link, op, &path);
         self.note(&describe(link, '>', op, &path, &verdict));
         if !matches!(verdict, Verdict::Drop(_)) {
@@ -200,7 +176,7 @@ impl Control {
 
     /// The decision about a request, and the rule for its answer.
     fn match_request(&self, link: &Link, op: Op, path: &str) -> (Verdict, Option<Arc<Trigger>>) {
-        let mut books = self.books();
+        let mut books = lock(&self.books);
         *books.requests.entry(op).or_default() += 1;
         let (mut verdict, mut on_answer) = (Verdict::Pass, None);
         for trigger in &books.triggers {
@@ -249,7 +225,7 @@ impl Control {
     fn judge_event(&self, link: &Link, path: &str) -> Verdict {
         let mut verdict = Verdict::Pass;
         {
-            let mut books = self.books();
+            let mut books = lock(&self.books);
             books.events += 1;
             let on_answers = |trigger: &&Arc<Trigger>| trigger.side == Side::Answer;
             for trigger in books.triggers.iter().filter(on_answers) {
@@ -261,10 +237,6 @@ impl Control {
         }
         self.note(&describe(link, '<', Op::Event, path, &verdict));
         verdict
-    }
-
-    fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use socket2::SockRef;
@@ -11,6 +11,7 @@ use socket2::SockRef;
 use super::control::Lane;
 use super::op::Op;
 use super::rule::Trigger;
+use crate::lock;
 use crate::probe::Grant;
 
 /// One of the two directions through the proxy.
@@ -56,7 +57,7 @@ impl PipeState {
     fn wait_for(&self, lane: &Lane) -> Option<Duration> {
         let first = self.queue.front()?;
         let held = first.hold.as_ref().is_some_and(|hold| !hold.is_released());
-        if self.silent || held || lane.is_black_hole() {
+        if self.silent || held || lane.black_hole.load(Ordering::SeqCst) {
             return None;
         }
         Some(first.due.saturating_duration_since(Instant::now()))
@@ -65,13 +66,12 @@ impl PipeState {
 
 impl Pipe {
     pub(crate) fn push(&self, parcel: Parcel) {
-        self.state().queue.push_back(parcel);
-        self.changed.notify_all();
+        self.change(|state| state.queue.push_back(parcel));
     }
 
     /// Waits for the next item that may pass; `None` once the connection is closed.
     pub(crate) fn next(&self, lane: &Lane) -> Option<Item> {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         loop {
             if state.closed {
                 return None;
@@ -81,30 +81,21 @@ impl Pipe {
                 Some(time) => self.changed.wait_timeout(state, time).map(|(s, _)| s).ok(),
                 None => self.changed.wait(state).ok(),
             };
-            state = waited.unwrap_or_else(|| self.state());
+            state = waited.unwrap_or_else(|| lock(&self.state));
         }
     }
 
     /// Waits until the direction is no black hole; false when the connection is closed.
     pub(crate) fn wait_passable(&self, lane: &Lane) -> bool {
-        let barred = |state: &mut PipeState| !state.closed && lane.is_black_hole();
-        let waited = self.changed.wait_while(self.state(), barred);
+        let barred =
+            |state: &mut PipeState| !state.closed && lane.black_hole.load(Ordering::SeqCst);
+        let waited = self.changed.wait_while(lock(&self.state), barred);
         !waited.unwrap_or_else(PoisonError::into_inner).closed
     }
 
-    /// Makes the writer check again. The mutex keeps it from missing the wake-up.
-    pub(crate) fn wake(&self) {
-        drop(self.state());
-        self.changed.notify_all();
-    }
-
     fn change(&self, change: impl FnOnce(&mut PipeState)) {
-        change(&mut self.state());
+        change(&mut lock(&self.state));
         self.changed.notify_all();
-    }
-
-    fn state(&self) -> MutexGuard<'_, PipeState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -123,8 +114,7 @@ pub(crate) struct Link {
     client: TcpStream,
     server: OnceLock<TcpStream>,
     session: OnceLock<Grant>,
-    to_server: Pipe,
-    to_client: Pipe,
+    pipes: [Pipe; 2],
     pending: Mutex<VecDeque<Pending>>,
     closed: AtomicBool,
     // Set before `closed`: the sockets end with RST, so no thread may send FIN.
@@ -139,8 +129,7 @@ impl Link {
             client,
             server: OnceLock::new(),
             session: OnceLock::new(),
-            to_server: Pipe::default(),
-            to_client: Pipe::default(),
+            pipes: Default::default(),
             pending: Mutex::default(),
             closed: AtomicBool::new(false),
             aborted: AtomicBool::new(false),
@@ -160,10 +149,7 @@ impl Link {
     }
 
     pub(crate) fn pipe(&self, way: Way) -> &Pipe {
-        match way {
-            Way::ToServer => &self.to_server,
-            Way::ToClient => &self.to_client,
-        }
+        &self.pipes[way as usize]
     }
 
     /// The source and the destination socket of this direction.
@@ -176,12 +162,12 @@ impl Link {
     }
 
     pub(crate) fn expect_answer(&self, pending: Pending) {
-        self.pending().push_back(pending);
+        lock(&self.pending).push_back(pending);
     }
 
     /// The request of an answer: the first with its id, since ids of pings repeat.
     pub(crate) fn answered(&self, id: i32) -> Option<Pending> {
-        let mut pending = self.pending();
+        let mut pending = lock(&self.pending);
         let at = pending.iter().position(|request| request.id == id)?;
         pending.remove(at)
     }
@@ -201,7 +187,7 @@ impl Link {
     }
 
     pub(crate) fn silence(&self) {
-        for pipe in [&self.to_server, &self.to_client] {
+        for pipe in &self.pipes {
             pipe.change(|state| state.silent = true);
         }
     }
@@ -225,21 +211,17 @@ impl Link {
     }
 
     pub(crate) fn wake(&self) {
-        self.to_server.wake();
-        self.to_client.wake();
+        // The mutex keeps writers from missing the wake-up.
+        self.pipes.iter().for_each(|pipe| pipe.change(|_| ()));
     }
 
     fn end(&self, how: Shutdown) {
         self.closed.store(true, Ordering::SeqCst);
-        for pipe in [&self.to_server, &self.to_client] {
+        for pipe in &self.pipes {
             pipe.change(|state| state.closed = true);
         }
         for socket in [Some(&self.client), self.server.get()].into_iter().flatten() {
             let _ = socket.shutdown(how);
         }
-    }
-
-    fn pending(&self) -> MutexGuard<'_, VecDeque<Pending>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -11,16 +11,17 @@ mod rule;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::lock;
 use crate::port::ReservedPort;
 use crate::probe::Session;
 use crate::wait::poll;
 use control::{Control, Known};
 use door::Door;
 pub(crate) use frame::Protocol;
-use link::{Link, Way};
+use link::Link;
 pub use op::Op;
 pub use rule::{Hold, Rule, RuleBuilder, Then};
 
@@ -36,16 +37,6 @@ pub enum Direction {
     ToClient,
     /// Both ways.
     Both,
-}
-
-impl Direction {
-    fn ways(self) -> &'static [Way] {
-        match self {
-            Self::ToServer => &[Way::ToServer],
-            Self::ToClient => &[Way::ToClient],
-            Self::Both => &[Way::ToServer, Way::ToClient],
-        }
-    }
 }
 
 /// A proxy on a loopback port in front of one ZooKeeper server.
@@ -73,10 +64,6 @@ pub struct FaultProxy {
 
 impl FaultProxy {
     /// Starts a proxy in front of `target`, which need not listen yet.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot listen on any port.
     pub fn start(target: SocketAddr) -> io::Result<Self> {
         Self::speaking(Protocol::Client, target)
     }
@@ -127,14 +114,10 @@ impl FaultProxy {
 
     /// With true, closes the listener, so that connects are refused. With false, listens again on the same
     /// port. Current connections stay.
-    ///
-    /// # Panics
-    ///
-    /// When the port, which stays reserved, cannot be listened on again.
     pub fn refuse(&self, on: bool) {
         self.control.note(&format!("refuse {on}"));
         if on {
-            self.close_door();
+            lock(&self.door).take();
         } else if let Err(error) = self.open_door() {
             panic!("failed to listen on {} again: {error}", self.address());
         }
@@ -153,8 +136,8 @@ impl FaultProxy {
     /// opened (the kernel accepts them), but get no answer.
     pub fn black_hole(&self, direction: Direction) {
         self.control.note(&format!("black_hole {direction:?}"));
-        for way in direction.ways() {
-            self.control.lane(*way).set_black_hole(true);
+        for lane in self.control.lanes(direction) {
+            lane.black_hole.store(true, Ordering::SeqCst);
         }
     }
 
@@ -162,24 +145,20 @@ impl FaultProxy {
     /// order, so a shorter delay overtakes none. Zero ends the delay.
     pub fn delay(&self, direction: Direction, delay: Duration) {
         self.control.note(&format!("delay {direction:?} {delay:?}"));
-        for way in direction.ways() {
-            self.control.lane(*way).set_delay(delay);
+        for lane in self.control.lanes(direction) {
+            *lock(&lane.delay) = delay;
         }
     }
 
     /// Ends all faults: lifts black holes, delays, [`refuse`](Self::refuse) and
     /// [`accept_and_close`](Self::accept_and_close), removes all rules, and releases held frames. It cuts the
     /// connections that [`Then::Hold`] has silenced, since a frame is missing there.
-    ///
-    /// # Panics
-    ///
-    /// As [`refuse`](Self::refuse).
     pub fn restore(&self) {
         self.control.note("restore");
         self.control.disarm_all();
-        for way in Direction::Both.ways() {
-            self.control.lane(*way).set_black_hole(false);
-            self.control.lane(*way).set_delay(Duration::ZERO);
+        for lane in self.control.lanes(Direction::Both) {
+            lane.black_hole.store(false, Ordering::SeqCst);
+            *lock(&lane.delay) = Duration::ZERO;
         }
         let mut silent = self.control.links();
         silent.retain(|known| known.link().is_some_and(|link| link.is_silent()));
@@ -194,14 +173,10 @@ impl FaultProxy {
     ///
     /// It connects to the server past this proxy, with the id and the password of the session, and closes it.
     /// So the ephemeral nodes are deleted on that server at the return, whatever this proxy's faults. The
-    /// server closes a connection of the client as soon as another one uses its session, and a returning
-    /// client hears that its session has expired. Sessions whose handshake answer never reached this proxy
-    /// are unknown here.
-    ///
-    /// # Errors
-    ///
-    /// When the server cannot be reached or does not answer within 10 s. A second call tries the remaining
-    /// sessions again.
+    /// server closes a connection of the client as soon as another one uses its session, and a returning client
+    /// hears that its session has expired. Sessions whose handshake answer never reached this proxy are unknown
+    /// here. Fails when the server cannot be reached or does not answer within 10 s. A second call tries the
+    /// remaining sessions again.
     pub fn expire_sessions(&self) -> io::Result<usize> {
         self.control.note("expire_sessions");
         let mut alive = 0;
@@ -220,11 +195,6 @@ impl FaultProxy {
     /// first.
     pub fn on(&self, op: Op) -> RuleBuilder<'_> {
         RuleBuilder { proxy: self, op, nth: 1, path: String::new() }
-    }
-
-    /// Drops the n-th such request from now on; 1 is the next.
-    pub fn drop_request(&self, op: Op, nth: u64, then: Then) -> Rule {
-        self.on(op).nth(nth).drop_request(then)
     }
 
     /// Lets the n-th such request from now on reach the server, and drops its answer.
@@ -268,23 +238,18 @@ impl FaultProxy {
     }
 
     fn open_door(&self) -> io::Result<()> {
-        let mut door = self.door.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut door = lock(&self.door);
         if door.is_none() {
             let control = Arc::clone(&self.control);
             *door = Some(Door::open(self.port.listen()?, control, self.target)?);
         }
         Ok(())
     }
-
-    fn close_door(&self) {
-        let mut door = self.door.lock().unwrap_or_else(PoisonError::into_inner);
-        door.take();
-    }
 }
 
 impl Drop for FaultProxy {
     fn drop(&mut self) {
-        self.close_door();
+        lock(&self.door).take();
         end(&self.control.links(), Link::close);
     }
 }

@@ -16,10 +16,6 @@ pub enum Op {
     GetData,
     /// `setData`
     SetData,
-    /// `getACL`
-    GetAcl,
-    /// `setACL`
-    SetAcl,
     /// `getChildren`, with the stat in its answer or without
     GetChildren,
     /// `sync`
@@ -48,8 +44,6 @@ impl Op {
             3 => Self::Exists,
             4 => Self::GetData,
             5 => Self::SetData,
-            6 => Self::GetAcl,
-            7 => Self::SetAcl,
             8 | 12 => Self::GetChildren,
             9 => Self::Sync,
             11 => Self::Ping,
@@ -64,13 +58,11 @@ impl Op {
     /// Returns whether the body of the request starts with the path.
     pub(crate) fn has_path(self) -> bool {
         match self {
-            Self::Create | Self::Delete | Self::Exists | Self::GetData | Self::SetData => true,
-            Self::GetAcl | Self::SetAcl | Self::GetChildren => true,
-            Self::Sync => true,
-            // createContainer, createTTL
-            Self::Other(code) => matches!(code, 19 | 21),
             Self::Connect | Self::Ping | Self::Multi | Self::Auth => false,
             Self::SetWatches | Self::CloseSession | Self::Event => false,
+            // getACL, setACL, createContainer, createTTL
+            Self::Other(code) => matches!(code, 6 | 7 | 19 | 21),
+            _ => true,
         }
     }
 }

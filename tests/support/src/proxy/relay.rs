@@ -13,6 +13,7 @@ use super::control::{Control, Verdict};
 use super::frame::{Piece, Protocol, Source};
 use super::link::{Item, Link, Parcel, Way};
 use super::rule::Then;
+use crate::lock;
 use crate::wait::poll;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -98,45 +99,29 @@ fn read(control: &Control, link: &Link, way: Way) {
         let (bytes, verdict) = match piece {
             Piece::Raw(bytes) => (bytes, Verdict::Pass),
             Piece::Frame(bytes) => {
-                let verdict = judge(control, link, way, &bytes, first);
+                let verdict = match way {
+                    Way::ToServer => control.judge_request(link, &bytes, first),
+                    Way::ToClient => control.judge_answer(link, &bytes, first),
+                };
                 (bytes, verdict)
             }
         };
         first = false;
         deliver(control, link, way, bytes, verdict);
     }
-    push(control, link, way, Item::Cut);
+    deliver(control, link, way, Vec::new(), Verdict::Drop(Then::Cut));
 }
 
-fn judge(control: &Control, link: &Link, way: Way, frame: &[u8], first: bool) -> Verdict {
-    match way {
-        Way::ToServer if first => control.judge_handshake(link),
-        Way::ToServer => control.judge_request(link, frame),
-        Way::ToClient => control.judge_answer(link, frame, first),
-    }
-}
-
+/// Earlier frames still arrive, so cuts and silences go through the queue too.
 fn deliver(control: &Control, link: &Link, way: Way, bytes: Vec<u8>, verdict: Verdict) {
-    let item = match verdict {
-        Verdict::Pass => Item::Bytes(bytes),
-        // Earlier frames still arrive, so cuts and silences go through the queue too.
-        Verdict::Drop(Then::Cut) => Item::Cut,
-        Verdict::Drop(Then::Hold) => Item::Silence,
-        Verdict::Drop(Then::Continue) => return,
-        Verdict::Hold(hold) => {
-            let (item, due) = (Item::Bytes(bytes), Instant::now());
-            return link.pipe(way).push(Parcel { item, due, hold: Some(hold) });
-        }
+    let (item, hold) = match verdict {
+        Verdict::Pass => (Item::Bytes(bytes), None),
+        Verdict::Hold(hold) => (Item::Bytes(bytes), Some(hold)),
+        Verdict::Drop(Then::Cut) => (Item::Cut, None),
+        Verdict::Drop(Then::Hold) => (Item::Silence, None),
     };
-    push(control, link, way, item);
-}
-
-fn push(control: &Control, link: &Link, way: Way, item: Item) {
-    link.pipe(way).push(Parcel {
-        item,
-        due: Instant::now() + control.lane(way).delay(),
-        hold: None,
-    });
+    let due = Instant::now() + *lock(&control.lane(way).delay);
+    link.pipe(way).push(Parcel { item, due, hold });
 }
 
 fn write(control: &Control, link: &Link, way: Way) {

@@ -1,12 +1,14 @@
 //! Rules that drop or hold a frame, and the handles that tests keep of them.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::ops::Deref;
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use super::FaultProxy;
 use super::control::Control;
 use super::link::Link;
 use super::op::Op;
+use crate::lock;
 
 /// The fate of a connection after one of its frames was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,8 +17,6 @@ pub enum Then {
     Cut,
     /// The connection stays open, but nothing passes in either direction until it is cut, not even its end.
     Hold,
-    /// Everything else passes as if the frame had never been sent.
-    Continue,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Trigger {
         if self.op != op || !path.contains(&self.path) {
             return false;
         }
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         match state.0 {
             Phase::Armed(1) => state.0 = Phase::Awaited,
             Phase::Armed(left) => {
@@ -75,7 +75,7 @@ impl Trigger {
 
     /// Lets the rule act on its frame. Returns false if the rule was cancelled meanwhile.
     pub(crate) fn fire(&self, link: &Link) -> bool {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         if state.0 != Phase::Awaited {
             return false;
         }
@@ -90,7 +90,7 @@ impl Trigger {
 
     /// Ends a hold. A rule that has not fired never will.
     pub(crate) fn release(&self) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         if state.0 != Phase::Fired {
             state.0 = Phase::Cancelled;
         }
@@ -99,31 +99,16 @@ impl Trigger {
     }
 
     pub(crate) fn is_released(&self) -> bool {
-        self.state().1
+        lock(&self.state).1
     }
 
     /// Whether the rule can no longer act.
     pub(crate) fn is_over(&self) -> bool {
-        let (phase, released) = *self.state();
+        let (phase, released) = *lock(&self.state);
         match (phase, self.action) {
             (Phase::Fired, Action::Drop(_)) | (Phase::Cancelled, _) => true,
             _ => released,
         }
-    }
-
-    fn fired(&self) -> bool {
-        self.state().0 == Phase::Fired
-    }
-
-    fn wait(&self, longest: Duration) -> bool {
-        let pending =
-            |state: &mut (Phase, Released)| matches!(state.0, Phase::Armed(_) | Phase::Awaited);
-        let waited = self.changed.wait_timeout_while(self.state(), longest, pending);
-        waited.unwrap_or_else(PoisonError::into_inner).0.0 == Phase::Fired
-    }
-
-    fn state(&self) -> MutexGuard<'_, (Phase, Released)> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -171,16 +156,6 @@ impl RuleBuilder<'_> {
     }
 
     fn rule(self, side: Side, action: Action) -> Rule {
-        Rule { trigger: self.arm(side, action) }
-    }
-
-    fn hold(self, side: Side) -> Hold {
-        let control = Arc::clone(&self.proxy.control);
-        let trigger = self.arm(side, Action::Hold);
-        Hold { trigger, control }
-    }
-
-    fn arm(self, side: Side, action: Action) -> Arc<Trigger> {
         let trigger = Arc::new(Trigger {
             side,
             action,
@@ -190,56 +165,62 @@ impl RuleBuilder<'_> {
             changed: Condvar::new(),
         });
         self.proxy.control.arm(Arc::clone(&trigger));
-        trigger
+        Rule { trigger }
+    }
+
+    fn hold(self, side: Side) -> Hold {
+        let control = Arc::clone(&self.proxy.control);
+        let rule = self.rule(side, Action::Hold);
+        Hold { rule, control }
     }
 }
 
-/// A handle of a rule that drops one frame or its end. The rule outlives the handle.
+/// A handle of a rule about one frame. The rule outlives the handle.
 #[derive(Debug, Clone)]
 pub struct Rule {
     trigger: Arc<Trigger>,
 }
 
 impl Rule {
-    /// Returns whether the frame was dropped.
+    /// Returns whether the frame was dropped, or was held now or earlier.
     #[must_use]
     pub fn fired(&self) -> bool {
-        self.trigger.fired()
+        lock(&self.trigger.state).0 == Phase::Fired
     }
 
-    /// Waits until the frame has been dropped. Returns false after `longest`, or when [`FaultProxy::restore`]
-    /// has removed the rule.
+    /// Waits until the frame has been dropped or is held. Returns false after `longest`, or when
+    /// [`FaultProxy::restore`] has removed the rule.
     #[must_use = "false means that the fault has not happened"]
     pub fn wait(&self, longest: Duration) -> bool {
-        self.trigger.wait(longest)
+        let is_pending =
+            |state: &mut (Phase, Released)| matches!(state.0, Phase::Armed(_) | Phase::Awaited);
+        let Trigger { state, changed, .. } = &*self.trigger;
+        drop(changed.wait_timeout_while(lock(state), longest, is_pending));
+        self.fired()
     }
 }
 
-/// A handle of a rule that holds one frame and everything behind it. Its drop releases them.
+/// A [`Rule`] that holds one frame and everything behind it. Its drop releases them.
 #[derive(Debug)]
 #[must_use = "dropping it releases what it holds"]
 pub struct Hold {
-    trigger: Arc<Trigger>,
+    rule: Rule,
     control: Arc<Control>,
 }
 
 impl Hold {
-    /// Whether the frame has come and was held, now or earlier.
-    #[must_use]
-    pub fn fired(&self) -> bool {
-        self.trigger.fired()
-    }
-
-    /// Waits until the frame is held; false when it has not come within `longest`.
-    #[must_use = "false means that nothing is being held"]
-    pub fn wait(&self, longest: Duration) -> bool {
-        self.trigger.wait(longest)
-    }
-
     /// Releases the frame and everything behind it. If the frame has not come yet, the rule is removed.
     pub fn release(&self) {
-        self.trigger.release();
+        self.rule.trigger.release();
         self.control.wake_all();
+    }
+}
+
+impl Deref for Hold {
+    type Target = Rule;
+
+    fn deref(&self) -> &Rule {
+        &self.rule
     }
 }
 

@@ -1,29 +1,25 @@
 //! A real ZooKeeper server that can be stopped, killed, paused and started again.
 
-pub(crate) mod config;
-mod four_letter;
+pub(crate) mod builder;
 pub(crate) mod install;
 mod process;
-mod sasl;
-mod tls;
 
 use std::fs;
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::lock;
 use crate::port::ReservedPort;
 use crate::wait::poll;
-use config::{Config, DATA, Program};
-use four_letter::{four_letter, metric};
+pub use builder::ServerBuilder;
+use builder::{DATA, jaas};
 use install::Installation;
 use process::Process;
-use sasl::Users;
-use tls::Tls;
 
 /// A start takes a fraction of a second, but much longer on a busy machine.
 const READY_WITHIN: Duration = Duration::from_secs(120);
@@ -32,7 +28,7 @@ const READY_WITHIN: Duration = Duration::from_secs(120);
 const FIRST_ANSWER_WITHIN: Duration = Duration::from_millis(250);
 const LONGEST_ANSWER_WITHIN: Duration = Duration::from_secs(8);
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-pub(crate) const PORT_ATTEMPTS: usize = 5;
+const PORT_ATTEMPTS: usize = 5;
 const LOG_TAIL_LINES: usize = 40;
 
 /// A ZooKeeper server of this process, on a port of 127.0.0.1: standalone, or a member of an
@@ -44,7 +40,7 @@ const LOG_TAIL_LINES: usize = 40;
 /// the server was stopped at that moment.)
 #[derive(Debug)]
 pub struct Server {
-    config: Mutex<Config>,
+    settings: Mutex<ServerBuilder>,
     installation: Installation,
     port: ReservedPort,
     secure_port: Option<ReservedPort>,
@@ -53,109 +49,8 @@ pub struct Server {
     folder: TempDir,
 }
 
-/// Settings for a [`Server`].
-#[derive(Debug, Clone, Default)]
-#[must_use = "a builder does nothing until `start`"]
-pub struct ServerBuilder {
-    config: Config,
-}
-
-impl ServerBuilder {
-    pub(crate) fn of(program: Program) -> Self {
-        let config = Config { program, ..Config::default() };
-        Self { config }
-    }
-
-    /// The port; any free one by default.
-    pub fn port(mut self, port: u16) -> Self {
-        self.config.port = Some(port);
-        self
-    }
-
-    /// `tickTime`, the unit of session expiry; 500 ms by default.
-    pub fn tick(mut self, tick: Duration) -> Self {
-        self.config.tick = tick;
-        self
-    }
-
-    /// Whether each transaction is forced to disk before its answer; false by default. Without it the data
-    /// survives [`Server::kill`], but no crash of the machine.
-    pub fn force_sync(mut self, force: bool) -> Self {
-        self.config.force_sync = force;
-        self
-    }
-
-    /// A line `key=value` in the configuration file, which overrides any default. ZooKeeper turns unknown
-    /// keys into system properties `zookeeper.<key>`.
-    pub fn property(mut self, key: &str, value: &str) -> Self {
-        self.config.properties.push((key.into(), value.into()));
-        self
-    }
-
-    /// Another argument for Java, such as `-Xmx1g`.
-    pub fn jvm_flag(mut self, flag: &str) -> Self {
-        self.config.jvm_flags.push(flag.into());
-        self
-    }
-
-    /// A second port for TLS, [`Server::secure_address`], beside the plain one. The server shows this chain
-    /// of certificates, its own first, and has this key, both in PEM. It asks clients for no certificate.
-    ///
-    /// [`property`](Self::property) can override ZooKeeper's settings for it, `ssl.*`. Netty then serves both
-    /// ports; its jars come with Debian's ZooKeeper. By default ZooKeeper 3.8 speaks only TLS 1.2.
-    pub fn tls(mut self, chain_pem: &str, key_pem: &str) -> Self {
-        self.config.tls = Some(Tls::new(chain_pem, key_pem));
-        self
-    }
-
-    /// Requires a client certificate on the TLS port, issued by one of these roots in PEM.
-    ///
-    /// # Panics
-    ///
-    /// Without [`tls`](Self::tls) before it.
-    pub fn tls_clients(mut self, roots_pem: &str) -> Self {
-        let tls = self.config.tls.as_mut();
-        let tls = tls.expect("`tls_clients` comes after `tls`");
-        tls.require_clients(roots_pem);
-        self
-    }
-
-    /// The users that SASL (DIGEST-MD5) accepts, by name and password; none by default.
-    pub fn sasl_users(mut self, users: &[(&str, &str)]) -> Self {
-        self.config.sasl_users = Some(Users::new(users));
-        self
-    }
-
-    /// Starts the server, and returns when it answers.
-    ///
-    /// # Errors
-    ///
-    /// When ZooKeeper or Java is not installed (the text says what to do), when the port is taken, or when
-    /// the server does not come up (the text has the end of its log).
-    pub fn start(self) -> io::Result<Server> {
-        let installation = Installation::find()?;
-        if let Program::Source { .. } = self.config.program {
-            installation.require_compiler()?;
-        }
-        let mut attempt = 1;
-        loop {
-            let server = Server::new(self.config.clone(), installation.clone())?;
-            match server.start_again() {
-                Ok(()) => return Ok(server),
-                // Another process that does not know of the reservation listens on this port.
-                Err(error) if attempt < PORT_ATTEMPTS && is_port_taken(&error) => attempt += 1,
-                Err(error) => return Err(error),
-            }
-        }
-    }
-}
-
 impl Server {
     /// Starts a server with default settings; see [`ServerBuilder::start`].
-    ///
-    /// # Errors
-    ///
-    /// As [`ServerBuilder::start`].
     pub fn start() -> io::Result<Self> {
         Self::builder().start()
     }
@@ -165,19 +60,14 @@ impl Server {
         ServerBuilder::default()
     }
 
-    pub(crate) fn new(config: Config, installation: Installation) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("zoolock-server-").tempdir()?;
-        if let Some(users) = &config.sasl_users {
-            users.write(folder.path())?;
-        }
-        let secure_port = config.tls.as_ref().map(|_| ReservedPort::any());
+    pub(crate) fn new(settings: ServerBuilder, installation: Installation) -> io::Result<Self> {
         Ok(Self {
             installation,
-            port: config.port.map_or_else(ReservedPort::any, ReservedPort::at)?,
-            secure_port: secure_port.transpose()?,
-            config: Mutex::new(config),
+            port: settings.port.map_or_else(ReservedPort::any, ReservedPort::at)?,
+            secure_port: settings.has_tls.then(ReservedPort::any).transpose()?,
+            settings: Mutex::new(settings),
             process: Mutex::new(None),
-            folder,
+            folder: tempfile::Builder::new().prefix("zoolock-server-").tempdir()?,
         })
     }
 
@@ -205,135 +95,91 @@ impl Server {
 
     /// Shuts the server down in order (SIGTERM), and waits for its end. The data stay. Does nothing when it
     /// is not running.
-    ///
-    /// # Errors
-    ///
-    /// When the process cannot be ended.
     pub fn stop(&self) -> io::Result<()> {
-        self.process().take().map_or(Ok(()), Process::terminate)
+        lock(&self.process).take().map_or(Ok(()), Process::terminate)
     }
 
-    /// Kills the server (SIGKILL), and waits for its end. The data stay. Does nothing when it is not running.
-    ///
-    /// # Errors
-    ///
-    /// When the process cannot be ended.
+    /// As [`stop`](Self::stop), but kills the server (SIGKILL).
     pub fn kill(&self) -> io::Result<()> {
-        self.process().take().map_or(Ok(()), Process::kill)
+        lock(&self.process).take().map_or(Ok(()), Process::kill)
     }
 
     /// Starts the server after a stop or kill, with the same data and port, and returns when it answers. A
     /// member of an ensemble answers while it looks for the others, since these may not run.
-    /// [`Ensemble::wait_ready`](crate::Ensemble::wait_ready) waits for the quorum.
-    ///
-    /// # Errors
-    ///
-    /// When it is already running or does not come up (the text has the end of its log).
+    /// [`Ensemble::wait_ready`](crate::Ensemble::wait_ready) waits for the quorum. Fails when it is already
+    /// running or does not come up (the text has the end of its log).
     pub fn start_again(&self) -> io::Result<()> {
-        let mut process = self.process();
+        let mut process = lock(&self.process);
         if process.as_mut().is_some_and(|running| !running.has_exited()) {
             return Err(io::Error::other("the server is running already"));
         }
-        let config = self.config().clone();
-        let config_file = self.path("zoo.cfg");
-        let data = self.path(DATA);
-        fs::create_dir_all(&data)?;
-        if let Some(membership) = &config.membership {
-            fs::write(data.join("myid"), membership.id.to_string())?;
-        }
+        let settings = lock(&self.settings).clone();
         let folder = self.folder.path();
-        let text = config.text(folder, self.address(), self.secure());
-        fs::write(&config_file, text)?;
-        config.program.write(folder)?;
-        if let Some(tls) = &config.tls {
-            tls.write(folder)?;
-        }
+        let command = settings.write(&self.installation, folder, self.address(), self.secure())?;
         // The log covers this start only, so that its end shows this start's problem.
         fs::write(self.path("log"), "")?;
-        let command = config.command(&self.installation, &config_file);
         let mut started = Process::spawn(command, folder, &self.path("log"))?;
-        self.wait_until_ready(&mut started)?;
+        self.wait_until_ready(&mut started, settings.membership.is_some())?;
         *process = Some(started);
         Ok(())
     }
 
-    /// Replaces the users of [`sasl_users`](ServerBuilder::sasl_users) from the next start on. Without those
-    /// this does nothing.
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be written.
+    /// Replaces the users of [`sasl_users`](ServerBuilder::sasl_users) from the next start on. Fails when the
+    /// server was started without users.
     pub fn set_sasl_users(&self, users: &[(&str, &str)]) -> io::Result<()> {
-        Users::new(users).write(self.folder.path())
+        let mut settings = lock(&self.settings);
+        let none = || io::Error::other("the server was started without users");
+        *settings.jaas.as_mut().ok_or_else(none)? = jaas(users);
+        Ok(())
     }
 
     /// Adds a line `key=value` to the configuration file from the next start on. It overrides earlier ones;
     /// see [`property`](ServerBuilder::property).
     pub fn set_property(&self, key: &str, value: &str) {
-        self.config().properties.push((key.into(), value.into()));
+        lock(&self.settings).set_property(key, value);
     }
 
-    /// Removes the data of a stopped server. After the next start it knows no node and no session.
-    ///
-    /// # Errors
-    ///
-    /// When it is running, or the files cannot be removed.
+    /// Removes the data of a stopped server. After the next start it knows no node and no session. Fails when
+    /// it is running.
     pub fn wipe(&self) -> io::Result<()> {
-        match *self.process() {
+        match *lock(&self.process) {
             Some(_) => Err(io::Error::other("the server is running")),
             None => fs::remove_dir_all(self.path(DATA)),
         }
     }
 
     /// [`stop`](Self::stop) and [`start_again`](Self::start_again).
-    ///
-    /// # Errors
-    ///
-    /// As those.
     pub fn restart(&self) -> io::Result<()> {
         self.stop()?;
         self.start_again()
     }
 
-    /// Pauses the server (SIGSTOP): its connections stay open, and nothing is answered.
-    ///
-    /// # Errors
-    ///
-    /// When it is not running.
+    /// Pauses the server (SIGSTOP): its connections stay open, and nothing is answered. Fails when it is not
+    /// running.
     pub fn pause(&self) -> io::Result<()> {
         self.running(Process::pause)
     }
 
     /// Lets a paused server continue (SIGCONT).
-    ///
-    /// # Errors
-    ///
-    /// When it is not running.
     pub fn resume(&self) -> io::Result<()> {
         self.running(Process::resume)
-    }
-
-    pub(crate) fn is_paused(&self) -> bool {
-        self.process().as_ref().is_some_and(Process::is_paused)
     }
 
     /// The process id of the server; `None` when it is not running.
     #[must_use]
     pub fn process_id(&self) -> Option<u32> {
-        self.process().as_ref().map(Process::id)
+        lock(&self.process).as_ref().map(Process::id)
     }
 
-    /// Returns the answer to a four-letter word such as `mntr`, `cons` or `wchp`.
-    ///
-    /// # Errors
-    ///
-    /// When the server does not answer within 5 s.
+    /// Returns whether the server runs and is not paused.
+    pub(crate) fn is_active(&self) -> bool {
+        lock(&self.process).as_ref().is_some_and(|process| !process.is_paused())
+    }
+
+    /// Returns the answer to a four-letter word such as `mntr`, `cons` or `wchp`. Fails when there is none
+    /// within 30 s.
     pub fn four_letter(&self, word: &str) -> io::Result<String> {
-        self.four_letter_within(word, ANSWER_WITHIN)
-    }
-
-    pub(crate) fn four_letter_within(&self, word: &str, longest: Duration) -> io::Result<String> {
-        four_letter(self.address(), word, longest)
+        ask(self.address(), word, ANSWER_WITHIN)
     }
 
     /// Returns a whole number from `mntr`, such as `zk_packets_received` or `zk_watch_count`.
@@ -341,12 +187,13 @@ impl Server {
     /// The question itself costs packets: each four-letter word adds 1 to `zk_packets_received`, counted
     /// before the answer. The addition to `zk_packets_sent` depends on the length of the answer, and so on
     /// the version.
-    ///
-    /// # Errors
-    ///
-    /// When the server does not answer within 5 s, or has no such whole number.
     pub fn metric(&self, name: &str) -> io::Result<u64> {
-        metric(&self.four_letter("mntr")?, name)
+        let answer = self.four_letter("mntr")?;
+        let mut lines = answer.lines().filter_map(|line| line.split_once('\t'));
+        let value = lines.find(|(key, _)| *key == name).map(|(_, value)| value.trim().parse());
+        value.and_then(Result::ok).ok_or_else(|| {
+            io::Error::other(format!("no whole number `{name}` among the metrics:\n{answer}"))
+        })
     }
 
     /// Returns the last lines of the server's log, for the messages of failed tests.
@@ -358,44 +205,35 @@ impl Server {
         lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join("\n")
     }
 
-    fn wait_until_ready(&self, started: &mut Process) -> io::Result<()> {
+    fn wait_until_ready(&self, started: &mut Process, is_member: bool) -> io::Result<()> {
         let mut patience = FIRST_ANSWER_WITHIN;
         let outcome = poll(READY_WITHIN, || {
             if started.has_exited() {
                 return Some(Err("ended at once"));
             }
             let asked = Instant::now();
-            let ready = self.is_ready(patience);
+            let ready = self.is_ready(is_member, patience);
             if asked.elapsed() >= patience {
                 patience = LONGEST_ANSWER_WITHIN.min(patience * 2);
             }
             ready.then_some(Ok(()))
         });
-        let Err(what) = outcome.unwrap_or(Err("did not answer in time")) else {
-            return Ok(());
-        };
-        let tail = self.log_tail();
-        Err(io::Error::other(format!(
-            "failed to start a ZooKeeper server on {}: it {what}; the end of its log:\n{tail}",
-            self.address(),
-        )))
+        outcome.unwrap_or(Err("did not answer in time")).map_err(|what| {
+            let (address, tail) = (self.address(), self.log_tail());
+            io::Error::other(format!(
+                "failed to start a ZooKeeper server on {address}: it {what}; the end of its log:\n{tail}"
+            ))
+        })
     }
 
     /// Only a server that serves requests answers `conf` with its settings, and the directory proves that it
-    /// is this one. Any server answers `ruok`.
-    fn is_ready(&self, patience: Duration) -> bool {
-        if self.config().membership.is_some() {
-            return four_letter(self.address(), "ruok", patience)
-                .is_ok_and(|answer| answer == "imok");
-        }
+    /// is this one. Any server answers `ruok`. The port for TLS opens after the other one.
+    fn is_ready(&self, is_member: bool, patience: Duration) -> bool {
         let own = format!("dataDir={}", self.path(DATA).display());
-        four_letter(self.address(), "conf", patience).is_ok_and(|answer| answer.contains(&own))
-            && self.listens_for_tls(patience)
-    }
-
-    /// The port for TLS opens after the other one.
-    fn listens_for_tls(&self, patience: Duration) -> bool {
-        self.secure().is_none_or(|secure| TcpStream::connect_timeout(&secure, patience).is_ok())
+        let (word, expected) = if is_member { ("ruok", "imok") } else { ("conf", &*own) };
+        let connects = |secure| TcpStream::connect_timeout(&secure, patience).is_ok();
+        ask(self.address(), word, patience).is_ok_and(|answer| answer.contains(expected))
+            && self.secure().is_none_or(connects)
     }
 
     fn secure(&self) -> Option<SocketAddr> {
@@ -403,17 +241,8 @@ impl Server {
     }
 
     fn running(&self, act: impl FnOnce(&mut Process) -> io::Result<()>) -> io::Result<()> {
-        let mut process = self.process();
         let stopped = || io::Error::other("the server is not running");
-        act(process.as_mut().ok_or_else(stopped)?)
-    }
-
-    fn config(&self) -> MutexGuard<'_, Config> {
-        self.config.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn process(&self) -> MutexGuard<'_, Option<Process>> {
-        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+        act(lock(&self.process).as_mut().ok_or_else(stopped)?)
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -421,6 +250,24 @@ impl Server {
     }
 }
 
-pub(crate) fn is_port_taken(error: &io::Error) -> bool {
-    error.to_string().contains("java.net.BindException")
+/// Sends a text, and returns all that comes until the end of the connection. Each step has this limit.
+pub(crate) fn ask(address: SocketAddr, text: &str, longest: Duration) -> io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, longest)?;
+    stream.set_read_timeout(Some(longest))?;
+    stream.set_write_timeout(Some(longest))?;
+    stream.write_all(text.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// Starts servers, and again when another process, which does not know of the reservations, listens on a port.
+pub(crate) fn on_free_ports<T>(start: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    for _ in 1..PORT_ATTEMPTS {
+        match start() {
+            Err(error) if error.to_string().contains("java.net.BindException") => {}
+            outcome => return outcome,
+        }
+    }
+    start()
 }

@@ -40,7 +40,7 @@ fn start_and_end(end: &str) {
 /// Starts this test again to end like this, and waits until nothing is left of its server.
 fn leaves_nothing(end: &str) {
     let mut child = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "orphans::no_end_of_a_process_leaves_its_server", "--nocapture"])
+        .args(["--exact", "no_end_of_a_process_leaves_its_server", "--nocapture"])
         .env(END, end)
         .env_remove("ZOOKEEPER_CONNECT")
         .stdout(Stdio::piped())

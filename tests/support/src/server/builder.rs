@@ -1,0 +1,269 @@
+//! The settings of a server: its configuration file, and its command line.
+
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::fs;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use super::install::Installation;
+use super::{Server, on_free_ports};
+
+const MAIN_CLASS: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
+const COUNTING: &str = "CountingServer.java";
+const COUNTING_SOURCE: &str = include_str!("../../java/CountingServer.java");
+/// The folder of a server's data, in its own folder.
+pub(crate) const DATA: &str = "data";
+/// The users of SASL.
+const JAAS: &str = "jaas.conf";
+
+/// Settings for a [`Server`].
+#[derive(Debug, Clone)]
+#[must_use = "a builder does nothing until `start`"]
+pub struct ServerBuilder {
+    /// `None` for any free one.
+    pub(crate) port: Option<u16>,
+    pub(crate) has_tls: bool,
+    /// The program is our `CountingServer` around ZooKeeper's classes, which takes orders at this port.
+    pub(crate) counts_at: Option<u16>,
+    /// `None` for a standalone server.
+    pub(crate) membership: Option<Membership>,
+    tick: Duration,
+    force_sync: bool,
+    properties: Vec<(String, String)>,
+    jvm_flags: Vec<String>,
+    /// Files in the server's folder: the property that names them, their names, and their texts.
+    files: Vec<(&'static str, &'static str, String)>,
+    pub(crate) jaas: Option<String>,
+}
+
+/// The settings of a member of an ensemble.
+#[derive(Debug, Clone)]
+pub(crate) struct Membership {
+    /// Its number, from 1.
+    pub(crate) id: usize,
+    /// The ports at which it reaches each member, by number: for the quorum, and for elections. For itself, the
+    /// ports on which it listens.
+    pub(crate) members: Vec<[u16; 2]>,
+}
+
+impl Membership {
+    fn write(&self, text: &mut String, host: IpAddr) {
+        text.push_str("initLimit=20\nsyncLimit=20\n");
+        // Without these lines, an ensemble of one is a standalone server.
+        text.push_str("standaloneEnabled=false\nreconfigEnabled=false\n");
+        // A member without a quorum asks ever less often, down to once a minute.
+        text.push_str("fastleader.maxNotificationInterval=500\n");
+        for (index, [quorum, election]) in self.members.iter().enumerate() {
+            let _ = writeln!(text, "server.{}={host}:{quorum}:{election}", index + 1);
+        }
+    }
+}
+
+impl Default for ServerBuilder {
+    fn default() -> Self {
+        Self {
+            port: None,
+            has_tls: false,
+            counts_at: None,
+            membership: None,
+            tick: Duration::from_millis(500),
+            force_sync: false,
+            properties: Vec::new(),
+            jvm_flags: Vec::new(),
+            files: Vec::new(),
+            jaas: None,
+        }
+    }
+}
+
+impl ServerBuilder {
+    /// The port; any free one by default.
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = Some(port);
+        self
+    }
+
+    /// `tickTime`, the unit of session expiry; 500 ms by default.
+    pub fn tick(mut self, tick: Duration) -> Self {
+        self.tick = tick;
+        self
+    }
+
+    /// Whether each transaction is forced to disk before its answer; false by default. Without it the data
+    /// survives [`Server::kill`], but no crash of the machine.
+    pub fn force_sync(mut self, force: bool) -> Self {
+        self.force_sync = force;
+        self
+    }
+
+    /// A line `key=value` in the configuration file, which overrides any default. ZooKeeper turns unknown
+    /// keys into system properties `zookeeper.<key>`.
+    pub fn property(mut self, key: &str, value: &str) -> Self {
+        self.set_property(key, value);
+        self
+    }
+
+    pub(crate) fn set_property(&mut self, key: &str, value: &str) {
+        self.properties.push((key.into(), value.into()));
+    }
+
+    /// Another argument for Java, such as `-Xmx1g`.
+    pub fn jvm_flag(mut self, flag: &str) -> Self {
+        self.jvm_flags.push(flag.into());
+        self
+    }
+
+    /// A second port for TLS, [`Server::secure_address`], beside the plain one. The server shows this chain
+    /// of certificates, its own first, and has this key, both in PEM. It asks clients for no certificate.
+    ///
+    /// A later [`property`](Self::property) can override ZooKeeper's settings for it, `ssl.*`. Netty then serves
+    /// both ports; its jars come with Debian's ZooKeeper. By default ZooKeeper 3.8 speaks only TLS 1.2.
+    pub fn tls(mut self, chain_pem: &str, key_pem: &str) -> Self {
+        self.has_tls = true;
+        let identity = format!("{}\n{}\n", key_pem.trim_end(), chain_pem.trim_end());
+        self.files.push(("ssl.keyStore.location", "identity.pem", identity));
+        // ZooKeeper's own sockets know no TLS, and a server has one kind for both ports.
+        let sockets = "org.apache.zookeeper.server.NettyServerCnxnFactory";
+        self.property("serverCnxnFactory", sockets)
+            .property("ssl.keyStore.type", "PEM")
+            .property("ssl.clientAuth", "none")
+    }
+
+    /// Requires a client certificate on the port of [`tls`](Self::tls), issued by one of these roots in PEM.
+    pub fn tls_clients(mut self, roots_pem: &str) -> Self {
+        self.files.push(("ssl.trustStore.location", "client-roots.pem", roots_pem.into()));
+        self.property("ssl.trustStore.type", "PEM").property("ssl.clientAuth", "need")
+    }
+
+    /// The users that SASL (DIGEST-MD5) accepts, by name and password; none by default.
+    pub fn sasl_users(mut self, users: &[(&str, &str)]) -> Self {
+        self.jaas = Some(jaas(users));
+        let provider = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
+        // From 3.10 on DIGEST-MD5 has to be allowed.
+        self.property("authProvider.sasl", provider).property("fips-mode", "false")
+    }
+
+    /// Starts the server, and returns when it answers.
+    ///
+    /// # Errors
+    ///
+    /// When ZooKeeper or Java is not installed (the text says what to do), when the port is taken, or when
+    /// the server does not come up (the text has the end of its log).
+    pub fn start(self) -> io::Result<Server> {
+        let installation = Installation::find()?;
+        if self.counts_at.is_some() {
+            installation.require_compiler()?;
+        }
+        on_free_ports(|| {
+            let server = Server::new(self.clone(), installation.clone())?;
+            server.start_again().map(|()| server)
+        })
+    }
+
+    /// Writes the files of a server into its folder, and returns its command. It listens at these addresses.
+    pub(crate) fn write(
+        &self,
+        found: &Installation,
+        folder: &Path,
+        address: SocketAddr,
+        secure: Option<SocketAddr>,
+    ) -> io::Result<Vec<OsString>> {
+        let data = folder.join(DATA);
+        fs::create_dir_all(&data)?;
+        if let Some(membership) = &self.membership {
+            fs::write(data.join("myid"), membership.id.to_string())?;
+        }
+        for (_, name, text) in &self.files {
+            fs::write(folder.join(name), text)?;
+        }
+        if let Some(jaas) = &self.jaas {
+            fs::write(folder.join(JAAS), jaas)?;
+        }
+        if self.counts_at.is_some() {
+            fs::write(folder.join(COUNTING), COUNTING_SOURCE)?;
+        }
+        fs::write(folder.join("zoo.cfg"), self.config(folder, address, secure))?;
+        Ok(self.command(found, folder))
+    }
+
+    /// The text of `zoo.cfg`. The last line of a key counts, so properties come last.
+    fn config(&self, folder: &Path, address: SocketAddr, secure: Option<SocketAddr>) -> String {
+        let mut text = format!(
+            "tickTime={}\n\
+             dataDir={}\n\
+             clientPort={}\n\
+             clientPortAddress={}\n\
+             minSessionTimeout=1000\n\
+             maxSessionTimeout=60000\n\
+             maxClientCnxns=0\n\
+             admin.enableServer=false\n\
+             4lw.commands.whitelist=*\n",
+            self.tick.as_millis(),
+            folder.join(DATA).display(),
+            address.port(),
+            address.ip(),
+        );
+        if let Some(membership) = &self.membership {
+            membership.write(&mut text, address.ip());
+        }
+        if let Some(secure) = secure {
+            let (port, host) = (secure.port(), secure.ip());
+            let _ = writeln!(text, "secureClientPort={port}\nsecureClientPortAddress={host}");
+        }
+        for (key, name, _) in &self.files {
+            let _ = writeln!(text, "{key}={}", folder.join(name).display());
+        }
+        for (key, value) in &self.properties {
+            let _ = writeln!(text, "{key}={value}");
+        }
+        text
+    }
+
+    /// Java and its arguments, tuned for a fast start and a small process.
+    fn command(&self, found: &Installation, folder: &Path) -> Vec<OsString> {
+        let mut command: Vec<OsString> = vec![found.java.clone().into()];
+        command.extend(
+            [
+                "-Xms16m",
+                "-Xmx256m",
+                "-XX:+UseSerialGC",
+                "-XX:TieredStopAtLevel=1",
+                "-Xshare:auto",
+                "-Djava.net.preferIPv4Stack=true",
+                "-Djava.awt.headless=true",
+                "-Dzookeeper.jmx.log4j.disable=true",
+                "-Dorg.slf4j.simpleLogger.showDateTime=true",
+                "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+            ]
+            .map(OsString::from),
+        );
+        let sync = if self.force_sync { "yes" } else { "no" };
+        command.push(format!("-Dzookeeper.forceSync={sync}").into());
+        if self.jaas.is_some() {
+            let mut flag = OsString::from("-Djava.security.auth.login.config=");
+            flag.push(folder.join(JAAS));
+            command.push(flag);
+        }
+        command.extend(self.jvm_flags.iter().map(OsString::from));
+        command.extend(["-cp".into(), found.class_path.clone()]);
+        // Java compiles a source file at the start.
+        let program = self.counts_at.map_or(MAIN_CLASS.into(), |_| folder.join(COUNTING).into());
+        command.extend([program, folder.join("zoo.cfg").into()]);
+        command.extend(self.counts_at.map(|port| port.to_string().into()));
+        command
+    }
+}
+
+/// The text of the file in which Java finds the users.
+pub(crate) fn jaas(users: &[(&str, &str)]) -> String {
+    let module = "org.apache.zookeeper.server.auth.DigestLoginModule";
+    let mut text = format!("Server {{\n    {module} required");
+    for (name, password) in users {
+        let password = password.replace('\\', "\\\\").replace('"', "\\\"");
+        let _ = write!(text, "\n    \"user_{name}\"=\"{password}\"");
+    }
+    text + ";\n};\n"
+}

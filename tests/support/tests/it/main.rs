@@ -1,3 +1,0 @@
-//! Tests of the test support itself, against real servers.
-
-mod orphans;
