@@ -24,8 +24,8 @@ fn opening_rules_are_all_needed() {
 fn missed_event_rules_are_all_needed() {
     let bounds = opens::Bounds::new(Mode::Exclusive, (&[Mode::Exclusive], 1), [0; 6]);
     for (bounds, broken) in [
-        (bounds.with_hides(1), opens::Broken::NeverLooksAgain),
-        (bounds.with_refusals(1), opens::Broken::RefusedIsWatched),
+        (opens::Bounds { hides: 1, ..bounds }, opens::Broken::NeverLooksAgain),
+        (opens::Bounds { refusals: 1, ..bounds }, opens::Broken::RefusedIsWatched),
     ] {
         check::fails(broken, Opens { bounds, broken: Some(broken) }, NO_STUCK_WAITER);
     }

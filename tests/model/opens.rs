@@ -64,9 +64,10 @@ pub(crate) enum Broken {
 }
 
 /// The mode of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) enum Mode {
     /// Alone, and never downgraded.
+    #[default]
     Exclusive,
     /// Alone. A read may take its place.
     Write,
@@ -75,7 +76,7 @@ pub(crate) enum Mode {
 }
 
 /// The number of possible events, which makes the graph of states finite.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Bounds {
     /// The mode of the first holder.
     pub(crate) holder: Mode,
@@ -104,28 +105,8 @@ impl Bounds {
         (waiters, rivals): (&'static [Mode], u8),
         [deletions, changes, give_ups, cuts, expiries, looks]: [u8; 6],
     ) -> Bounds {
-        let (hides, refusals) = (0, 0);
-        Bounds {
-            holder,
-            waiters,
-            rivals,
-            deletions,
-            changes,
-            give_ups,
-            cuts,
-            expiries,
-            looks,
-            hides,
-            refusals,
-        }
-    }
-
-    pub(crate) fn with_hides(self, hides: u8) -> Bounds {
-        Bounds { hides, ..self }
-    }
-
-    pub(crate) fn with_refusals(self, refusals: u8) -> Bounds {
-        Bounds { refusals, ..self }
+        let faults = Bounds { deletions, changes, give_ups, cuts, expiries, ..Bounds::default() };
+        Bounds { holder, waiters, rivals, looks, ..faults }
     }
 }
 
@@ -136,75 +117,38 @@ pub(crate) struct Opens {
     pub(crate) broken: Option<Broken>,
 }
 
+/// A step of the waiter of this number, or at this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     // Steps that clients and servers take on their own, sooner or later.
     /// The thread starts again, with a list or a node.
-    Begin {
-        waiter: usize,
-    },
+    Begin(usize),
     /// The thread decides from a list.
-    Decide {
-        waiter: usize,
-    },
+    Decide(usize),
     /// The thread waits and hears of an event.
-    Hear {
-        waiter: usize,
-    },
+    Hear(usize),
     /// The server applies the next request.
-    Serve {
-        waiter: usize,
-    },
-    /// The reader takes a message.
-    Receive {
-        waiter: usize,
-        place: usize,
-    },
+    Serve(usize),
+    /// The reader takes the message at this place.
+    Receive(usize, usize),
     /// The thread has waited for long. This only matters where an event was not sent.
-    Look {
-        waiter: usize,
-    },
+    Look(usize),
     /// One of the missed events arrives.
-    ReceiveMissed {
-        waiter: usize,
-        node: Node,
-    },
-    Resume {
-        waiter: usize,
-    },
+    ReceiveMissed(usize, Node),
+    Resume(usize),
 
     // Steps that users, operators and faults may take.
-    LookAgain {
-        waiter: usize,
-    },
-    Release {
-        waiter: usize,
-    },
-    GiveUp {
-        waiter: usize,
-    },
+    LookAgain(usize),
+    Release(usize),
+    GiveUp(usize),
     HolderReads,
-    HolderReleases {
-        node: Node,
-    },
-    OperatorDeletes {
-        node: Node,
-    },
-    Change {
-        node: Node,
-    },
-    Hide {
-        node: Node,
-    },
-    Cut {
-        waiter: usize,
-    },
-    Refuse {
-        waiter: usize,
-    },
-    Expire {
-        waiter: usize,
-    },
+    HolderReleases(Node),
+    OperatorDeletes(Node),
+    Change(Node),
+    Hide(Node),
+    Cut(usize),
+    Refuse(usize),
+    Expire(usize),
 }
 
 impl Checked for Opens {}
@@ -227,37 +171,37 @@ impl Model for Opens {
     fn next_state(&self, world: &World, action: Action) -> Option<World> {
         let mut next = world.clone();
         match action {
-            Action::Begin { waiter } => next.begin(waiter),
-            Action::Decide { waiter } => next.decide(waiter, self),
-            Action::Hear { waiter } => next.hear(waiter),
-            Action::Serve { waiter } => next.serve(waiter, self),
-            Action::Receive { waiter, place } => next.receive(waiter, place, self),
-            Action::ReceiveMissed { waiter, node } => next.receive_missed(waiter, node, self),
-            Action::Resume { waiter } => next.resume(waiter),
-            Action::Look { waiter } => next.waiters[waiter].look_again(),
-            Action::LookAgain { waiter } => {
+            Action::Begin(waiter) => next.begin(waiter),
+            Action::Decide(waiter) => next.decide(waiter, self),
+            Action::Hear(waiter) => next.hear(waiter),
+            Action::Serve(waiter) => next.serve(waiter, self),
+            Action::Receive(waiter, place) => next.receive(waiter, place, self),
+            Action::ReceiveMissed(waiter, node) => next.receive_missed(waiter, node, self),
+            Action::Resume(waiter) => next.resume(waiter),
+            Action::Look(waiter) => next.waiters[waiter].look_again(),
+            Action::LookAgain(waiter) => {
                 next.left.looks -= 1;
                 next.waiters[waiter].look_again();
             }
-            Action::Release { waiter } => next.leave(waiter),
-            Action::GiveUp { waiter } => {
+            Action::Release(waiter) => next.leave(waiter),
+            Action::GiveUp(waiter) => {
                 next.left.give_ups -= 1;
                 next.leave(waiter);
             }
             Action::HolderReads => next.holder_reads(),
-            Action::HolderReleases { node } => next.delete(node),
-            Action::OperatorDeletes { node } => {
+            Action::HolderReleases(node) => next.delete(node),
+            Action::OperatorDeletes(node) => {
                 next.left.deletions -= 1;
                 next.delete(node);
             }
-            Action::Change { node } => {
+            Action::Change(node) => {
                 next.left.changes -= 1;
                 next.tell_of(node, false);
             }
-            Action::Hide { node } => next.hide(node),
-            Action::Cut { waiter } => next.cut(waiter),
-            Action::Refuse { waiter } => next.refuse(waiter),
-            Action::Expire { waiter } => next.expire(waiter),
+            Action::Hide(node) => next.hide(node),
+            Action::Cut(waiter) => next.cut(waiter),
+            Action::Refuse(waiter) => next.refuse(waiter),
+            Action::Expire(waiter) => next.expire(waiter),
         }
         Some(next)
     }
@@ -292,29 +236,29 @@ impl Opens {
             return;
         }
         actions.extend(match waiter.step {
-            Step::Out if waiter.connected => Some(Action::Begin { waiter: number }),
-            Step::Deciding(_) => Some(Action::Decide { waiter: number }),
-            Step::Waiting if waiter.is_woken => Some(Action::Hear { waiter: number }),
+            Step::Out if waiter.connected => Some(Action::Begin(number)),
+            Step::Deciding(_) => Some(Action::Decide(number)),
+            Step::Waiting if waiter.is_woken => Some(Action::Hear(number)),
             Step::Waiting if waiter.was_not_told && !self.is(Broken::NeverLooksAgain) => {
-                Some(Action::Look { waiter: number })
+                Some(Action::Look(number))
             }
             _ => None,
         });
         if !waiter.connected {
-            return actions.push(Action::Resume { waiter: number });
+            return actions.push(Action::Resume(number));
         }
         let missed = waiter.missed.iter();
-        actions.extend(missed.map(|node| Action::ReceiveMissed { waiter: number, node }));
+        actions.extend(missed.map(|node| Action::ReceiveMissed(number, node)));
         if waiter.missed.is_empty() {
             let serves = !waiter.outbox.is_empty();
-            actions.extend(serves.then_some(Action::Serve { waiter: number }));
+            actions.extend(serves.then_some(Action::Serve(number)));
             let places = 0..waiter.inbox.len();
             let is_next = |place: &usize| {
                 let overtakes = self.is(Broken::EventsOvertaken) && waiter.inbox[*place].is_event();
                 *place == 0 || overtakes
             };
             let places = places.filter(is_next);
-            actions.extend(places.map(|place| Action::Receive { waiter: number, place }));
+            actions.extend(places.map(|place| Action::Receive(number, place)));
         }
     }
 
@@ -322,19 +266,19 @@ impl Opens {
         let left = world.left;
         for (number, waiter) in world.waiters.iter().enumerate() {
             match waiter.phase {
-                Phase::Held => actions.push(Action::Release { waiter: number }),
+                Phase::Held => actions.push(Action::Release(number)),
                 Phase::Waiting => {
                     let looks = left.looks > 0 && waiter.step == Step::Waiting;
-                    actions.extend(looks.then_some(Action::LookAgain { waiter: number }));
+                    actions.extend(looks.then_some(Action::LookAgain(number)));
                     let watches = matches!(waiter.outbox.front(), Some(world::Request::Watch(_)));
                     let refuses = left.refusals > 0 && watches;
-                    actions.extend(refuses.then_some(Action::Refuse { waiter: number }));
+                    actions.extend(refuses.then_some(Action::Refuse(number)));
                     let leaves = left.give_ups > 0 && waiter.connected && waiter.own.is_some();
-                    actions.extend(leaves.then_some(Action::GiveUp { waiter: number }));
+                    actions.extend(leaves.then_some(Action::GiveUp(number)));
                     actions.extend(match waiter.connected {
-                        true => (left.cuts > 0).then_some(Action::Cut { waiter: number }),
+                        true => (left.cuts > 0).then_some(Action::Cut(number)),
                         false => (left.expiries > 0 && waiter.session == world::Session::Live)
-                            .then_some(Action::Expire { waiter: number }),
+                            .then_some(Action::Expire(number)),
                     });
                 }
                 Phase::Over => {}
@@ -342,18 +286,18 @@ impl Opens {
         }
         let may_read = world.left.holder == Mode::Write && world.nodes.contains(WRITE);
         actions.extend((may_read && !world.has_read).then_some(Action::HolderReads));
-        actions.extend(world.held_by_others().map(|node| Action::HolderReleases { node }));
+        actions.extend(world.held_by_others().map(Action::HolderReleases));
         if left.deletions > 0 {
             let all = world.nodes.iter();
-            actions.extend(all.map(|node| Action::OperatorDeletes { node }));
+            actions.extend(all.map(Action::OperatorDeletes));
         }
         if left.hides > 0 {
             let of_others = world.of_others().filter(|&node| world.is_watched(node));
-            actions.extend(of_others.map(|node| Action::Hide { node }));
+            actions.extend(of_others.map(Action::Hide));
         }
         if left.changes > 0 {
             let watched = world.nodes.iter().filter(|&node| world.is_watched(node));
-            actions.extend(watched.map(|node| Action::Change { node }));
+            actions.extend(watched.map(Action::Change));
         }
     }
 
@@ -365,68 +309,46 @@ impl Opens {
     }
 
     /// Each must occur in some state, so that the properties of all states mean something.
-    fn sightings(&self) -> Vec<Property<Opens>> {
-        let Bounds { waiters, deletions, cuts, hides, .. } = self.bounds;
-        let mut all = vec![
-            Property::sometimes("an end is about to be a grant", |_, world: &World| {
+    fn sightings(&self) -> impl Iterator<Item = Property<Opens>> {
+        let Bounds { holder, waiters, deletions, cuts, hides, .. } = self.bounds;
+        let all: [(bool, &str, fn(&Opens, &World) -> bool); 7] = [
+            (true, "an end is about to be a grant", |_, world| {
                 world.waiters.iter().any(World::is_opened)
             }),
-            Property::sometimes(
-                "at rest, somebody waits for a holder",
-                |protocol: &Opens, world: &World| world.waits() && protocol.is_at_rest(world),
-            ),
-        ];
-        if waiters.len() > 1 {
-            all.push(Property::sometimes(
+            (true, "at rest, somebody waits for a holder", |protocol, world| {
+                world.waits() && protocol.is_at_rest(world)
+            }),
+            (
+                waiters.len() > 1,
                 "two were before it, and an end is about to be a grant",
-                |_, world: &World| {
+                |_, world| {
                     let second = &world.waiters[1];
                     World::is_opened(second) && second.own == Some(world::FIRST_OF_WAITERS + 1)
                 },
-            ));
-        }
-        if self.bounds.holder == Mode::Write {
-            all.push(Property::sometimes(
-                "a read is left, and its end is expected",
-                |_, world: &World| {
-                    let expects = |waiter: &world::Waiter| waiter.expected().is_some();
-                    !world.nodes.contains(WRITE) && world.waiters.iter().any(expects)
-                },
-            ));
-        }
-        if deletions > 0 {
-            all.push(Property::sometimes(
-                "what has been first, and is gone, is granted",
-                |_, world: &World| {
-                    let gone = |waiter: &world::Waiter| {
-                        waiter.own.is_some_and(|own| world.overdue.contains(own))
-                    };
-                    let mut waiters = world.waiters.iter();
-                    waiters.any(|waiter| World::is_opened(waiter) && gone(waiter))
-                },
-            ));
-        }
-        if cuts > 0 {
-            all.push(Property::sometimes(
-                "the end is missed that was expected",
-                |_, world: &World| {
-                    let missed = |waiter: &world::Waiter| {
-                        waiter.expected().is_some_and(|node| waiter.missed.contains(node))
-                    };
-                    world.waiters.iter().any(missed)
-                },
-            ));
-        }
-        if hides > 0 {
-            all.push(Property::sometimes(
-                "nobody is ahead of a waiter, which was not told",
-                |_, world: &World| {
-                    let is_first = |own: Option<Node>| own.is_some_and(|own| world.is_first(own));
-                    let mut waiters = world.waiters.iter();
-                    waiters.any(|waiter| waiter.was_not_told && is_first(waiter.own))
-                },
-            ));
-        }
-        all
+            ),
+            (holder == Mode::Write, "a read is left, and its end is expected", |_, world| {
+                let mut expected = world.waiters.iter().filter_map(|waiter| waiter.expected());
+                !world.nodes.contains(WRITE) && expected.next().is_some()
+            }),
+            (deletions > 0, "what has been first, and is gone, is granted", |_, world| {
+                let is_gone =
+                    |own: Option<Node>| own.is_some_and(|own| world.overdue.contains(own));
+                let mut waiters = world.waiters.iter();
+                waiters.any(|waiter| World::is_opened(waiter) && is_gone(waiter.own))
+            }),
+            (cuts > 0, "the end is missed that was expected", |_, world| {
+                let is_missed = |waiter: &world::Waiter| {
+                    waiter.expected().is_some_and(|node| waiter.missed.contains(node))
+                };
+                world.waiters.iter().any(is_missed)
+            }),
+            (hides > 0, "nobody is ahead of a waiter, which was not told", |_, world| {
+                let is_first = |own: Option<Node>| own.is_some_and(|own| world.is_first(own));
+                let mut waiters = world.waiters.iter();
+                waiters.any(|waiter| waiter.was_not_told && is_first(waiter.own))
+            }),
+        ];
+        let due = all.into_iter().filter(|(is_due, ..)| *is_due);
+        due.map(|(_, name, condition)| Property::sometimes(name, condition))
     }
 }

@@ -6,9 +6,10 @@ use super::check;
 use super::opens::{self, Mode, Opens};
 use super::table::{self, Nodes};
 
+const ONE: &[Mode] = &[Mode::Exclusive];
+
 #[test]
 fn opens_for_one_waiter() {
-    const ONE: &[Mode] = &[Mode::Exclusive];
     opens(Mode::Exclusive, (ONE, 2), [1, 0, 0, 1, 1, 1], [2, 0, 1, 1, 1, 1]);
     opens(Mode::Exclusive, (ONE, 1), [2, 1, 0, 0, 0, 1], [2, 1, 0, 1, 0, 1]);
     opens(Mode::Write, (ONE, 1), [1, 0, 0, 1, 0, 0], [2, 0, 0, 1, 0, 1]);
@@ -18,18 +19,18 @@ fn opens_for_one_waiter() {
 #[test]
 fn opens_for_a_waiter_that_is_not_told() {
     for faults in [[0; 6], [1, 0, 1, 0, 0, 1]] {
-        let bounds = opens::Bounds::new(Mode::Exclusive, (&[Mode::Exclusive], 1), faults);
-        let protocol = Opens { bounds: bounds.with_hides(1), broken: None };
-        check::everything("opens, not told", protocol);
+        let bounds = opens::Bounds::new(Mode::Exclusive, (ONE, 1), faults);
+        let bounds = opens::Bounds { hides: 1, ..bounds };
+        check::everything("opens, not told", Opens { bounds, broken: None });
     }
 }
 
 /// A busy server may refuse to watch.
 #[test]
 fn opens_for_a_waiter_that_is_refused() {
-    let bounds = opens::Bounds::new(Mode::Exclusive, (&[Mode::Exclusive], 1), [1, 0, 1, 1, 0, 1]);
-    let protocol = Opens { bounds: bounds.with_refusals(2), broken: None };
-    check::everything("opens, refused", protocol);
+    let bounds = opens::Bounds::new(Mode::Exclusive, (ONE, 1), [1, 0, 1, 1, 0, 1]);
+    let bounds = opens::Bounds { refusals: 2, ..bounds };
+    check::everything("opens, refused", Opens { bounds, broken: None });
 }
 
 #[test]
@@ -40,12 +41,8 @@ fn opens_for_two_waiters() {
 }
 
 #[test]
-fn opens_for_three_waiters() {
+fn opens_for_three_waiters_and_beside_readers() {
     opens(Mode::Exclusive, (&[Mode::Exclusive; 3], 0), [0; 6], [0, 0, 1, 0, 0, 0]);
-}
-
-#[test]
-fn opens_beside_readers() {
     opens(Mode::Write, (&[Mode::Read, Mode::Exclusive], 0), [0; 6], [1, 0, 0, 0, 0, 0]);
     opens(Mode::Write, (&[Mode::Exclusive, Mode::Read], 0), [0; 6], [1, 0, 0, 0, 0, 0]);
 }

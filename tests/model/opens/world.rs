@@ -79,8 +79,9 @@ impl Message {
 }
 
 /// The state of the thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) enum Step {
+    #[default]
     Out,
     Looking,
     Deciding(Nodes),
@@ -88,16 +89,18 @@ pub(crate) enum Step {
     Waiting,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) enum Phase {
+    #[default]
     Waiting,
     Held,
     /// Released, given up or lost.
     Over,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) enum Session {
+    #[default]
     Live,
     /// Neither client nor thread knows of it.
     Expired,
@@ -105,7 +108,7 @@ pub(crate) enum Session {
     Other,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Waiter {
     mode: Mode,
     pub(crate) phase: Phase,
@@ -136,7 +139,7 @@ pub(crate) struct Waiter {
     pub(crate) own: Option<Node>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct World {
     pub(crate) nodes: Nodes,
     /// The owners of the nodes, from the waiters' first one on.
@@ -156,36 +159,11 @@ pub(crate) struct World {
 impl World {
     /// All waiters have created their nodes, and are about to look.
     pub(crate) fn new(bounds: Bounds) -> World {
-        let mut world = World {
-            nodes: Nodes::default(),
-            made: Vec::new(),
-            has_read: false,
-            overdue: Nodes::default(),
-            hidden: Nodes::default(),
-            waiters: Vec::new(),
-            left: bounds,
-        };
+        let mut world = World { left: bounds, ..World::default() };
         world.nodes.insert(WRITE);
         for (number, &mode) in bounds.waiters.iter().enumerate() {
             let own = Some(world.create(number));
-            world.waiters.push(Waiter {
-                mode,
-                phase: Phase::Waiting,
-                session: Session::Live,
-                connected: true,
-                outbox: VecDeque::new(),
-                inbox: VecDeque::new(),
-                missed: Nodes::default(),
-                told: Nodes::default(),
-                set: Nodes::default(),
-                stay: Stay::default(),
-                is_woken: false,
-                resumed: 0,
-                stood: 0,
-                was_not_told: false,
-                step: Step::Out,
-                own,
-            });
+            world.waiters.push(Waiter { mode, own, connected: true, ..Waiter::default() });
         }
         for _ in 0..bounds.rivals {
             world.create(RIVAL);
@@ -341,11 +319,8 @@ impl Waiter {
 
     /// Later messages to it do not matter.
     fn end(&mut self) {
-        (self.outbox, self.inbox) = Default::default();
-        (self.missed, self.told, self.set) = Default::default();
-        (self.stay, self.is_woken, self.resumed, self.stood) = Default::default();
-        self.look_again();
-        self.connected = true;
+        let Waiter { mode, phase, session, own, .. } = *self;
+        *self = Waiter { mode, phase, session, own, connected: true, ..Waiter::default() };
     }
 
     fn told_of(&mut self, node: Node, is_end: bool, protocol: &Opens) {
@@ -403,8 +378,8 @@ impl World {
     pub(crate) fn cut(&mut self, number: usize) {
         self.left.cuts -= 1;
         let waiter = &mut self.waiters[number];
-        (waiter.connected, waiter.told, waiter.missed) =
-            (false, Nodes::default(), Nodes::default());
+        waiter.connected = false;
+        (waiter.told, waiter.missed) = Default::default();
         let is_listing = waiter.inbox.iter().any(|it| matches!(it, Message::ListedBehind(_)))
             || waiter.outbox.contains(&Request::ListBehind);
         (waiter.inbox, waiter.outbox) = Default::default();
