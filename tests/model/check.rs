@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::time::Instant;
 
-use stateright::{Checker, HasDiscoveries, Model};
+use stateright::{Checker, HasDiscoveries, Model, UniformChooser};
 
 /// What the check needs of a model.
 pub(crate) trait Checked:
@@ -22,6 +22,15 @@ pub(crate) trait Checked:
 pub(crate) fn everything(what: &str, model: impl Checked) {
     let begun = Instant::now();
     let checker = model.checker().spawn_dfs().join();
+    report(what, &checker, begun);
+    checker.assert_properties();
+}
+
+/// Checks so many states on random ways, beyond the bounds of an exhaustive check.
+pub(crate) fn some(what: &str, model: impl Checked, states: usize) {
+    let begun = Instant::now();
+    let random = model.checker().target_state_count(states);
+    let checker = random.spawn_simulation(0, UniformChooser).join();
     report(what, &checker, begun);
     checker.assert_properties();
 }

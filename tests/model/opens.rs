@@ -225,6 +225,9 @@ impl Model for Opens {
     }
 }
 
+/// Whether these bounds allow it, its name, and whether a state has it.
+type Sighting = (bool, &'static str, fn(&Opens, &World) -> bool);
+
 impl Opens {
     fn is(&self, broken: Broken) -> bool {
         self.broken == Some(broken)
@@ -252,13 +255,10 @@ impl Opens {
         if waiter.missed.is_empty() {
             let serves = !waiter.outbox.is_empty();
             actions.extend(serves.then_some(Action::Serve(number)));
-            let places = 0..waiter.inbox.len();
-            let is_next = |place: &usize| {
-                let overtakes = self.is(Broken::EventsOvertaken) && waiter.inbox[*place].is_event();
-                *place == 0 || overtakes
-            };
-            let places = places.filter(is_next);
-            actions.extend(places.map(|place| Action::Receive(number, place)));
+            let overtakes = self.is(Broken::EventsOvertaken);
+            let inbox = waiter.inbox.iter().enumerate();
+            let next = inbox.filter(|(at, it)| *at == 0 || overtakes && it.is_event());
+            actions.extend(next.map(|(at, _)| Action::Receive(number, at)));
         }
     }
 
@@ -288,8 +288,7 @@ impl Opens {
         actions.extend((may_read && !world.has_read).then_some(Action::HolderReads));
         actions.extend(world.held_by_others().map(Action::HolderReleases));
         if left.deletions > 0 {
-            let all = world.nodes.iter();
-            actions.extend(all.map(Action::OperatorDeletes));
+            actions.extend(world.nodes.iter().map(Action::OperatorDeletes));
         }
         if left.hides > 0 {
             let of_others = world.of_others().filter(|&node| world.is_watched(node));
@@ -311,7 +310,7 @@ impl Opens {
     /// Each must occur in some state, so that the properties of all states mean something.
     fn sightings(&self) -> impl Iterator<Item = Property<Opens>> {
         let Bounds { holder, waiters, deletions, cuts, hides, .. } = self.bounds;
-        let all: [(bool, &str, fn(&Opens, &World) -> bool); 7] = [
+        let all: [Sighting; 7] = [
             (true, "an end is about to be a grant", |_, world| {
                 world.waiters.iter().any(World::is_opened)
             }),

@@ -359,30 +359,6 @@ impl World {
     }
 }
 
-/// Takes random steps for as long as there are any, and checks all properties behind each.
-pub(crate) fn history(nodes: Nodes, seed: u64) {
-    let mut random = seed;
-    let [mut world]: [World; 1] = nodes.init_states().try_into().expect("one");
-    let (mut history, mut actions) = (Vec::new(), Vec::new());
-    loop {
-        nodes.actions(&world, &mut actions);
-        // Splitmix64.
-        random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (random ^ random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb) >> 31;
-        let Some(action) = actions.get(mixed as usize % actions.len().max(1)).copied() else {
-            return;
-        };
-        actions.clear();
-        history.push(action);
-        world = nodes.next_state(&world, action).expect("a step");
-        for property in nodes.properties() {
-            let holds = (property.condition)(&nodes, &world);
-            assert!(holds, "seed {seed}, not `{}`: {history:?}", property.name);
-        }
-    }
-}
-
 impl Model for Nodes {
     type State = World;
     type Action = Action;
