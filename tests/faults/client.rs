@@ -1,15 +1,16 @@
-//! The client: its connection, the events that it reports, and its end.
+//! The client: its connection, the events that it reports, its first reads, and its end.
 
 use std::time::Duration;
 
 use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError};
 use zoolock::{Acl, Client, ClientState, ConnectionEvent, Error, Wait};
-use zoolock_test_support::{Direction, fresh_path, wait_until};
+use zoolock_test_support::{Direction, fresh_path, shared_probe, wait_until};
 
+use super::LONG;
 use ConnectionEvent::Connected;
 use common::{
     BRIEFLY, SESSION, SOON, Stage, Task, await_resumed, behind_a_proxy, children, client, in_time,
-    lock_of, locking, shared_proxy,
+    lock_of, locking, shared_proxy, warnings,
 };
 
 #[track_caller]
@@ -123,4 +124,50 @@ fn last_drop_of_client_lock_or_guard_ends_the_session() {
     assert!(!view.is_held(), "{view:?}");
     wait_until("the node is gone", SOON, || children(&path).is_empty());
     assert_eq!(events.recv_timeout(SOON), Err(RecvTimeoutError::Disconnected));
+}
+
+/// An event carries no transaction id. The server of a resumed session may lag behind the event that grants
+/// a lock, and still show data that the previous holder has overwritten.
+#[test]
+fn first_read_after_a_resume_follows_a_write() {
+    let data = fresh_path("data");
+    shared_probe().unwrap().create(&data, b"new", false, false).unwrap();
+    let (proxy, own) = behind_a_proxy(LONG);
+    for round in 1..=20 {
+        proxy.cut();
+        await_resumed(&own, round);
+        let before = proxy.log().len();
+        let (read, _) = own.read(&data).unwrap().expect("it is there");
+        assert_eq!(read, b"new");
+        let log = proxy.log().split_off(before);
+        let sent = || log.iter().filter(|line| line.contains(" > "));
+        let at = |what: &str| sent().position(|line| line.contains(what));
+        let (write, read_at) = (at("> SetData"), at("> GetData"));
+        println!("round {round}: {:?}", sent().collect::<Vec<_>>());
+        assert!(write.is_some() && write < read_at, "not behind a write: {log:#?}");
+    }
+}
+
+#[test]
+fn drop_after_a_close_or_of_a_stale_guard_is_logged() {
+    let closing = client();
+    let path = fresh_path("close");
+    warnings(&path);
+    let [lock, raw] = ["a", "b"].map(|name| lock_of(&closing, &format!("{path}/{name}")));
+    let stale = lock.acquire().unwrap();
+    lock.unlock().unwrap();
+    drop(stale);
+    assert!(warnings(&path).iter().any(|line| line.contains("is not held")), "{path}");
+    let guard = lock.acquire().unwrap();
+    raw.lock().unwrap();
+    let dropped = Task::spawn(move || {
+        closing.close().unwrap();
+        drop((guard, raw, lock));
+        closing.close().unwrap();
+    });
+    dropped.result("drops after a close");
+    let logged = warnings(&path);
+    println!("{logged:#?}");
+    let told = logged.iter().filter(|line| line.contains("the client was closed"));
+    assert!(told.count() >= 2, "{logged:#?}");
 }

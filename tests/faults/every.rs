@@ -1,7 +1,6 @@
 //! What every kind of lock promises when something fails. Each test runs over the table of subjects.
 
 mod losing;
-mod outages;
 mod releasing;
 mod unconnected;
 mod untold;
@@ -11,10 +10,8 @@ use std::time::Duration;
 use zoolock::{Error, Result};
 use zoolock_test_support::{Op, shared_probe, wait_until};
 
+use super::LONG;
 use common::{SOON, Scene, Subject, Visitor, await_nothing_left};
-
-/// A session that does not end during a test.
-const LONG: Duration = Duration::from_secs(60);
 
 /// A multi-lock reports each failure.
 fn each(error: Error) -> Vec<Error> {

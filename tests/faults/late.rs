@@ -5,11 +5,13 @@ use std::time::{Duration, Instant};
 use zoolock::{ClientState, Error};
 use zoolock_test_support::{Direction, Op, Probe, Server, Then, fresh_path, wait_until};
 
+use super::{LONG, SHORT};
+use common::line::Line;
 use common::rwlock::rw_of;
-use common::{SOON, Task, behind_a_proxy, behind_a_proxy_of, children, client, lock_of};
-
-const LONG: Duration = Duration::from_secs(40);
-const SHORT: Duration = Duration::from_secs(4);
+use common::{
+    SOON, Task, behind_a_proxy, behind_a_proxy_of, children, client, client_of, lock_of, locking,
+    shared_proxy,
+};
 
 #[test]
 fn lost_create_of_an_old_session_delays_no_later_call() {
@@ -20,8 +22,7 @@ fn lost_create_of_an_old_session_delays_no_later_call() {
     }
     proxy.refuse(true);
     let lost = proxy.drop_answer(Op::Multi, 1, Then::Cut);
-    let waiting = lock.clone();
-    let call = Task::spawn(move || waiting.lock());
+    let call = locking(&lock);
     assert!(lost.wait(SOON), "{:#?}", proxy.log());
     wait_until("it is suspended", SOON, || own.state() == ClientState::Suspended);
     proxy.expire_sessions().unwrap();
@@ -154,4 +155,34 @@ fn looks_behind_an_outage(waiting: usize) -> Option<u64> {
     calls.iter().for_each(|(lock, _)| lock.cancel_waiters());
     calls.into_iter().for_each(|(_, call)| drop(call.result("a call")));
     (took < SHORT && own.stats().sessions == 1).then_some(looks)
+}
+
+#[test]
+fn release_wakes_exactly_one_waiter() {
+    const WAITERS: u64 = 20;
+    let (path, others, proxy) = (fresh_path("herd"), client(), shared_proxy());
+    let held = lock_of(&others, &path);
+    held.lock().unwrap();
+    let own = [(); WAITERS as usize].map(|()| client_of(&proxy.connect_string(), LONG));
+    let mut line = Line::at(&path);
+    own.iter().for_each(|own| drop(line.join(own)));
+    // Each watches its own node and the two ahead, of which the first waiter has only one.
+    wait_until("each watches", SOON, || proxy.requests(Op::SetWatches) == WAITERS);
+    let seen = || [proxy.events(), proxy.requests(Op::GetChildren)];
+    let before = seen();
+    held.unlock().unwrap();
+    line.comes_in_order();
+    let [events, lists] = seen().map(|count| count as i64);
+    let [events, lists] = [events - before[0] as i64, lists - before[1] as i64];
+    println!("{WAITERS} releases: {events} events, {lists} lists");
+    // One event for each watch. A waiter lists once when it moves up, but not for a grant.
+    assert_eq!(events, 3 * WAITERS as i64 - 1, "events");
+    assert_eq!(lists, WAITERS as i64 - 1, "lists");
+    const OPS: [Op; 5] = [Op::Create, Op::GetChildren, Op::SetWatches, Op::Delete, Op::GetData];
+    let asked = OPS.map(|op| proxy.requests(op));
+    println!("creates, lists, watches, deletions and reads: {asked:?}");
+    // Each client reads once whether it may read.
+    assert_eq!(asked[4], WAITERS);
+    let all = asked[..4].iter().sum::<u64>();
+    assert_eq!(all, 5 * WAITERS - 1, "five a turn, four behind one other");
 }

@@ -9,17 +9,15 @@ use zoolock::crossbeam_channel::unbounded;
 use zoolock::{ClientState, Hold, Leadership, LockOptions};
 use zoolock_test_support::{Direction, fresh_path, wait_until};
 
+use super::{LONG, SHORT};
 use common::relay::{Fate, MULTI, Relay};
 use common::{
     SOON, await_nodes, behind_a_proxy, client, client_of, in_time, lock_of, shared_address,
 };
 
-/// No lease of this length ends during a test, even on a slow machine.
-const LONG: Duration = Duration::from_secs(30);
-
 #[test]
 fn health_is_bad_in_an_outage_and_the_leader_returns_after_it() {
-    let ((proxy, own), path) = (behind_a_proxy(Duration::from_secs(4)), fresh_path("leads-later"));
+    let ((proxy, own), path) = (behind_a_proxy(SHORT), fresh_path("leads-later"));
     let (tell, terms) = unbounded();
     let one = Leadership::new(&own, &*path, LockOptions::new(), move |term| {
         let _ = tell.send(Hold::clone(term));

@@ -3,36 +3,26 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zookeeper::{Acl, Permissions, ZooKeeper};
-use zoolock::{
-    ClientState, ConnectionEvent, DistributedLock, DistributedSemaphore, EphemeralLock, Error,
-    LockOptions,
-};
+use zookeeper::Permissions;
+use zoolock::{ClientState, ConnectionEvent, DistributedLock, EphemeralLock, Error, LockOptions};
 use zoolock_test_support::{
     Direction, Op, Probe, connect_string, fresh_path, shared_probe, wait_until,
 };
 
-use common::semaphore::{await_leases, leases_of, semaphore};
+use super::{LONG, Operator, SHORT};
+use common::semaphore::{acquiring, await_leases, await_turns, leases_of, locks_of, semaphore};
 use common::single;
 use common::{
-    SESSION, SOON, Task, assert_cancelled, behind_a_proxy, children, client, client_of, in_time,
+    SESSION, SOON, Task, assert_cancelled, await_lost, behind_a_proxy, client, client_of, in_time,
     lock_of, locking, run_again, shared_address, shared_proxy, stat,
 };
 
-/// Longer than any test here takes.
-const LONG: Duration = Duration::from_secs(30);
-
-/// The session timeout where a quarter of it has to pass.
-const SHORT: Duration = Duration::from_secs(4);
-
 #[test]
 fn lost_create_found_by_two_searches_is_deleted_once() {
-    let ((proxy, own), others) = (behind_a_proxy(LONG), client());
-    let path = fresh_path("two-looks");
-    let lock = single::lock_of(&own, &format!("{path}/x"));
+    let ((proxy, own), others, path) = (behind_a_proxy(LONG), client(), fresh_path("two-looks"));
+    let [lock, rival] = [&own, &others].map(|one| single::lock_of(one, &format!("{path}/x")));
     let options = LockOptions::new().background_release(true);
     let beside = EphemeralLock::with_options(&own, format!("{path}/y"), options).unwrap();
-    let rival = single::lock_of(&others, &format!("{path}/x"));
     beside.lock().unwrap();
     // The create has no answer when its caller gives up, so the client searches for the node.
     let creating = proxy.on(Op::Multi).path_contains("/x").hold_answer();
@@ -69,7 +59,7 @@ fn deadline_and_cancel_end_the_creation_of_directories() {
     let call = locking(&lock);
     assert!(making.wait(SOON));
     lock.cancel_waiters();
-    let ended = in_time("lock(), after the cancel", LONG / 6, || call.result("lock()"));
+    let ended = in_time("lock(), after the cancel", LONG / 12, || call.result("lock()"));
     assert_cancelled(&ended, lock.path());
 }
 
@@ -87,7 +77,7 @@ fn cancel_and_close_end_the_creation_of_the_chroot() {
         if !closes {
             lock.cancel_waiters();
         }
-        let ended = in_time("lock(), while it is made", LONG / 6, || call.result("lock()"));
+        let ended = in_time("lock(), while it is made", LONG / 12, || call.result("lock()"));
         match closes {
             true => assert!(matches!(ended, Err(Error::Closed)), "{ended:?}"),
             false => assert_cancelled(&ended, lock.path()),
@@ -129,8 +119,7 @@ fn waiter_is_denied_when_stuck_permits_leave_no_room() {
     let semaphore = semaphore(&own, &path, 3);
     let denied = semaphore.acquire(1).unwrap().release();
     let held = semaphore.acquire(1).unwrap();
-    let waiting = semaphore.clone();
-    let waiting = Task::spawn_blocked(move || waiting.acquire(2));
+    let waiting = acquiring(&semaphore, 2);
     await_leases(&path, 4);
     assert!(!waiting.is_done(), "there will be room when the other one has gone");
     let also_denied = held.release();
@@ -214,42 +203,34 @@ fn timer_rests_after_a_thousand_short_minimum_holds() {
 fn replaced_single_node_is_not_mistaken_for_the_own() {
     let (own, rivals) = (client_of(&connect_string(), SHORT), client());
     let path = fresh_path("replaced-and-asked");
-    let first = EphemeralLock::new(&own, &path).unwrap();
-    let next = EphemeralLock::new(&rivals, &path).unwrap();
+    let [first, next] = [&own, &rivals].map(|client| single::lock_of(client, &path));
     first.lock().unwrap();
     let hold = first.hold().unwrap();
     shared_probe().unwrap().delete(&path).unwrap();
     next.lock().unwrap();
-    let lost = hold.lost().recv_timeout(SOON);
+    await_lost(&hold);
     let unlocked = first.unlock();
     let stays = shared_probe().unwrap().exists(&path).unwrap();
-    println!("{hold:?}, {lost:?}, unlocked: {unlocked:?}; the next owner's node stays: {stays}");
-    assert!(lost.is_err_and(|e| e.is_disconnected()), "it was not told that it is lost");
-    assert!(unlocked.is_err_and(|error| error.is_lost()), "nor by the unlock");
+    println!("{hold:?}, unlocked: {unlocked:?}; the next owner's node stays: {stays}");
+    assert!(unlocked.is_err_and(|error| error.is_lost()), "the unlock does not tell of it");
     assert!(stays && next.is_held(), "the next owner is gone");
 }
 
 /// An overloaded server may refuse a read. Here a missing permission refuses it.
 #[test]
 fn watch_refused_once_is_set_later() {
-    let own = client_of(&connect_string(), SHORT);
-    let path = fresh_path("refused-watch");
+    let (own, path) = (client_of(&connect_string(), SHORT), fresh_path("refused-watch"));
     let hold = lock_of(&own, &path).acquire().unwrap();
     let node = format!("{path}/{}", hold.node());
-    let operator = ZooKeeper::connect(&connect_string(), SESSION).unwrap();
-    let allow = |what| {
-        let acl = [Acl::new(what, "world", "anyone")];
-        operator.set_acl(&node, &acl, None).unwrap();
-    };
+    let operator = Operator::connect();
     let requests = own.stats().requests;
-    allow(Permissions::WRITE | Permissions::DELETE | Permissions::ADMIN);
+    operator.hide(&node);
     wait_until("a heartbeat and a refused read", SOON, || own.stats().requests >= requests + 2);
-    allow(Permissions::ALL);
+    operator.set(&node, Permissions::ALL);
     let asked = hold.revocation().unwrap();
     shared_probe().unwrap().set(&node, b"__REVOKE__").unwrap();
     let heard = asked.recv_timeout(SOON);
     println!("{heard:?}, {hold:?}, {:?}", own.stats());
-    operator.close().unwrap();
     assert!(heard.is_ok(), "the request was not heard");
 }
 
@@ -258,13 +239,11 @@ fn watch_refused_once_is_set_later() {
 fn lowered_limit_counts_for_a_look_under_way() {
     let ((proxy, own), others) = (behind_a_proxy(SESSION), client());
     let path = fresh_path("stale-limit");
-    let leases = format!("{path}/leases");
-    let [semaphore, other] =
-        [&own, &others].map(|client| DistributedSemaphore::new(client, &path, 3).unwrap());
+    let leases = leases_of(&path);
+    let [semaphore, other] = [&own, &others].map(|client| semaphore(client, &path, 3));
     let [one, last] = [1, 1].map(|count| other.acquire(count).unwrap());
-    let waiting = semaphore.clone();
-    let call = Task::spawn(move || waiting.acquire(3));
-    wait_until("it waits", SOON, || children(&leases).len() == 5);
+    let call = acquiring(&semaphore, 3);
+    await_leases(&path, 5);
     let look = proxy.on(Op::GetChildren).path_contains(&leases).hold_request();
     one.release().unwrap();
     assert!(look.wait(SOON), "{:#?}", proxy.log());
@@ -295,26 +274,23 @@ fn call_that_loses_its_turn_at_its_deadline_times_out() {
     let calls: Vec<_> = (0..CALLS)
         .map(|number| {
             let path = fresh_path("turn-at-the-deadline");
-            let [semaphore, other] =
-                [&own, &others].map(|client| DistributedSemaphore::new(client, &path, 1).unwrap());
+            let [own, other] = [&own, &others].map(|client| semaphore(client, &path, 1));
             let held = other.acquire(1).unwrap();
             let at = Instant::now() + TIME - Duration::from_millis(CALLS - number);
-            let call = Task::spawn(move || semaphore.try_acquire_for(1, TIME));
-            let turns = format!("{path}/locks");
-            wait_until("it has the turn", SOON, || children(&turns).len() == 1);
-            let turn = children(&turns).pop().unwrap_or_default();
-            (at, turns, turn, held, call)
+            let call = Task::spawn(move || own.try_acquire_for(1, TIME));
+            let turn = format!("{}/{}", locks_of(&path), await_turns(&path, 1)[0]);
+            (at, path, turn, held, call)
         })
         .collect();
-    for (at, turns, turn, ..) in &calls {
+    for (at, _, turn, ..) in &calls {
         thread::sleep(at.saturating_duration_since(Instant::now()));
-        let _ = probe.delete(&format!("{turns}/{turn}"));
+        let _ = probe.delete(turn);
     }
     let seen: Vec<_> = calls.iter().map(|call| call.4.result("a call")).collect();
     println!("{seen:?}");
     assert!(seen.iter().all(|seen| matches!(seen, Ok(None))), "{seen:?}");
-    for (_, turns, _, held, _) in calls {
+    for (_, path, _, held, _) in calls {
         held.release().unwrap();
-        wait_until("no turn is left", SOON, || children(&turns).is_empty());
+        await_turns(&path, 0);
     }
 }

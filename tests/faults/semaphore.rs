@@ -1,16 +1,12 @@
 //! `DistributedSemaphore` with lost requests, answers or nodes, for calls that hold several permits or wait
 //! for them.
 
-use std::time::Duration;
-
 use zoolock::{ClientState, Error, Hold, HoldState, LossReason};
 use zoolock_test_support::{Op, fresh_path, wait_until};
 
+use super::SHORT;
 use common::semaphore::*;
 use common::{SESSION, SOON, Task, behind_a_proxy, client, client_of, is_lost, shared_address};
-
-/// Timeout of sessions that notice a deleted node a quarter of it later.
-const SHORT: Duration = Duration::from_secs(4);
 
 #[test]
 fn availability_is_unknown_without_a_connection() {

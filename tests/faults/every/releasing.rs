@@ -1,7 +1,7 @@
-//! Unlocks right before the end of the client, or without permission to delete.
+//! Unlocks in the background, right before the end of the client, or without permission to delete.
 
 use super::*;
-use common::{every_subject_that, warnings};
+use common::{every_subject_that, in_time, warnings};
 
 /// Operators may allow clients to create nodes but not to delete them.
 #[test]
@@ -61,5 +61,31 @@ fn refused_delete_is_denied_and_the_node_ends_with_its_session() {
         assert_eq!(scene.client.stats().holds_lost, 0, "{what}");
         scene.client.close().unwrap();
         assert_eq!(scene.nodes(), [""; 0], "{what}");
+    });
+}
+
+/// A release in the background and the next thread's create are one request.
+#[test]
+fn background_release_waits_for_no_other_thread() {
+    let is_one = |subject: Subject| {
+        subject.has_a_first_level()
+            && subject.has_a_directory()
+            && subject.releases_in_the_background()
+    };
+    every_subject_that(is_one, |subject| {
+        let scene = Scene::start(subject, "turn-background", LONG);
+        let first = Visitor::start(scene.own.clone());
+        first.comes_in();
+        let next = Visitor::start_asleep(scene.own.clone());
+        let held = scene.proxy.on(Op::Multi).path_contains(&scene.path).hold_request();
+        in_time("unlock", Duration::from_secs(2), || first.leaves());
+        assert!(held.wait(SOON), "{}: {}", subject.name, scene.log());
+        assert!(!next.is_in(), "{}", subject.name);
+        held.release();
+        next.comes_in();
+        next.leaves();
+        subject.await_nodes(&scene.path, 0);
+        await_nothing_left(&scene.client);
+        assert_eq!(scene.client.stats().holds_lost, 0, "{}", subject.name);
     });
 }

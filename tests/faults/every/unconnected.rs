@@ -1,11 +1,12 @@
-//! Calls that wait for their turn, but not for long without a connection.
+//! Calls that wait for their turn, but not for long without a connection, or for longer.
 
-use std::time::Duration;
+use std::sync::Mutex;
 
-use zoolock::{ClientState, Wait};
+use zoolock::{ClientState, HoldState, Wait};
+use zoolock_test_support::Server;
 
 use super::*;
-use common::{Ask, SESSION, Task, every_subject, in_use};
+use common::{Ask, SESSION, Task, await_resumed, client_of, every_subject, in_use};
 
 /// How long the calls of these tests wait for a connection.
 const BRIEF: Duration = Duration::from_millis(300);
@@ -78,4 +79,33 @@ fn cancel_of_the_client_ends_the_waits_for_all_its_locks() {
         later.result("a later call").unwrap();
         scene.leaves_nothing("cancelled by the client");
     });
+}
+
+#[test]
+fn restart_of_the_only_server_costs_no_lock_and_no_position() {
+    let server = Server::start().unwrap();
+    let connect = || client_of(&server.connect_string(), LONG);
+    let (ours, others, queues) = (connect(), connect(), Mutex::new(Vec::new()));
+    // Reentrant holds belong to their threads, so a visitor has each of them.
+    every_subject(|subject| {
+        let path = subject.path_in("/queues");
+        let holder = Visitor::start(subject.at(&ours, &path));
+        let hold = holder.hold();
+        let waiter = Visitor::start_asleep(subject.rival(&others, &path));
+        queues.lock().unwrap().push((path, holder, hold.node(), hold, waiter));
+    });
+    server.restart().unwrap();
+    for client in [&ours, &others] {
+        await_resumed(client, 1);
+    }
+    for (path, holder, node, hold, waiter) in queues.into_inner().unwrap() {
+        wait_until(&path, SOON, || hold.state() == HoldState::Held);
+        assert!(hold.node() == node && !waiter.is_in(), "{path}: {hold:?}");
+        holder.leaves();
+        waiter.comes_in();
+        waiter.leaves();
+    }
+    for stats in [ours.stats(), others.stats()] {
+        assert_eq!((stats.sessions, stats.holds_lost), (1, 0), "{stats:?}");
+    }
 }

@@ -1,46 +1,17 @@
 //! Missing events. Servers with the fix of CVE-2024-23944 send no event of a node to clients that may not
 //! read it by then. No call relies on an event alone: a missing one costs a few session timeouts and no more.
 
-use zookeeper::{Acl, Permissions, ZooKeeper};
 use zoolock::Kind;
-use zoolock_test_support::{connect_string, fresh_path};
+use zoolock_test_support::fresh_path;
 
 use super::*;
+use crate::{Operator, SHORT};
 use common::{
     BRIEFLY, Task, behind_a_proxy, children, client, every_subject_that, in_time, lock_of,
 };
 
-/// The shortest timeout that survives on a busy machine.
-const T: Duration = Duration::from_secs(4);
-
 /// The longest time until the next look. A client checks its holds each quarter of a session timeout.
-const LOOK: Duration = T.saturating_mul(4).saturating_add(Duration::from_secs(1));
-
-/// An operator, who may change permissions.
-struct Operator(ZooKeeper);
-
-impl Operator {
-    fn connect() -> Operator {
-        Operator(ZooKeeper::connect(&connect_string(), LONG).unwrap())
-    }
-
-    fn set(&self, path: &str, permissions: Permissions) {
-        let acl = [Acl::new(permissions, "world", "anyone")];
-        self.0.set_acl(path, &acl, None).unwrap();
-    }
-
-    /// Makes a node unreadable for everybody.
-    fn hide(&self, path: &str) {
-        let others = Permissions::WRITE | Permissions::CREATE | Permissions::DELETE;
-        self.set(path, others | Permissions::ADMIN);
-    }
-}
-
-impl Drop for Operator {
-    fn drop(&mut self) {
-        let _ = self.0.close();
-    }
-}
+const LOOK: Duration = SHORT.saturating_mul(4).saturating_add(Duration::from_secs(1));
 
 fn above(path: &str) -> &str {
     path.rsplit_once('/').unwrap().0
@@ -61,7 +32,7 @@ fn waiter_without_read_permission_polls_or_is_denied() {
     let is_one = |subject: Subject| subject.is_plain() && subject.is_one_lock();
     every_subject_that(is_one, |subject| {
         let (scene, operator, name) =
-            (Scene::start(subject, "untold", T), Operator::connect(), subject.name);
+            (Scene::start(subject, "untold", SHORT), Operator::connect(), subject.name);
         scene.rival.lock().unwrap();
         let held = subject.await_nodes(&scene.path, subject.nodes_of_one()).remove(0);
         let waiter = Visitor::start(scene.own.clone());
@@ -91,7 +62,7 @@ fn waiter_without_read_permission_polls_or_is_denied() {
 #[test]
 fn waiter_is_denied_at_a_node_that_could_never_be_read() {
     let (path, operator, others) = (fresh_path("unreadable"), Operator::connect(), client());
-    let (proxy, own) = behind_a_proxy(T);
+    let (proxy, own) = behind_a_proxy(SHORT);
     let (own, rival) = (lock_of(&own, &path), lock_of(&others, &path));
     // A directory that stays, and so does what is known of it.
     shared_probe().unwrap().create_all(&path).unwrap();
@@ -100,7 +71,7 @@ fn waiter_is_denied_at_a_node_that_could_never_be_read() {
         operator.hide(&format!("{path}/{}", children(&path)[0]));
     };
     let is_denied = |what: &str| {
-        let refused = own.try_lock_for(T);
+        let refused = own.try_lock_for(SHORT);
         println!("{what}: {refused:?}");
         assert!(matches!(refused, Err(Error::Denied { .. })), "{what}: {refused:?}");
     };
