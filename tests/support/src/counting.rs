@@ -23,10 +23,7 @@ pub struct CountingServer {
 }
 
 impl CountingServer {
-    /// Starts a server, and returns when it answers. Fails as
-    /// [`ServerBuilder::start`](crate::ServerBuilder::start), and with `Unsupported` when there is no Java
-    /// compiler.
-    pub fn start() -> io::Result<Self> {
+    fn start() -> io::Result<Self> {
         let orders = ReservedPort::any()?;
         // The digest is meant for replicas, and would reject a changed counter.
         let mut settings = Server::builder().jvm_flag("-Dzookeeper.digest.enabled=false");

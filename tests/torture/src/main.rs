@@ -27,10 +27,9 @@ mod servers;
 mod stops;
 
 use std::error::Error;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::Parser;
 use zoolock_simulation::plan;
 
 /// What the lock objects of the simulation's clients need to know of their paths.
@@ -44,16 +43,7 @@ type Outcome<T> = Result<T, Failure>;
 /// Carries out plans of the simulation with real processes and servers, and judges what happens.
 #[derive(Debug, Parser)]
 #[command(name = "zoolock-torture")]
-#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 struct Options {
-    #[command(flatten)]
-    run: RunOptions,
-    #[command(subcommand)]
-    role: Option<Role>,
-}
-
-#[derive(Debug, Clone, Args)]
-struct RunOptions {
     /// Play plans until there are so many acquisitions
     #[arg(long, value_name = "N", default_value_t = 5000)]
     acquisitions: usize,
@@ -72,40 +62,17 @@ struct RunOptions {
     /// Instead, replay so many seeds of the simulation against a real server, from the seed on, or from 0
     #[arg(long, value_name = "N")]
     replay: Option<u64>,
-}
-
-#[derive(Debug, Subcommand)]
-enum Role {
-    /// The arguments of this program's copies.
-    #[command(hide = true)]
-    Client(ClientOptions),
-}
-
-/// What a client process has to know.
-#[derive(Debug, Clone, Args)]
-struct ClientOptions {
-    /// The seed of the plan.
-    #[arg(long)]
-    seed: u64,
-    /// Whether it is a plan of guarded writes.
-    #[arg(long)]
-    guards: bool,
-    /// The client's number in the plan.
-    #[arg(long)]
-    number: usize,
-    #[arg(long)]
-    connect: String,
-    /// The folder of the witness files.
-    #[arg(long)]
-    folder: PathBuf,
+    /// What a copy of this program has to know, as JSON
+    #[arg(long, hide = true)]
+    client: Option<String>,
 }
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let outcome = match (options.role, options.run.replay) {
-        (Some(Role::Client(options)), _) => client::run(&options).map(|()| true),
-        (None, Some(count)) => replay::run(options.run.seed.unwrap_or(0), count),
-        (None, None) => run::run(&options.run),
+    let outcome = match (&options.client, options.replay) {
+        (Some(client), _) => client::run(client).map(|()| true),
+        (None, Some(count)) => replay::run(options.seed.unwrap_or(0), count),
+        (None, None) => run::run(&options),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

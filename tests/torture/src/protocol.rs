@@ -24,27 +24,13 @@ pub(crate) enum Event {
     },
     Called(WorkerId, Call),
     Granted(Grant),
-    Lost {
-        hold: HoldId,
-        at: Nanos,
-        reason: String,
-    },
+    Lost(HoldId, Nanos, String),
     /// The witness is free again, and the unlock begins.
-    Leaving {
-        hold: HoldId,
-        at: Nanos,
-    },
-    Ended {
-        hold: HoldId,
-        unlocked: Unlocked,
-        at: Nanos,
-    },
+    Leaving(HoldId, Nanos),
+    Ended(HoldId, Unlocked, Nanos),
     Committed(Commit),
     /// The client deletes the node of another one.
-    Deletes {
-        node: String,
-        at: Nanos,
-    },
+    Deletes(String, Nanos),
     /// The client asks for the end of its session.
     Expires,
     /// Behaviour that the library must not show.

@@ -85,13 +85,11 @@ impl State {
             }
             Event::Called(by, call) => history.called(by, call),
             Event::Granted(grant) => history.granted(grant),
-            Event::Lost { hold, at, reason } => {
-                history.lost(hold, Loss { at, reason: reason.into() })
-            }
-            Event::Leaving { hold, at } => history.left(hold, at),
-            Event::Ended { hold, unlocked, at } => history.unlocked(hold, Some(at), unlocked),
+            Event::Lost(hold, at, why) => history.lost(hold, Loss { at, reason: why.into() }),
+            Event::Leaving(hold, at) => history.left(hold, at),
+            Event::Ended(hold, unlocked, at) => history.unlocked(hold, Some(at), unlocked),
             Event::Committed(commit) => history.committed(commit),
-            Event::Deletes { node, at } => self.deletes(&node, at),
+            Event::Deletes(node, at) => self.deletes(&node, at),
             Event::Unexpected(text) => history.unexpected.push(text),
             Event::Idle => self.idle += 1,
             Event::Expires => {}

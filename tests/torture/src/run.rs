@@ -11,7 +11,7 @@ use crate::machine::Machine;
 use crate::plan::{Fault, Plan, Trouble};
 use crate::scene::{Played, play};
 use crate::servers::Servers;
-use crate::{Outcome, RunOptions, stops};
+use crate::{Options, Outcome, stops};
 
 /// How many plans are played at a time.
 const AT_ONCE: usize = 24;
@@ -62,7 +62,7 @@ struct Total {
 }
 
 /// Returns false if anything is wrong with zoolock.
-pub(crate) fn run(options: &RunOptions) -> Outcome<bool> {
+pub(crate) fn run(options: &Options) -> Outcome<bool> {
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
     println!("seed {seed}");
     let begun = Instant::now();

@@ -19,6 +19,7 @@ use zoolock_judge::{
 use zoolock_test_support::{FaultProxy, Probe, Stat};
 
 use crate::Outcome;
+use crate::client::ClientOptions;
 use crate::machine::Machine;
 use crate::plan::{ClientPlan, Deed, Fault, ObjectPlan, Plan, Step, What};
 use crate::protocol::{JOURNAL, now};
@@ -78,8 +79,9 @@ pub(crate) fn play(
     let (mut processes, mut pipes) = (Vec::new(), Vec::new());
     for (number, network) in networks.iter().enumerate() {
         let hosts: Vec<_> = network.iter().map(FaultProxy::connect_string).collect();
+        let (connect, folder) = (format!("{}{root}", hosts.join(",")), folder.clone());
         let (child, input, output) =
-            start((seed, guards), number, &format!("{}{root}", hosts.join(",")), &folder)?;
+            start(&ClientOptions { plan: (seed, guards), number, connect, folder })?;
         processes.push(Mutex::new(child));
         pipes.push((input, output));
     }
@@ -89,16 +91,9 @@ pub(crate) fn play(
     scene.judge(machine, faults)
 }
 
-fn start(
-    (seed, guards): (u64, bool),
-    number: usize,
-    connect: &str,
-    folder: &Path,
-) -> Outcome<(Child, ChildStdin, ChildStdout)> {
+fn start(options: &ClientOptions) -> Outcome<(Child, ChildStdin, ChildStdout)> {
     let mut program = Command::new(env::current_exe()?);
-    program.args(["client", "--seed", &seed.to_string(), "--number", &number.to_string()]);
-    program.args(["--connect", connect]).arg("--folder").arg(folder);
-    program.args(guards.then_some("--guards"));
+    program.arg("--client").arg(serde_json::to_string(options)?);
     // The coordinator gets the terminal's interrupt, and ends the others with itself.
     program.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = program.spawn()?;

@@ -102,13 +102,13 @@ impl Probe {
     /// Returns the id of the session.
     #[must_use]
     pub fn session_id(&self) -> i64 {
-        lock(&self.session).id()
+        lock(&self.session).id
     }
 
     /// Sets the limit for each answer, 10 s by default. A probe stays usable after a timeout and skips the
     /// late answer.
     pub fn set_patience(&self, patience: Duration) -> io::Result<()> {
-        lock(&self.session).set_patience(patience)
+        lock(&self.session).stream.set_read_timeout(Some(patience))
     }
 
     /// The names of the children, unordered; empty when the node does not exist.

@@ -50,8 +50,8 @@ impl Grant {
 /// A connected session. After an error of the connection every call fails.
 #[derive(Debug)]
 pub(crate) struct Session {
-    stream: TcpStream,
-    id: i64,
+    pub(crate) stream: TcpStream,
+    pub(crate) id: i64,
     next_request: i32,
     ended: bool,
 }
@@ -113,14 +113,6 @@ impl Session {
         stream.write_all(&request.frame())?;
         let grant = Grant::read(&read_frame(&mut stream)?)?;
         Ok(grant.map(|grant| Self { stream, id: grant.id, next_request: 1, ended: false }))
-    }
-
-    pub(crate) fn id(&self) -> i64 {
-        self.id
-    }
-
-    pub(crate) fn set_patience(&mut self, patience: Duration) -> io::Result<()> {
-        self.stream.set_read_timeout(Some(patience))
     }
 
     /// Sends a request, and returns the body of its answer. `what` appears in the error.

@@ -39,21 +39,17 @@ pub(crate) struct Control {
     lanes: [Lane; 2],
     pub(crate) accept_and_close: AtomicBool,
     pub(crate) accepted: AtomicU64,
-    books: Mutex<Books>,
+    pub(crate) books: Mutex<Books>,
 }
 
 /// An existing connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Known {
-    link: Weak<Link>,
+    pub(crate) link: Weak<Link>,
     counted: Weak<()>,
 }
 
 impl Known {
-    pub(crate) fn link(&self) -> Option<Arc<Link>> {
-        self.link.upgrade()
-    }
-
     /// Whether its sockets are closed and it no longer counts as open.
     pub(crate) fn is_gone(&self) -> bool {
         self.counted.strong_count() == 0
@@ -61,13 +57,14 @@ impl Known {
 }
 
 #[derive(Debug, Default)]
-struct Books {
+pub(crate) struct Books {
     links: Vec<Known>,
-    triggers: Vec<Arc<Trigger>>,
-    requests: HashMap<Op, u64>,
-    sessions: HashMap<i64, Grant>,
-    events: u64,
-    log: VecDeque<String>,
+    pub(crate) triggers: Vec<Arc<Trigger>>,
+    pub(crate) requests: HashMap<Op, u64>,
+    /// The sessions granted through this proxy and not closed through it.
+    pub(crate) sessions: HashMap<i64, Grant>,
+    pub(crate) events: u64,
+    pub(crate) log: VecDeque<String>,
 }
 
 impl Control {
@@ -106,10 +103,6 @@ impl Control {
         lock(&self.books).links.clone()
     }
 
-    pub(crate) fn arm(&self, trigger: Arc<Trigger>) {
-        lock(&self.books).triggers.push(trigger);
-    }
-
     /// Removes all rules, and releases the frames that they hold. The caller wakes the links.
     pub(crate) fn disarm_all(&self) {
         for trigger in lock(&self.books).triggers.drain(..) {
@@ -119,36 +112,8 @@ impl Control {
 
     /// Makes all writers check the switches and holds again.
     pub(crate) fn wake_all(&self) {
-        for link in self.links().iter().filter_map(Known::link) {
+        for link in self.links().iter().filter_map(|known| known.link.upgrade()) {
             link.wake();
-        }
-    }
-
-    pub(crate) fn requests(&self, op: Op) -> u64 {
-        lock(&self.books).requests.get(&op).copied().unwrap_or_default()
-    }
-
-    pub(crate) fn events(&self) -> u64 {
-        lock(&self.books).events
-    }
-
-    pub(crate) fn log(&self) -> Vec<String> {
-        lock(&self.books).log.iter().cloned().collect()
-    }
-
-    /// The sessions granted through this proxy and not closed through it.
-    pub(crate) fn sessions(&self) -> Vec<Grant> {
-        lock(&self.books).sessions.values().copied().collect()
-    }
-
-    pub(crate) fn forget_session(&self, id: i64) {
-        lock(&self.books).sessions.remove(&id);
-    }
-
-    fn learn_session(&self, link: &Link, frame: &[u8]) {
-        if let Some(grant) = granted(frame) {
-            let _ = link.session().set(grant);
-            lock(&self.books).sessions.insert(grant.id, grant);
         }
     }
 
@@ -169,7 +134,7 @@ impl Control {
         let (verdict, trigger) = self.match_request(link, op, &path);
         self.note(&describe(link, '>', op, &path, &verdict));
         if !matches!(verdict, Verdict::Drop(_)) {
-            link.expect_answer(Pending { id, op, path, trigger });
+            lock(&link.pending).push_back(Pending { id, op, path, trigger });
         }
         verdict
     }
@@ -195,7 +160,10 @@ impl Control {
     /// Decides about a frame of a server, whose first one answers the handshake.
     pub(crate) fn judge_answer(&self, link: &Link, frame: &[u8], first: bool) -> Verdict {
         if first {
-            self.learn_session(link, frame);
+            if let Some(grant) = granted(frame) {
+                let _ = link.session.set(grant);
+                lock(&self.books).sessions.insert(grant.id, grant);
+            }
             return self.judge_answer_to(link, HANDSHAKE_ID, 0);
         }
         match Answer::parse(frame) {
@@ -209,8 +177,8 @@ impl Control {
         let Some(request) = link.answered(id) else {
             return Verdict::Pass;
         };
-        if let (Op::CloseSession, Some(session)) = (request.op, link.session().get()) {
-            self.forget_session(session.id);
+        if let (Op::CloseSession, Some(session)) = (request.op, link.session.get()) {
+            lock(&self.books).sessions.remove(&session.id);
         }
         let verdict = request.trigger.as_ref();
         let verdict = verdict.map_or(Verdict::Pass, |trigger| fire(trigger, link));

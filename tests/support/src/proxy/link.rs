@@ -113,9 +113,10 @@ pub(crate) struct Link {
     pub(crate) number: u64,
     client: TcpStream,
     server: OnceLock<TcpStream>,
-    session: OnceLock<Grant>,
+    /// The session that the server granted on this connection.
+    pub(crate) session: OnceLock<Grant>,
     pipes: [Pipe; 2],
-    pending: Mutex<VecDeque<Pending>>,
+    pub(crate) pending: Mutex<VecDeque<Pending>>,
     closed: AtomicBool,
     // Set before `closed`: the sockets end with RST, so no thread may send FIN.
     aborted: AtomicBool,
@@ -143,11 +144,6 @@ impl Link {
         self.server.set(server).is_ok() && !self.is_closed()
     }
 
-    /// The session that the server granted on this connection.
-    pub(crate) fn session(&self) -> &OnceLock<Grant> {
-        &self.session
-    }
-
     pub(crate) fn pipe(&self, way: Way) -> &Pipe {
         &self.pipes[way as usize]
     }
@@ -159,10 +155,6 @@ impl Link {
             Way::ToServer => (&self.client, server),
             Way::ToClient => (server, &self.client),
         })
-    }
-
-    pub(crate) fn expect_answer(&self, pending: Pending) {
-        lock(&self.pending).push_back(pending);
     }
 
     /// The request of an answer: the first with its id, since ids of pings repeat.

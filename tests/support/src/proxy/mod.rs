@@ -161,7 +161,7 @@ impl FaultProxy {
             *lock(&lane.delay) = Duration::ZERO;
         }
         let mut silent = self.control.links();
-        silent.retain(|known| known.link().is_some_and(|link| link.is_silent()));
+        silent.retain(|known| known.link.upgrade().is_some_and(|link| link.is_silent()));
         end(&silent, Link::close);
         self.control.wake_all();
         self.accept_and_close(false);
@@ -180,9 +180,10 @@ impl FaultProxy {
     pub fn expire_sessions(&self) -> io::Result<usize> {
         self.control.note("expire_sessions");
         let mut alive = 0;
-        for grant in self.control.sessions() {
+        let sessions = lock(&self.control.books).sessions.clone();
+        for (id, grant) in sessions {
             alive += usize::from(Session::end(self.target, &grant)?);
-            self.control.forget_session(grant.id);
+            lock(&self.control.books).sessions.remove(&id);
         }
         Ok(alive)
     }
@@ -215,13 +216,13 @@ impl FaultProxy {
     /// The number of requests of this kind that clients have sent.
     #[must_use]
     pub fn requests(&self, op: Op) -> u64 {
-        self.control.requests(op)
+        lock(&self.control.books).requests.get(&op).copied().unwrap_or_default()
     }
 
     /// The number of watch events that the server has sent.
     #[must_use]
     pub fn events(&self) -> u64 {
-        self.control.events()
+        lock(&self.control.books).events
     }
 
     /// The number of connections accepted so far.
@@ -234,7 +235,7 @@ impl FaultProxy {
     /// the connection, `>` to the server or `<` to the client, and the content.
     #[must_use]
     pub fn log(&self) -> Vec<String> {
-        self.control.log()
+        lock(&self.control.books).log.iter().cloned().collect()
     }
 
     fn open_door(&self) -> io::Result<()> {
@@ -256,7 +257,7 @@ impl Drop for FaultProxy {
 
 /// Ends links, and waits until they are gone.
 fn end(links: &[Known], how: impl Fn(&Link)) {
-    for link in links.iter().filter_map(Known::link) {
+    for link in links.iter().filter_map(|known| known.link.upgrade()) {
         how(&link);
     }
     let gone = || links.iter().all(Known::is_gone);

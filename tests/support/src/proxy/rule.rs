@@ -164,7 +164,7 @@ impl RuleBuilder<'_> {
             state: Mutex::new((Phase::Armed(self.nth.max(1)), false)),
             changed: Condvar::new(),
         });
-        self.proxy.control.arm(Arc::clone(&trigger));
+        lock(&self.proxy.control.books).triggers.push(Arc::clone(&trigger));
         Rule { trigger }
     }
 

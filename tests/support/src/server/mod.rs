@@ -173,7 +173,7 @@ impl Server {
 
     /// Returns whether the server runs and is not paused.
     pub(crate) fn is_active(&self) -> bool {
-        lock(&self.process).as_ref().is_some_and(|process| !process.is_paused())
+        lock(&self.process).as_ref().is_some_and(|process| !process.paused)
     }
 
     /// Returns the answer to a four-letter word such as `mntr`, `cons` or `wchp`. Fails when there is none

@@ -44,7 +44,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Process {
     wrapper: Child,
     java: Pid,
-    paused: bool,
+    pub(crate) paused: bool,
 }
 
 impl Process {
@@ -79,10 +79,6 @@ impl Process {
 
     pub(crate) fn has_exited(&mut self) -> bool {
         !matches!(self.wrapper.try_wait(), Ok(None))
-    }
-
-    pub(crate) fn is_paused(&self) -> bool {
-        self.paused
     }
 
     /// Asks Java to shut down, and waits. Kills it if it does not.

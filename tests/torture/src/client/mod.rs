@@ -13,16 +13,29 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rustix::process::{Signal, set_parent_process_death_signal};
+use serde::{Deserialize, Serialize};
 use zoolock::{Client, Error, Hold, Leadership, Term};
 use zoolock_judge::{Call, Lock, Missed, Mode, Unlocked, WorkerId, after};
 
+use crate::Outcome;
 use crate::plan::{ClientPlan, Kind, ObjectPlan, TurnPlan, Wait};
 use crate::protocol::{Event, now};
 use crate::run::{plan_of, shortened};
-use crate::{ClientOptions, Outcome};
 use objects::{Object, make, options};
 
 const BETWEEN_CONNECTS: Duration = Duration::from_millis(100);
+
+/// What a client process has to know.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct ClientOptions {
+    /// The seed of the plan, and whether it is one of guarded writes.
+    pub(crate) plan: (u64, bool),
+    /// The client's number in the plan.
+    pub(crate) number: usize,
+    pub(crate) connect: String,
+    /// The folder of the witness files.
+    pub(crate) folder: PathBuf,
+}
 
 /// What the threads of a client share.
 pub(crate) struct Program {
@@ -45,17 +58,19 @@ thread_local! {
     };
 }
 
-pub(crate) fn run(options: &ClientOptions) -> Outcome<()> {
+pub(crate) fn run(options: &str) -> Outcome<()> {
+    let ClientOptions { plan: (seed, guards), number, connect: hosts, folder } =
+        serde_json::from_str(options)?;
     // This also covers a process that is stopped and cannot notice.
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    let plan = plan_of(options.seed, options.guards).clients.swap_remove(options.number);
-    let client = connect(&options.connect, &plan);
+    let plan = plan_of(seed, guards).clients.swap_remove(number);
+    let client = connect(&hosts, &plan);
     let program = &*Box::leak(Box::new(Program {
         objects: plan.objects.iter().map(|object| make(&client, object)).collect(),
         client,
-        number: options.number,
+        number,
         plan,
-        folder: options.folder.clone(),
+        folder,
         locks: zoolock_simulation::locks(),
         leaderships: Mutex::default(),
         is_closed: AtomicBool::new(false),

@@ -36,7 +36,7 @@ impl Program {
             What::BreakLock(place) => {
                 // A single node cannot be broken.
                 if let Some(holder) = self.holder(*place).filter(|holder| !holder.node.is_empty()) {
-                    Event::Deletes { node: holder.node.clone(), at: now() }.report();
+                    Event::Deletes(holder.node.clone(), now()).report();
                     self.told("break_lock", self.client.break_lock(&holder));
                 }
             }

@@ -214,11 +214,11 @@ impl Program {
 impl Holding {
     pub(super) fn leave(&self) {
         self.files.let_go();
-        Event::Leaving { hold: self.id, at: now() }.report();
+        Event::Leaving(self.id, now()).report();
     }
 
     pub(super) fn ended(&self, unlocked: Unlocked) {
-        Event::Ended { hold: self.id, unlocked, at: now() }.report();
+        Event::Ended(self.id, unlocked, now()).report();
     }
 
     /// The hold may have another end from now on.
@@ -248,7 +248,7 @@ fn watch(hold: HoldId, all: Vec<Hold>, files: &Arc<Files>, due: &Arc<AtomicU64>)
             // This thread may be late.
             let at = now().min(due.load(Ordering::SeqCst));
             files.let_go();
-            Event::Lost { hold, at, reason }.report();
+            Event::Lost(hold, at, reason).report();
         }
     })
 }
