@@ -53,10 +53,10 @@ impl Recorder {
     }
 
     /// Records all that a client process reports. `expire` ends its session.
-    pub(crate) fn listen(&self, from: ChildStdout, expire: impl Fn()) {
-        let mut from = BufReader::new(from);
+    pub(crate) fn listen(&self, from: Option<ChildStdout>, expire: impl Fn()) {
+        let mut from = from.map(BufReader::new);
         let mut is_idle = false;
-        while let Some(event) = Event::read(&mut from) {
+        while let Some(event) = from.as_mut().and_then(Event::read) {
             if matches!(event, Event::Expires) {
                 expire();
             }

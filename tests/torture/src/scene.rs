@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -71,46 +71,32 @@ pub(crate) fn play(
     })?;
     let (over, is_over) = bounded(0);
     let addresses = servers.addresses();
-    let network = |_| -> Result<Vec<_>, io::Error> {
-        addresses.iter().map(|&address| FaultProxy::start(address)).collect()
-    };
-    let networks: Vec<_> = (0..plan.clients.len()).map(network).collect::<Result<_, _>>()?;
+    let network = |_| addresses.iter().map(|&address| FaultProxy::start(address)).collect();
+    let networks = (0..plan.clients.len()).map(network).collect::<io::Result<Vec<Vec<_>>>>()?;
     let recorder = Recorder::new();
-    let (mut processes, mut pipes) = (Vec::new(), Vec::new());
-    for (number, network) in networks.iter().enumerate() {
+    let process = |(number, network): (usize, &Vec<FaultProxy>)| {
         let hosts: Vec<_> = network.iter().map(FaultProxy::connect_string).collect();
         let (connect, folder) = (format!("{}{root}", hosts.join(",")), folder.clone());
-        let (child, input, output) =
-            start(&ClientOptions { plan: (seed, guards), number, connect, folder })?;
-        processes.push(Mutex::new(child));
-        pipes.push((input, output));
-    }
+        start(&ClientOptions { plan: (seed, guards), number, connect, folder })
+    };
+    let processes = networks.iter().enumerate().map(process).collect::<Outcome<Vec<_>>>()?;
     let scene =
         Scene { plan, servers, may_trouble_servers, recorder, networks, root, processes, is_over };
-    let faults = scene.carry_out_all(over, pipes, guards)?;
+    let faults = scene.carry_out_all(over, guards);
     scene.judge(machine, faults)
 }
 
-fn start(options: &ClientOptions) -> Outcome<(Child, ChildStdin, ChildStdout)> {
+fn start(options: &ClientOptions) -> Outcome<Mutex<Child>> {
     let mut program = Command::new(env::current_exe()?);
     program.arg("--client").arg(serde_json::to_string(options)?);
     // The coordinator gets the terminal's interrupt, and ends the others with itself.
     program.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = program.spawn()?;
-    let pipes = child.stdin.take().zip(child.stdout.take());
-    let (input, output) = pipes.ok_or("a pipe is missing")?;
-    Ok((child, input, output))
+    Ok(Mutex::new(program.spawn()?))
 }
 
 impl Scene<'_> {
     /// Has the clients and the faults go on until all are over. Returns the faults that happened.
-    fn carry_out_all(
-        &self,
-        over: Sender<Infallible>,
-        pipes: Vec<(ChildStdin, ChildStdout)>,
-        guards: bool,
-    ) -> Outcome<Vec<Fault>> {
-        let (inputs, outputs): (Vec<_>, Vec<_>) = pipes.into_iter().unzip();
+    fn carry_out_all(&self, over: Sender<Infallible>, guards: bool) -> Vec<Fault> {
         let happened = Mutex::new(Vec::new());
         let act = |fault: Fault| match self.carry_out(fault) {
             Ok(true) => happened.lock().unwrap_or_else(PoisonError::into_inner).push(fault),
@@ -119,7 +105,8 @@ impl Scene<'_> {
         };
         let act = &act;
         thread::scope(|scope| {
-            for (client, output) in outputs.into_iter().enumerate() {
+            for client in 0..self.processes.len() {
+                let output = self.process(client).and_then(|mut process| process.stdout.take());
                 let expire = move || drop(self.expire(client));
                 scope.spawn(move || self.recorder.listen(output, expire));
             }
@@ -135,7 +122,9 @@ impl Scene<'_> {
             drop(over);
             faults.into_iter().for_each(|fault| drop(fault.join()));
             self.networks.iter().flatten().for_each(FaultProxy::restore);
-            drop(inputs);
+            for client in 0..self.processes.len() {
+                drop(self.process(client).and_then(|mut process| process.stdin.take()));
+            }
             self.await_all(|state| state.gone);
             for client in 0..self.processes.len() {
                 let status = self.process(client).map(|mut process| process.wait());
@@ -145,7 +134,7 @@ impl Scene<'_> {
                 }
             }
         });
-        Ok(happened.into_inner().unwrap_or_else(PoisonError::into_inner))
+        happened.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until all clients are so far. If nothing happens for too long, it kills them all.

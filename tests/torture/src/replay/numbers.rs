@@ -11,7 +11,7 @@ pub(crate) struct Numbers {
     transactions: BTreeMap<i64, i64>,
     /// What answers have said about the last transaction. Several of these may stand for the same one.
     seen: BTreeMap<i64, i64>,
-    sessions: BTreeMap<i64, Session>,
+    pub(crate) sessions: BTreeMap<i64, Session>,
 }
 
 /// A session of the simulated server.
@@ -56,20 +56,6 @@ impl Numbers {
         let last = [&self.transactions, &self.seen]
             .map(|known| known.range(..=simulated).next_back().map_or(0, |(_, real)| *real));
         last[0].max(last[1])
-    }
-
-    pub(crate) fn session(&mut self, simulated: i64) -> Option<&mut Session> {
-        self.sessions.get_mut(&simulated)
-    }
-
-    pub(crate) fn begins(&mut self, simulated: i64, session: Session) {
-        self.sessions.entry(simulated).or_insert(session);
-    }
-
-    /// Returns the sessions that are not over.
-    pub(crate) fn living(&self) -> Vec<i64> {
-        let living = self.sessions.iter().filter(|(_, session)| !session.is_over);
-        living.map(|(simulated, _)| *simulated).collect()
     }
 
     /// Returns whether two owners of a node, or two sessions, are the same. Containers have an owner, too, that is

@@ -82,10 +82,9 @@ impl Replay<'_> {
                 return Err(format!("at the end, connection {number} got {}", words(&frame)).into());
             }
         }
-        for session in self.numbers.living() {
-            self.end_session(session)?;
-        }
-        Ok(())
+        let living = self.numbers.sessions.iter().filter(|(_, session)| !session.is_over);
+        let living: Vec<i64> = living.map(|(simulated, _)| *simulated).collect();
+        living.into_iter().try_for_each(|session| self.end_session(session))
     }
 
     fn moment(&mut self, moment: &Moment) -> Outcome<()> {
@@ -169,7 +168,7 @@ impl Replay<'_> {
         }
         let link = self.links.get_mut(&number).ok_or(NO_CONNECTION)?;
         if int(&request, 8) == CLOSE
-            && let Some(session) = self.numbers.session(link.session)
+            && let Some(session) = self.numbers.sessions.get_mut(&link.session)
         {
             session.is_over = true;
         }
@@ -189,7 +188,7 @@ impl Replay<'_> {
     /// Sends a handshake with the real names of what it names, and learns what its answer names.
     fn greet(&mut self, number: u64, request: &[u8], answer: &[u8]) -> Outcome<()> {
         let (asked, password) = (long(request, 20), request.get(32..48).unwrap_or_default());
-        let (session, shown) = match self.numbers.session(asked) {
+        let (session, shown) = match self.numbers.sessions.get(&asked) {
             Some(known) if known.passwords[0] == password => (known.real, &*known.passwords[1]),
             Some(known) => (known.real, password),
             None => (asked, password),
@@ -206,7 +205,7 @@ impl Replay<'_> {
         if link.session != 0 {
             let passwords = [answer, &welcome].map(|frame| frame[24..40].to_vec());
             let session = Session { real: long(&welcome, 12), passwords, is_over: false };
-            self.numbers.begins(link.session, session);
+            self.numbers.sessions.entry(link.session).or_insert(session);
         }
         Ok(())
     }
@@ -229,7 +228,7 @@ impl Replay<'_> {
             return Ok(());
         }
         // A session whose handshake was lost has no nodes.
-        if self.numbers.session(*session).is_none() {
+        if !self.numbers.sessions.contains_key(session) {
             return Ok(());
         }
         if *is_close {
@@ -254,7 +253,7 @@ impl Replay<'_> {
     fn end_session(&mut self, session: i64) -> Outcome<()> {
         let close = framed(&[&OURS.to_be_bytes(), &CLOSE.to_be_bytes()]);
         self.speak_for(session, &close)?;
-        if let Some(session) = self.numbers.session(session) {
+        if let Some(session) = self.numbers.sessions.get_mut(&session) {
             session.is_over = true;
         }
         Ok(())
@@ -262,7 +261,7 @@ impl Replay<'_> {
 
     /// Sends a request on a connection of this session, and returns the answer, which no client gets.
     fn speak_for(&mut self, session: i64, request: &[u8]) -> Outcome<Vec<u8>> {
-        let known = self.numbers.session(session).ok_or("an unknown session")?.clone();
+        let known = self.numbers.sessions.get(&session).ok_or("an unknown session")?.clone();
         let mut aside;
         let living = self.links.values_mut().find(|link| link.session == session);
         let socket = match living {
