@@ -91,11 +91,10 @@ fn close_without_a_server_is_bounded_and_honest() {
     let session = Duration::from_secs(2);
     for gone in [true, false] {
         let (proxy, client) = behind_a_proxy(session);
-        match gone {
-            true => {
-                proxy.cut_off();
-            }
-            false => proxy.black_hole(Direction::Both),
+        if gone {
+            proxy.cut_off();
+        } else {
+            proxy.black_hole(Direction::Both);
         }
         let seen = in_time("close()", session + Duration::from_secs(1), || client.close());
         // A server that nobody could reach has not ended the session.

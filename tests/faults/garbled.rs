@@ -113,8 +113,7 @@ fn create_with_an_inconclusive_error_leaves_no_node() {
         let garbler = Garbler::refusing(vec![CREATE], code);
         let (client, path) = (garbler.client(SESSION), directory("unproven"));
         let lock = lock_of(&client, &path);
-        lock.lock().unwrap();
-        lock.unlock().unwrap();
+        lock.acquire().unwrap().release().unwrap();
         garbler.arm();
         let seen = lock.try_lock_for(SOON);
         println!("{code}: {seen:?}; then {:?}, {:?}", children(&path), client.stats());
@@ -247,8 +246,7 @@ fn last_look_for_an_orphan_counts_only_behind_a_sync() {
     });
     let (client, path) = (garbler.client(SHORT), directory("look-behind-a-sync"));
     let lock = lock_of(&client, &path);
-    lock.lock().unwrap();
-    lock.unlock().unwrap();
+    lock.acquire().unwrap().release().unwrap();
     garbler.arm();
     let tried = lock.try_lock();
     assert!(matches!(tried, Err(Error::Disconnected { .. })), "{tried:?}");

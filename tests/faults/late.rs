@@ -71,21 +71,20 @@ fn quota_regains_lost_creates_of_waiting_calls() {
     let rival = client();
     let held = lock_of(&rival, &path);
     held.lock().unwrap();
+    // Each read has a node, and threads do not wait for each other.
+    let read = |_| {
+        let lock = rw_of(&own, &path).read_lock();
+        Task::spawn(move || lock.lock().and_then(|()| lock.unlock()))
+    };
     // The client knows the directory from now on, and creates one node for each call.
-    let read = rw_of(&own, &path).read_lock();
-    let first = Task::spawn(move || read.lock().and_then(|()| read.unlock()));
+    let first = read(0);
     wait_until("one waits", SOON, || children(&path).len() == 2);
     held.unlock().unwrap();
     first.result("a call").unwrap();
     held.lock().unwrap();
     let before = own.stats().requests;
     proxy.black_hole(Direction::ToServer);
-    // Each read has a node, and threads do not wait for each other.
-    let wait = |_| {
-        let lock = rw_of(&own, &path).read_lock();
-        Task::spawn(move || lock.lock().and_then(|()| lock.unlock()))
-    };
-    let calls: Vec<_> = (0..WAITING).map(wait).collect();
+    let calls: Vec<_> = (0..WAITING).map(read).collect();
     // Two creates are sent and lost. The others wait for a transaction.
     wait_until("all have asked", SOON, || {
         let stats = own.stats();

@@ -45,14 +45,11 @@ fn shutdown_without_answers_takes_a_third_of_a_session_timeout() {
         let ((proxy, own), path) = (behind_a_proxy(timeout), fresh_path("shut-down"));
         let others = lock_of(&client(), &path);
         let (tell, told) = unbounded();
-        if what == "stands by" {
-            others.lock().unwrap();
-        }
-        if what == "asks" {
-            proxy.black_hole(Direction::Both);
-        }
-        if what == "is away" {
-            proxy.cut_off();
+        match what {
+            "stands by" => others.lock().unwrap(),
+            "asks" => proxy.black_hole(Direction::Both),
+            "is away" => proxy.cut_off(),
+            _ => {}
         }
         let one = Leadership::new(&own, &*path, LockOptions::new(), move |term| {
             tell.send(()).unwrap();

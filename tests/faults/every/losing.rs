@@ -2,29 +2,24 @@
 //! before the next grant, and never touches the next holder's node.
 
 use std::env;
+use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::{Client, Error, Hold, HoldState, LossReason, Result};
 use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
 
+use super::each;
 use common::{
     Beside, OWN_PROCESS, Object, SESSION, SOON, Signal, Subject, Task, Visitor, alone, await_lost,
     client, client_of, every_subject, shared_proxy, stat, warnings,
 };
 
-const DELETED: LossReason = LossReason::NodeDeleted;
-const EXPIRED: LossReason = LossReason::LeaseExpired;
-
 /// Expects an unlock to fail in this way for each hold.
 #[track_caller]
 fn fails(subject: Subject, unlocked: Result<()>, so: impl Fn(&Error) -> bool) {
     let name = subject.name;
-    let failures = match unlocked {
-        Err(Error::Release { failures }) => failures,
-        Err(error) => vec![error],
-        Ok(()) => panic!("{name}: an unlock of what is not held is Ok"),
-    };
+    let failures = each(unlocked.expect_err("an unlock of what is not held"));
     assert_eq!(failures.len(), subject.nodes_of_one(), "{name}: {failures:?}");
     assert!(failures.iter().all(so), "{name}: {failures:?}");
 }
@@ -34,10 +29,11 @@ fn says_lost(subject: Subject, unlocked: Result<()>, why: LossReason) {
     fails(subject, unlocked, |error| matches!(error, Error::Lost { reason, .. } if *reason == why));
 }
 
-/// Expects the loss of all holds for this reason, counted once for each. The next visitor enters, the unlock
+/// Expects the loss of all holds by an operator, counted once for each. The next visitor enters, the unlock
 /// reports the loss once, and then the object works again.
 #[track_caller]
-fn is_over(subject: Subject, (client, own): (&Client, &Object), next: Visitor, why: LossReason) {
+fn is_over(subject: Subject, (client, own): (&Client, &Object), next: Visitor) {
+    let why = LossReason::NodeDeleted;
     let (name, holds, path) = (subject.name, own.holds(), own.base().to_owned());
     assert!(holds.iter().any(|hold| hold.state() == HoldState::Lost(why)), "{name}: {holds:?}");
     assert!(!own.is_held(), "{name}: {holds:?}");
@@ -75,14 +71,6 @@ fn is_over(subject: Subject, (client, own): (&Client, &Object), next: Visitor, w
     }
 }
 
-/// A visitor that waits for this object's holds.
-fn next_one(subject: Subject, client: &Client, own: &Object) -> Visitor {
-    let visitor = Visitor::start(subject.rival(client, own.base()));
-    wait_until("somebody waits", SOON, || client.stats().waiting == 1);
-    subject.await_nodes(own.base(), subject.nodes_with_waiters(1));
-    visitor
-}
-
 #[test]
 fn deleted_node_is_a_loss_watched_or_not() {
     every_subject(|subject| {
@@ -110,7 +98,12 @@ fn deleted_node_is_a_loss_watched_or_not() {
                 });
             }
             let next = subject.rival(&others, &path);
-            let waits = noticed.then(|| next_one(subject, &others, &own));
+            let waits = noticed.then(|| {
+                let visitor = Visitor::start(next.clone());
+                wait_until("somebody waits", SOON, || others.stats().waiting == 1);
+                subject.await_nodes(&path, subject.nodes_with_waiters(1));
+                visitor
+            });
             nodes.iter().for_each(|node| shared_probe().unwrap().delete(node).unwrap());
             if let Some(next) = waits {
                 next.comes_in();
@@ -119,10 +112,10 @@ fn deleted_node_is_a_loss_watched_or_not() {
                 assert_eq!(tokens.max(), made, "{}", subject.name);
                 let took: Vec<_> = holds.iter().map(await_lost).collect();
                 println!("{}, watched: {watched}: noticed after {took:?}", subject.name);
-                is_over(subject, (&client, &own), next, DELETED);
+                is_over(subject, (&client, &own), next);
             } else {
                 // Nobody has created another node. The client would mistake another single node for its own.
-                says_lost(subject, own.unlock(), DELETED);
+                says_lost(subject, own.unlock(), LossReason::NodeDeleted);
                 assert!(next.try_lock().unwrap());
                 next.unlock().unwrap();
                 own.lock().unwrap();
@@ -160,7 +153,7 @@ fn hold_and_look(subject: Subject, path: &str) {
     let took: Vec<_> = own.holds().iter().map(await_lost).collect();
     let unlocked = own.unlock();
     println!("unlocked: {}: {unlocked:?}, told after {took:?}", subject.name);
-    says_lost(subject, unlocked, EXPIRED);
+    says_lost(subject, unlocked, LossReason::LeaseExpired);
     assert!(own.try_lock_for(SOON).unwrap(), "{}", subject.name);
     let left: Vec<_> = own.holds().iter().map(Hold::valid_for).collect();
     let requests = client.stats().requests;
@@ -186,7 +179,7 @@ fn stopped_process_sees_its_losses_first() {
         // By then the nodes are watched, so the client hears of their end and its session's at once.
         let begun = Instant::now();
         wait_until("the leases have aged", SOON, || begun.elapsed() > SESSION / 2);
-        let visitors = std::sync::Mutex::new(Vec::new());
+        let visitors = Mutex::new(Vec::new());
         if ended {
             every_subject(|subject| {
                 let next = subject.rival(&others, &subject.path_in(&path));
@@ -203,13 +196,8 @@ fn stopped_process_sees_its_losses_first() {
         // Long enough for the holder to notice by its clock as well.
         let long = if ended { SESSION * 5 / 4 } else { SESSION * 15 / 16 };
         wait_until("it has been stopped for long", SOON, || begun.elapsed() > long);
-        let left = std::sync::atomic::AtomicUsize::new(0);
-        every_subject(|subject| {
-            let now = subject.nodes(&subject.path_in(&path)).len();
-            left.fetch_add(now, std::sync::atomic::Ordering::SeqCst);
-        });
         holder.signal(Signal::SIGCONT);
-        println!("sessions ended: {ended}; {left:?} nodes left then");
+        println!("sessions ended: {ended}");
         every_subject(|_| drop(holder.says("again:")));
         assert_eq!(holder.code(), Some(0));
     }
