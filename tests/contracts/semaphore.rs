@@ -4,13 +4,16 @@
 use std::time::{Duration, Instant};
 
 use zoolock::{Client, DistributedSemaphore, Error, HoldState, Kind, LockOptions};
-use zoolock_test_support::{FaultProxy, Probe, fresh_path, shared_probe, wait_until};
+use zoolock_test_support::{Op, fresh_path, shared_probe, wait_until};
 
 use common::semaphore::*;
 use common::{
-    PANICS_THE_LOGGER, PROBES, SOON, assert_cost, await_nothing_left, client, client_of,
-    last_transaction, packets, quiet_server, stat, warnings,
+    PANICS_THE_LOGGER, SOON, await_nothing_left, behind_a_proxy, client, client_of, cost,
+    shared_proxy, stat, warnings,
 };
+
+/// The timeout of sessions that send nothing on their own.
+const QUIET: Duration = Duration::from_secs(60);
 
 /// One object for each of several new clients.
 fn objects<const N: usize>(path: &str, limit: u32) -> ([Client; N], [DistributedSemaphore; N]) {
@@ -69,21 +72,23 @@ fn permits_are_counted_and_returned() {
 #[test]
 #[cfg_attr(zoolock_without_shortcuts, ignore = "without shortcuts there are more requests")]
 fn further_permit_costs_at_most_two_requests_and_a_refusal_costs_one() {
-    let ((server, client), path) = (quiet_server(), "/cost/semaphore");
-    let own = semaphore(&client, path, 5);
-    let turn = || own.acquire(3).unwrap().release().unwrap();
-    turn();
-    let packets = packets(&server, || (0..50).for_each(|_| turn()));
-    assert!((50 * 7..=50 * 9 + PROBES).contains(&packets), "{packets} requests for 50 turns");
-    let rival = Probe::connect(server.address()).unwrap();
+    let ((proxy, client), path) = (behind_a_proxy(QUIET), fresh_path("sem-cost"));
+    let own = semaphore(&client, &path, 5);
+    let costs = |call: &dyn Fn()| {
+        call();
+        await_turns(&path, 0);
+        cost(&proxy, || (0..50).for_each(|_| call()))
+    };
+    let turns: u64 = costs(&|| own.acquire(3).unwrap().release().unwrap()).iter().sum();
+    assert!((50 * 7..=50 * 9).contains(&turns), "{turns} requests for 50 turns");
+    is_free(&own, &[&client]);
+    let rival = shared_probe().unwrap();
+    rival.create_all(&leases_of(&path)).unwrap();
     let name = format!("{path}/leases/_c_01234567-89ab-cdef-0123-456789abcdef-lease-");
     rival.create(&name, b"", true, true).unwrap();
-    let before = last_transaction(&server);
-    assert_cost(&server, "failed try_acquire(5)", 50, 1, || {
-        assert!(own.try_acquire(5).unwrap().is_none());
-    });
-    assert_cost(&server, "available()", 50, 1, || assert_eq!(own.available().unwrap(), 4));
-    assert_eq!(before, last_transaction(&server));
+    let refused = costs(&|| assert!(own.try_acquire(5).unwrap().is_none()));
+    let looks = costs(&|| assert_eq!(own.available().unwrap(), 4));
+    assert_eq!([refused, looks], [[0, 0, 50, 0, 0]; 2]);
 }
 
 /// One waiter hears that a permit is back, the next that the turn is free, and the one behind it that it is
@@ -91,36 +96,31 @@ fn further_permit_costs_at_most_two_requests_and_a_refusal_costs_one() {
 #[test]
 fn release_wakes_only_the_waiter_with_the_turn() {
     const WAITERS: usize = 20;
-    let ((server, holders), path) = (quiet_server(), "/cost/semaphore");
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let holder = semaphore(&holders, path, 3);
+    let (proxy, path) = (shared_proxy(), fresh_path("sem-wakes"));
+    let holder = semaphore(&client(), &path, 3);
     let held: Vec<_> = (0..3).map(|_| holder.acquire(1).unwrap()).collect();
-    let probe = Probe::connect(server.address()).unwrap();
-    let there = |name| probe.children(&format!("{path}/{name}")).unwrap().len();
-    wait_until("the last turn is given back", SOON, || there(LOCKS) == 0);
-    let waiters: Vec<_> = (0..WAITERS)
+    await_turns(&path, 0);
+    let waiters: Vec<_> = (1..=WAITERS)
         .map(|number| {
-            let client = client_of(&proxy.connect_string(), Duration::from_secs(30));
-            let waiter = acquiring(&semaphore(&client, path, 3), 1);
-            wait_until("it has queued", SOON, || there(LOCKS) > number);
+            let client = client_of(&proxy.connect_string(), QUIET);
+            let waiter = acquiring(&semaphore(&client, &path, 3), 1);
+            await_turns(&path, number);
             waiter
         })
         .collect();
-    let watches = || server.metric("zk_watch_count").unwrap();
-    wait_until("all have looked", SOON, || watches() >= WAITERS as u64);
+    // The first one has the turn, and a permit's node that waits for others.
+    await_leases(&path, 4);
+    wait_until("the others watch", SOON, || proxy.requests(Op::SetWatches) >= WAITERS as u64 - 1);
     let mut permits = Vec::new();
-    for (number, (waiter, held)) in waiters.iter().zip(held).enumerate() {
+    for (number, (waiter, held)) in (1..).zip(waiters.iter().zip(held)) {
         let before = proxy.events();
         held.release().unwrap();
         permits.push(waiter.result("a waiter").unwrap());
-        wait_until("the next one waits", SOON, || {
-            (there(LOCKS), there(LEASES)) == (WAITERS - number - 1, 4)
-        });
-        // The server has sent every event before this answer, and the proxy keeps the order.
-        let watches = watches();
+        await_turns(&path, WAITERS - number);
+        await_leases(&path, 4);
         wait_until("its events have come", SOON, || proxy.events() - before >= 3);
         let events = proxy.events() - before;
-        println!("release {number}: {events} events, {watches} watches left");
+        println!("release {number}: {events} events");
         assert!(events <= 6, "{events} events");
     }
     drop(permits);
@@ -156,7 +156,6 @@ fn raised_limit_lets_waiters_in() {
     is_free(&own, &clients.each_ref());
 }
 
-#[track_caller]
 /// A lock below the permits, or a node that was created by hand, is seen, takes none away, and has no turn.
 #[test]
 fn other_nodes_are_no_permits() {
@@ -176,6 +175,7 @@ fn other_nodes_are_no_permits() {
     await_nothing_left(&own);
 }
 
+#[track_caller]
 fn is_invalid(what: &str, seen: zoolock::Result<()>) {
     let invalid = matches!(&seen, Err(Error::InvalidArgument { what: at, reason })
         if *at == what && !reason.is_empty());

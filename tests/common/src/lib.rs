@@ -26,7 +26,7 @@ use zoolock::{Acl, Client, ClientBuilder, DistributedLock, Stats};
 use zoolock_test_support::{FaultProxy, Stat, connect_string, shared_probe};
 
 pub use arrivals::Arrivals;
-pub use costs::{PROBES, assert_cost, last_transaction, packets, quiet_server};
+pub use costs::cost;
 pub use holds::{
     assert_cancelled, assert_lost, await_lost, await_nodes, await_nothing_left, await_resumed,
     delete_node, hold_of, is_lost, place,
