@@ -9,7 +9,7 @@ use zoolock::{
     DistributedLock, DistributedReentrantLock, EphemeralLock, Error, Lock, MultiLock, Wait,
     WriteLock,
 };
-use zoolock_test_support::fresh_path;
+use zoolock_test_support::{Op, fresh_path};
 
 use common::rwlock::{Stage, rw_of, would_deadlock};
 use common::{SOON, Visitor, await_nodes, children, client, hold_of, in_use};
@@ -137,11 +137,13 @@ fn release_wakes_only_admitted_waiters() {
     let mut readers: Vec<_> =
         (0..READERS).map(|number| stage.queues(stage.lock(number % CLIENTS).read_lock())).collect();
     let last = stage.queues(stage.lock(2).write_lock());
-    let before = (stage.proxy.events(), stage.lists());
+    let seen = || (stage.proxy.events(), stage.proxy.requests(Op::GetChildren));
+    let before = seen();
     let (mut events, mut lists) = (0, 0);
     let mut costs = |what: &str, [more_events, more_lists]: [usize; 2]| {
         (events, lists) = (events + more_events as u64, lists + more_lists as u64);
-        let seen = (stage.proxy.events() - before.0, stage.lists() - before.1);
+        let now = seen();
+        let seen = (now.0 - before.0, now.1 - before.1);
         println!("{what}: {seen:?} events and lists in all");
         assert_eq!(seen, (events, lists), "{what}");
     };

@@ -164,7 +164,7 @@ fn release_wakes_exactly_one_waiter() {
     held.lock().unwrap();
     let own = [(); WAITERS as usize].map(|()| client_of(&proxy.connect_string(), LONG));
     let mut line = Line::at(&path);
-    own.iter().for_each(|own| drop(line.join(own)));
+    own.iter().for_each(|own| line.join(own));
     // Each watches its own node and the two ahead, of which the first waiter has only one.
     wait_until("each watches", SOON, || proxy.requests(Op::SetWatches) == WAITERS);
     let seen = || [proxy.events(), proxy.requests(Op::GetChildren)];

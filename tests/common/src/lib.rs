@@ -1,6 +1,5 @@
 //! Helpers of many tests: clients, and the real state of the server.
 
-mod arrivals;
 mod costs;
 mod holds;
 mod in_time;
@@ -25,7 +24,6 @@ use std::time::Duration;
 use zoolock::{Acl, Client, ClientBuilder, DistributedLock, Stats};
 use zoolock_test_support::{FaultProxy, Stat, connect_string, shared_probe};
 
-pub use arrivals::Arrivals;
 pub use costs::cost;
 pub use holds::{
     assert_cancelled, assert_lost, await_lost, await_nodes, await_nothing_left, await_resumed,

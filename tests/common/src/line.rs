@@ -1,10 +1,11 @@
 //! Waiters of one lock in a queue.
 
 use zoolock::crossbeam_channel::{Receiver, Sender, unbounded};
-use zoolock::{Client, DistributedLock};
+use zoolock::{Client, DistributedLock, Lock, Wait};
 use zoolock_test_support::wait_until;
 
-use crate::{SOON, Task, children, hold_of, lock_of};
+use crate::task::{Start, Task};
+use crate::{SOON, children, hold_of, lock_of};
 
 /// Waiters of one lock in a queue. Each reports its entry and leaves at once.
 pub struct Line {
@@ -18,28 +19,28 @@ impl Line {
         Line { path: path.to_owned(), waiters: Vec::new(), granted: unbounded() }
     }
 
+    /// Starts another waiter.
+    pub fn start(&mut self, start: Start, lock: impl Into<Box<dyn Lock>>, wait: Wait) {
+        let (number, granted) = (self.waiters.len(), self.granted.0.clone());
+        let lock = lock.into();
+        self.waiters.push(start(Box::new(move || {
+            assert!(lock.lock_within(wait)?, "waiter {number} of {lock:?}");
+            granted.send(number).unwrap();
+            lock.unlock()
+        })));
+    }
+
     /// Adds a waiter at the end; returns when its node is on the shared server.
-    pub fn join(&mut self, client: &Client) -> DistributedLock {
+    pub fn join(&mut self, client: &Client) {
         let path = self.path.clone();
-        self.join_seen_by(client, || children(&path).len())
+        self.join_seen_by(client, || children(&path).len());
     }
 
     /// [`join`](Self::join) with another way to count the nodes.
-    pub fn join_seen_by(
-        &mut self,
-        client: &Client,
-        mut nodes: impl FnMut() -> usize,
-    ) -> DistributedLock {
-        let (before, number) = (nodes(), self.waiters.len());
-        let lock = lock_of(client, &self.path);
-        let (own, granted) = (lock.clone(), self.granted.0.clone());
-        self.waiters.push(Task::spawn(move || {
-            own.lock()?;
-            granted.send(number).unwrap();
-            own.unlock()
-        }));
+    pub fn join_seen_by(&mut self, client: &Client, mut nodes: impl FnMut() -> usize) {
+        let before = nodes();
+        self.start(Task::spawn, lock_of(client, &self.path), Wait::FOREVER);
         wait_until("the next one is queued", SOON, || nodes() > before);
-        lock
     }
 
     /// How many were let in so far.

@@ -3,7 +3,7 @@
 use std::fmt::{self, Debug};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use zoolock::{
     DistributedLock, DistributedReentrantLock, DistributedSemaphore, EphemeralLock, Error, Guard,
@@ -16,14 +16,13 @@ pub enum Ask {
     Wait,
     Try,
     For(Duration),
-    Until(Instant),
     Within(Wait),
 }
 
 impl Ask {
     /// Each way, with this timeout.
     pub fn each(patience: Duration) -> [Ask; 4] {
-        [Ask::Wait, Ask::Try, Ask::For(patience), Ask::Until(Instant::now() + patience)]
+        [Ask::Wait, Ask::Try, Ask::For(patience), Ask::Within(Wait::within(patience))]
     }
 
     /// Whether the call would wait for a holder.
@@ -31,7 +30,7 @@ impl Ask {
         match self {
             Ask::Within(wait) => !wait.is_try(),
             Ask::Try => false,
-            Ask::Wait | Ask::For(_) | Ask::Until(_) => true,
+            Ask::Wait | Ask::For(_) => true,
         }
     }
 }
@@ -69,38 +68,38 @@ type Guarded<'l> = Option<Box<dyn Guarding + 'l>>;
 pub(crate) trait Guards: Send + Sync {
     fn guard(&self, ask: Ask) -> Result<Guarded<'_>>;
     /// The entry count of this thread, for reentrant types.
-    fn hold_count(&self) -> Option<u32>;
+    fn hold_count(&self) -> Option<u32> {
+        None
+    }
 }
 
 macro_rules! guards {
-    ($lock:ty, ($($permits:expr)?), $count:expr) => {
+    ($lock:ty, ($($permits:expr)?) $(, $count:ident)?) => {
         impl Guards for $lock {
             fn guard(&self, ask: Ask) -> Result<Guarded<'_>> {
                 let guard = match ask {
                     Ask::Wait => Some(self.acquire($($permits)?)?),
                     Ask::Try => self.try_acquire($($permits)?)?,
                     Ask::For(time) => self.try_acquire_for($($permits,)? time)?,
-                    Ask::Until(deadline) => self.acquire_within($($permits,)? deadline)?,
                     Ask::Within(wait) => self.acquire_within($($permits,)? wait)?,
                 };
                 Ok(guard.map(|guard| Box::new(guard) as Box<dyn Guarding>))
             }
 
-            fn hold_count(&self) -> Option<u32> {
-                let count: fn(&Self) -> Option<u32> = $count;
-                count(self)
-            }
+            $(fn hold_count(&self) -> Option<u32> {
+                Some(self.$count())
+            })?
         }
     };
 }
 
-guards!(DistributedLock, (), |_| None);
-guards!(DistributedReentrantLock, (), |lock| Some(lock.hold_count()));
-guards!(WriteLock, (), |lock| Some(lock.hold_count()));
-guards!(ReadLock, (), |lock| Some(lock.hold_count()));
-guards!(EphemeralLock, (), |_| None);
-guards!(MultiLock, (), |_| None);
-guards!(DistributedSemaphore, (1), |_| None);
+guards!(DistributedLock, ());
+guards!(DistributedReentrantLock, (), hold_count);
+guards!(WriteLock, (), hold_count);
+guards!(ReadLock, (), hold_count);
+guards!(EphemeralLock, ());
+guards!(MultiLock, ());
+guards!(DistributedSemaphore, (1));
 
 /// A lock object of any type. Clones are the same object.
 #[derive(Clone)]
@@ -139,7 +138,6 @@ impl Object {
             Ask::Wait => self.lock().map(|()| true),
             Ask::Try => self.try_lock(),
             Ask::For(time) => self.try_lock_for(time),
-            Ask::Until(deadline) => self.lock_within(deadline.into()),
             Ask::Within(wait) => self.lock_within(wait),
         }
     }
@@ -190,14 +188,6 @@ impl OnePermit {
     pub(crate) fn of(semaphore: DistributedSemaphore) -> OnePermit {
         OnePermit { semaphore, permits: Arc::default() }
     }
-
-    fn keep(&self, permits: Option<Permits>) -> bool {
-        let taken = permits.is_some();
-        if taken {
-            *self.permits.lock().unwrap() = permits;
-        }
-        taken
-    }
 }
 
 impl Lock for OnePermit {
@@ -206,7 +196,11 @@ impl Lock for OnePermit {
     }
 
     fn lock_within(&self, wait: Wait) -> Result<bool> {
-        Ok(self.keep(self.semaphore.acquire_within(1, wait)?))
+        let Some(permits) = self.semaphore.acquire_within(1, wait)? else {
+            return Ok(false);
+        };
+        *self.permits.lock().unwrap() = Some(permits);
+        Ok(true)
     }
 
     fn unlock(&self) -> Result<()> {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -41,10 +41,9 @@ type Change = dyn Fn(&Frame<'_>) -> Fate + Send + Sync;
 struct Shared {
     change: Box<Change>,
     changed: AtomicU64,
-    ended: AtomicBool,
-    open: Mutex<Vec<TcpStream>>,
 }
 
+/// Its threads end with its connections, or with the process.
 pub struct Relay {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -57,20 +56,10 @@ impl Relay {
     ) -> Relay {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let shared = Arc::new(Shared {
-            change: Box::new(change),
-            changed: AtomicU64::new(0),
-            ended: AtomicBool::new(false),
-            open: Mutex::default(),
-        });
+        let shared = Arc::new(Shared { change: Box::new(change), changed: AtomicU64::new(0) });
         let on = Arc::clone(&shared);
         thread::spawn(move || {
-            for client in listener.incoming().flatten() {
-                if on.ended.load(Ordering::SeqCst) {
-                    return;
-                }
-                let _ = on.join(client, target);
-            }
+            listener.incoming().flatten().for_each(|client| drop(on.join(client, target)));
         });
         Relay { address, shared }
     }
@@ -85,25 +74,11 @@ impl Relay {
     }
 }
 
-impl Drop for Relay {
-    fn drop(&mut self) {
-        self.shared.ended.store(true, Ordering::SeqCst);
-        // Wakes the accepting thread.
-        let _ = TcpStream::connect(self.address);
-        for stream in self.shared.open.lock().unwrap().drain(..) {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
-    }
-}
-
 impl Shared {
     fn join(self: &Arc<Self>, client: TcpStream, target: SocketAddr) -> io::Result<()> {
         let server = TcpStream::connect(target)?;
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
-        let mut open = self.open.lock().unwrap();
-        open.extend([client.try_clone()?, server.try_clone()?]);
-        drop(open);
         let ops = Arc::new(Mutex::new(HashMap::new()));
         let ends = [(client.try_clone()?, server.try_clone()?, false), (server, client, true)];
         for (from, to, is_answer) in ends {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use zoolock::{Client, DistributedRwLock, Error, Lock};
 use zoolock_test_support::{FaultProxy, Op, fresh_path, wait_until};
 
-use crate::{SOON, Visitor, await_nothing_left, children, client_of, shared_proxy};
+use crate::{SOON, Visitor, await_nodes, await_nothing_left, children, client_of, shared_proxy};
 
 pub fn rw_of(client: &Client, path: &str) -> DistributedRwLock {
     DistributedRwLock::new(client, path).unwrap()
@@ -39,10 +39,6 @@ impl Stage {
         rw_of(&self.clients[client], &self.path)
     }
 
-    pub fn lists(&self) -> u64 {
-        self.proxy.requests(Op::GetChildren)
-    }
-
     pub fn nodes(&self) -> usize {
         children(&self.path).len()
     }
@@ -56,26 +52,20 @@ impl Stage {
     /// A visitor that has to wait; returns when it watches the node ahead.
     #[track_caller]
     pub fn queues(&self, lock: impl Into<Box<dyn Lock>>) -> Visitor {
-        let (nodes, watches) = (self.nodes(), self.proxy.requests(Op::SetWatches));
+        let seen = || (self.nodes(), self.proxy.requests(Op::SetWatches));
+        let before = seen();
         let visitor = Visitor::start(lock);
-        wait_until("it is queued", SOON, || self.nodes() > nodes);
-        self.watches_after(watches);
+        wait_until("it watches the one ahead", SOON, || {
+            let now = seen();
+            now.0 > before.0 && now.1 > before.1
+        });
         assert!(!visitor.is_in(), "let in: {:?}", children(&self.path));
         visitor
     }
 
-    /// Waits until a client has set more than this many watches.
-    pub fn watches_after(&self, watches: u64) {
-        wait_until("it watches the one ahead", SOON, || {
-            self.proxy.requests(Op::SetWatches) > watches
-        });
-    }
-
     #[track_caller]
     pub fn is_empty(&self) {
-        wait_until("nothing is left", SOON, || self.nodes() == 0);
-        for client in &self.clients {
-            await_nothing_left(client);
-        }
+        await_nodes(&self.path, 0);
+        self.clients.iter().for_each(await_nothing_left);
     }
 }

@@ -3,10 +3,9 @@
 use zoolock::{Client, DistributedSemaphore, Hold, Permits, Result};
 use zoolock_test_support::{shared_probe, wait_until};
 
-use crate::{SOON, Task, answered, await_nodes, children};
+use crate::{SOON, Task, answered, await_nodes, await_nothing_left, children};
 
 pub const LEASES: &str = "leases";
-pub const LOCKS: &str = "locks";
 
 pub fn semaphore(client: &Client, path: &str, limit: u32) -> DistributedSemaphore {
     DistributedSemaphore::new(client, path, limit).expect("a good path and limit")
@@ -16,10 +15,6 @@ pub fn leases_of(path: &str) -> String {
     format!("{path}/{LEASES}")
 }
 
-pub fn locks_of(path: &str) -> String {
-    format!("{path}/{LOCKS}")
-}
-
 /// The nodes of permits, including requested ones.
 pub fn leases(path: &str) -> Vec<String> {
     children(&leases_of(path))
@@ -27,7 +22,7 @@ pub fn leases(path: &str) -> Vec<String> {
 
 /// The nodes of waiters and of calls that are just being granted.
 pub fn turns(path: &str) -> Vec<String> {
-    children(&locks_of(path))
+    children(&format!("{path}/locks"))
 }
 
 pub fn await_leases(path: &str, count: usize) -> Vec<String> {
@@ -35,7 +30,7 @@ pub fn await_leases(path: &str, count: usize) -> Vec<String> {
 }
 
 pub fn await_turns(path: &str, count: usize) -> Vec<String> {
-    await_nodes(&locks_of(path), count)
+    await_nodes(&format!("{path}/locks"), count)
 }
 
 /// The sorted node names of the permits.
@@ -74,16 +69,9 @@ pub fn waiting_with_the_turn(
 #[track_caller]
 pub fn is_free(semaphore: &DistributedSemaphore, clients: &[&Client]) {
     let path = semaphore.path();
-    let took = wait_until("nothing is left on the server", SOON, || {
+    wait_until("nothing is left on the server", SOON, || {
         leases(path).is_empty() && turns(path).is_empty()
     });
     assert_eq!(answered(|| semaphore.available()).unwrap(), semaphore.limit());
-    for client in clients {
-        let what = format!("nothing is left in {:?}", client.stats());
-        wait_until(&what, SOON * 2, || {
-            let stats = client.stats();
-            crate::in_use(&stats) == 0 && stats.deleting == 0
-        });
-    }
-    println!("{path}: free again after {took:?}");
+    clients.iter().for_each(|client| await_nothing_left(client));
 }

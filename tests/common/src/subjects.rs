@@ -164,14 +164,8 @@ impl Subject {
                     lock.expect("a good path")
                 });
                 let both = MultiLock::new(members.clone().map(Into::into)).expect("two paths");
-                let both = Arc::new(both);
                 let cancel = move || members.iter().for_each(DistributedLock::cancel_waiters);
-                Object {
-                    guards: both.clone(),
-                    lock: both,
-                    cancel: Arc::new(cancel),
-                    path: path.into(),
-                }
+                object_of(both.clone(), both, cancel, path)
             }
         }
     }
@@ -218,10 +212,11 @@ impl Subject {
     /// Returns the full paths of the nodes that hold, sorted. A semaphore has other nodes for
     /// waiters.
     pub fn holding(self, path: &str) -> Vec<String> {
-        match self.kind {
-            Kind::Permit => below(&format!("{path}/leases")),
-            _ => self.nodes(path),
+        let mut nodes = self.nodes(path);
+        if self.kind == Kind::Permit {
+            nodes.retain(|node| node.starts_with(&format!("{path}/leases/")));
         }
+        nodes
     }
 
     /// Returns the full paths of all contenders' nodes, sorted. After a grant of permits, they
@@ -230,11 +225,9 @@ impl Subject {
         match self.kind {
             Kind::Single if exists(path) => vec![path.to_owned()],
             Kind::Single => Vec::new(),
-            Kind::Permit => {
-                [below(&format!("{path}/leases")), below(&format!("{path}/locks"))].concat()
-            }
-            Kind::Several => [below(&format!("{path}/a")), below(&format!("{path}/b"))].concat(),
-            _ => below(path),
+            Kind::Permit => below([format!("{path}/leases"), format!("{path}/locks")]),
+            Kind::Several => below([format!("{path}/a"), format!("{path}/b")]),
+            _ => below([path.to_owned()]),
         }
     }
 
@@ -379,6 +372,10 @@ fn object_of(
     }
 }
 
-fn below(directory: &str) -> Vec<String> {
-    children(directory).into_iter().map(|node| format!("{directory}/{node}")).collect()
+fn below(directories: impl IntoIterator<Item = String>) -> Vec<String> {
+    let nodes = |directory: String| {
+        let nodes = children(&directory).into_iter();
+        nodes.map(move |node| format!("{directory}/{node}"))
+    };
+    directories.into_iter().flat_map(nodes).collect()
 }

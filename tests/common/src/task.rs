@@ -12,6 +12,9 @@ use super::SOON;
 /// A call on another thread, which may block.
 pub struct Task<R>(Receiver<R>);
 
+/// [`Task::spawn`] or [`Task::spawn_blocked`].
+pub type Start = fn(Box<dyn FnOnce() -> Result<()> + Send>) -> Task<Result<()>>;
+
 /// A call of `lock()` on another thread.
 pub fn locking(lock: &(impl Lock + Clone + 'static)) -> Task<Result<()>> {
     let lock = lock.clone();

@@ -6,9 +6,8 @@ use zoolock::crossbeam_channel::{Sender, bounded};
 use zoolock::{Hold, Lock, Result};
 use zoolock_test_support::wait_until;
 
-use super::{SOON, Task};
-
-type Call = Box<dyn FnOnce() -> Result<()> + Send>;
+use super::SOON;
+use super::task::{Start, Task};
 
 /// A thread that locks, stays inside until the test makes it leave, and unlocks.
 pub struct Visitor {
@@ -19,14 +18,12 @@ pub struct Visitor {
 
 impl Visitor {
     pub fn start(lock: impl Into<Box<dyn Lock>>) -> Visitor {
-        let lock: Box<dyn Lock> = lock.into();
-        Visitor::start_telling(lock, || {})
+        Visitor::begin(lock.into(), || {}, Task::spawn)
     }
 
     /// [`start`](Self::start); returns when the thread is asleep, waiting or inside.
     pub fn start_asleep(lock: impl Into<Box<dyn Lock>>) -> Visitor {
-        let lock: Box<dyn Lock> = lock.into();
-        Visitor::begin(lock, || {}, Task::spawn_blocked)
+        Visitor::begin(lock.into(), || {}, Task::spawn_blocked)
     }
 
     /// Calls `tell` after it has entered.
@@ -34,18 +31,14 @@ impl Visitor {
         lock: impl Lock + 'static,
         tell: impl FnOnce() + Send + 'static,
     ) -> Visitor {
-        Visitor::begin(lock, tell, Task::spawn)
+        Visitor::begin(Box::new(lock), tell, Task::spawn)
     }
 
-    fn begin(
-        lock: impl Lock + 'static,
-        tell: impl FnOnce() + Send + 'static,
-        spawn: fn(Call) -> Task<Result<()>>,
-    ) -> Visitor {
+    fn begin(lock: Box<dyn Lock>, tell: impl FnOnce() + Send + 'static, start: Start) -> Visitor {
         let inside = Arc::new(Mutex::new(None));
         let (leave, told) = bounded(1);
         let is_in = Arc::clone(&inside);
-        let visit = spawn(Box::new(move || {
+        let visit = start(Box::new(move || {
             lock.lock()?;
             *is_in.lock().unwrap() = lock.holds().into_iter().next();
             tell();

@@ -33,7 +33,7 @@ fn all_fail(name: &str, object: &Object) {
     for (ask, timeout) in [(Ask::Try, Duration::ZERO), (Ask::For(TIMEOUT), TIMEOUT)] {
         fails_in_its_time(name, timeout, || object.guard(ask).map(|guard| guard.is_some()));
     }
-    let until = || Ask::Until(Instant::now() + TIMEOUT);
+    let until = || Ask::Within((Instant::now() + TIMEOUT).into());
     fails_in_its_time(name, TIMEOUT, || object.guard(until()).map(|guard| guard.is_some()));
     assert!(!object.is_held());
 }
@@ -79,7 +79,7 @@ fn timeouts_of_every_size_are_accepted() {
             Ask::For(Duration::ZERO),
             Ask::For(nanosecond),
             Ask::For(Duration::MAX),
-            Ask::Until(past),
+            Ask::Within(past.into()),
         ] {
             // A call without time for an answer fails instead of reporting busy.
             let is_brief = matches!(ask, Ask::For(time) if time == nanosecond);

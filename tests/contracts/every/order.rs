@@ -1,9 +1,11 @@
 //! Grants come in order of arrival.
 
+use zoolock::Wait;
 use zoolock_test_support::fresh_path;
 
 use super::client;
-use common::{Arrivals, SOON, Subject, every_subject_that};
+use common::line::Line;
+use common::{SOON, Subject, Task, every_subject_that};
 
 /// Every second visitor is a rival, so that no two neighbours in the queue may share the lock.
 #[test]
@@ -15,25 +17,19 @@ fn clients_enter_in_order_of_arrival() {
         holder.lock().unwrap();
         // The turn for permits is deleted after the grant.
         subject.await_nodes(&path, subject.nodes_of_one());
-        let mut arrivals = Arrivals::new();
+        let mut line = Line::at(&path);
         for (number, client) in clients.iter().enumerate() {
             let object = match number % 2 {
                 0 => subject.at(client, &path),
                 _ => subject.rival(client, &path),
             };
-            arrivals.join(move |inside| {
-                match number % 3 {
-                    0 => assert!(object.try_lock_for(SOON).unwrap()),
-                    _ => object.lock().unwrap(),
-                }
-                inside();
-                object.unlock().unwrap();
-            });
+            let wait = if number % 3 == 0 { Wait::within(SOON) } else { Wait::FOREVER };
+            line.start(Task::spawn, object, wait);
             subject.await_waiting(&path, &[], number + 1);
         }
-        assert!(arrivals.is_empty(), "in beside the holder");
+        assert_eq!(line.let_in(), 0, "in beside the holder");
         holder.unlock().unwrap();
-        assert_eq!(arrivals.order(), [0, 1, 2, 3, 4, 5], "{}", subject.name);
+        line.comes_in_order();
     });
 }
 
@@ -45,22 +41,18 @@ fn threads_enter_in_call_order_and_wait_locally() {
             let (client, path) = (client(), fresh_path("threads"));
             let object = subject.at(&client, &path);
             object.lock().unwrap();
-            let mut arrivals = Arrivals::new();
+            let mut line = Line::at(&path);
             for _ in 0..4 {
                 let object = if is_shared { object.clone() } else { subject.at(&client, &path) };
-                arrivals.join_asleep(move |inside| {
-                    object.lock().unwrap();
-                    inside();
-                    object.unlock().unwrap();
-                });
+                line.start(Task::spawn_blocked, object, Wait::FOREVER);
             }
-            assert!(arrivals.is_empty(), "in beside the holder");
+            assert_eq!(line.let_in(), 0, "in beside the holder");
             // The threads of a semaphore take turns locally. The thread with the turn waits for the servers.
             let nodes = subject.nodes(&path);
             println!("{}: {nodes:?}", subject.name);
             assert!(nodes.len() <= if subject.guards_the_object() { 1 } else { 3 }, "{nodes:?}");
             object.unlock().unwrap();
-            assert_eq!(arrivals.order(), [0, 1, 2, 3], "{}", subject.name);
+            line.comes_in_order();
         });
     }
 }
