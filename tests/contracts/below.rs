@@ -7,9 +7,7 @@ use common::rwlock::rw_of;
 use common::semaphore::{semaphore, waiting_with_the_turn};
 use common::{Task, answered, await_nodes, client, lock_of};
 
-use crate::contenders::look;
-
-const UUID: &str = "01234567-89ab-cdef-0123-456789abcdef";
+use crate::contenders::{HEX, UUID, brief, look};
 
 /// Prints and returns the path of each result.
 #[track_caller]
@@ -22,11 +20,6 @@ fn paths(root: &str, found: &[Result<Vec<Contender>>]) -> Vec<String> {
     let paths: Vec<_> = found.iter().map(path).collect();
     println!("below {root}: {paths:#?}");
     paths.iter().map(|path| path.strip_prefix(root).expect("it is below").to_owned()).collect()
-}
-
-fn brief(found: &Result<Vec<Contender>>) -> Vec<(Kind, bool)> {
-    let contenders = found.as_ref().expect("a lock");
-    contenders.iter().map(|one| (one.kind, one.holds)).collect()
 }
 
 #[test]
@@ -47,7 +40,7 @@ fn locks_below_finds_every_kind_of_lock_in_tree_order() {
     let _single = EphemeralLock::new(&client, at("single")).unwrap().acquire().unwrap();
     // Kazoo's name.
     probe.create_all(&at("theirs")).unwrap();
-    let theirs = at("theirs/0123456789abcdef0123456789abcdef__lock__0000000000");
+    let theirs = at(&format!("theirs/{HEX}__lock__0000000000"));
     probe.create(&theirs, b"them", true, false).unwrap();
     // These are no locks: a free one, a group member, and folders named like those of a semaphore.
     drop(lock_of(&client, &at("free")).acquire().unwrap());
@@ -56,28 +49,20 @@ fn locks_below_finds_every_kind_of_lock_in_tree_order() {
     probe.create_all(&at("service/leases/y")).unwrap();
 
     let found: Vec<_> = client.locks_below(&root).unwrap().collect();
-    let expected = [
-        "/a",
-        "/a/b",
-        "/a-b",
-        "/deep/er/read",
-        "/permits",
-        "/service/locks/x",
-        "/single",
-        "/theirs",
-    ];
+    let expected =
+        "/a /a/b /a-b /deep/er/read /permits /service/locks/x /single /theirs".split(' ');
+    let expected: Vec<_> = expected.collect();
     assert_eq!(paths(&root, &found), expected);
-    for (found, path) in found.iter().zip(expected) {
-        let contenders = look(path, client.contenders(&at(&path[1..])));
+    for (found, path) in found.iter().zip(&expected) {
+        let mut contenders = look(path, client.contenders(&at(&path[1..])));
         // Nodes below a lock are not its contenders.
-        let contenders: Vec<_> =
-            contenders.into_iter().filter(|one| one.kind != Kind::Foreign).collect();
+        contenders.retain(|one| one.kind != Kind::Foreign);
         assert_eq!(found.as_ref().unwrap(), &contenders);
     }
-    assert_eq!(brief(&found[0]), [(Kind::Exclusive, true), (Kind::Exclusive, false)]);
-    assert_eq!(brief(&found[3]), [(Kind::Read, true)]);
-    let permits = [(Kind::Permit, true), (Kind::Permit, true), (Kind::Permit, false)];
-    assert_eq!(brief(&found[4]), permits);
+    let kinds = |number: usize| brief(found[number].as_ref().expect("a lock"));
+    assert_eq!(kinds(0), [(Kind::Exclusive, true), (Kind::Exclusive, false)]);
+    assert_eq!(kinds(3), [(Kind::Read, true)]);
+    assert_eq!(kinds(4), [true, true, false].map(|holds| (Kind::Permit, holds)));
 
     // The walk includes the lock at its root, and "/" is a valid root.
     let itself: Vec<_> = client.locks_below(&at("a")).unwrap().collect();
@@ -113,9 +98,11 @@ fn locks_below_names_unreadable_paths_and_finds_the_rest() {
     boss.create_with_acl(&at("semaphore/locks"), b"", &boss_only).unwrap();
     let found: Vec<_> = client.locks_below(&root).unwrap().collect();
     assert_eq!(paths(&root, &found), ["/a", "/hidden", "/partly", "/semaphore/locks", "/y/z"]);
-    assert_eq!(
-        found.iter().map(Result::is_ok).collect::<Vec<_>>(),
-        [true, false, false, false, true]
-    );
+    let are_seen: Vec<_> = found.iter().map(Result::is_ok).collect();
+    assert_eq!(are_seen, [true, false, false, false, true]);
+    for path in [at("hidden"), at("partly")] {
+        let seen = client.contenders(&path);
+        assert!(matches!(&seen, Err(Error::Denied { path: at }) if *at == path), "{seen:?}");
+    }
     drop(held);
 }

@@ -54,7 +54,14 @@ impl Relay {
         target: SocketAddr,
         change: impl Fn(&Frame<'_>) -> Fate + Send + Sync + 'static,
     ) -> Relay {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Relay::on(TcpListener::bind("127.0.0.1:0").unwrap(), target, change)
+    }
+
+    pub fn on(
+        listener: TcpListener,
+        target: SocketAddr,
+        change: impl Fn(&Frame<'_>) -> Fate + Send + Sync + 'static,
+    ) -> Relay {
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared { change: Box::new(change), changed: AtomicU64::new(0) });
         let on = Arc::clone(&shared);
