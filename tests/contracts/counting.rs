@@ -1,6 +1,5 @@
 //! `ClientBuilder::observer`: it hears of each call and each hold once.
 
-use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -35,29 +34,24 @@ struct Notes {
 
 impl Observer for Notes {
     fn acquired(&self, call: &Acquired<'_>) {
-        self.add(call.lock, call.name, &format_args!("Acquired"), call.waited, call.queue);
+        let (lock, name, what) = (call.lock, call.name.to_owned(), "Acquired".to_owned());
+        self.add(Told { lock, name, what, time: call.waited, queue: call.queue });
     }
 
     fn not_acquired(&self, call: &NotAcquired<'_>) {
-        self.add(call.lock, call.name, &call.reason, call.waited, call.queue);
+        let (lock, name, what) = (call.lock, call.name.to_owned(), format!("{:?}", call.reason));
+        self.add(Told { lock, name, what, time: call.waited, queue: call.queue });
     }
 
     fn ended(&self, hold: &Ended<'_>) {
-        self.add(hold.lock, hold.name, &hold.outcome, hold.held, None);
+        let (lock, name, what) = (hold.lock, hold.name.to_owned(), format!("{:?}", hold.outcome));
+        self.add(Told { lock, name, what, time: hold.held, queue: None });
     }
 }
 
 impl Notes {
-    fn add(
-        &self,
-        lock: LockKind,
-        name: &str,
-        what: &dyn fmt::Debug,
-        time: Duration,
-        queue: Option<usize>,
-    ) {
-        let (name, what) = (name.to_owned(), format!("{what:?}"));
-        self.told.lock().unwrap().push(Told { lock, name, what, time, queue });
+    fn add(&self, told: Told) {
+        self.told.lock().unwrap().push(told);
         assert!(!self.panics, "on purpose");
     }
 
@@ -114,25 +108,13 @@ fn observer_gets_the_times_of_each_hold() {
     every_subject_that(Subject::goes_with_its_unlock, |subject| {
         let notes = Notes::default();
         let (_client, object) = observed(subject, &fresh_path("turn-told"), &notes);
-        for round in 0..3 {
+        for ask in [Ask::Wait, Ask::Try, Ask::For(SOON)] {
             let begun = Instant::now();
-            let (is_in, held) = match round {
-                0 => {
-                    object.lock().unwrap();
-                    let is_in = Instant::now();
-                    thread::sleep(Duration::from_millis(5));
-                    let held = is_in.elapsed();
-                    object.unlock().unwrap();
-                    (is_in, held)
-                }
-                _ => {
-                    let ask = if round == 1 { Ask::Try } else { Ask::For(SOON) };
-                    let guard = object.guard(ask).unwrap().unwrap();
-                    let is_in = Instant::now();
-                    guard.release().unwrap();
-                    (is_in, Duration::ZERO)
-                }
-            };
+            let guard = object.guard(ask).unwrap().unwrap();
+            let is_in = Instant::now();
+            thread::sleep(Duration::from_millis(5));
+            let held = is_in.elapsed();
+            guard.release().unwrap();
             let (took, waited) = (begun.elapsed(), is_in - begun);
             let told = notes.were(subject.name, &turn(subject));
             for told in told {
@@ -210,9 +192,8 @@ fn observer_counts_permits_taken_together_as_one_hold() {
     let notes = Notes::default();
     let client = observed_by(&notes);
     let options = LockOptions::new().name("licences");
-    let semaphore =
-        DistributedSemaphore::with_options(&client, fresh_path("permits-told"), 5, options);
-    let semaphore = semaphore.unwrap();
+    let path = fresh_path("permits-told");
+    let semaphore = DistributedSemaphore::with_options(&client, path, 5, options).unwrap();
     let three = semaphore.acquire(3).unwrap();
     let two = semaphore.try_acquire(2).unwrap().unwrap();
     notes.were("licences", &["Acquired"; 2]);
@@ -220,10 +201,7 @@ fn observer_counts_permits_taken_together_as_one_hold() {
     assert!(semaphore.try_acquire_for(1, BRIEFLY).unwrap().is_none());
     assert!(semaphore.acquire(6).is_err());
     let failed = notes.take();
-    assert_eq!(
-        failed.iter().map(|told| &*told.what).collect::<Vec<_>>()[..2],
-        ["Busy", "TimedOut"]
-    );
+    assert_eq!([0, 1].map(|at| &*failed[at].what), ["Busy", "TimedOut"]);
     assert!(failed[2].what.starts_with("Failed(InvalidArgument"), "{failed:?}");
     three.release().unwrap();
     drop(two);

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::crossbeam_channel::unbounded;
-use zoolock::{Hold, Leadership, LockOptions, Term};
+use zoolock::{Client, Hold, Leadership, LockOptions, Term};
 use zoolock_test_support::{connect_string, fresh_path, wait_until};
 
 use common::{
@@ -18,6 +18,10 @@ use common::{
 /// A time that is longer than any test.
 const EVER: Duration = Duration::from_secs(600);
 
+fn candidate(client: &Client, path: &str, lead: impl FnMut(&Term) + Send + 'static) -> Leadership {
+    Leadership::new(client, path, LockOptions::new(), lead).unwrap()
+}
+
 #[test]
 fn candidates_lead_one_at_a_time_in_order_of_arrival() {
     const TERMS: usize = 30;
@@ -26,30 +30,23 @@ fn candidates_lead_one_at_a_time_in_order_of_arrival() {
     // Holds the lock until all candidates have queued.
     let before = lock_of(&client(), &path);
     before.lock().unwrap();
-    let candidates: Vec<_> = (0..3)
-        .map(|number| {
-            let (tell, leaders) = (tell.clone(), Arc::clone(&leaders));
-            let lead = move |term: &Term| {
-                assert_eq!(leaders.fetch_add(1, Ordering::SeqCst), 0, "a second leader");
-                assert!(term.is_held());
-                let _ = tell.send((number, term.fencing_token()));
-                thread::yield_now();
-                leaders.fetch_sub(1, Ordering::SeqCst);
-            };
-            let one = Leadership::new(&client(), &*path, LockOptions::new(), lead).unwrap();
-            await_nodes(&path, 2 + number);
-            one
-        })
-        .collect();
+    let candidates = [0, 1, 2].map(|number| {
+        let (tell, leaders) = (tell.clone(), Arc::clone(&leaders));
+        let one = candidate(&client(), &path, move |term| {
+            assert_eq!(leaders.fetch_add(1, Ordering::SeqCst), 0, "a second leader");
+            assert!(term.is_held());
+            let _ = tell.send((number, term.fencing_token()));
+            thread::yield_now();
+            leaders.fetch_sub(1, Ordering::SeqCst);
+        });
+        await_nodes(&path, 2 + number);
+        one
+    });
     before.unlock().unwrap();
     let terms: Vec<_> = terms.iter().take(TERMS).collect();
     println!("{terms:?}");
     assert!(terms.is_sorted_by(|a, b| a.1 < b.1));
     assert!(terms.iter().map(|term| term.0).take(3).eq(0..3));
-    for number in 0..3 {
-        let count = terms.iter().filter(|term| term.0 == number).count();
-        assert!(count > 0, "{number} was never let in");
-    }
     assert!(candidates.iter().all(Leadership::is_healthy));
     candidates.into_iter().for_each(Leadership::shutdown);
     await_nodes(&path, 0);
@@ -57,14 +54,13 @@ fn candidates_lead_one_at_a_time_in_order_of_arrival() {
 
 #[test]
 fn lost_term_is_followed_by_another_and_is_no_failure() {
-    let path = fresh_path("over");
+    let (path, (tell, terms)) = (fresh_path("over"), unbounded());
     warnings(&path);
-    let (own, (tell, terms)) = (client(), unbounded());
-    let one = Leadership::new(&own, &*path, LockOptions::new(), move |term| {
+    let one = candidate(&client(), &path, move |term| {
         tell.send(Hold::clone(term)).unwrap();
         term.wait(EVER);
     });
-    let (one, mut last) = (one.unwrap(), 0);
+    let mut last = 0;
     for _ in 0..3 {
         let hold = terms.recv_timeout(SOON).unwrap();
         assert!(hold.fencing_token() > last);
@@ -74,17 +70,14 @@ fn lost_term_is_followed_by_another_and_is_no_failure() {
     terms.recv_timeout(SOON).unwrap();
     assert!(one.is_healthy());
     one.shutdown();
-    let failed: Vec<_> = warnings(&path).into_iter().filter(|it| it.contains("failed")).collect();
-    assert_eq!(failed, [""; 0]);
+    assert!(warnings(&path).iter().all(|line| !line.contains("failed")), "{:?}", warnings(&path));
 }
 
 #[test]
 fn shutdown_ends_a_term_in_order_and_a_wait_at_once() {
-    let path = fresh_path("shutdown");
-    let (tell, events) = unbounded();
+    let (own, path, (tell, events)) = (client(), fresh_path("shutdown"), unbounded());
     let told = tell.clone();
-    let own = client();
-    let leading = Leadership::new(&own, &*path, LockOptions::new(), move |term| {
+    let leading = candidate(&own, &path, move |term| {
         assert!(!term.is_over() && term.deadline() > Instant::now());
         tell.send(("leads", term.is_stopping())).unwrap();
         assert!(term.wait(EVER));
@@ -92,52 +85,21 @@ fn shutdown_ends_a_term_in_order_and_a_wait_at_once() {
         assert!(term.is_held() && term.deadline() > Instant::now());
         tell.send(("stopped", term.is_stopping())).unwrap();
     });
-    let leading = leading.unwrap();
     assert_eq!(events.recv_timeout(SOON), Ok(("leads", false)));
     let (lead, terms) = unbounded();
-    let stands_by = Leadership::new(&client(), &*path, LockOptions::new(), move |_| {
-        lead.send(()).unwrap();
-    });
+    let stands_by = candidate(&client(), &path, move |_| lead.send(()).unwrap());
     await_nodes(&path, 2);
-    stands_by.unwrap().shutdown();
+    stands_by.shutdown();
     assert!(terms.is_empty());
     await_nodes(&path, 1);
     Task::spawn(move || leading.shutdown()).result("the leader's shutdown");
     told.send(("returned", true)).unwrap();
     let order: Vec<_> = events.try_iter().collect();
     assert_eq!(order, [("stopped", true), ("returned", true)]);
-    assert_eq!(children(&path), Vec::<String>::new(), "released before shutdown returned");
+    assert_eq!(children(&path), [""; 0], "released before shutdown returned");
     assert_eq!(own.stats().holds_lost, 0);
     let lock = lock_of(&own, &path);
     assert!(lock.try_lock().unwrap(), "it is free, and the client is well");
-}
-
-/// The term ends without a loss.
-#[test]
-fn panicking_function_releases_the_lock_and_leads_again() {
-    let path = fresh_path("panics");
-    warnings(&path);
-    let (own, (tell, terms)) = (client(), unbounded());
-    let one = Leadership::new(&own, &*path, LockOptions::new(), move |term| {
-        tell.send(term.fencing_token()).unwrap();
-        panic!("on purpose");
-    });
-    let one = one.unwrap();
-    let rival = lock_of(&client(), &path);
-    let mut last = 0;
-    for _ in 0..3 {
-        let token = terms.recv_timeout(SOON).unwrap();
-        assert!(token > last);
-        last = token;
-        let guard = rival.try_acquire_for(SOON).unwrap().expect("it was given back");
-        guard.release().unwrap();
-    }
-    assert!(one.is_healthy());
-    one.shutdown();
-    let warned = warnings(&path);
-    println!("{warned:#?}");
-    assert!(warned.iter().any(|line| line.contains("it panicked")));
-    await_nothing_left(&own);
 }
 
 /// Panics when dropped.
@@ -149,27 +111,38 @@ impl Drop for Bomb {
     }
 }
 
-/// One panic causes another, when its payload is dropped or when it is logged.
+/// The term ends without a loss, also if the payload panics when it is dropped, or the logger when it hears of
+/// the panic.
 #[test]
 fn contest_survives_panics_caused_by_a_panic() {
-    warnings("");
-    let own = client();
-    let leads_again = |path: String, panics: fn()| {
-        let (tell, terms) = unbounded();
-        let one = Leadership::new(&own, &*path, LockOptions::new(), move |term| {
+    let (own, others) = (client(), client());
+    let panics: [(_, fn()); 3] = [
+        ("panics", || panic!("on purpose")),
+        ("bomb", || panic_any(Bomb)),
+        (PANICS_THE_LOGGER, || panic!("on purpose")),
+    ];
+    for (name, panics) in panics {
+        let (path, (tell, terms)) = (fresh_path(name), unbounded());
+        warnings(&path);
+        let one = candidate(&own, &path, move |term| {
             tell.send(term.fencing_token()).unwrap();
             panics();
         });
-        let one = one.unwrap();
+        let (rival, mut last) = (lock_of(&others, &path), 0);
         for number in 1..=3 {
-            let term = terms.recv_timeout(SOON);
-            assert!(term.is_ok(), "{path}: {term:?} instead of term {number}");
+            let token = terms.recv_timeout(SOON);
+            assert!(token.is_ok_and(|token| token > last), "{path}: {token:?} in term {number}");
+            last = token.unwrap();
+            let guard = rival.try_acquire_for(SOON).unwrap().expect("it was given back");
+            guard.release().unwrap();
         }
         assert!(one.is_healthy());
         one.shutdown();
-    };
-    leads_again(fresh_path("bomb"), || panic_any(Bomb));
-    leads_again(fresh_path(PANICS_THE_LOGGER), || panic!("on purpose"));
+        let warned = warnings(&path);
+        println!("{warned:#?}");
+        let is_told = warned.iter().any(|line| line.contains("it panicked"));
+        assert_eq!(is_told, name != PANICS_THE_LOGGER);
+    }
     await_nothing_left(&own);
 }
 
@@ -177,11 +150,10 @@ fn contest_survives_panics_caused_by_a_panic() {
 #[test]
 fn revoked_term_ends_every_kind_of_wait() {
     let (own, path, (tell, told)) = (client(), fresh_path("asked-for"), unbounded());
-    let one = Leadership::new(&own, &*path, LockOptions::new(), move |term| {
+    let one = candidate(&own, &path, move |term| {
         tell.send(false).unwrap();
         tell.send(term.wait(EVER) && term.wait(EVER) && term.is_held()).unwrap();
     });
-    let one = one.unwrap();
     for _ in 0..3 {
         assert_eq!(told.recv_timeout(SOON), Ok(false), "it leads");
         own.revoke(&one.leader().unwrap().unwrap()).unwrap();
@@ -197,10 +169,8 @@ fn function_may_shut_down_its_own_leadership() {
     let (own, path) = (client(), fresh_path("ends-itself"));
     warnings(&path);
     let (give, handle) = unbounded::<Leadership>();
-    let one = Leadership::new(&own, &*path, LockOptions::new(), move |_| {
-        handle.recv().expect("its handle").shutdown();
-    });
-    give.send(one.unwrap()).unwrap();
+    let one = candidate(&own, &path, move |_| handle.recv().expect("its handle").shutdown());
+    give.send(one).unwrap();
     drop(give);
     await_nodes(&path, 0);
     await_nothing_left(&own);
@@ -212,11 +182,10 @@ fn health_is_bad_while_the_function_ignores_a_revocation() {
     let (path, (tell, told)) = (fresh_path("asked-in-vain"), unbounded());
     let (go_on, waits) = unbounded::<()>();
     let own = client_of(&connect_string(), Duration::from_secs(2));
-    let one = Leadership::new(&own, &*path, LockOptions::new(), move |term| {
+    let one = candidate(&own, &path, move |term| {
         tell.send(term.wait(EVER)).unwrap();
         let _ = waits.recv();
     });
-    let one = one.unwrap();
     wait_until("it leads", SOON, || one.is_leader());
     own.revoke(&one.leader().unwrap().unwrap()).unwrap();
     assert_eq!(told.recv_timeout(SOON), Ok(true));
@@ -233,11 +202,10 @@ fn panic_after_a_long_term_keeps_the_health_good() {
     let (path, (tell, terms)) = (fresh_path("panics-late"), unbounded());
     let own = client_of(&connect_string(), Duration::from_secs(2));
     let timeout = own.session_timeout();
-    let one = Leadership::new(&own, &*path, LockOptions::new(), move |term| {
+    let one = candidate(&own, &path, move |term| {
         tell.send(Hold::clone(term)).unwrap();
         assert!(term.wait(timeout + timeout / 10), "on purpose");
     });
-    let one = one.unwrap();
     let first = terms.recv_timeout(SOON).unwrap();
     wait_until("the next term", SOON, || {
         assert!(one.is_healthy(), "behind a panic");
