@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::{Error, Hold, Lock, LockId, MultiLock, Result, Wait};
+use zoolock_test_support::fresh_path;
 
 use super::{brief, refused};
 use common::{SOON, warnings};
@@ -42,13 +43,17 @@ struct Scripted {
     locking: Does,
     unlocking: Does,
     held: AtomicBool,
-    calls: Arc<Mutex<Vec<String>>>,
+    calls: Calls,
 }
+
+/// Each verb with the last letter of the path.
+type Calls = Arc<Mutex<Vec<(String, char)>>>;
 
 impl Scripted {
     fn act(&self, verb: &str, does: Does) -> Result<bool> {
-        let (name, path) = (self.path.trim_start_matches('/'), self.path.clone());
-        self.calls.lock().unwrap().push(format!("{verb} {name}"));
+        let path = self.path.clone();
+        let name = path.chars().next_back().expect("a name");
+        self.calls.lock().unwrap().push((verb.to_owned(), name));
         match does {
             Well | Late | Forget => Ok(true),
             Busy => Ok(false),
@@ -98,27 +103,36 @@ impl Lock for Scripted {
     }
 }
 
+fn scripted(path: &str, locking: Does, unlocking: Does, calls: &Calls) -> Scripted {
+    let (path, held, calls) = (path.to_owned(), AtomicBool::new(false), Arc::clone(calls));
+    Scripted { path, locking, unlocking, held, calls }
+}
+
 /// Scripted locks in a multi-lock, and the calls that they received.
 struct Script {
     multi: MultiLock,
-    calls: Arc<Mutex<Vec<String>>>,
+    calls: Calls,
 }
 
 impl Script {
     /// Each member has a path, a behaviour when locked, and one when unlocked.
     fn new<const N: usize>(members: [(&str, Does, Does); N]) -> Script {
-        let calls = Arc::<Mutex<Vec<String>>>::default();
-        let member = |(path, locking, unlocking): (&str, Does, Does)| -> Box<dyn Lock> {
-            let (path, held, calls) = (path.to_owned(), AtomicBool::new(false), Arc::clone(&calls));
-            Box::new(Scripted { path, locking, unlocking, held, calls })
+        let calls = Calls::default();
+        let member = |(path, locking, unlocking)| -> Box<dyn Lock> {
+            Box::new(scripted(path, locking, unlocking, &calls))
         };
         let multi = MultiLock::new(members.map(member)).expect("a good list");
         Script { multi, calls }
     }
 
-    /// The calls since the last time.
+    /// The calls since the last time, such as `lock abc; unlock ba`.
     fn calls(&self) -> String {
-        let calls = std::mem::take(&mut *self.calls.lock().unwrap()).join(", ");
+        let calls = std::mem::take(&mut *self.calls.lock().unwrap());
+        let runs = calls.chunk_by(|one, next| one.0 == next.0).map(|run| {
+            let names: String = run.iter().map(|(_, name)| name).collect();
+            format!("{} {names}", run[0].0)
+        });
+        let calls = runs.collect::<Vec<_>>().join("; ");
         println!("{calls}");
         calls
     }
@@ -126,38 +140,15 @@ impl Script {
 
 #[test]
 fn failed_member_releases_the_others_in_reverse() {
+    let both = "disconnected c, denied b, denied a";
     // The behaviour of the first and third member, and of all when unlocked.
     for (verb, [first, third], unlocking, expected, calls) in [
-        ("lock", [Well, Well], Well, "true", "lock a, lock b, lock c, lock d"),
-        (
-            "lock",
-            [Well, Fail],
-            Well,
-            "disconnected c",
-            "lock a, lock b, lock c, unlock b, unlock a",
-        ),
-        ("try", [Well, Busy], Well, "false", "try a, try b, try c, unlock b, unlock a"),
-        (
-            "lock",
-            [Well, Fail],
-            Fail,
-            "disconnected c, denied b, denied a",
-            "lock a, lock b, lock c, unlock b, unlock a",
-        ),
-        (
-            "try",
-            [Well, Busy],
-            Fail,
-            "denied b, denied a",
-            "try a, try b, try c, unlock b, unlock a",
-        ),
-        (
-            "try",
-            [Forget, Well],
-            Well,
-            "not held a",
-            "try a, try b, try c, try d, unlock d, unlock c, unlock b, unlock a",
-        ),
+        ("lock", [Well, Well], Well, "true", "lock abcd"),
+        ("lock", [Well, Fail], Well, "disconnected c", "lock abc; unlock ba"),
+        ("try", [Well, Busy], Well, "false", "try abc; unlock ba"),
+        ("lock", [Well, Fail], Fail, both, "lock abc; unlock ba"),
+        ("try", [Well, Busy], Fail, "denied b, denied a", "try abc; unlock ba"),
+        ("try", [Forget, Well], Well, "not held a", "try abcd; unlock dcba"),
     ] {
         let script = Script::new([
             ("/d", Well, unlocking),
@@ -177,7 +168,7 @@ fn failed_member_releases_the_others_in_reverse() {
         assert_eq!((told.as_str(), script.calls().as_str()), (expected, calls));
         if expected == "true" {
             script.multi.unlock().unwrap();
-            assert_eq!(script.calls(), "unlock d, unlock c, unlock b, unlock a");
+            assert_eq!(script.calls(), "unlock dcba");
         }
         assert!(script.multi.locks().iter().all(|lock| !lock.is_held()));
     }
@@ -188,15 +179,12 @@ fn one_deadline_covers_all_members() {
     let script = Script::new([("/a", Well, Well), ("/b", Well, Well), ("/c", Well, Well)]);
     let deadline = Instant::now() + SOON;
     assert!(script.multi.lock_within(deadline.into()).unwrap());
-    let expected = ["a", "b", "c"].map(|name| format!("until {deadline:?} {name}"));
-    assert_eq!(script.calls(), expected.join(", "));
+    assert_eq!(script.calls(), format!("until {deadline:?} abc"));
     script.multi.unlock().unwrap();
     script.calls();
     assert!(script.multi.try_lock_for(SOON).unwrap());
     let calls = script.calls();
-    let first = calls.split_once(" a, ").unwrap().0;
-    assert!(first.starts_with("until "), "{calls}");
-    assert_eq!(calls, ["a", "b", "c"].map(|name| format!("{first} {name}")).join(", "));
+    assert!(calls.starts_with("until ") && calls.ends_with(" abc"), "{calls}");
 }
 
 #[test]
@@ -204,61 +192,44 @@ fn later_members_are_tried_after_the_deadline() {
     for (last, is_taken) in [(Well, true), (Busy, false)] {
         for wait in [Wait::within, |time| Wait::until(Instant::now() + time)] {
             let script = Script::new([("/a", Late, Well), ("/b", Well, Well), ("/c", last, Well)]);
-            assert_eq!(
-                script.multi.lock_within(wait(Duration::from_millis(50))).unwrap(),
-                is_taken
-            );
+            let taken = script.multi.lock_within(wait(Duration::from_millis(50)));
+            assert_eq!(taken.unwrap(), is_taken);
             let calls = script.calls();
-            let tried = calls.split_once(" a, ").unwrap().1;
-            let rest = if is_taken { "try b, try c" } else { "try b, try c, unlock b, unlock a" };
+            let tried = calls.split_once(" a; ").unwrap().1;
+            let rest = if is_taken { "try bc" } else { "try bc; unlock ba" };
             assert_eq!((tried, calls.starts_with("until ")), (rest, true), "{calls}");
         }
     }
 }
 
+/// The first panic goes on. A second one during the unwinding would abort the process.
 #[test]
 fn panicking_member_leaves_none_locked() {
-    let panics = |call: &dyn Fn()| {
-        let panic = catch_unwind(AssertUnwindSafe(call)).expect_err("a panic");
-        let said = panic.downcast_ref::<String>().cloned();
-        println!("panicked: {said:?}");
-        said.expect("a text")
-    };
-    let script = Script::new([("/a", Well, Well), ("/b", Well, Panic), ("/c", Panic, Well)]);
-    let said = panics(&|| drop(script.multi.lock()));
-    assert!(said.contains("lock c"), "{said}");
-    assert_eq!(script.calls(), "lock a, lock b, lock c, unlock b, unlock a");
+    for does in [Panic, Explode] {
+        let panics = |call: &dyn Fn()| {
+            let payload = catch_unwind(AssertUnwindSafe(call)).expect_err("a panic");
+            let said = payload.downcast_ref::<String>().cloned();
+            assert_eq!(payload.is::<Bomb>(), does == Explode);
+            std::mem::forget(payload);
+            println!("panicked: {said:?}");
+            said
+        };
+        let script = Script::new([("/a", Well, Well), ("/b", Well, does), ("/c", does, Well)]);
+        let said = panics(&|| drop(script.multi.lock()));
+        assert!(said.is_none_or(|said| said.contains("lock c")));
+        assert_eq!(script.calls(), "lock abc; unlock ba");
 
-    let first = format!("/multi-panic-{}", std::process::id());
-    warnings(&first);
-    let script = Script::new([(&first, Well, Fail), ("/u", Well, Panic), ("/v", Well, Panic)]);
-    script.multi.lock().unwrap();
-    script.calls();
-    let said = panics(&|| drop(script.multi.unlock()));
-    assert!(said.contains("unlock v"), "the first one: {said}");
-    assert_eq!(script.calls(), format!("unlock v, unlock u, unlock {}", &first[1..]));
-    let logged = warnings(&first);
-    assert_eq!(logged.len(), 1, "{logged:?}");
-}
-
-#[test]
-fn panic_with_a_panicking_payload_leaves_none_locked() {
-    let explodes = |call: &dyn Fn()| {
-        let payload = catch_unwind(AssertUnwindSafe(call)).expect_err("a panic");
-        let is_bomb = payload.is::<Bomb>();
-        std::mem::forget(payload);
-        is_bomb
-    };
-    let script = Script::new([("/a", Well, Well), ("/b", Well, Explode), ("/c", Well, Explode)]);
-    script.multi.lock().unwrap();
-    script.calls();
-    assert!(explodes(&|| drop(script.multi.unlock())), "the first panic goes on");
-    assert_eq!(script.calls(), "unlock c, unlock b, unlock a");
-
-    // A second panic during the unwinding would abort the process.
-    let script = Script::new([("/a", Well, Well), ("/b", Well, Explode), ("/c", Explode, Well)]);
-    assert!(explodes(&|| drop(script.multi.lock())));
-    assert_eq!(script.calls(), "lock a, lock b, lock c, unlock b, unlock a");
+        let root = fresh_path("multi-panic");
+        warnings(&root);
+        let [t, u, v] = ["t", "u", "v"].map(|name| format!("{root}/{name}"));
+        let script = Script::new([(&t, Well, Fail), (&u, Well, does), (&v, Well, does)]);
+        script.multi.lock().unwrap();
+        let said = panics(&|| drop(script.multi.unlock()));
+        assert!(said.is_none_or(|said| said.contains("unlock v")), "the first one");
+        assert_eq!(script.calls(), "lock tuv; unlock vut");
+        let logged = warnings(&root);
+        assert_eq!(logged.len(), 1, "{logged:?}");
+    }
 }
 
 #[test]
@@ -268,7 +239,7 @@ fn member_that_gives_up_without_a_limit_is_an_error() {
     println!("{alone:?}, {both:?}");
     let is_not_held = |seen: &Result<()>| matches!(seen, Err(Error::NotHeld { .. }));
     assert!(is_not_held(&alone) && is_not_held(&both));
-    assert_eq!(script.calls(), "lock b, lock a, lock b, unlock a");
+    assert_eq!(script.calls(), "lock bab; unlock a");
 }
 
 /// The multi-lock does not even notice that both are the same object.
@@ -277,13 +248,7 @@ fn members_are_known_by_their_paths_alone() {
     let script = Script::new([("/x", Well, Well)]);
     assert_eq!(script.multi.locks()[0].id(), LockId::new("/x"));
     assert_ne!(script.multi.id(), LockId::new("/x"));
-    let own: Arc<dyn Lock> = Arc::new(Scripted {
-        path: "/x".to_owned(),
-        locking: Well,
-        unlocking: Well,
-        held: AtomicBool::new(false),
-        calls: Arc::default(),
-    });
+    let own = Arc::new(scripted("/x", Well, Well, &Calls::default()));
     let reason = refused([Box::new(Arc::clone(&own)) as Box<dyn Lock>, Box::new(own)]);
     assert!(reason.contains("\"/x\""), "{reason}");
 }
