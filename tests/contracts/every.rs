@@ -14,17 +14,37 @@ mod places;
 mod requests;
 mod too_long;
 
-use common::{SOON, client_of};
+use std::time::Duration;
+
+use common::{Object, SOON, Subject, client_of};
 use zoolock::{
     Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore,
     EphemeralLock, LockOptions, Result,
 };
-use zoolock_test_support::connect_string;
+use zoolock_test_support::{connect_string, fresh_path};
 
 /// A client of the shared server. Its session is so long that a busy machine ends no lease and answers every
 /// try.
 pub(crate) fn client() -> Client {
     client_of(&connect_string(), SOON)
+}
+
+/// An object of one client, and its rival of another.
+pub(crate) struct Pair {
+    pub ours: Client,
+    pub others: Client,
+    pub path: String,
+    pub object: Object,
+    pub rival: Object,
+}
+
+impl Pair {
+    pub(crate) fn of(subject: Subject, name: &str, session_timeout: Duration) -> Pair {
+        let [ours, others] = [(); 2].map(|()| client_of(&connect_string(), session_timeout));
+        let path = fresh_path(name);
+        let (object, rival) = (subject.at(&ours, &path), subject.rival(&others, &path));
+        Pair { ours, others, path, object, rival }
+    }
 }
 
 /// What the constructor of each type says.

@@ -35,7 +35,7 @@ pub use object::{Ask, Object};
 pub use processes::{Beside, OWN_PROCESS, Signal, alone, run_again, send, state, with_all_signals};
 pub use stages::{Scene, Stage, TwoWays, behind_a_proxy, behind_a_proxy_of};
 pub use subjects::{ONLY, Subject, every_subject, every_subject_that};
-pub use task::{Task, locking};
+pub use task::{Task, locking, visit};
 pub use visitor::Visitor;
 
 /// The session timeout of most tests, so long that a busy machine ends no session.

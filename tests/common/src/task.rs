@@ -21,6 +21,12 @@ pub fn locking(lock: &(impl Lock + Clone + 'static)) -> Task<Result<()>> {
     Task::spawn(move || lock.lock())
 }
 
+/// A call that locks and unlocks.
+pub fn visit(lock: impl Into<Box<dyn Lock>>) -> impl FnOnce() -> Result<()> + Send + 'static {
+    let lock = lock.into();
+    move || lock.lock().and_then(|()| lock.unlock())
+}
+
 impl<R: Send + 'static> Task<R> {
     pub fn spawn(call: impl FnOnce() -> R + Send + 'static) -> Task<R> {
         let (sender, result) = bounded(1);

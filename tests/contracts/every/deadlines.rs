@@ -2,11 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use zoolock::{Error, Result};
-use zoolock_test_support::{fresh_path, wait_until};
+use zoolock::{Error, Result, Wait};
 
-use super::client;
-use common::{Ask, Object, SOON, Subject, Task, answered, every_subject, every_subject_that};
+use super::Pair;
+use common::{Ask, Object, SOON, Task, answered, every_subject};
 
 const TIMEOUT: Duration = Duration::from_millis(250);
 
@@ -25,25 +24,26 @@ fn fails_in_its_time(name: &str, timeout: Duration, call: impl Fn() -> Result<bo
 }
 
 fn all_fail(name: &str, object: &Object) {
-    fails_in_its_time(name, Duration::ZERO, || object.try_lock());
-    fails_in_its_time(name, TIMEOUT, || object.try_lock_for(TIMEOUT));
-    fails_in_its_time(name, Duration::ZERO, || object.try_lock_for(Duration::ZERO));
-    fails_in_its_time(name, TIMEOUT, || object.lock_within((Instant::now() + TIMEOUT).into()));
-    fails_in_its_time(name, Duration::ZERO, || object.lock_within(Instant::now().into()));
-    for (ask, timeout) in [(Ask::Try, Duration::ZERO), (Ask::For(TIMEOUT), TIMEOUT)] {
-        fails_in_its_time(name, timeout, || object.guard(ask).map(|guard| guard.is_some()));
+    let asks: [fn(Duration) -> Ask; 3] = [
+        Ask::For,
+        |time| Ask::Within(Wait::within(time)),
+        |time| Ask::Within((Instant::now() + time).into()),
+    ];
+    for timeout in [Duration::ZERO, TIMEOUT] {
+        for ask in asks {
+            fails_in_its_time(name, timeout, || object.enter(ask(timeout)));
+            fails_in_its_time(name, timeout, || object.guard(ask(timeout)).map(|it| it.is_some()));
+        }
     }
-    let until = || Ask::Within((Instant::now() + TIMEOUT).into());
-    fails_in_its_time(name, TIMEOUT, || object.guard(until()).map(|guard| guard.is_some()));
+    fails_in_its_time(name, Duration::ZERO, || object.try_lock());
+    fails_in_its_time(name, Duration::ZERO, || object.guard(Ask::Try).map(|it| it.is_some()));
     assert!(!object.is_held());
 }
 
 #[test]
 fn call_fails_at_its_deadline_and_leaves_nothing() {
     every_subject(|subject| {
-        let clients = [client(), client()];
-        let path = fresh_path("deadline");
-        let (rival, object) = (subject.rival(&clients[0], &path), subject.at(&clients[1], &path));
+        let Pair { path, object, rival, .. } = Pair::of(subject, "deadline", SOON);
         rival.lock().unwrap();
         let nodes = subject.holding(&path);
         all_fail(subject.name, &object);
@@ -63,35 +63,19 @@ fn call_fails_at_its_deadline_and_leaves_nothing() {
         .result("a call behind another thread");
         assert_eq!(subject.await_nodes(&path, nodes.len()), nodes);
         object.unlock().unwrap();
-        assert!(object.try_lock_for(Duration::MAX).unwrap());
-        object.unlock().unwrap();
-    });
-}
-
-#[test]
-fn timeouts_of_every_size_are_accepted() {
-    every_subject_that(Subject::goes_with_its_unlock, |subject| {
-        let (client, path) = (client(), fresh_path("sizes"));
-        let object = subject.at(&client, &path);
-        let nanosecond = Duration::from_nanos(1);
+        // Timeouts of every size are accepted. The short ones leave a node no time to go.
         let past = Instant::now().checked_sub(SOON).unwrap_or_else(Instant::now);
-        for ask in [
-            Ask::For(Duration::ZERO),
-            Ask::For(nanosecond),
-            Ask::For(Duration::MAX),
-            Ask::Within(past.into()),
-        ] {
-            // A call without time for an answer fails instead of reporting busy.
+        let nanosecond = Duration::from_nanos(1);
+        let brief = [Ask::For(Duration::ZERO), Ask::Within(past.into()), Ask::For(nanosecond)];
+        let brief = brief.into_iter().filter(|_| subject.goes_with_its_unlock());
+        for ask in brief.chain([Ask::For(Duration::MAX)]) {
             let is_brief = matches!(ask, Ask::For(time) if time == nanosecond);
-            wait_until(&format!("{}, {ask:?}: it is free", subject.name), SOON, || {
-                let seen = object.enter(ask);
-                println!("{}, {ask:?}: {seen:?}", subject.name);
-                match seen {
-                    Ok(true) => object.unlock().is_ok(),
-                    Err(Error::Disconnected { .. }) => is_brief,
-                    seen => panic!("{}, {ask:?}: {seen:?}", subject.name),
-                }
-            });
+            match object.enter(ask) {
+                Ok(true) => object.unlock().unwrap(),
+                // A call without time for an answer fails instead of reporting busy.
+                Err(Error::Disconnected { .. }) if is_brief => {}
+                seen => panic!("{}, {ask:?}: {seen:?}", subject.name),
+            }
         }
     });
 }

@@ -3,37 +3,24 @@
 use std::time::{Duration, Instant};
 
 use zoolock::{Client, Error, HoldState, LossReason, Result};
-use zoolock_test_support::{connect_string, fresh_path, wait_until};
+use zoolock_test_support::{fresh_path, wait_until};
 
+use super::Pair;
 use common::{
-    Object, SOON, Subject, Task, await_lost, await_nothing_left, client, client_of, every_subject,
-    in_time, warnings,
+    Object, SOON, Subject, Task, await_lost, await_nothing_left, client, every_subject, in_time,
+    visit, warnings,
 };
 
 const ROUNDS: u64 = 8;
 
-/// A client that sends nothing on its own, with generous time for answers.
-fn quiet() -> Client {
-    client_of(&connect_string(), Duration::from_secs(60))
-}
-
-/// Locks and unlocks; the lock call has to wait.
-fn visit(object: &Object) -> impl FnOnce() -> Result<()> + Send + 'static {
-    let object = object.clone();
-    move || object.lock().and_then(|()| object.unlock())
-}
-
-fn timed_visit(object: &Object) -> impl FnOnce() -> Result<()> + Send + 'static {
-    let object = object.clone();
-    move || object.try_lock_for(SOON * 2).and_then(|_| object.unlock())
-}
-
 /// Two visits and one with a timeout, all asleep in their waits.
 fn waits(object: &Object) -> [Task<Result<()>>; 3] {
+    let timed = object.clone();
+    let timed = move || timed.try_lock_for(SOON * 2).and_then(|_| timed.unlock());
     [
-        Task::spawn_blocked(visit(object)),
-        Task::spawn_blocked(visit(object)),
-        Task::spawn_blocked(timed_visit(object)),
+        Task::spawn_blocked(visit(object.clone())),
+        Task::spawn_blocked(visit(object.clone())),
+        Task::spawn_blocked(timed),
     ]
 }
 
@@ -60,7 +47,7 @@ fn cancelled(subject: Subject, seen: &Result<()>, path: &str) {
 #[test]
 fn close_ends_each_hold_and_wait_once_and_refuses_later_calls() {
     every_subject(|subject| {
-        let (ours, others) = (quiet(), client());
+        let (ours, others) = (super::client(), client());
         let [held, dropped, waited] = ["held", "dropped", "waited"].map(fresh_path);
         warnings(&dropped);
         let [object, forgotten] = [&held, &dropped].map(|path| subject.at(&ours, path));
@@ -126,12 +113,12 @@ fn await_requests(client: &Client, count: u64) {
 #[test]
 fn cancel_ends_a_call_at_any_moment() {
     every_subject(|subject| {
-        let (ours, others, path) = (quiet(), client(), fresh_path("cancel-moment"));
-        let (object, ahead) = (subject.at(&ours, &path), subject.rival(&others, &path));
+        let Pair { ours, path, object, rival: ahead, .. } =
+            Pair::of(subject, "cancel-moment", SOON);
         ahead.lock().unwrap();
         for round in 0..ROUNDS {
             let before = ours.stats().requests;
-            let visit = Task::spawn(visit(&object));
+            let visit = Task::spawn(visit(object.clone()));
             // A visit sends no more than half of the rounds before it sleeps.
             await_requests(&ours, before + 1 + round % (ROUNDS / 2));
             object.cancel_waiters();
@@ -146,20 +133,19 @@ fn cancel_ends_a_call_at_any_moment() {
 #[test]
 fn cancel_ends_only_the_waits_of_its_object() {
     every_subject(|subject| {
-        let (ours, others, path) = (quiet(), client(), fresh_path("cancel"));
-        let ahead = subject.rival(&others, &path);
+        let Pair { ours, others, path, object, rival: ahead } = Pair::of(subject, "cancel", SOON);
         ahead.lock().unwrap();
-        let (object, other) = (subject.at(&ours, &path), subject.at(&ours, &path));
+        let other = subject.at(&ours, &path);
         let meant = waits(&object);
-        let bystander = Task::spawn_blocked(visit(&other));
-        cancel(&object.clone(), &meant);
+        let bystander = Task::spawn_blocked(visit(other.clone()));
+        cancel(&object, &meant);
         for wait in &meant {
             cancelled(subject, &wait.result("a cancelled call"), &path);
         }
         assert!(!bystander.is_done(), "{}: another object's", subject.name);
         // Later waits and holds are unaffected.
         object.cancel_waiters();
-        let later = Task::spawn_blocked(visit(&object));
+        let later = Task::spawn_blocked(visit(object.clone()));
         ahead.cancel_waiters();
         assert!(!later.is_done() && ahead.is_held(), "{}", subject.name);
         println!("{}: cancelled, {:?}", subject.name, subject.nodes(&path));

@@ -1,13 +1,12 @@
 //! Which clients, objects and threads exclude each other.
 
 use std::sync::{Arc, Barrier};
-use std::thread;
 
-use zoolock::{DistributedLock, DistributedReentrantLock, DistributedRwLock, Error, Lock, Result};
+use zoolock::Result;
 use zoolock_test_support::fresh_path;
 
-use super::client;
-use common::{Object, Subject, Task, every_subject, every_subject_that};
+use super::{Pair, client};
+use common::{Object, SOON, Subject, Task, every_subject, every_subject_that};
 
 /// Tries on another thread, which owns nothing.
 #[track_caller]
@@ -21,8 +20,7 @@ fn tries_elsewhere(object: &Object) -> Result<bool> {
 fn exactly_one_of_many_tries_succeeds() {
     const CROWD: usize = 12;
     every_subject_that(Subject::is_exclusive, |subject| {
-        let clients = [client(), client()];
-        let path = fresh_path("one_try");
+        let (clients, path) = ([client(), client()], fresh_path("one_try"));
         let objects: Vec<_> = (0..4).map(|n| subject.at(&clients[n % 2], &path)).collect();
         let barriers = Arc::new([Barrier::new(CROWD), Barrier::new(CROWD)]);
         let tries = (0..CROWD).map(|number| {
@@ -49,14 +47,12 @@ fn exactly_one_of_many_tries_succeeds() {
 #[test]
 fn clones_share_a_hold_and_other_objects_are_rivals() {
     every_subject(|subject| {
-        let [ours, others] = [client(), client()];
-        let path = fresh_path("objects");
-        let object = subject.at(&ours, &path);
+        let Pair { ours, others, path, object, rival } = Pair::of(subject, "objects", SOON);
         let clone = object.clone();
         object.lock().unwrap();
         assert!(clone.is_held());
         assert_eq!(clone.hold().node(), object.hold().node());
-        for rival in [subject.rival(&ours, &path), subject.rival(&others, &path)] {
+        for rival in [subject.rival(&ours, &path), rival] {
             for tried in [rival.try_lock(), tries_elsewhere(&rival)] {
                 assert!(matches!(tried, Ok(false)), "{}: {tried:?}", subject.name);
             }
@@ -70,32 +66,4 @@ fn clones_share_a_hold_and_other_objects_are_rivals() {
         clone.unlock().unwrap();
         assert!(!object.is_held());
     });
-}
-
-#[test]
-fn queueing_locks_of_all_types_exclude_each_other_on_one_path() {
-    let client = client();
-    let path = fresh_path("types");
-    let rw = DistributedRwLock::new(&client, &path).unwrap();
-    let locks: [Arc<dyn Lock>; 4] = [
-        Arc::new(DistributedLock::new(&client, &path).unwrap()),
-        Arc::new(DistributedReentrantLock::new(&client, &path).unwrap()),
-        Arc::new(rw.write_lock()),
-        Arc::new(rw.read_lock()),
-    ];
-    for holder in &locks {
-        holder.lock().unwrap();
-        for other in &locks {
-            let trying = Arc::clone(other);
-            let tried = thread::spawn(move || match trying.try_lock()? {
-                true => trying.unlock().map(|()| true),
-                false => Ok::<_, Error>(false),
-            });
-            let tried = tried.join().unwrap().unwrap();
-            println!("{other:?} beside {holder:?}: {tried}");
-            let two_reads = Arc::ptr_eq(holder, other) && Arc::ptr_eq(other, &locks[3]);
-            assert_eq!(tried, two_reads, "{other:?} beside {holder:?}");
-        }
-        holder.unlock().unwrap();
-    }
 }

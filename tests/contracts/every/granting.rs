@@ -1,5 +1,6 @@
 //! What a grant gives: a hold, a node, a token and a name.
 
+use std::collections::BTreeSet;
 use std::process;
 use std::sync::Arc;
 use std::thread;
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 use zoolock::{Client, Hold, HoldState, Lock, LockOptions, Locker};
 use zoolock_test_support::{connect_string, fresh_path, shared_probe};
 
-use super::client;
+use super::{Pair, client};
 use common::{Ask, SOON, Subject, await_lost, connected, every_subject_that, stat};
 
 /// Expects these holds to match the nodes on the server. Returns their highest token.
@@ -50,29 +51,27 @@ fn are_over(subject: Subject, path: &str, holds: &[Hold]) {
 #[test]
 fn token_is_the_zxid_of_the_nodes_creation() {
     every_subject_that(Subject::goes_with_its_unlock, |subject| {
-        let (client, path) = (client(), fresh_path("granted"));
-        let object = subject.at(&client, &path);
+        let Pair { ours, path, object, .. } = Pair::of(subject, "granted", SOON);
         assert!(!object.is_held() && object.holds().is_empty());
         let mut last = 0;
         for ask in Ask::each(SOON).into_iter().chain([Ask::For(Duration::MAX)]) {
             assert!(object.enter(ask).unwrap(), "{}, {ask:?}: it is free", subject.name);
             assert!(object.is_held());
             let holds = object.holds();
-            last = are_granted(subject, &client, &path, &holds, last);
+            last = are_granted(subject, &ours, &path, &holds, last);
             object.unlock().unwrap();
             assert!(!object.is_held() && object.holds().is_empty());
             are_over(subject, &path, &holds);
 
             let guard = object.guard(ask).unwrap().expect("it is free");
             let holds = guard.holds();
-            last = are_granted(subject, &client, &path, &holds, last);
+            last = are_granted(subject, &ours, &path, &holds, last);
             match ask.waits() {
                 true => guard.release().unwrap(),
                 false => drop(guard),
             }
             are_over(subject, &path, &holds);
         }
-        client.close().unwrap();
     });
 }
 
@@ -109,7 +108,7 @@ fn node_has_curators_name_and_the_identity_as_data() {
             (subject.at(&named, &path), "the night shift, line 3 ✓"),
             (subject.with(&named, &path, own), "the lock's own"),
         ];
-        let mut ids = Vec::new();
+        let mut ids = BTreeSet::new();
         for (object, maker) in &makers {
             object.lock().unwrap();
             for node in subject.holding(&path) {
@@ -122,16 +121,15 @@ fn node_has_curators_name_and_the_identity_as_data() {
                         let (id, rest) = after_the_id(name);
                         let digits = rest.strip_prefix(&format!("-{marker}")).expect(marker);
                         assert!(digits.len() == 10 && digits.bytes().all(|b| b.is_ascii_digit()));
-                        id.to_owned()
+                        id
                     }
                     None => {
                         let (id, rest) = after_the_id(&data);
                         assert!(rest.starts_with(' '), "{data}");
-                        id.to_owned()
+                        id
                     }
                 };
-                assert!(!ids.contains(&id), "{id} again: {ids:?}");
-                ids.push(id);
+                assert!(ids.insert(id.to_owned()), "{id} again: {ids:?}");
             }
             object.unlock().unwrap();
             // A read deleted in the background excludes nobody.
@@ -143,12 +141,9 @@ fn node_has_curators_name_and_the_identity_as_data() {
 #[test]
 fn locker_holds_any_lock_until_its_drop() {
     every_subject_that(Subject::goes_with_its_unlock, |subject| {
-        let [ours, others] = [client(), client()];
-        let path = fresh_path("locker");
-        let object = subject.at(&ours, &path);
+        let Pair { object, rival, .. } = Pair::of(subject, "locker", SOON);
         let boxed: Box<dyn Lock> = object.clone().into();
         let shared = Arc::new(&*object);
-        let rival = subject.rival(&others, &path);
         let is_alone = |lock: &dyn Lock, locker: &Locker<'_>| {
             assert_eq!((lock.path(), lock.id()), (object.path(), object.id()));
             assert!(lock.is_held() && object.is_held(), "{lock:?}");
@@ -173,9 +168,7 @@ fn locker_holds_any_lock_until_its_drop() {
             let locker = locker.expect("nobody else is there");
             is_alone(lock, &locker);
             lock.unlock().unwrap();
-            let released = locker.release();
-            println!("{}: released after the unlock: {released:?}", subject.name);
-            assert!(released.is_err());
+            assert!(locker.release().is_err(), "{}: released twice", subject.name);
         };
         works_alone(&*object);
         works_alone(&boxed);

@@ -6,9 +6,10 @@ use std::thread;
 use zoolock::{Error, HoldState};
 use zoolock_test_support::{fresh_path, shared_probe};
 
-use super::client;
+use super::{Pair, client};
 use common::{
-    Ask, PANICS_THE_LOGGER, Subject, await_nothing_left, every_subject_that, lock_of, warnings,
+    Ask, PANICS_THE_LOGGER, SOON, Subject, await_nothing_left, every_subject_that, lock_of,
+    warnings,
 };
 
 /// Expects the server to have no node left. Releases in the foreground have finished by now.
@@ -45,8 +46,7 @@ fn guard_of_a_lost_hold_goes_in_a_panic_beside_a_logger_that_panics() {
 #[test]
 fn panic_releases_the_guard_and_poisons_nothing() {
     every_subject_that(Subject::goes_with_its_unlock, |subject| {
-        let (client, path) = (client(), fresh_path("panic"));
-        let object = subject.at(&client, &path);
+        let Pair { path, object, .. } = Pair::of(subject, "panic", SOON);
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             let guard = object.guard(Ask::Wait).unwrap().expect("it waited");
             assert!(guard.holds().iter().all(|hold| hold.is_held()));
@@ -62,9 +62,8 @@ fn panic_releases_the_guard_and_poisons_nothing() {
 #[test]
 fn drop_of_the_last_handle_releases_a_held_lock_and_warns() {
     every_subject_that(Subject::goes_with_its_unlock, |subject| {
-        let (client, path) = (client(), fresh_path("last_handle"));
+        let Pair { ours, path, object, .. } = Pair::of(subject, "last_handle", SOON);
         warnings(&path);
-        let object = subject.at(&client, &path);
         object.lock().unwrap();
         let holds = object.holds();
         let last = object.clone();
@@ -84,15 +83,14 @@ fn drop_of_the_last_handle_releases_a_held_lock_and_warns() {
             if subject.is_one_lock() && !subject.guards_the_object() { 0 } else { holds.len() };
         assert_eq!(logged.len(), told, "{}: {logged:?}", subject.name);
         assert!(logged.iter().all(|line| line.starts_with("WARN")), "{logged:?}");
-        await_nothing_left(&client);
+        await_nothing_left(&ours);
     });
 }
 
 #[test]
 fn stale_guard_releases_no_later_hold() {
     every_subject_that(Subject::guards_the_object, |subject| {
-        let (client, path) = (client(), fresh_path("stale"));
-        let object = subject.at(&client, &path);
+        let Pair { path, object, .. } = Pair::of(subject, "stale", SOON);
         let stale = object.guard(Ask::Wait).unwrap().expect("it waited");
         object.unlock().unwrap();
         object.lock().unwrap();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use zoolock::{Client, DistributedLock, Error, HoldState, LockOptions, LossReason};
 use zoolock_test_support::{connect_string, fresh_path};
 
-use super::client;
+use super::{Pair, client, each_type};
 use common::{
     SESSION, SOON, Visitor, await_nothing_left, behind_a_proxy, client_of, every_subject, lock_of,
 };
@@ -29,8 +29,7 @@ fn last_held(is_held: impl Fn() -> bool) -> Instant {
 #[test]
 fn next_holder_comes_no_sooner_than_the_margin_after_a_hold_that_lasts_too_long() {
     every_subject(|subject| {
-        let (ours, others) = (client_of(&connect_string(), SESSION), client());
-        let path = fresh_path("margin");
+        let Pair { ours, path, rival, .. } = Pair::of(subject, "margin", SESSION);
         // So that a busy machine has time for heartbeats: the lease must not end the hold.
         let margin = ours.session_timeout() / 8;
         // Long enough for several locks to be taken one after another on a busy machine.
@@ -38,7 +37,7 @@ fn next_holder_comes_no_sooner_than_the_margin_after_a_hold_that_lasts_too_long(
         let object = subject.with(&ours, &path, options);
         object.lock().unwrap();
         let hold = object.hold();
-        let rival = Visitor::start(subject.rival(&others, &path));
+        let rival = Visitor::start(rival);
         let last = last_held(|| hold.is_held());
         assert_eq!(hold.state(), HoldState::Lost(LossReason::HeldTooLong), "{}", subject.name);
         rival.comes_in();
@@ -75,27 +74,23 @@ fn hold_is_lost_a_margin_before_its_lease_ends() {
     rival.leaves();
 }
 
-fn refused(client: &Client, margin: Duration) -> Error {
-    let options = LockOptions::new().margin(margin);
-    DistributedLock::with_options(client, fresh_path("refused"), options).unwrap_err()
-}
-
 #[test]
 fn margin_above_a_quarter_of_the_granted_timeout_is_refused() {
-    let client = client_of(&connect_string(), SESSION);
-    let most = client.session_timeout() / 4;
-    let error = refused(&client, most + Duration::from_millis(1));
-    println!("{error}");
-    assert!(matches!(error, Error::InvalidArgument { what: "margin", .. }), "{error}");
-    assert!(error.to_string().contains(&format!("{most:?}")), "{error}");
-    // Before the first session the granted timeout is not known, so the calls say so.
-    let lazy = zoolock::Client::builder(&connect_string())
-        .session_timeout(SESSION)
-        .connect_lazily()
-        .unwrap();
-    let options = LockOptions::new().margin(Duration::MAX);
-    if let Ok(lock) = DistributedLock::with_options(&lazy, fresh_path("lazy"), options) {
-        let error = lock.lock().unwrap_err();
+    let is_refused = |error: &Error| {
+        println!("{error}");
         assert!(matches!(error, Error::InvalidArgument { what: "margin", .. }), "{error}");
+    };
+    let (client, path) = (client_of(&connect_string(), SESSION), fresh_path("refused"));
+    let most = client.session_timeout() / 4;
+    let options = LockOptions::new().margin(most + Duration::from_millis(1));
+    for refused in each_type(&client, &path, &options) {
+        let error = refused.unwrap_err();
+        is_refused(&error);
+        assert!(error.to_string().contains(&format!("{most:?}")), "{error}");
     }
+    // Before the first session the granted timeout is not known, so the calls say so.
+    let lazy = Client::builder(&connect_string()).session_timeout(SESSION).connect_lazily();
+    let options = LockOptions::new().margin(Duration::MAX);
+    let lock = DistributedLock::with_options(&lazy.unwrap(), path, options);
+    is_refused(&lock.and_then(|lock| lock.lock()).unwrap_err());
 }

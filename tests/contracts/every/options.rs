@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use zoolock::{Client, HoldState, LockOptions};
+use zoolock::{HoldState, LockOptions};
 use zoolock_test_support::{Op, connect_string, fresh_path};
 
+use super::Pair;
 use common::{
-    Object, SOON, Subject, Task, Visitor, await_lost, await_nothing_left, client, client_of,
-    every_subject_that, in_time, shared_proxy,
+    SOON, Subject, Visitor, await_lost, await_nothing_left, client, client_of, every_subject_that,
+    in_time, shared_proxy,
 };
 
 /// A session timeout so long that clients send nothing on their own.
@@ -89,10 +90,9 @@ const AT_LEAST: Duration = Duration::from_secs(1);
 #[test]
 fn hold_at_least_keeps_other_clients_out_after_an_early_unlock() {
     every_subject_that(Subject::goes_with_its_unlock, |subject| {
-        let [ours, others] = [(); 2].map(|()| client_of(&connect_string(), QUIET));
-        let path = fresh_path("at-least");
+        let Pair { ours, path, rival, .. } = Pair::of(subject, "at-least", QUIET);
         let object = subject.with(&ours, &path, LockOptions::new().hold_at_least(AT_LEAST));
-        let (rival, begun) = (subject.rival(&others, &path), Instant::now());
+        let begun = Instant::now();
         object.lock().unwrap();
         let hold = object.hold();
         object.unlock().unwrap();
@@ -113,14 +113,6 @@ fn hold_at_least_keeps_other_clients_out_after_an_early_unlock() {
     });
 }
 
-/// Locks the object. Returns what the holder's node says, and the token.
-fn identity_inside(client: &Client, object: &Object) -> (Option<String>, u64) {
-    object.lock().unwrap();
-    let holder = client.contenders(object.path()).unwrap().remove(0);
-    object.unlock().unwrap();
-    (holder.identity, holder.token)
-}
-
 #[test]
 fn node_goes_only_to_objects_with_its_identity() {
     every_subject_that(
@@ -136,12 +128,13 @@ fn node_goes_only_to_objects_with_its_identity() {
                 let (held, next) = (object(&path, "a"), object(&path, who));
                 held.lock().unwrap();
                 let first = held.hold().fencing_token();
-                let inside = client.clone();
-                let next = Task::spawn_blocked(move || identity_inside(&inside, &next));
+                let next = Visitor::start_asleep(next);
                 held.unlock().unwrap();
-                let (said, token) = next.result("the next thread");
+                let token = next.hold().fencing_token();
+                let said = client.contenders(&path).unwrap().remove(0).identity;
                 println!("{}: {said:?} has {token} behind {first}", subject.name);
                 assert_eq!((said.as_deref(), token == first), (Some(who), who == "a"));
+                next.leaves();
             }
         },
     );

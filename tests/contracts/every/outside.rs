@@ -2,30 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use zoolock::crossbeam_channel::bounded;
-use zoolock::{Client, EphemeralLock, Error, LossReason};
+use zoolock::{Contender, EphemeralLock, Error, LossReason, Result};
 use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 
+use super::Pair;
 use common::{
-    Object, SOON, Subject, Task, assert_lost, await_lost, client, every_subject,
-    every_subject_that, place,
+    SESSION, SOON, Subject, Task, Visitor, assert_lost, await_lost, client, every_subject,
+    every_subject_that, place, visit,
 };
 
 use crate::contenders::{client_called, is_as_the_server_says, look, znode};
 use crate::revocation::{REVOKE, contender_of, ends, is_asked, is_not_asked};
-
-/// Starts a visitor, and returns when it has this position in the queue or at least waits.
-fn queued(
-    subject: Subject,
-    client: &Client,
-    path: &str,
-    number: usize,
-) -> Task<zoolock::Result<()>> {
-    let rival = subject.rival(client, path);
-    let wait = Task::spawn_blocked(move || rival.lock().and_then(|()| rival.unlock()));
-    subject.await_nodes(path, subject.nodes_with_waiters(number));
-    wait
-}
 
 #[test]
 fn contenders_lists_holder_and_waiters_in_queue_order() {
@@ -38,8 +25,11 @@ fn contenders_lists_holder_and_waiters_in_queue_order() {
         object.lock().unwrap();
         // The turn for permits is deleted after the grant.
         subject.await_nodes(&path, subject.nodes_of_one());
-        let waiters = [(&second, 1), (&third, 2), (&fourth, 3)]
-            .map(|(client, number)| queued(subject, client, &path, number));
+        let waiters = [(&second, 1), (&third, 2), (&fourth, 3)].map(|(client, number)| {
+            let waiter = Task::spawn_blocked(visit(subject.rival(client, &path)));
+            subject.await_nodes(&path, subject.nodes_with_waiters(number));
+            waiter
+        });
 
         let seen = look(subject.name, third.contenders(&path));
         for contender in &seen {
@@ -77,19 +67,12 @@ fn contenders_lists_holder_and_waiters_in_queue_order() {
     });
 }
 
-/// The path and token of the first hold, as a verifier gets them.
-fn claim(object: &Object) -> (String, u64) {
-    let hold = object.hold();
-    (hold.path().to_owned(), hold.fencing_token())
-}
-
 #[test]
 fn verify_token_accepts_only_a_holders_token() {
     every_subject(|subject| {
-        let (ours, others, path) = (client(), client(), fresh_path("verify"));
+        let Pair { others, path, object, rival, .. } = Pair::of(subject, "verify", SESSION);
         let is_current = |path: &str, token: u64| others.verify_token(path, token).unwrap();
         assert!(!is_current(&path, 1), "{}: there is no such lock", subject.name);
-        let object = subject.at(&ours, &path);
         object.lock().unwrap();
         // Until its turn is deleted, a permit counts as requested.
         subject.await_nodes(&path, subject.nodes_of_one());
@@ -100,26 +83,20 @@ fn verify_token_accepts_only_a_holders_token() {
                 assert!(!is_current(hold.path(), other), "{}: {hold:?}, {other}", subject.name);
             }
         }
-        let (rival, (say, told), (leave, left)) =
-            (subject.rival(&others, &path), bounded(1), bounded::<()>(0));
-        let next = Task::spawn_blocked(move || {
-            rival.lock()?;
-            say.send(claim(&rival)).unwrap();
-            let _ = left.recv();
-            rival.unlock()
-        });
-        let (at, before) = claim(&object);
-        for waiting in others.contenders(&at).unwrap().iter().filter(|one| !one.holds) {
-            assert!(!is_current(&at, waiting.token), "{}: {waiting:?}", subject.name);
+        let next = Visitor::start_asleep(rival);
+        let before = object.hold();
+        let at = before.path();
+        for waiting in others.contenders(at).unwrap().iter().filter(|one| !one.holds) {
+            assert!(!is_current(at, waiting.token), "{}: {waiting:?}", subject.name);
         }
         object.unlock().unwrap();
-        let (at, after) = told.recv_timeout(SOON).expect("the next one is in");
-        println!("{}: {before}, then {after}", subject.name);
-        assert!(is_current(&at, after) && !is_current(&at, before), "{}", subject.name);
+        let after = next.hold().fencing_token();
+        println!("{}: {}, then {after}", subject.name, before.fencing_token());
+        assert!(is_current(at, after), "{}", subject.name);
+        assert!(!is_current(at, before.fencing_token()), "{}", subject.name);
         shared_probe().unwrap().delete(&subject.holding(&path)[0]).unwrap();
-        assert!(!is_current(&at, after), "{}: whether it knows or not", subject.name);
-        drop(leave);
-        let lost = next.result("who lost it");
+        assert!(!is_current(at, after), "{}: whether it knows or not", subject.name);
+        let lost = next.left();
         assert!(lost.as_ref().is_err_and(Error::is_lost), "{}: {lost:?}", subject.name);
     });
 }
@@ -128,18 +105,18 @@ fn verify_token_accepts_only_a_holders_token() {
 fn revoke_reaches_its_hold_whenever_the_hold_listens() {
     every_subject_that(Subject::queues, |subject| {
         for listens_before in [true, false] {
-            let (ours, others, path) = (client(), client(), fresh_path("revoke"));
-            let object = subject.at(&ours, &path);
+            let Pair { others, path, object, .. } = Pair::of(subject, "revoke", SESSION);
             object.lock().unwrap();
             if subject.is_a_threads() {
                 object.lock().unwrap();
             }
             let (holds, what) = (object.holds(), subject.name);
             let meant: Vec<_> = holds.iter().map(|hold| contender_of(&others, hold)).collect();
-            let mut listening: Vec<_> = match listens_before {
-                true => holds.iter().map(|hold| vec![hold.revocation().unwrap()]).collect(),
-                false => vec![Vec::new(); holds.len()],
-            };
+            let mut listening = vec![Vec::new(); holds.len()];
+            if listens_before {
+                let listeners = listening.iter_mut().zip(&holds);
+                listeners.for_each(|(all, hold)| all.push(hold.revocation().unwrap()));
+            }
             for (index, hold) in holds.iter().enumerate() {
                 others.revoke(&meant[index]).unwrap();
                 listening[index].iter().for_each(|asked| is_asked(asked, what));
@@ -165,14 +142,16 @@ fn revoke_reaches_its_hold_whenever_the_hold_listens() {
             }
             drop(object);
             subject.await_nodes(&path, 0);
-            for contender in &meant {
-                let gone = others.revoke(contender);
-                println!("{what}, listens before: {listens_before}; asked when gone: {gone:?}");
-                let gone = matches!(&gone, Err(Error::NotHeld { path }) if *path == contender.path);
-                assert!(gone, "{what}");
-            }
+            meant.iter().for_each(|one| is_over(&others.revoke(one), one));
         }
     });
+}
+
+/// Expects the answer to say that the contender's hold is over.
+#[track_caller]
+fn is_over(answer: &Result<()>, contender: &Contender) {
+    let is_it = matches!(answer, Err(Error::NotHeld { path }) if *path == contender.path);
+    assert!(is_it, "{contender:?}: {answer:?}");
 }
 
 /// The request comes from this library or from Curator's `Revoker`.
@@ -199,53 +178,29 @@ fn revoked_holder_still_shows_its_identity() {
                 });
                 is_not_asked(&asked, "by itself");
             }
-            assert!(hold.is_held());
         }
         object.unlock().unwrap();
-        drop(object);
-        subject.await_nodes(&path, 0);
     });
 }
 
 #[test]
 fn break_lock_ends_exactly_the_named_hold() {
     every_subject_that(Subject::queues, |subject| {
-        let (ours, others, path) = (client(), client(), fresh_path("break"));
-        let object = subject.at(&ours, &path);
+        let Pair { others, path, object, .. } = Pair::of(subject, "break", SESSION);
         object.lock().unwrap();
         subject.await_nodes(&path, subject.nodes_of_one());
-        let (holds, what) = (object.holds(), subject.name);
+        let holds = object.holds();
         let meant: Vec<_> = holds.iter().map(|hold| contender_of(&others, hold)).collect();
-        for contender in &meant {
-            others.break_lock(contender).unwrap();
-        }
+        meant.iter().for_each(|contender| others.break_lock(contender).unwrap());
         for hold in &holds {
             await_lost(hold);
             assert_lost(&hold.revocation(), hold.path(), LossReason::NodeDeleted);
         }
-        assert!(object.unlock().is_err_and(|error| error.is_lost()), "{what}");
+        assert!(object.unlock().is_err_and(|error| error.is_lost()), "{}", subject.name);
         object.lock().unwrap();
-        for contender in &meant {
-            let gone = others.break_lock(contender);
-            println!("{what}: {gone:?}");
-            let gone = matches!(&gone, Err(Error::NotHeld { path }) if *path == contender.path);
-            assert!(gone, "{what}");
-        }
-        assert!(object.holds().iter().all(zoolock::Hold::is_held), "{what}");
+        meant.iter().for_each(|one| is_over(&others.break_lock(one), one));
+        assert!(object.holds().iter().all(zoolock::Hold::is_held), "{}", subject.name);
         object.unlock().unwrap();
-        drop(object);
-        subject.await_nodes(&path, 0);
-    });
-}
-
-/// Writes to a node of this client until the client has heard of it and looks at the node.
-fn is_looked_at(owner: &Client, node: &str, data: &[u8]) {
-    let (probe, before) = (shared_probe().unwrap(), owner.stats());
-    // Repeated, because the watch may not be set yet.
-    wait_until("the event was seen to", SOON, || {
-        probe.set(node, data).unwrap();
-        let now = owner.stats();
-        now.events > before.events && now.requests > before.requests
     });
 }
 
@@ -265,7 +220,13 @@ fn single_node_is_neither_revoked_nor_broken() {
     let asked = lock.hold().unwrap().revocation().unwrap();
     // The second event comes behind what the look after the first one has shown.
     for _ in 0..2 {
-        is_looked_at(&ours, &path, REVOKE);
+        let before = ours.stats();
+        // Repeated, because the watch may not be set yet.
+        wait_until("the event was seen to", SOON, || {
+            shared_probe().unwrap().set(&path, REVOKE).unwrap();
+            let now = ours.stats();
+            now.events > before.events && now.requests > before.requests
+        });
     }
     is_not_asked(&asked, "a single node");
     lock.unlock().unwrap();

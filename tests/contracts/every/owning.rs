@@ -4,14 +4,10 @@ use std::thread;
 use std::time::Duration;
 
 use zoolock::{Error, HoldState, Result};
-use zoolock_test_support::fresh_path;
 
-use super::client;
-use common::{Ask, Object, SOON, Subject, Task, answered, every_subject_that};
-
-fn not_held<T>(result: &Result<T>) -> bool {
-    matches!(result, Err(Error::NotHeld { .. }))
-}
+use super::Pair;
+use common::rwlock::would_deadlock;
+use common::{Ask, Object, SOON, Subject, Task, answered, every_subject_that, visit};
 
 /// What another thread sees: whether it is held, the count and the number of holds.
 fn seen_elsewhere(object: &Object) -> (bool, Option<u32>, usize) {
@@ -42,8 +38,8 @@ fn says_not_held(object: &Object) {
 #[test]
 fn second_unlock_is_not_held_and_changes_nothing() {
     every_subject_that(Subject::goes_with_its_unlock, |subject| {
-        let (client, path) = (client(), fresh_path("not_held"));
-        let (object, other) = (subject.at(&client, &path), subject.at(&client, &path));
+        let Pair { ours, path, object, .. } = Pair::of(subject, "not_held", SOON);
+        let other = subject.at(&ours, &path);
         says_not_held(&object);
         object.lock().unwrap();
         says_not_held(&other);
@@ -55,53 +51,40 @@ fn second_unlock_is_not_held_and_changes_nothing() {
     });
 }
 
+/// Also after its end: the system uses the number of an ended thread again.
 #[test]
 fn only_the_owning_thread_sees_and_unlocks_its_hold() {
     every_subject_that(Subject::is_a_threads, |subject| {
-        let (client, path) = (client(), fresh_path("own"));
-        let object = subject.at(&client, &path);
-        object.lock().unwrap();
-        assert_eq!(object.hold_count(), Some(1));
-        assert_eq!(seen_elsewhere(&object), (false, Some(0), 0));
-        let unlocked = unlocked_elsewhere(&object);
-        println!("{}, by another thread: {unlocked:?}", subject.name);
-        let me = thread::current().id();
-        match &unlocked {
-            Err(Error::NotOwner { path: at, owner }) => assert_eq!((at, *owner), (&path, me)),
-            // Readers share the lock, but not each other's holds.
-            unlocked => assert!(!subject.is_exclusive() && not_held(unlocked), "{unlocked:?}"),
-        }
-        assert!(object.is_held());
-        assert_eq!(subject.holding(&path).len(), 1);
-        object.unlock().unwrap();
-    });
-}
-
-#[test]
-fn ended_thread_leaves_its_hold_to_no_other_thread() {
-    every_subject_that(Subject::is_a_threads, |subject| {
-        let [ours, others] = [client(), client()];
-        let path = fresh_path("ended");
-        let (object, ended) = (subject.at(&ours, &path), subject.rival(&others, &path));
+        let Pair { ours, path, object, rival, .. } = Pair::of(subject, "own", SOON);
         let owned = object.clone();
-        thread::spawn(move || owned.lock().unwrap()).join().unwrap();
-        // The system reuses the number of an ended thread.
+        let own = thread::spawn(move || {
+            owned.lock().unwrap();
+            (owned.hold_count(), owned.hold(), thread::current().id())
+        });
+        let (count, hold, owner) = own.join().unwrap();
+        assert_eq!(count, Some(1));
         for number in 0..10 {
-            let (seen, unlocked) = (seen_elsewhere(&object), unlocked_elsewhere(&object));
-            assert_eq!(seen, (false, Some(0), 0), "thread {number}");
-            let refused = matches!(unlocked, Err(Error::NotOwner { .. } | Error::NotHeld { .. }));
-            assert!(refused, "thread {number}: {unlocked:?}");
+            assert_eq!(seen_elsewhere(&object), (false, Some(0), 0), "thread {number}");
+            match unlocked_elsewhere(&object) {
+                Err(Error::NotOwner { path: at, owner: who }) => {
+                    assert_eq!((&at, who), (&path, owner));
+                }
+                // Readers share the lock, but not each other's holds.
+                Err(Error::NotHeld { .. }) if !subject.is_exclusive() => {}
+                unlocked => panic!("{}, thread {number}: {unlocked:?}", subject.name),
+            }
             let tried = object.clone();
-            let tried = thread::spawn(move || match subject.is_exclusive() {
+            let tried = Task::spawn(move || match subject.is_exclusive() {
                 true => tried.try_lock(),
-                false => tried.lock().and_then(|()| tried.unlock()).map(|()| false),
+                false => visit(tried)().map(|()| false),
             });
-            assert!(!tried.join().unwrap().unwrap(), "thread {number} got in");
+            assert!(!tried.result("a try").unwrap(), "thread {number} got in");
         }
-        assert!(!ended.try_lock().unwrap());
+        assert!(hold.is_held());
+        assert!(!rival.try_lock().unwrap());
         ours.close().unwrap();
-        assert!(ended.try_lock().unwrap(), "{}: close gives it back", subject.name);
-        ended.unlock().unwrap();
+        assert!(rival.try_lock().unwrap(), "{}: close gives it back", subject.name);
+        rival.unlock().unwrap();
     });
 }
 
@@ -110,9 +93,8 @@ fn every_thread_sees_and_unlocks_a_hold_of_the_object() {
     every_subject_that(
         |one| !one.is_a_threads(),
         |subject| {
-            let (client, path) = (client(), fresh_path("anybodys"));
-            let [object, other] = [(); 2].map(|()| subject.at(&client, &path));
-            let ended = object.clone();
+            let Pair { ours, path, object, .. } = Pair::of(subject, "anybodys", SOON);
+            let (ended, other) = (object.clone(), subject.at(&ours, &path));
             thread::spawn(move || ended.lock().unwrap()).join().unwrap();
             assert!(object.is_held(), "it outlives its thread");
             assert_eq!(seen_elsewhere(&object), (true, None, subject.nodes_of_one()));
@@ -132,9 +114,7 @@ fn every_thread_sees_and_unlocks_a_hold_of_the_object() {
 #[test]
 fn nested_hold_ends_with_the_outermost_unlock() {
     every_subject_that(Subject::is_a_threads, |subject| {
-        let [ours, others] = [client(), client()];
-        let path = fresh_path("nested");
-        let (object, rival) = (subject.at(&ours, &path), subject.rival(&others, &path));
+        let Pair { path, object, rival, .. } = Pair::of(subject, "nested", SOON);
         object.lock().unwrap();
         let (hold, node) = (object.hold(), subject.holding(&path));
         let token = hold.fencing_token();
@@ -145,26 +125,23 @@ fn nested_hold_ends_with_the_outermost_unlock() {
             assert_eq!((subject.nodes(&path), hold.state()), (node.clone(), HoldState::Held));
         };
         let mut guards = Vec::new();
-        let asks = Ask::each(Duration::ZERO).into_iter().chain([Ask::For(SOON)]);
-        for (depth, ask) in (1..).step_by(2).zip(asks) {
+        for (depth, ask) in (1..).step_by(2).zip(Ask::each(Duration::ZERO)) {
             assert!(object.enter(ask).unwrap(), "{ask:?} at depth {depth}");
             still(depth + 1);
             guards.push(object.guard(ask).unwrap().expect("the thread is in"));
             still(depth + 2);
         }
-        println!("{}: entered 11 times as {node:?} with token {token}", subject.name);
+        println!("{}: entered 9 times as {node:?} with token {token}", subject.name);
         assert!(!rival.try_lock().unwrap());
         // The outermost entry ends last, whatever the order of the unlocks.
-        let mut left = 11;
-        for nth in [2, 0, 2, 1, 0] {
+        for (left, nth) in [(9, 2), (7, 0), (5, 1), (3, 0)] {
             match nth {
                 0 => drop(guards.remove(nth)),
                 _ => guards.remove(nth).release().unwrap(),
             }
             still(left - 1);
             object.unlock().unwrap();
-            left -= 2;
-            still(left);
+            still(left - 2);
         }
         object.unlock().unwrap();
         assert_eq!((object.hold_count(), hold.state()), (Some(0), HoldState::Released));
@@ -177,16 +154,11 @@ fn nested_hold_ends_with_the_outermost_unlock() {
     });
 }
 
-fn would_deadlock<T>(result: &Result<T>, path: &str) -> bool {
-    matches!(result, Err(Error::WouldDeadlock { path: at }) if at == path)
-}
-
 #[test]
 fn thread_that_would_wait_for_itself_gets_an_error() {
     every_subject_that(Subject::is_a_threads, |subject| {
-        let [ours, others] = [client(), client()];
-        let path = fresh_path("deadlock");
-        let object = subject.at(&ours, &path);
+        let Pair { ours, others, path, object, rival: stranger } =
+            Pair::of(subject, "deadlock", SOON);
         let [second, third] = [(); 2].map(|()| subject.rival(&ours, &path));
         object.lock().unwrap();
         let node = subject.nodes(&path);
@@ -202,16 +174,11 @@ fn thread_that_would_wait_for_itself_gets_an_error() {
         is_told(&second, "behind itself");
         assert_eq!(subject.await_nodes(&path, 1), node);
         // Other threads and clients wait as usual.
-        let waits = |rival: &Object| {
-            let rival = rival.clone();
-            Task::spawn_blocked(move || rival.lock().and_then(|()| rival.unlock()))
-        };
-        let mut waiters = vec![waits(&second)];
+        let mut waiters = vec![Task::spawn_blocked(visit(second.clone()))];
         // A writer queues behind a read of its own process. Other rivals share a first level.
         let queued = if subject.is_exclusive() { 1 } else { 2 };
         subject.await_nodes(&path, queued);
-        let stranger = subject.rival(&others, &path);
-        waiters.push(waits(&stranger));
+        waiters.push(Task::spawn_blocked(visit(stranger)));
         subject.await_nodes(&path, queued + 1);
         is_told(&third, "in the queue");
         // The error comes even here, where another thread is between the two levels.

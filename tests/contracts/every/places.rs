@@ -2,13 +2,13 @@
 
 use std::io::ErrorKind;
 
-use zoolock::{Acl, Client, DistributedLock, Error, LockOptions, Permissions, Result};
+use zoolock::{Client, DistributedLock, Error, LockOptions, Result};
 use zoolock_test_support::{Server, connect_string, fresh_path, shared_probe};
 
 use super::{client, each_type};
 use common::{
-    SESSION, SOON, Subject, Task, await_nothing_left, client_of, connected, every_subject,
-    every_subject_that, owner, stat,
+    SESSION, SOON, Subject, Task, await_nothing_left, client_of, every_subject, every_subject_that,
+    owner, visit,
 };
 
 /// Two rivals of different clients take turns, so that one waits for the other.
@@ -20,10 +20,8 @@ fn take_turns(subject: Subject, clients: [&Client; 2], path: &str, full: &str) {
     println!("{}: {:?} is {nodes:?}", subject.name, object.hold());
     assert_eq!(nodes.len(), subject.nodes_of_one());
     assert!(object.hold().path().starts_with(path));
-    assert_eq!(object.hold().fencing_token(), stat(&nodes[0]).czxid as u64);
     assert!(!next.try_lock().unwrap());
-    let waiting = next.clone();
-    let waiting = Task::spawn(move || waiting.lock().and_then(|()| waiting.unlock()));
+    let waiting = Task::spawn(visit(next));
     subject.await_waiting(full, &[clients[1]], 1);
     object.unlock().unwrap();
     waiting.result("the one that waits").unwrap();
@@ -60,53 +58,34 @@ fn is_denied(subject: Subject, client: &Client, path: &str) {
 #[test]
 fn credentials_of_the_owner_are_required() {
     every_subject(|subject| {
-        let root = fresh_path("digest");
-        shared_probe().unwrap().create_all(&root).unwrap();
-        let path = format!("{root}/lock");
+        let (root, probe) = (fresh_path("digest"), shared_probe().unwrap());
+        probe.create_all(&root).unwrap();
+        let path = format!("{root}/a/lock");
         let (first, second, stranger) = (owner(), owner(), client());
         let object = subject.rival(&first, &path);
         object.lock().unwrap();
-        let (probe, node) = (shared_probe().unwrap(), subject.node_of(&object.hold()));
+        let node = subject.node_of(&object.hold());
         // A client that may delete in the directory may delete a single node.
-        if subject.queues() {
-            let seen = probe.delete(&node).map_err(|error| error.kind());
-            assert_eq!(seen, Err(ErrorKind::PermissionDenied), "{node}");
+        let denied = Err(ErrorKind::PermissionDenied);
+        assert_eq!(probe.delete(&node).map_err(|error| error.kind()), denied, "{node}");
+        // Its directories have the same ACL.
+        let places: Vec<_> = node.match_indices('/').map(|(at, _)| &node[..at]).collect();
+        let places: Vec<_> = places.into_iter().filter(|place| place.len() > root.len()).collect();
+        println!("{}: {places:?}", subject.name);
+        assert!(!places.is_empty());
+        for place in places.iter().chain([&&*node]) {
+            let seen = probe.get(place).map(drop).map_err(|error| error.kind());
+            assert_eq!(seen, denied, "{place}");
+            let seen = probe.set(place, b"x").map(drop).map_err(|error| error.kind());
+            assert_eq!(seen, denied, "{place}");
         }
-        let seen = probe.get(&node).map_err(|error| error.kind());
-        assert_eq!(seen.map(drop), Err(ErrorKind::PermissionDenied), "{node}");
         is_denied(subject, &stranger, &path);
         let next = subject.at(&second, &path);
         assert!(!next.try_lock().unwrap(), "the same credentials may take part");
-        let waiting = next.clone();
-        let waiting = Task::spawn(move || waiting.lock().and_then(|()| waiting.unlock()));
+        let waiting = Task::spawn(visit(next));
         assert!(object.is_held(), "{:?}", object.hold());
         object.unlock().unwrap();
         waiting.result("one with the same credentials").unwrap();
-    });
-}
-
-#[test]
-fn nodes_and_directories_get_the_acl_of_the_client() {
-    let builder = Client::builder(&connect_string()).auth("digest", "owner:secret");
-    let client = connected(builder.acl(Acl::creator().and("world", "anyone", Permissions::READ)));
-    every_subject(|subject| {
-        let root = fresh_path("acl");
-        let probe = shared_probe().unwrap();
-        probe.create_all(&root).unwrap();
-        let object = subject.at(&client, &format!("{root}/a/lock"));
-        object.lock().unwrap();
-        let node = subject.node_of(&object.hold());
-        let mut places: Vec<_> = node.match_indices('/').map(|(at, _)| &node[..at]).collect();
-        places.retain(|place| place.len() > root.len());
-        places.push(&node);
-        println!("{}: {places:?}", subject.name);
-        assert!(places.len() >= 2);
-        for place in places {
-            assert!(probe.get(place).unwrap().is_some(), "everybody may read {place}");
-            let written = probe.set(place, b"x").map_err(|error| error.kind());
-            assert_eq!(written.map(drop), Err(ErrorKind::PermissionDenied), "{place}");
-        }
-        object.unlock().unwrap();
     });
 }
 
