@@ -7,12 +7,9 @@ use zoolock_test_support::{connect_string, fresh_path, wait_until};
 
 use common::{SOON, Visitor, client, client_of, delete_node, lock_of};
 
-fn handing_on(times: u32) -> LockOptions {
-    LockOptions::new().local_handoffs(times)
-}
-
-fn lock_with(client: &Client, path: &str, times: u32) -> DistributedLock {
-    DistributedLock::with_options(client, path, handing_on(times)).unwrap()
+/// A lock that the threads of this process pass on.
+fn handed_on(client: &Client, path: &str, options: LockOptions) -> DistributedLock {
+    DistributedLock::with_options(client, path, options.local_handoffs(8)).unwrap()
 }
 
 /// "Nobody gets the lock for `time` after its grant, however early it is unlocked."
@@ -21,8 +18,7 @@ fn minimum_hold_of_a_node_that_was_handed_on_counts_from_the_last_grant() {
     const AT_LEAST: Duration = Duration::from_millis(700);
     let (ours, others) = (client_of(&connect_string(), Duration::from_secs(120)), client());
     let path = fresh_path("at-least-again");
-    let options = handing_on(8).hold_at_least(AT_LEAST);
-    let lock = DistributedLock::with_options(&ours, &*path, options).unwrap();
+    let lock = handed_on(&ours, &path, LockOptions::new().hold_at_least(AT_LEAST));
     let first = Visitor::start_asleep(lock.clone());
     first.comes_in();
     let begun = Instant::now();
@@ -45,7 +41,7 @@ fn minimum_hold_of_a_node_that_was_handed_on_counts_from_the_last_grant() {
 /// Nothing watches a young node: it is watched when it is handed on first.
 #[test]
 fn next_thread_hears_of_a_deletion_before_the_hand_over() {
-    let lock = lock_with(&client(), &fresh_path("deleted-young"), 100);
+    let lock = handed_on(&client(), &fresh_path("deleted-young"), LockOptions::new());
     let guard = lock.acquire().unwrap();
     let next = Visitor::start_asleep(lock.clone());
     delete_node(&guard);

@@ -7,45 +7,11 @@ use std::time::Duration;
 
 use zoolock::{
     DistributedLock, DistributedReentrantLock, EphemeralLock, Error, Lock, MultiLock, Wait,
-    WriteLock,
 };
 use zoolock_test_support::{Op, fresh_path};
 
 use common::rwlock::{Stage, rw_of, would_deadlock};
 use common::{SOON, Visitor, await_nodes, children, client, hold_of, in_use};
-
-#[test]
-fn readers_share_the_lock_and_later_ones_wait_behind_a_writer() {
-    let stage = Stage::new("share", 3);
-    let own = stage.lock(0);
-    let mut readers: Vec<_> = [&own, &own, &stage.lock(0), &stage.lock(1), &stage.lock(2)]
-        .map(|lock| stage.enters(lock.read_lock()))
-        .into();
-    assert_eq!(stage.nodes(), readers.len(), "each has a place of its own");
-    // Readers overlap for as long as they like.
-    for round in 1..5 {
-        readers.push(stage.enters(stage.lock(round % 2).read_lock()));
-        readers.remove(0).leaves();
-    }
-    let writer = stage.queues(own.write_lock());
-    let others: Vec<_> =
-        (0..4).map(|round| stage.queues(stage.lock(round % 3).read_lock())).collect();
-    for lock in [&own, &stage.lock(1)] {
-        assert!(!lock.read_lock().try_lock().unwrap(), "past a writer that waits");
-    }
-    for reader in readers {
-        assert!(!writer.is_in(), "beside a reader");
-        reader.leaves();
-    }
-    writer.comes_in();
-    let in_before = others.iter().filter(|other| other.is_in()).count();
-    println!("{in_before} of {} later readers were let in before it", others.len());
-    assert_eq!(in_before, 0);
-    writer.leaves();
-    others.iter().for_each(Visitor::comes_in);
-    others.into_iter().for_each(Visitor::leaves);
-    stage.is_empty();
-}
 
 #[test]
 fn read_lasts_as_long_as_a_handle_to_either_side() {
@@ -127,6 +93,7 @@ fn is_waited_for(tried: zoolock::Result<bool>) -> bool {
     matches!(tried, Ok(false) | Err(Error::Disconnected { .. }))
 }
 
+/// All readers are in at once, and the writer behind them alone.
 #[test]
 fn release_wakes_only_admitted_waiters() {
     const READERS: usize = 12;
@@ -137,6 +104,7 @@ fn release_wakes_only_admitted_waiters() {
     let mut readers: Vec<_> =
         (0..READERS).map(|number| stage.queues(stage.lock(number % CLIENTS).read_lock())).collect();
     let last = stage.queues(stage.lock(2).write_lock());
+    assert_eq!(stage.nodes(), READERS + 3, "each has a place of its own");
     let seen = || (stage.proxy.events(), stage.proxy.requests(Op::GetChildren));
     let before = seen();
     let (mut events, mut lists) = (0, 0);
@@ -155,7 +123,8 @@ fn release_wakes_only_admitted_waiters() {
     readers.iter().for_each(Visitor::comes_in);
     // A server sends one event to each client that watches a node.
     costs("to all readers", [CLIENTS, READERS]);
-    // The writer watches only the nearest reader. The others wake nobody.
+    assert!(!last.is_in(), "beside readers");
+    // It watches only the nearest reader. The others wake nobody.
     let nearest = readers.pop().unwrap();
     readers.into_iter().for_each(Visitor::leaves);
     assert!(!last.is_in());
@@ -167,27 +136,22 @@ fn release_wakes_only_admitted_waiters() {
     stage.is_empty();
 }
 
-/// Expects every write call to fail, since it would wait for the thread's own read.
-#[track_caller]
-fn no_write_gets_in(write: &WriteLock, what: &str) {
-    let waits = [
-        write.lock(),
-        write.acquire().map(drop),
-        write.try_lock_for(SOON).map(drop),
-        write.try_acquire_for(SOON).map(drop),
-    ];
-    println!("{what}: {waits:?}");
-    assert!(waits.iter().all(|seen| would_deadlock(seen, write.path())), "{what}: {waits:?}");
-    let tries = [write.try_lock(), write.try_lock_for(Duration::ZERO)];
-    assert!(tries.iter().all(|tried| matches!(tried, Ok(false))), "{what}: {tries:?}");
-    assert_eq!((write.hold_count(), write.is_held()), (0, false), "{what}");
-}
-
+/// `every` has the same for other objects of the thread.
 #[test]
 fn write_under_the_same_threads_read_is_an_error() {
     let (client, path) = (client(), fresh_path("read-write"));
-    let [lock, other] = [(); 2].map(|()| rw_of(&client, &path));
+    let lock = rw_of(&client, &path);
     let (read, write) = (lock.read_lock(), lock.write_lock());
+    let is_told = |when: &str| {
+        for wait in [Wait::FOREVER, Wait::within(SOON)] {
+            let waited =
+                [write.lock_within(wait), write.acquire_within(wait).map(|it| it.is_some())];
+            println!("{when}: {waited:?}");
+            assert!(waited.iter().all(|seen| would_deadlock(seen, &path)), "{when}: {waited:?}");
+        }
+        assert!(!write.try_lock().unwrap() && !write.try_lock_for(Duration::ZERO).unwrap());
+        assert_eq!((write.hold_count(), write.is_held()), (0, false), "{when}");
+    };
     for downgraded in [false, true] {
         if downgraded {
             write.lock().unwrap();
@@ -198,23 +162,18 @@ fn write_under_the_same_threads_read_is_an_error() {
             write.unlock().unwrap();
             write.unlock().unwrap();
         }
-        no_write_gets_in(&write, "the same object");
+        is_told("alone");
         assert_eq!(await_nodes(&path, 1), [hold_of(&read).node()], "nothing is left");
-        // The error also comes while another thread is between the levels of this object, or queued before
-        // it.
-        let first = Visitor::start(lock.write_lock());
+        // The error also comes while another thread is between the levels of this object.
+        let writer = Visitor::start(lock.write_lock());
         await_nodes(&path, 2);
-        let writers = [first, Visitor::start_asleep(other.write_lock())];
-        no_write_gets_in(&write, "the same object, others queued");
-        no_write_gets_in(&other.write_lock(), "another object, others queued");
+        is_told("behind another thread");
         assert!(read.try_lock().unwrap(), "entering again past writers");
         read.unlock().unwrap();
-        assert!(writers.iter().all(|writer| !writer.is_in()));
+        assert!(!writer.is_in());
         read.unlock().unwrap();
-        for writer in writers {
-            writer.comes_in();
-            writer.leaves();
-        }
+        writer.comes_in();
+        writer.leaves();
         await_nodes(&path, 0);
     }
     assert_eq!(in_use(&client.stats()), 0);

@@ -9,7 +9,7 @@ use zoolock_test_support::{Op, fresh_path, shared_probe, wait_until};
 use common::semaphore::*;
 use common::{
     PANICS_THE_LOGGER, SOON, await_nothing_left, behind_a_proxy, client, client_of, cost,
-    shared_proxy, stat, warnings,
+    shared_proxy, warnings,
 };
 
 /// The timeout of sessions that send nothing on their own.
@@ -38,10 +38,6 @@ fn permits_are_counted_and_returned() {
     assert!(!permits.valid_for().is_zero() && permits.valid_for() <= client.session_timeout());
     await_turns(&path, 0);
     assert_eq!(leases(&path), nodes(&permits));
-    for hold in &holds {
-        let stat = stat(&format!("{path}/{LEASES}/{}", hold.node()));
-        assert_eq!(hold.fencing_token(), stat.czxid as u64);
-    }
     assert_eq!(own.available().unwrap(), 3);
 
     let rest = own.try_acquire(3).unwrap().expect("three are free");
@@ -53,10 +49,7 @@ fn permits_are_counted_and_returned() {
     assert!(lost.try_recv().is_err_and(|told| told.is_disconnected()));
     drop(permits);
     assert!(holds.iter().all(|hold| hold.state() == HoldState::Released), "{holds:?}");
-    for timeout in [SOON, Duration::MAX] {
-        drop(own.try_acquire_for(5, timeout).unwrap().expect("all are free"));
-    }
-    drop(own.acquire_within(5, Instant::now() + SOON).unwrap().expect("all are free"));
+    drop(own.try_acquire_for(5, Duration::MAX).unwrap().expect("all are free"));
     is_free(&own, &[&client]);
     // Permits and a running call keep their client alive.
     let call = acquiring(&own, 2);

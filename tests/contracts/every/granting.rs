@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock::{Client, Hold, HoldState, Lock, LockOptions, Locker};
+use zoolock::{Client, Hold, HoldState, Lock, LockOptions};
 use zoolock_test_support::{connect_string, fresh_path, shared_probe};
 
 use super::{Pair, client};
@@ -75,18 +75,6 @@ fn token_is_the_zxid_of_the_nodes_creation() {
     });
 }
 
-/// Splits `<uuid>` off the front.
-#[track_caller]
-fn after_the_id(text: &str) -> (&str, &str) {
-    let (id, rest) = text.split_at_checked(36).unwrap_or_else(|| panic!("no uuid in {text}"));
-    let is_uuid = id.bytes().enumerate().all(|(at, byte)| match at {
-        8 | 13 | 18 | 23 => byte == b'-',
-        _ => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
-    });
-    assert!(is_uuid, "no uuid in {text}");
-    (id, rest)
-}
-
 fn data_of(node: &str) -> String {
     let (data, _) = shared_probe().unwrap().get(node).unwrap().expect("a node");
     String::from_utf8(data).expect("UTF-8")
@@ -115,20 +103,16 @@ fn node_has_curators_name_and_the_identity_as_data() {
                 let (name, data) = (node.rsplit_once('/').unwrap().1, data_of(&node));
                 println!("{node}: {data}");
                 assert!(data.ends_with(maker), "{data}");
-                let id = match subject.marker() {
-                    Some(marker) => {
-                        let name = name.strip_prefix("_c_").expect("protected");
-                        let (id, rest) = after_the_id(name);
-                        let digits = rest.strip_prefix(&format!("-{marker}")).expect(marker);
-                        assert!(digits.len() == 10 && digits.bytes().all(|b| b.is_ascii_digit()));
-                        id
-                    }
-                    None => {
-                        let (id, rest) = after_the_id(&data);
-                        assert!(rest.starts_with(' '), "{data}");
-                        id
-                    }
+                let (text, behind) = match subject.marker() {
+                    Some(marker) => (name.strip_prefix("_c_").unwrap(), format!("-{marker}")),
+                    None => (&*data, " ".to_owned()),
                 };
+                let (id, rest) = text.split_at_checked(36).expect("an id");
+                let is_hex = |byte| matches!(byte, b'-' | b'0'..=b'9' | b'a'..=b'f');
+                assert!(id.split('-').map(str::len).eq([8, 4, 4, 4, 12]) && id.bytes().all(is_hex));
+                let number = rest.strip_prefix(&*behind).expect(&behind);
+                let is_number = number.len() == 10 && number.bytes().all(|b| b.is_ascii_digit());
+                assert!(is_number || subject.marker().is_none(), "{number}");
                 assert!(ids.insert(id.to_owned()), "{id} again: {ids:?}");
             }
             object.unlock().unwrap();
@@ -144,35 +128,32 @@ fn locker_holds_any_lock_until_its_drop() {
         let Pair { object, rival, .. } = Pair::of(subject, "locker", SOON);
         let boxed: Box<dyn Lock> = object.clone().into();
         let shared = Arc::new(&*object);
-        let is_alone = |lock: &dyn Lock, locker: &Locker<'_>| {
+        let tokens = |holds: Vec<Hold>| -> Vec<_> {
+            holds.iter().map(|hold| hold.fencing_token()).collect()
+        };
+        for lock in [&*object, &boxed, &&*boxed, &shared] as [&dyn Lock; 4] {
             assert_eq!((lock.path(), lock.id()), (object.path(), object.id()));
-            assert!(lock.is_held() && object.is_held(), "{lock:?}");
-            let tokens = |holds: Vec<Hold>| -> Vec<_> {
-                holds.iter().map(|hold| hold.fencing_token()).collect()
-            };
-            assert_eq!(tokens(locker.holds()), tokens(object.holds()));
-            assert!((*rival).try_acquire().unwrap().is_none());
-        };
-        let works_alone = |lock: &dyn Lock| {
-            let locker = lock.acquire().unwrap();
-            is_alone(lock, &locker);
-            locker.release().unwrap();
-            let locker = lock.try_acquire().unwrap().expect("nobody else is there");
-            is_alone(lock, &locker);
-            drop(locker);
-            assert!(!lock.is_held(), "{lock:?}");
-            let locker = lock.try_acquire_for(SOON).unwrap().expect("nobody else is there");
-            is_alone(lock, &locker);
-            locker.release().unwrap();
-            let locker = lock.acquire_within(Instant::now() + SOON).unwrap();
-            let locker = locker.expect("nobody else is there");
-            is_alone(lock, &locker);
-            lock.unlock().unwrap();
-            assert!(locker.release().is_err(), "{}: released twice", subject.name);
-        };
-        works_alone(&*object);
-        works_alone(&boxed);
-        works_alone(&&*boxed);
-        works_alone(&shared);
+            for ask in 0..4 {
+                let locker = match ask {
+                    0 => lock.acquire().map(Some),
+                    1 => lock.try_acquire(),
+                    2 => lock.try_acquire_for(SOON),
+                    _ => lock.acquire_within(Instant::now() + SOON),
+                };
+                let locker = locker.unwrap().expect("nobody else is there");
+                assert!(lock.is_held() && object.is_held(), "{lock:?}");
+                assert_eq!(tokens(locker.holds()), tokens(object.holds()));
+                assert!((*rival).try_acquire().unwrap().is_none());
+                match ask {
+                    0 | 1 => locker.release().unwrap(),
+                    2 => drop(locker),
+                    _ => {
+                        lock.unlock().unwrap();
+                        assert!(locker.release().is_err(), "{}: released twice", subject.name);
+                    }
+                }
+                assert!(!lock.is_held(), "{lock:?}");
+            }
+        }
     });
 }
