@@ -2,9 +2,7 @@
 
 use std::time::SystemTime;
 
-use zoolock::{
-    Client, Contender, DistributedLock, EphemeralLock, Error, Kind, LockOptions, Result,
-};
+use zoolock::{Client, Contender, DistributedLock, Error, Kind, LockOptions, Result};
 use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
 
 use common::semaphore::{acquiring, await_leases, await_turns, semaphore};
@@ -88,76 +86,51 @@ fn identity_is_any_text_up_to_16_kib_except_a_request() {
 fn contenders_lists_nodes_of_other_libraries_and_strangers_last() {
     let (client, path, probe) = (client(), fresh_path("mixed"), shared_probe().unwrap());
     probe.create_all(&path).unwrap();
+    let (long, lines) = ("x".repeat(500 * 1000), "who\n_zoolock token=77 since=1000");
+    // Names of Kazoo, an older .NET recipe, go-zookeeper, Curator and the text of the recipe.
     let made = [
-        // Names of Kazoo, an older .NET recipe, go-zookeeper, Curator and the text of the recipe.
-        (format!("{HEX}__rlock__0000000003"), Kind::Read, true),
-        (format!("_c_{UUID}-__READ__0000000004"), Kind::Read, true),
-        ("lock-0000000005".to_owned(), Kind::Exclusive, false),
-        (format!("{HEX}__lock__0000000006"), Kind::Exclusive, false),
-        (format!("_c_{HEX}-lock-0000000007"), Kind::Exclusive, false),
-        (format!("_c_{UUID}-__WRIT__0000000008"), Kind::Write, false),
-        (format!("x-{UUID}-lock-0000000009"), Kind::Exclusive, false),
-        (format!("_c_{UUID}-__READ__0000000010"), Kind::Read, false),
-        // Foreign nodes.
-        ("0000000001".to_owned(), Kind::Foreign, false),
-        (format!("_c_{UUID}-lease-0000000002"), Kind::Foreign, false),
-        ("hello".to_owned(), Kind::Foreign, false),
-        ("lock-9999999999".to_owned(), Kind::Foreign, false),
-        ("ß-lock-".to_owned(), Kind::Foreign, false),
+        (format!("{HEX}__rlock__0000000003"), Kind::Read, true, Some("192.168.0.1")),
+        (format!("_c_{UUID}-__READ__0000000004"), Kind::Read, true, Some("")),
+        ("lock-0000000005".to_owned(), Kind::Exclusive, false, Some("__REVOKE__ ")),
+        (format!("{HEX}__lock__0000000006"), Kind::Exclusive, false, None),
+        (format!("_c_{HEX}-lock-0000000007"), Kind::Exclusive, false, Some(&long)),
+        (format!("_c_{UUID}-__WRIT__0000000008"), Kind::Write, false, Some(lines)),
+        (format!("x-{UUID}-lock-0000000009"), Kind::Exclusive, false, None),
+        (format!("_c_{UUID}-__READ__0000000010"), Kind::Read, false, Some("somebody")),
     ];
-    for (name, ..) in made.iter().rev() {
-        probe.create(&format!("{path}/{name}"), b"somebody", true, false).unwrap();
+    let lease = format!("_c_{UUID}-lease-0000000002");
+    let strangers = ["0000000001", &lease, "hello", "lock-9999999999", "stays", "ß-lock-"];
+    for name in strangers {
+        probe.create(&format!("{path}/{name}"), b"", name != "stays", false).unwrap();
     }
-    probe.create(&format!("{path}/stays"), b"", false, false).unwrap();
-    let mut seen = look("mixed", client.contenders(&path));
-    for (seen, (name, kind, holds)) in seen.iter().zip(&made).take(8) {
+    let unnamed = [&b"__REVOKE__"[..], b"\xff\xfe\x00"];
+    let data = |at: usize| made[at].3.map_or(unnamed[at % 2], str::as_bytes);
+    for (at, (name, ..)) in made.iter().enumerate().rev() {
+        probe.create(&format!("{path}/{name}"), data(at), true, false).unwrap();
+    }
+    let mut seen = client.contenders(&path).unwrap();
+    let mut rest = seen.split_off(made.len());
+    for (at, (seen, (name, kind, holds, identity))) in seen.iter().zip(&made).enumerate() {
         assert_eq!((&seen.node, seen.kind, seen.holds), (name, *kind, *holds));
+        assert_eq!(seen.identity.as_deref(), *identity, "{name}");
         assert_eq!(seen.sequence, Some(place(name).parse().unwrap()));
-        is_as_the_server_says(seen);
         assert_eq!(seen.session, probe.session_id());
-        assert_eq!(seen.identity.as_deref(), Some("somebody"));
-    }
-    let mut strangers = seen.split_off(8);
-    strangers.sort_by(|one, other| one.node.cmp(&other.node));
-    let mut names: Vec<_> = made[8..].iter().map(|(name, ..)| name.as_str()).collect();
-    names.push("stays");
-    names.sort_unstable();
-    for (stranger, name) in strangers.iter().zip(&names) {
-        assert_eq!((&*stranger.node, stranger.kind, stranger.holds), (*name, Kind::Foreign, false));
-        assert_eq!(stranger.session == 0, *name == "stays");
-    }
-    assert_eq!(strangers.len(), names.len());
-}
-
-#[test]
-fn contenders_accepts_any_node_data() {
-    let (client, path, probe) = (client(), fresh_path("data"), shared_probe().unwrap());
-    probe.create_all(&path).unwrap();
-    let long = "x".repeat(500 * 1000);
-    let lines = "who\n_zoolock token=77 since=1000";
-    let data: [(&[u8], Option<&str>); 7] = [
-        (b"\xff\xfe\x00", None),
-        (b"", Some("")),
-        (b"__REVOKE__", None),
-        (long.as_bytes(), Some(&long)),
-        (b"192.168.0.1", Some("192.168.0.1")),
-        (lines.as_bytes(), Some(lines)),
-        (b"__REVOKE__ ", Some("__REVOKE__ ")),
-    ];
-    for (number, (data, identity)) in data.iter().enumerate() {
-        let node = format!("{path}/_c_{UUID}-lock-{number:010}");
-        probe.create(&node, data, true, false).unwrap();
+        is_as_the_server_says(seen);
         // The same as a single node.
         let single = fresh_path("single");
-        probe.create(&single, data, true, false).unwrap();
-        let seen = client.contenders(&single).unwrap();
-        assert_eq!(identities(&seen), [*identity], "{number}");
-        assert_eq!(brief(&seen), [(Kind::Exclusive, true)]);
-        assert_eq!(seen[0].session, probe.session_id());
+        probe.create(&single, data(at), true, false).unwrap();
+        let alone = client.contenders(&single).unwrap();
+        assert_eq!(
+            (brief(&alone), identities(&alone)),
+            (vec![(Kind::Exclusive, true)], vec![*identity])
+        );
     }
-    let seen = client.contenders(&path).unwrap();
-    assert_eq!(identities(&seen), data.map(|(_, identity)| identity));
-    seen.iter().for_each(is_as_the_server_says);
+    rest.sort_by(|one, other| one.node.cmp(&other.node));
+    assert_eq!(rest.iter().map(|one| &*one.node).collect::<Vec<_>>(), strangers);
+    for one in &rest {
+        assert_eq!((one.kind, one.holds), (Kind::Foreign, false), "{one:?}");
+        assert_eq!(one.session == 0, one.node == "stays", "{one:?}");
+    }
 }
 
 #[test]
@@ -166,12 +139,9 @@ fn contenders_is_empty_without_nodes() {
     let nobody = |client: &Client, path: &str| assert_eq!(client.contenders(path).unwrap(), []);
     nobody(&client, &path);
     nobody(&client, &format!("{path}/a/b"));
-    assert_eq!(lock_of(&client, &path).contenders().unwrap(), []);
     assert_eq!(semaphore(&client, &path, 1).contenders().unwrap(), []);
     shared_probe().unwrap().create_all(&path).unwrap();
     nobody(&client, &path);
-    let single = EphemeralLock::new(&client, &path).unwrap();
-    assert_eq!(single.contenders().unwrap(), [], "a directory");
     let no_chroot = format!("{}{}", connect_string(), fresh_path("no-chroot"));
     nobody(&client_of(&no_chroot, SESSION), "/a");
 }

@@ -1,28 +1,20 @@
 //! `EphemeralLock` has no queue: other nodes at its path, and what wakes its waiters.
 
-use std::time::Duration;
-
 use crate::every::client;
 use common::single::*;
-use common::{SOON, await_nothing_left, behind_a_proxy, exists, locking, stat};
-use zoolock::{Client, DistributedLock, EphemeralLock, Error, Result};
+use common::{Object, SOON, Subject, await_nothing_left, behind_a_proxy, exists, locking, stat};
+use zoolock::Error;
 use zoolock_test_support::{FaultProxy, Op, fresh_path, shared_probe, wait_until};
-
-#[track_caller]
-fn is_invalid_path<T: std::fmt::Debug>(seen: &Result<T>, path: &str) {
-    println!("{seen:?}");
-    let invalid = matches!(seen, Err(Error::InvalidPath { path: at, reason })
-        if at == path && !reason.is_empty());
-    assert!(invalid, "{seen:?}");
-}
 
 /// Expects every way to lock to report an invalid path.
 #[track_caller]
-fn refuses_every_call(lock: &impl zoolock::Lock) {
-    is_invalid_path(&lock.lock(), lock.path());
-    is_invalid_path(&lock.try_lock(), lock.path());
-    is_invalid_path(&lock.try_lock_for(SOON), lock.path());
-    assert!(!lock.is_held() && lock.holds().is_empty());
+fn refuses_every_call(object: &Object) {
+    object.is_refused(SOON, |ask, seen| {
+        println!("{ask:?}: {seen:?}");
+        let invalid = matches!(&seen, Err(Error::InvalidPath { path, reason })
+            if path == object.path() && !reason.is_empty());
+        assert!(invalid, "{object:?}, {ask:?}: {seen:?}");
+    });
 }
 
 #[test]
@@ -30,8 +22,8 @@ fn persistent_node_or_other_lock_at_the_path_is_an_error() {
     let (client, path, probe) = (client(), fresh_path("persistent"), shared_probe().unwrap());
     probe.create_all(&path).unwrap();
     probe.set(&path, b"of somebody").unwrap();
-    let (single, directory) =
-        (lock_of(&client, &path), DistributedLock::new(&client, &path).unwrap());
+    let [single, directory] =
+        ["single node", "exclusive"].map(|name| Subject::named(name).at(&client, &path));
     refuses_every_call(&single);
     assert_eq!(probe.get(&path).unwrap().unwrap().0, b"of somebody");
     await_nothing_left(&client);
@@ -49,13 +41,6 @@ fn persistent_node_or_other_lock_at_the_path_is_an_error() {
     single.unlock().unwrap();
 }
 
-/// Returns a client whose requests are counted, and its lock.
-fn counted(path: &str) -> (FaultProxy, Client, EphemeralLock) {
-    let (proxy, client) = behind_a_proxy(Duration::from_secs(60));
-    let lock = lock_of(&client, path);
-    (proxy, client, lock)
-}
-
 /// Waits for this many reads with a watch. The read is a waiter's last request before it sleeps.
 fn await_looks(proxy: &FaultProxy, looks: u64) {
     wait_until("it has looked and watches", SOON, || proxy.requests(Op::GetData) >= looks);
@@ -67,7 +52,8 @@ fn await_looks(proxy: &FaultProxy, looks: u64) {
 fn only_the_end_of_the_node_lets_a_waiter_in() {
     let (holders, path) = (client(), fresh_path("woken"));
     let (probe, holder) = (shared_probe().unwrap(), lock_of(&holders, &path));
-    let (proxy, _client, lock) = counted(&path);
+    let (proxy, waiters) = behind_a_proxy(SOON);
+    let lock = lock_of(&waiters, &path);
     for (round, is_changed) in [(1, false), (2, false), (3, true)] {
         holder.lock().unwrap();
         let waiting = locking(&lock);

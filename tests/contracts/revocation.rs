@@ -7,7 +7,7 @@ use zoolock::crossbeam_channel::{Receiver, TryRecvError};
 use zoolock::{Acl, Client, Contender, Error, Hold, Kind, Permissions};
 use zoolock_test_support::{Op, Then, connect_string, fresh_path, shared_probe, wait_until};
 
-use crate::contenders::look;
+use crate::contenders::{UUID, look};
 use common::{SESSION, SOON, await_resumed, behind_a_proxy, client, connected, hold_of, lock_of};
 
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
@@ -64,10 +64,11 @@ fn revocation_with_a_lost_event_is_heard() {
 fn revoke_writes_only_to_real_contenders_as_curator_does() {
     let (own, path, probe) = (client(), fresh_path("whom"), shared_probe().unwrap());
     probe.create_all(&path).unwrap();
-    let name = format!("{path}/_c_01234567-89ab-cdef-0123-456789abcdef-lock-");
+    let name = format!("{path}/_c_{UUID}-lock-");
     let curators = probe.create(&name, b"192.168.0.1", true, true).unwrap();
     let notes = format!("{path}/notes");
     probe.create(&notes, b"mine", false, false).unwrap();
+    let data = |node: &str| probe.get(node).unwrap().unwrap().0;
     let seen = look("Curator's and a stranger", own.contenders(&path));
     assert_eq!(seen[1].kind, Kind::Foreign);
     let before = own.stats().requests;
@@ -75,7 +76,7 @@ fn revoke_writes_only_to_real_contenders_as_curator_does() {
     let invalid = matches!(&refused, Err(Error::InvalidArgument { what: "contender", .. }));
     assert!(invalid, "{refused:?}");
     assert_eq!(own.stats().requests, before);
-    assert_eq!(probe.get(&notes).unwrap().unwrap().0, b"mine");
+    assert_eq!(data(&notes), b"mine");
     for path in ["", "x", "/x/", "/a/../b", "/a\0b", "/zookeeper/config"] {
         let mut made_up = seen[0].clone();
         made_up.path = path.to_owned();
@@ -84,9 +85,9 @@ fn revoke_writes_only_to_real_contenders_as_curator_does() {
         assert!(refused.is_err(), "{path:?}");
     }
     assert_eq!(own.stats().connections, 1);
-    assert_eq!(probe.get(&curators).unwrap().unwrap().0, b"192.168.0.1");
+    assert_eq!(data(&curators), b"192.168.0.1");
     own.revoke(&seen[0]).unwrap();
-    assert_eq!(probe.get(&curators).unwrap().unwrap().0, REVOKE);
+    assert_eq!(data(&curators), REVOKE);
     let seen = look("asked", own.contenders(&path));
     assert_eq!((seen[0].identity.as_ref(), seen[0].holds), (None, true));
 }
@@ -96,14 +97,12 @@ fn revoke_fails_without_permission_or_connection() {
     let builder = Client::builder(&connect_string()).session_timeout(SESSION);
     let builder = builder.auth("digest", "owner:secret");
     let owner = connected(builder.acl(Acl::creator().and("world", "anyone", Permissions::READ)));
-    let ((proxy, other), root) = (behind_a_proxy(Duration::from_secs(5)), fresh_path("denied"));
-    shared_probe().unwrap().create_all(&root).unwrap();
-    let guard = lock_of(&owner, &format!("{root}/lock")).acquire().unwrap();
+    let ((proxy, other), path) = (behind_a_proxy(Duration::from_secs(5)), fresh_path("denied"));
+    let guard = lock_of(&owner, &path).acquire().unwrap();
     let asked = guard.revocation().unwrap();
     let contender = contender_of(&other, &guard);
     let seen = other.revoke(&contender);
-    let denied = matches!(&seen, Err(Error::Denied { path }) if path == guard.path());
-    assert!(denied, "{seen:?}");
+    assert!(matches!(&seen, Err(Error::Denied { path: at }) if *at == path), "{seen:?}");
     proxy.cut_off();
     wait_until("away", SOON, || other.state() != zoolock::ClientState::Connected);
     let seen = other.revoke(&contender);
