@@ -9,9 +9,11 @@ use zoolock::{Client, DistributedSemaphore, Error, LockOptions};
 use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
 
 use common::{
-    Ask, BRIEFLY, Object, SESSION, SOON, Subject, Task, client, connected, delete_node,
-    every_subject, every_subject_that, hold_of, lock_of, warnings_with_keys,
+    Ask, BRIEFLY, SESSION, SOON, Subject, Task, client, connected, delete_node, every_subject,
+    every_subject_that, hold_of, lock_of, visit, warnings_with_keys,
 };
+
+use crate::every::Pair;
 
 /// What an observer was told.
 #[derive(Debug, Clone)]
@@ -72,16 +74,17 @@ impl Notes {
     }
 }
 
-/// An observed client, and an object named after its subject.
-fn observed(subject: Subject, path: &str, notes: &Notes) -> (Client, Object) {
-    let client = observed_by(notes);
-    let object = subject.with(&client, path, LockOptions::new().name(subject.name));
-    (client, object)
-}
-
-fn observed_by(notes: &Notes) -> Client {
+fn observed(notes: &Notes) -> Client {
     let builder = Client::builder(&connect_string()).session_timeout(SESSION);
     connected(builder.observer(notes.clone()))
+}
+
+/// An object of an observed client, named after its subject, and a rival.
+fn pair(subject: Subject, name: &str, notes: &Notes) -> Pair {
+    let mut pair = Pair::of(subject, name, SESSION);
+    pair.ours = observed(notes);
+    pair.object = subject.with(&pair.ours, &pair.path, LockOptions::new().name(subject.name));
+    pair
 }
 
 /// The kind that the observer should report.
@@ -107,7 +110,7 @@ fn turn(subject: Subject) -> Vec<&'static str> {
 fn observer_gets_the_times_of_each_hold() {
     every_subject_that(Subject::goes_with_its_unlock, |subject| {
         let notes = Notes::default();
-        let (_client, object) = observed(subject, &fresh_path("turn-told"), &notes);
+        let Pair { object, .. } = pair(subject, "turn-told", &notes);
         for ask in [Ask::Wait, Ask::Try, Ask::For(SOON)] {
             let begun = Instant::now();
             let guard = object.guard(ask).unwrap().unwrap();
@@ -132,10 +135,8 @@ fn observer_gets_the_times_of_each_hold() {
 #[test]
 fn observer_hears_why_a_call_failed_and_how_many_were_ahead() {
     every_subject(|subject| {
-        let (path, notes) = (fresh_path("not-acquired"), Notes::default());
-        let (client, object) = observed(subject, &path, &notes);
-        let others = common::client();
-        let rival = subject.rival(&others, &path);
+        let notes = Notes::default();
+        let Pair { ours, path, object, rival, .. } = pair(subject, "not-acquired", &notes);
         rival.lock().unwrap();
         assert!(!object.try_lock().unwrap());
         // A try for permits does not queue.
@@ -152,15 +153,14 @@ fn observer_hears_why_a_call_failed_and_how_many_were_ahead() {
 
         // The failed call's node is deleted in the background.
         subject.await_nodes(&path, subject.nodes_of_one());
-        let waiting = object.clone();
-        let waiting = Task::spawn(move || waiting.lock());
-        subject.await_waiting(&path, &[&client], 1);
+        let waiting = Task::spawn(visit(object.clone()));
+        subject.await_waiting(&path, &[&ours], 1);
         object.cancel_waiters();
         let cancelled = waiting.result("the call that waits");
         assert!(matches!(cancelled, Err(Error::Cancelled { .. })), "{cancelled:?}");
         notes.were(subject.name, &["Cancelled"]);
 
-        client.close().unwrap();
+        ours.close().unwrap();
         assert!(matches!(object.lock(), Err(Error::Closed)));
         assert!(matches!(object.try_lock(), Err(Error::Closed)));
         notes.were(subject.name, &["Failed(Closed)"; 2]);
@@ -190,7 +190,7 @@ fn log_line_of_a_loss_has_the_lock_and_the_reason_as_keys() {
 #[test]
 fn observer_counts_permits_taken_together_as_one_hold() {
     let notes = Notes::default();
-    let client = observed_by(&notes);
+    let client = observed(&notes);
     let options = LockOptions::new().name("licences");
     let path = fresh_path("permits-told");
     let semaphore = DistributedSemaphore::with_options(&client, path, 5, options).unwrap();
@@ -211,16 +211,14 @@ fn observer_counts_permits_taken_together_as_one_hold() {
 #[test]
 fn panicking_observer_does_no_harm() {
     every_subject(|subject| {
-        let (path, notes) = (fresh_path("panics"), Notes { panics: true, ..Notes::default() });
-        let (_client, object) = observed(subject, &path, &notes);
+        let notes = Notes { panics: true, ..Notes::default() };
+        let Pair { object, rival, .. } = pair(subject, "panics", &notes);
         for _ in 0..2 {
             object.lock().unwrap();
             assert!(object.is_held());
             object.unlock().unwrap();
             notes.were(subject.name, &turn(subject));
         }
-        let others = client();
-        let rival = subject.rival(&others, &path);
         rival.lock().unwrap();
         assert!(!object.try_lock().unwrap());
         notes.were(subject.name, &["Busy"]);

@@ -1,9 +1,11 @@
 //! Transactions guarded by a hold: applied as a whole, only while the lock is held, or refused with a reason.
 
 use zoolock::{Client, ConflictReason, DistributedLock, Error, Hold, LossReason};
-use zoolock_test_support::{connect_string, fresh_path, shared_probe};
+use zoolock_test_support::{fresh_path, shared_probe};
 
-use common::{SOON, assert_lost, client, client_of, delete_node, every_subject, lock_of, owner};
+use common::{SOON, assert_lost, client, delete_node, every_subject, lock_of, owner};
+
+use crate::every::Pair;
 
 /// A node with this data at a new path.
 fn node(name: &str, data: &[u8]) -> String {
@@ -12,16 +14,19 @@ fn node(name: &str, data: &[u8]) -> String {
     path
 }
 
-/// The node's data and version on the server.
-#[track_caller]
-fn data(path: &str) -> Option<(String, i32)> {
-    let found = shared_probe().unwrap().get(path).unwrap();
-    found.map(|(data, stat)| (String::from_utf8(data).unwrap(), stat.version))
-}
-
+/// Expects the node to have this data and version on the server.
 #[track_caller]
 fn has(path: &str, expected: &str, version: i32) {
-    assert_eq!(data(path), Some((expected.to_owned(), version)), "{path}");
+    let (data, stat) = shared_probe().unwrap().get(path).unwrap().expect(path);
+    assert_eq!((&*data, stat.version), (expected.as_bytes(), version), "{path}");
+}
+
+/// Expects a commit to be refused for an invalid argument.
+#[track_caller]
+fn is_invalid(refused: &zoolock::Result<()>, says: &str) {
+    println!("{refused:?}");
+    let is_it = matches!(refused, Err(Error::InvalidArgument { what, .. }) if *what == says);
+    assert!(is_it, "{says}: {refused:?}");
 }
 
 fn held(client: &Client, name: &str) -> (DistributedLock, Hold) {
@@ -83,23 +88,17 @@ fn invalid_transaction_is_refused_before_a_request() {
     let (_lock, hold) = held(&client, "invalid");
     let (_other, others) = held(&self::client(), "others");
     let before = client.stats().requests;
-    let too_much = hold.transaction().set("/x", vec![0; 1 << 20], None).commit();
-    let foreign = hold.transaction().and_held(&others).commit();
-    for (refused, says) in [(too_much, "transaction"), (foreign, "hold")] {
-        println!("{refused:?}");
-        assert!(matches!(&refused, Err(Error::InvalidArgument { what, .. }) if *what == says));
-    }
     // The version that servers treat as "any", and the nodes that must exist.
     let own = format!("{}/{}", hold.path(), hold.node());
     for (refused, says) in [
+        (hold.transaction().set("/x", vec![0; 1 << 20], None), "transaction"),
+        (hold.transaction().and_held(&others), "hold"),
         (hold.transaction().set("/x", "", -1), "version"),
         (hold.transaction().check("/x", -1), "version"),
         (hold.transaction().delete(&own, None), "path"),
         (hold.transaction().set(&own, "", 0), "path"),
     ] {
-        let refused = refused.commit();
-        println!("{refused:?}");
-        assert!(matches!(&refused, Err(Error::InvalidArgument { what, .. }) if *what == says));
+        is_invalid(&refused.commit(), says);
     }
     for path in ["", "x", "/x/", "/", "/zookeeper/quota"] {
         let refused = hold.transaction().delete(path, None).commit();
@@ -113,8 +112,7 @@ fn invalid_transaction_is_refused_before_a_request() {
 #[test]
 fn hold_guards_transactions_until_its_release() {
     every_subject(|subject| {
-        let client = client_of(&connect_string(), SOON);
-        let object = subject.at(&client, &fresh_path("guards"));
+        let Pair { object, .. } = Pair::of(subject, "guards", SOON);
         let guarded = node("guarded", b"");
         object.lock().unwrap();
         let hold = object.hold();
@@ -126,9 +124,7 @@ fn hold_guards_transactions_until_its_release() {
         };
         let written = write("1");
         if subject.marker().is_none() {
-            println!("{}: {written:?}", subject.name);
-            let refused = matches!(written, Err(Error::InvalidArgument { what: "hold", .. }));
-            assert!(refused, "{}: {written:?}", subject.name);
+            is_invalid(&written, "hold");
             return object.unlock().unwrap();
         }
         written.unwrap();

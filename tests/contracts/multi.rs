@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use zoolock::{
     Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, EphemeralLock, Error,
-    Hold, Lock, LockId, MultiLock, Result,
+    Hold, Lock, MultiLock, Result,
 };
-use zoolock_test_support::{fresh_path, shared_probe, wait_until};
+use zoolock_test_support::{fresh_path, shared_probe};
 
 use common::{
-    SOON, Task, children, client, client_of, delete_node, hold_of, lock_of, shared_address,
-    shared_proxy, warnings,
+    SOON, children, client, client_of, delete_node, hold_of, lock_of, shared_address, shared_proxy,
+    warnings,
 };
 
 /// New objects at `root/<name>`.
@@ -49,8 +49,8 @@ fn brief(error: &Error, root: &str) -> String {
 }
 
 #[track_caller]
-fn fails<T: std::fmt::Debug>(seen: Result<T>, root: &str, with: &str) -> Error {
-    let error = seen.expect_err(with);
+fn fails(unlock: Result<()>, root: &str, with: &str) -> Error {
+    let error = unlock.expect_err(with);
     println!("{error}");
     assert_eq!(brief(&error, root), with);
     error
@@ -85,27 +85,6 @@ fn unlock_visits_every_member_and_reports_all_failures() {
     let logged = warnings(&root);
     assert!(logged.iter().any(|line| line.contains("dropped a locker")), "{logged:?}");
     assert_eq!(nodes(&multi), [0, 0, 0]);
-}
-
-/// Nobody who waits holds or requests a lock that comes later.
-#[test]
-fn waiting_multi_lock_stands_in_one_queue_at_a_time() {
-    let (client, rivals, root) = (client(), self::client(), fresh_path("multi-waits"));
-    let members = members(&client, &root, ["a", "b", "c", "d"]);
-    let multi = multi_of(&members);
-    multi.lock().unwrap();
-    multi.unlock().unwrap();
-    let [b, d] = [1, 3].map(|index: usize| lock_of(&rivals, members[index].path()));
-    [&b, &d].iter().for_each(|lock| lock.lock().unwrap());
-    let waiting = multi.clone();
-    let waiter = Task::spawn(move || waiting.lock());
-    let is_at = |nodes: [usize; 4]| move || self::nodes(&multi_of(&members)) == nodes;
-    wait_until("it waits for b", SOON, is_at.clone()([1, 2, 0, 1]));
-    b.unlock().unwrap();
-    wait_until("it waits for d", SOON, is_at([1, 1, 1, 2]));
-    d.unlock().unwrap();
-    waiter.result("it has all").unwrap();
-    multi.unlock().unwrap();
 }
 
 #[test]
@@ -156,19 +135,6 @@ fn refused(locks: impl IntoIterator<Item = Box<dyn Lock>>) -> String {
         Error::InvalidArgument { what: "list of locks", reason } => reason,
         other => panic!("{other:?}"),
     }
-}
-
-#[test]
-fn id_identifies_the_object_and_orders_by_path() {
-    let (client, root) = (client(), fresh_path("multi-ids"));
-    let [a, b] = members(&client, &root, ["a", "b"]);
-    let (id, other) = (a.id(), lock_of(&client, a.path()));
-    println!("{id:?}");
-    assert_eq!([&a.clone().id(), &(&&a).id(), &Arc::new(a.clone()).id()], [&id; 3]);
-    assert_eq!(Box::<dyn Lock>::from(a.clone()).id(), id);
-    assert_ne!(other.id(), id);
-    assert!(b.id() > id && b.id() > other.id());
-    assert_ne!(LockId::new(a.path()), id);
 }
 
 #[test]
