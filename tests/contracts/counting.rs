@@ -182,9 +182,9 @@ fn log_line_of_a_loss_has_the_lock_and_the_reason_as_keys() {
         !lines.is_empty()
     });
     println!("{lines:?}");
-    let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-    let keys = vec![pair("lock", &path), pair("reason", "its node was deleted")];
-    assert_eq!(lines, [(format!("ERROR lock {path} was lost: its node was deleted"), keys)]);
+    let reason = "its node was deleted";
+    let keys = [Some(path.clone()), Some(reason.to_owned())];
+    assert_eq!(lines, [(format!("ERROR lock {path} was lost: {reason}"), keys)]);
 }
 
 #[test]

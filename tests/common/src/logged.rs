@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, Once};
 
-use log::kv::{Key, Value, VisitSource};
+use log::kv::Key;
 
 /// A line with this text makes the logger panic, like a logger that prints to a closed stream.
 pub const PANICS_THE_LOGGER: &str = "panics-the-logger";
@@ -11,17 +11,8 @@ static LOGGER: Logger = Logger(Mutex::new(Vec::new()));
 
 struct Logger(Mutex<Vec<Line>>);
 
-/// The text, and the keys and values beside it.
-type Line = (String, Vec<(String, String)>);
-
-struct Keys(Vec<(String, String)>);
-
-impl<'r> VisitSource<'r> for Keys {
-    fn visit_pair(&mut self, key: Key<'r>, value: Value<'r>) -> Result<(), log::kv::Error> {
-        self.0.push((key.to_string(), value.to_string()));
-        Ok(())
-    }
-}
+/// The text, and the values of `lock` and `reason` beside it.
+type Line = (String, [Option<String>; 2]);
 
 impl log::Log for Logger {
     fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
@@ -32,9 +23,9 @@ impl log::Log for Logger {
         if self.enabled(record.metadata()) {
             let line = format!("{} {}", record.level(), record.args());
             assert!(!line.contains(PANICS_THE_LOGGER), "{line}");
-            let mut keys = Keys(Vec::new());
-            record.key_values().visit(&mut keys).expect("keys");
-            self.0.lock().expect("log").push((line, keys.0));
+            let value =
+                |key| record.key_values().get(Key::from(key)).map(|value| value.to_string());
+            self.0.lock().expect("log").push((line, ["lock", "reason"].map(value)));
         }
     }
 
@@ -47,7 +38,7 @@ pub fn warnings(about: &str) -> Vec<String> {
     warnings_with_keys(about).into_iter().map(|(line, _)| line).collect()
 }
 
-/// [`warnings`], each with its keys and values.
+/// [`warnings`], each with its values.
 pub fn warnings_with_keys(about: &str) -> Vec<Line> {
     static SET_UP: Once = Once::new();
     SET_UP.call_once(|| {

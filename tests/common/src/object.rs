@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use zoolock::{
-    DistributedLock, DistributedReentrantLock, DistributedSemaphore, EphemeralLock, Error, Guard,
-    Hold, Lock, Locker, MultiLock, Permits, ReadLock, Result, Wait, WriteLock,
+    DistributedLock, DistributedReentrantLock, DistributedSemaphore, EphemeralLock, Error, Hold,
+    Lock, MultiLock, Permits, ReadLock, Result, Wait, WriteLock,
 };
 
 /// A way to ask for a lock.
@@ -35,38 +35,21 @@ impl Ask {
     }
 }
 
-/// A guard of any type.
-pub trait Guarding {
-    fn holds(&self) -> Vec<Hold>;
-    fn release(self: Box<Self>) -> Result<()>;
+/// A guard of any type. Its drop is that of the guard.
+pub struct Guarded<'l> {
+    pub holds: Vec<Hold>,
+    release: Box<dyn FnOnce() -> Result<()> + 'l>,
 }
 
-macro_rules! guarding {
-    ($($guard:ty, [$($of:tt)*], $holds:expr;)*) => {$(
-        impl<$($of)*> Guarding for $guard {
-            fn holds(&self) -> Vec<Hold> {
-                let holds: fn(&Self) -> Vec<Hold> = $holds;
-                holds(self)
-            }
-
-            fn release(self: Box<Self>) -> Result<()> {
-                <$guard>::release(*self)
-            }
-        }
-    )*};
+impl Guarded<'_> {
+    pub fn release(self) -> Result<()> {
+        (self.release)()
+    }
 }
-
-guarding! {
-    Guard<O>, [O], |guard| vec![guard.hold()];
-    Permits, [], Permits::holds;
-    Locker<'l>, ['l], Locker::holds;
-}
-
-type Guarded<'l> = Option<Box<dyn Guarding + 'l>>;
 
 /// What the types offer beside [`Lock`].
 pub(crate) trait Guards: Send + Sync {
-    fn guard(&self, ask: Ask) -> Result<Guarded<'_>>;
+    fn guard(&self, ask: Ask) -> Result<Option<Guarded<'_>>>;
     /// The entry count of this thread, for reentrant types.
     fn hold_count(&self) -> Option<u32> {
         None
@@ -74,16 +57,19 @@ pub(crate) trait Guards: Send + Sync {
 }
 
 macro_rules! guards {
-    ($lock:ty, ($($permits:expr)?) $(, $count:ident)?) => {
+    ($lock:ty, ($($permits:expr)?), $guard:ident has $holds:expr $(, $count:ident)?) => {
         impl Guards for $lock {
-            fn guard(&self, ask: Ask) -> Result<Guarded<'_>> {
+            fn guard(&self, ask: Ask) -> Result<Option<Guarded<'_>>> {
                 let guard = match ask {
                     Ask::Wait => Some(self.acquire($($permits)?)?),
                     Ask::Try => self.try_acquire($($permits)?)?,
                     Ask::For(time) => self.try_acquire_for($($permits,)? time)?,
                     Ask::Within(wait) => self.acquire_within($($permits,)? wait)?,
                 };
-                Ok(guard.map(|guard| Box::new(guard) as Box<dyn Guarding>))
+                Ok(guard.map(|$guard| Guarded {
+                    holds: $holds,
+                    release: Box::new(|| $guard.release()),
+                }))
             }
 
             $(fn hold_count(&self) -> Option<u32> {
@@ -93,13 +79,13 @@ macro_rules! guards {
     };
 }
 
-guards!(DistributedLock, ());
-guards!(DistributedReentrantLock, (), hold_count);
-guards!(WriteLock, (), hold_count);
-guards!(ReadLock, (), hold_count);
-guards!(EphemeralLock, ());
-guards!(MultiLock, ());
-guards!(DistributedSemaphore, (1));
+guards!(DistributedLock, (), guard has vec![guard.hold()]);
+guards!(DistributedReentrantLock, (), guard has vec![guard.hold()], hold_count);
+guards!(WriteLock, (), guard has vec![guard.hold()], hold_count);
+guards!(ReadLock, (), guard has vec![guard.hold()], hold_count);
+guards!(EphemeralLock, (), guard has vec![guard.hold()]);
+guards!(MultiLock, (), guard has guard.holds());
+guards!(DistributedSemaphore, (1), guard has guard.holds());
 
 /// A lock object of any type. Clones are the same object.
 #[derive(Clone)]
@@ -143,7 +129,7 @@ impl Object {
     }
 
     /// Locks with the guard of its type.
-    pub fn guard(&self, ask: Ask) -> Result<Guarded<'_>> {
+    pub fn guard(&self, ask: Ask) -> Result<Option<Guarded<'_>>> {
         self.guards.guard(ask)
     }
 

@@ -302,32 +302,16 @@ impl Subject {
     }
 
     /// Returns the creates, deletions, lists, reads and transactions of a lock and unlock without
-    /// rivals: a transaction creates the directory with a node, and another one deletes both. A
-    /// semaphore's turn is a second node.
-    pub fn cost_of_a_cycle(self) -> [u64; 5] {
+    /// rivals, of a try and unlock, and of a try that is refused. A transaction creates the
+    /// directory with a node, and another one deletes both. A try lists before that. A semaphore's
+    /// turn is a second node, for which a try does not wait.
+    pub fn costs(self) -> [[u64; 5]; 3] {
         match self.kind {
-            Kind::Single => [0, 1, 0, 0, 1],
-            Kind::Permit | Kind::Several => [0, 0, 0, 0, 4],
-            _ => [0, 0, 0, 0, 2],
-        }
-    }
-
-    /// Returns the same counts for a try, which lists before it creates a node. For a single node,
-    /// the create itself shows the state.
-    pub fn cost_of_a_try(self) -> [u64; 5] {
-        match self.kind {
-            Kind::Single => self.cost_of_a_cycle(),
-            Kind::Several => [0, 0, 2, 0, 4],
-            // A try does not wait for its turn.
-            _ => [0, 0, 1, 0, 2],
-        }
-    }
-
-    /// Returns the same counts for a refused try: a list, or for a single node a create and a look.
-    pub fn cost_of_a_refusal(self) -> [u64; 5] {
-        match self.kind {
-            Kind::Single => [0, 0, 0, 1, 1],
-            _ => [0, 0, 1, 0, 0],
+            // The create itself shows the state, and a read who is there.
+            Kind::Single => [[0, 1, 0, 0, 1], [0, 1, 0, 0, 1], [0, 0, 0, 1, 1]],
+            Kind::Permit => [[0, 0, 0, 0, 4], [0, 0, 1, 0, 2], [0, 0, 1, 0, 0]],
+            Kind::Several => [[0, 0, 0, 0, 4], [0, 0, 2, 0, 4], [0, 0, 1, 0, 0]],
+            _ => [[0, 0, 0, 0, 2], [0, 0, 1, 0, 2], [0, 0, 1, 0, 0]],
         }
     }
 

@@ -64,7 +64,7 @@ fn token_is_the_zxid_of_the_nodes_creation() {
             are_over(subject, &path, &holds);
 
             let guard = object.guard(ask).unwrap().expect("it is free");
-            let holds = guard.holds();
+            let holds = guard.holds.clone();
             last = are_granted(subject, &ours, &path, &holds, last);
             match ask.waits() {
                 true => guard.release().unwrap(),

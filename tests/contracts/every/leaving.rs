@@ -49,7 +49,7 @@ fn panic_releases_the_guard_and_poisons_nothing() {
         let Pair { path, object, .. } = Pair::of(subject, "panic", SOON);
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             let guard = object.guard(Ask::Wait).unwrap().expect("it waited");
-            assert!(guard.holds().iter().all(|hold| hold.is_held()));
+            assert!(guard.holds.iter().all(|hold| hold.is_held()));
             panic!("as the test wants it");
         }));
         assert!(panicked.is_err() && !object.is_held());

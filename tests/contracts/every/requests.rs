@@ -15,6 +15,7 @@ fn lock_cycle_try_and_refusal_have_fixed_request_counts() {
         let path = fresh_path("cost");
         let object = subject.at(&client, &path);
         let rival = subject.rival(&super::client(), &path);
+        let [cycle, of_a_try, of_a_refusal] = subject.costs();
         let costs = |what: &str, expected: [u64; 5], step: &dyn Fn()| {
             println!("{}, {what}:", subject.name);
             assert_eq!(cost(&proxy, step), expected, "{}, {what}", subject.name);
@@ -29,12 +30,12 @@ fn lock_cycle_try_and_refusal_have_fixed_request_counts() {
         rival.lock().unwrap();
         rival.unlock().unwrap();
         subject.await_nodes(&path, 0);
-        costs("lock, unlock", subject.cost_of_a_cycle(), &|| {
+        costs("lock, unlock", cycle, &|| {
             object.lock().unwrap();
             leaves();
         });
         assert!(!subject.has_a_directory() || !exists(&path), "{}", subject.name);
-        costs("try_lock, unlock", subject.cost_of_a_try(), &|| {
+        costs("try_lock, unlock", of_a_try, &|| {
             assert!(object.try_lock().unwrap());
             leaves();
         });
@@ -58,7 +59,7 @@ fn lock_cycle_try_and_refusal_have_fixed_request_counts() {
         leaves();
 
         rival.lock().unwrap();
-        costs("a refusal", subject.cost_of_a_refusal(), &|| {
+        costs("a refusal", of_a_refusal, &|| {
             assert!(!object.try_lock().unwrap());
         });
         rival.unlock().unwrap();
