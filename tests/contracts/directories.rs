@@ -61,31 +61,3 @@ fn path_that_is_used_again_costs_two_requests_a_turn() {
         assert_eq!(cost, [0, 0, 0, 0, 2 * TURNS], "{}", subject.name);
     });
 }
-
-#[test]
-fn directory_stays_if_somebody_else_has_made_or_used_it() {
-    every_subject_that(has_one_that_goes, |subject| {
-        let ((_proxy, client, above), probe) = (seasoned(), shared_probe().unwrap());
-        for what in ["made", "written", "joined"] {
-            let path = format!("{above}/{what}");
-            if what == "made" {
-                probe.create(&path, b"", false, false).unwrap();
-            }
-            let object = subject.at(&client, &path);
-            object.lock().unwrap();
-            match what {
-                "written" => drop(probe.set(&path, b"a user's").unwrap()),
-                "joined" => drop(probe.create(&format!("{path}/x"), b"", false, false).unwrap()),
-                _ => {}
-            }
-            let stat = || {
-                let stat = probe.stat(&path).unwrap().expect(what);
-                (stat.czxid, stat.mzxid, stat.version, stat.data_length)
-            };
-            let before = stat();
-            object.unlock().unwrap();
-            subject.await_nodes(&path, usize::from(what == "joined"));
-            assert_eq!(stat(), before, "{}, {what}", subject.name);
-        }
-    });
-}

@@ -6,6 +6,7 @@ use zoolock_test_support::{fresh_path, shared_probe};
 use common::{SOON, assert_lost, client, delete_node, every_subject, lock_of, owner};
 
 use crate::every::Pair;
+use crate::is_invalid;
 
 /// A node with this data at a new path.
 fn node(name: &str, data: &[u8]) -> String {
@@ -19,14 +20,6 @@ fn node(name: &str, data: &[u8]) -> String {
 fn has(path: &str, expected: &str, version: i32) {
     let (data, stat) = shared_probe().unwrap().get(path).unwrap().expect(path);
     assert_eq!((&*data, stat.version), (expected.as_bytes(), version), "{path}");
-}
-
-/// Expects a commit to be refused for an invalid argument.
-#[track_caller]
-fn is_invalid(refused: &zoolock::Result<()>, says: &str) {
-    println!("{refused:?}");
-    let is_it = matches!(refused, Err(Error::InvalidArgument { what, .. }) if *what == says);
-    assert!(is_it, "{says}: {refused:?}");
 }
 
 fn held(client: &Client, name: &str) -> (DistributedLock, Hold) {
@@ -98,7 +91,7 @@ fn invalid_transaction_is_refused_before_a_request() {
         (hold.transaction().delete(&own, None), "path"),
         (hold.transaction().set(&own, "", 0), "path"),
     ] {
-        is_invalid(&refused.commit(), says);
+        is_invalid(says, &refused.commit());
     }
     for path in ["", "x", "/x/", "/", "/zookeeper/quota"] {
         let refused = hold.transaction().delete(path, None).commit();
@@ -124,7 +117,7 @@ fn hold_guards_transactions_until_its_release() {
         };
         let written = write("1");
         if subject.marker().is_none() {
-            is_invalid(&written, "hold");
+            is_invalid("hold", &written);
             return object.unlock().unwrap();
         }
         written.unwrap();

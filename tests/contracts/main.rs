@@ -16,3 +16,16 @@ mod revocation;
 mod rwlock;
 mod semaphore;
 mod verifying;
+
+use std::fmt::Debug;
+
+use zoolock::{Error, Result};
+
+/// Expects a call to be refused for this argument, with a reason.
+#[track_caller]
+fn is_invalid<T: Debug>(what: &str, seen: &Result<T>) {
+    println!("{seen:?}");
+    let is_it = matches!(seen, Err(Error::InvalidArgument { what: at, reason })
+        if *at == what && !reason.is_empty());
+    assert!(is_it, "{what}: {seen:?}");
+}

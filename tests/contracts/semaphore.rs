@@ -12,6 +12,9 @@ use common::{
     shared_proxy, warnings,
 };
 
+use crate::contenders::brief;
+use crate::is_invalid;
+
 /// The timeout of sessions that send nothing on their own.
 const QUIET: Duration = Duration::from_secs(60);
 
@@ -160,30 +163,22 @@ fn other_nodes_are_no_permits() {
     let both = semaphore.acquire(2).unwrap();
     assert_eq!(semaphore.available().unwrap(), 0);
     assert!(semaphore.try_acquire(1).unwrap().is_none());
-    let kinds: Vec<_> =
-        semaphore.contenders().unwrap().iter().map(|one| (one.kind, one.holds)).collect();
+    let kinds = brief(&semaphore.contenders().unwrap());
     assert_eq!(kinds[..2], [(Kind::Permit, true); 2]);
     assert_eq!(kinds[2..], [(Kind::Foreign, false); 2]);
     both.release().unwrap();
     await_nothing_left(&own);
 }
 
-#[track_caller]
-fn is_invalid(what: &str, seen: zoolock::Result<()>) {
-    let invalid = matches!(&seen, Err(Error::InvalidArgument { what: at, reason })
-        if *at == what && !reason.is_empty());
-    assert!(invalid, "{seen:?}");
-}
-
 #[test]
 fn invalid_limits_and_counts_are_refused_and_leave_nothing() {
     let (client, path) = (client(), fresh_path("sem-refused"));
     let before = client.stats().requests;
-    is_invalid("limit", DistributedSemaphore::new(&client, &path, 0).map(drop));
+    is_invalid("limit", &DistributedSemaphore::new(&client, &path, 0));
     let none = DistributedSemaphore::with_options(&client, &path, 0, LockOptions::new());
-    is_invalid("limit", none.map(drop));
+    is_invalid("limit", &none);
     let own = semaphore(&client, &path, 3);
-    is_invalid("limit", own.set_limit(0));
+    is_invalid("limit", &own.set_limit(0));
     assert_eq!(own.limit(), 3, "unchanged");
     let asks = |count| {
         [
@@ -194,7 +189,7 @@ fn invalid_limits_and_counts_are_refused_and_leave_nothing() {
         ]
     };
     for count in [0, 4, u32::MAX] {
-        asks(count).into_iter().for_each(|seen| is_invalid("number of permits", seen));
+        asks(count).iter().for_each(|seen| is_invalid("number of permits", seen));
     }
     assert_eq!(client.stats().requests, before);
     // More than a client can hold.

@@ -1,6 +1,6 @@
 //! Ends caused from outside: a close of the client, and a cancel of an object's waits.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use zoolock::{Client, Error, HoldState, LossReason, Result};
 use zoolock_test_support::{fresh_path, wait_until};
@@ -22,14 +22,6 @@ fn waits(object: &Object) -> [Task<Result<()>>; 3] {
         Task::spawn_blocked(visit(object.clone())),
         Task::spawn_blocked(timed),
     ]
-}
-
-/// Cancels repeatedly: a thread may sleep on a mutex before its wait can be cancelled.
-fn cancel(object: &Object, waits: &[Task<Result<()>>]) {
-    wait_until("all are cancelled", SOON, || {
-        object.cancel_waiters();
-        waits.iter().all(Task::is_done)
-    });
 }
 
 #[track_caller]
@@ -84,10 +76,7 @@ fn close_ends_each_hold_and_wait_once_and_refuses_later_calls() {
         let counted = ours.stats().holds_lost;
         println!("{}: {counted} holds lost, {holds:?}", subject.name);
         assert_eq!(counted, holds.len() as u64, "{}", subject.name);
-        closed(subject, &object.lock());
-        closed(subject, &object.try_lock());
-        closed(subject, &object.try_lock_for(SOON));
-        closed(subject, &object.lock_within(Instant::now().into()));
+        object.is_refused(SOON, |_, seen| closed(subject, &seen));
         closed(subject, &ours.contenders(&held));
         closed(subject, &ours.verify_token(&held, 1));
         object.cancel_waiters();
@@ -138,7 +127,11 @@ fn cancel_ends_only_the_waits_of_its_object() {
         let other = subject.at(&ours, &path);
         let meant = waits(&object);
         let bystander = Task::spawn_blocked(visit(other.clone()));
-        cancel(&object, &meant);
+        // Repeated, because a thread may sleep on a mutex before its wait can be cancelled.
+        wait_until("all are cancelled", SOON, || {
+            object.cancel_waiters();
+            meant.iter().all(Task::is_done)
+        });
         for wait in &meant {
             cancelled(subject, &wait.result("a cancelled call"), &path);
         }

@@ -112,30 +112,3 @@ fn hold_at_least_keeps_other_clients_out_after_an_early_unlock() {
         assert_eq!(ours.stats().holds_lost, 0, "{}", subject.name);
     });
 }
-
-#[test]
-fn node_goes_only_to_objects_with_its_identity() {
-    every_subject_that(
-        |subject| subject.is_plain() && subject.may_be_left() && subject.is_one_lock(),
-        |subject| {
-            let client = client();
-            let object = |path: &str, who: &str| {
-                let options = LockOptions::new().local_handoffs(8);
-                subject.with(&client, path, options.identity(who))
-            };
-            for who in ["a", "b"] {
-                let path = fresh_path("identity-handed-on");
-                let (held, next) = (object(&path, "a"), object(&path, who));
-                held.lock().unwrap();
-                let first = held.hold().fencing_token();
-                let next = Visitor::start_asleep(next);
-                held.unlock().unwrap();
-                let token = next.hold().fencing_token();
-                let said = client.contenders(&path).unwrap().remove(0).identity;
-                println!("{}: {said:?} has {token} behind {first}", subject.name);
-                assert_eq!((said.as_deref(), token == first), (Some(who), who == "a"));
-                next.leaves();
-            }
-        },
-    );
-}

@@ -3,20 +3,21 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock::{Client, Error, HoldState, LockOptions, LossReason};
+use zoolock::{Error, HoldState, LockOptions, LossReason};
 use zoolock_test_support::fresh_path;
 
+use super::margins::last_held;
 use super::{Pair, client, each_type};
-use common::{Object, SOON, Subject, Visitor, await_lost, await_nothing_left, every_subject_that};
+use common::{
+    SOON, Subject, Visitor, await_lost, await_nothing_left, every_subject, every_subject_that,
+};
 
 /// Long enough for a turn on a busy machine.
 const AT_MOST: Duration = Duration::from_secs(1);
 
-const TOO_LONG: HoldState = HoldState::Lost(LossReason::HeldTooLong);
+const MARGIN: Duration = Duration::from_millis(700);
 
-fn limited(subject: Subject, client: &Client, path: &str) -> Object {
-    subject.with(client, path, LockOptions::new().hold_at_most(AT_MOST))
-}
+const TOO_LONG: HoldState = HoldState::Lost(LossReason::HeldTooLong);
 
 fn is_too_long(error: &Error) -> bool {
     match error {
@@ -26,10 +27,11 @@ fn is_too_long(error: &Error) -> bool {
 }
 
 #[test]
-fn hold_that_lasts_too_long_is_lost_and_lets_others_in() {
-    every_subject_that(Subject::goes_with_its_unlock, |subject| {
+fn hold_that_lasts_too_long_is_lost_and_lets_others_in_after_the_margin() {
+    every_subject(|subject| {
         let Pair { ours, others, path, .. } = Pair::of(subject, "too-long", SOON);
-        let object = limited(subject, &ours, &path);
+        let options = LockOptions::new().hold_at_most(AT_MOST).margin(MARGIN);
+        let object = subject.with(&ours, &path, options);
         // Each turn is lost, and the object is usable again.
         for (turn, rival) in [&others, &ours].into_iter().enumerate() {
             let rival = subject.rival(rival, &path);
@@ -38,10 +40,14 @@ fn hold_that_lasts_too_long_is_lost_and_lets_others_in() {
             let hold = object.hold();
             assert!(hold.valid_for() <= AT_MOST, "{}", subject.name);
             let waiting = Visitor::start(rival);
-            await_lost(&hold);
+            let last = last_held(|| hold.is_held());
             assert!(begun.elapsed() >= AT_MOST, "{}: {:?}", subject.name, begun.elapsed());
             assert_eq!((hold.state(), object.is_held()), (TOO_LONG, false), "{}", subject.name);
+            await_lost(&hold);
             waiting.comes_in();
+            let gap = last.elapsed();
+            println!("{}, turn {turn}: the next holder after {gap:?}", subject.name);
+            assert!(gap >= MARGIN, "{}", subject.name);
             waiting.leaves();
             let unlocked = object.unlock().expect_err("it was lost");
             assert!(is_too_long(&unlocked), "{}, turn {turn}: {unlocked:?}", subject.name);
@@ -56,7 +62,7 @@ fn hold_that_lasts_too_long_is_lost_and_lets_others_in() {
 fn prolonged_hold_lasts_until_its_new_end() {
     every_subject_that(Subject::goes_with_its_unlock, |subject| {
         let (ours, path) = (client(), fresh_path("prolonged"));
-        let object = limited(subject, &ours, &path);
+        let object = subject.with(&ours, &path, LockOptions::new().hold_at_most(AT_MOST));
         let begun = Instant::now();
         object.lock().unwrap();
         let holds = object.holds();
