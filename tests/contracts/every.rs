@@ -12,7 +12,6 @@ mod outside;
 mod owning;
 mod places;
 mod requests;
-mod too_long;
 
 use std::time::Duration;
 

@@ -15,6 +15,8 @@ use common::{
     delete_node, lock_of, warnings,
 };
 
+use crate::Bomb;
+
 /// A time that is longer than any test.
 const EVER: Duration = Duration::from_secs(600);
 
@@ -100,15 +102,6 @@ fn shutdown_ends_a_term_in_order_and_a_wait_at_once() {
     assert_eq!(own.stats().holds_lost, 0);
     let lock = lock_of(&own, &path);
     assert!(lock.try_lock().unwrap(), "it is free, and the client is well");
-}
-
-/// Panics when dropped.
-struct Bomb;
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        panic!("dropped");
-    }
 }
 
 /// The term ends without a loss, also if the payload panics when it is dropped, or the logger when it hears of

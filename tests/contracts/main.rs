@@ -4,7 +4,6 @@ mod below;
 mod connecting;
 mod contenders;
 mod counting;
-mod directories;
 mod ephemeral;
 mod every;
 mod guarding;
@@ -15,7 +14,6 @@ mod multi;
 mod revocation;
 mod rwlock;
 mod semaphore;
-mod verifying;
 
 use std::fmt::Debug;
 
@@ -28,4 +26,13 @@ fn is_invalid<T: Debug>(what: &str, seen: &Result<T>) {
     let is_it = matches!(seen, Err(Error::InvalidArgument { what: at, reason })
         if *at == what && !reason.is_empty());
     assert!(is_it, "{what}: {seen:?}");
+}
+
+/// A payload of a panic, which panics when dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("dropped");
+    }
 }

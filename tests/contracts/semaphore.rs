@@ -34,8 +34,6 @@ fn permits_are_counted_and_returned() {
     let permits = own.acquire(2).unwrap();
     let holds = permits.holds();
     println!("{own:?}, {permits:?}; on the server: {:?}", leases(&path));
-    assert!(format!("{own:?}").starts_with("DistributedSemaphore"));
-    assert!(format!("{permits:?}").contains(&nodes(&permits)[0]));
     assert_eq!((permits.count(), permits.path()), (2, &*path));
     assert_eq!((permits.is_held(), permits.state()), (true, HoldState::Held));
     assert!(!permits.valid_for().is_zero() && permits.valid_for() <= client.session_timeout());

@@ -1,19 +1,22 @@
-//! `LockOptions::margin`: a time between the loss of a hold and the next holder. `too_long` has the gap for
-//! every kind of lock.
+//! `LockOptions::hold_at_most` and `LockOptions::margin`: a hold that lasts too long is lost, and the next holder
+//! comes no sooner than the margin after a loss.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock::{Client, DistributedLock, HoldState, LockOptions, LossReason};
+use zoolock::{Client, DistributedLock, Error, HoldState, LockOptions, LossReason};
 use zoolock_test_support::{connect_string, fresh_path};
 
-use super::{client, each_type};
-use common::{SESSION, SOON, Visitor, behind_a_proxy, client_of, lock_of};
+use super::{Pair, client, each_type};
+use common::{
+    SESSION, SOON, Subject, Visitor, await_lost, await_nothing_left, behind_a_proxy, client_of,
+    every_subject, every_subject_that, lock_of,
+};
 
 use crate::is_invalid;
 
 /// Returns when the hold was last seen to be held.
-pub(super) fn last_held(is_held: impl Fn() -> bool) -> Instant {
+fn last_held(is_held: impl Fn() -> bool) -> Instant {
     let begun = Instant::now();
     let mut last = begun;
     loop {
@@ -65,4 +68,85 @@ fn margin_above_a_quarter_of_the_granted_timeout_is_refused() {
     let options = LockOptions::new().margin(Duration::MAX);
     let lock = DistributedLock::with_options(&lazy.unwrap(), path, options);
     is_invalid("margin", &lock.and_then(|lock| lock.lock()));
+}
+
+/// Long enough for a turn on a busy machine.
+const AT_MOST: Duration = Duration::from_secs(1);
+
+const MARGIN: Duration = Duration::from_millis(700);
+
+const TOO_LONG: HoldState = HoldState::Lost(LossReason::HeldTooLong);
+
+fn is_too_long(error: &Error) -> bool {
+    match error {
+        Error::Release { failures } => failures.iter().all(is_too_long),
+        error => matches!(error, Error::Lost { reason: LossReason::HeldTooLong, .. }),
+    }
+}
+
+#[test]
+fn hold_that_lasts_too_long_is_lost_and_lets_others_in_after_the_margin() {
+    every_subject(|subject| {
+        let Pair { ours, others, path, .. } = Pair::of(subject, "too-long", SOON);
+        let options = LockOptions::new().hold_at_most(AT_MOST).margin(MARGIN);
+        let object = subject.with(&ours, &path, options);
+        // Each turn is lost, and the object is usable again.
+        for (turn, rival) in [&others, &ours].into_iter().enumerate() {
+            let rival = subject.rival(rival, &path);
+            let begun = Instant::now();
+            object.lock().unwrap();
+            let hold = object.hold();
+            assert!(hold.valid_for() <= AT_MOST, "{}", subject.name);
+            let waiting = Visitor::start(rival);
+            let last = last_held(|| hold.is_held());
+            assert!(begun.elapsed() >= AT_MOST, "{}: {:?}", subject.name, begun.elapsed());
+            assert_eq!((hold.state(), object.is_held()), (TOO_LONG, false), "{}", subject.name);
+            await_lost(&hold);
+            waiting.comes_in();
+            let gap = last.elapsed();
+            println!("{}, turn {turn}: the next holder after {gap:?}", subject.name);
+            assert!(gap >= MARGIN, "{}", subject.name);
+            waiting.leaves();
+            let unlocked = object.unlock().expect_err("it was lost");
+            assert!(is_too_long(&unlocked), "{}, turn {turn}: {unlocked:?}", subject.name);
+            assert!(hold.prolong(SOON).is_err_and(|error| is_too_long(&error)));
+        }
+        await_nothing_left(&ours);
+        assert_eq!(ours.stats().holds_lost, 2 * subject.nodes_of_one() as u64, "{}", subject.name);
+    });
+}
+
+#[test]
+fn prolonged_hold_lasts_until_its_new_end() {
+    every_subject_that(Subject::goes_with_its_unlock, |subject| {
+        let (ours, path) = (client(), fresh_path("prolonged"));
+        let object = subject.with(&ours, &path, LockOptions::new().hold_at_most(AT_MOST));
+        let begun = Instant::now();
+        object.lock().unwrap();
+        let holds = object.holds();
+        holds.iter().for_each(|hold| hold.prolong(SOON).unwrap());
+        thread::sleep((begun + AT_MOST * 2).saturating_duration_since(Instant::now()));
+        assert!(object.is_held(), "{}: {holds:?}", subject.name);
+        holds[0].prolong(Duration::ZERO).unwrap();
+        assert_eq!(holds[0].state(), TOO_LONG, "{}", subject.name);
+        // The other member of a multi-lock was held.
+        assert!(object.unlock().is_err_and(|error| is_too_long(&error)), "{}", subject.name);
+        await_nothing_left(&ours);
+    });
+}
+
+#[test]
+fn impossible_limits_are_refused() {
+    let (client, path, options) = (client(), fresh_path("limits"), LockOptions::new);
+    for (options, is_possible) in [
+        (options().hold_at_most(Duration::ZERO), false),
+        (options().hold_at_most(AT_MOST).hold_at_least(SOON), false),
+        (options().hold_at_most(AT_MOST).hold_at_least(AT_MOST), true),
+        (options().hold_at_most(Duration::MAX), true),
+    ] {
+        for seen in each_type(&client, &path, &options) {
+            let refused = matches!(seen, Err(Error::InvalidArgument { what: "hold_at_most", .. }));
+            assert!(refused != is_possible && seen.is_ok() == is_possible, "{options:?}: {seen:?}");
+        }
+    }
 }

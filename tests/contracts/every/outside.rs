@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use zoolock::{Contender, EphemeralLock, Error, LossReason, Result};
-use zoolock_test_support::{fresh_path, shared_probe, wait_until};
+use zoolock_test_support::{Op, fresh_path, shared_probe, wait_until};
 
 use super::Pair;
 use common::{
-    SESSION, SOON, Subject, Task, Visitor, assert_lost, await_lost, client, every_subject,
-    every_subject_that, place, visit,
+    SESSION, SOON, Subject, Task, Visitor, assert_lost, await_lost, client, client_of,
+    every_subject, every_subject_that, in_time, lock_of, owner, place, shared_proxy, visit,
 };
 
 use crate::contenders::{client_called, is_as_the_server_says, look, znode};
@@ -40,12 +40,8 @@ fn contenders_lists_holder_and_waiters_in_queue_order() {
             assert_eq!(contender.sequence, number.map(Result::unwrap), "{contender:?}");
         }
         let [own, rivals] = subject.shown_as();
-        let expected = [
-            (true, own, Some("first")),
-            (false, rivals, Some("second")),
-            (false, rivals, Some("third")),
-            (false, rivals, Some("fourth")),
-        ];
+        let waiting = ["second", "third", "fourth"].map(|name| (false, rivals, Some(name)));
+        let expected = [&[(true, own, Some("first"))][..], &waiting].concat();
         let all = if subject.queues() { 4 } else { 1 };
         let brief = seen.iter().map(|one| (one.holds, one.kind, one.identity.as_deref()));
         assert_eq!(brief.collect::<Vec<_>>(), expected[..all], "{}", subject.name);
@@ -100,6 +96,36 @@ fn verify_token_accepts_only_a_holders_token() {
         let lost = next.left();
         assert!(lost.as_ref().is_err_and(Error::is_lost), "{}: {lost:?}", subject.name);
     });
+}
+
+#[test]
+fn verify_token_needs_read_permission_and_changes_nothing() {
+    let (owner, path) = (owner(), fresh_path("verify-owned"));
+    let held = lock_of(&owner, &path).acquire().unwrap();
+    // Newer servers show a node's stat only to clients that may read it.
+    let probe = shared_probe().unwrap();
+    probe.add_auth("digest", b"owner:secret").unwrap();
+    let stat = || format!("{:?}", probe.stat(&path).unwrap());
+    let before = stat();
+    assert!(owner.verify_token(&path, held.fencing_token()).unwrap());
+    let refused = client().verify_token(&path, held.fencing_token());
+    assert!(matches!(refused, Err(Error::Denied { .. })), "{refused:?}");
+    assert_eq!(stat(), before);
+}
+
+#[test]
+fn verify_token_asks_the_leader_within_a_third_of_the_timeout() {
+    let (proxy, path) = (shared_proxy(), fresh_path("verify-silent"));
+    let held = lock_of(&client(), &path).acquire().unwrap();
+    let asking = client_of(&proxy.connect_string(), SESSION);
+    let verify = || asking.verify_token(&path, held.fencing_token());
+    let writes = proxy.requests(Op::SetData);
+    assert!(verify().unwrap());
+    assert!(proxy.requests(Op::SetData) > writes);
+    let lost = proxy.hold_request(Op::SetData, 1);
+    let answer = in_time("without an answer", SESSION / 2, verify);
+    assert!(lost.fired());
+    assert!(matches!(answer, Err(Error::Disconnected { .. })), "{answer:?}");
 }
 
 #[test]

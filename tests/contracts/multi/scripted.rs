@@ -10,6 +10,7 @@ use zoolock::{Error, Hold, Lock, LockId, MultiLock, Result, Wait};
 use zoolock_test_support::fresh_path;
 
 use super::{brief, refused};
+use crate::Bomb;
 use common::{SOON, warnings};
 
 /// The scripted behaviour of a lock.
@@ -27,14 +28,6 @@ enum Does {
     Explode,
 }
 use Does::{Busy, Explode, Fail, Forget, Late, Panic, Well};
-
-struct Bomb;
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        panic!("dropped");
-    }
-}
 
 /// A user's own lock that records its calls.
 #[derive(Debug)]
