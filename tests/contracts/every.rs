@@ -7,7 +7,6 @@ mod granting;
 mod leaving;
 mod margins;
 mod options;
-mod order;
 mod outside;
 mod owning;
 mod places;

@@ -326,11 +326,6 @@ impl Subject {
         wait_until(&format!("{}: {count} wait at {path}", self.name), SOON, || waiting() == count);
     }
 
-    /// Returns whether options can pass it to the next thread of the process.
-    pub fn may_be_left(self) -> bool {
-        !matches!(self.kind, Kind::Read | Kind::Single | Kind::Permit)
-    }
-
     /// Returns how `contenders` shows it and its rival.
     pub fn shown_as(self) -> [zoolock::Kind; 2] {
         match self.kind {

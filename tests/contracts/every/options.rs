@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use zoolock::{HoldState, LockOptions};
-use zoolock_test_support::{Op, connect_string, fresh_path};
+use zoolock::{Client, DistributedLock, HoldState, LockOptions};
+use zoolock_test_support::{Op, connect_string, fresh_path, wait_until};
 
 use super::Pair;
 use common::{
-    SOON, Subject, Visitor, await_lost, await_nothing_left, client, client_of, every_subject_that,
-    in_time, shared_proxy,
+    SOON, Subject, Visitor, await_lost, await_nothing_left, client, client_of, delete_node,
+    every_subject_that, in_time, lock_of, shared_proxy,
 };
 
 /// A session timeout so long that clients send nothing on their own.
@@ -48,7 +48,8 @@ fn local_handoff_passes_the_node_on() {
                 "{}: turns with one token {runs:?}, {cost} requests at hand-offs",
                 subject.name
             );
-            match subject.may_be_left() {
+            // Readers share the lock, and single nodes and permits have no directory to stay in.
+            match subject.has_a_directory() && subject.is_exclusive() {
                 true => assert_eq!(runs, [TIMES + 1; 2], "{}", subject.name),
                 false => assert_eq!(runs, [1; 2 * (TIMES + 1)], "{}", subject.name),
             }
@@ -111,4 +112,46 @@ fn hold_at_least_keeps_other_clients_out_after_an_early_unlock() {
         await_nothing_left(&ours);
         assert_eq!(ours.stats().holds_lost, 0, "{}", subject.name);
     });
+}
+
+/// A lock that the threads of this process pass on.
+fn handed_on(client: &Client, path: &str, options: LockOptions) -> DistributedLock {
+    DistributedLock::with_options(client, path, options.local_handoffs(8)).unwrap()
+}
+
+/// "Nobody gets the lock for `time` after its grant, however early it is unlocked."
+#[test]
+fn minimum_hold_of_a_node_that_was_handed_on_counts_from_the_last_grant() {
+    let (ours, others) = (client_of(&connect_string(), QUIET * 2), client());
+    let path = fresh_path("at-least-again");
+    let lock = handed_on(&ours, &path, LockOptions::new().hold_at_least(AT_LEAST));
+    let first = Visitor::start_asleep(lock.clone());
+    first.comes_in();
+    let begun = Instant::now();
+    wait_until("its time is over", SOON, || begun.elapsed() > AT_LEAST);
+    let second = Visitor::start_asleep(lock.clone());
+    let before = first.hold().node();
+    let granted = Instant::now();
+    first.leaves();
+    let after = second.hold().node();
+    assert_eq!(before, after, "the second has it without the servers");
+    second.leaves();
+    let rival = lock_of(&others, &path);
+    rival.lock().unwrap();
+    let passed = granted.elapsed();
+    println!("somebody else has it {passed:?} after the grant");
+    rival.unlock().unwrap();
+    assert!(passed >= AT_LEAST, "{passed:?}");
+}
+
+/// Nothing watches a young node: it is watched when it is handed on first.
+#[test]
+fn next_thread_hears_of_a_deletion_before_the_hand_over() {
+    let lock = handed_on(&client(), &fresh_path("deleted-young"), LockOptions::new());
+    let guard = lock.acquire().unwrap();
+    let next = Visitor::start_asleep(lock.clone());
+    delete_node(&guard);
+    guard.release().unwrap();
+    let heir = next.hold();
+    wait_until("it is lost", SOON / 8, || !heir.is_held());
 }
