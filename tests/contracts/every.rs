@@ -4,7 +4,6 @@ mod deadlines;
 mod ending;
 mod excluding;
 mod granting;
-mod leaving;
 mod margins;
 mod options;
 mod outside;

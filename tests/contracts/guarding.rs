@@ -1,6 +1,6 @@
 //! Transactions guarded by a hold: applied as a whole, only while the lock is held, or refused with a reason.
 
-use zoolock::{Client, ConflictReason, DistributedLock, Error, Hold, LossReason};
+use zoolock::{Client, ConflictReason, Error, Guard, LossReason};
 use zoolock_test_support::{fresh_path, shared_probe};
 
 use common::{SOON, assert_lost, client, delete_node, every_subject, lock_of, owner};
@@ -22,17 +22,14 @@ fn has(path: &str, expected: &str, version: i32) {
     assert_eq!((&*data, stat.version), (expected.as_bytes(), version), "{path}");
 }
 
-fn held(client: &Client, name: &str) -> (DistributedLock, Hold) {
-    let lock = lock_of(client, &fresh_path(name));
-    lock.lock().unwrap();
-    let hold = lock.hold().unwrap();
-    (lock, hold)
+fn held(client: &Client, name: &str) -> Guard {
+    lock_of(client, &fresh_path(name)).acquire().unwrap()
 }
 
 #[test]
 fn transaction_applies_all_in_order_or_names_the_failed_part() {
     let (client, [a, b]) = (client(), ["a", "b"].map(|name| node(name, b"old")));
-    let (_lock, hold) = held(&client, "guard");
+    let hold = held(&client, "guard");
     let below = format!("{b}/below");
     hold.transaction().commit().unwrap();
     let all = hold.transaction().check(&a, 0).set(&a, "new", 0).create(&below, "made");
@@ -66,20 +63,19 @@ fn transaction_applies_all_in_order_or_names_the_failed_part() {
 
 #[test]
 fn denied_transaction_names_the_node() {
-    let (lock, hold) = held(&client(), "denied");
-    let (_owned, owners) = held(&owner(), "owned");
+    let hold = held(&client(), "denied");
+    let owners = held(&owner(), "owned");
     let own = format!("{}/{}", owners.path(), owners.node());
     let refused = hold.transaction().set(&own, "x", None).commit();
     println!("{refused:?}");
     assert!(matches!(&refused, Err(Error::Denied { path }) if *path == own), "{refused:?}");
-    lock.unlock().unwrap();
 }
 
 #[test]
 fn invalid_transaction_is_refused_before_a_request() {
     let client = client();
-    let (_lock, hold) = held(&client, "invalid");
-    let (_other, others) = held(&self::client(), "others");
+    let hold = held(&client, "invalid");
+    let others = held(&self::client(), "others");
     let before = client.stats().requests;
     // The version that servers treat as "any", and the nodes that must exist.
     let own = format!("{}/{}", hold.path(), hold.node());
@@ -137,7 +133,7 @@ fn hold_guards_transactions_until_its_release() {
 #[test]
 fn transaction_requires_every_one_of_its_holds() {
     let client = client();
-    let [(_a, first), (_b, second)] = ["first", "second"].map(|name| held(&client, name));
+    let [first, second] = ["first", "second"].map(|name| held(&client, name));
     let guarded = node("guarded-by-two", b"old");
     let write =
         |data: &str| first.transaction().and_held(&second).set(&guarded, data, None).commit();

@@ -1,14 +1,13 @@
 //! What the server of `zoolock::testing` does that its documentation does not show: it stops and starts again.
 
-use std::sync::{Arc, mpsc};
-use std::thread;
+use std::sync::Arc;
 use std::time::Duration;
 
 use zoolock::testing::Server;
 use zoolock::{Client, ClientState};
 use zoolock_test_support::wait_until;
 
-use common::SOON;
+use common::{SOON, Task};
 
 /// A short session timeout, but long enough for a busy machine to keep session and connection until the stop.
 const BRIEF: Duration = Duration::from_secs(4);
@@ -20,22 +19,17 @@ fn stopped_server_lets_every_call_return() {
     let server = Arc::new(Server::start().unwrap());
     let clients = [(); 3].map(|()| server.builder().session_timeout(BRIEF).connect().unwrap());
     let [early, late, ended] = &clients;
-    let (say, returned) = mpsc::channel();
     let call = |client: &Client, call: fn(&Server, &Client)| {
-        let (server, client, say) = (Arc::clone(&server), client.clone(), say.clone());
-        thread::spawn(move || {
-            call(&server, &client);
-            say.send(()).unwrap();
-        });
+        let (server, client) = (Arc::clone(&server), client.clone());
+        Task::spawn(move || call(&server, &client))
     };
     server.suspend(early);
     server.suspend(late);
     // The order does not matter: the call waits when the server stops, or finds it stopped.
-    call(late, Server::resume);
+    let before = call(late, Server::resume);
     server.stop();
-    call(early, Server::resume);
-    call(ended, Server::expire);
-    (0..3).for_each(|_| returned.recv_timeout(SOON).expect("each call returns"));
+    let calls = [before, call(early, Server::resume), call(ended, Server::expire)];
+    calls.iter().for_each(|call| call.result("a call beside a stop"));
     let connect_timeout = Duration::from_millis(500);
     assert!(server.builder().connect_timeout(connect_timeout).connect().is_err());
     let are = |state: ClientState| clients.iter().all(|client| client.state() == state);

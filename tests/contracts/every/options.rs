@@ -44,11 +44,8 @@ fn local_handoff_passes_the_node_on() {
             }
             turn.leaves();
             let runs: Vec<_> = tokens.chunk_by(|a, b| a == b).map(<[u64]>::len).collect();
-            println!(
-                "{}: turns with one token {runs:?}, {cost} requests at hand-offs",
-                subject.name
-            );
-            // Readers share the lock, and single nodes and permits have no directory to stay in.
+            println!("{}: turns with one token {runs:?}, {cost} requests", subject.name);
+            // Reads, single nodes and permits are not passed on.
             match subject.has_a_directory() && subject.is_exclusive() {
                 true => assert_eq!(runs, [TIMES + 1; 2], "{}", subject.name),
                 false => assert_eq!(runs, [1; 2 * (TIMES + 1)], "{}", subject.name),
