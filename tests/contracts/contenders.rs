@@ -136,22 +136,10 @@ fn contenders_lists_nodes_of_other_libraries_and_strangers_last() {
 }
 
 #[test]
-fn contenders_is_empty_without_nodes() {
-    let (client, path) = (client(), fresh_path("nothing"));
-    let nobody = |client: &Client, path: &str| assert_eq!(client.contenders(path).unwrap(), []);
-    nobody(&client, &path);
-    nobody(&client, &format!("{path}/a/b"));
-    assert_eq!(semaphore(&client, &path, 1).contenders().unwrap(), []);
-    shared_probe().unwrap().create_all(&path).unwrap();
-    nobody(&client, &path);
-    let no_chroot = format!("{}{}", connect_string(), fresh_path("no-chroot"));
-    nobody(&client_of(&no_chroot, SESSION), "/a");
-}
-
-#[test]
 fn contender_paths_are_relative_to_the_chroot() {
     let root = fresh_path("chroot");
     let below = client_of(&format!("{}{root}", connect_string()), SESSION);
+    assert_eq!(below.contenders("/a").unwrap(), [], "there is no chroot yet");
     let guard = lock_of(&below, "/a").acquire().unwrap();
     let seen = look("inside", below.contenders("/a"));
     assert_eq!((&*seen[0].path, &*seen[0].node), ("/a", &*guard.node()));

@@ -104,14 +104,11 @@ fn release_wakes_only_admitted_waiters() {
     let last = stage.queues(stage.lock(2).write_lock());
     assert_eq!(stage.nodes(), READERS + 3, "each has a place of its own");
     let seen = || (stage.proxy.events(), stage.proxy.requests(Op::GetChildren));
-    let before = seen();
-    let (mut events, mut lists) = (0, 0);
-    let mut costs = |what: &str, [more_events, more_lists]: [usize; 2]| {
-        (events, lists) = (events + more_events as u64, lists + more_lists as u64);
+    let mut before = seen();
+    let mut costs = |what: &str, [events, lists]: [usize; 2]| {
         let now = seen();
-        let seen = (now.0 - before.0, now.1 - before.1);
-        println!("{what}: {seen:?} events and lists in all");
-        assert_eq!(seen, (events, lists), "{what}");
+        assert_eq!((now.0 - before.0, now.1 - before.1), (events as u64, lists as u64), "{what}");
+        before = now;
     };
     first.leaves();
     second.comes_in();

@@ -27,9 +27,13 @@ pub fn hold_of(lock: &impl Lock) -> Hold {
 
 /// Waits until the lock's directory has this many nodes.
 pub fn await_nodes(path: &str, count: usize) -> Vec<String> {
+    await_count(path, count, || children(path))
+}
+
+pub(crate) fn await_count(at: &str, count: usize, list: impl Fn() -> Vec<String>) -> Vec<String> {
     let mut nodes = Vec::new();
-    wait_until(&format!("{path} has {count} nodes"), SOON, || {
-        nodes = children(path);
+    wait_until(&format!("{count} nodes at {at}"), SOON, || {
+        nodes = list();
         nodes.len() == count
     });
     nodes

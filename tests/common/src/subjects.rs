@@ -13,6 +13,7 @@ use zoolock::{
 };
 use zoolock_test_support::wait_until;
 
+use crate::holds::await_count;
 use crate::object::{Guards, Object, OnePermit};
 use crate::{SOON, children, exists};
 
@@ -105,14 +106,12 @@ pub fn every_subject_that(is_one: impl Fn(Subject) -> bool, contract: impl Fn(Su
 }
 
 impl Subject {
-    /// The row of this name.
     #[track_caller]
     pub fn named(name: &str) -> Subject {
         let found = SUBJECTS.into_iter().find(|subject| subject.name == name);
         found.unwrap_or_else(|| panic!("the table has no `{name}`"))
     }
 
-    /// Creates an object of this subject.
     pub fn at(self, client: &Client, path: &str) -> Object {
         self.with(client, path, LockOptions::new())
     }
@@ -128,8 +127,7 @@ impl Subject {
         self.object(self.kind, client, path, options)
     }
 
-    /// Creates an object that excludes this subject: a writer for a reader, otherwise one of the
-    /// same kind.
+    /// Creates an object that excludes this subject: a writer for a reader.
     pub fn rival(self, client: &Client, path: &str) -> Object {
         let kind = if self.kind == Kind::Read { Kind::Write } else { self.kind };
         self.object(kind, client, path, LockOptions::new())
@@ -204,7 +202,6 @@ impl Subject {
         self.option == Choice::Background
     }
 
-    /// Returns whether it has the default options.
     pub fn is_plain(self) -> bool {
         self.option == Choice::Plain
     }
@@ -232,17 +229,10 @@ impl Subject {
     }
 
     /// Waits until there are `count` [`nodes`](Self::nodes).
-    #[track_caller]
     pub fn await_nodes(self, path: &str, count: usize) -> Vec<String> {
-        let mut nodes = Vec::new();
-        wait_until(&format!("{}: {count} nodes at {path}", self.name), SOON, || {
-            nodes = self.nodes(path);
-            nodes.len() == count
-        });
-        nodes
+        await_count(path, count, || self.nodes(path))
     }
 
-    /// Returns the number of nodes of one holder.
     pub fn nodes_of_one(self) -> usize {
         if self.kind == Kind::Several { 2 } else { 1 }
     }

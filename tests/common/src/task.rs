@@ -47,15 +47,13 @@ impl<R: Send + 'static> Task<R> {
         let status = started.recv_timeout(SOON).expect("the thread has started");
         let status = format!("/proc/{}/status", status.display());
         // The thread is asleep, and was not woken between several looks.
-        let (mut seen, mut times) = (String::new(), 0);
+        let (mut seen, mut times) = (None, 0);
         wait_until("the thread is asleep", SOON, || {
             let now = fs::read_to_string(&status).unwrap_or_default();
-            let line =
-                |name: &str| now.lines().find(|l| l.starts_with(name)).unwrap_or("?").to_owned();
-            let asleep = line("State:").contains("sleeping");
-            let now = line("voluntary_ctxt_switches:");
-            times = if asleep && now == seen { times + 1 } else { 0 };
-            seen = now;
+            let switches = now.lines().find(|line| line.starts_with("voluntary_ctxt_switches:"));
+            let is_asleep = now.contains("(sleeping)") && switches == seen.as_deref();
+            times = if is_asleep { times + 1 } else { 0 };
+            seen = switches.map(str::to_owned);
             times == 5
         });
         task
