@@ -21,9 +21,9 @@ fn local_handoff_passes_the_node_on() {
     every_subject_that(
         |subject| subject.is_plain() && subject.is_one_lock(),
         |subject| {
-            let (ours, path) = (client_of(&connect_string(), QUIET), fresh_path("handed-on"));
-            let object =
-                subject.with(&ours, &path, LockOptions::new().local_handoffs(TIMES as u32));
+            let Pair { ours, path, .. } = Pair::of(subject, "handed-on", QUIET);
+            let options = LockOptions::new().local_handoffs(TIMES as u32);
+            let object = subject.with(&ours, &path, options);
             let mut turn = Visitor::start_asleep(object.clone());
             let mut held = turn.hold();
             let (mut tokens, mut cost) = (vec![held.fencing_token()], 0);

@@ -78,6 +78,11 @@ fn credentials_of_the_owner_are_required() {
             assert_eq!(seen, denied, "{place}");
         }
         is_denied(subject, &stranger, &path);
+        let hold = object.hold();
+        let verify = |client: &Client| client.verify_token(hold.path(), hold.fencing_token());
+        assert!(verify(&second).unwrap(), "{}", subject.name);
+        let seen = verify(&stranger);
+        assert!(matches!(seen, Err(Error::Denied { .. })), "{}: {seen:?}", subject.name);
         let next = subject.at(&second, &path);
         assert!(!next.try_lock().unwrap(), "the same credentials may take part");
         let waiting = Task::spawn(visit(next));

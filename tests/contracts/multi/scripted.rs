@@ -56,12 +56,6 @@ impl Scripted {
             Fail => Err(Error::Disconnected { path }),
         }
     }
-
-    fn enter(&self, verb: &str) -> Result<bool> {
-        let locked = self.act(verb, self.locking)?;
-        self.held.store(locked && self.locking != Forget, Ordering::SeqCst);
-        Ok(locked)
-    }
 }
 
 impl Lock for Scripted {
@@ -70,16 +64,17 @@ impl Lock for Scripted {
     }
 
     fn lock_within(&self, wait: Wait) -> Result<bool> {
-        match wait.deadline() {
-            _ if wait.is_try() => self.enter("try"),
-            None => self.enter("lock"),
-            Some(deadline) => {
-                if self.locking == Late {
-                    thread::sleep(deadline.saturating_duration_since(Instant::now()));
-                }
-                self.enter(&format!("until {deadline:?}"))
-            }
+        let verb = match wait.deadline() {
+            _ if wait.is_try() => "try".to_owned(),
+            None => "lock".to_owned(),
+            Some(deadline) => format!("until {deadline:?}"),
+        };
+        if let (Late, Some(deadline)) = (self.locking, wait.deadline()) {
+            thread::sleep(deadline.saturating_duration_since(Instant::now()));
         }
+        let locked = self.act(&verb, self.locking)?;
+        self.held.store(locked && self.locking != Forget, Ordering::SeqCst);
+        Ok(locked)
     }
 
     fn unlock(&self) -> Result<()> {
