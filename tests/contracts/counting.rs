@@ -119,8 +119,7 @@ fn observer_gets_the_times_of_each_hold() {
             let held = is_in.elapsed();
             guard.release().unwrap();
             let (took, waited) = (begun.elapsed(), is_in - begun);
-            let told = notes.were(subject.name, &turn(subject));
-            for told in told {
+            for told in notes.were(subject.name, &turn(subject)) {
                 assert_eq!(told.lock, kind_of(subject));
                 match &*told.what {
                     "Acquired" => assert!(told.time <= waited, "{told:?} of {waited:?}"),

@@ -4,7 +4,7 @@ use crate::every::client;
 use common::single::*;
 use common::{Object, SOON, Subject, await_nothing_left, behind_a_proxy, exists, locking, stat};
 use zoolock::Error;
-use zoolock_test_support::{FaultProxy, Op, fresh_path, shared_probe, wait_until};
+use zoolock_test_support::{Op, fresh_path, shared_probe, wait_until};
 
 /// Expects every way to lock to report an invalid path.
 #[track_caller]
@@ -41,11 +41,6 @@ fn persistent_node_or_other_lock_at_the_path_is_an_error() {
     single.unlock().unwrap();
 }
 
-/// Waits for this many reads with a watch. The read is a waiter's last request before it sleeps.
-fn await_looks(proxy: &FaultProxy, looks: u64) {
-    wait_until("it has looked and watches", SOON, || proxy.requests(Op::GetData) >= looks);
-}
-
 /// The end of the node wakes the waiter, which sends no further look. A change of the data only makes it look
 /// again.
 #[test]
@@ -57,7 +52,8 @@ fn only_the_end_of_the_node_lets_a_waiter_in() {
     for (round, is_changed) in [(1, false), (2, false), (3, true)] {
         holder.lock().unwrap();
         let waiting = locking(&lock);
-        await_looks(&proxy, round);
+        // The read with a watch is its last request before it sleeps.
+        wait_until("it watches", SOON, || proxy.requests(Op::GetData) >= round);
         if is_changed {
             // Repeated, because the watch may not be set yet.
             wait_until("it looks again and again", SOON, || {

@@ -28,9 +28,9 @@ fn paths(multi: &MultiLock) -> Vec<&str> {
     multi.locks().iter().map(|lock| lock.path()).collect()
 }
 
-/// The number of nodes at each member's path.
-fn nodes(multi: &MultiLock) -> Vec<usize> {
-    multi.locks().iter().map(|lock| children(lock.path()).len()).collect()
+/// The number of nodes at all members' paths.
+fn nodes(multi: &MultiLock) -> usize {
+    multi.locks().iter().map(|lock| children(lock.path()).len()).sum()
 }
 
 /// Each failure in a few words, with its path below `root`.
@@ -69,14 +69,14 @@ fn unlock_visits_every_member_and_reports_all_failures() {
         victims.iter().for_each(|victim| delete_node(&hold_of(*victim)));
         let error = fails(locked.release(), &root, failures);
         assert!(error.is_lost() && !error.is_retryable(), "{error:?}");
-        assert_eq!(nodes(&multi), [0, 0, 0]);
+        assert_eq!(nodes(&multi), 0);
     }
     fails(multi.unlock(), &root, "not held /c, not held /b, not held /a");
     assert!(multi.try_lock().unwrap());
     b.unlock().unwrap();
     assert!(!multi.is_held() && multi.holds().len() == 2);
     fails(multi.unlock(), &root, "not held /b");
-    assert_eq!(nodes(&multi), [0, 0, 0]);
+    assert_eq!(nodes(&multi), 0);
 
     warnings(&root);
     let locked = multi.acquire().unwrap();
@@ -84,7 +84,7 @@ fn unlock_visits_every_member_and_reports_all_failures() {
     drop(locked);
     let logged = warnings(&root);
     assert!(logged.iter().any(|line| line.contains("dropped a locker")), "{logged:?}");
-    assert_eq!(nodes(&multi), [0, 0, 0]);
+    assert_eq!(nodes(&multi), 0);
 }
 
 #[test]
@@ -114,9 +114,6 @@ fn multi_lock_takes_members_of_any_type_once_in_path_order() {
     assert_eq!(multi.holds().iter().map(Hold::path).collect::<Vec<_>>(), expected);
     assert_eq!(r.hold_count(), 1, "a clone is no second entry");
     assert!(multi.locks().iter().all(|lock| lock.is_held()));
-    let shown = format!("{multi:?}");
-    println!("{shown}");
-    assert!(expected.iter().all(|path| shown.contains(path)) && shown.len() < 1_500, "{shown}");
     assert!(!other.try_lock().unwrap());
     assert!(other.locks()[4].try_lock().unwrap(), "a second reader");
     assert!(!other.is_held());

@@ -37,11 +37,8 @@ fn exactly_one_of_many_tries_succeeds() {
             })
         });
         let tries: Vec<_> = tries.collect();
-        let tries: Vec<_> = tries.iter().map(|t| t.result("a try")).collect();
-        let succeeded = tries.iter().filter(|t| matches!(t, Ok(true))).count();
-        let failed = tries.iter().filter(|t| matches!(t, Ok(false))).count();
-        println!("{}: {succeeded} of {CROWD} tries succeeded", subject.name);
-        assert_eq!((succeeded, failed), (1, CROWD - 1), "{}: {tries:?}", subject.name);
+        let succeeded = tries.iter().filter(|one| one.result("a try").unwrap()).count();
+        assert_eq!(succeeded, 1, "{}", subject.name);
     });
 }
 

@@ -107,8 +107,7 @@ fn closed_ancestor_matters_only_where_a_node_must_be_created() {
             let client = client();
             for path in [format!("{closed}/open/lock"), format!("{closed}/open/a/b/c")] {
                 let object = subject.at(&client, &path);
-                object.lock().unwrap();
-                object.unlock().unwrap();
+                visit(object.clone())().unwrap();
                 assert!(object.try_lock().unwrap());
                 object.unlock().unwrap();
             }
