@@ -1,26 +1,24 @@
 //! Ends of clients and calls, and of their resources.
 
-mod closing;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock_test_support::{connect_string, shared_probe, wait_until};
-use zoolock_zookeeper::ZooKeeper;
+use crossbeam_channel::bounded;
+use zoolock_test_support::{Op, connect_string, shared_probe, wait_until};
+use zoolock_zookeeper::{ErrorKind, SessionEventKind};
 
 use crate::util::{
-    SESSION, SOON, client, client_of, files, in_own_process, make_ephemeral, of_clients, resident,
-    root, threads,
+    SESSION, SHORT, SOON, Stage, Told, client, client_of, files, in_own_process, kind,
+    make_ephemeral, of_clients, resident, root, threads,
 };
-
-/// For a server that is busy and may be silent for long.
-const LONG: Duration = Duration::from_secs(60);
 
 #[test]
 fn ten_thousand_clients_leave_no_thread_and_no_file_behind() {
     in_own_process(|| {
         const CLIENTS: usize = 10_000;
+        /// For a server that is busy and may be silent for long.
+        const LONG: Duration = Duration::from_secs(60);
         // The first client also creates what every process keeps.
         client().close().unwrap();
         // An ended thread vanishes a moment later.
@@ -32,8 +30,14 @@ fn ten_thousand_clients_leave_no_thread_and_no_file_behind() {
             thread::scope(|scope| {
                 for _ in 0..4 {
                     scope.spawn(|| {
-                        while next.fetch_add(1, Ordering::SeqCst) < most {
-                            client_of(&connect_string(), LONG).close().unwrap();
+                        let mut number = 0;
+                        while number < most {
+                            number = next.fetch_add(1, Ordering::SeqCst);
+                            let client = client_of(&connect_string(), LONG);
+                            // Others are dropped.
+                            if number % 2 == 0 {
+                                client.close().unwrap();
+                            }
                         }
                     });
                 }
@@ -55,32 +59,57 @@ fn ten_thousand_clients_leave_no_thread_and_no_file_behind() {
 }
 
 #[test]
-fn drop_of_the_last_clone_ends_threads_and_session() {
-    in_own_process(|| {
-        let (root, probe) = (root("dropped"), shared_probe().unwrap());
-        let files_before = files();
-        let clients: Vec<ZooKeeper> = (0..50).map(|_| client()).collect();
-        for (number, client) in clients.iter().enumerate() {
-            make_ephemeral(client, &format!("{root}/{number}"));
-        }
-        // A thread that has not run yet has the name of its creator.
-        wait_until("all threads have their names", SOON, || of_clients() == 100);
-        assert_eq!(probe.children(&root).unwrap().len(), 50);
-        let clones = clients.clone();
-        let others: Vec<_> = clients.iter().map(|client| client.with_timeout(SESSION)).collect();
-        let keepers: Vec<_> = clients.iter().map(ZooKeeper::keep_lease).collect();
-        drop((clients, others, clones));
-        assert!(
-            keepers.len() == 50 && of_clients() == 100,
-            "whoever keeps a lease keeps the client"
-        );
-        assert_eq!(probe.children(&root).unwrap().len(), 50);
-        let begun = Instant::now();
-        drop(keepers);
-        let dropping = begun.elapsed();
-        wait_until("the threads have ended", SOON, || of_clients() == 0);
-        println!("dropped in {dropping:?}, ended {:?} later", begun.elapsed() - dropping);
-        wait_until("the sessions have ended", SOON, || probe.children(&root).unwrap().is_empty());
-        assert_eq!(files(), files_before);
+fn client_lives_as_long_as_its_clones_and_lease_keepers() {
+    let (path, probe) = (root("clones"), shared_probe().unwrap());
+    let client = client();
+    let told = Told::by(&client);
+    let path = make_ephemeral(&client, &format!("{path}/a"));
+    let (clone, keeper) = (client.with_timeout(SESSION), client.keep_lease());
+    drop(client);
+    clone.sync("/").unwrap();
+    drop(clone);
+    assert!(probe.exists(&path).unwrap() && told.all().is_empty());
+    drop(keeper);
+    told.until(SessionEventKind::Closed);
+    wait_until("its session has ended", SOON, || !probe.exists(&path).unwrap());
+}
+
+#[test]
+fn callback_may_close_or_drop_its_client() {
+    let stage = Stage::new("callback", SESSION);
+    let probe = stage.probe();
+    for closes in [true, false] {
+        let client = client_of(&stage.proxy.connect_string(), SESSION);
+        let told = Told::by(&client);
+        let path = make_ephemeral(&client, &stage.path("a"));
+        let held = stage.proxy.hold_answer(Op::Exists, 1);
+        let answer = client.submit(|batch| batch.exists("/", None));
+        let (say, ended) = bounded(1);
+        answer.on_done(move |_| {
+            let refused = closes.then(|| kind(client.close()));
+            drop(client);
+            say.send(refused).unwrap();
+        });
+        held.release();
+        let refused = ended.recv_timeout(SOON).unwrap();
+        assert_eq!(refused, closes.then_some(ErrorKind::WouldBlock));
+        told.until(SessionEventKind::Closed);
+        wait_until("its session has ended", SOON, || !probe.exists(&path).unwrap());
+    }
+}
+
+#[test]
+fn sent_close_is_maybe_done() {
+    let stage = Stage::new("sent", SHORT);
+    let path = make_ephemeral(&stage.client, &stage.path("a"));
+    let held = stage.proxy.hold_answer(Op::CloseSession, 1);
+    thread::scope(|scope| {
+        let closing = scope.spawn(|| stage.client.close());
+        assert!(held.wait(SOON));
+        stage.proxy.cut_off();
+        let error = closing.join().unwrap().unwrap_err();
+        println!("{error}");
+        assert!(!stage.probe().exists(&path).unwrap());
+        assert!(error.is_maybe_done(), "the session was closed: {error}");
     });
 }

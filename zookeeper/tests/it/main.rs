@@ -4,7 +4,6 @@ mod callbacks;
 mod dialing;
 mod ending;
 mod hostile;
-mod leases;
 mod operations;
 mod resuming;
 #[cfg(feature = "sasl")]

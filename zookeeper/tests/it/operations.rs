@@ -1,54 +1,21 @@
 //! The effect of each operation, and the error of each refusal.
 
-mod bounds;
 mod credentials;
 mod modes;
-mod multi;
 mod roots;
-mod submitted;
 
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
 use zoolock_test_support::{Op, fresh_path};
-use zoolock_zookeeper::{Acl, CreateMode, ErrorKind, Permissions, State};
-
-use crate::util::{
-    BRIEFLY, CALLS, SESSION, SOON, Stage, Told, client, kind, make, make_ephemeral, root, said,
+use zoolock_zookeeper::{
+    Acl, CreateMode, ErrorKind, Op as Change, Permissions, SessionEventKind, State,
 };
 
-#[test]
-fn acl_decides_each_users_permissions() {
-    let client = client();
-    let path = root("acl");
-    let open = format!("{path}/open");
-    let anyone = |permissions| vec![Acl::new(permissions, "world", "anyone")];
-    make(&client, &open, b"data");
-    let no_write = anyone(Permissions::READ | Permissions::ADMIN);
-    client.set_acl(&open, &no_write, None).unwrap();
-    assert_eq!(client.get_acl(&open).unwrap().0, no_write);
-    assert_eq!(kind(client.set_data(&open, b"", None)), ErrorKind::NoAuth);
-    let below = client.create(&format!("{open}/a"), b"", &no_write, CreateMode::Persistent);
-    assert_eq!(kind(below), ErrorKind::NoAuth);
-    client.set_acl(&open, &Acl::read_only(), None).unwrap();
-    assert_eq!(kind(client.set_acl(&open, &no_write, None)), ErrorKind::NoAuth);
-    client.get_data(&open).unwrap();
-    // The parent decides whether a node may be deleted.
-    client.delete(&open, None).unwrap();
-    let several = [
-        Acl::new(Permissions::READ, "ip", "127.0.0.1"),
-        Acl::new(Permissions::ALL, "world", "anyone"),
-    ];
-    client.create(&open, b"", &several, CreateMode::Persistent).unwrap();
-    let found = client.get_acl(&open).unwrap().0;
-    println!("{found:?}");
-    assert_eq!(found, several);
-    for invalid in [vec![], vec![Acl::new(Permissions::ALL, "nonsense", "x")]] {
-        let created = client.create(&format!("{path}/b"), b"", &invalid, CreateMode::Persistent);
-        assert_eq!(kind(created), ErrorKind::InvalidAcl, "{invalid:?}");
-        assert_eq!(kind(client.set_acl(&path, &invalid, None)), ErrorKind::InvalidAcl);
-    }
-}
+use crate::util::{
+    BRIEFLY, CALLS, SESSION, SHORT, SOON, Stage, Told, client, kind, make, make_ephemeral, root,
+    said,
+};
 
 #[test]
 fn refusal_names_the_request_and_the_reason() {
@@ -73,6 +40,8 @@ fn refusal_names_the_request_and_the_reason() {
     ];
     let missing = missing.map(|said| (said, NoNode, &none, "there is no such node"));
     let below = create(&format!("{short}/a"));
+    let ttl = CreateMode::PersistentWithTtl(SHORT);
+    let with_ttl = client.create(&none, b"", &Acl::open(), ttl);
     let cases = [
         (said(create(&full)), NodeExists, &full, "the node exists"),
         (said(below), NoChildrenForEphemerals, &short, "an ephemeral node has no children"),
@@ -80,6 +49,7 @@ fn refusal_names_the_request_and_the_reason() {
         (said(client.delete(&short, Some(7))), BadVersion, &short, "the node has another version"),
         (said(client.set_data(&locked, b"", None)), NoAuth, &locked, "the ACL does not allow it"),
         (said(client.set_acl(&full, &[], None)), InvalidAcl, &full, "the ACL is invalid"),
+        (said(with_ttl), Unimplemented, &none, "does not allow this operation"),
     ];
     for ((kind, text), wanted, path, why) in cases.into_iter().chain(missing) {
         assert_eq!(kind, wanted, "{text}");
@@ -89,6 +59,17 @@ fn refusal_names_the_request_and_the_reason() {
     let error = create(&full).unwrap_err();
     assert_eq!(error.to_string(), format!("failed to create `{full}`: the node exists"));
     assert!(!error.is_maybe_done() && error.failed_op().is_none());
+}
+
+#[test]
+fn unsendable_request_does_not_stop_its_batch() {
+    let client = client();
+    let (before, bad, after) = client.submit(|batch| {
+        let before = batch.exists("/", None);
+        (before, batch.get_data("no/path", None), batch.exists("/", None))
+    });
+    assert_eq!(kind(bad.wait()), ErrorKind::BadArguments);
+    assert!(before.wait().unwrap().is_some() && after.wait().unwrap().is_some());
 }
 
 #[test]
@@ -140,7 +121,68 @@ fn closed_client_refuses_everything() {
     assert_eq!(called.recv_timeout(SOON), Ok(ErrorKind::Closed));
     drop(client.keep_lease());
     assert!(client.valid_for().is_zero());
-    let kinds = told.kinds();
-    assert_eq!(kinds, [zoolock_zookeeper::SessionEventKind::Closed]);
+    assert_eq!(told.kinds(), [SessionEventKind::Closed]);
     assert_eq!(told.all()[0].session_id, id);
+}
+
+/// All changes of a transaction apply, or none.
+#[test]
+fn refused_transaction_changes_nothing_and_names_the_cause() {
+    use Change::{Check, Delete, SetData};
+    let (client, root) = (client(), root("multi"));
+    let at = |name: &str| format!("{root}/{name}");
+    let (a, b, none) = (at("a"), at("b"), at("none"));
+    make(&client, &a, b"");
+    let acl = Acl::open();
+    let create = |path| Change::Create(path, b"", &acl, CreateMode::Persistent);
+    let fine = [create(&b), SetData(&a, b"set", None), Check(&root, None)];
+    let refused = [
+        (create(&a), ErrorKind::NodeExists),
+        // It is created by the transaction itself.
+        (Check(&b, Some(7)), ErrorKind::BadVersion),
+        (Delete(&none, None), ErrorKind::NoNode),
+        (Delete(&root, None), ErrorKind::NotEmpty),
+        (SetData(&a, b"", Some(7)), ErrorKind::BadVersion),
+        (Check(&none, None), ErrorKind::NoNode),
+    ];
+    for (bad, kind) in refused {
+        for index in 1..=fine.len() {
+            let mut ops = fine.to_vec();
+            ops.insert(index, bad);
+            let error = client.multi(&ops).unwrap_err();
+            println!("{error}");
+            assert_eq!((error.kind(), error.failed_op()), (kind, Some(index)), "{bad:?}");
+            assert!(!error.is_maybe_done());
+        }
+    }
+    assert_eq!(client.get_children(&root).unwrap().0, ["a"]);
+    assert_eq!(client.exists(&a).unwrap().unwrap().version, 0);
+}
+
+#[test]
+fn request_over_the_servers_limit_is_never_sent() {
+    /// The longest request that a server accepts.
+    const LONGEST: usize = 0xf_ffff;
+    /// A `create` with an open ACL: its two headers, three lengths, the ACL and the flags.
+    const AROUND_CREATE: usize = 8 + 4 + 4 + 4 + (4 + 4 + 5 + 4 + 6) + 4;
+    let stage = Stage::new("long", SESSION);
+    let (client, path) = (&stage.client, stage.path("a"));
+    let data: Vec<u8> = (0..=LONGEST).map(|n| (n % 251) as u8).collect();
+    let create =
+        |length: usize| client.create(&path, &data[..length], &Acl::open(), CreateMode::Persistent);
+    let longest = LONGEST - AROUND_CREATE - path.len();
+    let long_path = format!("/{}", "p".repeat(LONGEST));
+    let long_acl = vec![Acl::new(Permissions::ALL, "ip", "1".repeat(LONGEST))];
+    for (kind, text) in [
+        said(create(longest + 1)),
+        said(client.set_data("/", &data, None)),
+        said(client.exists(&long_path)),
+        said(client.delete_eventually(&long_path).wait()),
+        said(client.set_acl(&path, &long_acl, None)),
+    ] {
+        assert_eq!(kind, ErrorKind::BadArguments, "{text}");
+    }
+    assert_eq!(create(longest).unwrap().1.data_length as usize, longest);
+    assert!(client.get_data(&path).unwrap().0 == data[..longest]);
+    assert!(stage.proxy.connections() == 1 && stage.told.all().is_empty());
 }

@@ -1,13 +1,28 @@
-//! Sessions over several connections: given up, resumed and closed, at real ensembles and across restarts.
+//! Sessions over several connections, and servers that decide about them.
 
-mod restarts;
+use std::time::{Duration, Instant};
 
-use std::time::Instant;
+use zoolock_test_support::{Server, connect_string, wait_until};
+use zoolock_zookeeper::{ErrorKind, SessionEventKind, Watcher};
 
-use zoolock_test_support::wait_until;
-use zoolock_zookeeper::SessionEventKind;
+use crate::util::{SESSION, SHORT, SOON, Stage, Told, client_of, kind, logged, make};
 
-use crate::util::{SESSION, SHORT, SOON, Stage};
+#[test]
+fn servers_decide_the_session_timeout() {
+    logged("");
+    // Test servers give timeouts from 1 s to 60 s.
+    for (asked, given) in [(1, 1000), (i32::MAX as u64, 60_000)] {
+        let (asked, given) = (Duration::from_millis(asked), Duration::from_millis(given));
+        let client = client_of(&connect_string(), asked);
+        let lease = client.lease();
+        println!("{asked:?} asked, {:?} given: {lease:?}", client.session_timeout());
+        assert_eq!(client.session_timeout(), given);
+        let warning = format!("timeout of {given:?} in place of {asked:?}");
+        wait_until("a warning", SOON, || !logged(&warning).is_empty());
+        assert!(lease.valid_for <= given - given / 50);
+        client.exists("/").unwrap();
+    }
+}
 
 #[test]
 fn server_that_hangs_up_is_retried_with_pauses() {
@@ -24,4 +39,30 @@ fn server_that_hangs_up_is_retried_with_pauses() {
     assert!((2..=100).contains(&tries), "{tries}");
     stage.resume();
     assert_eq!(stage.client.session_id(), id);
+}
+
+#[test]
+fn server_without_its_data_ends_the_session_in_bounded_time() {
+    let server = Server::start().unwrap();
+    let client = client_of(&server.connect_string(), SHORT);
+    let told = Told::by(&client);
+    let id = client.session_id();
+    make(&client, "/a", b"");
+    (0..20).for_each(|_| assert!(client.set_data("/a", b"", None).is_ok()));
+    let (watcher, events) = Watcher::channel();
+    client.get_data_w("/a", &watcher).unwrap();
+    server.stop().unwrap();
+    server.wipe().unwrap();
+    server.start_again().unwrap();
+    let back = Instant::now();
+    let expired = told.until(SessionEventKind::Expired);
+    let connected = told.until(SessionEventKind::Connected);
+    println!("{:?} after {:?}; {events:?}", expired.kind, back.elapsed());
+    assert_eq!(expired.session_id, id);
+    // A server numbers its sessions from its start time.
+    assert_eq!(connected.session_id, client.session_id());
+    assert!(back.elapsed() < 8 * SHORT, "T is {SHORT:?}");
+    assert_eq!(kind(client.get_data("/a")), ErrorKind::NoNode);
+    assert_eq!(events.try_iter().count(), 1, "the watch has ended");
+    make(&client, "/a", b"");
 }

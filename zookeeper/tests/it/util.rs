@@ -11,7 +11,9 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use zoolock_test_support::{FaultProxy, connect_string, fresh_path, shared_probe};
-use zoolock_zookeeper::{Acl, Builder, CreateMode, ErrorKind, OpResult, Result, ZooKeeper};
+use zoolock_zookeeper::{
+    Acl, Builder, CreateMode, ErrorKind, EventType, OpResult, Result, WatchedEvent, ZooKeeper,
+};
 
 pub(crate) use calls::CALLS;
 pub(crate) use logged::logged;
@@ -91,6 +93,10 @@ pub(crate) fn said<T: Debug>(result: Result<T>) -> (ErrorKind, String) {
     let error = result.unwrap_err();
     println!("{error}");
     (error.kind(), error.to_string())
+}
+
+pub(crate) fn event(event_type: EventType, path: &str) -> WatchedEvent {
+    WatchedEvent { event_type, path: path.to_owned() }
 }
 
 /// Returns the paths of the nodes that a `multi` created.

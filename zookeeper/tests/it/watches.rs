@@ -1,52 +1,90 @@
 //! Watches: their events, their callbacks, and their costs.
 
-mod costs;
-mod together;
-
-use crossbeam_channel::Receiver;
 use zoolock_test_support::shared_probe;
-use zoolock_zookeeper::{EventType, WatchedEvent, Watcher, ZooKeeper};
+use zoolock_zookeeper::{Acl, ErrorKind, EventType, Listener, Permissions, WatchedEvent, Watcher};
 
-use crate::util::{client, root};
-
-/// The events of all changes before now, since events precede later answers.
-fn heard(client: &ZooKeeper, events: &Receiver<WatchedEvent>) -> Vec<WatchedEvent> {
-    client.sync("/").unwrap();
-    events.try_iter().collect()
-}
-
-fn event(event_type: EventType, path: &str) -> WatchedEvent {
-    WatchedEvent { event_type, path: path.to_owned() }
-}
+use crate::util::{client, event, in_own_process, kind, make, resident, root, said};
 
 #[test]
-fn dropped_receiver_harms_nobody() {
-    let (client, path, probe) = (client(), root("receiver"), shared_probe().unwrap());
-    let (deaf, events) = Watcher::channel();
-    let (other, heard_by_other) = Watcher::channel();
-    drop(events);
-    client.get_data_w(&path, &deaf).unwrap();
-    client.get_data_w(&path, &other).unwrap();
-    probe.set(&path, b"").unwrap();
-    assert_eq!(heard(&client, &heard_by_other).len(), 1);
-}
-
-#[test]
-fn panicking_callback_does_not_silence_other_watchers() {
+fn panicking_callback_or_dropped_receiver_silences_no_other_watcher() {
     let (client, path, probe) = (client(), root("panics"), shared_probe().unwrap());
     let watchers: Vec<_> = (0..5).map(|_| Watcher::channel()).collect();
     let loud = Watcher::new(|_: &WatchedEvent| panic!("on purpose, in a callback for events"));
-    for round in 0..2 {
-        for (number, (watcher, _)) in watchers.iter().enumerate() {
-            client.get_data_w(&path, watcher).unwrap();
-            if number == 2 {
-                client.get_data_w(&path, &loud).unwrap();
-            }
-        }
+    let (deaf, _) = Watcher::channel();
+    for _ in 0..2 {
+        let (first, last) = watchers.split_at(2);
+        let all = first.iter().map(|(watcher, _)| watcher);
+        let all = all.chain([&loud, &deaf]).chain(last.iter().map(|(watcher, _)| watcher));
+        all.for_each(|watcher| assert!(client.get_data_w(&path, watcher).is_ok()));
         probe.set(&path, b"").unwrap();
         client.sync("/").unwrap();
         let told: Vec<_> = watchers.iter().map(|(_, events)| events.try_iter().count()).collect();
-        println!("round {round}: {told:?}");
         assert_eq!(told, [1; 5]);
     }
+}
+
+#[test]
+fn unsendable_or_unreadable_paths_are_told_apart() {
+    let (client, root) = (client(), root("unreadable"));
+    let (watcher, events) = Watcher::channel();
+    // Events precede later answers.
+    let heard = || {
+        client.sync("/").unwrap();
+        events.try_iter().collect::<Vec<_>>()
+    };
+    let (refused, text) = said(client.set_watches(0, &["/a", "b/"], &watcher));
+    assert_eq!(refused, ErrorKind::BadArguments);
+    assert!(text.contains("failed to watch `b/`"), "{text}");
+    let many = vec![format!("/{}", "p".repeat(1000)); 1100];
+    assert_eq!(kind(client.set_watches(0, &many, &watcher)), ErrorKind::BadArguments);
+    // Servers send no later event of a node that may not be read, and old ones send all.
+    let hidden = make(&client, &format!("{root}/hidden"), b"");
+    let no_read = [Acl::new(Permissions::WRITE | Permissions::DELETE, "world", "anyone")];
+    client.set_acl(&hidden, &no_read, None).unwrap();
+    client.set_watches(i64::MAX, &[&hidden], &watcher).unwrap();
+    assert_eq!(heard(), []);
+    client.delete(&hidden, None).unwrap();
+    println!("of a hidden node: {:?}", heard());
+    client.set_watches(i64::MAX, &[&hidden], &watcher).unwrap();
+    assert_eq!(heard(), [event(EventType::NodeDeleted, &hidden)]);
+}
+
+/// Expects the process not to grow during 100,000 runs, after enough runs to reach its size.
+fn costs_nothing(what: &str, mut do_it: impl FnMut(usize)) {
+    const TIMES: usize = 100_000;
+    /// In KiB. A tenth of what 100,000 of the smallest allocations take.
+    const LITTLE: usize = 4096;
+    (0..TIMES / 4).for_each(&mut do_it);
+    let before = resident();
+    (0..TIMES).for_each(&mut do_it);
+    let after = resident();
+    println!("{what}: {before} KiB, after {TIMES} more {after} KiB");
+    assert!(after < before + LITTLE, "{what}: from {before} to {after} KiB");
+}
+
+#[test]
+fn dropped_watchers_and_listeners_leave_nothing_behind() {
+    in_own_process(|| {
+        let (client, root) = (client(), root("costs"));
+        for many in [false, true] {
+            let mut waiting = Vec::new();
+            costs_nothing(&format!("watches, of many nodes: {many}"), |number| {
+                let path = if many { format!("{root}/{number}") } else { root.clone() };
+                let (watcher, events) = Watcher::channel();
+                let read = client.submit(|batch| batch.exists(&path, Some(&watcher)));
+                waiting.push((watcher, events, read));
+                // The reads are sent in hundreds, and their watchers are dropped after the answers.
+                if waiting.len() == 100 {
+                    for (watcher, events, read) in waiting.drain(..) {
+                        read.wait().unwrap();
+                        drop((watcher, events));
+                    }
+                }
+            });
+        }
+        costs_nothing("subscribers", |_| {
+            let (listener, _events) = Listener::channel();
+            client.subscribe(&listener);
+        });
+    });
 }

@@ -18,20 +18,6 @@ fn is_own(client: &ZooKeeper, path: &str) {
 }
 
 #[test]
-fn read_that_waits_for_a_connection_follows_the_credentials() {
-    let stage = Stage::new("auth", SESSION);
-    stage.client.add_auth("digest", WHO).unwrap();
-    let path = stage.path("own");
-    own(&stage.client, &path);
-    for _ in 0..10 {
-        stage.suspend();
-        let read = stage.client.submit(|batch| batch.get_data(&path, None));
-        stage.resume();
-        assert_eq!(read.wait().unwrap().0, b"own");
-    }
-}
-
-#[test]
 fn credentials_added_later_are_sent_on_every_later_connection() {
     let stage = Stage::new("auth", SESSION);
     let path = stage.path("own");

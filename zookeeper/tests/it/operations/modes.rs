@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use zoolock_test_support::{Server, wait_until};
-use zoolock_zookeeper::{Acl, CreateMode, ErrorKind, Op};
+use zoolock_zookeeper::{Acl, CreateMode, Op};
 
-use crate::util::{SESSION, SOON, client, client_of, created, kind, make, root, said};
+use crate::util::{SESSION, SOON, client_of, created, make};
 
 const TTL: Duration = Duration::from_millis(300);
 
@@ -19,15 +19,15 @@ fn each_mode_creates_its_kind_of_node_alone_and_in_a_transaction() {
     let client = client_of(&server.connect_string(), SESSION);
     let own = client.session_id();
     make(&client, "/modes", b"");
-    let hour = Duration::from_secs(3600);
+    let longest = Duration::from_millis((1 << 40) - 1);
     let modes = [
         (CreateMode::Persistent, "/modes/n0", 0),
         (CreateMode::Ephemeral, "/modes/n1", own),
         (CreateMode::PersistentSequential, "/modes/n0000000002", 0),
         (CreateMode::EphemeralSequential, "/modes/n0000000003", own),
         (CreateMode::Container, "/modes/n4", 0),
-        (CreateMode::PersistentWithTtl(hour), "/modes/n5", 0),
-        (CreateMode::PersistentSequentialWithTtl(hour), "/modes/n0000000006", 0),
+        (CreateMode::PersistentWithTtl(longest), "/modes/n5", 0),
+        (CreateMode::PersistentSequentialWithTtl(longest), "/modes/n0000000006", 0),
     ];
     for (number, (mode, path, owner)) in modes.into_iter().enumerate() {
         let is_numbered = path.ends_with(&format!("{number:010}"));
@@ -47,8 +47,8 @@ fn each_mode_creates_its_kind_of_node_alone_and_in_a_transaction() {
         create("/m", CreateMode::Container),
         create("/m/n", CreateMode::EphemeralSequential),
         create("/m/n", CreateMode::PersistentSequential),
-        create("/m/t", CreateMode::PersistentWithTtl(hour)),
-        create("/m/t", CreateMode::PersistentSequentialWithTtl(hour)),
+        create("/m/t", CreateMode::PersistentWithTtl(longest)),
+        create("/m/t", CreateMode::PersistentSequentialWithTtl(longest)),
         create("/m/e", CreateMode::Ephemeral),
     ]);
     println!("{made:?}");
@@ -68,32 +68,4 @@ fn each_mode_creates_its_kind_of_node_alone_and_in_a_transaction() {
     assert!(client.exists("/container").unwrap().is_some(), "it has a child");
     client.delete(&child, None).unwrap();
     wait_until("the container is gone", SOON, || client.exists("/container").unwrap().is_none());
-
-    client.close().unwrap();
-    let other = client_of(&server.connect_string(), SESSION);
-    let left = other.get_children("/modes").unwrap().0;
-    let mut left: Vec<_> = left.iter().collect();
-    left.sort_unstable();
-    println!("after the session: {left:?}");
-    let wanted = ["0000000002", "0000000006", "0", "4", "5"].map(|name| format!("n{name}"));
-    let mut wanted = [wanted.to_vec(), vec!["0000000007".to_owned()]].concat();
-    wanted.sort();
-    assert_eq!(left, wanted);
-}
-
-#[test]
-fn server_without_ttl_support_says_so() {
-    let client = client();
-    let path = format!("{}/ttl", root("ttl"));
-    let create = |ttl| client.create(&path, b"", &Acl::open(), CreateMode::PersistentWithTtl(ttl));
-    let (kind_, text) = said(create(TTL));
-    assert_eq!(kind_, ErrorKind::Unimplemented, "{text}");
-    // These are not sent.
-    let longest = Duration::from_millis((1 << 40) - 1);
-    for ttl in [Duration::ZERO, Duration::from_micros(999), longest + Duration::from_millis(1)] {
-        let (kind, text) = said(create(ttl));
-        assert_eq!(kind, ErrorKind::BadArguments, "{text}");
-    }
-    assert_eq!(kind(create(longest)), ErrorKind::Unimplemented);
-    assert_eq!(client.exists(&path).unwrap(), None);
 }
