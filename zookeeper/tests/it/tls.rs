@@ -6,8 +6,6 @@ use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{self, Command};
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,22 +18,20 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection};
 use zoolock_test_support::{
-    Direction, FaultProxy, Probe, Server, ServerBuilder, fresh_path, shared_server, wait_until,
+    FaultProxy, Probe, Server, ServerBuilder, fresh_path, shared_server, wait_until,
 };
 use zoolock_zookeeper::{
-    Acl, Builder, ConnectFailure, CreateMode, ErrorKind, EventType, Permissions, State, Tls,
-    Watcher, ZooKeeper,
+    Acl, Builder, ConnectFailure, CreateMode, ErrorKind, Permissions, SessionEventKind, State, Tls,
 };
 
 use crate::util::door::Door;
-use crate::util::{self, BRIEFLY};
+use crate::util::{self, BRIEFLY, Told, kind};
 
 /// Long enough for a busy machine. No test waits for it to pass.
 const SOON: Duration = Duration::from_secs(30);
 /// Servers accept at most 48 KiB more in a request.
 const MEGABYTE: usize = 1_000_000;
 
-type Fault = fn(&FaultProxy);
 type Change = fn(&mut CertificateParams);
 
 /// An issuer of certificates.
@@ -119,22 +115,6 @@ impl Secured {
     fn address(&self) -> SocketAddr {
         self.server.secure_address()
     }
-
-    fn connect_to(&self, servers: &str) -> ZooKeeper {
-        let zk = builder(servers).tls(self.authority.tls()).connect();
-        zk.unwrap_or_else(|error| panic!("{error}; the server:\n{}", self.server.log_tail()))
-    }
-
-    fn connect(&self) -> ZooKeeper {
-        self.connect_to(&self.address().to_string())
-    }
-
-    /// Returns a probe on the plain port, and a new node without data.
-    fn probe(&self, name: &str) -> (Probe, String) {
-        let (probe, path) = (Probe::connect(self.server.address()).unwrap(), fresh_path(name));
-        probe.create_all(&path).unwrap();
-        (probe, path)
-    }
 }
 
 /// A server for each version of TLS, shared by the tests.
@@ -182,32 +162,19 @@ fn megabyte(seed: u32) -> Vec<u8> {
     (0..MEGABYTE).map(|_| next()).collect()
 }
 
-/// A relay to `server` that passes everything on in small pieces.
-fn piecemeal(server: SocketAddr) -> Door {
-    Door::new(server, |guest| {
-        let server = guest.connect()?;
-        server.set_nodelay(true)?;
-        guest.stream.set_nodelay(true)?;
-        let size = AtomicUsize::new(1);
-        guest.relay(&server, |bytes, _, to| {
-            let now = size.load(SeqCst);
-            size.store(now % 97 + 3, SeqCst);
-            bytes.chunks(now).try_for_each(|piece| to.write_all(piece))
-        });
-        Ok(())
-    })
-}
-
 #[test]
 fn large_requests_and_answers_do_not_block_each_other() {
     const THREADS: u32 = 4;
     for secured in each_version() {
-        let (_, root) = secured.probe("tls-both-ways");
-        let zk = secured.connect();
+        let root = fresh_path("tls-both-ways");
+        Probe::connect(secured.server.address()).unwrap().create_all(&root).unwrap();
+        let proxy = FaultProxy::start(secured.address()).unwrap();
+        let zk = builder(&proxy.connect_string()).tls(secured.authority.tls()).connect();
+        let zk = zk.unwrap_or_else(|error| panic!("{error}; {}", secured.server.log_tail()));
         let start = Instant::now();
         thread::scope(|scope| {
             for thread in 0..THREADS {
-                let (zk, path) = (zk.clone(), format!("{root}/{thread}"));
+                let (zk, path) = (&zk, format!("{root}/{thread}"));
                 scope.spawn(move || {
                     let data = megabyte(thread);
                     zk.create(&path, &data, &Acl::open(), CreateMode::Persistent).unwrap();
@@ -219,60 +186,11 @@ fn large_requests_and_answers_do_not_block_each_other() {
             }
         });
         println!("TLS {}: {:.1?}", secured.version, start.elapsed());
-    }
-}
-
-#[test]
-fn records_may_arrive_in_any_pieces() {
-    for secured in each_version() {
-        let (_, path) = secured.probe("tls-pieces");
-        let door = piecemeal(secured.address());
-        let zk = secured.connect_to(&door.address());
-        let data = megabyte(7);
-        for end in [1, 100, 20_000, 200_000] {
-            zk.set_data(&path, &data[..end], None).unwrap();
-            assert!(zk.get_data(&path).unwrap().0 == data[..end], "{end}");
-        }
-        println!("TLS {}: in pieces of up to 99 bytes", secured.version);
-    }
-}
-
-#[test]
-fn session_is_resumed_after_cuts_and_silence() {
-    for secured in each_version() {
-        let (probe, root) = secured.probe("tls-resumes");
-        let proxy = FaultProxy::start(secured.address()).unwrap();
-        let zk = builder(&proxy.connect_string());
-        let zk = zk.session_timeout(Duration::from_secs(8)).tls(secured.authority.tls());
-        let zk = zk.connect().unwrap();
-        // Without a kept lease, the client notices silence only when the session has almost ended.
-        let _noticed_soon = zk.keep_lease();
-        let (session, path) = (zk.session_id(), format!("{root}/mine"));
-        zk.create(&path, b"", &Acl::open(), CreateMode::Ephemeral).unwrap();
-        let (watcher, events) = Watcher::channel();
-        zk.get_data_w(&path, &watcher).unwrap();
-
-        let faults: [(&str, Fault); 3] = [
-            ("cut", FaultProxy::cut),
-            ("reset", FaultProxy::reset),
-            ("silence", |proxy| proxy.black_hole(Direction::Both)),
-        ];
-        for (name, fault) in faults {
-            let before = proxy.connections();
-            fault(&proxy);
-            let again =
-                wait_until("there is another connection", SOON, || proxy.connections() > before);
-            proxy.restore();
-            wait_until("the client is connected", SOON, || {
-                zk.state() == State::Connected && zk.get_data(&path).is_ok()
-            });
-            println!("TLS {}: {name}, another connection after {again:.1?}", secured.version);
-            assert_eq!(zk.session_id(), session, "{name}");
-        }
-        probe.set(&path, b"new").unwrap();
-        let event = events.recv_timeout(SOON).unwrap();
-        assert_eq!(event.event_type, EventType::NodeDataChanged);
-        assert_eq!(probe.stat(&path).unwrap().unwrap().ephemeral_owner, session);
+        let (session, told) = (zk.session_id(), Told::by(&zk));
+        proxy.reset();
+        told.until(SessionEventKind::Resumed);
+        zk.get_data(&root).unwrap();
+        assert_eq!(zk.session_id(), session);
     }
 }
 
@@ -297,9 +215,15 @@ fn certificate_of_another_issuer_name_or_time_is_refused_with_the_reason() {
     let text = refused_at(&address, authority.tls().server_name("zk2.example"));
     assert_says(&text, &["not valid for `zk2.example`", "`zk1.example`"]);
     for accepting in [authority.tls().server_name("zk1.example"), any_name()] {
-        let zk = builder(&address).tls(accepting).connect().unwrap();
-        println!("accepted: {:?}", zk.exists("/").unwrap());
+        builder(&address).tls(accepting).connect().unwrap().exists("/").unwrap();
     }
+
+    // As written in the connect string.
+    let server = authority.give_out_for("localhost").server().start().unwrap();
+    let text = refused_at(server.secure_address(), authority.tls());
+    assert_says(&text, &["not valid for `127.0.0.1`: it is for `localhost`"]);
+    let named = builder(&format!("localhost:{}", server.secure_address().port()));
+    named.tls(authority.tls()).connect().unwrap().exists("/").unwrap();
 
     let cases: [(&str, Change); 2] = [
         ("expired", |params| params.not_after = date_time_ymd(2001, 2, 3)),
@@ -311,17 +235,6 @@ fn certificate_of_another_issuer_name_or_time_is_refused_with_the_reason() {
             assert_says(&refused_at(server.secure_address(), tls), &[what, "days"]);
         }
     }
-}
-
-#[test]
-fn host_name_is_checked_as_written_in_the_connect_string() {
-    let authority = Authority::new("localhost");
-    let server = authority.give_out_for("localhost").server().start().unwrap();
-    let port = server.secure_address().port();
-    let zk = builder(&format!("localhost:{port}")).tls(authority.tls()).connect().unwrap();
-    println!("localhost: {:?}", zk.exists("/").unwrap());
-    let text = refused_at(server.secure_address(), authority.tls());
-    assert_says(&text, &["not valid for `127.0.0.1`: it is for `localhost`"]);
 }
 
 #[test]
@@ -385,10 +298,7 @@ fn client_certificate_is_required_and_must_match_the_servers_roots() {
         let server = authority.give_out_for("127.0.0.1").server().tls_clients(&authority.pem());
         let server = if version == "1.3" { only_1_3(server) } else { server };
         let server = server.start().unwrap();
-        let (address, root) = (server.secure_address(), fresh_path("tls-clients"));
-        Probe::connect(server.address()).unwrap().create_all(&root).unwrap();
-        println!("TLS {version}");
-
+        let address = server.secure_address();
         let text = refused_at(address, authority.tls());
         assert_says(&text, &["requires a certificate of the client"]);
         let text = refused_at(address, other.give_out_to("mallory").shown_by(authority.tls()));
@@ -399,14 +309,11 @@ fn client_certificate_is_required_and_must_match_the_servers_roots() {
             let tls = authority.give_out_to(name).shown_by(authority.tls());
             builder(&address.to_string()).tls(tls).connect().unwrap()
         };
-        let alice =
-            Acl { permissions: Permissions::ALL, scheme: "x509".into(), id: "CN=alice".into() };
-        let path = format!("{root}/of-alice");
-        connect("alice").create(&path, b"mine", &[alice], CreateMode::Persistent).unwrap();
-        assert_eq!(connect("alice").get_data(&path).unwrap().0, b"mine");
-        let refused = connect("bob").get_data(&path).unwrap_err();
-        println!("bob: {refused}");
-        assert_eq!(refused.kind(), ErrorKind::NoAuth);
+        let alice = Acl::new(Permissions::ALL, "x509", "CN=alice");
+        let path = fresh_path("of-alice");
+        connect("alice").create_all(&path, &[alice], CreateMode::Persistent).unwrap();
+        connect("alice").get_data(&path).unwrap();
+        assert_eq!(kind(connect("bob").get_data(&path)), ErrorKind::NoAuth);
     }
 }
 
@@ -448,20 +355,6 @@ fn client_certificate_is_read_again_for_each_connection_even_after_a_panic() {
         wait_until("the session is resumed", SOON, || zk.state() == State::Connected);
         assert_eq!(zk.session_id(), session, "{error}");
     }
-}
-
-/// Its unit test has the others.
-#[test]
-fn invalid_tls_setting_is_a_bad_argument_before_a_connect() {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.set_nonblocking(true).unwrap();
-    let servers = listener.local_addr().unwrap().to_string();
-    let tls = Authority::new("settings").tls().server_name("no name");
-    let error = builder(&servers).tls(tls).connect().unwrap_err();
-    println!("{error}");
-    assert_eq!(error.kind(), ErrorKind::BadArguments);
-    assert_says(&error.to_string(), &["`no name`"]);
-    assert!(listener.accept().is_err(), "nobody has come");
 }
 
 /// The environment sets what the system trusts, and it belongs to the process. So the test runs itself again.
