@@ -16,7 +16,7 @@ use zoolock_zookeeper::{
 };
 
 pub(crate) use calls::CALLS;
-pub(crate) use logged::logged;
+pub(crate) use logged::{LOGGER, logged};
 pub(crate) use own_process::{files, in_own_process, of_clients, resident, threads};
 pub(crate) use stage::Stage;
 #[cfg(feature = "sasl")]

@@ -57,12 +57,7 @@ fn answer(guest: &mut Guest, request: &[u8], code: i32) -> io::Result<()> {
     guest.send(&header(xid(request), code).0)
 }
 
-/// Answers all requests as if there were no nodes.
-fn serve(guest: &mut Guest) -> io::Result<()> {
-    serve_until(guest, |_| false)
-}
-
-/// Answers requests until one that must not be answered.
+/// Answers requests as if there were no nodes, until one that must not be answered.
 fn serve_until(guest: &mut Guest, is_end: impl Fn(i32) -> bool) -> io::Result<()> {
     loop {
         let request = guest.frame()?;
@@ -71,6 +66,16 @@ fn serve_until(guest: &mut Guest, is_end: impl Fn(i32) -> bool) -> io::Result<()
         }
         answer(guest, &request, NO_NODE)?;
     }
+}
+
+/// Serves, and tells which operations it was asked for.
+fn serve_and_tell(guest: &mut Guest, say: &Sender<i32>) -> io::Result<()> {
+    serve_until(guest, |op| {
+        if op != PING {
+            say.send(op).unwrap();
+        }
+        false
+    })
 }
 
 /// A server that hangs up at a sync, and resumes the session afterwards.
@@ -83,43 +88,26 @@ fn here() -> String {
     thread::current().name().unwrap_or_default().to_owned()
 }
 
-/// Blocks its callers until it opens.
-struct Gate {
-    entered: Receiver<String>,
-    release: Sender<()>,
+/// A function that blocks, what tells the name of its thread, and what frees it when dropped.
+fn gate() -> (impl FnOnce() + Send + 'static, Receiver<String>, Sender<()>) {
+    let ((enter, entered), (open, opened)) = (bounded(1), bounded::<()>(0));
+    let hold = move || {
+        enter.send(here()).unwrap();
+        let _ = opened.recv();
+    };
+    (hold, entered, open)
 }
 
-impl Gate {
-    /// The gate, and a function that blocks at it.
-    fn new() -> (Gate, impl FnOnce() + Send + 'static) {
-        let ((enter, entered), (release, released)) = (bounded(1), bounded(1));
-        let hold = move || {
-            enter.send(here()).unwrap();
-            released.recv_timeout(SOON).unwrap();
-        };
-        (Gate { entered, release }, hold)
-    }
-
-    /// Waits until the thread of this name blocks.
-    #[track_caller]
-    fn has_stopped(&self, thread: &str) {
-        assert_eq!(self.entered.recv_timeout(SOON).unwrap(), thread);
-    }
-
-    fn open(&self) {
-        self.release.send(()).unwrap();
-    }
-}
-
-/// Blocks the timer in a callback of an unanswered request. No other thread checks deadlines.
+/// Blocks the timer in a callback of an unanswered request until the returned value is dropped. No other thread
+/// checks deadlines.
 #[track_caller]
-fn hold_timer(client: &ZooKeeper) -> Gate {
-    let (gate, hold) = Gate::new();
+fn hold_timer(client: &ZooKeeper) -> Sender<()> {
+    let (hold, held, timer) = gate();
     // Set with the request: a callback set after the deadline would run at once, on this thread.
     let unanswered = client.with_timeout(MOMENT);
     unanswered.submit(|batch| batch.exists("/never", None).on_done(move |_| hold()));
-    gate.has_stopped("zookeeper-timer");
-    gate
+    assert_eq!(held.recv_timeout(SOON).unwrap(), "zookeeper-timer");
+    timer
 }
 
 #[test]
@@ -130,7 +118,7 @@ fn callback_that_submits_to_a_gone_server_frees_the_reader() {
     let door = door(move |guest, number| {
         greet(guest, LONG)?;
         if number > 0 {
-            return serve(guest);
+            return serve_until(guest, |_| false);
         }
         let request = guest.frame()?;
         answer(guest, &request, NO_NODE)?;
@@ -158,7 +146,6 @@ fn callback_that_submits_to_a_gone_server_frees_the_reader() {
         assert!([ErrorKind::ConnectionLoss, ErrorKind::NoNode].contains(&kind), "{kind:?}");
     }
     assert_eq!(client.exists("/a").unwrap(), None);
-    println!("{:?}, {} connections", told.kinds(), door.connections());
     assert_eq!((client.session_id(), door.connections()), (MINE, 2));
 }
 
@@ -184,14 +171,14 @@ fn late_handshake_answer_opens_no_session() {
                 say_given_up.send(()).unwrap();
                 Ok(())
             }
-            _ => serve(guest),
+            _ => serve_until(guest, |_| false),
         }
     });
     let client = client_of(&door.address(), T);
     let told = Told::by(&client);
     let timer = hold_timer(&client);
     // The reader reports this after the next handshake is sent and before it reads an answer.
-    let (reader, hold) = Gate::new();
+    let (hold, held, reader) = gate();
     let (hold, (say, waiting)) = (Mutex::new(Some(hold)), bounded(1));
     let (other, waits) = (client.in_session(OTHER), client.clone());
     let listener = Listener::new(move |event: &SessionEvent| {
@@ -205,14 +192,13 @@ fn late_handshake_answer_opens_no_session() {
     client.subscribe(&listener);
     drop(client.submit(|batch| batch.sync("/")));
     let waiting = waiting.recv_timeout(SOON).unwrap();
-    reader.has_stopped("zookeeper-reader");
+    assert_eq!(held.recv_timeout(SOON).unwrap(), "zookeeper-reader");
     greeted.recv_timeout(SOON).unwrap();
-    timer.open();
+    drop(timer);
     given_up.recv_timeout(SOON).unwrap();
-    reader.open();
+    drop(reader);
     // The request was not sent where nobody could answer.
     let answered = waiting.wait();
-    println!("{answered:?}, {:?}, {} connections", told.kinds(), door.connections());
     assert_eq!(answered.unwrap(), None);
     assert_eq!(told.kinds(), [SessionEventKind::Suspended, SessionEventKind::Resumed]);
     assert_eq!(door.connections(), 3);
@@ -223,42 +209,31 @@ fn idle_client_keeps_short_and_shortened_sessions() {
     let builder = Server::builder().tick(Duration::from_millis(200));
     let limits = builder.property("minSessionTimeout", "400").property("maxSessionTimeout", "2000");
     let server = limits.start().unwrap();
-    thread::scope(|scope| {
-        for (asked, given) in [(30_000, 2000), (600, 600)] {
-            let (asked, given) = (Duration::from_millis(asked), Duration::from_millis(given));
-            let servers = server.connect_string();
-            scope.spawn(move || {
-                let lives = || {
-                    let client = client_of(&servers, asked);
-                    assert_eq!(client.session_timeout(), given);
-                    let (listener, events) = Listener::channel();
-                    client.subscribe(&listener);
-                    let told = events.recv_timeout(given * 2);
-                    println!("{asked:?} asked, {given:?} given, then {told:?}");
-                    told == Err(RecvTimeoutError::Timeout)
-                };
-                // A busy machine may be late.
-                assert!((0..10).any(|_| lives()), "it loses each session of {given:?}");
-            });
-        }
-    });
+    for (asked, given) in [(30_000, 2000), (600, 600)] {
+        let (asked, given) = (Duration::from_millis(asked), Duration::from_millis(given));
+        let lives = |_| {
+            let client = client_of(&server.connect_string(), asked);
+            assert_eq!(client.session_timeout(), given);
+            let (listener, events) = Listener::channel();
+            client.subscribe(&listener);
+            let told = events.recv_timeout(given * 2);
+            println!("{asked:?} asked, {given:?} given, then {told:?}");
+            told == Err(RecvTimeoutError::Timeout)
+        };
+        // A busy machine may be late.
+        assert!((0..10).any(lives), "it loses each session of {given:?}");
+    }
 }
 
 #[test]
 fn silent_server_leaves_time_to_connect_elsewhere() {
     const LONG: Duration = Duration::from_secs(30);
     let silent = door(|guest, _| guest.linger());
-    let good = door(|guest, _| {
-        greet(guest, LONG)?;
-        serve(guest)
-    });
+    let good = door(leaves_at_sync);
     let servers = format!("{},{}", silent.address(), good.address());
-    let begun = Instant::now();
     // The first server is chosen at random.
     while silent.connections() == 0 {
-        let connected = builder(&servers, LONG).connect_timeout(LONG / 3).connect();
-        println!("{:?} after {:.1?}", connected.as_ref().map(drop), begun.elapsed());
-        drop(connected.unwrap());
+        drop(builder(&servers, LONG).connect_timeout(LONG / 3).connect().unwrap());
     }
 }
 
@@ -267,15 +242,11 @@ fn forbidden_call_in_a_callback_is_not_sent() {
     let (say, asked) = unbounded();
     let door = door(move |guest, _| {
         greet(guest, SESSION)?;
-        loop {
-            let request = guest.frame()?;
-            say.send(op(&request)).unwrap();
-            answer(guest, &request, NO_NODE)?;
-        }
+        serve_and_tell(guest, &say)
     });
     let client = client_of(&door.address(), SESSION);
-    let (calling, (say, refused)) = (client.clone(), bounded(1));
-    let call = move |_| {
+    let (calling, (say, refused)) = (client.clone(), unbounded());
+    let call = move || {
         let acl = Acl::open();
         let results: Vec<Result<()>> = vec![
             calling.create("/a", b"", &acl, CreateMode::Persistent).map(drop),
@@ -288,17 +259,20 @@ fn forbidden_call_in_a_callback_is_not_sent() {
             calling.add_auth("digest", b"a:b"),
             calling.renew_lease().map(drop),
         ];
-        say.send(results).unwrap();
+        say.send((here(), results)).unwrap();
     };
+    client.call_at(Instant::now(), call.clone());
     // Set before the request is sent, so that no answer is there yet.
-    client.submit(|batch| batch.exists("/", None).on_done(call));
-    for result in refused.recv_timeout(SOON).unwrap() {
+    client.submit(|batch| batch.exists("/", None).on_done(move |_| call()));
+    let refused = [(); 2].map(|()| refused.recv_timeout(SOON).unwrap());
+    let mut threads = refused.each_ref().map(|(thread, _)| &**thread);
+    threads.sort_unstable();
+    assert_eq!(threads, ["zookeeper-reader", "zookeeper-timer"]);
+    for result in refused.into_iter().flat_map(|(_, results)| results) {
         assert_eq!(said(result).0, ErrorKind::WouldBlock);
     }
     client.exists("/").unwrap();
-    let asked: Vec<i32> = asked.try_iter().filter(|op| *op != PING).collect();
-    println!("the server was asked {asked:?}");
-    assert_eq!(asked, [EXISTS, EXISTS]);
+    assert_eq!(asked.try_iter().collect::<Vec<i32>>(), [EXISTS, EXISTS]);
 }
 
 /// Panics when dropped.
@@ -321,7 +295,7 @@ fn callback_may_panic_on_drop_with_a_panicking_payload() {
         answer(guest, &request, NO_NODE)?;
         is_to_be_sent.recv_timeout(SOON).unwrap();
         guest.send(&event(NODE_CREATED, b"/a").0)?;
-        serve(guest)
+        serve_until(guest, |_| false)
     });
     let client = client_of(&door.address(), SESSION);
     let told = Told::by(&client);
@@ -343,7 +317,6 @@ fn callback_may_panic_on_drop_with_a_panicking_payload() {
 
     client.submit(|batch| batch.exists("/", None)).on_done(|_| panic_any(Bomb));
     assert_eq!(client.exists("/").unwrap(), None, "after an answer");
-    println!("{:?}, {:?}", client.state(), told.kinds());
     assert_eq!(client.state(), State::Connected);
     assert!(told.kinds().is_empty() && door.connections() == 1);
 }
@@ -376,27 +349,20 @@ fn drop_of_the_client_does_not_wait_for_a_blocked_callback() {
     });
     dropped.recv_timeout(SHORT * 2).expect("the drop returns");
     let thread = closed.recv_timeout(SOON).expect("it is told");
-    println!("told on {thread:?}");
     assert!(thread.starts_with("zookeeper-"), "{thread}");
 }
 
 #[test]
 fn wait_for_the_own_batch_returns() {
     let door = door(leaves_at_sync);
-    let client = client_of(&door.address(), SESSION);
+    let brief = client_of(&door.address(), SESSION).with_timeout(BRIEFLY);
     let (say, told) = bounded(1);
-    thread::spawn(move || {
-        let begun = Instant::now();
-        let brief = client.with_timeout(BRIEFLY);
-        let result = brief.submit(|batch| batch.exists("/", None).wait());
-        let _ = say.send((result, begun.elapsed()));
-    });
+    let begun = Instant::now();
+    thread::spawn(move || say.send(brief.submit(|batch| batch.exists("/", None).wait())));
     // A second after its deadline, plus the delays of a busy machine.
-    let (result, passed) = told.recv_timeout(BRIEFLY * 2 + SHORT).expect("it comes back");
-    let kind = kind(result);
-    println!("{kind:?} after {passed:?}");
-    assert_eq!(kind, ErrorKind::Timeout);
-    assert!(passed >= BRIEFLY);
+    let result = told.recv_timeout(BRIEFLY * 2 + SHORT).expect("it comes back");
+    assert_eq!(kind(result), ErrorKind::Timeout);
+    assert!(begun.elapsed() >= BRIEFLY);
 }
 
 #[test]
@@ -415,9 +381,7 @@ fn requests_of_a_panicked_batch_are_settled() {
     let (say, called) = bounded(1);
     made.pop().unwrap().on_done(move |result| say.send(kind(result)).unwrap());
     assert_eq!(called.try_recv(), Ok(ErrorKind::BadArguments));
-    let error = made.pop().unwrap().wait().unwrap_err();
-    println!("{error}");
-    assert!(!error.is_maybe_done());
+    assert!(!made.pop().unwrap().wait().unwrap_err().is_maybe_done());
     assert_eq!(client.exists("/").unwrap(), None, "the client goes on");
 }
 
@@ -437,11 +401,7 @@ fn call_without_a_session_is_never_sent_in_a_later_one() {
             say_held.send(()).unwrap();
             opened.recv_timeout(SOON).unwrap();
             guest.send(&greeting(SESSION.as_millis() as i32, OTHER).0)?;
-            loop {
-                let request = guest.frame()?;
-                say.send(op(&request)).unwrap();
-                answer(guest, &request, NO_NODE)?;
-            }
+            serve_and_tell(guest, &say)
         }
     });
     let client = client_of(&door.address(), SESSION);
@@ -457,9 +417,7 @@ fn call_without_a_session_is_never_sent_in_a_later_one() {
     told.until(SessionEventKind::Connected);
     assert_eq!(said(none.wait()).0, ErrorKind::SessionExpired);
     client.exists("/").unwrap();
-    let asked: Vec<i32> = asked.try_iter().filter(|op| *op != PING).collect();
-    println!("the next session was asked {asked:?}");
-    assert_eq!(asked, [EXISTS]);
+    assert_eq!(asked.try_iter().collect::<Vec<i32>>(), [EXISTS], "in the next session");
 }
 
 #[test]
@@ -468,13 +426,12 @@ fn end_of_a_kept_lease_is_reported_despite_a_quick_renewal() {
     let (say, is_held) = bounded(1);
     let door = door(move |guest, _| {
         greet(guest, T)?;
-        loop {
-            let request = guest.frame()?;
-            if op(&request) == EXISTS {
+        serve_until(guest, |op| {
+            if op == EXISTS {
                 is_held.recv_timeout(SOON).unwrap();
             }
-            answer(guest, &request, NO_NODE)?;
-        }
+            false
+        })
     });
     let client = client_of(&door.address(), T);
     let (told, keeper) = (Told::by(&client), client.keep_lease());
@@ -489,10 +446,7 @@ fn end_of_a_kept_lease_is_reported_despite_a_quick_renewal() {
     });
     // The reader reports this before it delivers the next answer.
     client.submit(|batch| batch.renew_lease()).wait().unwrap();
-    let kinds = told.kinds();
-    println!("{lease:?}, {:?}, {kinds:?}", client.lease());
-    assert_eq!(kinds, [SessionEventKind::LeaseEnded, SessionEventKind::LeaseRenewed]);
+    assert_eq!(told.kinds(), [SessionEventKind::LeaseEnded, SessionEventKind::LeaseRenewed]);
     assert_eq!(client.lease().term, lease.term + 1);
-    timer.open();
-    drop(keeper);
+    drop((timer, keeper));
 }

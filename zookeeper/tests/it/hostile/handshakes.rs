@@ -1,7 +1,6 @@
 //! Servers that never complete a handshake.
 
-use std::io::{self, Read, Write};
-use std::net::SocketAddr;
+use std::io::{Read, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,41 +14,29 @@ use crate::util::{
 };
 
 const MINE: i64 = 0x1234;
+/// The length of a handshake, with its own length.
+const HANDSHAKE: usize = 4 + 45;
 const HUNG_UP: &str = "the server hung up";
 const TOO_LATE: &str = "no answer to the handshake in ";
-
-/// How a server greets, and the errors of which one is reported.
-type Greeting = (Manner, Vec<&'static str>);
-
-fn greeter(
-    said: &[&'static str],
-    manner: impl Fn(&mut Guest) -> io::Result<()> + Send + Sync + 'static,
-) -> Greeting {
-    (Arc::new(manner), said.to_vec())
-}
+const HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n";
+const NO_ZOOKEEPER: &str = "the answer begins with \"HTTP\": this is no ZooKeeper server";
 
 /// Reads the handshake, sends these bytes, and waits.
-fn says(bytes: Vec<u8>, said: &'static str) -> Greeting {
-    greeter(&[said], move |guest| {
+fn says(bytes: Vec<u8>) -> Manner {
+    Arc::new(move |guest| {
         guest.frame()?;
         guest.stream.write_all(&bytes)?;
         guest.linger()
     })
 }
 
-/// Other kinds of servers, and answers that are no handshake.
-fn nonsense() -> Vec<Greeting> {
+/// What other kinds of servers say, and answers that are no handshake, with the reported error.
+fn nonsense() -> Vec<(Vec<u8>, &'static str)> {
     let sound = greeting(10_000, MINE).0;
     let short = |length: usize| Bytes(sound[..length].to_vec());
     let others: [(&[u8], _); 8] = [
-        (
-            b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
-            "the answer begins with \"HTTP\": this is no ZooKeeper server",
-        ),
-        (
-            b"SSH-2.0-OpenSSH_9.2p1\r\n",
-            "the answer begins with \"SSH-\": this is no ZooKeeper server",
-        ),
+        (HTTP, NO_ZOOKEEPER),
+        (b"SSH-2.0-OpenSSH_9.2p1\r\n", "begins with \"SSH-\": this is no ZooKeeper server"),
         (b"\x15\x03\x03\0\x02\x02\x46", "speaks TLS at this port"),
         (&i32::MAX.to_be_bytes(), "a frame of 2147483647 bytes, 67108864 are allowed"),
         (&[0xff; 4], "a frame of 4294967295 bytes"),
@@ -73,42 +60,8 @@ fn nonsense() -> Vec<Greeting> {
         (greeting(7, MINE), "a session timeout of 7 ms is too short"),
         (greeting(10_000, 0), "no session where a new one was asked for"),
     ];
-    let others = others.into_iter().map(|(bytes, said)| says(bytes.to_vec(), said));
-    others.chain(frames.map(|(frame, said)| says(framed(&frame.0), said))).collect()
-}
-
-/// Servers that hang up after each byte that they read or write.
-fn hang_ups() -> impl Iterator<Item = Greeting> {
-    let request = 4 + 45;
-    let answer = framed(&greeting(10_000, MINE).0);
-    // Closing with unread bytes resets the connection.
-    let reset = "Connection reset by peer";
-    let readers = [0, 1, 3, 4, 5, 8, 16, 24, 28, 44, request - 1, request].map(|count| {
-        greeter(&[HUNG_UP, reset], move |guest| guest.stream.read_exact(&mut vec![0; count]))
-    });
-    let writers = (1..answer.len()).map(move |count| {
-        let begin = answer[..count].to_vec();
-        greeter(&[HUNG_UP], move |guest| {
-            guest.frame()?;
-            guest.stream.write_all(&begin)
-        })
-    });
-    readers.into_iter().chain(writers)
-}
-
-/// Servers that take their time: one never answers, one never even reads, and one sends a byte a second.
-fn sluggards() -> [Greeting; 3] {
-    let slow = greeter(&[TOO_LATE], |guest| {
-        guest.frame()?;
-        for byte in framed(&greeting(10_000, MINE).0) {
-            guest.stream.write_all(&[byte])?;
-            if guest.has_left_within(Duration::from_secs(1))? {
-                return Ok(());
-            }
-        }
-        Ok(())
-    });
-    [greeter(&[TOO_LATE], Guest::linger), greeter(&[TOO_LATE], Guest::ignore), slow]
+    let others = others.into_iter().map(|(bytes, reason)| (bytes.to_vec(), reason));
+    others.chain(frames.map(|(frame, reason)| (framed(&frame.0), reason))).collect()
 }
 
 /// All threads and files of this process.
@@ -116,115 +69,127 @@ fn belongings() -> (Vec<String>, usize) {
     (threads(), files())
 }
 
-/// Expects the client to be refused with a reason, to leave nothing behind, and to be served once the server
-/// is good.
-fn check((manner, expected): Greeting, mut timeout: Duration) {
+/// Expects the client to be refused with one of these reasons, to leave nothing behind, and to be served once the
+/// server is good.
+fn check(manner: Manner, reasons: &[&str], mut timeout: Duration) {
     let before = belongings();
-    let door = Door::new(shared_server_address(), move |guest| manner(guest));
-    let bad = door.address();
+    // The server of the process that started this one.
+    let door = Door::new(connect_string().parse().unwrap(), move |guest| manner(guest));
     // A short timeout, so that silent servers get little time.
-    let builder = ZooKeeper::builder(&bad).session_timeout(Duration::from_secs(3));
+    let builder = ZooKeeper::builder(&door.address()).session_timeout(Duration::from_secs(3));
     let text = loop {
         let begun = Instant::now();
         let (kind, text) = said(builder.clone().connect_timeout(timeout).connect());
         let took = begun.elapsed();
-        assert_eq!(kind, ErrorKind::ConnectFailed, "{expected:?}: {text}");
-        assert!(took < timeout + SOON, "{expected:?}: it took {took:?}");
-        if expected.iter().any(|expected| text.contains(expected)) {
+        assert_eq!(kind, ErrorKind::ConnectFailed, "{reasons:?}: {text}");
+        assert!(took < timeout + SOON, "{reasons:?}: it took {took:?}");
+        if reasons.iter().any(|reason| text.contains(reason)) {
             break text;
         }
         // A slow machine may need longer to notice silence.
-        assert!(timeout < SOON, "{text:?} says none of {expected:?}");
+        assert!(timeout < SOON, "{text:?} says none of {reasons:?}");
         timeout *= 4;
     };
-    assert!(text.contains(&bad), "{text:?} does not say who");
+    assert!(text.contains(&door.address()), "{text:?} does not say who");
     door.behave();
-    let client = client_of(&bad, SESSION);
-    client.exists("/").unwrap();
-    client.close().unwrap();
-    drop(client);
+    client_of(&door.address(), SESSION).exists("/").unwrap();
     drop(door);
-    wait_until(&format!("nothing is left after {expected:?}"), SOON, || belongings() == before);
-}
-
-/// The server of the process that started this one.
-fn shared_server_address() -> SocketAddr {
-    connect_string().parse().unwrap()
+    wait_until(&format!("nothing is left after {reasons:?}"), SOON, || belongings() == before);
 }
 
 #[test]
 fn invalid_handshake_is_named_and_leaves_nothing_behind() {
     in_own_process(|| {
-        let all = nonsense().into_iter().chain(hang_ups());
-        let count = all.map(|greeting| check(greeting, SOON)).count();
-        println!("{count} servers, {:?}", belongings());
-    });
-}
-
-#[test]
-fn silent_or_slow_server_has_bounded_time() {
-    // Long enough to give up one server and try it again.
-    in_own_process(|| {
-        for greeting in sluggards() {
-            check(greeting, Duration::from_secs(3));
+        for (bytes, reason) in nonsense() {
+            check(says(bytes), &[reason], SOON);
+        }
+        // Servers that hang up after each byte that they read or write.
+        for count in [0, 1, 3, 4, 5, 8, 16, 24, 28, 44, HANDSHAKE - 1, HANDSHAKE] {
+            let reads = move |guest: &mut Guest| guest.stream.read_exact(&mut vec![0; count]);
+            // Closing with unread bytes resets the connection.
+            check(Arc::new(reads), &[HUNG_UP, "Connection reset by peer"], SOON);
+        }
+        let answer = framed(&greeting(10_000, MINE).0);
+        for count in 1..answer.len() {
+            let begin = answer[..count].to_vec();
+            let writes = move |guest: &mut Guest| {
+                guest.frame()?;
+                guest.stream.write_all(&begin)
+            };
+            check(Arc::new(writes), &[HUNG_UP], SOON);
         }
     });
 }
 
 #[test]
+fn silent_or_slow_server_has_bounded_time() {
+    in_own_process(|| {
+        let a_byte_a_second = |guest: &mut Guest| {
+            guest.frame()?;
+            for byte in framed(&greeting(10_000, MINE).0) {
+                guest.stream.write_all(&[byte])?;
+                if guest.has_left_within(Duration::from_secs(1))? {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        for manner in [says(Vec::new()), Arc::new(a_byte_a_second)] {
+            // Long enough to give up one server and try it again.
+            check(manner, &[TOO_LATE], Duration::from_secs(3));
+        }
+    });
+}
+
+/// A client with a session, whose server changes its manner.
+fn suspended(manner: Manner) -> (Door, ZooKeeper, Told) {
+    let door = Door::new(shared_server().address(), Guest::pass_on);
+    let client = client_of(&door.address(), SESSION);
+    let told = Told::by(&client);
+    door.change(move |guest| manner(guest));
+    told.until(SessionEventKind::Suspended);
+    (door, client, told)
+}
+
+#[test]
 fn bad_answer_to_a_resume_is_named_and_a_good_server_resumes() {
-    let only_reads = greeter(&["the server only takes reads"], |guest| {
+    let only_reads = |guest: &mut Guest| {
         // The session that the client asks for.
         let session = guest.frame()?[16..24].try_into().unwrap();
-        let session = i64::from_be_bytes(session);
-        let bytes = Bytes::default().int(0).int(10_000).long(session);
-        guest.send(&bytes.buffer(&[7; 16]).raw(&[1]).0)?;
+        let answer = Bytes::default().int(0).int(10_000).long(i64::from_be_bytes(session));
+        guest.send(&answer.buffer(&[7; 16]).raw(&[1]).0)?;
         guest.linger()
-    });
-    let hangs_up = greeter(&[HUNG_UP], |guest| guest.frame().map(drop));
-    let [silent, ..] = sluggards();
-    // Another server, an impossible length, and more than a handshake.
-    let [http, long, more] = [0, 3, 14].map(|index| nonsense().swap_remove(index));
-    let server = shared_server().address();
-    for (manner, expected) in [only_reads, hangs_up, silent, http, long, more] {
-        let door = Door::new(server, Guest::pass_on);
-        let client = client_of(&door.address(), SESSION);
-        let (session, told) = (client.session_id(), Told::by(&client));
-        door.change(move |guest| manner(guest));
-        told.until(SessionEventKind::Suspended);
+    };
+    for (manner, reason) in [
+        (Arc::new(only_reads) as Manner, "the server only takes reads"),
+        (says(Vec::new()), TOO_LATE),
+        (says(HTTP.to_vec()), NO_ZOOKEEPER),
+    ] {
+        let (door, client, told) = suspended(manner);
+        let session = client.session_id();
         // The first reason may be the cut.
-        wait_until(&format!("{expected:?} is named"), SOON, || {
+        wait_until(&format!("{reason:?} is named"), SOON, || {
             let (kind, text) = said(client.with_timeout(BRIEFLY).exists("/"));
-            assert_eq!(kind, ErrorKind::NoConnection, "{expected:?}: {text}");
-            expected.iter().any(|expected| text.contains(expected))
+            assert_eq!(kind, ErrorKind::NoConnection, "{reason:?}: {text}");
+            text.contains(reason)
         });
         door.behave();
-        client.exists("/").unwrap();
-        println!("{:?}", told.kinds());
-        assert_eq!(client.session_id(), session, "{expected:?}");
+        told.until(SessionEventKind::Resumed);
+        assert_eq!(client.session_id(), session, "{reason:?}");
     }
 }
 
 #[test]
 fn expiry_is_believed_and_the_next_session_opens() {
-    let server = shared_server().address();
     // A negative timeout and another session mean the same.
     for answer in [greeting(-5, 0), greeting(10_000, MINE)] {
-        let door = Door::new(server, Guest::pass_on);
-        let client = client_of(&door.address(), SESSION);
-        let (session, told) = (client.session_id(), Told::by(&client));
-        door.change(move |guest| {
-            guest.frame()?;
-            guest.send(&answer.0)?;
-            guest.linger()
-        });
-        told.until(SessionEventKind::Expired);
+        let (door, client, told) = suspended(says(framed(&answer.0)));
+        let expired = told.until(SessionEventKind::Expired);
         door.behave();
         // The client may have come once more before that.
         wait_until("the next session is served", SOON, || client.exists("/").is_ok());
         told.until(SessionEventKind::Connected);
-        println!("{:?}", told.kinds());
-        assert_ne!(client.session_id(), session);
+        assert_ne!(client.session_id(), expired.session_id);
     }
 }
 
@@ -240,14 +205,10 @@ fn server_that_keeps_no_session_over_a_cut_is_refused_by_name() {
         ("a session that is none", answer(0, -1, 7).raw(&[0])),
         ("not a word about reads", answer(0, MINE, 7)),
     ] {
-        let door = Door::new(shared_server().address(), move |guest| {
-            guest.frame()?;
-            guest.send(&answer.0)?;
-            guest.linger()
-        });
+        let manner = says(framed(&answer.0));
+        let door = Door::new(shared_server().address(), move |guest| manner(guest));
         let connected = builder(&door.address(), SESSION).connect_timeout(BRIEFLY).connect();
-        let text = connected.unwrap_err().to_string();
-        println!("{name}: {text}");
+        let (_, text) = said(connected);
         assert!(text.contains("ClickHouse Keeper"), "{name}: {text}");
     }
 }

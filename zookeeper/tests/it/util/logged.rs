@@ -1,19 +1,60 @@
 //! Log lines of the client.
 
-use std::sync::{Mutex, Once};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, Once};
 
-static LOGGER: Logger = Logger(Mutex::new(Vec::new()));
+pub(crate) static LOGGER: Logger = Logger {
+    lines: Mutex::new(Vec::new()),
+    is_blocked: Mutex::new(false),
+    changed: Condvar::new(),
+    waiting: AtomicUsize::new(0),
+    panics: AtomicBool::new(false),
+};
 
-struct Logger(Mutex<Vec<String>>);
+/// A logger that blocks or panics on demand.
+pub(crate) struct Logger {
+    lines: Mutex<Vec<String>>,
+    is_blocked: Mutex<bool>,
+    changed: Condvar,
+    /// The number of threads that wait to write a line.
+    waiting: AtomicUsize,
+    /// It panics when it is asked whether a line is wanted.
+    panics: AtomicBool,
+}
+
+impl Logger {
+    pub(crate) fn block(&self, is_blocked: bool) {
+        *self.is_blocked.lock().unwrap() = is_blocked;
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) > 0
+    }
+
+    pub(crate) fn panic(&self) {
+        self.panics.store(true, Ordering::SeqCst);
+    }
+
+    fn wait(&self) {
+        let is_blocked = self.is_blocked.lock().unwrap();
+        drop(self.changed.wait_while(is_blocked, |is_blocked| *is_blocked).unwrap());
+    }
+}
 
 impl log::Log for Logger {
     fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        assert!(!self.panics.load(Ordering::SeqCst), "a logger that panics");
+        self.wait();
         true
     }
 
     fn log(&self, record: &log::Record<'_>) {
         let line = format!("{} {} {}", record.level(), record.target(), record.args());
-        self.0.lock().unwrap().push(line);
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        self.wait();
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        self.lines.lock().unwrap().push(line);
     }
 
     fn flush(&self) {}
@@ -26,7 +67,7 @@ pub(crate) fn logged(about: &str) -> Vec<String> {
         log::set_logger(&LOGGER).expect("no other logger");
         log::set_max_level(log::LevelFilter::Trace);
     });
-    let lines = LOGGER.0.lock().unwrap();
+    let lines = LOGGER.lines.lock().unwrap();
     let about = lines.iter().filter(|line| line.contains(about));
     about.cloned().collect()
 }
