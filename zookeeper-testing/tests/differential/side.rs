@@ -1,6 +1,7 @@
 //! One of the two servers, and its clients.
 
 use std::net::SocketAddr;
+use std::slice::from_ref;
 use std::time::Duration;
 
 use zoolock_test_support::{FaultProxy, wait_until};
@@ -9,7 +10,7 @@ use zoolock_zookeeper::{
     Watcher, ZooKeeper,
 };
 
-use crate::step::{CLIENTS, Change, OWN, Step};
+use crate::step::{CLIENTS, Change, OWN, Step, What};
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -74,78 +75,70 @@ impl Side {
     }
 
     pub(crate) fn take(&mut self, step: &Step) -> Seen {
-        let mut created = Vec::new();
-        let text = match step {
-            Step::Exists(who, path, watch) => {
-                let Client { zk, watcher, .. } = &self.clients[*who];
-                let found = if *watch { zk.exists_w(path, watcher) } else { zk.exists(path) };
+        let Step(who, what) = step;
+        let (who, mut created) = (*who, Vec::new());
+        let Client { zk, proxy, watcher, .. } = &self.clients[who];
+        let ear = |watch: &bool| watch.then_some(watcher);
+        let is = |state| wait_until(&format!("{state:?}"), SOON, || zk.state() == state);
+        let text = match what {
+            What::Exists(path, watch) => {
+                let found = zk.submit(|batch| batch.exists(path, ear(watch))).wait();
                 self.text(found, |stat| format!("{:?}", stat.map(|stat| self.stat(stat))))
             }
-            Step::GetData(who, path, watch) => {
-                let Client { zk, watcher, .. } = &self.clients[*who];
-                let read = if *watch { zk.get_data_w(path, watcher) } else { zk.get_data(path) };
+            What::GetData(path, watch) => {
+                let read = zk.submit(|batch| batch.get_data(path, ear(watch))).wait();
                 self.text(read, |(data, stat)| format!("{data:?} {}", self.stat(stat)))
             }
-            Step::GetChildren(who, path, watch) => {
-                let Client { zk, watcher, .. } = &self.clients[*who];
-                let list =
-                    if *watch { zk.get_children_w(path, watcher) } else { zk.get_children(path) };
-                let is_unsorted = |names: &Names| !names.iter().is_sorted();
-                self.unsorted += usize::from(list.iter().any(|(names, _)| is_unsorted(names)));
+            What::GetChildren(path, watch) => {
+                let list = zk.submit(|batch| batch.get_children(path, ear(watch))).wait();
+                let is_unsorted = |(names, _): &(Names, Stat)| !names.iter().is_sorted();
+                self.unsorted += usize::from(list.as_ref().is_ok_and(is_unsorted));
                 self.text(list, |(names, stat)| {
                     let mut names: Vec<&str> = names.iter().collect();
                     names.sort_unstable();
                     format!("{names:?} {}", self.stat(stat))
                 })
             }
-            Step::SetWatches(who, since, paths) => {
-                let Client { zk, watcher, .. } = &self.clients[*who];
+            What::SetWatches(since, paths) => {
                 let since = since.map_or(i64::MAX, |since| self.base + since);
-                self.text(zk.set_watches(since, paths, watcher), |()| String::new())
+                self.done(zk.set_watches(since, paths, watcher))
             }
-            Step::GetAcl(who, path) => {
-                self.text(self.clients[*who].zk.get_acl(path), |(acl, stat)| {
-                    // `auth` stands for all identities of a connection, in any order.
-                    let mut acl: Vec<_> = acl.iter().map(|entry| format!("{entry:?}")).collect();
-                    acl.sort_unstable();
-                    format!("{acl:?} {}", self.stat(stat))
-                })
+            What::GetAcl(path) => self.text(zk.get_acl(path), |(acl, stat)| {
+                // `auth` stands for all identities of a connection, in any order.
+                let mut acl: Vec<_> = acl.iter().map(|entry| format!("{entry:?}")).collect();
+                acl.sort_unstable();
+                format!("{acl:?} {}", self.stat(stat))
+            }),
+            What::SetAcl(path, acl, version) => {
+                self.text(zk.set_acl(path, acl, *version), |stat| self.stat(stat))
             }
-            Step::SetAcl(who, path, acl, version) => {
-                let set = self.clients[*who].zk.set_acl(path, acl, *version);
-                self.text(set, |stat| self.stat(stat))
-            }
-            Step::AddAuth(who, scheme, secret) => {
-                let Client { zk, proxy, .. } = &self.clients[*who];
+            What::AddAuth(scheme, secret) => {
                 proxy.refuse(true);
                 let added = zk.add_auth(scheme, secret.as_bytes());
                 if added.is_err() {
-                    wait_until("it has no connection", SOON, || zk.state() == State::Suspended);
+                    is(State::Suspended);
                 }
                 proxy.restore();
-                wait_until("it is connected", SOON, || zk.state() == State::Connected);
-                self.text(added, |()| String::new())
+                is(State::Connected);
+                self.done(added)
             }
-            Step::Sync(who, path) => {
-                self.text(self.clients[*who].zk.sync(path), |()| String::new())
-            }
-            Step::Write(who, change) => self.change(*who, change, &mut created),
-            Step::Multi(who, changes) => self.multi(*who, changes, &mut created),
-            Step::Reopen(who) => {
-                let client = &mut self.clients[*who];
-                let closed = client.zk.close();
-                client.zk = connect(&client.proxy, *who);
+            What::Sync(path) => self.done(zk.sync(path)),
+            What::Write(change) => self.change(zk, change, &mut created),
+            What::Multi(changes) => self.multi(zk, changes, &mut created),
+            What::Reopen => {
+                let closed = zk.close();
+                let again = connect(proxy, who);
+                self.clients[who].zk = again;
                 format!("{closed:?}")
             }
-            Step::Away(who, other, changes) => {
-                let away = &self.clients[*who];
-                away.proxy.refuse(true);
-                away.proxy.cut();
-                wait_until("it is away", SOON, || away.zk.state() == State::Suspended);
-                let each = changes.iter().map(|change| self.change(*other, change, &mut created));
+            What::Away(changes) => {
+                proxy.cut_off();
+                is(State::Suspended);
+                let other = &self.clients[(who + 1) % CLIENTS].zk;
+                let each = changes.iter().map(|change| self.change(other, change, &mut created));
                 let texts: Vec<_> = each.collect();
-                away.proxy.restore();
-                wait_until("it is back", SOON, || away.zk.state() == State::Connected);
+                proxy.restore();
+                is(State::Connected);
                 texts.join(", ")
             }
         };
@@ -156,31 +149,28 @@ impl Side {
             events.extend(client.events.try_iter().map(|event| (index, event)));
         }
         // The nodes of a session are deleted, and watches are set again, in any order.
-        if matches!(step, Step::Reopen(_) | Step::Away(..) | Step::AddAuth(..)) {
+        if matches!(what, What::Reopen | What::Away(_) | What::AddAuth(..)) {
             events.sort_by_key(|(index, event)| (*index, format!("{event:?}")));
         }
         Seen { text, created, events }
     }
 
-    fn change(&self, who: usize, change: &Change, created: &mut Vec<String>) -> String {
-        let zk = &self.clients[who].zk;
+    fn change(&self, zk: &ZooKeeper, change: &Change, created: &mut Vec<String>) -> String {
         match change {
             Change::Create(path, data, acl, mode) => {
                 let made = zk.create(path, data, acl, *mode);
                 created.extend(made.iter().map(|(path, _)| path.clone()));
                 self.text(made, |(path, stat)| format!("{path} {}", self.stat(stat)))
             }
-            Change::Delete(path, version) => {
-                self.text(zk.delete(path, *version), |()| String::new())
-            }
+            Change::Delete(path, version) => self.done(zk.delete(path, *version)),
             Change::SetData(path, data, version) => {
                 self.text(zk.set_data(path, data, *version), |stat| self.stat(stat))
             }
-            Change::Check(..) => self.multi(who, std::slice::from_ref(change), created),
+            Change::Check(..) => self.multi(zk, from_ref(change), created),
         }
     }
 
-    fn multi(&self, who: usize, changes: &[Change], created: &mut Vec<String>) -> String {
+    fn multi(&self, zk: &ZooKeeper, changes: &[Change], created: &mut Vec<String>) -> String {
         let ops: Vec<Op<'_>> = changes
             .iter()
             .map(|change| match change {
@@ -190,7 +180,7 @@ impl Side {
                 Change::Check(path, version) => Op::Check(path, *version),
             })
             .collect();
-        let done = self.clients[who].zk.multi(&ops);
+        let done = zk.multi(&ops);
         let failed = done.as_ref().err().and_then(|error| error.failed_op());
         let text = self.text(done, |results| {
             let texts = results.into_iter().map(|result| match result {
@@ -204,6 +194,10 @@ impl Side {
             texts.collect::<Vec<_>>().join(", ")
         });
         format!("{text} {failed:?}")
+    }
+
+    fn done(&self, result: Result<()>) -> String {
+        self.text(result, |()| String::new())
     }
 
     fn text<T>(&self, result: Result<T>, text: impl FnOnce(T) -> String) -> String {
