@@ -161,41 +161,10 @@ mod tests {
             self.tries.next(self.start + now, T) - self.start
         }
 
-        fn end(&self) -> Duration {
-            self.tries.end(T) - self.start
-        }
-
         fn greet(&mut self, now: Duration) {
             assert!(self.next(now) <= now, "at {now:?}, and not before {:?}", self.next(now));
             self.tries.greeted(self.start + now, T);
         }
-
-        fn touch(&mut self, now: Duration) {
-            self.tries.touched(self.start + now);
-        }
-    }
-
-    #[test]
-    fn client_rests_longer_than_a_touched_session_can_live() {
-        let mut story = Story::new();
-        story.greet(ms(9000));
-        story.touch(ms(12_000));
-        assert_eq!(story.next(ms(9999)), ms(9999));
-        for now in [ms(10_000), ms(12_000), ms(26_999)] {
-            assert_eq!(story.next(now), ms(12_000) + T + T / 2);
-        }
-        story.greet(ms(27_000));
-        assert_eq!(story.end(), ms(27_000) + T + T / 4, "these are other tries");
-    }
-
-    #[test]
-    fn client_never_rests_for_an_untouched_or_ended_session() {
-        let mut story = Story::new();
-        story.greet(ms(9000));
-        assert_eq!(story.next(ms(30_000)), ms(30_000));
-        story.touch(ms(9000));
-        story.tries.untouched();
-        assert_eq!(story.next(ms(30_000)), ms(30_000));
     }
 
     #[test]
@@ -224,15 +193,5 @@ mod tests {
             assert!(next <= now + short / SHARE, "{:?}", next - now);
             now = next;
         }
-    }
-
-    #[test]
-    fn late_handshake_starts_no_new_tries() {
-        let mut story = Story::new();
-        story.tries.touched(story.start + ms(9_000));
-        assert_eq!(story.next(ms(9_900)), ms(9_900));
-        story.tries.greeted(story.start + ms(10_100), T);
-        story.tries.touched(story.start + ms(10_100));
-        assert_eq!(story.next(ms(10_200)), ms(25_100), "the session is left alone for 1.5 T");
     }
 }

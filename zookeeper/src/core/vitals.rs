@@ -192,10 +192,6 @@ mod tests {
             self.answer(number, answered, Some(Proof::Server));
         }
 
-        fn pulse(&self, at: Duration, held: bool) -> Pulse {
-            self.vitals.pulse(self.at(at).monotonic, held)
-        }
-
         fn verdict(&self, at: Duration, held: bool) -> Verdict {
             self.vitals.verdict(self.at(at).monotonic, held)
         }
@@ -206,28 +202,6 @@ mod tests {
 
         fn left(&self, at: Duration) -> Duration {
             self.vitals.lease().remaining(self.at(at))
-        }
-    }
-
-    // ---- the pulse
-
-    #[test]
-    fn pending_request_replaces_a_heartbeat_of_its_kind() {
-        let due = ms(10) + STEP;
-        let now = due + ms(1);
-        for (sent, write, held, serves) in [
-            (due, true, true, true),
-            (due, true, false, true),
-            (due, false, false, true),
-            (due, false, true, false),
-            (due - MICROSECOND, true, true, false),
-            (due - MICROSECOND, false, false, false),
-        ] {
-            let mut story = Story::new();
-            story.send(sent, write);
-            let pulse = story.pulse(now, held);
-            let rests = matches!(pulse, Pulse::Rest(until) if until > story.at(now).monotonic);
-            assert_eq!(rests, serves, "sent at {sent:?}, write: {write}, held: {held}: {pulse:?}");
         }
     }
 
@@ -245,8 +219,6 @@ mod tests {
         assert_eq!(certified, ms(4000));
     }
 
-    // ---- the verdict
-
     #[test]
     fn silence_of_two_thirds_leaves_a_third_for_a_resume() {
         let mut story = Story::new();
@@ -261,16 +233,6 @@ mod tests {
         story.read(ms(20), ms(100));
         story.send(late, false);
         assert_eq!(story.verdict(end, false), story.alive(late + T / 3), "a third at least");
-    }
-
-    #[test]
-    fn request_without_an_answer_is_no_sample() {
-        let mut story = Story::new();
-        let number = story.send(ms(4000), true);
-        story.answer(number, ms(4010), None);
-        assert_eq!(story.pulse(ms(4010), false), Pulse::Read);
-        assert_eq!(story.left(ms(4010)), T - T / 50 - ms(4010));
-        assert_eq!(story.verdict(ms(60_000), true), story.alive(ms(60_000) + STEP));
     }
 
     #[test]

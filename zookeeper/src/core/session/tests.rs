@@ -17,19 +17,24 @@ impl Listen for Nobody {
     }
 }
 
-/// The answer to a handshake: a session of 30 s.
-fn connected() -> Vec<u8> {
+/// Takes the handshake: a session of 30 s.
+fn open(core: &mut Core<i32, Nobody>, now: Moment) {
+    core.dialed(true, now);
     let (timeout, session) = (30_000_i32.to_be_bytes(), 7_i64.to_be_bytes());
-    [&[0; 4][..], &timeout, &session, &16_i32.to_be_bytes(), &[7; 16], &[0]].concat()
+    let answer = [&[0; 4][..], &timeout, &session, &16_i32.to_be_bytes(), &[7; 16], &[0]];
+    core.receive(&answer.concat(), now).expect("a session");
+}
+
+fn opened(now: Moment) -> Core<i32, Nobody> {
+    let mut core = Core::new(Duration::from_secs(30), now);
+    open(&mut core, now);
+    core
 }
 
 #[test]
 fn request_numbers_wrap_around_and_skip_reserved_ones() {
     let now = Moment::now();
-    let mut core: Core<i32, Nobody> = Core::new(Duration::from_secs(30), now);
-    core.dialed(true, now);
-    let greeted = core.receive(&connected(), now);
-    assert!(greeted.is_ok(), "{:?}", greeted.err());
+    let mut core = opened(now);
     core.outbox.xid = i32::MAX - 2;
     core.outbox.bytes.clear();
     for slot in 0..4 {
@@ -58,13 +63,10 @@ fn request_numbers_wrap_around_and_skip_reserved_ones() {
 fn client_retries_at_once_after_a_silence_on_a_used_connection() {
     let start = Moment::now();
     for is_held in [false, true] {
-        let mut core: Core<i32, Nobody> = Core::new(Duration::from_secs(30), start);
+        let mut core = opened(start);
         if is_held {
             core.keep_lease(start);
         }
-        core.dialed(true, start);
-        let greeted = core.receive(&connected(), start);
-        assert!(greeted.is_ok(), "{:?}", greeted.err());
         core.used(start);
         let mut silent = start;
         while !core.is_doomed() {
@@ -86,8 +88,7 @@ fn new_session_has_time_for_a_busy_server() {
     let mut core: Core<i32, Nobody> = Core::new(Duration::from_secs(30), start);
     core.keep_lease(start);
     let late = start.after(Duration::from_secs(20));
-    core.dialed(true, late);
-    core.receive(&connected(), late).unwrap();
+    open(&mut core, late);
     let mut now = late;
     while core.vitals.under_way() == 0 {
         now = now.after(core.tick(now) + Duration::from_millis(1) - now.monotonic);
@@ -103,9 +104,7 @@ fn pings_alone_keep_no_session_alive() {
     for latency in [10, 100, 300, 1000, 3000] {
         let start = Moment::now();
         let at = |passed: Duration| start.after(passed);
-        let mut core: Core<i32, Nobody> = Core::new(Duration::from_secs(30), start);
-        core.dialed(true, start);
-        core.receive(&connected(), start).unwrap();
+        let mut core = opened(start);
         core.used(start);
         core.outbox.bytes.clear();
         let mut call = Call::nobodys(OpCode::Delete, |_| {});
@@ -142,9 +141,7 @@ fn pings_alone_keep_no_session_alive() {
 #[test]
 fn refused_watches_of_a_caller_fail_alone() {
     let now = Moment::now();
-    let mut core: Core<i32, Nobody> = Core::new(Duration::from_secs(30), now);
-    core.dialed(true, now);
-    core.receive(&connected(), now).unwrap();
+    let mut core = opened(now);
     let mut call = Call::nobodys(OpCode::SetWatches, |_| {});
     (call.slot, call.effect) = (Some(7), Effect::WatchEach(vec!["/a".into()], Nobody));
     core.submit([call], now);
@@ -162,9 +159,7 @@ fn transactions_get_shorter_after_each_connection_that_ends_with_one() {
     let mut core: Core<i32, Nobody> = Core::new(Duration::from_secs(30), now);
     let mut longest = Vec::new();
     for _ in 0..8 {
-        core.dialed(true, now);
-        let greeted = core.receive(&connected(), now);
-        assert!(greeted.is_ok(), "{:?}", greeted.err());
+        open(&mut core, now);
         core.outbox.bytes.clear();
         core.submit(
             (0..40).map(|slot| {
