@@ -97,19 +97,3 @@ fn callback_may_close_or_drop_its_client() {
         wait_until("its session has ended", SOON, || !probe.exists(&path).unwrap());
     }
 }
-
-#[test]
-fn sent_close_is_maybe_done() {
-    let stage = Stage::new("sent", SHORT);
-    let path = make_ephemeral(&stage.client, &stage.path("a"));
-    let held = stage.proxy.hold_answer(Op::CloseSession, 1);
-    thread::scope(|scope| {
-        let closing = scope.spawn(|| stage.client.close());
-        assert!(held.wait(SOON));
-        stage.proxy.cut_off();
-        let error = closing.join().unwrap().unwrap_err();
-        println!("{error}");
-        assert!(!stage.probe().exists(&path).unwrap());
-        assert!(error.is_maybe_done(), "the session was closed: {error}");
-    });
-}

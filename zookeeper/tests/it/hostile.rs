@@ -6,5 +6,4 @@ mod bytes;
 mod handshakes;
 mod logging;
 mod mutated;
-mod settings;
 mod silence;

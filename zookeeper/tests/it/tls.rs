@@ -3,7 +3,7 @@
 use std::env;
 use std::fs;
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{self, Command};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -30,7 +30,7 @@ use crate::util::{self, BRIEFLY, Told, kind};
 /// Long enough for a busy machine. No test waits for it to pass.
 const SOON: Duration = Duration::from_secs(30);
 /// Servers accept at most 48 KiB more in a request.
-const MEGABYTE: usize = 1_000_000;
+const MEGABYTE: u32 = 1_000_000;
 
 type Change = fn(&mut CertificateParams);
 
@@ -152,31 +152,24 @@ fn assert_says(text: &str, parts: &[&str]) {
     }
 }
 
-/// A megabyte without repetitions.
-fn megabyte(seed: u32) -> Vec<u8> {
-    let mut state = seed | 1;
-    let mut next = || {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 24) as u8
-    };
-    (0..MEGABYTE).map(|_| next()).collect()
-}
-
 #[test]
 fn large_requests_and_answers_do_not_block_each_other() {
     const THREADS: u32 = 4;
     for secured in each_version() {
         let root = fresh_path("tls-both-ways");
         Probe::connect(secured.server.address()).unwrap().create_all(&root).unwrap();
-        let proxy = FaultProxy::start(secured.address()).unwrap();
-        let zk = builder(&proxy.connect_string()).tls(secured.authority.tls()).connect();
-        let zk = zk.unwrap_or_else(|error| panic!("{error}; {}", secured.server.log_tail()));
+        let connect = |servers: &str| {
+            let zk = builder(servers).tls(secured.authority.tls()).connect();
+            zk.unwrap_or_else(|error| panic!("{error}; {}", secured.server.log_tail()))
+        };
+        let zk = connect(&secured.address().to_string());
         let start = Instant::now();
         thread::scope(|scope| {
             for thread in 0..THREADS {
                 let (zk, path) = (&zk, format!("{root}/{thread}"));
                 scope.spawn(move || {
-                    let data = megabyte(thread);
+                    let numbers = thread * MEGABYTE..(thread + 1) * MEGABYTE;
+                    let data: Vec<u8> = numbers.step_by(4).flat_map(u32::to_be_bytes).collect();
                     zk.create(&path, &data, &Acl::open(), CreateMode::Persistent).unwrap();
                     for _ in 0..2 {
                         zk.set_data(&path, &data, None).unwrap();
@@ -186,6 +179,8 @@ fn large_requests_and_answers_do_not_block_each_other() {
             }
         });
         println!("TLS {}: {:.1?}", secured.version, start.elapsed());
+        let proxy = FaultProxy::start(secured.address()).unwrap();
+        let zk = connect(&proxy.connect_string());
         let (session, told) = (zk.session_id(), Told::by(&zk));
         proxy.reset();
         told.until(SessionEventKind::Resumed);
@@ -247,7 +242,8 @@ fn port_that_speaks_something_else_is_named() {
     }
     let door = Door::new(shared_server().address(), |guest| {
         guest.stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")?;
-        guest.say_no_more()
+        guest.stream.shutdown(Shutdown::Write)?;
+        guest.linger()
     });
     assert_says(&refused_at(door.address(), tls()), &["answered in plain text"]);
     // Only connections are accepted here.
@@ -285,7 +281,8 @@ fn bytes_after_the_end_of_tls_end_the_connection() {
         // More than one read takes, in one write.
         bytes.resize(bytes.len() + 10_000, 0);
         guest.stream.write_all(&bytes)?;
-        guest.say_no_more()
+        guest.stream.shutdown(Shutdown::Write)?;
+        guest.linger()
     });
     let text = refused_at(door.address(), authority.tls());
     assert!(!text.contains("no answer"), "{text}");

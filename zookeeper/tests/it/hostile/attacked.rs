@@ -3,7 +3,6 @@
 use std::io;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,7 +16,7 @@ use zoolock_zookeeper::{
 
 use super::bytes::{event, greeting, header, xid};
 use crate::util::door::{Door, Guest};
-use crate::util::{BRIEFLY, SESSION, SHORT, SOON, Told, builder, client_of, kind, said};
+use crate::util::{BRIEFLY, CALLS, SESSION, SHORT, SOON, Told, builder, client_of, kind, said};
 
 const MINE: i64 = 0x1234;
 const OTHER: i64 = 0x5678;
@@ -28,17 +27,10 @@ const EXISTS: i32 = 3;
 const SYNC: i32 = 9;
 const PING: i32 = 11;
 
-/// A deadline that no call is expected to meet.
-const MOMENT: Duration = Duration::from_millis(10);
-
-/// An artificial server that gets the number of each connection.
-fn door(manner: impl Fn(&mut Guest, usize) -> io::Result<()> + Send + Sync + 'static) -> Door {
-    let connections = AtomicUsize::new(0);
+/// An artificial server.
+fn door(manner: impl Fn(&mut Guest) -> io::Result<()> + Send + Sync + 'static) -> Door {
     let nobody = SocketAddr::from(([127, 0, 0, 1], 1));
-    Door::new(nobody, move |guest| {
-        let number = connections.fetch_add(1, Ordering::SeqCst);
-        manner(guest, number)
-    })
+    Door::new(nobody, manner)
 }
 
 /// Opens the session with this timeout.
@@ -68,20 +60,11 @@ fn serve_until(guest: &mut Guest, is_end: impl Fn(i32) -> bool) -> io::Result<()
     }
 }
 
-/// Serves, and tells which operations it was asked for.
-fn serve_and_tell(guest: &mut Guest, say: &Sender<i32>) -> io::Result<()> {
-    serve_until(guest, |op| {
-        if op != PING {
-            say.send(op).unwrap();
-        }
-        false
-    })
-}
-
 /// A server that hangs up at a sync, and resumes the session afterwards.
-fn leaves_at_sync(guest: &mut Guest, number: usize) -> io::Result<()> {
+fn leaves_at_sync(guest: &mut Guest) -> io::Result<()> {
     greet(guest, SESSION)?;
-    serve_until(guest, |op| number == 0 && op == SYNC)
+    let is_first = guest.number == 0;
+    serve_until(guest, |op| is_first && op == SYNC)
 }
 
 fn here() -> String {
@@ -98,14 +81,11 @@ fn gate() -> (impl FnOnce() + Send + 'static, Receiver<String>, Sender<()>) {
     (hold, entered, open)
 }
 
-/// Blocks the timer in a callback of an unanswered request until the returned value is dropped. No other thread
-/// checks deadlines.
+/// Blocks the timer until the returned value is dropped. No other thread checks deadlines.
 #[track_caller]
 fn hold_timer(client: &ZooKeeper) -> Sender<()> {
     let (hold, held, timer) = gate();
-    // Set with the request: a callback set after the deadline would run at once, on this thread.
-    let unanswered = client.with_timeout(MOMENT);
-    unanswered.submit(|batch| batch.exists("/never", None).on_done(move |_| hold()));
+    client.call_at(Instant::now(), hold);
     assert_eq!(held.recv_timeout(SOON).unwrap(), "zookeeper-timer");
     timer
 }
@@ -115,9 +95,9 @@ fn callback_that_submits_to_a_gone_server_frees_the_reader() {
     // No ping of the timer helps.
     const LONG: Duration = Duration::from_secs(600);
     let (say, left) = bounded(1);
-    let door = door(move |guest, number| {
+    let door = door(move |guest| {
         greet(guest, LONG)?;
-        if number > 0 {
+        if guest.number > 0 {
             return serve_until(guest, |_| false);
         }
         let request = guest.frame()?;
@@ -154,17 +134,10 @@ fn late_handshake_answer_opens_no_session() {
     // Each handshake has a third of it.
     const T: Duration = Duration::from_secs(9);
     let ((say_greeted, greeted), (say_given_up, given_up)) = (bounded(1), bounded(1));
-    let door = door(move |guest, number| {
+    let door = door(move |guest| {
         greet(guest, T)?;
-        match number {
-            0 => loop {
-                let request = guest.frame()?;
-                match op(&request) {
-                    EXISTS => {}
-                    SYNC => return Ok(()),
-                    _ => answer(guest, &request, NO_NODE)?,
-                }
-            },
+        match guest.number {
+            0 => serve_until(guest, |op| op == SYNC),
             1 => {
                 say_greeted.send(()).unwrap();
                 let _ = guest.linger();
@@ -198,8 +171,7 @@ fn late_handshake_answer_opens_no_session() {
     given_up.recv_timeout(SOON).unwrap();
     drop(reader);
     // The request was not sent where nobody could answer.
-    let answered = waiting.wait();
-    assert_eq!(answered.unwrap(), None);
+    assert_eq!(waiting.wait().unwrap(), None);
     assert_eq!(told.kinds(), [SessionEventKind::Suspended, SessionEventKind::Resumed]);
     assert_eq!(door.connections(), 3);
 }
@@ -228,7 +200,7 @@ fn idle_client_keeps_short_and_shortened_sessions() {
 #[test]
 fn silent_server_leaves_time_to_connect_elsewhere() {
     const LONG: Duration = Duration::from_secs(30);
-    let silent = door(|guest, _| guest.linger());
+    let silent = door(|guest| guest.linger());
     let good = door(leaves_at_sync);
     let servers = format!("{},{}", silent.address(), good.address());
     // The first server is chosen at random.
@@ -240,25 +212,20 @@ fn silent_server_leaves_time_to_connect_elsewhere() {
 #[test]
 fn forbidden_call_in_a_callback_is_not_sent() {
     let (say, asked) = unbounded();
-    let door = door(move |guest, _| {
+    let door = door(move |guest| {
         greet(guest, SESSION)?;
-        serve_and_tell(guest, &say)
+        serve_until(guest, |op| {
+            say.send(op).unwrap();
+            false
+        })
     });
     let client = client_of(&door.address(), SESSION);
     let (calling, (say, refused)) = (client.clone(), unbounded());
     let call = move || {
-        let acl = Acl::open();
-        let results: Vec<Result<()>> = vec![
-            calling.create("/a", b"", &acl, CreateMode::Persistent).map(drop),
-            calling.create_all("/a/b", &acl, CreateMode::Persistent),
-            calling.delete("/a", None),
-            calling.set_data("/a", b"", None).map(drop),
-            calling.get_data("/a").map(drop),
-            calling.multi(&[Op::Delete("/a", None)]).map(drop),
-            calling.sync("/"),
-            calling.add_auth("digest", b"a:b"),
-            calling.renew_lease().map(drop),
-        ];
+        let mut results = CALLS.map(|call| call(&calling, "/a")).to_vec();
+        results.push(calling.create_all("/a/b", &Acl::open(), CreateMode::Persistent));
+        results.push(calling.add_auth("digest", b"a:b"));
+        results.push(calling.renew_lease().map(drop));
         say.send((here(), results)).unwrap();
     };
     client.call_at(Instant::now(), call.clone());
@@ -272,7 +239,7 @@ fn forbidden_call_in_a_callback_is_not_sent() {
         assert_eq!(said(result).0, ErrorKind::WouldBlock);
     }
     client.exists("/").unwrap();
-    assert_eq!(asked.try_iter().collect::<Vec<i32>>(), [EXISTS, EXISTS]);
+    assert_eq!(asked.try_iter().filter(|op| *op != PING).collect::<Vec<_>>(), [EXISTS, EXISTS]);
 }
 
 /// Panics when dropped.
@@ -289,7 +256,7 @@ impl Drop for Bomb {
 #[test]
 fn callback_may_panic_on_drop_with_a_panicking_payload() {
     let (send, is_to_be_sent) = bounded(1);
-    let door = door(move |guest, _| {
+    let door = door(move |guest| {
         greet(guest, SESSION)?;
         let request = guest.frame()?;
         answer(guest, &request, NO_NODE)?;
@@ -323,8 +290,8 @@ fn callback_may_panic_on_drop_with_a_panicking_payload() {
 
 #[test]
 fn drop_of_the_client_does_not_wait_for_a_blocked_callback() {
-    let door = door(|guest, number| match number {
-        0 => leaves_at_sync(guest, number),
+    let door = door(|guest| match guest.number {
+        0 => leaves_at_sync(guest),
         _ => guest.linger(),
     });
     let client = client_of(&door.address(), SESSION);
@@ -386,58 +353,16 @@ fn requests_of_a_panicked_batch_are_settled() {
 }
 
 #[test]
-fn call_without_a_session_is_never_sent_in_a_later_one() {
-    let (say, asked) = unbounded();
-    let ((say_held, held), (open, opened)) = (bounded(1), bounded(1));
-    let door = door(move |guest, number| match number {
-        0 => leaves_at_sync(guest, number),
-        1 => {
-            guest.frame()?;
-            guest.send(&greeting(0, 0).0)?;
-            guest.linger()
-        }
-        _ => {
-            guest.frame()?;
-            say_held.send(()).unwrap();
-            opened.recv_timeout(SOON).unwrap();
-            guest.send(&greeting(SESSION.as_millis() as i32, OTHER).0)?;
-            serve_and_tell(guest, &say)
-        }
-    });
-    let client = client_of(&door.address(), SESSION);
-    let told = Told::by(&client);
-    drop(client.submit(|batch| batch.sync("/")));
-    told.until(SessionEventKind::Expired);
-    held.recv_timeout(SOON).unwrap();
-    let id = client.session_id();
-    assert_eq!((id, client.state()), (0, State::Connecting));
-    assert!(client.valid_for().is_zero());
-    let none = client.in_session(id).submit(|batch| batch.delete("/a", None));
-    open.send(()).unwrap();
-    told.until(SessionEventKind::Connected);
-    assert_eq!(said(none.wait()).0, ErrorKind::SessionExpired);
-    client.exists("/").unwrap();
-    assert_eq!(asked.try_iter().collect::<Vec<i32>>(), [EXISTS], "in the next session");
-}
-
-#[test]
 fn end_of_a_kept_lease_is_reported_despite_a_quick_renewal() {
     const T: Duration = Duration::from_secs(2);
-    let (say, is_held) = bounded(1);
-    let door = door(move |guest, _| {
+    let door = door(|guest| {
         greet(guest, T)?;
-        serve_until(guest, |op| {
-            if op == EXISTS {
-                is_held.recv_timeout(SOON).unwrap();
-            }
-            false
-        })
+        serve_until(guest, |_| false)
     });
     let client = client_of(&door.address(), T);
     let (told, keeper) = (Told::by(&client), client.keep_lease());
     // Like a stopped process whose reader continues first.
     let timer = hold_timer(&client);
-    say.send(()).unwrap();
     let lease = client.lease();
     wait_until("the lease has run out", SOON, || Instant::now() > lease.end);
     wait_until("it is renewed", SOON, || {

@@ -1,6 +1,5 @@
 //! Servers that open a session and then do nothing.
 
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -14,14 +13,15 @@ use crate::util::{BRIEFLY, SESSION, Told, client_of, said};
 /// More than all buffers on the way hold.
 const COUNT: usize = 32;
 
-/// A client of a server that opens a session and then never reads.
-fn deaf(once: bool) -> (Door, ZooKeeper) {
-    let deaf = |guest: &mut Guest| {
+/// A client of a server that opens a session and then never reads, on so many connections.
+fn deaf(times: usize) -> (Door, ZooKeeper) {
+    let door = Door::new(shared_server().address(), move |guest| {
+        if guest.number >= times {
+            return guest.pass_on();
+        }
         let _session = guest.introduce()?;
         guest.ignore()
-    };
-    let server = shared_server().address();
-    let door = if once { Door::once(server, Arc::new(deaf)) } else { Door::new(server, deaf) };
+    });
     let client = client_of(&door.address(), SESSION);
     (door, client)
 }
@@ -33,7 +33,7 @@ fn fill(client: &ZooKeeper) -> Vec<Pending<Stat>> {
 
 #[test]
 fn server_that_never_reads_blocks_nobody() {
-    let (_door, client) = deaf(true);
+    let (_door, client) = deaf(1);
     let (session, told) = (client.session_id(), Told::by(&client));
     let brief = client.with_timeout(BRIEFLY);
     let pending = fill(&brief);
@@ -56,7 +56,7 @@ fn server_that_never_reads_blocks_nobody() {
 #[test]
 fn client_at_a_server_that_never_reads_ends_in_time() {
     for is_closed in [false, true] {
-        let (_door, client) = deaf(false);
+        let (_door, client) = deaf(usize::MAX);
         let told = Told::by(&client);
         drop(fill(&client));
         if is_closed {

@@ -33,7 +33,6 @@ fn each_mode_creates_its_kind_of_node_alone_and_in_a_transaction() {
         let is_numbered = path.ends_with(&format!("{number:010}"));
         let asked = if is_numbered { "/modes/n" } else { path };
         let (created, stat) = client.create(asked, b"x", &Acl::open(), mode).unwrap();
-        println!("{mode:?}: {created}, owner {:x}", stat.ephemeral_owner);
         assert_eq!((created.as_str(), stat.ephemeral_owner), (path, owner), "{mode:?}");
         assert_eq!(client.get_data(path).unwrap(), (b"x".to_vec(), stat));
     }
@@ -51,7 +50,6 @@ fn each_mode_creates_its_kind_of_node_alone_and_in_a_transaction() {
         create("/m/t", CreateMode::PersistentSequentialWithTtl(longest)),
         create("/m/e", CreateMode::Ephemeral),
     ]);
-    println!("{made:?}");
     let paths = ["/m", "/m/n0000000000", "/m/n0000000001", "/m/t", "/m/t0000000003", "/m/e"];
     assert_eq!(created(&made.unwrap()), paths);
     let owner = |path: &str| client.exists(path).unwrap().unwrap().ephemeral_owner;
@@ -63,8 +61,7 @@ fn each_mode_creates_its_kind_of_node_alone_and_in_a_transaction() {
         client.create(path, b"", &acl, mode).unwrap();
     }
     let child = make(&client, "/container/child", b"");
-    let took = wait_until("the time is over", SOON, || client.exists("/ttl").unwrap().is_none());
-    println!("gone after {took:?}");
+    wait_until("the time is over", SOON, || client.exists("/ttl").unwrap().is_none());
     assert!(client.exists("/container").unwrap().is_some(), "it has a child");
     client.delete(&child, None).unwrap();
     wait_until("the container is gone", SOON, || client.exists("/container").unwrap().is_none());

@@ -1,6 +1,7 @@
 //! A listener with bad manners that can also behave. Then it passes everything on to a real server.
 
 use std::io::{self, Read, Write};
+use std::mem::take;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::util::SOON;
 
-/// The treatment of a connection, which ends with it. The guest has the client's stream and the real server.
+/// The treatment of a connection, which ends with it.
 pub(crate) type Manner = Arc<dyn Fn(&mut Guest) -> io::Result<()> + Send + Sync>;
 
 /// Listens until it is dropped. The drop ends everything.
@@ -23,8 +24,8 @@ pub(crate) struct Door {
 struct State {
     address: SocketAddr,
     server: SocketAddr,
-    /// The treatment of the next connections: of the first so many, then of all.
-    manner: Mutex<(usize, Manner)>,
+    /// The treatment of the next connections.
+    manner: Mutex<Manner>,
     connections: AtomicUsize,
     is_closing: AtomicBool,
     /// Streams of connections that may be open.
@@ -35,30 +36,22 @@ struct State {
 /// A connection from the client.
 pub(crate) struct Guest {
     pub(crate) stream: TcpStream,
-    server: SocketAddr,
+    /// How many have come before.
+    pub(crate) number: usize,
     state: Arc<State>,
 }
 
 impl Door {
-    /// Treats every connection like this until told otherwise.
+    /// Treats every connection like this until told otherwise. A treatment may use the real server.
     pub(crate) fn new(
         server: SocketAddr,
         manner: impl Fn(&mut Guest) -> io::Result<()> + Send + Sync + 'static,
     ) -> Door {
-        Door::open(server, usize::MAX, Arc::new(manner))
-    }
-
-    /// Treats the first connection like this, and passes on all others.
-    pub(crate) fn once(server: SocketAddr, manner: Manner) -> Door {
-        Door::open(server, 1, manner)
-    }
-
-    fn open(server: SocketAddr, times: usize, manner: Manner) -> Door {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let state = Arc::new(State {
             address: listener.local_addr().unwrap(),
             server,
-            manner: Mutex::new((times, manner)),
+            manner: Mutex::new(Arc::new(manner)),
             connections: AtomicUsize::new(0),
             is_closing: AtomicBool::new(false),
             streams: Mutex::default(),
@@ -83,7 +76,7 @@ impl Door {
         manner: impl Fn(&mut Guest) -> io::Result<()> + Send + Sync + 'static,
     ) {
         let mut now = self.state.manner.lock().unwrap();
-        *now = (usize::MAX, Arc::new(manner));
+        *now = Arc::new(manner);
         // This ends no connection with the new treatment: those wait for the mutex.
         self.state.cut();
     }
@@ -103,7 +96,7 @@ impl Drop for Door {
             porter.join().unwrap();
         }
         self.state.cut();
-        for thread in std::mem::take(&mut *self.state.threads.lock().unwrap()) {
+        for thread in take(&mut *self.state.threads.lock().unwrap()) {
             thread.join().unwrap();
         }
     }
@@ -116,31 +109,23 @@ impl State {
                 return;
             }
             let stream = stream.unwrap();
-            self.connections.fetch_add(1, Ordering::SeqCst);
-            let manner = {
-                let mut manner = self.manner.lock().unwrap();
-                self.streams.lock().unwrap().push(stream.try_clone().unwrap());
-                match manner.0 {
-                    0 => Arc::new(Guest::pass_on) as Manner,
-                    _ => {
-                        manner.0 -= 1;
-                        Arc::clone(&manner.1)
-                    }
-                }
-            };
-            let (server, state) = (self.server, Arc::clone(self));
+            let now = self.manner.lock().unwrap();
+            let manner = Arc::clone(&now);
+            self.streams.lock().unwrap().push(stream.try_clone().unwrap());
+            drop(now);
+            let number = self.connections.fetch_add(1, Ordering::SeqCst);
+            let mut guest = Guest { stream, number, state: Arc::clone(self) };
             let serve = move || {
-                let mut guest = Guest { stream, server, state };
                 // An error here is the guest's reaction.
                 let _ = manner(&mut guest);
-                let _ = guest.stream.shutdown(Shutdown::Both);
+                let _ = guest.leave();
             };
             self.threads.lock().unwrap().push(thread::spawn(serve));
         }
     }
 
     fn cut(&self) {
-        for stream in std::mem::take(&mut *self.streams.lock().unwrap()) {
+        for stream in take(&mut *self.streams.lock().unwrap()) {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
@@ -162,23 +147,9 @@ impl Guest {
         self.stream.shutdown(Shutdown::Both)
     }
 
-    /// Sends nothing more, and waits until the client hangs up: to close with unread bytes would reset the
-    /// connection.
-    #[cfg(feature = "tls")]
-    pub(crate) fn say_no_more(&mut self) -> io::Result<()> {
-        self.stream.shutdown(Shutdown::Write)?;
-        self.linger()
-    }
-
-    /// Waits until the client hangs up.
+    /// Waits until the client hangs up: to close with unread bytes would reset the connection.
     pub(crate) fn linger(&mut self) -> io::Result<()> {
         io::copy(&mut self.stream, &mut io::sink()).map(drop)
-    }
-
-    /// Reads nothing until the client hangs up.
-    pub(crate) fn ignore(&mut self) -> io::Result<()> {
-        assert!(self.has_left_within(SOON)?, "the client has not left");
-        Ok(())
     }
 
     /// Waits until the client hangs up, and returns false if it has not in this time. Its last bytes may be
@@ -189,10 +160,15 @@ impl Guest {
         Ok(poll(&mut end, Some(&longest))? > 0)
     }
 
+    /// Reads nothing until the client hangs up.
+    pub(crate) fn ignore(&mut self) -> io::Result<()> {
+        assert!(self.has_left_within(SOON)?, "the client has not left");
+        Ok(())
+    }
+
     /// Passes everything on in both directions.
     pub(crate) fn pass_on(&mut self) -> io::Result<()> {
-        self.relay(&self.connect()?, |bytes, _, to| to.write_all(bytes));
-        Ok(())
+        self.relay(|bytes, _, to| to.write_all(bytes))
     }
 
     /// Lets the real server open or resume the session. The session lives as long as the returned stream, and
@@ -206,13 +182,12 @@ impl Guest {
         Ok(server)
     }
 
-    /// Passes what comes on to this server, and its answers back: `send` gets each piece, and whether it is of
+    /// Passes what comes on to the server, and its answers back: `send` gets each piece, and whether it is of
     /// an answer.
     pub(crate) fn relay(
         &self,
-        server: &TcpStream,
         send: impl Fn(&mut [u8], bool, &mut &TcpStream) -> io::Result<()> + Sync,
-    ) {
+    ) -> io::Result<()> {
         let carry = |mut from: &TcpStream, mut to: &TcpStream, is_answer| {
             let mut buffer = [0; 4096];
             while let Ok(length @ 1..) = from.read(&mut buffer) {
@@ -222,23 +197,23 @@ impl Guest {
             }
             let _ = to.shutdown(Shutdown::Both);
         };
+        let server = self.connect()?;
         thread::scope(|scope| {
-            scope.spawn(|| carry(server, &self.stream, true));
-            carry(&self.stream, server, false);
+            scope.spawn(|| carry(&server, &self.stream, true));
+            carry(&self.stream, &server, false);
         });
+        Ok(())
     }
 
     pub(crate) fn connect(&self) -> io::Result<TcpStream> {
-        let server = TcpStream::connect(self.server)?;
+        let server = TcpStream::connect(self.state.server)?;
         self.state.streams.lock().unwrap().push(server.try_clone()?);
         Ok(server)
     }
 }
 
 pub(crate) fn framed(frame: &[u8]) -> Vec<u8> {
-    let mut bytes = (frame.len() as u32).to_be_bytes().to_vec();
-    bytes.extend_from_slice(frame);
-    bytes
+    [&(frame.len() as u32).to_be_bytes()[..], frame].concat()
 }
 
 pub(crate) fn read_frame(stream: &mut TcpStream) -> io::Result<Vec<u8>> {

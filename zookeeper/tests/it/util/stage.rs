@@ -1,13 +1,12 @@
 //! A client behind a proxy.
 
-use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use zoolock_test_support::{FaultProxy, Probe, Server, fresh_path, shared_server};
+use zoolock_test_support::{FaultProxy, Probe, Server, shared_probe, shared_server};
 use zoolock_zookeeper::{SessionEventKind, ZooKeeper};
 
-use super::{Told, client_of};
+use super::{Told, client_of, root};
 
 /// A client behind a new proxy, and a node for this test alone.
 pub(crate) struct Stage {
@@ -16,7 +15,6 @@ pub(crate) struct Stage {
     /// Events after the first connect.
     pub(crate) told: Told,
     pub(crate) root: String,
-    server: SocketAddr,
 }
 
 /// A proxy in front of the server, and a client with the only session through it. A busy machine may lose a
@@ -36,15 +34,9 @@ pub(crate) fn behind_a_proxy(
 impl Stage {
     /// In front of the shared server.
     pub(crate) fn new(name: &str, session_timeout: Duration) -> Stage {
-        Stage::before(shared_server(), name, session_timeout)
-    }
-
-    pub(crate) fn before(server: &Server, name: &str, session_timeout: Duration) -> Stage {
-        let root = fresh_path(name);
-        let probe = Probe::connect(server.address()).unwrap();
-        probe.create_all(&root).unwrap();
-        let (proxy, client) = behind_a_proxy(server, |servers| client_of(servers, session_timeout));
-        Stage { told: Told::by(&client), proxy, client, root, server: server.address() }
+        let connect = |servers: &str| client_of(servers, session_timeout);
+        let (proxy, client) = behind_a_proxy(shared_server(), connect);
+        Stage { told: Told::by(&client), proxy, client, root: root(name) }
     }
 
     pub(crate) fn path(&self, name: &str) -> String {
@@ -53,7 +45,7 @@ impl Stage {
 
     /// Returns a probe that connects past the proxy.
     pub(crate) fn probe(&self) -> Probe {
-        Probe::connect(self.server).unwrap()
+        shared_probe().unwrap()
     }
 
     /// Ends the connection. Returns when the client knows; it cannot connect again before
