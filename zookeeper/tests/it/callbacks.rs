@@ -34,7 +34,6 @@ fn timer_calls_back_at_its_instant_and_survives_panics() {
         assert!(now >= at(milliseconds), "{milliseconds} too early");
         order.push(milliseconds);
     }
-    println!("{order:?} after {:?}", begun.elapsed());
     assert_eq!(order, [0, 20, 20, 40, 60]);
     client.close().unwrap();
 }
@@ -123,7 +122,6 @@ fn slow_listener_keeps_the_order_of_events() {
     while kinds.len() < 3 {
         kinds.push(events.recv_timeout(SOON).map(kind).unwrap());
     }
-    println!("{kinds:?}");
     // The session is then resumed or expired.
     assert_eq!(kinds[..2], [SessionEventKind::Suspended, SessionEventKind::LeaseEnded]);
     drop(keeper);

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
 };
-use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection};
@@ -264,12 +263,8 @@ fn bytes_after_the_end_of_tls_end_the_connection() {
     let identity = authority.give_out_for("127.0.0.1");
     let chain = CertificateDer::from_pem_slice(identity.chain.as_bytes()).unwrap();
     let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).unwrap();
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![chain], key);
-    let config = Arc::new(config.unwrap());
+    let config = ServerConfig::builder().with_no_client_auth();
+    let config = Arc::new(config.with_single_cert(vec![chain], key).unwrap());
     let door = Door::new(shared_server().address(), move |guest| {
         let mut tls = ServerConnection::new(Arc::clone(&config)).unwrap();
         while tls.is_handshaking() {

@@ -16,7 +16,10 @@ use zoolock_zookeeper::{
 
 use super::bytes::{event, greeting, header, xid};
 use crate::util::door::{Door, Guest};
-use crate::util::{BRIEFLY, CALLS, SESSION, SHORT, SOON, Told, builder, client_of, kind, said};
+use crate::util::{
+    self, BRIEFLY, CALLS, SESSION, SHORT, SOON, Told, builder, client_of, kind, root, said,
+    shared_proxy,
+};
 
 const MINE: i64 = 0x1234;
 const OTHER: i64 = 0x5678;
@@ -58,13 +61,6 @@ fn serve_until(guest: &mut Guest, is_end: impl Fn(i32) -> bool) -> io::Result<()
         }
         answer(guest, &request, NO_NODE)?;
     }
-}
-
-/// A server that hangs up at a sync, and resumes the session afterwards.
-fn leaves_at_sync(guest: &mut Guest) -> io::Result<()> {
-    greet(guest, SESSION)?;
-    let is_first = guest.number == 0;
-    serve_until(guest, |op| is_first && op == SYNC)
 }
 
 fn here() -> String {
@@ -201,7 +197,10 @@ fn idle_client_keeps_short_and_shortened_sessions() {
 fn silent_server_leaves_time_to_connect_elsewhere() {
     const LONG: Duration = Duration::from_secs(30);
     let silent = door(|guest| guest.linger());
-    let good = door(leaves_at_sync);
+    let good = door(|guest| {
+        greet(guest, SESSION)?;
+        serve_until(guest, |_| false)
+    });
     let servers = format!("{},{}", silent.address(), good.address());
     // The first server is chosen at random.
     while silent.connections() == 0 {
@@ -255,16 +254,7 @@ impl Drop for Bomb {
 
 #[test]
 fn callback_may_panic_on_drop_with_a_panicking_payload() {
-    let (send, is_to_be_sent) = bounded(1);
-    let door = door(move |guest| {
-        greet(guest, SESSION)?;
-        let request = guest.frame()?;
-        answer(guest, &request, NO_NODE)?;
-        is_to_be_sent.recv_timeout(SOON).unwrap();
-        guest.send(&event(NODE_CREATED, b"/a").0)?;
-        serve_until(guest, |_| false)
-    });
-    let client = client_of(&door.address(), SESSION);
+    let (client, path) = (util::client(), root("bombs"));
     let told = Told::by(&client);
     // The callback is the last owner of itself, and its captured values are dropped after it.
     let (say, called) = bounded(1);
@@ -275,26 +265,22 @@ fn callback_may_panic_on_drop_with_a_panicking_payload() {
         drop(last.lock().unwrap().take());
         say.send(()).unwrap();
     });
-    client.exists_w("/a", &watcher).unwrap();
+    client.get_data_w(&path, &watcher).unwrap();
     *own.lock().unwrap() = Some(watcher);
     drop(own);
-    send.send(()).unwrap();
+    client.set_data(&path, b"", None).unwrap();
     called.recv_timeout(SOON).unwrap();
-    assert_eq!(client.exists("/").unwrap(), None, "after a listener");
-
+    client.sync("/").expect("after a listener");
     client.submit(|batch| batch.exists("/", None)).on_done(|_| panic_any(Bomb));
-    assert_eq!(client.exists("/").unwrap(), None, "after an answer");
-    assert_eq!(client.state(), State::Connected);
-    assert!(told.kinds().is_empty() && door.connections() == 1);
+    client.sync("/").expect("after an answer");
+    assert_eq!((client.state(), client.counts().connections), (State::Connected, 1));
+    assert!(told.kinds().is_empty());
 }
 
 #[test]
 fn drop_of_the_client_does_not_wait_for_a_blocked_callback() {
-    let door = door(|guest| match guest.number {
-        0 => leaves_at_sync(guest),
-        _ => guest.linger(),
-    });
-    let client = client_of(&door.address(), SESSION);
+    let proxy = shared_proxy();
+    let client = client_of(&proxy.connect_string(), SESSION);
     let told = Told::by(&client);
     let held = Arc::new(Mutex::new(()));
     let (wanted, (say, closed)) = (Arc::clone(&held), bounded(1));
@@ -305,8 +291,8 @@ fn drop_of_the_client_does_not_wait_for_a_blocked_callback() {
         }
     });
     client.subscribe(&listener);
-    drop(client.submit(|batch| batch.sync("/")));
     // The end needs no server without a connection.
+    proxy.cut_off();
     told.until(SessionEventKind::Suspended);
     let (say, dropped) = bounded(1);
     thread::spawn(move || {
@@ -321,8 +307,7 @@ fn drop_of_the_client_does_not_wait_for_a_blocked_callback() {
 
 #[test]
 fn wait_for_the_own_batch_returns() {
-    let door = door(leaves_at_sync);
-    let brief = client_of(&door.address(), SESSION).with_timeout(BRIEFLY);
+    let brief = util::client().with_timeout(BRIEFLY);
     let (say, told) = bounded(1);
     let begun = Instant::now();
     thread::spawn(move || say.send(brief.submit(|batch| batch.exists("/", None).wait())));
@@ -334,8 +319,7 @@ fn wait_for_the_own_batch_returns() {
 
 #[test]
 fn requests_of_a_panicked_batch_are_settled() {
-    let door = door(leaves_at_sync);
-    let client = client_of(&door.address(), SESSION);
+    let client = util::client();
     let mut made = Vec::new();
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         client.submit(|batch| {
@@ -349,7 +333,7 @@ fn requests_of_a_panicked_batch_are_settled() {
     made.pop().unwrap().on_done(move |result| say.send(kind(result)).unwrap());
     assert_eq!(called.try_recv(), Ok(ErrorKind::BadArguments));
     assert!(!made.pop().unwrap().wait().unwrap_err().is_maybe_done());
-    assert_eq!(client.exists("/").unwrap(), None, "the client goes on");
+    client.exists("/").expect("the client goes on");
 }
 
 #[test]

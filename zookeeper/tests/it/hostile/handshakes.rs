@@ -35,12 +35,11 @@ fn says(bytes: Vec<u8>) -> Manner {
 fn nonsense() -> Vec<(Vec<u8>, &'static str)> {
     let sound = greeting(10_000, MINE).0;
     let short = |length: usize| Bytes(sound[..length].to_vec());
-    let others: [(&[u8], _); 8] = [
+    let others: [(&[u8], _); 7] = [
         (HTTP, NO_ZOOKEEPER),
         (b"SSH-2.0-OpenSSH_9.2p1\r\n", "begins with \"SSH-\": this is no ZooKeeper server"),
         (b"\x15\x03\x03\0\x02\x02\x46", "speaks TLS at this port"),
         (&i32::MAX.to_be_bytes(), "a frame of 2147483647 bytes, 67108864 are allowed"),
-        (&[0xff; 4], "a frame of 4294967295 bytes"),
         (&i32::MIN.to_be_bytes(), "a frame of 2147483648 bytes"),
         (&[0; 4], "a number of 4 bytes where 0 are left"),
         (&[0; 4000], "a number of 4 bytes where 0 are left"),
@@ -57,7 +56,6 @@ fn nonsense() -> Vec<(Vec<u8>, &'static str)> {
         (greeting(10_000, MINE).raw(b"abc"), "3 bytes too many"),
         (greeting(0, MINE), "no session where a new one was asked for"),
         (greeting(-1, MINE), "no session where a new one"),
-        (greeting(i32::MIN, MINE), "no session where a new one"),
         (greeting(7, MINE), "a session timeout of 7 ms is too short"),
         (greeting(10_000, 0), "no session where a new one was asked for"),
     ];

@@ -43,8 +43,8 @@ fn credentials_added_later_are_sent_on_every_later_connection() {
 #[test]
 fn server_tells_whom_it_takes_the_client_for() {
     let client = client();
-    let pair = |scheme: &str, user: &str| (scheme.to_owned(), user.to_owned());
-    let own = [pair("ip", "127.0.0.1"), pair("digest", "owner"), pair("digest", "second")];
+    let own = [("ip", "127.0.0.1"), ("digest", "owner"), ("digest", "second")];
+    let own = own.map(|(scheme, user)| (scheme.to_owned(), user.to_owned()));
     match client.who_am_i() {
         // Servers before 3.7 do not know the request.
         Err(error) => assert_eq!(error.kind(), ErrorKind::Unimplemented),

@@ -13,10 +13,9 @@ use crate::util::{
 fn paths_are_below_the_root_and_shown_without_it() {
     let root = root("root");
     let client = client_of(&format!("{}{root}", connect_string()), SESSION);
-    let probe = shared_probe().unwrap();
+    let (probe, acl) = (shared_probe().unwrap(), Acl::open());
     assert_eq!(make(&client, "/a", b"below"), "/a");
     assert_eq!(probe.get(&format!("{root}/a")).unwrap().unwrap().0, b"below");
-    let acl = Acl::open();
     let numbered = client.create("/a/n-", b"", &acl, CreateMode::EphemeralSequential);
     assert_eq!(numbered.unwrap().0, "/a/n-0000000000");
     assert_eq!(client.get_data("/a").unwrap().0, b"below");
@@ -32,52 +31,46 @@ fn paths_are_below_the_root_and_shown_without_it() {
         Op::Check("/", None),
         Op::Delete("/b/n-0000000000", None),
     ]);
-    let results = results.unwrap();
-    assert_eq!(created(&results), ["/b", "/b/n-0000000000", "/0000000003"]);
+    assert_eq!(created(&results.unwrap()), ["/b", "/b/n-0000000000", "/0000000003"]);
     assert_eq!(probe.children(&root).unwrap().len(), 4);
     client.delete_eventually("/b").wait().unwrap();
     client.sync("/a").unwrap();
     client.set_acl("/a", &Acl::read_only(), None).unwrap();
     let (_, text) = said(client.set_data("/a", b"", None));
     assert!(text.contains("`/a`"), "as the path was given: {text}");
-}
 
-#[test]
-fn root_is_written_as_a_slash() {
-    let root = root("root");
-    let client = client_of(&format!("{}{root}", connect_string()), SESSION);
-    let (probe, acl) = (shared_probe().unwrap(), Acl::open());
+    // The root itself is a slash.
     client.set_data("/", b"root", None).unwrap();
     assert_eq!(probe.get(&root).unwrap().unwrap().0, b"root");
     assert_eq!(client.get_data("/").unwrap().0, b"root");
     assert_eq!(client.exists("/").unwrap().unwrap().data_length, 4);
-    make(&client, "/a", b"");
-    assert_eq!(client.get_children("/").unwrap().0, ["a"]);
     assert_eq!(client.get_acl("/").unwrap().0, acl);
     client.sync("/").unwrap();
     assert_eq!(kind(client.delete("/", None)), ErrorKind::NotEmpty);
-    client.delete("/a", None).unwrap();
-    client.delete("/", None).unwrap();
-    assert!(!probe.exists(&root).unwrap());
-    assert_eq!(make(&client, "/", b""), "/");
-    client.delete("/", None).unwrap();
-    let together = client.multi(&[Op::Create("/", b"", &acl, CreateMode::Persistent)]).unwrap();
-    assert_eq!(created(&together), ["/"]);
-    assert!(probe.exists(&root).unwrap());
 }
 
 #[test]
-fn create_all_creates_a_missing_root_too() {
+fn missing_root_is_created_like_a_node_or_with_all_parents() {
     let root = format!("{}/a/b", root("made-root"));
     let client = client_of(&format!("{}{root}", connect_string()), SESSION);
     assert_eq!(client.root(), root);
     assert_eq!(client.exists("/").unwrap(), None);
-    let created = client.create("/a", b"", &Acl::open(), CreateMode::Persistent);
-    assert_eq!(kind(created), ErrorKind::NoNode);
+    let created_below = client.create("/a", b"", &Acl::open(), CreateMode::Persistent);
+    assert_eq!(kind(created_below), ErrorKind::NoNode);
+    let probe = shared_probe().unwrap();
+    probe.create_all(root.strip_suffix("/b").unwrap()).unwrap();
+    assert_eq!(make(&client, "/", b""), "/");
+    client.delete("/", None).unwrap();
+    assert!(!probe.exists(&root).unwrap());
+    let acl = Acl::open();
+    let together = client.multi(&[Op::Create("/", b"", &acl, CreateMode::Persistent)]).unwrap();
+    assert_eq!(created(&together), ["/"]);
+    client.delete("/", None).unwrap();
+    probe.delete(root.strip_suffix("/b").unwrap()).unwrap();
     for path in ["/c/d", "/c/d", "/"] {
         client.create_all(path, &Acl::open(), CreateMode::Container).unwrap();
     }
-    assert!(shared_probe().unwrap().exists(&format!("{root}/c/d")).unwrap());
+    assert!(probe.exists(&format!("{root}/c/d")).unwrap());
     make_ephemeral(&client, "/c/d/e");
 }
 

@@ -1,7 +1,6 @@
 //! Session events of a client.
 
 use std::cell::RefCell;
-use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 use zoolock_zookeeper::{Listener, SessionEvent, SessionEventKind, ZooKeeper};
@@ -22,21 +21,14 @@ impl Told {
         Told { _listener: listener, events, heard: RefCell::default() }
     }
 
-    /// Returns the next event.
-    #[track_caller]
-    pub(crate) fn next(&self) -> SessionEvent {
-        let Ok(event) = self.events.recv_deadline(Instant::now() + SOON) else {
-            panic!("nothing more was told after {:?}", self.heard.borrow());
-        };
-        self.heard.borrow_mut().push(event);
-        event
-    }
-
     /// Waits for the next event of this kind, and skips all before.
     #[track_caller]
     pub(crate) fn until(&self, kind: SessionEventKind) -> SessionEvent {
         loop {
-            let event = self.next();
+            let Ok(event) = self.events.recv_timeout(SOON) else {
+                panic!("nothing more was told after {:?}", self.heard.borrow());
+            };
+            self.heard.borrow_mut().push(event);
             if event.kind == kind {
                 return event;
             }
