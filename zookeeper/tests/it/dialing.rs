@@ -105,25 +105,18 @@ fn end_of_a_client_is_not_reported_as_a_lost_connection() {
     in_own_process(|| {
         logged("");
         let proxy = shared_proxy();
-        let closed = client_of(&proxy.connect_string(), SESSION);
-        closed.close().unwrap();
+        let have_ended = || wait_until("all is written", SOON, || of_clients() == 0);
+        // Without a session, none is closed.
+        proxy.refuse(true);
+        said(ZooKeeper::connect(&proxy.connect_string(), SESSION));
+        have_ended();
+        let lines = logged("zookeeper");
+        assert!(lines.len() == 1 && lines[0].contains("Connection refused"), "{lines:#?}");
+        proxy.refuse(false);
+        client_of(&proxy.connect_string(), SESSION).close().unwrap();
         drop(client_of(&proxy.connect_string(), SESSION));
-        wait_until("all is written", SOON, || of_clients() == 0);
+        have_ended();
         assert_eq!(logged("Closed").len(), 2, "both ends are told");
         assert!(logged("is lost").is_empty());
-    });
-}
-
-#[test]
-fn client_without_a_session_reports_no_closed_session() {
-    in_own_process(|| {
-        logged("");
-        let nobody = shared_proxy();
-        nobody.refuse(true);
-        said(ZooKeeper::connect(&nobody.connect_string(), SESSION));
-        wait_until("all is written", SOON, || of_clients() == 0);
-        let lines = logged("zookeeper");
-        assert_eq!(lines.len(), 1, "{lines:#?}");
-        assert!(lines[0].contains("Connection refused"), "{lines:#?}");
     });
 }

@@ -15,7 +15,6 @@ fn servers_decide_the_session_timeout() {
         let (asked, given) = (Duration::from_millis(asked), Duration::from_millis(given));
         let client = client_of(&connect_string(), asked);
         let lease = client.lease();
-        println!("{asked:?} asked, {:?} given: {lease:?}", client.session_timeout());
         assert_eq!(client.session_timeout(), given);
         let warning = format!("timeout of {given:?} in place of {asked:?}");
         wait_until("a warning", SOON, || !logged(&warning).is_empty());
@@ -35,7 +34,6 @@ fn server_that_hangs_up_is_retried_with_pauses() {
     let begun = Instant::now();
     wait_until("some time has passed", SOON, || begun.elapsed() > SHORT);
     let tries = stage.proxy.connections() - before;
-    println!("{tries} tries in {:?}", begun.elapsed());
     assert!((2..=100).contains(&tries), "{tries}");
     stage.resume();
     assert_eq!(stage.client.session_id(), id);
@@ -57,7 +55,6 @@ fn server_without_its_data_ends_the_session_in_bounded_time() {
     let back = Instant::now();
     let expired = told.until(SessionEventKind::Expired);
     let connected = told.until(SessionEventKind::Connected);
-    println!("{:?} after {:?}; {events:?}", expired.kind, back.elapsed());
     assert_eq!(expired.session_id, id);
     // A server numbers its sessions from its start time.
     assert_eq!(connected.session_id, client.session_id());

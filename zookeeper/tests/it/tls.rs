@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{self, Command};
@@ -162,7 +162,6 @@ fn large_requests_and_answers_do_not_block_each_other() {
             zk.unwrap_or_else(|error| panic!("{error}; {}", secured.server.log_tail()))
         };
         let zk = connect(&secured.address().to_string());
-        let start = Instant::now();
         thread::scope(|scope| {
             for thread in 0..THREADS {
                 let (zk, path) = (&zk, format!("{root}/{thread}"));
@@ -177,7 +176,6 @@ fn large_requests_and_answers_do_not_block_each_other() {
                 });
             }
         });
-        println!("TLS {}: {:.1?}", secured.version, start.elapsed());
         let proxy = FaultProxy::start(secured.address()).unwrap();
         let zk = connect(&proxy.connect_string());
         let (session, told) = (zk.session_id(), Told::by(&zk));
@@ -316,14 +314,14 @@ fn client_certificate_is_read_again_for_each_connection_even_after_a_panic() {
     let server = authority.give_out_for("127.0.0.1").server().tls_clients(&authority.pem());
     let server = server.start().unwrap();
     let proxy = FaultProxy::start(server.secure_address()).unwrap();
-    let good = Ok::<_, std::io::ErrorKind>(authority.give_out_for("client"));
+    let good = Ok::<_, io::ErrorKind>(authority.give_out_for("client"));
     let shown = Arc::new(Mutex::new(good));
     let source = Arc::clone(&shown);
     let shows = move || source.lock().unwrap().as_ref().map_err(|kind| *kind).cloned();
     let tls = authority.tls().client_cert_from(move || match shows() {
         Ok(Identity { chain, key }) => Ok((chain.into(), key.into())),
         // It reads a file that is being replaced, and unwraps.
-        Err(std::io::ErrorKind::Other) => panic!("it is not there"),
+        Err(io::ErrorKind::Other) => panic!("it is not there"),
         Err(kind) => Err(kind.into()),
     });
     let connect = || builder(&proxy.connect_string()).tls(tls.clone());
@@ -334,8 +332,8 @@ fn client_certificate_is_read_again_for_each_connection_even_after_a_panic() {
     for (bad, says) in [
         (Ok(foreign.give_out_for("client")), "the server"),
         (Ok(unfit), "cannot be used"),
-        (Err(std::io::ErrorKind::NotFound), "cannot be read"),
-        (Err(std::io::ErrorKind::Other), "cannot be read: a panic"),
+        (Err(io::ErrorKind::NotFound), "cannot be read"),
+        (Err(io::ErrorKind::Other), "cannot be read: a panic"),
     ] {
         *shown.lock().unwrap() = bad;
         proxy.cut();

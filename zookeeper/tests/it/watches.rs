@@ -58,7 +58,6 @@ fn costs_nothing(what: &str, mut do_it: impl FnMut(usize)) {
     let before = resident();
     (0..TIMES).for_each(&mut do_it);
     let after = resident();
-    println!("{what}: {before} KiB, after {TIMES} more {after} KiB");
     assert!(after < before + LITTLE, "{what}: from {before} to {after} KiB");
 }
 

@@ -1,7 +1,7 @@
 //! Real answers, some bytes of which change on their way. Whatever comes, the client neither panics nor hangs: every
 //! request has its answer, and the client goes on at a server whose bytes arrive as they are.
 //!
-//! `ZOOLOCK_FUZZ_INPUTS` (400) or `ZOOLOCK_FUZZ_SECONDS` say for how long, `ZOOLOCK_FUZZ_SEED` (1) where to begin.
+//! `ZOOLOCK_FUZZ_SECONDS` says for how long, `ZOOLOCK_FUZZ_SEED` (1) where to begin.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -16,6 +16,8 @@ use crate::util::door::{Door, Guest, framed, read_frame};
 use crate::util::{SHORT, SOON, builder, root};
 
 const THREADS: u64 = 16;
+/// The number of seeds without a time.
+const INPUTS: u64 = 400;
 /// So many connections of each client are treated badly.
 const BAD: u64 = 2;
 
@@ -120,7 +122,6 @@ fn ask(batch: &mut Batch<'_>, random: &mut Random, path: &str, answered: &Arc<At
 fn client_survives_any_bytes_and_answers_every_call() {
     let setting = |name: &str| env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
     let seconds = setting("ZOOLOCK_FUZZ_SECONDS").map(Duration::from_secs);
-    let inputs = setting("ZOOLOCK_FUZZ_INPUTS").unwrap_or(400);
     let seeds = AtomicU64::new(setting("ZOOLOCK_FUZZ_SEED").unwrap_or(1));
     let (begun, first) = (Instant::now(), seeds.load(Ordering::SeqCst));
     let one = |seed: u64| {
@@ -144,13 +145,10 @@ fn client_survives_any_bytes_and_answers_every_call() {
     thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
-                loop {
-                    let seed = seeds.fetch_add(1, Ordering::SeqCst);
-                    match seconds {
-                        Some(seconds) if begun.elapsed() < seconds => one(seed),
-                        None if seed < first + inputs => one(seed),
-                        _ => return,
-                    }
+                let mut next = seeds.fetch_add(1, Ordering::SeqCst);
+                while seconds.map_or(next < first + INPUTS, |seconds| begun.elapsed() < seconds) {
+                    one(next);
+                    next = seeds.fetch_add(1, Ordering::SeqCst);
                 }
             });
         }

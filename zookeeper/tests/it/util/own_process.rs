@@ -27,7 +27,6 @@ pub(crate) fn in_own_process<T: FnOnce()>(test: T) {
         .env("ZOOKEEPER_CONNECT", server.connect_string());
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
-    println!("{said}");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}\n{errors}");
     assert!(said.contains("1 passed"), "no such test: {name}");
