@@ -46,12 +46,11 @@ impl Seen {
 }
 
 fn connect(proxy: &FaultProxy, index: usize) -> ZooKeeper {
-    let builder = ZooKeeper::builder(&proxy.connect_string()).session_timeout(SOON);
-    let zk = builder.connect_timeout(SOON).request_timeout(SOON).connect().expect("connect");
+    let mut builder = ZooKeeper::builder(&proxy.connect_string()).session_timeout(SOON);
     if let Some(secret) = OWN[index] {
-        zk.add_auth("digest", secret.as_bytes()).expect("credentials");
+        builder = builder.auth("digest", secret.as_bytes());
     }
-    zk
+    builder.connect_timeout(SOON).request_timeout(SOON).connect().expect("connect")
 }
 
 impl Side {

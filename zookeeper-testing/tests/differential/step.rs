@@ -71,6 +71,9 @@ impl Step {
     /// The name of the step or of its only change, for counts.
     pub(crate) fn name(&self) -> String {
         let text = match &self.1 {
+            What::Multi(all) if matches!(all[..], [Change::Delete(..), Change::Delete(..)]) => {
+                "Deletes".into()
+            }
             What::Write(change) => format!("{change:?}"),
             what => format!("{what:?}"),
         };
@@ -82,25 +85,31 @@ impl Change {
     fn random(rng: &mut Rng, root: &str, known: &[String]) -> Change {
         let path = path(rng, root, known);
         match rng.u32(..10) {
-            0 if rng.bool() => {
-                let path = format!("{path}/{CONTAINER}");
-                Change::Create(path, data(rng), acl(rng), CreateMode::Container)
-            }
-            0..5 => Change::Create(path, data(rng), acl(rng), mode(rng)),
+            0..5 => Change::Create(path, vec![7; rng.usize(..20)], acl(rng), mode(rng)),
             5..7 => Change::Delete(path, version(rng)),
-            7..9 => Change::SetData(path, data(rng), version(rng)),
+            7..9 => Change::SetData(path, vec![7; rng.usize(..20)], version(rng)),
             _ => Change::Check(path, version(rng)),
         }
     }
 }
 
 fn changes(rng: &mut Rng, root: &str, known: &[String]) -> Vec<Change> {
-    (0..rng.usize(1..5)).map(|_| Change::random(rng, root, known)).collect()
+    let parent = path(rng, root, known);
+    let create = |path, acl, mode| Change::Create(path, vec![1], acl, mode);
+    let numbered = known.iter().rev().take(12).find(|path| path.contains("/n-"));
+    match (rng.u32(..4), numbered.and_then(|path| path.rsplit_once('/'))) {
+        // A container that comes with its first node, and goes with its last one.
+        (0, _) => vec![
+            create(parent.clone(), acl(rng), CreateMode::Container),
+            create(format!("{parent}/n-"), Acl::open(), CreateMode::EphemeralSequential),
+        ],
+        (1 | 2, Some((parent, name))) => vec![
+            Change::Delete(format!("{parent}/{name}"), None),
+            Change::Delete(parent.to_owned(), Some(0)),
+        ],
+        _ => (0..rng.usize(1..5)).map(|_| Change::random(rng, root, known)).collect(),
+    }
 }
-
-/// The name of all containers. They get no children, because servers sooner or later delete a container that
-/// has lost them.
-const CONTAINER: &str = "container";
 
 /// An existing path, one below it, or one that may exist.
 fn path(rng: &mut Rng, root: &str, known: &[String]) -> String {
@@ -108,29 +117,23 @@ fn path(rng: &mut Rng, root: &str, known: &[String]) -> String {
     let recent = &known[known.len().saturating_sub(12)..];
     match (rng.u32(..10), rng.choice(recent)) {
         (0..6, Some(path)) => path.clone(),
-        (6, Some(path)) if !path.ends_with(CONTAINER) => format!("{path}/{}", name(rng)),
+        (6, Some(path)) => format!("{path}/{}", name(rng)),
         (7, _) => root.to_owned(),
         _ => format!("{root}/{}", name(rng)),
     }
 }
 
-fn data(rng: &mut Rng) -> Vec<u8> {
-    vec![7; rng.usize(..20)]
-}
-
 fn version(rng: &mut Rng) -> Option<i32> {
-    match rng.u32(..5) {
-        0 => Some(rng.i32(0..3)),
-        _ => None,
-    }
+    (rng.u32(..5) == 0).then(|| rng.i32(0..3))
 }
 
 fn mode(rng: &mut Rng) -> CreateMode {
-    match rng.u32(..11) {
+    match rng.u32(..12) {
         0..4 => CreateMode::Persistent,
         4..6 => CreateMode::Ephemeral,
         6..8 => CreateMode::PersistentSequential,
         8..10 => CreateMode::EphemeralSequential,
+        10 => CreateMode::Container,
         _ => CreateMode::PersistentWithTtl(Duration::from_secs(60)),
     }
 }
