@@ -224,11 +224,12 @@ fn connect_waits_for_a_silent_server_beside_one_that_hangs_up() {
     bad.shut();
     let silent = std::net::TcpListener::bind((HERE, 0)).expect("a free port");
     let silent = silent.local_addr().expect("bound");
-    let builder = builder(&Names::new([]), &format!("{},{silent}", bad.address()));
+    let names = Names::new([("nowhere", Fate::Fails)]);
+    let builder = builder(&names, &format!("nowhere,{},{silent}", bad.address()));
     let connect = builder.session_timeout(SHORT).connect_timeout(5 * SHORT).connect();
     let error = connect.map(drop).expect_err("nobody serves").to_string();
     println!("{error}");
-    for address in [bad.address(), silent] {
-        assert!(error.contains(&address.to_string()), "{error}");
+    for text in [&*bad.address().to_string(), &silent.to_string(), "nowhere: nobody knows it"] {
+        assert!(error.contains(text), "{error}");
     }
 }
