@@ -1,11 +1,9 @@
 //! Commands that ask a holder to release, or take its lock away.
 
-use nix::sys::signal::Signal;
 use serde_json::Value;
 use zoolock::EphemeralLock;
-use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 
-use crate::util::{LISTENS, SOON, UNTIL_TOLD, await_nodes, client, let_end, output, runs, started};
+use crate::util::*;
 
 /// The contenders in the output of `list --json`.
 fn listed(path: &str) -> Vec<Value> {

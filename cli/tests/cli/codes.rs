@@ -5,12 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
 
-use zoolock_test_support::{fresh_path, shared_probe};
-
-use crate::util::{
-    Beside, Scratch, UNTIL_TOLD, ZOOLOCK, await_nodes, ends, gets, held, in_shell, let_end,
-    once_connected, output, run, runs, shared_proxy, started, zoolock, zoolock_at,
-};
+use crate::util::*;
 
 #[test]
 fn run_exits_with_the_programs_status_or_128_plus_its_signal() {
@@ -52,11 +47,11 @@ fn closed_stderr_does_not_end_the_command() {
 
 #[test]
 fn unrunnable_program_gives_126_and_missing_one_127() {
-    let (path, scratch) = (fresh_path("no-program"), Scratch::new());
-    fs::write(&scratch.file, "not executable").expect("written");
+    let (path, (_folder, file)) = (fresh_path("no-program"), scratch());
+    fs::write(&file, "not executable").expect("written");
     let nowhere = "127.0.0.1:1";
     for (arguments, wanted, program) in [
-        (&["run", &path, scratch.name()][..], 126, scratch.name()),
+        (&["run", &path, &file][..], 126, &*file),
         // It waits for no server, and for no turn.
         (&["run", "-c", nowhere, &path, "no-such-program"], 127, "no-such-program"),
         (&["run", "-c", nowhere, &path, ""], 127, ""),
@@ -71,9 +66,8 @@ fn unrunnable_program_gives_126_and_missing_one_127() {
 
 #[test]
 fn wrong_arguments_give_64_and_errors_name_the_problem() {
-    let file = Scratch::new();
-    fs::write(&file.file, "conect = 'a'\n").expect("written");
-    let name = file.name();
+    let (_folder, name) = &scratch();
+    fs::write(name, "conect = 'a'\n").expect("written");
     for (wrong, part) in [
         (&["run"][..], "<PATH>"),
         (&["run", "/path"], "<COMMAND>"),

@@ -4,10 +4,7 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
-use zoolock_test_support::{FaultProxy, fresh_path};
-
-use crate::util::{Beside, SOON, end_by, ends, shared_proxy, zoolock, zoolock_at};
+use crate::util::*;
 
 /// Returns a proxy whose server seems down until `refuse(false)`.
 fn down() -> FaultProxy {

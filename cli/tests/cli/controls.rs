@@ -1,9 +1,8 @@
 //! Foreign text in nodes and paths never controls a terminal, wherever it is shown.
 
 use serde_json::Value;
-use zoolock_test_support::{Probe, fresh_path, shared_probe};
 
-use crate::util::{Beside, Terminal, ends, output, run, runs, zoolock};
+use crate::util::*;
 
 /// Control characters that clear, colour, delete, return, reverse the direction, and end lines.
 const HOSTILE: &str = "<\x07\x08\x1b[2J\x7f\u{80}\u{85}\u{9b}31m\u{9f}\u{200e}\u{202a}\u{202e}\

@@ -6,13 +6,11 @@ use std::process::Command;
 
 use common::secured::{BOB, Secured};
 use serde_json::Value;
-use zoolock_test_support::{
-    Direction, Ensemble, Probe, Server, connect_string, fresh_path, shared_probe, wait_until,
-};
+use zoolock_test_support::Ensemble;
 use zoolock_zookeeper_testing as testing;
 
 use crate::looks::cells;
-use crate::util::{SOON, client, ends, held, shared_proxy, zoolock_at};
+use crate::util::*;
 
 fn command(hosts: &str, options: &[&str]) -> Command {
     zoolock_at(hosts, &[&["doctor"], options].concat())

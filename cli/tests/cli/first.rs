@@ -3,10 +3,7 @@
 
 use std::fs;
 
-use nix::sys::signal::Signal;
-use zoolock_test_support::{fresh_path, wait_until};
-
-use crate::util::{Beside, LISTENS, SOON, await_nodes, children_of, held, send, unshared};
+use crate::util::*;
 
 const CONTAINER: [&str; 4] = ["--pid", "--fork", "--kill-child", "--mount-proc"];
 

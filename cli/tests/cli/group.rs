@@ -2,13 +2,7 @@
 
 use std::fs;
 
-use nix::sys::signal::Signal;
-use zoolock_test_support::fresh_path;
-
-use crate::util::{
-    Scratch, UNTIL_TOLD, await_buried, await_gone, await_nodes, end_by, gets, is_gone, let_end,
-    runs, send,
-};
+use crate::util::*;
 
 #[test]
 fn lock_is_held_until_the_last_process_of_the_group_ends() {
@@ -57,8 +51,7 @@ fn lock_is_held_for_daemons_which_are_named_and_signalled() {
 
 #[test]
 fn daemons_are_left_if_that_is_asked_for() {
-    let (path, scratch) = (fresh_path("left-daemon"), Scratch::new());
-    let pipe = scratch.name();
+    let (path, (_folder, pipe)) = (fresh_path("left-daemon"), scratch());
     // The child cannot open the pipe before the test does.
     let script = format!(
         "mkfifo {pipe}; sh -c 'read go < {pipe}; exec setsid sleep 1000' & \

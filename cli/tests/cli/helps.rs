@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::util::output;
+use crate::util::*;
 
 const PARTS: [&str; 10] =
     ["run", "lead", "list", "watch", "verify", "revoke", "break", "doctor", "completions", "man"];

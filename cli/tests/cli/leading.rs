@@ -1,12 +1,6 @@
 //! `lead`: a program that runs while its zoolock leads, and again in the next term.
 
-use nix::sys::signal::Signal;
-use zoolock_test_support::{fresh_path, wait_until};
-
-use crate::util::{
-    Beside, LISTENS, SOON, Terminal, UNTIL_TOLD, await_nodes, children_of, client, end_by, held,
-    is_gone, lead, lock_of, output,
-};
+use crate::util::*;
 
 /// Prints its token and its process, and does not end on TERM.
 const STUBBORN: &str = "trap '' TERM; echo token $ZOOLOCK_TOKEN; echo inside $$; \

@@ -7,13 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use std::{fs, process, thread};
 
-use nix::sys::signal::Signal;
-use zoolock_test_support::{Late, connect_string, fresh_path, wait_until};
+use zoolock_test_support::Late;
 
-use crate::util::{
-    Beside, SOON, ZOOLOCK, await_buried, await_gone, await_nodes, gets, held, is_gone, is_stopped,
-    let_end, runs, send, supervisor_of,
-};
+use crate::util::*;
 
 /// A program that needs no other process.
 pub(crate) const ALONE: &str = "echo inside $$; exec cat";

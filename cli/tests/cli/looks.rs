@@ -1,11 +1,8 @@
 //! `list`: the holder and the waiters of a lock, or all locks, as tables and as JSON.
 
 use serde_json::Value;
-use zoolock_test_support::{fresh_path, shared_probe};
 
-use crate::util::{
-    Terminal, UNTIL_TOLD, await_nodes, client, ends, held, output, runs, started, zoolock,
-};
+use crate::util::*;
 
 /// The JSON that a command prints.
 #[track_caller]

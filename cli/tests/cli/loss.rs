@@ -4,13 +4,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
 
-use nix::sys::signal::Signal;
-use zoolock_test_support::{Direction, FaultProxy, fresh_path};
-
-use crate::util::{
-    Beside, SOON, Terminal, UNTIL_TOLD, ZOOLOCK, await_gone, await_nodes, held, in_shell, is_gone,
-    send, shared_proxy, zoolock_at,
-};
+use crate::util::*;
 
 /// Reports TERM and ignores it.
 const STUBBORN: &str = "trap 'echo caught TERM' TERM; echo inside $$; while :; do sleep 0.05; done";

@@ -5,39 +5,29 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
-use zoolock_test_support::{Server, fresh_path, wait_until};
-
-use crate::util::{
-    Beside, LISTENS, SOON, Scratch, ZOOLOCK, await_nodes, client, delete_node, end_by, in_shell,
-    is_gone, lock_of, runs, started,
-};
-
-/// The number of runs of the job.
-fn job_runs(job: &Scratch) -> usize {
-    fs::read_to_string(&job.file).unwrap_or_default().lines().count()
-}
+use crate::util::*;
 
 #[test]
 fn one_of_ten_machines_runs_an_instant_job() {
     // The others start with the first one, or after its job has ended, which is later than any clock.
     for are_late in [false, true] {
-        let (path, job) = (fresh_path("nightly"), Scratch::new());
-        let script = format!("echo ran >> {}", job.name());
+        let (path, (_folder, job)) = (fresh_path("nightly"), scratch());
+        let script = format!("echo ran >> {job}");
+        let job_runs = || fs::read_to_string(&job).unwrap_or_default().lines().count();
         let start = || runs(&["-n", "-E", "0", "--hold-at-least", "1h"], &path, &script);
         let mut machines = vec![start()];
         if are_late {
-            wait_until("the job has run", SOON, || job_runs(&job) == 1);
+            wait_until("the job has run", SOON, || job_runs() == 1);
         }
         machines.extend((1..10).map(|_| start()));
         let running = || machines.iter().filter(|machine| !is_gone(machine.id()));
         wait_until("nine have nothing to do", SOON, || running().count() == 1);
-        wait_until("the job has run", SOON, || job_runs(&job) > 0);
+        wait_until("the job has run", SOON, || job_runs() > 0);
         running().for_each(|last| last.signal(Signal::SIGTERM));
         for machine in &mut machines {
             assert_eq!(machine.code(), Some(0));
         }
-        assert_eq!(job_runs(&job), 1);
+        assert_eq!(job_runs(), 1);
         await_nodes(&path, 0);
     }
 }

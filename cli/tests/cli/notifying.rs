@@ -5,12 +5,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::process::Command;
 use std::time::Instant;
 
-use nix::sys::signal::Signal;
-use zoolock_test_support::fresh_path;
-
-use crate::util::{
-    Beside, SOON, UNTIL_TOLD, ZOOLOCK, client, delete_node, end_by, held, in_shell, run, zoolock,
-};
+use crate::util::*;
 
 /// The receiving end of NOTIFY_SOCKET.
 struct Manager {

@@ -1,12 +1,6 @@
 //! While the program runs: signals, the terminal, its environment, and nested locks.
 
-use nix::sys::signal::Signal;
-use zoolock_test_support::{fresh_path, shared_probe};
-
-use crate::util::{
-    Beside, LISTENS, Terminal, UNTIL_TOLD, ZOOLOCK, await_nodes, end_by, gets, in_shell, is_gone,
-    let_end, output, run, runs,
-};
+use crate::util::*;
 
 #[test]
 fn run_forwards_signals_and_holds_until_the_program_ends() {

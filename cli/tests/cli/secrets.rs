@@ -5,9 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use common::secured::{ANN as ANNS, BOB, Secured};
-use zoolock_test_support::fresh_path;
 
-use crate::util::{Beside, UNTIL_TOLD, ends, let_end, run, supervisor_of, zoolock, zoolock_at};
+use crate::util::*;
 
 const ANN: &str = "digest:ann:a:b";
 

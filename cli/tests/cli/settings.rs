@@ -3,17 +3,15 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
-use zoolock_test_support::{connect_string, fresh_path};
-
-use crate::util::{Scratch, ends, unshared, zoolock};
+use crate::util::*;
 
 #[test]
 fn environment_overrides_the_settings_file() {
-    let file = Scratch::new();
+    let (_folder, file) = scratch();
     let list = |text: &str, variables: &[(&str, &str)]| {
-        fs::write(&file.file, text).expect("written");
-        fs::set_permissions(&file.file, Permissions::from_mode(0o600)).expect("chmod");
-        let mut list = zoolock(&["list", "--config", file.name(), &fresh_path("overridden")]);
+        fs::write(&file, text).expect("written");
+        fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("chmod");
+        let mut list = zoolock(&["list", "--config", &file, &fresh_path("overridden")]);
         list.env_remove("ZOOKEEPER_CONNECT").env_remove("ZOOKEEPER_SESSION_TIMEOUT");
         list.envs(variables.iter().copied());
         let (code, _, errors) = ends(list);
@@ -34,25 +32,25 @@ fn environment_overrides_the_settings_file() {
     ] {
         let (code, errors) = list(text, &[]);
         assert_eq!(code, Some(64), "{text}");
-        let parts = [&parts[..], &[file.name()]].concat();
+        let parts = [&parts[..], &[&*file]].concat();
         assert!(parts.iter().all(|part| errors.contains(part)), "{errors}");
         assert!(!errors.contains("hunter2"), "{errors}");
     }
     let (_, errors) = list("conect = 'a'", &[]);
     assert!(errors.starts_with("zoolock: invalid --config: there is no setting"), "{errors}");
     let mut variable = zoolock(&["list", "/path"]);
-    variable.env("ZOOKEEPER_CONFIG", file.name());
+    variable.env("ZOOKEEPER_CONFIG", &file);
     let (_, _, errors) = ends(variable);
     assert!(errors.starts_with("zoolock: invalid ZOOKEEPER_CONFIG: there is no"), "{errors}");
 }
 
 #[test]
 fn settings_in_etc_are_the_defaults() {
-    let (file, path) = (Scratch::new(), fresh_path("etc"));
-    fs::write(&file.file, format!("connect = '{}'\n", connect_string())).expect("written");
+    let ((_folder, file), path) = (scratch(), fresh_path("etc"));
+    fs::write(&file, format!("connect = '{}'\n", connect_string())).expect("written");
     // There, `/etc` has only this file.
     let prepare = "mount -t tmpfs none /etc && cp \"$0\" /etc/zoolock.toml && exec \"$@\"";
-    let options = ["--mount", "sh", "-c", prepare, file.name()];
+    let options = ["--mount", "sh", "-c", prepare, &file];
     let fails = |arguments: &[&str], config: Option<&str>| {
         let mut command = unshared(&options, arguments)?;
         command.env_remove("ZOOKEEPER_CONNECT").env_remove("ZOOKEEPER_CONFIG");
@@ -68,7 +66,7 @@ fn settings_in_etc_are_the_defaults() {
     assert!(elsewhere.is_some(), "another file is in its place");
     assert!(fails(&["list", &path], Some("")).is_some(), "an empty name means none");
 
-    fs::write(&file.file, "session_timeout = 7\nnonsense = 1\n").expect("written");
+    fs::write(&file, "session_timeout = 7\nnonsense = 1\n").expect("written");
     let errors = fails(&["list", &path], None).expect("it is wrong");
     assert!(errors.starts_with("zoolock: invalid /etc/zoolock.toml: "), "{errors}");
 }

@@ -4,18 +4,14 @@ use std::fs::File;
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use nix::fcntl::OFlag;
-use nix::sys::signal::Signal;
 use nix::sys::termios::{FlowArg, tcflow};
 use rustix::io::{ioctl_fionbio, ioctl_fionread};
-use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 
-use crate::util::{
-    Beside, LISTENS, SOON, Scratch, Terminal, UNTIL_TOLD, ZOOLOCK, await_nodes, client, end_by,
-    held, in_shell, let_end, run, zoolock,
-};
+use crate::util::*;
 
 /// A full pipe. Nobody reads from it while the reader is kept.
 fn full_pipe() -> (PipeReader, PipeWriter) {
@@ -85,9 +81,9 @@ fn unread_errors_do_not_delay_the_exit() {
 
 #[test]
 fn stopped_terminal_delays_nobody() {
-    let (path, scratch) = (fresh_path("stopped-terminal"), Scratch::new());
+    let (path, (_folder, file)) = (fresh_path("stopped-terminal"), scratch());
     let lock = held(&path);
-    let zoolock = format!("{ZOOLOCK} run -v {path} sh -c 'echo inside > {}'", scratch.name());
+    let zoolock = format!("{ZOOLOCK} run -v {path} sh -c 'echo inside > {file}'");
     let mut waiting = Terminal::with(in_shell("sh", &format!("tty; exec {zoolock}")));
     let (_, terminal) = waiting.0.exp_regex("/dev/[a-z0-9/]+\r").expect("its terminal");
     waiting.shows("2nd, held by");
@@ -98,7 +94,7 @@ fn stopped_terminal_delays_nobody() {
     tcflow(&terminal, FlowArg::TCOOFF).expect("stopped");
     lock.release().expect("released");
     await_nodes(&path, 0);
-    assert!(scratch.file.exists(), "the program did not run");
+    assert!(Path::new(&file).exists(), "the program did not run");
     assert_eq!(waiting.code(), 0);
     tcflow(&terminal, FlowArg::TCOON).expect("goes on");
 }

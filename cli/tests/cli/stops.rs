@@ -2,9 +2,7 @@
 
 use std::fs;
 
-use zoolock_test_support::{fresh_path, wait_until};
-
-use crate::util::{SOON, Terminal, ZOOLOCK, await_nodes, held, is_stopped, run};
+use crate::util::*;
 
 /// Reports its start, and the lines that it reads.
 const READS: &str = "echo inside $$; while read line; do echo \"read:$line\"; done; exit 3";

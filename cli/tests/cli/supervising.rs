@@ -5,14 +5,8 @@ use std::fs;
 use std::process::Command;
 use std::thread;
 
-use nix::sys::signal::Signal;
-use zoolock_test_support::{fresh_path, wait_until};
-
 use crate::limits::{ALONE, Outcome, assert_ends_before_the_next, outcome_of};
-use crate::util::{
-    Beside, SOON, Scratch, UNTIL_TOLD, ZOOLOCK, await_gone, await_nodes, delete_node, gets,
-    in_shell, is_gone, is_stopped, let_end, run, runs, send, started, supervisor_of,
-};
+use crate::util::*;
 
 /// Prints `inside` from a process that is no child of the shell, without a mark on it.
 const ESCAPES: [(&str, &str); 9] = [
@@ -295,13 +289,12 @@ fn kill_by_name_spares_the_supervisor() {
 
 #[test]
 fn many_forks_and_zombies_end_with_zoolock() {
-    let scratch = Scratch::new();
+    let (_folder, file) = scratch();
     // Each fork leaves an orphan that forks on; a thousand of them end unburied by their parent.
     let script = format!(
         "perl -e '$| = 1; for (1..1000) {{ fork or exit }}
          for (1..20) {{ fork or do {{ setpgrp; for (;;) {{ fork and exit; \
-         open my $f, \">>\", \"{}\"; syswrite $f, \"x\" }} }} }} print \"inside $$\\n\"; sleep 1000'",
-        scratch.name()
+         open my $f, \">>\", \"{file}\"; syswrite $f, \"x\" }} }} }} print \"inside $$\\n\"; sleep 1000'"
     );
     let running = runs(&[], &fresh_path("forks"), &script);
     let inside = running.is_inside();
@@ -311,7 +304,7 @@ fn many_forks_and_zombies_end_with_zoolock() {
     await_gone(supervisor);
     let is_left = |process: &fs::DirEntry| {
         let command = fs::read(process.path().join("cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&command).contains(scratch.name())
+        String::from_utf8_lossy(&command).contains(&file)
     };
     let left = fs::read_dir("/proc").expect("all processes").flatten().filter(is_left);
     assert_eq!(left.count(), 0);

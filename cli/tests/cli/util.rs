@@ -1,18 +1,19 @@
 //! Helpers that start the command, with pipes or in a terminal, and wait for its output and effects.
 
 use std::borrow::BorrowMut;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
+use common::{client_of, state, with_all_signals};
 use nix::sys::wait::WaitStatus;
 use rexpect::session::{PtySession, spawn_command};
 use zoolock::{Client, Guard};
-use zoolock_test_support::{connect_string, shared_probe, wait_until};
 
-pub(crate) use common::{Beside, SOON, await_nodes, lock_of, send, shared_proxy};
-use common::{client_of, state, with_all_signals};
+pub(crate) use common::{Beside, SOON, Signal, await_nodes, lock_of, send, shared_proxy};
+pub(crate) use zoolock_test_support::{
+    Direction, FaultProxy, Probe, Server, connect_string, fresh_path, shared_probe, wait_until,
+};
 
 /// Reports its start, and ends with its input.
 pub(crate) const UNTIL_TOLD: &str = "echo inside $$; cat > /dev/null";
@@ -255,22 +256,11 @@ pub(crate) fn delete_node(path: &str) {
     shared_probe().expect("probe").delete(&format!("{path}/{node}")).expect("deleted");
 }
 
-/// A file of the test. Its drop deletes it.
-pub(crate) struct Scratch {
-    _folder: tempfile::TempDir,
-    pub(crate) file: PathBuf,
-}
-
-impl Scratch {
-    pub(crate) fn new() -> Scratch {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("file");
-        Scratch { _folder: folder, file }
-    }
-
-    pub(crate) fn name(&self) -> &str {
-        self.file.to_str().expect("a plain name")
-    }
+/// A folder of the test, and the name of a file there, which is not there yet.
+pub(crate) fn scratch() -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file").to_str().expect("a plain name").to_owned();
+    (folder, file)
 }
 
 /// The supervisor of a `zoolock run`.
@@ -286,12 +276,7 @@ pub(crate) fn supervisor_of(zoolock: u32) -> u32 {
 /// The children of all threads of a process.
 pub(crate) fn children_of(process: u32) -> Vec<u32> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).expect("its threads");
-    let mut children = Vec::new();
-    for thread in threads.flatten() {
-        let of_thread = std::fs::read_to_string(thread.path().join("children"));
-        let of_thread = of_thread.unwrap_or_default();
-        let numbers = of_thread.split_whitespace().map(|child| child.parse().expect("a process"));
-        children.extend(numbers.collect::<Vec<u32>>());
-    }
-    children
+    let children = threads.flatten().map(|thread| thread.path().join("children"));
+    let children = children.flat_map(std::fs::read_to_string).collect::<String>();
+    children.split_whitespace().map(|child| child.parse().expect("a process")).collect()
 }

@@ -1,12 +1,8 @@
 //! Waits for the lock: the position in the queue, and ways to leave it.
 
-use nix::sys::signal::Signal;
-use zoolock_test_support::{FaultProxy, Server, fresh_path};
+use std::path::Path;
 
-use crate::util::{
-    Beside, Scratch, Terminal, UNTIL_TOLD, ZOOLOCK, await_nodes, client, held, in_shell, let_end,
-    run, runs, started, zoolock_at,
-};
+use crate::util::*;
 
 fn host() -> String {
     let host = nix::unistd::gethostname().expect("a name");
@@ -99,10 +95,9 @@ fn assert_left_at_once(path: &str) {
 
 #[test]
 fn ctrl_c_leaves_the_queue_at_once() {
-    let (path, scratch) = (fresh_path("ctrl-c"), Scratch::new());
+    let (path, (_folder, file)) = (fresh_path("ctrl-c"), scratch());
     let held = held(&path);
-    let script = format!("echo started > {}", scratch.name());
-    let mut waiting = Terminal::with(run(&["-v"], &path, &script));
+    let mut waiting = Terminal::with(run(&["-v"], &path, &format!("echo started > {file}")));
     waiting.shows("2nd, held by");
     waiting.presses('c');
     assert_eq!(waiting.code(), 128 + Signal::SIGINT as i32);
@@ -110,7 +105,7 @@ fn ctrl_c_leaves_the_queue_at_once() {
     let rest = waiting.rest();
     assert!(rest.ends_with("\r\x1b[K"), "the line is not clear: {rest:?}");
     held.release().expect("released");
-    assert!(!scratch.file.exists(), "the program was started");
+    assert!(!Path::new(&file).exists(), "the program was started");
 }
 
 #[test]

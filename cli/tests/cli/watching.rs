@@ -2,12 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use nix::sys::signal::Signal;
 use zoolock::{Client, Contender, DistributedLock, Guard, LockOptions};
-use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 
 use crate::looks::cells;
-use crate::util::{Beside, SOON, Terminal, ZOOLOCK, client, end_by, held, output, zoolock};
+use crate::util::*;
 
 const CLEAR: &str = "\x1b[H\x1b[J";
 
