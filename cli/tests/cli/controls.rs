@@ -21,13 +21,6 @@ fn is_harmless(said: &str) {
     assert!(!said.contains(bad), "{said:?}");
 }
 
-/// The same on a terminal, where the command's own control characters are allowed.
-#[track_caller]
-fn is_harmless_drawn(said: &str) {
-    let own = ["\x1b[H\x1b[J", "\r\x1b[K", "\r"];
-    is_harmless(&own.iter().fold(said.to_owned(), |said, own| said.replace(own, "")));
-}
-
 /// A lock at a new path. Its holder has a hostile identity while the probe is kept.
 fn hostile_lock(name: &str) -> (String, Probe) {
     let path = fresh_path(name) + IN_A_PATH;
@@ -51,32 +44,24 @@ fn table_and_json_escape_control_characters() {
 }
 
 #[test]
-fn watch_escapes_control_characters() {
-    let (path, _holder) = hostile_lock("controls-watch");
-    let mut drawn = Terminal::with(zoolock(&["watch", "--interval", "0.1", &path]));
-    let begin = drawn.shows("0 waiting");
-    let table = drawn.shows("0 waiting");
-    is_harmless_drawn(&(begin + &table));
-    assert!(table.contains(r"\u{9b}31m"), "{table:?}");
-    let line = Beside::start(zoolock(&["watch", &path])).says("holds ");
-    is_harmless(&line);
-    assert!(line.contains(r"\u{9b}31m") && line.contains('>'), "it is one line: {line:?}");
-}
-
-#[test]
-fn waiting_message_escapes_control_characters() {
-    let (path, _holder) = hostile_lock("controls-waiting");
-    let line = runs(&["-v"], &path, "true").says("zoolock: ");
-    is_harmless(&line);
-    let mut terminal = Terminal::with(run(&["-v"], &path, "true"));
-    terminal.shows("held by");
-    let drawn = terminal.shows("held by");
-    is_harmless_drawn(&drawn);
-    for said in [line, drawn] {
+fn watch_and_waiting_messages_escape_control_characters() {
+    let (path, _holder) = hostile_lock("controls-live");
+    let (watch, wait) = (["watch", "--interval", "0.1", &path], ["run", "-v", &path, "true"]);
+    for (arguments, drawn_again, line, parts) in [
+        (&watch[..], "0 waiting", "holds ", &[r"\u{9b}31m", ">"][..]),
         // The path, and the holder's whole identity.
-        for part in [r"\u{2028}>: ", r"\u{9b}31m", r"\t\r\n>"] {
-            assert!(said.contains(part), "{part}: {said:?}");
+        (&wait, "held by", "zoolock: ", &[r"\u{2028}>: ", r"\u{9b}31m", r"\t\r\n>"]),
+    ] {
+        let mut terminal = Terminal::with(zoolock(arguments));
+        let drawn = terminal.shows(drawn_again) + &terminal.shows(drawn_again);
+        let line = Beside::start(zoolock(arguments)).says(line);
+        for part in parts {
+            assert!(drawn.contains(part) && line.contains(part), "{part}: {drawn:?} {line:?}");
         }
+        // On a terminal, the command's own control characters are allowed.
+        let own = ["\x1b[H\x1b[J", "\r\x1b[K", "\r"];
+        is_harmless(&own.iter().fold(drawn, |drawn, own| drawn.replace(own, "")));
+        is_harmless(&line);
     }
 }
 

@@ -81,21 +81,17 @@ fn json_has_the_table_and_the_findings() {
 
 #[test]
 fn held_locks_are_left_alone() {
-    let path = fresh_path("doctor-held");
-    let guard = held(&path);
-    let (code, said) = doctor(&connect_string(), &[&path]);
-    assert_eq!(code, Some(0));
-    finds(&said, "ok", &[&format!("may read, create and delete in {path}")]);
-    assert!(guard.is_held());
-    let single = fresh_path("doctor-single");
-    let guard = zoolock::EphemeralLock::new(&client(), &single).expect("a path");
-    let guard = guard.acquire().expect("locked");
+    let [path, single] = ["doctor-held", "doctor-single"].map(fresh_path);
+    let lock = zoolock::EphemeralLock::new(&client(), &single).expect("a path");
     // The contenders of a node without children need the directory above.
-    let (code, said) = doctor(&connect_string(), &[&single]);
-    assert_eq!(code, Some(0));
-    finds(&said, "ok", &["may read, create and delete in /zoolock-test"]);
-    assert!(!said.contains("does not exist"));
-    assert!(guard.is_held());
+    for (path, guard, allowed) in
+        [(&path, held(&path), &*path), (&single, lock.acquire().expect("locked"), "/zoolock-test")]
+    {
+        let (code, said) = doctor(&connect_string(), &[path]);
+        assert_eq!(code, Some(0));
+        finds(&said, "ok", &[&format!("may read, create and delete in {allowed}")]);
+        assert!(!said.contains("does not exist") && guard.is_held());
+    }
 }
 
 #[test]
@@ -136,13 +132,6 @@ fn ensemble_is_fine_and_its_last_member_does_not_serve() {
     assert_eq!(code, Some(1));
     finds(&said, "problem", &[&alone, "it finds no majority of its ensemble"]);
     finds(&said, "problem", &["failed to connect to ZooKeeper"]);
-}
-
-#[test]
-fn session_timeout_that_is_not_granted_is_named() {
-    let (code, said) = doctor(&connect_string(), &["--session-timeout", "90"]);
-    assert_eq!(code, Some(0));
-    finds(&said, "warning", &["with a timeout of 60s in place of 90s: give --session-timeout 60"]);
 }
 
 #[test]
@@ -197,10 +186,11 @@ fn missing_permissions_are_named() {
 }
 
 #[test]
-fn password_without_tls_is_a_warning() {
-    let mut command = command(&connect_string(), &[]);
+fn password_without_tls_and_session_timeout_that_is_not_granted_are_warnings() {
+    let mut command = command(&connect_string(), &["--session-timeout", "90"]);
     let (code, said, _) = ends(command.env("ZOOKEEPER_AUTH", "digest:ann:secret"));
     assert_eq!(code, Some(0));
+    finds(&said, "warning", &["with a timeout of 60s in place of 90s: give --session-timeout 60"]);
     finds(&said, "warning", &["digest:ann", "take any password", "without TLS"]);
     assert!(!said.contains("secret"), "{said}");
 }

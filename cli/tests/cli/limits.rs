@@ -17,53 +17,9 @@ pub(crate) const ALONE: &str = "echo inside $$; exec cat";
 /// A program that prints `inside` from another process group.
 const IN_ANOTHER_GROUP: &str = "timeout 1000 sh -c 'echo inside $$; exec cat'; true";
 
-/// Other users, each without another process, and a copy of the command that they can run. A process limit
-/// counts per user, and root has none.
-struct Users {
-    by_number: bool,
-    folder: tempfile::TempDir,
-}
-
-impl Users {
-    /// Returns `None` where the tests may not switch users.
-    fn new() -> Option<Users> {
-        let is_possible = |by_number: &bool| {
-            let tried = next_user(*by_number).arg("true").output();
-            tried.is_ok_and(|tried| tried.status.success())
-        };
-        let Some(by_number) = [true, false].into_iter().find(is_possible) else {
-            println!("skipped: no other user, neither by setpriv nor by unshare");
-            return None;
-        };
-        let folder = tempfile::tempdir().expect("a folder");
-        let everybody = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(folder.path(), everybody).expect("opened");
-        // Another process copies it. A file that this process has open for writing cannot run.
-        let mut copy = Command::new("cp");
-        copy.arg(ZOOLOCK).arg(folder.path().join("zoolock"));
-        assert!(copy.status().expect("cp").success());
-        Some(Users { by_number, folder })
-    }
-
-    /// `zoolock` of the next user, with at most this many processes and threads.
-    fn zoolock(&self, most: u32, arguments: &[&str]) -> Command {
-        let mut command = next_user(self.by_number);
-        command.arg("prlimit").arg(format!("--nproc={most}:{most}"));
-        command.arg(self.folder.path().join("zoolock")).args(arguments);
-        command.env("ZOOKEEPER_CONNECT", connect_string());
-        command
-    }
-}
-
-/// Runs a program as a user with an unused number, or as one in a user namespace, which has its own process
-/// count.
-fn next_user(by_number: bool) -> Command {
+/// A command of the next user, who has no other process. A process limit counts per user, and root has none.
+fn as_next_user() -> Command {
     static USERS: AtomicU32 = AtomicU32::new(0);
-    if !by_number {
-        let mut switch = Command::new("unshare");
-        switch.arg("--user");
-        return switch;
-    }
     let id = 30_000 + (process::id() * 64 + USERS.fetch_add(1, Ordering::SeqCst)) % 30_000;
     let mut switch = Command::new("setpriv");
     switch.args([format!("--reuid={id}"), format!("--regid={id}")]).arg("--clear-groups");
@@ -166,10 +122,22 @@ fn under_each<L: Debug + Copy + Send>(
 
 #[test]
 fn program_under_a_process_limit_is_supervised_or_not_started() {
-    let Some(users) = Users::new() else { return };
+    let tried = as_next_user().arg("true").output();
+    if !tried.as_ref().is_ok_and(|tried| tried.status.success()) {
+        return println!("skipped: setpriv is not possible: {tried:?}");
+    }
+    let (folder, copy) = scratch();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).expect("open to all users");
+    // Another process copies it. A file that this process has open for writing cannot run.
+    let copied = Command::new("cp").args([ZOOLOCK, &copy]).status();
+    assert!(copied.expect("cp").success());
     let limits = (3..=20).flat_map(|most| [(most, "run"), (most, "lead")]);
     let start = |(most, subcommand), path: &str| {
-        users.zoolock(most, &[subcommand, "--session-timeout", "8", path, "sh", "-c", ALONE])
+        let mut command = as_next_user();
+        command.arg("prlimit").arg(format!("--nproc={most}:{most}")).args([&*copy, subcommand]);
+        command.args(["--session-timeout", "8", path, "sh", "-c", ALONE]);
+        command.env("ZOOKEEPER_CONNECT", connect_string());
+        command
     };
     under_each(limits, start, |code, words| {
         code == Some(71) && words.starts_with("zoolock: failed to start ")
@@ -206,14 +174,6 @@ fn program_under_a_memory_limit_is_supervised_or_not_started() {
     );
 }
 
-/// Changes the limit of files of a process.
-#[track_caller]
-fn limit_files(process: u32, limit: &str) {
-    let mut prlimit = Command::new("prlimit");
-    prlimit.arg(format!("--pid={process}")).arg(format!("--nofile={limit}"));
-    assert!(prlimit.status().expect("prlimit").success());
-}
-
 #[test]
 fn failed_search_for_the_program_keeps_the_lock() {
     let path = fresh_path("no-look");
@@ -224,12 +184,16 @@ fn failed_search_for_the_program_keeps_the_lock() {
     let shell: u32 = running.says("shell ").parse().expect("a process");
     let inside = running.is_inside();
     let supervisor = supervisor_of(running.id());
-    limit_files(supervisor, "3:1024");
+    let limit_files = |limit| {
+        let arguments = [format!("--pid={supervisor}"), format!("--nofile={limit}")];
+        assert!(Command::new("prlimit").args(arguments).status().expect("prlimit").success());
+    };
+    limit_files("3:1024");
     send(shell, Signal::SIGKILL);
     await_buried(shell);
     assert!(!gets(&[], &path), "what the shell has started still runs");
     assert!(!is_gone(inside));
-    limit_files(supervisor, "1024:1024");
+    limit_files("1024:1024");
     assert_eq!(let_end(&mut running), Some(128 + Signal::SIGKILL as i32));
     await_nodes(&path, 0);
 }

@@ -16,17 +16,14 @@ struct Manager {
 
 impl Manager {
     fn new(has_file: bool) -> Manager {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("notify");
-        let name = file.to_str().expect("a plain name").to_owned();
-        let abstract_name = || SocketAddr::from_abstract_name(&name).expect("a name");
-        let (socket, name) = match has_file {
-            true => (UnixDatagram::bind(file), name),
-            false => (UnixDatagram::bind_addr(&abstract_name()), format!("@{name}")),
+        let (_folder, file) = scratch();
+        let (address, name) = match has_file {
+            true => (SocketAddr::from_pathname(&file), file),
+            false => (SocketAddr::from_abstract_name(&file), format!("@{file}")),
         };
-        let socket = socket.expect("bound");
+        let socket = UnixDatagram::bind_addr(&address.expect("an address")).expect("bound");
         socket.set_read_timeout(Some(SOON)).expect("set");
-        Manager { socket, name, _folder: folder }
+        Manager { socket, name, _folder }
     }
 
     fn start(&self, mut command: Command) -> Beside {
@@ -129,15 +126,14 @@ fn says(name: &str) -> &'static str {
 #[test]
 fn unit_starts_a_leader_that_notifies_systemd_and_ends() {
     let (manager, path) = (Manager::new(true), fresh_path("unit"));
-    let folder = tempfile::tempdir().expect("a folder");
-    let program = folder.path().join("program");
+    let (_folder, program) = scratch();
     std::fs::write(&program, UNTIL_TOLD).expect("written");
     let start = says("ExecStart").replacen("/usr/bin/zoolock", ZOOLOCK, 1);
     // A shell splits these variables as systemd does.
     let mut shell = in_shell("sh", &format!("exec {start}"));
     shell.env("LOCK", says("Environment").replace("LOCK=", "").replace("/services/%i", &path));
     shell.env("OPTIONS", "-v");
-    shell.env("PROGRAM", format!("sh {}", program.display()));
+    shell.env("PROGRAM", format!("sh {program}"));
     assert_eq!((says("Type"), says("KillMode")), ("notify", "mixed"));
     let mut leader = manager.start(shell);
     assert_eq!(manager.hears(), format!("READY=1\nSTATUS=contending for {path}"));
