@@ -36,21 +36,21 @@ fn revoke_names_its_holder_and_list_still_shows_its_identity() {
 
 #[test]
 fn program_gets_the_chosen_signal_on_a_revocation() {
-    for (options, twice, heard) in [
-        (&["--on-revoke", "USR1"][..], true, "caught USR1"),
-        (&["--on-revoke", "SIGTERM"], false, "caught TERM"),
-        (&["--on-revoke", "term"], false, "caught TERM"),
-        (&["--on-revoke", "15"], false, "caught TERM"),
-        (&["-v"], true, "another client asks for the lock"),
+    let path = fresh_path("on-revoke");
+    for (options, times, heard) in [
+        (&["--on-revoke", "USR1"][..], 2, "caught USR1"),
+        (&["--on-revoke", "SIGTERM"], 1, "caught TERM"),
+        (&["--on-revoke", "term"], 1, "caught TERM"),
+        (&["--on-revoke", "15"], 1, "caught TERM"),
+        (&["-v"], 2, "another client asks for the lock"),
     ] {
-        let path = fresh_path("on-revoke");
         let mut running = started(options, &path, LISTENS);
-        for _ in 0..=u8::from(twice) {
+        for _ in 0..times {
+            await_nodes(&path, 1);
             assert_eq!(output(&["revoke", &path]).0, Some(0));
             running.says(heard);
         }
-        if twice {
-            await_nodes(&path, 1);
+        if heard != "caught TERM" {
             running.signal(Signal::SIGTERM);
         }
         assert_eq!(running.code(), Some(7), "{options:?}");
@@ -64,10 +64,10 @@ fn breaks(path: &str, token: u64) -> (Option<i32>, String) {
 
 #[test]
 fn break_ends_only_the_hold_with_that_token() {
-    let (client, path) = (client(), fresh_path("broken"));
+    let path = fresh_path("broken");
     let mut held = runs(&["--identity", "stuck"], &path, "trap '' TERM; cat");
     await_nodes(&path, 1);
-    let token = client.contenders(&path).expect("contenders")[0].token;
+    let token = contenders(&path)[0].token;
     let next = runs(&[], &path, LISTENS);
     await_nodes(&path, 2);
     let last = runs(&[], &path, LISTENS);
@@ -86,22 +86,22 @@ fn break_ends_only_the_hold_with_that_token() {
     assert_eq!(breaks(&path, token), (Some(1), String::new()), "it is gone");
 
     // `break` takes the position of a waiter.
-    let waiting = client.contenders(&path).expect("contenders").remove(1);
+    let waiting = contenders(&path).remove(1);
     let (code, said) = breaks(&path, waiting.token);
     assert_eq!(code, Some(0));
     assert!(said.contains("which waited for it"), "{said}");
     wait_until("it has queued again", SOON, || {
-        let now = client.contenders(&path).expect("contenders");
+        let now = contenders(&path);
         now.len() == 2 && now[1].token != waiting.token
     });
-    assert_eq!(client.contenders(&path).expect("contenders")[0].token, next_token);
+    assert_eq!(contenders(&path)[0].token, next_token);
     assert!(last.said().is_empty());
 }
 
 #[test]
 fn break_of_a_single_node_is_refused() {
-    let (client, path) = (client(), fresh_path("broken-single"));
-    let lock = EphemeralLock::new(&client, &path).expect("a path");
+    let path = fresh_path("broken-single");
+    let lock = EphemeralLock::new(&client(), &path).expect("a path");
     let held = lock.acquire().expect("locked");
     assert_eq!(breaks(&path, held.fencing_token()).0, Some(64));
     assert!(held.is_held());
@@ -110,12 +110,10 @@ fn break_of_a_single_node_is_refused() {
 
 #[test]
 fn break_deletes_a_node_without_a_session() {
-    let (client, path) = (client(), fresh_path("broken-persistent"));
-    let probe = shared_probe().expect("probe");
-    probe.create_all(&path).expect("made");
-    probe.create(&format!("{path}/lock-"), b"nobody", false, true).expect("made");
-    let token = client.contenders(&path).expect("contenders")[0].token;
-    assert_eq!(breaks(&path, token).0, Some(0));
+    let path = fresh_path("broken-persistent");
+    probe().create_all(&path).expect("made");
+    probe().create(&format!("{path}/lock-"), b"nobody", false, true).expect("made");
+    assert_eq!(breaks(&path, contenders(&path)[0].token).0, Some(0));
     await_nodes(&path, 0);
 }
 

@@ -160,7 +160,7 @@ fn readers_and_permits_exclude_others_up_to_their_limit() {
 
 #[test]
 fn mistyped_chroot_is_not_created() {
-    let (probe, chroot) = (shared_probe().expect("probe"), fresh_path("chroot"));
+    let (probe, chroot) = (probe(), fresh_path("chroot"));
     let hosts = format!("{}{chroot}", zoolock_test_support::connect_string());
     for arguments in [
         &["run", "--no-create", "-w", "1h", "/a", "true"][..],

@@ -24,9 +24,9 @@ fn is_harmless(said: &str) {
 /// A lock at a new path. Its holder has a hostile identity while the probe is kept.
 fn hostile_lock(name: &str) -> (String, Probe) {
     let path = fresh_path(name) + IN_A_PATH;
-    let probe = shared_probe().expect("probe");
+    let probe = probe();
     probe.create_all(&path).expect("its directory is made");
-    probe.create(&format!("{path}/lock-"), HOSTILE.as_bytes(), true, true).expect("made");
+    contends(&probe, &path, HOSTILE);
     (path, probe)
 }
 

@@ -96,7 +96,7 @@ fn held_locks_are_left_alone() {
 
 #[test]
 fn contenders_who_do_not_see_each_other_are_a_problem() {
-    let (path, probe) = (fresh_path("doctor-mixed"), shared_probe().expect("probe"));
+    let (path, probe) = (fresh_path("doctor-mixed"), probe());
     probe.create_all(&path).expect("made");
     for (name, problems) in [("lock-", 0), ("latch-", 1)] {
         probe.create(&format!("{path}/{name}"), b"someone", true, true).expect("made");
@@ -164,7 +164,7 @@ fn addresses_without_a_zookeeper_are_told_apart() {
 
 #[test]
 fn missing_permissions_are_named() {
-    let boss = shared_probe().expect("probe");
+    let boss = probe();
     boss.add_auth("digest", b"boss:secret").expect("told");
     // READ is 1, CREATE 4, DELETE 8.
     let read = "READ in PATH, or in a node there";

@@ -40,7 +40,7 @@ fn list_shows_holder_and_waiters_as_a_table_and_as_json() {
     assert_eq!(lines[2][6], "-", "a waiter does not hold it");
 
     let json = json(&["list", "--json", &path]);
-    let seen = client().contenders(&path).expect("contenders");
+    let seen = contenders(&path);
     for (object, contender) in json.as_array().expect("an array").iter().zip(&seen) {
         assert_eq!(object["holds"], contender.holds);
         assert_eq!(object["token"], contender.token);
@@ -98,7 +98,7 @@ fn recursive_list_shows_all_locks_as_a_table_and_as_json() {
 
 #[test]
 fn recursive_list_names_unreadable_paths_and_shows_the_rest() {
-    let (root, boss) = (fresh_path("tree-denied"), shared_probe().expect("probe"));
+    let (root, boss) = (fresh_path("tree-denied"), probe());
     let _held = held(&format!("{root}/z"));
     boss.add_auth("digest", b"boss:secret").expect("told");
     let hidden = format!("{root}/hidden");
@@ -118,7 +118,7 @@ fn lists_fit_the_terminal_and_keep_both_ends_of_names() {
     let options = zoolock::LockOptions::new().identity(format!("host{}-pid", "名".repeat(60)));
     let lock = zoolock::DistributedLock::with_options(&client, &path, options).expect("a path");
     let _held = lock.acquire().expect("locked");
-    let token = format!(" {}", client.contenders(&path).expect("contenders")[0].token);
+    let token = format!(" {}", contenders(&path)[0].token);
     for (list, parts) in [
         (&["-r", &*root][..], &[&root[..4], "…", "/last  held  ", "host", "…", "-pid", "-"][..]),
         (&[&path], &["1      holds  exclusive  ", "host", "…", "-pid  0x", "≤ ", &token]),
@@ -137,13 +137,12 @@ fn lists_fit_the_terminal_and_keep_both_ends_of_names() {
 #[test]
 fn foreign_text_does_not_distort_the_table() {
     let path = fresh_path("spread");
-    let probe = shared_probe().expect("probe");
+    let probe = probe();
     probe.create_all(&path).expect("made");
     let long = "x".repeat(500_000);
     // Identities of double width, with reversed direction, and too long.
     for identity in ["名前", "a\u{202e}b", &long] {
-        let made = probe.create(&format!("{path}/lock-"), identity.as_bytes(), true, true);
-        made.expect("made");
+        contends(&probe, &path, identity);
     }
     let (code, table) = output(&["list", &path]);
     assert_eq!(code, Some(0));

@@ -56,7 +56,7 @@ fn run_notifies_its_position_readiness_and_end() {
         let token = ready.strip_prefix(&format!("READY=1\nSTATUS=holding {path}, token "));
         assert_eq!(running.says("socket:"), ".", "zoolock speaks for the service");
         running.is_inside();
-        let holder = client().contenders(&path).expect("contenders").remove(0);
+        let holder = contenders(&path).remove(0);
         assert_eq!(token, Some(&*holder.token.to_string()));
         running.let_go();
         assert_eq!(manager.hears(), "STOPPING=1\nSTATUS=ending");

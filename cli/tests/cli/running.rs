@@ -44,7 +44,7 @@ fn program_knows_its_lock() {
     assert_eq!(running.says("path "), path);
     let (token, node) = (running.says("token "), running.says("node "));
     running.is_inside();
-    let stat = shared_probe().expect("probe").stat(&format!("{path}/{node}"));
+    let stat = probe().stat(&format!("{path}/{node}"));
     let stat = stat.expect("asked").expect("its node");
     assert_eq!(token, stat.czxid.to_string());
     let hexadecimal = format!("{:#x}", stat.czxid);

@@ -51,14 +51,14 @@ fn revocation_with_a_full_stderr_does_not_kill_the_program() {
     // The shell itself would print there that a signal has ended a `sleep`.
     let (mut running, _reader) = unheard(&run(&["-v"], &path, &format!("exec 2>&-; {LISTENS}")));
     running.is_inside();
-    let holder = client.contenders(&path).expect("contenders").remove(0);
+    let holder = contenders(&path).remove(0);
     // The process that forwards signals also keeps the program alive.
     for _ in 0..20 {
         client.revoke(&holder).expect("asked");
         running.signal(Signal::SIGUSR1);
         running.says("caught USR1");
     }
-    let still = client.contenders(&path).expect("contenders").remove(0);
+    let still = contenders(&path).remove(0);
     assert_eq!(still.token, holder.token, "it still holds the lock");
     assert_eq!(end_by(Signal::SIGTERM, &mut running), Some(7));
 }
@@ -101,11 +101,9 @@ fn stopped_terminal_delays_nobody() {
 
 #[test]
 fn signals_end_list_and_watch_behind_a_stopped_pager() {
-    let (path, probe) = (fresh_path("pager"), shared_probe().expect("probe"));
+    let (path, probe) = (fresh_path("pager"), probe());
     probe.create_all(&path).expect("made");
-    for _ in 0..200 {
-        probe.create(&format!("{path}/lock-"), b"someone", true, true).expect("made");
-    }
+    (0..200).for_each(|_| drop(contends(&probe, &path, "someone")));
     for (arguments, signal) in [
         (&["list", &path][..], Signal::SIGTERM),
         (&["list", "--json", &path], Signal::SIGINT),

@@ -8,11 +8,13 @@ use std::time::Duration;
 use common::{client_of, state, with_all_signals};
 use nix::sys::wait::WaitStatus;
 use rexpect::session::{PtySession, spawn_command};
-use zoolock::{Client, Guard};
+use zoolock::{Client, Contender, Guard};
 
 pub(crate) use common::{Beside, SOON, Signal, await_nodes, lock_of, send, shared_proxy};
+use zoolock_test_support::shared_probe;
+
 pub(crate) use zoolock_test_support::{
-    Direction, FaultProxy, Probe, Server, connect_string, fresh_path, shared_probe, wait_until,
+    Direction, FaultProxy, Probe, Server, connect_string, fresh_path, wait_until,
 };
 
 /// Reports its start, and ends with its input.
@@ -249,11 +251,27 @@ pub(crate) fn held(path: &str) -> Guard {
     lock_of(&client(), path).acquire().expect("locked")
 }
 
+/// All that hold the lock or wait for it.
+#[track_caller]
+pub(crate) fn contenders(path: &str) -> Vec<Contender> {
+    client().contenders(path).expect("contenders")
+}
+
+/// Makes the node of somebody who contends while the probe is kept.
+#[track_caller]
+pub(crate) fn contends(probe: &Probe, path: &str, identity: impl AsRef<[u8]>) -> String {
+    probe.create(&format!("{path}/lock-"), identity.as_ref(), true, true).expect("made")
+}
+
+pub(crate) fn probe() -> Probe {
+    shared_probe().expect("probe")
+}
+
 /// Deletes the only node of a lock, as an operator may.
 #[track_caller]
 pub(crate) fn delete_node(path: &str) {
     let node = await_nodes(path, 1).remove(0);
-    shared_probe().expect("probe").delete(&format!("{path}/{node}")).expect("deleted");
+    probe().delete(&format!("{path}/{node}")).expect("deleted");
 }
 
 /// A folder of the test, and the name of a file there, which is not there yet.

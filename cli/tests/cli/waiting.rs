@@ -90,7 +90,7 @@ fn semaphore_waiter_reports_that_it_is_next() {
 /// Expects that only the test's own node is left at the end of a waiter, not later by the end of its session.
 #[track_caller]
 fn assert_left_at_once(path: &str) {
-    assert_eq!(client().contenders(path).expect("contenders").len(), 1, "its node is still there");
+    assert_eq!(contenders(path).len(), 1, "its node is still there");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use zoolock::{Client, Contender, DistributedLock, Guard, LockOptions};
+use zoolock::{DistributedLock, Guard, LockOptions};
 
 use crate::looks::cells;
 use crate::util::*;
@@ -25,13 +25,9 @@ fn await_screen(drawn: &mut Terminal, texts: &[&str]) -> Vec<String> {
     screen.lines().map(|line| line.trim_end().to_owned()).collect()
 }
 
-fn first_of(client: &Client, path: &str) -> Contender {
-    client.contenders(path).expect("contenders").remove(0)
-}
-
 #[test]
 fn recursive_watch_shows_the_busiest_locks_first_and_fits_the_terminal() {
-    let (root, client, probe) = (fresh_path("busy"), client(), shared_probe().expect("probe"));
+    let (root, client, probe) = (fresh_path("busy"), client(), probe());
     let at = |name: &str| format!("{root}/{}/{name}", "long".repeat(30));
     let hold = |name: &str| {
         let options = LockOptions::new().identity("the holder");
@@ -43,12 +39,9 @@ fn recursive_watch_shows_the_busiest_locks_first_and_fits_the_terminal() {
     wait_until("it is held since a later millisecond", SOON, || {
         b.take().map(Guard::release).transpose().expect("released");
         b = Some(hold("b"));
-        first_of(&client, &at("b")).since > first_of(&client, &at("d")).since
+        contenders(&at("b"))[0].since > contenders(&at("d"))[0].since
     });
-    let wait_at = |name: &str| {
-        let made = probe.create(&format!("{}/lock-", at(name)), b"waiter", true, true);
-        made.expect("a waiter");
-    };
+    let wait_at = |name: &str| drop(contends(&probe, &at(name), "waiter"));
     ["c", "a", "a"].into_iter().for_each(wait_at);
 
     let mut all = watch_in(250, 24, &["-r", &root]);
@@ -78,15 +71,14 @@ fn recursive_watch_shows_the_busiest_locks_first_and_fits_the_terminal() {
 
 #[test]
 fn watch_tells_the_time_since_the_grant_from_the_age() {
-    let (path, client, probe) = (fresh_path("granted"), client(), shared_probe().expect("probe"));
+    let (path, probe) = (fresh_path("granted"), probe());
     let guard = held(&path);
-    probe.create(&format!("{path}/lock-"), b"second", true, true).expect("a waiter");
+    contends(&probe, &path, "second");
     let mut drawn = watch_in(200, 24, &[&path]);
     await_screen(&mut drawn, &["AGE", "HELD", "≤ ", "waits", " s  -  "]);
     await_screen(&mut watch_in(80, 5, &[&path]), &["HELD", ".. and 2 more"]);
     wait_until("the waiter has waited", SOON, || {
-        let waiter = client.contenders(&path).expect("contenders").remove(1);
-        waiter.since + Duration::from_secs(2) < SystemTime::now()
+        contenders(&path)[1].since + Duration::from_secs(2) < SystemTime::now()
     });
     guard.release().expect("released");
     let screen = await_screen(&mut drawn, &["0 waiting", "holds", "second"]);
@@ -99,7 +91,7 @@ fn watch_tells_the_time_since_the_grant_from_the_age() {
 
 #[test]
 fn recursive_watch_writes_one_block_for_each_change_on_a_pipe() {
-    let (root, probe) = (fresh_path("blocks"), shared_probe().expect("probe"));
+    let (root, probe) = (fresh_path("blocks"), probe());
     let (path, hidden) = (format!("{root}/a"), format!("{root}/hidden"));
     let watch = Beside::start(zoolock(&["watch", "-r", "--interval", "0.01", &root]));
     let block = |title: &str| {
@@ -113,11 +105,11 @@ fn recursive_watch_writes_one_block_for_each_change_on_a_pipe() {
     block("Z  1 lock  0 waiting");
     let row = watch.says(&path);
     assert!(row.starts_with("held   exclusive  0        -        "), "{row:?}");
-    let waiter = probe.create(&format!("{path}/lock-"), b"waiter", true, true).expect("made");
+    let waiter = contends(&probe, &path, "waiter");
     block("Z  1 lock  1 waiting");
     held.release().expect("released");
     block("Z  1 lock  0 waiting");
-    let boss = shared_probe().expect("probe");
+    let boss = crate::util::probe();
     boss.add_auth("digest", b"boss:secret").expect("told");
     boss.create_with_acl(&hidden, b"", &[(31, "auth", "")]).expect("made");
     block("Z  1 lock  0 waiting  1 not readable");
@@ -151,8 +143,8 @@ fn watch_writes_a_line_for_each_change() {
     let first = event("holds", "Z * holds exclusive ");
     assert_eq!(first["node"], *node);
     assert_eq!((first["token"].as_u64(), first["kind"].as_str()), (Some(token), Some("exclusive")));
-    let probe = shared_probe().expect("probe");
-    let waiter = probe.create(&format!("{path}/lock-"), b"waiter", true, true).expect("made");
+    let probe = probe();
+    let waiter = contends(&probe, &path, "waiter");
     assert_eq!(event("waits", "Z + waits exclusive waiter ")["identity"], "waiter");
     let (code, asked) = output(&["revoke", &path]);
     assert_eq!(code, Some(0), "{asked}");
