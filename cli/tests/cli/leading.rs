@@ -14,19 +14,29 @@ fn begins(leader: &Beside) -> (u64, u32) {
 }
 
 #[test]
-fn second_candidate_leads_when_the_first_ends() {
+fn second_candidate_leads_when_the_first_is_revoked_or_ends() {
     let path = fresh_path("lead");
     let mut first = lead(&[], &path, LISTENS);
-    let (token, inside) = begins(&first);
+    let mut term = begins(&first);
     let mut second = lead(&[], &path, LISTENS);
     await_nodes(&path, 2);
     first.signal(Signal::SIGHUP);
     first.says("caught HUP");
     assert_eq!(second.said(), [""; 0], "it stands by");
+    let mut is_next = |leader: &Beside| {
+        let next = begins(leader);
+        assert!(is_gone(term.1) && next.0 > term.0, "two at once");
+        term = next;
+    };
+    for (leader, next) in [(&first, &second), (&second, &first)] {
+        assert_eq!(output(&["revoke", &path]).0, Some(0));
+        is_next(next);
+        leader.says("stepped down because another client asked for the lock");
+        await_nodes(&path, 2);
+    }
     first.signal(Signal::SIGTERM);
     first.says("caught TERM");
-    let (next, _) = begins(&second);
-    assert!(is_gone(inside) && next > token);
+    is_next(&second);
     assert_eq!(first.code(), Some(0));
     assert_eq!(end_by(Signal::SIGTERM, &mut second), Some(0));
     await_nodes(&path, 0);
@@ -93,21 +103,4 @@ fn signal_without_a_terminal_ends_the_program_and_no_leader() {
         leader.says(&format!("{path}: the program ended with exit code {code}; contending again"));
         assert_eq!(end_by(Signal::SIGTERM, &mut leader), Some(0));
     }
-}
-
-#[test]
-fn revoked_leader_steps_down_and_contends_again() {
-    let path = fresh_path("steps-down");
-    let first = lead(&[], &path, LISTENS);
-    let inside = first.is_inside();
-    let second = lead(&[], &path, LISTENS);
-    await_nodes(&path, 2);
-    assert_eq!(output(&["revoke", &path]).0, Some(0));
-    second.is_inside();
-    assert!(is_gone(inside), "two at once");
-    first.says("stepped down because another client asked for the lock");
-    await_nodes(&path, 2);
-    assert_eq!(output(&["revoke", &path]).0, Some(0));
-    first.is_inside();
-    await_nodes(&path, 2);
 }

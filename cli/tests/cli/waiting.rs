@@ -4,47 +4,36 @@ use std::path::Path;
 
 use crate::util::*;
 
-fn host() -> String {
-    let host = nix::unistd::gethostname().expect("a name");
-    host.to_string_lossy().into_owned()
-}
-
 #[test]
-fn terminal_shows_the_moving_position_on_one_line() {
+fn terminal_shows_the_moving_position_on_one_line_and_a_pipe_gets_each_change() {
     let path = fresh_path("place");
+    let held_by = |who: &Beside| {
+        let host = nix::unistd::gethostname().expect("a name");
+        format!("held by {}/{} for", host.to_string_lossy(), who.id())
+    };
     let mut first = started(&[], &path, UNTIL_TOLD);
-    let mut second = runs(&[], &path, UNTIL_TOLD);
-    await_nodes(&path, 2);
+    let mut second = runs(&["-v"], &path, UNTIL_TOLD);
+    second.says(&format!("{path}: 2nd, {}", held_by(&first)));
     let mut third = Terminal::with(run(&["-v"], &path, "echo inside"));
-    let place = format!("{path}: 3rd, held by {}/{} for", host(), first.id());
+    let place = format!("{path}: 3rd, {}", held_by(&first));
     third.shows(&place);
     // The position is shown again as the seconds pass.
     let again = third.shows(&place);
     assert!(again.contains("\r\x1b[K") && !again.contains('\n'), "{again:?}");
+    let mut fourth = runs(&["-v"], &path, "echo inside");
+    fourth.says("4th, held by");
     first.let_go();
-    third.shows(&format!("2nd, held by {}/{} for 0 s", host(), second.id()));
+    third.shows(&format!("2nd, {} 0 s", held_by(&second)));
+    fourth.says(&format!("3rd, {}", held_by(&second)));
     second.let_go();
     third.shows("acquired after");
     third.shows("inside");
     assert_eq!(third.code(), 0);
-}
-
-#[test]
-fn pipe_gets_one_line_for_each_change_of_position() {
-    let path = fresh_path("place-lines");
-    let mut first = started(&[], &path, UNTIL_TOLD);
-    let mut second = runs(&["-v"], &path, UNTIL_TOLD);
-    second.says("2nd, held by");
-    let mut third = runs(&["-v"], &path, "echo inside");
-    third.says("3rd, held by");
-    first.let_go();
-    second.is_inside();
-    third.says(&format!("2nd, held by {}/{} for", host(), second.id()));
-    second.let_go();
-    third.says("acquired after");
-    assert_eq!(third.code(), Some(0));
-    let said = third.said();
-    assert!(!said.iter().any(|line| line.contains('\x1b')), "{said:?}");
+    fourth.says("acquired after");
+    assert_eq!(fourth.code(), Some(0));
+    for said in [second.said(), fourth.said()] {
+        assert!(!said.iter().any(|line| line.contains('\x1b')), "{said:?}");
+    }
 }
 
 #[test]
@@ -81,16 +70,11 @@ fn semaphore_waiter_reports_that_it_is_next() {
     let next = runs(&["--semaphore=1", "-v"], &path, "true");
     next.says("1st, all permits are taken");
     let last = runs(&["--semaphore=1", "-v"], &path, "true");
-    last.says(&format!("2nd, the next permits are for {}/{}", host(), next.id()));
+    let next_is = last.says("2nd, the next permits are for ");
+    assert!(next_is.contains(&format!("/{}", next.id())), "{next_is}");
     first.let_go();
     next.says("acquired");
     last.says("acquired");
-}
-
-/// Expects that only the test's own node is left at the end of a waiter, not later by the end of its session.
-#[track_caller]
-fn assert_left_at_once(path: &str) {
-    assert_eq!(contenders(path).len(), 1, "its node is still there");
 }
 
 #[test]
@@ -101,7 +85,8 @@ fn ctrl_c_leaves_the_queue_at_once() {
     waiting.shows("2nd, held by");
     waiting.presses('c');
     assert_eq!(waiting.code(), 128 + Signal::SIGINT as i32);
-    assert_left_at_once(&path);
+    // Not later, by the end of its session.
+    assert_eq!(contenders(&path).len(), 1, "its node is still there");
     let rest = waiting.rest();
     assert!(rest.ends_with("\r\x1b[K"), "the line is not clear: {rest:?}");
     held.release().expect("released");
@@ -125,7 +110,7 @@ fn every_signal_and_two_at_once_end_the_wait_and_leave_nothing_in_the_queue() {
         signals.iter().for_each(|signal| waiting.signal(*signal));
         let code = waiting.code();
         assert!(signals.iter().any(|signal| code == Some(128 + *signal as i32)), "{code:?}");
-        assert_left_at_once(&path);
+        assert_eq!(contenders(&path).len(), 1, "its node is still there");
         assert_eq!(waiting.said(), [""; 0]);
     }
 }
