@@ -6,14 +6,11 @@ use std::path::Path;
 use quote::ToTokens;
 use syn::punctuated::Punctuated;
 use syn::visit::{Visit, visit_path};
-use syn::{
-    Attribute, Fields, ImplItem, Item, ItemImpl, Token, TraitItem, Type, TypeParamBound,
-    Visibility, parse_quote,
-};
+use syn::{Attribute, Fields, ImplItem, Item, ItemImpl, Token, TraitItem, Visibility, parse_quote};
 
 use crate::names::{Id, leaves, name, resolve};
-use crate::print::{is_contract, line};
-use crate::source::{Modules, Place, attributes, is_hidden, modules};
+use crate::print::line;
+use crate::source::{Modules, Place, begin, is_hidden, modules};
 
 /// Every public item on a line of its own, sorted.
 pub(crate) fn public_api(src: &Path) -> String {
@@ -40,7 +37,7 @@ impl Api<'_> {
     /// What a public module shows. What is hidden may still be shown by a `pub use` of its own
     /// elsewhere.
     fn enter(&mut self, place: &Place) {
-        for item in self.modules[place].iter().filter(|item| !is_hidden(attributes(item))) {
+        for item in self.modules[place].iter().filter(|item| !is_hidden(&begin(item).0)) {
             match item {
                 Item::Use(import) if is_public(&import.vis) => {
                     for (name, path) in leaves(&import.tree) {
@@ -60,7 +57,7 @@ impl Api<'_> {
                     self.lines.insert(format!("pub mod {}", below.join("::")));
                     self.enter(&below);
                 }
-                _ if is_public(visibility(item)) => {
+                _ if is_public(&begin(item).1) => {
                     if let Some(name) = name(item) {
                         self.show((place.clone(), name));
                     }
@@ -73,14 +70,13 @@ impl Api<'_> {
     fn show(&mut self, id: Id) {
         let items = &self.modules[&id.0];
         let found = items.iter().find(|item| name(item).as_deref() == Some(&id.1));
-        let Some(item) = found.cloned() else { return };
+        let Some(mut item) = found.cloned() else { return };
         if !self.public.insert(id.clone()) {
             return;
         }
-        self.derived(&id.1, attributes(&item));
-        match item {
-            Item::Struct(mut item) => {
-                item.attrs.retain(is_contract);
+        self.derived(&id.1, &begin(&item).0);
+        match &mut item {
+            Item::Struct(item) => {
                 for field in item.fields.iter().filter(|field| is_public(&field.vis)) {
                     let (name, ty) = (field.ident.to_token_stream(), &field.ty);
                     let ty = line(parse_quote!(type T = #ty;));
@@ -88,50 +84,32 @@ impl Api<'_> {
                 }
                 item.fields = Fields::Unit;
                 item.semi_token = Some(Default::default());
-                self.lines.insert(line(Item::Struct(item)));
             }
-            Item::Enum(mut item) => {
-                item.attrs.retain(is_contract);
-                for mut variant in std::mem::take(&mut item.variants) {
-                    variant.attrs.clear();
-                    variant.fields.iter_mut().for_each(|field| field.attrs.clear());
+            Item::Enum(item) => {
+                for variant in std::mem::take(&mut item.variants) {
                     let alone = line(parse_quote!(enum E { #variant }));
                     let alone = alone.trim_start_matches("enum E { ").trim_end_matches(" }");
                     let open = alone.contains('{');
                     self.say(&id.1, &format!("{alone}{}", if open { " }" } else { "" }));
                 }
-                self.lines.insert(line(Item::Enum(item)));
             }
-            Item::Trait(mut item) => {
-                item.attrs.retain(is_contract);
+            Item::Trait(item) => {
                 for part in std::mem::take(&mut item.items) {
                     self.of_trait(&id.1, part);
                 }
-                self.lines.insert(line(Item::Trait(item)));
             }
-            Item::Type(mut item) => {
-                item.attrs.retain(is_contract);
-                self.lines.insert(line(Item::Type(item)));
-            }
-            Item::Const(mut item) => {
-                item.attrs.clear();
-                item.expr = parse_quote!(_);
-                self.lines.insert(line(Item::Const(item)));
-            }
-            Item::Fn(mut item) => {
-                item.attrs.retain(is_contract);
-                item.block = parse_quote!({});
-                self.lines.insert(line(Item::Fn(item)));
-            }
+            Item::Type(_) => {}
+            Item::Const(item) => *item.expr = parse_quote!(_),
+            Item::Fn(item) => *item.block = parse_quote!({}),
             other => panic!("not listed: {}", other.to_token_stream()),
         }
+        self.lines.insert(line(item));
     }
 
     fn of_trait(&mut self, owner: &str, part: TraitItem) {
         let TraitItem::Fn(mut function) = part else {
             panic!("not listed: {}", part.to_token_stream());
         };
-        function.attrs.retain(is_contract);
         let provided = if function.default.take().is_some() { " { .. }" } else { "" };
         let signature = function.sig;
         let alone = line(parse_quote!(#signature {}));
@@ -149,27 +127,23 @@ impl Api<'_> {
     }
 
     fn implementation(&mut self, place: &Place, block: &ItemImpl) {
-        let Some(owner) = head(&block.self_ty) else {
-            return;
-        };
-        let id = |path: &[String]| resolve(self.modules, place, path);
-        let own = id(&owner).filter(|id| self.public.contains(id));
+        let mut mentioned = Mentioned::default();
+        mentioned.visit_type(&block.self_ty);
+        let id = |path: &Vec<String>| resolve(self.modules, place, path);
+        let own = mentioned.0.first().and_then(id).filter(|id| self.public.contains(id));
         let Some((_, of, _)) = &block.trait_ else {
             if let Some((_, name)) = own {
                 self.methods(&name, block);
             }
             return;
         };
-        let mut mentioned = Mentioned(Vec::new());
         mentioned.visit_path(of);
-        mentioned.visit_type(&block.self_ty);
         // Of this crate; what is hidden cannot be named by a user.
-        let ours: Vec<_> = mentioned.0.iter().filter_map(|path| id(path)).collect();
+        let ours: Vec<_> = mentioned.0.iter().filter_map(id).collect();
         if ours.is_empty() || ours.iter().any(|id| !self.public.contains(id)) {
             return;
         }
         let mut bare = block.clone();
-        bare.attrs.clear();
         bare.items.retain(|part| matches!(part, ImplItem::Type(_)));
         let alone = line(Item::Impl(bare));
         match (own, alone.split_once(" for ")) {
@@ -183,8 +157,7 @@ impl Api<'_> {
     fn methods(&mut self, owner: &str, block: &ItemImpl) {
         for part in &block.items {
             match part.clone() {
-                ImplItem::Fn(mut function) if is_public(&function.vis) => {
-                    function.attrs.retain(is_contract);
+                ImplItem::Fn(function) if is_public(&function.vis) => {
                     let (attributes, sig) = (&function.attrs, &function.sig);
                     let alone = line(parse_quote!(#(#attributes)* pub #sig {}));
                     self.say(owner, &alone);
@@ -207,41 +180,13 @@ fn is_public(visibility: &Visibility) -> bool {
     matches!(visibility, Visibility::Public(_))
 }
 
-fn visibility(item: &Item) -> &Visibility {
-    match item {
-        Item::Const(item) => &item.vis,
-        Item::Enum(item) => &item.vis,
-        Item::Fn(item) => &item.vis,
-        Item::Struct(item) => &item.vis,
-        Item::Trait(item) => &item.vis,
-        Item::Type(item) => &item.vis,
-        _ => &Visibility::Inherited,
-    }
-}
-
-/// The path of the type that a block is about.
-fn head(ty: &Type) -> Option<Vec<String>> {
-    match ty {
-        Type::Path(ty) => Some(segments(&ty.path)),
-        Type::Reference(ty) => head(&ty.elem),
-        Type::TraitObject(ty) => ty.bounds.iter().find_map(|bound| match bound {
-            TypeParamBound::Trait(bound) => Some(segments(&bound.path)),
-            _ => None,
-        }),
-        _ => None,
-    }
-}
-
-fn segments(path: &syn::Path) -> Vec<String> {
-    let segments = path.segments.iter();
-    segments.map(|segment| segment.ident.to_string()).collect()
-}
-
+/// The paths in a type or a trait, the outer ones first.
+#[derive(Default)]
 struct Mentioned(Vec<Vec<String>>);
 
 impl Visit<'_> for Mentioned {
     fn visit_path(&mut self, path: &syn::Path) {
-        self.0.push(segments(path));
+        self.0.push(path.segments.iter().map(|segment| segment.ident.to_string()).collect());
         visit_path(self, path);
     }
 }

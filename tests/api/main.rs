@@ -5,7 +5,6 @@
 //! toolchain: from `lib.rs` along its `pub` items. The source does not show auto traits (`Send`,
 //! `Sync`), so the compiler checks them below.
 
-mod expand;
 mod layers;
 mod links;
 mod list;
@@ -16,9 +15,8 @@ mod seam;
 mod sections;
 mod source;
 
-use std::panic::{RefUnwindSafe, UnwindSafe};
-
 use std::collections::BTreeSet;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 

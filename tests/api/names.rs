@@ -1,32 +1,28 @@
 //! Finds what a path means, if it is of the crate.
 
-use syn::{Item, UseTree};
+use syn::{Ident, Item, UseTree};
 
 use crate::source::{Modules, Place};
 
 /// An item: its module, and its name there.
 pub(crate) type Id = (Place, String);
 
-/// What a path means.
-#[derive(Debug, Clone)]
-pub(crate) enum Meaning {
-    Module(Place),
-    Item(Id),
-    /// All items of this module.
-    All(Place),
-}
-
-/// What `path` means in a module. None for what is not of this crate.
-pub(crate) fn find(modules: &Modules, at: &Place, path: &[String]) -> Option<Meaning> {
+/// What `path` means in a module: a module, or something there, which is `*` for everything. None for what is
+/// not of this crate.
+pub(crate) fn find(
+    modules: &Modules,
+    at: &Place,
+    path: &[String],
+) -> Option<(Place, Option<String>)> {
     let Some((first, rest)) = path.split_first() else {
-        return Some(Meaning::Module(at.clone()));
+        return Some((at.clone(), None));
     };
     let items = modules.get(at)?;
     match first.as_str() {
         "crate" => return find(modules, &Place::new(), rest),
         "super" => return find(modules, &at[..at.len().checked_sub(1)?].to_vec(), rest),
         "self" => return find(modules, at, rest),
-        "*" => return Some(Meaning::All(at.clone())),
+        "*" => return Some((at.clone(), Some(first.clone()))),
         _ => {}
     }
     let below = [&at[..], std::slice::from_ref(first)].concat();
@@ -34,7 +30,7 @@ pub(crate) fn find(modules: &Modules, at: &Place, path: &[String]) -> Option<Mea
         return find(modules, &below, rest);
     }
     if items.iter().any(|item| name(item).as_ref() == Some(first)) {
-        return Some(Meaning::Item((at.clone(), first.clone())));
+        return Some((at.clone(), Some(first.clone())));
     }
     let imports = items.iter().filter_map(|item| match item {
         Item::Use(import) => Some(leaves(&import.tree)),
@@ -58,28 +54,23 @@ pub(crate) fn find(modules: &Modules, at: &Place, path: &[String]) -> Option<Mea
 
 /// What `path` means in a module, if it is an item of this crate.
 pub(crate) fn resolve(modules: &Modules, at: &Place, path: &[String]) -> Option<Id> {
-    match find(modules, at, path)? {
-        Meaning::Item(id) => Some(id),
-        Meaning::Module(_) | Meaning::All(_) => None,
-    }
+    let (place, name) = find(modules, at, path)?;
+    Some((place, name.filter(|name| name != "*")?))
 }
 
 /// The names that a `use` brings in, each with the path that it stands for: `*` for everything.
 pub(crate) fn leaves(tree: &UseTree) -> Vec<(String, Vec<String>)> {
-    let under = |prefix: String, tree: &UseTree| {
-        let below = leaves(tree).into_iter();
-        below
-            .map(|(name, path)| {
-                let path = [prefix.clone()].into_iter().chain(path);
-                (name, path.filter(|part| part != "self").collect())
-            })
-            .collect()
-    };
+    let own = |ident: &Ident| if ident == "self" { vec![] } else { vec![ident.to_string()] };
     match tree {
-        UseTree::Path(path) if path.ident == "self" => leaves(&path.tree),
-        UseTree::Path(path) => under(path.ident.to_string(), &path.tree),
-        UseTree::Name(name) => vec![(name.ident.to_string(), vec![name.ident.to_string()])],
-        UseTree::Rename(name) => vec![(name.rename.to_string(), vec![name.ident.to_string()])],
+        UseTree::Path(path) => {
+            let below = leaves(&path.tree).into_iter().map(|(name, below)| {
+                let name = if name == "self" { path.ident.to_string() } else { name };
+                (name, [own(&path.ident), below].concat())
+            });
+            below.collect()
+        }
+        UseTree::Name(name) => vec![(name.ident.to_string(), own(&name.ident))],
+        UseTree::Rename(name) => vec![(name.rename.to_string(), own(&name.ident))],
         UseTree::Group(group) => group.items.iter().flat_map(leaves).collect(),
         UseTree::Glob(_) => vec![("*".to_owned(), vec!["*".to_owned()])],
     }

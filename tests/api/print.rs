@@ -1,5 +1,6 @@
 //! Signatures on one line, with the last parts of paths only.
 
+use quote::format_ident;
 use syn::visit_mut::{VisitMut, visit_path_mut};
 use syn::{Attribute, Item, Path, Receiver, parse_quote};
 
@@ -16,11 +17,6 @@ pub(crate) fn line(mut item: Item) -> String {
         line = line.replace(long, short);
     }
     line.trim_end_matches([';', ',']).to_owned()
-}
-
-/// What a user has to know of the attributes.
-pub(crate) fn is_contract(attribute: &Attribute) -> bool {
-    ["must_use", "non_exhaustive", "deprecated"].iter().any(|name| attribute.path().is_ident(name))
 }
 
 struct Short;
@@ -42,10 +38,12 @@ impl VisitMut for Short {
         }
     }
 
-    fn visit_attribute_mut(&mut self, attribute: &mut Attribute) {
-        // Without the text of a `must_use`: that is documentation.
-        if attribute.path().is_ident("must_use") {
-            *attribute = parse_quote!(#[must_use]);
-        }
+    /// What a user has to know: without the text of a `must_use`, which is documentation.
+    fn visit_attributes_mut(&mut self, attributes: &mut Vec<Attribute>) {
+        let says = |name: &str| attributes.iter().any(|attribute| attribute.path().is_ident(name));
+        let kept =
+            ["must_use", "non_exhaustive", "deprecated"].into_iter().filter(|name| says(name));
+        let kept = kept.map(|name| format_ident!("{name}"));
+        *attributes = kept.map(|name| parse_quote!(#[#name])).collect();
     }
 }

@@ -6,11 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::visit_mut::{VisitMut, visit_item_impl_mut};
 use syn::{ImplItem, Item, ItemImpl};
 
+use crate::names::leaves;
 use crate::source::{is_built, sources};
 
 /// A path that contains the first is only allowed to go on with one of the second; the third is
@@ -100,7 +101,7 @@ pub(crate) fn said(items: Vec<Item>) -> Words {
         Built.visit_item_mut(&mut item);
         // Those are modules of their own.
         if !matches!(item, Item::Mod(_)) {
-            words.read(item.to_token_stream(), &[], false);
+            words.read(item.to_token_stream());
         }
     }
     words
@@ -149,65 +150,48 @@ pub(crate) struct Words {
 }
 
 impl Words {
-    /// `prefix` is what the tree of a `use` begins with.
-    fn read(&mut self, tokens: TokenStream, prefix: &[String], mut imports: bool) {
+    fn read(&mut self, tokens: TokenStream) {
         let tokens: Vec<_> = tokens.into_iter().collect();
         let mut rest = &tokens[..];
         let mut after_dot = false;
         while let Some((first, behind)) = rest.split_first() {
             rest = behind;
             match first {
-                TokenTree::Group(group) => self.read(group.stream(), &[], false),
-                TokenTree::Ident(word) if word == "use" => imports = true,
+                TokenTree::Group(group) => self.read(group.stream()),
                 TokenTree::Ident(word) => {
-                    let mut path = prefix.to_vec();
-                    if prefix.is_empty() || word != "self" {
-                        path.push(word.to_string());
+                    let line = word.span().start().line;
+                    let end = rest.iter().position(|token| is_sign(token, ';'));
+                    if word == "use"
+                        && let tree = rest[..end.unwrap_or(0)].iter().cloned().collect()
+                        && let Ok(tree) = syn::parse2(tree)
+                    {
+                        rest = &rest[end.unwrap_or(0)..];
+                        for (name, path) in leaves(&tree) {
+                            self.imports.insert(name, path.clone());
+                            self.said.push(Said { path, line, is_method: false });
+                        }
+                        continue;
                     }
-                    rest = self.go_on(&mut path, rest, imports);
+                    let mut path = vec![word.to_string()];
+                    while let [one, two, TokenTree::Ident(next), behind @ ..] = rest
+                        && is_sign(one, ':')
+                        && is_sign(two, ':')
+                    {
+                        path.push(next.to_string());
+                        rest = behind;
+                    }
                     let is_method = after_dot && matches!(rest, [TokenTree::Group(_), ..]);
-                    self.said.push(Said { path, line: word.span().start().line, is_method });
+                    self.said.push(Said { path, line, is_method });
                 }
-                TokenTree::Punct(end) if end.as_char() == ';' => imports = false,
                 _ => {}
             }
-            after_dot = matches!(first, TokenTree::Punct(dot) if dot.as_char() == '.');
+            after_dot = is_sign(first, '.');
         }
     }
+}
 
-    /// The rest of a path, and what is behind it.
-    fn go_on<'t>(
-        &mut self,
-        path: &mut Vec<String>,
-        mut rest: &'t [TokenTree],
-        imports: bool,
-    ) -> &'t [TokenTree] {
-        while let [TokenTree::Punct(one), TokenTree::Punct(two), next, behind @ ..] = rest
-            && (one.as_char(), two.as_char()) == (':', ':')
-        {
-            match next {
-                TokenTree::Ident(word) => path.push(word.to_string()),
-                TokenTree::Punct(all) if all.as_char() == '*' => path.push("*".to_owned()),
-                TokenTree::Group(tree) if tree.delimiter() == Delimiter::Brace => {
-                    self.read(tree.stream(), path, imports);
-                    return behind;
-                }
-                _ => break,
-            }
-            rest = behind;
-        }
-        if imports {
-            let name = match rest {
-                [TokenTree::Ident(word), TokenTree::Ident(name), behind @ ..] if word == "as" => {
-                    rest = behind;
-                    Some(name.to_string())
-                }
-                _ => path.last().cloned(),
-            };
-            self.imports.extend(name.map(|name| (name, path.clone())));
-        }
-        rest
-    }
+fn is_sign(token: &TokenTree, sign: char) -> bool {
+    matches!(token, TokenTree::Punct(found) if found.as_char() == sign)
 }
 
 /// Leaves out the methods that are for tests only.

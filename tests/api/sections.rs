@@ -3,7 +3,7 @@
 use syn::{Attribute, Expr, ExprLit, Item, Lit, Meta, MetaNameValue};
 
 use crate::names::name;
-use crate::source::{attributes, modules};
+use crate::source::{begin, modules};
 
 const LOCKS: [&str; 8] = [
     "DistributedLock",
@@ -26,7 +26,7 @@ fn docs_of_every_lock_type_have_the_same_sections() {
         let is_it = |item: &&Item| name(item).as_deref() == Some(lock);
         let found = modules.values().flatten().find(is_it);
         let item = found.unwrap_or_else(|| panic!("there is no {lock}"));
-        let text: Vec<_> = attributes(item).iter().filter_map(doc_line).collect();
+        let text: Vec<_> = begin(item).0.iter().filter_map(doc_line).collect();
         // Between fences, a line with this sign is one of the code.
         let prose = text.split(|line| line.starts_with(" ```")).step_by(2);
         let headings = prose.flatten().filter_map(|line| line.strip_prefix(" # "));

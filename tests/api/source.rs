@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use proc_macro2::TokenStream;
+use quote::ToTokens;
+use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Item, Meta, Token};
-
-use crate::expand::expand;
+use syn::{Attribute, Item, ItemMacro, Meta, Token, Type, Visibility};
 
 /// `[]` is the crate's root, `["session", "events"]` a module below it.
 pub(crate) type Place = Vec<String>;
@@ -23,17 +24,31 @@ pub(crate) struct Source {
 }
 
 pub(crate) fn modules(src: &Path) -> Modules {
-    let sources = sources(src);
-    let items = sources.iter().flat_map(|source| &source.items);
-    let macros: Vec<_> = items
-        .filter_map(|item| match item {
-            Item::Macro(found) => Some(found.clone()),
-            _ => None,
-        })
-        .collect();
-    let expanded = |items: Vec<Item>| items.into_iter().flat_map(|item| expand(item, &macros));
-    let sources = sources.into_iter();
-    sources.map(|source| (source.place, expanded(source.items).collect())).collect()
+    let expanded = |items: Vec<Item>| {
+        let expand = |item| expand(&item, &items).unwrap_or_else(|| vec![item]);
+        items.iter().cloned().flat_map(expand).collect()
+    };
+    let sources = sources(src).into_iter();
+    sources.map(|source| (source.place, expanded(source.items))).collect()
+}
+
+/// What a call of a macro of the same module stands for. Such a macro has one rule, for any number of types.
+fn expand(call: &Item, items: &[Item]) -> Option<Vec<Item>> {
+    let Item::Macro(ItemMacro { ident: None, mac: call, .. }) = call else { return None };
+    let text = items.iter().find_map(|item| match item {
+        Item::Macro(item) if call.path.is_ident(item.ident.as_ref()?) => {
+            Some(item.mac.tokens.to_string())
+        }
+        _ => None,
+    })?;
+    // It is `($($parameter: ty),*) => {$( body )*}`.
+    let (head, rest) = text.split_once("=>")?;
+    let parameter = head.split(':').next()?.rsplit('$').next()?.trim();
+    let (body, _) = rest.split_once("$ (")?.1.rsplit_once(')')?;
+    let types = call.parse_body_with(Punctuated::<Type, Token![,]>::parse_terminated);
+    let types = types.expect("types").into_iter().map(|ty| ty.to_token_stream().to_string());
+    let made = types.map(|ty| body.replace(&format!("$ {parameter}"), &ty)).collect::<String>();
+    Some(syn::parse_str::<syn::File>(&made).expect("items").items)
 }
 
 /// Every module, macros as they are written.
@@ -53,7 +68,7 @@ fn items_of(file: &Path) -> Vec<Item> {
 
 /// A module, and all below it, whose files are in `folder`.
 fn enter(mut source: Source, folder: &Path, sources: &mut Vec<Source>) {
-    source.items.retain(|item| is_built(attributes(item)));
+    source.items.retain(|item| is_built(&begin(item).0));
     for item in &source.items {
         let Item::Mod(module) = item else { continue };
         let name = module.ident.to_string();
@@ -108,19 +123,12 @@ pub(crate) fn is_hidden(attributes: &[Attribute]) -> bool {
     })
 }
 
-pub(crate) fn attributes(item: &Item) -> &[Attribute] {
-    match item {
-        Item::Const(item) => &item.attrs,
-        Item::Enum(item) => &item.attrs,
-        Item::Fn(item) => &item.attrs,
-        Item::Impl(item) => &item.attrs,
-        Item::Macro(item) => &item.attrs,
-        Item::Mod(item) => &item.attrs,
-        Item::Static(item) => &item.attrs,
-        Item::Struct(item) => &item.attrs,
-        Item::Trait(item) => &item.attrs,
-        Item::Type(item) => &item.attrs,
-        Item::Use(item) => &item.attrs,
-        _ => &[],
-    }
+/// The attributes and the visibility that an item begins with.
+pub(crate) fn begin(item: &Item) -> (Vec<Attribute>, Visibility) {
+    let begin = |input: ParseStream<'_>| {
+        let begin = (Attribute::parse_outer(input)?, input.parse()?);
+        input.parse::<TokenStream>()?;
+        Ok(begin)
+    };
+    begin.parse2(item.to_token_stream()).expect("an item")
 }
