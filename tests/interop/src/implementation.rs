@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use zoolock_test_support::{Server, shared_server};
+use zoolock_test_support::shared_server;
 
 use crate::built::{built, place};
 use crate::peer::Peer;
@@ -25,7 +25,6 @@ pub struct Implementation {
 
 impl Implementation {
     /// Returns Apache Curator, in Java, or `None` if it is not installed.
-    #[must_use]
     pub fn curator() -> Option<Implementation> {
         // These options make Java start fast and stay small.
         let flags = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
@@ -33,7 +32,6 @@ impl Implementation {
     }
 
     /// The same, to be measured; see `benches/locks`.
-    #[must_use]
     pub fn curator_bench() -> Option<Implementation> {
         Self::curator_by("CuratorBench", &["-Xmx1g"])
     }
@@ -69,13 +67,11 @@ impl Implementation {
     }
 
     /// Returns kazoo, in Python, or `None` if it is not installed.
-    #[must_use]
     pub fn kazoo() -> Option<Implementation> {
         Self::kazoo_by("kazoo_peer.py")
     }
 
     /// The same, to be measured; see `benches/locks`.
-    #[must_use]
     pub fn kazoo_bench() -> Option<Implementation> {
         Self::kazoo_by("kazoo_bench.py")
     }
@@ -97,7 +93,6 @@ impl Implementation {
     }
 
     /// Returns Debian's go-zookeeper, or `None` if it is not installed.
-    #[must_use]
     pub fn go_zookeeper() -> Option<Implementation> {
         let library = Path::new(GO_PATH).join(GO_ZOOKEEPER).join("lock.go");
         let found = match library.is_file() {
@@ -119,19 +114,11 @@ impl Implementation {
     }
 
     /// Returns the Rust crate `zookeeper-client`, driven by a program of this package.
-    #[must_use]
     pub fn zookeeper_client(program: &str) -> Implementation {
         Implementation { name: "zookeeper-client", program: program.into(), arguments: Vec::new() }
     }
 
-    /// Returns the name of the implementation.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        self.name
-    }
-
     /// Returns the command that starts a process of it, with the address of a server and a name.
-    #[must_use]
     pub fn command(&self, server: &str, name: &str) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).args([server, name]);
@@ -140,15 +127,8 @@ impl Implementation {
 
     /// Starts processes of it, connected to the shared server. Each is named after it, with a
     /// number.
-    #[must_use]
     pub fn start<const COUNT: usize>(&self) -> [Peer; COUNT] {
-        self.start_at(shared_server())
-    }
-
-    /// Starts such processes, connected to this server.
-    #[must_use]
-    pub fn start_at<const COUNT: usize>(&self, server: &Server) -> [Peer; COUNT] {
-        let server = server.connect_string();
+        let server = shared_server().connect_string();
         let start = |number| {
             let name = format!("{}-{}", self.name, number + 1);
             let command = self.command(&server, &name);

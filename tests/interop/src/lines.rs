@@ -5,7 +5,6 @@ use std::{io, process, thread};
 
 /// Returns the lines of the standard input as they come. Ends the process at the end of the input,
 /// whatever it is waiting for.
-#[must_use]
 pub fn read_lines() -> Receiver<String> {
     let (sender, lines) = channel();
     thread::spawn(move || {

@@ -49,7 +49,6 @@ pub struct Peer {
 
 impl Peer {
     /// Starts a process. Its first answer says that it is ready.
-    #[must_use]
     pub fn spawn(name: String, mut command: Command) -> Peer {
         let errors = NamedTempFile::with_prefix("zoolock-peer-").expect("a temporary file");
         // Opened again, so that the child has a separate position.
@@ -75,13 +74,11 @@ impl Peer {
     }
 
     /// Returns the name by which the witness knows it.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Returns the id of the process.
-    #[must_use]
     pub fn process_id(&self) -> u32 {
         self.child.id()
     }
@@ -95,24 +92,17 @@ impl Peer {
     }
 
     /// Returns whether the last command was answered.
-    #[must_use]
     pub fn has_answered(&self) -> bool {
         !self.answers.is_empty()
     }
 
     /// Waits for the answer to the last command, and returns it.
-    ///
-    /// # Errors
-    /// The reason that the peer gives.
     pub fn result(&mut self) -> Result<(), String> {
         self.result_within(SOON).map(|_| ())
     }
 
     /// Waits for the answer to the last command until the caller's deadline. Returns the text after
     /// the `ok`.
-    ///
-    /// # Errors
-    /// As [`result`](Self::result).
     pub fn result_within(&mut self, longest: Duration) -> Result<String, String> {
         let line = match self.answers.recv_timeout(longest) {
             Ok(line) => line,

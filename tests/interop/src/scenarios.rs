@@ -71,6 +71,19 @@ impl Pair {
     }
 }
 
+/// All that both sides of a lock have to do for each other.
+pub fn contend(theirs: &Implementation, pairs: &[Pair]) {
+    excludes(theirs, pairs);
+    hands_over(theirs, pairs);
+    outlives_cuts(theirs, pairs);
+}
+
+/// Ours keeps its place and its hold while its connection breaks.
+pub fn outlives_cuts(theirs: &Implementation, pairs: &[Pair]) {
+    a_waiter_of_ours_is_cut(theirs, pairs);
+    a_hold_of_ours_is_cut(theirs, pairs);
+}
+
 /// Two of theirs and two of ours take turns, and no two are inside together.
 pub fn excludes(theirs: &Implementation, pairs: &[Pair]) {
     let stage = Stage::new("excludes");
@@ -100,7 +113,7 @@ pub fn excludes(theirs: &Implementation, pairs: &[Pair]) {
 }
 
 /// When one side releases the lock, the other side gets it, in both directions.
-pub fn hands_over(theirs: &Implementation, pairs: &[Pair]) {
+fn hands_over(theirs: &Implementation, pairs: &[Pair]) {
     let [mut peer] = theirs.start();
     let client = client();
     for pair in pairs {
@@ -128,7 +141,7 @@ pub fn hands_over(theirs: &Implementation, pairs: &[Pair]) {
 
 /// Ours waits between two of theirs when its connection breaks, and still gets the lock in its
 /// turn.
-pub fn a_waiter_of_ours_is_cut(theirs: &Implementation, pairs: &[Pair]) {
+fn a_waiter_of_ours_is_cut(theirs: &Implementation, pairs: &[Pair]) {
     let pair = pairs[0];
     let stage = Stage::new("waiter-cut");
     let mut peers: [Peer; 2] = theirs.start();
@@ -157,7 +170,7 @@ pub fn a_waiter_of_ours_is_cut(theirs: &Implementation, pairs: &[Pair]) {
 }
 
 /// Ours holds the lock when its connection breaks, and theirs continues to wait.
-pub fn a_hold_of_ours_is_cut(theirs: &Implementation, pairs: &[Pair]) {
+fn a_hold_of_ours_is_cut(theirs: &Implementation, pairs: &[Pair]) {
     let [mut peer] = theirs.start();
     for pair in pairs {
         let stage = Stage::new("hold-cut");

@@ -30,41 +30,30 @@ pub struct Stage {
 
 impl Stage {
     /// Creates a stage.
-    #[must_use]
     pub fn new(name: &str) -> Stage {
         Stage { path: fresh_path(name), witness: Arc::new(Witness::new()) }
     }
 
     /// Returns a stage at a directory below the path, or at the path without a name, with the same witness.
-    #[must_use]
     pub fn below(&self, name: &str) -> Stage {
         let path = format!("{}/{name}", self.path).trim_end_matches('/').to_owned();
         Stage { path, witness: Arc::clone(&self.witness) }
     }
 
     /// Returns our plain lock.
-    #[must_use]
     pub fn lock(&self, client: &Client) -> DistributedLock {
         DistributedLock::new(client, &self.path).expect("a path")
     }
 
     /// Returns our read-write lock.
-    #[must_use]
     pub fn read_write(&self, client: &Client) -> DistributedRwLock {
         DistributedRwLock::new(client, &self.path).expect("a path")
     }
 
     /// Returns the line that makes a peer take turns: `taking` is `lock`, `read`, `write`, `lead`
     /// or `latch`.
-    #[must_use]
     pub fn run(&self, times: usize, taking: &str) -> String {
-        format!("run {times} {} {taking} {}", self.folder(), self.path)
-    }
-
-    /// Returns the directory of the witness.
-    #[must_use]
-    pub fn folder(&self) -> String {
-        self.witness.folder().display().to_string()
+        format!("run {times} {} {taking} {}", self.witness.folder().display(), self.path)
     }
 
     /// Takes turns with a lock of ours, on a new thread.
@@ -79,10 +68,12 @@ impl Stage {
         })
     }
 
-    /// Returns the children of the lock's directory, in the order of their sequences.
-    #[must_use]
+    /// Returns the children of the lock's directory, in the order of their sequences: none if it is not there.
     pub fn nodes(&self) -> Vec<String> {
-        nodes_of(&self.path)
+        let probe = Probe::connect(shared_server().address()).expect("a probe");
+        let mut nodes = probe.children(&self.path).expect("an answer");
+        nodes.sort_by_key(|node| node[node.len().saturating_sub(10)..].to_owned());
+        nodes
     }
 
     /// Asserts that the lock often went from one side to the other while each took so many turns.
@@ -134,18 +125,4 @@ impl Stage {
         wait_until("its session is resumed", SOON, || client.stats().resumed > 0);
         assert_eq!(self.nodes(), before);
     }
-}
-
-/// Returns the children of a directory, in the order of their sequences, or none if there is no
-/// directory.
-#[must_use]
-pub(crate) fn nodes_of(path: &str) -> Vec<String> {
-    let probe = Probe::connect(shared_server().address()).expect("a probe");
-    let mut nodes = probe.children(path).expect("an answer");
-    nodes.sort_by_key(|node| sequence(node).to_owned());
-    nodes
-}
-
-fn sequence(node: &str) -> &str {
-    &node[node.len().saturating_sub(10)..]
 }

@@ -35,13 +35,8 @@ pub enum Kind {
 impl Kind {
     const ALL: [Kind; 4] = [Kind::Lock, Kind::Write, Kind::Read, Kind::Permit];
 
-    fn word(self) -> &'static str {
-        match self {
-            Kind::Lock => "lock",
-            Kind::Write => "write",
-            Kind::Read => "read",
-            Kind::Permit => "permit",
-        }
+    fn word(self) -> String {
+        format!("{self:?}").to_lowercase()
     }
 
     fn of(word: &str) -> Kind {
@@ -68,14 +63,12 @@ pub struct Visit {
 impl Visit {
     /// `who kind file,file,..`, where a file is `kind.who.number`.
     fn parse(line: &str) -> Visit {
-        let words: Vec<&str> = line.split(' ').collect();
-        let [who, kind, files] = words[..] else {
+        let [who, kind, files] = line.split(' ').collect::<Vec<_>>()[..] else {
             panic!("not a line of a witness: `{line}`");
         };
         let seen = files.split(',').map(|file| {
-            let mut parts = file.split('.');
-            let kind = Kind::of(parts.next().unwrap_or_default());
-            (kind, parts.next().unwrap_or_default().to_owned())
+            let (kind, who) = file.split_once('.').expect("a kind and a name");
+            (Kind::of(kind), who.split('.').next().unwrap_or_default().to_owned())
         });
         Visit { who: who.to_owned(), kind: Kind::of(kind), seen: seen.collect() }
     }
@@ -105,9 +98,6 @@ impl Drop for Stay {
 }
 
 /// Visits the witness in this directory.
-///
-/// # Errors
-/// Those of the file system.
 pub fn visit(folder: &Path, kind: Kind, who: &str) -> io::Result<()> {
     enter(folder, kind, who, 1).map(drop)
 }
@@ -147,7 +137,6 @@ pub struct Witness(TempDir);
 
 impl Witness {
     /// Creates a witness that has seen no holder.
-    #[must_use]
     #[expect(clippy::new_without_default, reason = "it makes files")]
     pub fn new() -> Witness {
         let folder = tempfile::Builder::new().prefix("zoolock-witness-").tempdir();
@@ -159,7 +148,6 @@ impl Witness {
     }
 
     /// Returns its directory, for the peers.
-    #[must_use]
     pub fn folder(&self) -> &Path {
         self.0.path()
     }
@@ -170,30 +158,21 @@ impl Witness {
     }
 
     /// Returns the visits, in order.
-    #[must_use]
     pub fn visits(&self) -> Vec<Visit> {
         let log = fs::read_to_string(self.folder().join("log")).expect("the log");
         log.lines().map(Visit::parse).collect()
     }
 
     /// Returns the names of the visitors, in order.
-    #[must_use]
     pub fn order(&self) -> Vec<String> {
         self.visits().into_iter().map(|visit| visit.who).collect()
     }
 
     /// Returns the visits that saw another holder wrongly.
-    #[must_use]
     pub fn overlaps(&self, permits: usize) -> Vec<Visit> {
         let mut visits = self.visits();
         visits.retain(|visit| visit.is_overlap(permits));
         visits
-    }
-
-    /// Returns the number of exclusive visits, by the counter.
-    #[must_use]
-    pub fn counted(&self) -> usize {
-        read_counter(&self.folder().join("counter")).expect("the counter")
     }
 
     /// Asserts that no holder was inside wrongly, and that none is inside now.
@@ -202,7 +181,8 @@ impl Witness {
         let (visits, overlaps) = (self.visits(), self.overlaps(permits));
         assert!(overlaps.is_empty(), "inside together: {overlaps:?}");
         let alone = visits.iter().filter(|visit| visit.kind.is_alone()).count();
-        assert_eq!(self.counted(), alone, "the counter, and who was alone");
+        let counted = read_counter(&self.folder().join("counter")).expect("the counter");
+        assert_eq!(counted, alone, "the counter, and who was alone");
         let left = fs::read_dir(self.folder().join("in")).expect("the directory");
         assert_eq!(left.count(), 0, "somebody is still inside");
     }

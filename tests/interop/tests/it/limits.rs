@@ -4,12 +4,15 @@
 
 use zoolock_interop::{Implementation, Kind, Peer, Stage, client};
 
-/// Asserts that these two were inside together.
+/// Lets a peer take its lock while somebody is inside, and asserts that the two were inside together.
 #[track_caller]
-fn is_beside(stage: &Stage, one: &str, other: &str) {
+fn comes_in_beside(stage: &Stage, kind: Kind, who: &str, peer: &mut Peer, taking: &str) {
+    let inside = stage.witness.enter(kind, who, 1);
+    peer.ask(&stage.run(1, taking));
+    drop(inside);
     let overlaps = stage.witness.overlaps(0);
-    println!("{other} came in beside {one}: {overlaps:?}");
-    assert!(overlaps.iter().any(|visit| visit.who == other));
+    println!("{} came in beside {who}: {overlaps:?}", peer.name());
+    assert!(overlaps.iter().any(|visit| visit.who == peer.name()));
 }
 
 pub(crate) fn without_extra_patterns(kazoo: &Implementation) {
@@ -18,11 +21,8 @@ pub(crate) fn without_extra_patterns(kazoo: &Implementation) {
     let client = client();
     let lock = stage.lock(&client);
     let guard = lock.acquire().unwrap();
-    let inside = stage.witness.enter(Kind::Lock, "ours", 1);
-    peer.ask(&stage.run(1, "plain"));
-    drop(inside);
+    comes_in_beside(&stage, Kind::Lock, "ours", &mut peer, "plain");
     guard.release().unwrap();
-    is_beside(&stage, "ours", peer.name());
 
     // Ours still sees it.
     peer.ask(&format!("plain {}", stage.path));
@@ -35,30 +35,21 @@ pub(crate) fn beside_kazoo(curator: &Implementation) {
     };
     let stage = Stage::new("curator-and-kazoo");
     let ([mut holder], [mut peer]): ([Peer; 1], [Peer; 1]) = (kazoo.start(), curator.start());
-    let client = client();
-    let lock = stage.lock(&client);
     holder.ask(&format!("lock {}", stage.path));
-    assert!(!lock.try_lock().unwrap());
-    let inside = stage.witness.enter(Kind::Lock, holder.name(), 1);
-    peer.ask(&stage.run(1, "lock"));
-    drop(inside);
-    is_beside(&stage, holder.name(), peer.name());
+    assert!(!stage.lock(&client()).try_lock().unwrap());
+    comes_in_beside(&stage, Kind::Lock, holder.name(), &mut peer, "lock");
 }
 
 pub(crate) fn mutex_beside_a_writer(curator: &Implementation) {
     let stage = Stage::new("mutex-and-rw");
     let [mut peer]: [Peer; 1] = curator.start();
-    let client = client();
-    let guard = stage.read_write(&client).write_lock().acquire().unwrap();
-    let inside = stage.witness.enter(Kind::Write, "ours", 1);
-    peer.ask(&stage.run(1, "lock"));
-    drop(inside);
+    let write = stage.read_write(&client()).write_lock();
+    let guard = write.acquire().unwrap();
+    comes_in_beside(&stage, Kind::Write, "ours", &mut peer, "lock");
     guard.release().unwrap();
-    is_beside(&stage, "ours", peer.name());
 
     // Ours still sees its mutex.
     peer.ask(&format!("lock {}", stage.path));
-    let write = stage.read_write(&client).write_lock();
     assert!(!write.try_lock().unwrap());
 }
 

@@ -4,15 +4,11 @@
 mod guide;
 mod leadership;
 mod limits;
-mod past_the_end;
 mod revocation;
 mod semaphore;
 
 use zoolock_interop::Implementation;
-use zoolock_interop::scenarios::{
-    MUTEX, PERMIT, READ_WRITE, SEMAPHORE_MUTEX, a_hold_of_ours_is_cut, a_waiter_of_ours_is_cut,
-    a_write_of_ours_becomes_a_read, excludes, hands_over, readers_share,
-};
+use zoolock_interop::scenarios::*;
 
 /// Apache Curator, in Java.
 fn curator() -> Option<Implementation> {
@@ -46,33 +42,20 @@ macro_rules! tests {
 }
 
 tests! {
-    curator_mutex_excludes_ours_and_is_excluded: curator, |it| excludes(it, &MUTEX);
-    curator_mutex_is_handed_over_in_both_directions: curator, |it| hands_over(it, &MUTEX);
-    curator_mutex_keeps_the_place_of_a_waiter_of_ours_that_is_cut:
-        curator, |it| a_waiter_of_ours_is_cut(it, &MUTEX);
-    curator_mutex_goes_on_waiting_while_a_hold_of_ours_is_cut:
-        curator, |it| a_hold_of_ours_is_cut(it, &MUTEX);
+    // With `contend`, both sides also hand it over to each other, and outlive cuts of our connections.
+    curator_mutex_excludes_ours_and_is_excluded: curator, |it| contend(it, &MUTEX);
     curator_revoker_asks_a_hold_of_ours: curator, revocation::theirs_asks_ours;
     our_revoke_asks_a_curator_mutex: curator, revocation::ours_asks_theirs;
 
-    curator_read_write_lock_excludes_ours_and_is_excluded: curator, |it| excludes(it, &READ_WRITE);
+    curator_read_write_lock_excludes_ours_and_is_excluded: curator, |it| contend(it, &READ_WRITE);
     curator_read_write_lock_shares_reads_with_ours: curator, readers_share;
-    curator_read_write_lock_leaves_writers_alone_in_both_directions:
-        curator, |it| hands_over(it, &READ_WRITE);
-    curator_read_write_lock_keeps_the_place_of_a_waiter_of_ours_that_is_cut:
-        curator, |it| a_waiter_of_ours_is_cut(it, &READ_WRITE);
-    curator_read_write_lock_goes_on_waiting_while_a_hold_of_ours_is_cut:
-        curator, |it| a_hold_of_ours_is_cut(it, &READ_WRITE);
     curator_read_write_lock_honours_a_write_of_ours_that_becomes_a_read:
         curator, a_write_of_ours_becomes_a_read;
 
     curator_semaphore_and_ours_never_exceed_the_limit: curator, semaphore::never_exceeds_the_limit;
     curator_semaphore_shares_and_hands_over_permits_in_both_directions:
         curator, semaphore::hands_over;
-    curator_semaphore_keeps_the_place_of_a_waiter_of_ours_that_is_cut:
-        curator, |it| a_waiter_of_ours_is_cut(it, &PERMIT);
-    curator_semaphore_goes_on_waiting_while_a_permit_of_ours_is_cut:
-        curator, |it| a_hold_of_ours_is_cut(it, &PERMIT);
+    curator_semaphore_and_ours_outlive_cuts: curator, |it| outlives_cuts(it, &PERMIT);
     curator_semaphore_mutex_excludes_a_semaphore_of_one_permit_and_is_excluded:
         curator, |it| excludes(it, &SEMAPHORE_MUTEX);
 
@@ -85,7 +68,6 @@ tests! {
     leadership_beside_a_latch_of_another_kind_never_leads:
         curator, leadership::never_leads_beside_a_latch;
 
-    curator_mutex_past_the_last_sequence: curator, past_the_end::mutex;
     curator_mutex_does_not_see_the_writer_of_a_read_write_lock:
         curator, limits::mutex_beside_a_writer;
     curator_does_not_see_kazoo: curator, limits::beside_kazoo;
@@ -93,37 +75,14 @@ tests! {
     go_zookeeper_lock_fails_beside_a_read_write_lock_and_leaves_its_node:
         go_zookeeper, limits::fails_beside_a_read_write_lock;
 
-    kazoo_mutex_excludes_ours_and_is_excluded: kazoo, |it| excludes(it, &MUTEX);
-    kazoo_mutex_is_handed_over_in_both_directions: kazoo, |it| hands_over(it, &MUTEX);
-    kazoo_mutex_keeps_the_place_of_a_waiter_of_ours_that_is_cut:
-        kazoo, |it| a_waiter_of_ours_is_cut(it, &MUTEX);
-    kazoo_mutex_goes_on_waiting_while_a_hold_of_ours_is_cut:
-        kazoo, |it| a_hold_of_ours_is_cut(it, &MUTEX);
-
-    kazoo_read_write_lock_excludes_ours_and_is_excluded: kazoo, |it| excludes(it, &READ_WRITE);
+    kazoo_mutex_excludes_ours_and_is_excluded: kazoo, |it| contend(it, &MUTEX);
+    kazoo_read_write_lock_excludes_ours_and_is_excluded: kazoo, |it| contend(it, &READ_WRITE);
     kazoo_read_write_lock_shares_reads_with_ours: kazoo, readers_share;
-    kazoo_read_write_lock_leaves_writers_alone_in_both_directions:
-        kazoo, |it| hands_over(it, &READ_WRITE);
-    kazoo_read_write_lock_keeps_the_place_of_a_waiter_of_ours_that_is_cut:
-        kazoo, |it| a_waiter_of_ours_is_cut(it, &READ_WRITE);
-    kazoo_read_write_lock_goes_on_waiting_while_a_hold_of_ours_is_cut:
-        kazoo, |it| a_hold_of_ours_is_cut(it, &READ_WRITE);
     kazoo_read_write_lock_honours_a_write_of_ours_that_becomes_a_read:
         kazoo, a_write_of_ours_becomes_a_read;
 
-    go_zookeeper_lock_excludes_ours_and_is_excluded: go_zookeeper, |it| excludes(it, &MUTEX);
-    go_zookeeper_lock_is_handed_over_in_both_directions: go_zookeeper, |it| hands_over(it, &MUTEX);
-    go_zookeeper_lock_keeps_the_place_of_a_waiter_of_ours_that_is_cut:
-        go_zookeeper, |it| a_waiter_of_ours_is_cut(it, &MUTEX);
-    go_zookeeper_lock_goes_on_waiting_while_a_hold_of_ours_is_cut:
-        go_zookeeper, |it| a_hold_of_ours_is_cut(it, &MUTEX);
+    go_zookeeper_lock_excludes_ours_and_is_excluded: go_zookeeper, |it| contend(it, &MUTEX);
 
     zookeeper_client_lock_excludes_ours_and_is_excluded:
-        zookeeper_client, |it| excludes(it, &MUTEX);
-    zookeeper_client_lock_is_handed_over_in_both_directions:
-        zookeeper_client, |it| hands_over(it, &MUTEX);
-    zookeeper_client_lock_keeps_the_place_of_a_waiter_of_ours_that_is_cut:
-        zookeeper_client, |it| a_waiter_of_ours_is_cut(it, &MUTEX);
-    zookeeper_client_lock_goes_on_waiting_while_a_hold_of_ours_is_cut:
-        zookeeper_client, |it| a_hold_of_ours_is_cut(it, &MUTEX);
+        zookeeper_client, |it| contend(it, &MUTEX);
 }
