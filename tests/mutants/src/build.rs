@@ -26,21 +26,8 @@ pub(crate) struct Tree {
     pub(crate) target: PathBuf,
 }
 
-/// The mutants in the lines of files.
-type Lines = BTreeMap<(String, usize), usize>;
-
-/// Returns the mutant in one of these places, those that cargo names first, or where a macro is used that is in them.
-fn mutant(spots: &Value, lines: &Lines) -> Option<usize> {
-    let is_first = |spot: &&Value| spot["is_primary"] == true;
-    let (first, others): (Vec<_>, Vec<_>) = spots.as_array()?.iter().partition(is_first);
-    first.into_iter().chain(others).find_map(|spot| in_spot(spot, lines))
-}
-
-fn in_spot(spot: &Value, lines: &Lines) -> Option<usize> {
-    let line = spot["line_start"].as_u64()? as usize;
-    let found = lines.get(&(plain(spot["file_name"].as_str()?), line)).copied();
-    found.or_else(|| in_spot(&spot["expansion"]["span"], lines))
-}
+/// The mutants in the lines of files of the copy.
+type Lines = BTreeMap<(PathBuf, usize), usize>;
 
 /// Returns the messages of cargo.
 pub(crate) fn messages(output: &Output) -> Vec<Value> {
@@ -86,31 +73,31 @@ impl Tree {
         let listed = command.current_dir(&self.root).output()?.stdout;
         let listed = String::from_utf8(listed).map_err(io::Error::other)?;
         let (mut lines, mut wanted) = (Lines::new(), BTreeSet::new());
+        fs::create_dir_all(&self.path)?;
+        let copy = self.path.canonicalize()?;
         for file in listed.split_terminator('\0').filter(|file| self.root.join(file).is_file()) {
             let is_in =
                 |(number, one): &(usize, &Mutant)| one.file == file && !out.contains(number);
             let inside: Vec<_> = mutants.iter().enumerate().filter(is_in).collect();
+            let to = copy.join(file);
             let bytes = if !inside.is_empty() {
                 let source = sources.get(&self.root, file).map_err(io::Error::other)?;
                 let text = with_switches(&source.text, inside);
-                lines.extend(
-                    switches(&text).map(|(line, number)| ((file.to_owned(), line), number)),
-                );
+                lines.extend(switches(&text).map(|(line, number)| ((to.clone(), line), number)));
                 text.into_bytes()
             } else if MANIFESTS.contains(&file) {
                 self.with_dependency(&fs::read_to_string(self.root.join(file))?).into_bytes()
             } else {
                 fs::read(self.root.join(file))?
             };
-            let to = self.path.join(file);
             if fs::read(&to).ok().as_deref() != Some(&bytes) {
-                fs::create_dir_all(to.parent().unwrap_or(&self.path))?;
+                fs::create_dir_all(to.parent().unwrap_or(&copy))?;
                 fs::write(&to, &bytes)?;
                 fs::set_permissions(&to, fs::metadata(self.root.join(file))?.permissions())?;
             }
             wanted.insert(to);
         }
-        remove_others(&self.path, &wanted)?;
+        remove_others(&copy, &wanted)?;
         Ok(lines)
     }
 
@@ -135,8 +122,8 @@ impl Tree {
             let messages = messages(&output);
             let errors = messages.iter().map(|one| &one["message"]);
             let errors: Vec<_> = errors.filter(|message| message["level"] == "error").collect();
-            let found: Vec<_> =
-                errors.iter().filter_map(|one| mutant(&one["spans"], lines)).collect();
+            let found = errors.iter().filter_map(|one| self.mutant(&one["spans"], lines));
+            let found: Vec<_> = found.collect();
             if found.is_empty() {
                 let said: String =
                     errors.iter().filter_map(|one| one["rendered"].as_str()).collect();
@@ -146,6 +133,21 @@ impl Tree {
             bad.extend(found);
         }
         Ok(bad)
+    }
+
+    /// Returns the mutant in one of these places, those that cargo names first, or where a macro is used that is in
+    /// them.
+    fn mutant(&self, spots: &Value, lines: &Lines) -> Option<usize> {
+        let mut spots: Vec<_> = spots.as_array()?.iter().collect();
+        spots.sort_by_key(|spot| spot["is_primary"] != true);
+        spots.into_iter().find_map(|spot| self.in_spot(spot, lines))
+    }
+
+    fn in_spot(&self, spot: &Value, lines: &Lines) -> Option<usize> {
+        // The simulation's packages name the library's files from their own folders, by `..`.
+        let file = self.path.join(spot["file_name"].as_str()?).canonicalize().unwrap_or_default();
+        let found = lines.get(&(file, spot["line_start"].as_u64()? as usize)).copied();
+        found.or_else(|| self.in_spot(&spot["expansion"]["span"], lines))
     }
 
     /// Returns a command of cargo in the copy.
@@ -162,17 +164,11 @@ impl Tree {
     /// Builds the program that runs seeds, and returns it.
     pub(crate) fn judge(&self) -> Result<PathBuf, String> {
         let mut command = self.cargo("build");
-        command.args([
-            "--quiet",
-            "--release",
-            "--package=zoolock-mutants-judge",
-            "--package=zoolock-simulation",
-        ]);
+        command.args(["--quiet", "--release"]);
+        command.args(["--package=zoolock-mutants-judge", "--package=zoolock-simulation"]);
         for package in ["simulated", "simulated-zookeeper", "simulation"] {
-            command.args([
-                "--config",
-                &format!("profile.release.package.zoolock-{package}.codegen-units=16"),
-            ]);
+            let units = format!("profile.release.package.zoolock-{package}.codegen-units=16");
+            command.args(["--config", &units]);
         }
         let output = run(&mut command)?;
         match output.status.success() {
@@ -180,18 +176,6 @@ impl Tree {
             false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
         }
     }
-}
-
-/// Returns a path without `..`: the simulation's packages name the library's files from their own folders.
-fn plain(path: &str) -> String {
-    let mut parts = Vec::new();
-    for part in path.split('/') {
-        match part {
-            ".." => drop(parts.pop()),
-            _ => parts.push(part),
-        }
-    }
-    parts.join("/")
 }
 
 pub(crate) fn run(command: &mut Command) -> Result<Output, String> {

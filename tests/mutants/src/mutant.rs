@@ -113,7 +113,7 @@ fn place(root: &Path, sources: &mut Sources, entry: Entry) -> Result<Mutant, Str
         return Err(format!("{file} has no function {function}"));
     }
     let places = named.iter().map(|one| (*one, source.find(one, &from)));
-    let found: Vec<_> = places.filter_map(|(one, place)| Some((one, place.ok()?))).collect();
+    let found: Vec<_> = places.filter_map(|(one, place)| Some((one, place?))).collect();
     let [(function, at)] = &found[..] else {
         return Err(format!("the text is not exactly once in {function} of {file}: {from}"));
     };
@@ -138,13 +138,8 @@ pub(crate) fn of_cargo_mutants(
     seed: u64,
 ) -> Result<Vec<Mutant>, String> {
     let mut command = Command::new("cargo");
-    command.args([
-        "mutants",
-        "--list",
-        "--json",
-        "--package=zoolock",
-        "--package=zoolock-zookeeper",
-    ]);
+    let arguments = "mutants --list --json --package=zoolock --package=zoolock-zookeeper";
+    command.args(arguments.split(' '));
     let output = command.current_dir(root).output().map_err(|error| error.to_string())?;
     if !output.status.success() {
         return Err(format!(

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use proc_macro2::{TokenStream, TokenTree};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
@@ -22,12 +22,6 @@ pub(crate) struct Function {
     pub(crate) unfit: Option<&'static str>,
 }
 
-/// A token, and where it is.
-struct Token {
-    text: String,
-    at: Range<usize>,
-}
-
 impl Source {
     pub(crate) fn parse(text: String) -> Result<Source, String> {
         let file = syn::parse_file(&text).map_err(|error| error.to_string())?;
@@ -38,20 +32,16 @@ impl Source {
     }
 
     /// Returns the only place in a function's body that has the same tokens as `from`.
-    pub(crate) fn find(&self, function: &Function, from: &str) -> Result<Range<usize>, usize> {
-        let all = tokens(&self.text[function.body.clone()]).unwrap_or_default();
-        let wanted = tokens(from).unwrap_or_default();
-        let is_it = |part: &&[Token]| {
-            part.iter().map(|one| &one.text).eq(wanted.iter().map(|one| &one.text))
+    pub(crate) fn find(&self, function: &Function, from: &str) -> Option<Range<usize>> {
+        let (begin, body) = (function.body.start, &self.text[function.body.clone()]);
+        let (all, wanted) = (tokens(body)?, tokens(from)?);
+        let is_it = |part: &&[Range<usize>]| {
+            let texts = part.iter().map(|at| &body[at.clone()]);
+            texts.eq(wanted.iter().map(|at| &from[at.clone()]))
         };
         let found: Vec<_> = all.windows(wanted.len().max(1)).filter(is_it).collect();
-        match found[..] {
-            [[first, .., last]] => {
-                Ok(function.body.start + first.at.start..function.body.start + last.at.end)
-            }
-            [[only]] => Ok(function.body.start + only.at.start..function.body.start + only.at.end),
-            _ => Err(found.len()),
-        }
+        let [only] = found[..] else { return None };
+        Some(begin + only.first()?.start..begin + only.last()?.end)
     }
 
     /// Returns the place of a line and a column, both from 1 on.
@@ -67,28 +57,21 @@ pub(crate) fn in_one_line(text: &str) -> Option<String> {
     Some(text.parse::<TokenStream>().ok()?.to_string().replace('\n', " "))
 }
 
-/// Returns the tokens of a text, those of groups included, or `None` if it is no Rust.
-fn tokens(text: &str) -> Option<Vec<Token>> {
+/// Returns the places of a text's tokens, those in groups included, or `None` if it is no Rust.
+fn tokens(text: &str) -> Option<Vec<Range<usize>>> {
     let mut all = Vec::new();
     flatten(text.parse().ok()?, &mut all);
     Some(all)
 }
 
-fn flatten(stream: TokenStream, all: &mut Vec<Token>) {
+fn flatten(stream: TokenStream, all: &mut Vec<Range<usize>>) {
     for tree in stream {
-        match tree {
-            TokenTree::Group(group) => {
-                let (open, close) = match group.delimiter() {
-                    Delimiter::Parenthesis => ("(", ")"),
-                    Delimiter::Brace => ("{", "}"),
-                    Delimiter::Bracket => ("[", "]"),
-                    Delimiter::None => ("", ""),
-                };
-                all.push(Token { text: open.to_owned(), at: group.span_open().byte_range() });
-                flatten(group.stream(), all);
-                all.push(Token { text: close.to_owned(), at: group.span_close().byte_range() });
-            }
-            other => all.push(Token { text: other.to_string(), at: other.span().byte_range() }),
+        if let TokenTree::Group(group) = tree {
+            all.push(group.span_open().byte_range());
+            flatten(group.stream(), all);
+            all.push(group.span_close().byte_range());
+        } else {
+            all.push(tree.span().byte_range());
         }
     }
 }
