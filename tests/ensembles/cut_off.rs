@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use zoolock::{Error, HoldState, LossReason};
 use zoolock_test_support::{Probe, wait_until};
 
-use super::{Looker, Ways, three};
+use super::{Looker, Ways, client_at, three};
 use common::line::Line;
-use common::{SESSION, SOON, Task, await_lost, client_of, lock_of};
+use common::{SESSION, SOON, Task, await_lost, lock_of};
 
 /// Well below the 10 s after which the follower notices.
 const SHORT: Duration = Duration::from_secs(4);
@@ -15,11 +15,9 @@ const LONGER: Duration = Duration::from_secs(6);
 
 #[test]
 fn holder_at_a_cut_off_follower_hears_of_its_loss_first() {
-    let ensemble = three();
-    let leader = ensemble.leader().unwrap();
-    let follower = ensemble.followers().unwrap()[0];
-    let at_leader = client_of(&ensemble.server(leader).connect_string(), SESSION);
-    let at_follower = client_of(&ensemble.server(follower).connect_string(), SHORT);
+    let (_running, ensemble, leader, follower) = three();
+    let at_leader = client_at(&ensemble, leader, SESSION);
+    let at_follower = client_at(&ensemble, follower, SHORT);
     let mut looker = Looker::at(vec![ensemble.server(leader).address()]);
     let lock = lock_of(&at_follower, "/cut-off");
     lock.lock().unwrap();
@@ -51,12 +49,10 @@ fn holder_at_a_cut_off_follower_hears_of_its_loss_first() {
 
 #[test]
 fn holder_leaves_a_cut_off_follower_before_its_session_ends() {
-    let ensemble = three();
-    let leader = ensemble.leader().unwrap();
-    let follower = ensemble.followers().unwrap()[0];
+    let (_running, ensemble, leader, follower) = three();
     let ways = Ways::to(&ensemble);
     let leaving = ways.client_on(follower, LONGER);
-    let at_leader = [(); 3].map(|()| client_of(&ensemble.server(leader).connect_string(), SESSION));
+    let at_leader = [(); 3].map(|()| client_at(&ensemble, leader, SESSION));
     let mut looker = Looker::at(vec![ensemble.server(leader).address()]);
     let lock = lock_of(&leaving, "/cut-off");
     lock.lock().unwrap();
@@ -85,12 +81,10 @@ fn holder_leaves_a_cut_off_follower_before_its_session_ends() {
 
 #[test]
 fn lagging_follower_never_verifies_a_token() {
-    let ensemble = three();
-    let leader = ensemble.leader().unwrap();
-    let follower = ensemble.followers().unwrap()[0];
-    let at_leader = client_of(&ensemble.server(leader).connect_string(), SESSION);
+    let (_running, ensemble, leader, follower) = three();
+    let at_leader = client_at(&ensemble, leader, SESSION);
     // It keeps asking this member while the member answers.
-    let asking = client_of(&ensemble.server(follower).connect_string(), SESSION);
+    let asking = client_at(&ensemble, follower, SESSION);
     let lock = lock_of(&at_leader, "/verified");
     let held = lock.acquire().unwrap();
     let old = held.fencing_token();

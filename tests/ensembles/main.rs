@@ -5,11 +5,11 @@ mod outages;
 mod servers;
 
 use std::net::SocketAddr;
-use std::ops::Deref;
-use std::sync::{Condvar, Mutex};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use zoolock::Client;
+use zoolock::crossbeam_channel::{Receiver, Sender, bounded};
 use zoolock_test_support::{Ensemble, EnsembleBuilder, FaultProxy, Probe, wait_until};
 
 use common::{SOON, client_of};
@@ -18,40 +18,32 @@ use common::{SOON, client_of};
 /// sessions must not end from starvation.
 const AT_ONCE: usize = 3;
 
-static RUNNING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
+static RUNNING: LazyLock<(Sender<()>, Receiver<()>)> = LazyLock::new(|| bounded(AT_ONCE));
 
-/// One of the concurrent ensembles.
-struct OneOfFew(Option<Ensemble>);
+/// One of the concurrent ensembles, until its drop.
+struct Running;
 
-fn three() -> OneOfFew {
-    start(Ensemble::builder(3))
-}
-
-/// Waits until another one may start.
-fn start(ensemble: EnsembleBuilder) -> OneOfFew {
-    let (running, ended) = &RUNNING;
-    let running = running.lock().unwrap();
-    *ended.wait_while(running, |running| *running == AT_ONCE).unwrap() += 1;
-    // Counted from here on, even if the start fails.
-    let mut one = OneOfFew(None);
-    one.0 = Some(ensemble.start().unwrap());
-    one
-}
-
-impl Deref for OneOfFew {
-    type Target = Ensemble;
-
-    fn deref(&self) -> &Ensemble {
-        self.0.as_ref().expect("it was started")
-    }
-}
-
-impl Drop for OneOfFew {
+impl Drop for Running {
     fn drop(&mut self) {
-        drop(self.0.take());
-        *RUNNING.0.lock().unwrap() -= 1;
-        RUNNING.1.notify_one();
+        RUNNING.1.recv().unwrap();
     }
+}
+
+/// Waits until another one may start. It ends first, and then the other value.
+fn start(ensemble: EnsembleBuilder) -> (Running, Ensemble) {
+    RUNNING.0.send(()).unwrap();
+    (Running, ensemble.start().unwrap())
+}
+
+/// An ensemble, and the numbers of its leader and of a follower.
+fn three() -> (Running, Ensemble, usize, usize) {
+    let (running, ensemble) = start(Ensemble::builder(3));
+    let (leader, follower) = (ensemble.leader().unwrap(), ensemble.followers().unwrap()[0]);
+    (running, ensemble, leader, follower)
+}
+
+fn client_at(ensemble: &Ensemble, member: usize, session_timeout: Duration) -> Client {
+    client_of(&ensemble.server(member).connect_string(), session_timeout)
 }
 
 /// Reads the state from any server that answers.
@@ -68,17 +60,16 @@ impl Looker {
     /// The sorted children of a node; empty if it does not exist.
     fn children(&mut self, path: &str) -> Vec<String> {
         let mut seen = Vec::new();
-        wait_until("a server answers", SOON, || match self.try_children(path) {
-            Some(children) => {
-                seen = children;
-                true
-            }
-            None => {
+        wait_until("a server answers", SOON, || {
+            let children = self.try_children(path);
+            let has_answered = children.is_some();
+            if !has_answered {
                 self.probe = None;
                 // Starts with another server next time.
                 self.addresses.rotate_left(1);
-                false
             }
+            seen = children.unwrap_or_default();
+            has_answered
         });
         seen.sort();
         seen

@@ -19,7 +19,7 @@ fn ensemble_outage_of_two_timeouts_ends_holds_and_keeps_the_queue() {
     /// Longer than three servers need to start. One that takes connections and is silent in that time may be
     /// one that renews the session, so a client leaves the session alone after a timeout of such tries.
     const T: Duration = Duration::from_secs(10);
-    let ensemble = start(Ensemble::builder(3).tick(Duration::from_secs(1)));
+    let (_running, ensemble) = start(Ensemble::builder(3).tick(Duration::from_secs(1)));
     let clients = [(); 1 + WAITING].map(|()| client_of(&ensemble.connect_string(), T));
     let held: Vec<_> = (0..HELD).map(|n| lock_of(&clients[0], &format!("/locks/{n}"))).collect();
     held.iter().for_each(|lock| lock.lock().unwrap());
@@ -67,7 +67,7 @@ fn hold_resumed_at_a_cut_off_member_is_lost_before_the_next_grant() {
     for of_leader in [false, true] {
         // A leader needs ten ticks to notice, which is longer than the session.
         let tick = Duration::from_secs(1);
-        let ensemble = start(Ensemble::builder(3).tick(tick).sync_limit(10));
+        let (_running, ensemble) = start(Ensemble::builder(3).tick(tick).sync_limit(10));
         let (leader, followers) = (ensemble.leader().unwrap(), ensemble.followers().unwrap());
         let member = if of_leader { leader } else { followers[0] };
         let others: Vec<_> = (0..3).filter(|other| *other != member).collect();

@@ -42,8 +42,7 @@ impl Queues {
                 line.join_seen_by(client, || looker.children(lock.path()).len());
             }
             let hold = lock.hold().unwrap();
-            let nodes = looker.children(lock.path());
-            let before = (hold.node(), hold.fencing_token(), nodes);
+            let before = (hold.node(), hold.fencing_token(), looker.children(lock.path()));
             queues.push((lock, line, before));
         }
         Queues { clients: clients.to_vec(), looker, queues }
@@ -73,16 +72,14 @@ impl Queues {
 }
 
 fn await_all_resumed(clients: &[Client]) {
-    for client in clients {
-        await_resumed(client, 1);
-    }
+    clients.iter().for_each(|client| drop(await_resumed(client, 1)));
 }
 
 #[test]
 fn long_paused_member_costs_no_lock_and_no_position() {
     for of_leader in [false, true] {
         // The other members elect a new leader after 2 s.
-        let ensemble = start(Ensemble::builder(3).sync_limit(4));
+        let (_running, ensemble) = start(Ensemble::builder(3).sync_limit(4));
         let leader = ensemble.leader().unwrap();
         let follower = ensemble.followers().unwrap()[0];
         let ways = Ways::to(&ensemble);
@@ -106,12 +103,9 @@ fn long_paused_member_costs_no_lock_and_no_position() {
 
 #[test]
 fn rolling_restart_costs_no_lock_and_no_position_and_tokens_grow() {
-    let ensemble = three();
+    let (_running, ensemble, ..) = three();
     let clients = [(); 8].map(|()| client_of(&ensemble.connect_string(), LONG));
-    let token = |client: &Client| {
-        let held = lock_of(client, "/tokens").acquire().unwrap();
-        held.fencing_token()
-    };
+    let token = |client| lock_of(client, "/tokens").acquire().unwrap().fencing_token();
     let first = token(&clients[0]);
     let queues = Queues::of(&clients, Looker::at(ensemble.addresses()), 8);
     ensemble.rolling_restart().unwrap();
@@ -129,8 +123,8 @@ fn rolling_restart_costs_no_lock_and_no_position_and_tokens_grow() {
 #[test]
 fn tokens_of_transactions_are_czxids_through_a_follower() {
     const TURNS: usize = 100;
-    let ensemble = three();
-    let follower = ensemble.server(ensemble.followers().unwrap()[0]);
+    let (_running, ensemble, _, follower) = three();
+    let follower = ensemble.server(follower);
     let probe = Probe::connect(follower.address()).unwrap();
     let elsewhere = client_of(&ensemble.connect_string(), T);
     let is_over = AtomicBool::new(false);

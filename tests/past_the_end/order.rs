@@ -6,31 +6,28 @@ use zoolock::{DistributedLock, DistributedReentrantLock, DistributedRwLock, Dist
 use zoolock::{HoldState, Lock, LockOptions, LossReason};
 use zoolock_test_support::wait_until;
 
-use super::{END, Granted, Stage, come_in_one_by_one, number, numbers};
-use common::{SOON, Task, await_lost, hold_of};
-
-const NAMES: [&str; 6] = ["holder", "a", "b", "c", "d", "e"];
+use super::{END, Stage, number};
+use common::{SOON, Task, Visitor, await_lost, hold_of};
 
 /// One visitor holds and five queue. The counter is set before each that has a number.
 fn queue_and_serve(stage: &Stage, set: [Option<i32>; 6]) {
-    let clients = NAMES.map(|_| stage.client());
-    let (list, path) = (Granted::default(), stage.path.as_str());
+    let clients = set.map(|_| stage.client());
+    let path = stage.path.as_str();
     let mut queue = Vec::new();
-    for (at, name) in NAMES.into_iter().enumerate() {
+    for (at, client) in clients.iter().enumerate() {
         if let Some(number) = set[at] {
-            stage.set(number);
+            stage.server.set_counter(path, number).unwrap();
         }
-        let client = &clients[at];
         let lock: Box<dyn Lock> = match at {
             0..3 => DistributedLock::new(client, path).unwrap().into(),
             3 => DistributedReentrantLock::new(client, path).unwrap().into(),
             _ => DistributedRwLock::new(client, path).unwrap().write_lock().into(),
         };
-        queue.push((stage.queues(&list, name, lock), name));
+        queue.push(stage.queues(lock));
     }
-    queue[0].0.comes_in();
+    queue[0].comes_in();
     let nodes = stage.nodes();
-    println!("{:?}", numbers(&nodes));
+    println!("{nodes:?}");
     // `contenders` shows the same order.
     let seen = clients[0].contenders(path).unwrap();
     let seen: Vec<_> = seen.iter().map(|one| (&one.node, one.holds, one.sequence)).collect();
@@ -38,8 +35,14 @@ fn queue_and_serve(stage: &Stage, set: [Option<i32>; 6]) {
     let expected = expected.map(|(at, node)| (node, at == 0, Some(i64::from(number(node)))));
     assert_eq!(seen, expected.collect::<Vec<_>>());
     assert!(!stage.lock(&clients[1]).try_lock().unwrap());
-    come_in_one_by_one(queue, &list);
-    stage.await_nodes(0);
+    // In the order in which they have queued, one after another.
+    while !queue.is_empty() {
+        let first = queue.remove(0);
+        first.comes_in();
+        assert!(!queue.iter().any(Visitor::is_in), "two at once");
+        first.leaves();
+    }
+    stage.is_left_empty();
 }
 
 #[test]
@@ -81,7 +84,7 @@ fn read_that_outlives_its_write_has_the_end_of_its_own_object() {
     assert_eq!(read.node(), made, "it has the node of the other object");
     await_lost(&read);
     assert_eq!(read.state(), HoldState::Lost(LossReason::HeldTooLong));
-    stage.await_nodes(0);
+    stage.is_left_empty();
 }
 
 #[test]
@@ -109,7 +112,7 @@ fn permit_stays_held_while_its_client_waits_for_another() {
         return;
     };
     for part in ["locks", "leases"] {
-        stage.part(part, END);
+        stage.make(&format!("{}/{part}", stage.path), END);
     }
     let semaphore = DistributedSemaphore::new(&stage.client(), &stage.path, 1).unwrap();
     let permits = semaphore.acquire(1).unwrap();

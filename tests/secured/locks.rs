@@ -57,21 +57,13 @@ fn secured_lock_survives_a_cut_and_is_lost_in_time() {
 #[test]
 fn refused_client_learns_why() {
     let secured = Secured::start();
-    let hosts = secured.hosts();
-    for (user, password, what) in [
-        ("bob", "wrong", "the server refused the SASL user \"bob\""),
-        ("eve", "wrong", "the server refused the SASL user \"eve\""),
-    ] {
-        let error = builder(&secured, &hosts, user, password).connect().map(drop).unwrap_err();
-        let said = error.to_string();
-        assert!(matches!(error, Error::Refused { .. }) && said.contains(what), "{said}");
-    }
-    for (builder, what) in [
-        (Client::builder(&hosts).sasl("", "x"), "invalid SASL user"),
-        (Client::builder(&hosts).tls(Tls::new().roots_pem(b"")), "invalid TLS: the TLS roots"),
-        (Client::builder("").sasl("bob", BOB), "invalid host list"),
-    ] {
-        let said = builder.connect().map(drop).unwrap_err().to_string();
-        assert!(said.contains(what), "{said}");
-    }
+    let why = |user, password| {
+        let connected = builder(&secured, &secured.hosts(), user, password).connect();
+        connected.map(drop).unwrap_err()
+    };
+    let refused = why("bob", "wrong");
+    let said = refused.to_string();
+    assert!(matches!(refused, Error::Refused { .. }), "{said}");
+    assert!(said.contains("the server refused the SASL user \"bob\""), "{said}");
+    assert!(why("", "x").to_string().contains("invalid SASL user"));
 }

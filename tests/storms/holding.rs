@@ -5,8 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use zoolock::{Client, DistributedLock, Error, HoldState};
-use zoolock_test_support::{FaultProxy, Server, wait_until};
+use zoolock_test_support::{FaultProxy, wait_until};
 
+use crate::leftovers::strict_server;
 use common::{SOON, client_of, lock_of};
 
 const SESSION: Duration = Duration::from_secs(10);
@@ -39,9 +40,7 @@ fn are_held(locks: &[DistributedLock]) -> bool {
 
 #[test]
 fn client_holds_ten_thousand_locks_and_the_server_survives_its_end() {
-    // The server reads as little of its log at once as it can, apart from `jute.maxbuffer`.
-    let flag = "-Dzookeeper.jute.maxbuffer.extrasize=1024";
-    let server = Server::builder().jvm_flag(flag).start().unwrap();
+    let server = strict_server();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let (closed, cut_off) =
         (client_of(&server.connect_string(), SESSION), client_of(&proxy.connect_string(), SESSION));

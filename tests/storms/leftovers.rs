@@ -17,7 +17,7 @@ use common::{SOON, await_resumed, behind_a_proxy_of, client_of, lock_of, warning
 const LONG: Duration = Duration::from_secs(40);
 
 /// A server that reads as little of its log at once as it can, apart from `jute.maxbuffer`.
-fn strict_server() -> Server {
+pub(crate) fn strict_server() -> Server {
     Server::builder().jvm_flag("-Dzookeeper.jute.maxbuffer.extrasize=1024").start().unwrap()
 }
 
