@@ -72,7 +72,9 @@ impl Queues {
 }
 
 fn await_all_resumed(clients: &[Client]) {
-    clients.iter().for_each(|client| drop(await_resumed(client, 1)));
+    for client in clients {
+        await_resumed(client, 1);
+    }
 }
 
 #[test]

@@ -2,22 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Write;
 use std::net::TcpStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 use std::thread;
 
 use zoolock_test_support::{connect_string, fresh_path, wait_until};
 
-use common::SOON;
+use common::{Beside, SOON, Signal};
 
 /// The examples that are packages of their own, because of what they depend on.
 const PACKAGES: [&str; 3] = ["asynchronous", "prometheus", "web_service"];
-
-/// The signal of abort(3).
-const SIGABRT: i32 = 6;
 
 /// Builds an example, which does nothing after a full `cargo test`, and returns its path.
 fn built(example: &str) -> PathBuf {
@@ -41,63 +38,30 @@ fn built(example: &str) -> PathBuf {
     profile.join(if has_package { "" } else { "examples" }).join(example)
 }
 
-/// A running example with a path for itself. Its drop kills it.
-struct Running {
-    example: &'static str,
-    process: Child,
+/// Starts an example with a path for itself.
+fn start(example: &str, path: &str, arguments: &[&str]) -> Beside {
+    let mut command = Command::new(built(example));
+    command.args(arguments).env("ZOOKEEPER_CONNECT", format!("{}{path}", connect_string()));
+    command.envs(["LISTEN", "ADMIN"].map(|port| (port, "127.0.0.1:0")));
+    Beside::start(command)
 }
 
-impl Running {
-    fn start(example: &'static str, path: &str, arguments: &[&str]) -> Running {
-        let process = Command::new(built(example))
-            .args(arguments)
-            .env("ZOOKEEPER_CONNECT", format!("{}{path}", connect_string()))
-            .envs(["LISTEN", "ADMIN"].map(|port| (port, "127.0.0.1:0")))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|error| panic!("{example}: {error}"));
-        Running { example, process }
-    }
-
-    /// Its whole output. Its exit code must be zero.
-    fn said(self) -> String {
-        let example = self.example;
-        let (status, said, _) = self.ended();
-        assert!(status.success(), "{example} ended with {status}");
-        said
-    }
-
-    /// How it ended, and its output and errors, which fit into pipes.
-    fn ended(mut self) -> (ExitStatus, String, String) {
-        let mut status = None;
-        wait_until(&format!("{} has ended", self.example), SOON, || {
-            status = self.process.try_wait().expect("its state");
-            status.is_some()
-        });
-        let said = text(self.process.stdout.take());
-        let errors = text(self.process.stderr.take());
-        println!("{}:\n{said}{errors}", self.example);
-        (status.expect("it has ended"), said, errors)
-    }
+/// The whole output of an example, and how it has ended.
+fn ended(mut running: Beside) -> (ExitStatus, String) {
+    let status = running.status();
+    (status, running.said().iter().map(|line| format!("{line}\n")).collect())
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn text(stream: Option<impl Read>) -> String {
-    let mut text = String::new();
-    stream.expect("a pipe").read_to_string(&mut text).expect("UTF-8");
-    text
+/// The whole output of an example. Its exit code must be zero.
+fn said(running: Beside) -> String {
+    let (status, said) = ended(running);
+    assert!(status.success(), "it ended with {status}");
+    said
 }
 
 /// The output of an example that runs alone.
-fn run(example: &'static str) -> String {
-    Running::start(example, &fresh_path(example), &[]).said()
+fn run(example: &str) -> String {
+    said(start(example, &fresh_path(example), &[]))
 }
 
 #[track_caller]
@@ -144,8 +108,8 @@ fn examples_do_what_they_promise() {
 #[test]
 fn scheduled_job_runs_once_a_round_on_three_different_clocks() {
     let path = fresh_path("scheduled_job");
-    let machines = ["0", "125", "250"].map(|late| Running::start("scheduled_job", &path, &[late]));
-    let said = machines.map(Running::said).concat();
+    let machines = ["0", "125", "250"].map(|late| start("scheduled_job", &path, &[late]));
+    let said = machines.map(said).concat();
     let mut runs: BTreeMap<&str, usize> = BTreeMap::new();
     for line in said.lines() {
         let (round, what) = line.split_once(": ").expect("a round and what became of it");
@@ -164,10 +128,10 @@ fn batch_begins_after_one_that_hangs_is_aborted() {
         let time = begun.and_then(|begun| begun.strip_prefix(" begins at ")?.strip_suffix(" ms"));
         time.and_then(|time| time.parse().ok()).unwrap_or_else(|| panic!("no {step}:\n{said}"))
     };
-    let (status, hung, errors) = Running::start("batch", &path, &["hang"]).ended();
-    assert_eq!(status.signal(), Some(SIGABRT));
-    assert!(errors.contains("it was held for longer than its options allow"), "{errors}");
-    let next = Running::start("batch", &path, &[]).said();
+    let (status, hung) = ended(start("batch", &path, &["hang"]));
+    assert_eq!(status.signal(), Some(Signal::SIGABRT as i32));
+    assert_says(&hung, &["it was held for longer than its options allow"]);
+    let next = said(start("batch", &path, &[]));
     assert!(next.ends_with("all done\n"), "{next}");
     let pause = begun(&next, "step 1") - begun(&hung, "step 2");
     // The longest step.
@@ -198,18 +162,13 @@ fn resource_pool_never_exceeds_its_size() {
 
 #[test]
 fn web_service_counts_a_reservation_and_ends_in_order_at_sigterm() {
-    let mut service = Running::start("web_service", &fresh_path("web_service"), &[]);
-    let said = BufReader::new(service.process.stdout.as_mut().expect("a pipe")).lines();
-    let mut addresses = said.map(|line| {
-        let line = line.expect("a line");
-        let (_, address) = line.split_once("http://").expect("an address");
-        address.split_once('/').expect("a path").0.to_owned()
-    });
-    let (items, admin) = (addresses.next().expect("a line"), addresses.next().expect("a line"));
-    let ask = |address: &str, request: &str| {
+    let service = start("web_service", &fresh_path("web_service"), &[]);
+    let [items, admin] = [(); 2].map(|()| service.says("http://"));
+    let ask = |url: &str, request: &str| {
+        let (address, _) = url.split_once('/').expect("a path");
         let mut stream = TcpStream::connect(address).expect("it listens");
         write!(stream, "{request} HTTP/1.1\r\n\r\n").expect("sent");
-        text(Some(stream))
+        std::io::read_to_string(stream).expect("UTF-8")
     };
     let is_ready = || ask(&admin, "GET /health").starts_with("HTTP/1.1 200 OK\r\n");
     wait_until("it is ready", SOON, is_ready);
@@ -224,9 +183,8 @@ fn web_service_counts_a_reservation_and_ends_in_order_at_sigterm() {
         count.is_some()
     });
     assert!((1..=asked).contains(&count.expect("a number")), "{count:?}, asked {asked} times");
-    let killed = Command::new("kill").arg(service.process.id().to_string()).status();
-    assert!(killed.expect("kill").success());
-    assert_says(&service.said(), &["shutting down"]);
+    service.signal(Signal::SIGTERM);
+    assert_says(&said(service), &["shutting down"]);
 }
 
 #[test]

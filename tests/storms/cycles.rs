@@ -9,10 +9,8 @@ use std::time::{Duration, Instant};
 use zoolock::{Error, HoldState};
 use zoolock_test_support::{FaultProxy, Server, fresh_path, wait_until};
 
-use common::{SOON, Task, client_of, lock_of, run_again};
+use common::{OWN_PROCESS, SOON, Task, client_of, lock_of, run_again};
 
-/// Marks the process of this test alone. Its value is the server's address.
-const OWN_PROCESS: &str = "ZOOLOCK_TEST_CYCLES_OF";
 const CYCLES: usize = 200;
 const AT_ONCE: usize = 4;
 const SHORT: Duration = Duration::from_secs(5);

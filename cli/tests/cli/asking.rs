@@ -1,35 +1,26 @@
 //! Commands that ask a holder to release, or take its lock away.
 
-use serde_json::Value;
 use zoolock::EphemeralLock;
 
 use crate::util::*;
-
-/// The contenders in the output of `list --json`.
-fn listed(path: &str) -> Vec<Value> {
-    let (code, json) = output(&["list", "--json", path]);
-    assert_eq!(code, Some(0));
-    serde_json::from_str(&json).expect("an array")
-}
 
 #[test]
 fn revoke_names_its_holder_and_list_still_shows_its_identity() {
     let path = fresh_path("asked");
     assert_eq!(output(&["revoke", &path]).0, Some(1), "nobody holds it");
     let mut running = started(&["--identity", "a b", "-v"], &path, UNTIL_TOLD);
-    let before = listed(&path).remove(0);
+    let before = &json(&["list", "--json", &path])[0];
     assert_eq!((&before["identity"], &before["asked"]), (&"a b".into(), &false.into()));
     for _ in 0..2 {
-        let (code, said) = output(&["revoke", &path]);
-        assert_eq!(code, Some(0));
+        let said = prints(&["revoke", &path]);
         assert_eq!(said, format!("asked a b, token {}\n", before["token"]));
         wait_until("it is shown as before", SOON, || {
-            let now = listed(&path).remove(0);
+            let now = &json(&["list", "--json", &path])[0];
             assert_eq!(now["asked"], true);
             now["identity"] == before["identity"]
         });
     }
-    let (_, table) = output(&["list", &path]);
+    let table = prints(&["list", &path]);
     assert!(table.contains("asked") && table.contains("a b"), "{table}");
     assert_eq!(let_end(&mut running), Some(0));
 }
@@ -47,7 +38,7 @@ fn program_gets_the_chosen_signal_on_a_revocation() {
         let mut running = started(options, &path, LISTENS);
         for _ in 0..times {
             await_nodes(&path, 1);
-            assert_eq!(output(&["revoke", &path]).0, Some(0));
+            prints(&["revoke", &path]);
             running.says(heard);
         }
         if heard != "caught TERM" {
@@ -123,14 +114,14 @@ fn another_limit_is_shown_and_warned_of() {
     let _first = started(&["--semaphore=3"], &path, LISTENS);
     let waiting = runs(&["--semaphore=30", "--permits=30"], &path, "true");
     waiting.says("permits were taken under a limit of 3, here it is 30");
-    let (code, list) = output(&["list", &path]);
-    assert_eq!((code, list.lines().count()), (Some(0), 3), "a line for a call: {list}");
+    let list = prints(&["list", &path]);
     let lines: Vec<_> = list.lines().collect();
+    assert_eq!(lines.len(), 3, "a line for a call: {list}");
     assert!(lines[1].contains("holds  permit of 3 "), "{list}");
     assert!(lines[2].contains("waits  permit of 30"), "{list}");
-    let (_, all) = output(&["list", "-r", &path]);
+    let all = prints(&["list", "-r", &path]);
     assert!(all.contains("  1 of 3 permits  1 "), "{all}");
-    let json = listed(&path);
+    let json = json(&["list", "--json", &path]);
     assert_eq!([&json[0]["limit"], &json[1]["limit"]], [3, 30]);
     let (_, said) = output(&["doctor", &path]);
     assert!(said.contains("permits at") && said.contains("have different limits, 3, 30"), "{said}");

@@ -14,10 +14,9 @@ fn down() -> FaultProxy {
 }
 
 fn run_at(proxy: &FaultProxy, options: &[&str]) -> Command {
-    let mut command =
-        zoolock_at(&proxy.connect_string(), &["run", "-v", "--session-timeout", "10"]);
-    command.args(options).args([&fresh_path("no-server"), "true"]);
-    command
+    let hosts = proxy.connect_string();
+    let options = [&["-v", "-c", &hosts, "--session-timeout", "10"], options].concat();
+    run(&options, &fresh_path("no-server"), "true")
 }
 
 #[test]

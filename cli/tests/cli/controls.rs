@@ -33,10 +33,10 @@ fn hostile_lock(name: &str) -> (String, Probe) {
 #[test]
 fn table_and_json_escape_control_characters() {
     let (path, _holder) = hostile_lock("controls");
-    let (_, table) = output(&["list", &path]);
+    let table = prints(&["list", &path]);
     is_harmless(&table);
     assert!(table.contains(r"\u{1b}[2J") && table.contains(r"\u{9b}31m"), "{table:?}");
-    let (_, json) = output(&["list", "--json", &path]);
+    let json = prints(&["list", "--json", &path]);
     is_harmless(&json);
     assert!(json.contains(r"\u001b[2J") && json.contains(r"\u009b31m"), "{json:?}");
     let json: Value = serde_json::from_str(&json).expect("JSON");

@@ -11,7 +11,7 @@ fn lock_is_held_until_the_last_process_of_the_group_ends() {
     let script = "exec 3<&0; sh -c 'cat <&3 >/dev/null' & echo inside $$; exit 3";
     let mut running = runs(&[], &path, script);
     await_gone(running.is_inside());
-    assert!(!gets(&[], &path), "somebody of the group still runs");
+    assert!(is_taken(&path), "somebody of the group still runs");
     assert_eq!(let_end(&mut running), Some(3), "that of the program");
     await_nodes(&path, 0);
 }
@@ -44,7 +44,7 @@ fn lock_is_held_for_daemons_which_are_named_and_signalled() {
     running.let_go();
     let said = running.says("the program has ended, but the lock is held for ");
     assert_eq!(said, format!("{daemon} (sleep)"));
-    assert!(!gets(&[], &path) && !is_gone(daemon));
+    assert!(is_taken(&path) && !is_gone(daemon));
     assert_eq!(end_by(Signal::SIGTERM, &mut running), Some(1), "read has found the end");
     assert!(is_gone(daemon));
 }
@@ -63,7 +63,7 @@ fn daemons_are_left_if_that_is_asked_for() {
     let [inside, daemon] = [inside, daemon].map(|id| id.parse().expect("a process"));
     // Not before the supervisor has noticed.
     await_buried(inside);
-    assert!(!gets(&[], &path), "it is no daemon yet");
+    assert!(is_taken(&path), "it is no daemon yet");
     fs::write(pipe, "go\n").expect("written");
     assert_eq!(running.code(), Some(3), "that of the program");
     assert!(!is_gone(daemon));

@@ -1,16 +1,6 @@
 //! `list`: the holder and the waiters of a lock, or all locks, as tables and as JSON.
 
-use serde_json::Value;
-
 use crate::util::*;
-
-/// The JSON that a command prints.
-#[track_caller]
-fn json(arguments: &[&str]) -> Value {
-    let (code, said) = output(arguments);
-    assert_eq!(code, Some(0));
-    serde_json::from_str(&said).expect("JSON")
-}
 
 /// The cells of a line of a table.
 pub(crate) fn cells(line: &str) -> Vec<&str> {
@@ -20,14 +10,13 @@ pub(crate) fn cells(line: &str) -> Vec<&str> {
 #[test]
 fn list_shows_holder_and_waiters_as_a_table_and_as_json() {
     let path = fresh_path("list");
-    assert_eq!(output(&["list", &path]), (Some(0), String::new()));
-    assert_eq!(output(&["list", "--json", &path]), (Some(0), "[]\n".to_owned()));
+    assert_eq!(prints(&["list", &path]), "");
+    assert_eq!(prints(&["list", "--json", &path]), "[]\n");
     let holding = started(&[], &path, UNTIL_TOLD);
     let _waiting = runs(&["-s"], &path, "true");
     await_nodes(&path, 2);
 
-    let (code, table) = output(&["list", &path]);
-    assert_eq!(code, Some(0));
+    let table = prints(&["list", &path]);
     let lines: Vec<_> = table.lines().map(cells).collect();
     assert_eq!(lines.len(), 3);
     let columns = ["PLACE", "STATE", "KIND", "IDENTITY", "SESSION", "AGE", "HELD", "TOKEN"];
@@ -57,8 +46,8 @@ fn list_shows_holder_and_waiters_as_a_table_and_as_json() {
 fn recursive_list_shows_all_locks_as_a_table_and_as_json() {
     let (root, client) = (fresh_path("tree"), client());
     let at = |name: &str| format!("{root}/{name}");
-    assert_eq!(output(&["list", "-r", &root]), (Some(0), String::new()));
-    assert_eq!(output(&["list", "-r", "--json", &root]), (Some(0), "[]\n".to_owned()));
+    assert_eq!(prints(&["list", "-r", &root]), "");
+    assert_eq!(prints(&["list", "-r", "--json", &root]), "[]\n");
     let holding = started(&[], &at("a"), UNTIL_TOLD);
     let _waiting = runs(&["-s"], &at("a"), "true");
     await_nodes(&at("a"), 2);
@@ -70,8 +59,7 @@ fn recursive_list_shows_all_locks_as_a_table_and_as_json() {
     let single = zoolock::EphemeralLock::new(&client, at("d")).expect("a path");
     let _single = single.acquire().expect("locked");
 
-    let (code, table) = output(&["list", "-r", &root]);
-    assert_eq!(code, Some(0));
+    let table = prints(&["list", "-r", &root]);
     let lines: Vec<_> = table.lines().map(cells).collect();
     let columns = ["PATH", "STATE", "KIND", "WAITING", "LONGEST", "HELD", "HOLDER", "NEXT"];
     assert_eq!(lines[0], columns);
@@ -144,8 +132,7 @@ fn foreign_text_does_not_distort_the_table() {
     for identity in ["名前", "a\u{202e}b", &long] {
         contends(&probe, &path, identity);
     }
-    let (code, table) = output(&["list", &path]);
-    assert_eq!(code, Some(0));
+    let table = prints(&["list", &path]);
     assert!(!table.contains('\u{202e}'));
     assert!(table.len() < 2000, "{} bytes", table.len());
     let columns: Vec<_> = table

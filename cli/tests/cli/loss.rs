@@ -14,8 +14,7 @@ const ORDERLY: &str = "trap 'echo caught TERM; sleep 0.1; echo tidied up; exit 3
 
 /// Starts a script under a lock that it loses soon without servers.
 fn under(proxy: &FaultProxy, path: &str, script: &str) -> Beside {
-    let arguments = ["run", "--session-timeout", "10", path, "sh", "-c", script];
-    Beside::start(zoolock_at(&proxy.connect_string(), &arguments))
+    runs(&["-c", &proxy.connect_string(), "--session-timeout", "10"], path, script)
 }
 
 #[test]
@@ -62,8 +61,7 @@ fn silent_server_does_not_delay_the_exit() {
     for waits in [true, false] {
         let (proxy, path) = (shared_proxy(), fresh_path("silent-end"));
         let _held = waits.then(|| held(&path));
-        let run = ["run", &path, "sh", "-c", UNTIL_TOLD];
-        let mut running = Beside::start(zoolock_at(&proxy.connect_string(), &run));
+        let mut running = runs(&["-c", &proxy.connect_string()], &path, UNTIL_TOLD);
         match waits {
             true => drop(await_nodes(&path, 2)),
             false => drop(running.is_inside()),

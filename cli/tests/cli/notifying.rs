@@ -77,26 +77,6 @@ fn waiter_that_ends_never_reports_readiness() {
 }
 
 #[test]
-fn lead_is_ready_when_it_contends_and_names_the_leader() {
-    let (manager, path) = (Manager::new(true), fresh_path("notify-lead"));
-    let lock = held(&path);
-    let arguments = ["lead", &path, "sh", "-c", UNTIL_TOLD];
-    let mut leader = manager.start(zoolock(&arguments));
-    assert_eq!(manager.hears(), format!("READY=1\nSTATUS=contending for {path}"));
-    let waiting = manager.hears();
-    assert!(waiting.starts_with(&format!("STATUS=waiting for {path}, 1 ahead, held by ")));
-    lock.release().expect("released");
-    assert!(manager.hears().contains(&format!("STATUS=holding {path}, token ")));
-    leader.is_inside();
-    delete_node(&path);
-    assert_eq!(manager.hears(), format!("STATUS=contending for {path} again"));
-    assert!(manager.hears().contains(&format!("STATUS=holding {path}, token ")));
-    leader.signal(Signal::SIGTERM);
-    assert_eq!(manager.hears(), "STOPPING=1\nSTATUS=ending");
-    assert_eq!(leader.code(), Some(0));
-}
-
-#[test]
 fn absent_or_deaf_manager_changes_nothing() {
     let path = fresh_path("notify-nobody");
     for socket in ["", "/no/such/socket", "@no such socket", "vsock:2:1234", "nonsense"] {
@@ -124,8 +104,9 @@ fn says(name: &str) -> &'static str {
 
 /// The packaged systemd unit, as far as it can be tested without systemd.
 #[test]
-fn unit_starts_a_leader_that_notifies_systemd_and_ends() {
-    let (manager, path) = (Manager::new(true), fresh_path("unit"));
+fn leader_of_the_unit_is_ready_when_it_contends_and_names_who_leads() {
+    let (manager, path) = (Manager::new(true), fresh_path("notify-lead"));
+    let lock = held(&path);
     let (_folder, program) = scratch();
     std::fs::write(&program, UNTIL_TOLD).expect("written");
     let start = says("ExecStart").replacen("/usr/bin/zoolock", ZOOLOCK, 1);
@@ -137,8 +118,17 @@ fn unit_starts_a_leader_that_notifies_systemd_and_ends() {
     assert_eq!((says("Type"), says("KillMode")), ("notify", "mixed"));
     let mut leader = manager.start(shell);
     assert_eq!(manager.hears(), format!("READY=1\nSTATUS=contending for {path}"));
+    let waiting = manager.hears();
+    assert!(waiting.starts_with(&format!("STATUS=waiting for {path}, 1 ahead, held by ")));
+    lock.release().expect("released");
+    assert!(manager.hears().contains(&format!("STATUS=holding {path}, token ")));
     leader.is_inside();
-    assert_eq!(end_by(Signal::SIGTERM, &mut leader), Some(0), "which is no failure to systemd");
+    delete_node(&path);
+    assert_eq!(manager.hears(), format!("STATUS=contending for {path} again"));
+    assert!(manager.hears().contains(&format!("STATUS=holding {path}, token ")));
+    leader.signal(Signal::SIGTERM);
+    assert_eq!(manager.hears(), "STOPPING=1\nSTATUS=ending");
+    assert_eq!(leader.code(), Some(0), "which is no failure to systemd");
 
     // KILL has to come before another client can have the lock.
     let stops_within: u32 = says("TimeoutStopSec").parse().expect("seconds");

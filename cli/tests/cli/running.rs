@@ -67,7 +67,7 @@ fn nested_run_holds_both_locks_and_forwards_signals() {
     let mut running = Beside::start(nested(LISTENS));
     running.is_inside();
     for path in [&outer, &inner] {
-        assert!(!gets(&[], path), "{path} is not held");
+        assert!(is_taken(path), "{path} is not held");
     }
     running.signal(Signal::SIGUSR1);
     running.says("caught USR1");

@@ -107,7 +107,7 @@ fn lock_is_held_for_whatever_a_program_has_started() {
     with_each("exec 3<&0", "read line <&3; exit 5", |mut running, inside, path| {
         running.let_go();
         running.says("the program has ended, but the lock is held for ");
-        assert!(!gets(&[], path) && !has_ended(inside));
+        assert!(is_taken(path) && !has_ended(inside));
         send(inside, Signal::SIGKILL);
         // What else the script has started has lost its parent, too, sooner or later.
         wait_until("all have ended", SOON, || {

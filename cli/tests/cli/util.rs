@@ -8,6 +8,7 @@ use std::time::Duration;
 use common::{client_of, state, with_all_signals};
 use nix::sys::wait::WaitStatus;
 use rexpect::session::{PtySession, spawn_command};
+use serde_json::Value;
 use zoolock::{Client, Contender, Guard};
 
 pub(crate) use common::{Beside, SOON, Signal, await_nodes, lock_of, send, shared_proxy};
@@ -125,14 +126,26 @@ pub(crate) fn output(arguments: &[&str]) -> (Option<i32>, String) {
     (code, said)
 }
 
-/// Whether another client gets the lock with these options at once.
+/// The output of a command that succeeds.
 #[track_caller]
-pub(crate) fn gets(options: &[&str], path: &str) -> bool {
-    match once_connected(|| runs(&[options, &["-n"]].concat(), path, "true")).code() {
-        Some(0) => true,
-        Some(1) => false,
-        other => panic!("{other:?}"),
-    }
+pub(crate) fn prints(arguments: &[&str]) -> String {
+    let (code, said) = output(arguments);
+    assert_eq!(code, Some(0));
+    said
+}
+
+/// The JSON that a command prints.
+#[track_caller]
+pub(crate) fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&prints(arguments)).expect("JSON")
+}
+
+/// Whether the lock is held by somebody else.
+#[track_caller]
+pub(crate) fn is_taken(path: &str) -> bool {
+    let code = once_connected(|| runs(&["-n"], path, "true")).code();
+    assert!(matches!(code, Some(0 | 1)), "{code:?}");
+    code == Some(1)
 }
 
 /// Waits for a command with a short deadline. A busy machine may exceed it before the connection, which is

@@ -41,12 +41,9 @@ fn waiter_and_holder_report_an_outage() {
     let server = Server::builder().property("maxSessionTimeout", "60000");
     let server = server.start().expect("a server");
     let proxy = FaultProxy::start(server.address()).expect("proxy");
-    let start = |timeout| {
-        let options = ["run", "-v", "--session-timeout", timeout];
-        let program = ["/outage", "sh", "-c", UNTIL_TOLD];
-        let arguments = [&options[..], &program].concat();
-        Beside::start(zoolock_at(&proxy.connect_string(), &arguments))
-    };
+    let hosts = proxy.connect_string();
+    let start =
+        |timeout| runs(&["-v", "-c", &hosts, "--session-timeout", timeout], "/outage", UNTIL_TOLD);
     // The holder keeps its session.
     let mut holding = start("60");
     holding.is_inside();
