@@ -8,11 +8,10 @@ use std::collections::BTreeMap;
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
-use syn::visit_mut::{VisitMut, visit_item_impl_mut};
-use syn::{ImplItem, Item, ItemImpl};
+use syn::Item;
 
 use crate::names::leaves;
-use crate::source::{is_built, sources};
+use crate::source::sources;
 
 /// A path that contains the first is only allowed to go on with one of the second; the third is
 /// what to use instead.
@@ -94,11 +93,10 @@ fn asked(items: Vec<Item>) -> Vec<(usize, String)> {
     found.collect()
 }
 
-/// Returns the paths in a module, without those for tests only.
+/// Returns the paths in a module.
 pub(crate) fn said(items: Vec<Item>) -> Words {
     let mut words = Words::default();
-    for mut item in items {
-        Built.visit_item_mut(&mut item);
+    for item in items {
         // Those are modules of their own.
         if !matches!(item, Item::Mod(_)) {
             words.read(item.to_token_stream());
@@ -192,14 +190,4 @@ impl Words {
 
 fn is_sign(token: &TokenTree, sign: char) -> bool {
     matches!(token, TokenTree::Punct(found) if found.as_char() == sign)
-}
-
-/// Leaves out the methods that are for tests only.
-struct Built;
-
-impl VisitMut for Built {
-    fn visit_item_impl_mut(&mut self, block: &mut ItemImpl) {
-        block.items.retain(|part| !matches!(part, ImplItem::Fn(f) if !is_built(&f.attrs)));
-        visit_item_impl_mut(self, block);
-    }
 }

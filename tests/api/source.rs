@@ -8,7 +8,7 @@ use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Item, ItemMacro, Meta, Token, Type, Visibility};
+use syn::{Attribute, ImplItem, Item, ItemMacro, Meta, Token, Type, Visibility};
 
 /// `[]` is the crate's root, `["session", "events"]` a module below it.
 pub(crate) type Place = Vec<String>;
@@ -16,7 +16,7 @@ pub(crate) type Place = Vec<String>;
 /// Every module with its items, macros expanded.
 pub(crate) type Modules = BTreeMap<Place, Vec<Item>>;
 
-/// A module as it is written, without those below it.
+/// A module as it is written, without those below it and without what is for tests only.
 pub(crate) struct Source {
     pub(crate) place: Place,
     pub(crate) file: PathBuf,
@@ -69,6 +69,12 @@ fn items_of(file: &Path) -> Vec<Item> {
 /// A module, and all below it, whose files are in `folder`.
 fn enter(mut source: Source, folder: &Path, sources: &mut Vec<Source>) {
     source.items.retain(|item| is_built(&begin(item).0));
+    for item in &mut source.items {
+        if let Item::Impl(block) = item {
+            let is_in = |part: &_| !matches!(part, ImplItem::Fn(f) if !is_built(&f.attrs));
+            block.items.retain(is_in);
+        }
+    }
     for item in &source.items {
         let Item::Mod(module) = item else { continue };
         let name = module.ident.to_string();
@@ -105,7 +111,7 @@ pub(crate) fn files(folder: &Path, extension: &str, without: &[&str]) -> Vec<Pat
 }
 
 /// Not for tests only.
-pub(crate) fn is_built(attributes: &[Attribute]) -> bool {
+fn is_built(attributes: &[Attribute]) -> bool {
     let for_tests = |attribute: &&Attribute| {
         let cfg = attribute.path().is_ident("cfg").then(|| attribute.meta.require_list().ok());
         let cfg = cfg.flatten().map(|list| list.tokens.to_string());

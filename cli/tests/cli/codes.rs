@@ -142,7 +142,16 @@ fn conflict_gives_1_or_the_chosen_code() {
         (&["-w", "0", "-E", "0"], 0),
         (&["--timeout", "3", "-E", "9"], 9),
     ] {
-        let mut one = once_connected(|| runs(options, &path, "echo not to be seen"));
+        let start = || runs(options, &path, "echo not to be seen");
+        let mut one = start();
+        // A busy machine may exceed the deadline before the connection, which is not the subject.
+        wait_until("it connects in time", SOON, || {
+            let is_late = one.code() == Some(69);
+            if is_late {
+                one = start();
+            }
+            !is_late
+        });
         assert_eq!(one.code(), Some(wanted), "{options:?}");
         assert_eq!(one.said(), [""; 0], "{options:?}");
         await_nodes(&path, 1);

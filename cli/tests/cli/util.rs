@@ -140,27 +140,10 @@ pub(crate) fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&prints(arguments)).expect("JSON")
 }
 
-/// Whether the lock is held by somebody else.
+/// Whether somebody else holds the lock.
 #[track_caller]
 pub(crate) fn is_taken(path: &str) -> bool {
-    let code = once_connected(|| runs(&["-n"], path, "true")).code();
-    assert!(matches!(code, Some(0 | 1)), "{code:?}");
-    code == Some(1)
-}
-
-/// Waits for a command with a short deadline. A busy machine may exceed it before the connection, which is
-/// not the subject of a test, so the command starts again.
-#[track_caller]
-pub(crate) fn once_connected(start: impl Fn() -> Beside) -> Beside {
-    let mut ended = start();
-    wait_until("it connects within its deadline", SOON, || {
-        let is_late = ended.code() == Some(69);
-        if is_late {
-            ended = start();
-        }
-        !is_late
-    });
-    ended
+    !lock_of(&client(), path).try_lock().expect("an answer")
 }
 
 /// Whether the process has ended. Its parent may not have reaped it yet.
