@@ -2,10 +2,6 @@
 
 use crate::util::*;
 
-/// Prints its token and its process, and does not end on TERM.
-const STUBBORN: &str = "trap '' TERM; echo token $ZOOLOCK_TOKEN; echo inside $$; \
-     while :; do sleep 0.05; done";
-
 /// Waits for a term, and returns its token and its program.
 #[track_caller]
 fn begins(leader: &Beside) -> (u64, u32) {
