@@ -5,8 +5,8 @@ use serde_json::Value;
 use crate::util::*;
 
 /// Control characters that clear, colour, delete, return, reverse the direction, and end lines.
-const HOSTILE: &str = "<\x07\x08\x1b[2J\x7f\u{80}\u{85}\u{9b}31m\u{9f}\u{200e}\u{202a}\u{202e}\
-     \u{2066}\u{2069}\u{2028}\u{2029}\t\r\n>";
+const HOSTILE: &str = "<\x07\x08\x1b[2J\x7f\u{80}\u{85}\u{9b}31m\u{9f}\u{200b}\u{200e}\u{202a}\
+     \u{202e}\u{2066}\u{2069}\u{2028}\u{2029}\t\r\n>";
 /// Of these, servers accept the last three in paths.
 const IN_A_PATH: &str = "<\u{202e}\u{2066}\u{2028}>";
 
@@ -15,7 +15,7 @@ const IN_A_PATH: &str = "<\u{202e}\u{2066}\u{2028}>";
 fn is_harmless(said: &str) {
     let bad = |character: char| {
         (character.is_control() && character != '\n')
-            || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}')
+            || matches!(character, '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}')
             || matches!(character, '\u{2066}'..='\u{2069}')
     };
     assert!(!said.contains(bad), "{said:?}");

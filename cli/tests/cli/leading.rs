@@ -39,21 +39,6 @@ fn second_candidate_leads_when_the_first_is_revoked_or_ends() {
 }
 
 #[test]
-fn leader_stopped_for_too_long_loses_its_program_and_contends_again() {
-    let path = fresh_path("lead-stopped");
-    let leader = lead(&["--session-timeout", "4"], &path, STUBBORN);
-    let (token, inside) = begins(&leader);
-    leader.stop();
-    let rival = held(&path);
-    assert!(is_gone(inside), "the program runs beside the rival");
-    leader.signal(Signal::SIGCONT);
-    leader.says("the lock was lost while the program ran");
-    await_nodes(&path, 2);
-    rival.release().expect("released");
-    assert!(begins(&leader).0 > token);
-}
-
-#[test]
 fn ended_program_yields_and_restarts_with_growing_pauses() {
     let (rival, path) = (client(), fresh_path("lead-again"));
     let mut first = lead(&[], &path, "echo inside $$; exit 3");

@@ -6,6 +6,8 @@ use std::time::Instant;
 
 use crate::util::*;
 
+/// Reports TERM and ignores it.
+const STUBBORN: &str = "trap 'echo caught TERM' TERM; echo inside $$; while :; do sleep 0.05; done";
 /// Ends after some tidying up.
 const ORDERLY: &str = "trap 'echo caught TERM; sleep 0.1; echo tidied up; exit 3' TERM; echo inside $$; \
      while :; do sleep 0.05; done";

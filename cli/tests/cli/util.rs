@@ -28,10 +28,6 @@ pub(crate) const LISTENS: &str = "
     echo token $ZOOLOCK_TOKEN; echo inside $$
     while :; do sleep 0.05; done";
 
-/// Reports its token, its start and TERM, and does not end.
-pub(crate) const STUBBORN: &str = "trap 'echo caught TERM' TERM; echo token $ZOOLOCK_TOKEN; \
-     echo inside $$; while :; do sleep 0.05; done";
-
 /// This command.
 pub(crate) const ZOOLOCK: &str = env!("CARGO_BIN_EXE_zoolock");
 
