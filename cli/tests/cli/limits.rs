@@ -12,7 +12,7 @@ use zoolock_test_support::Late;
 use crate::util::*;
 
 /// A program that needs no other process.
-pub(crate) const ALONE: &str = "echo inside $$; exec cat";
+const ALONE: &str = "echo inside $$; exec cat";
 
 /// A program that prints `inside` from another process group.
 const IN_ANOTHER_GROUP: &str = "timeout 1000 sh -c 'echo inside $$; exec cat'; true";
@@ -29,28 +29,23 @@ fn as_next_user() -> Command {
 /// The system's message.
 const NO_FILES: &str = "Too many open files";
 
-/// The outcome of a command under a limit.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// Its program ran, and had ended at the next grant.
-    Ran,
-    /// The command ended without starting its program, with this code and this last line.
-    Ended(Option<i32>, String),
-}
+/// How a command has ended without starting its program: its code and its last line. `None` if the program ran,
+/// and had ended at the next grant.
+type Outcome = Option<(Option<i32>, String)>;
 
 /// The outcome of a command. It starts again if it connects too late or loses the lock before its program
 /// runs, since a busy machine is not the subject.
-pub(crate) fn outcome_of(start: impl Fn() -> Command, path: &str) -> Outcome {
+fn outcome_of(start: impl Fn() -> Command, path: &str) -> Outcome {
     let mut outcome = None;
     wait_until("it is in time", SOON, || {
-        let ended = outcome.insert(try_once(start(), path));
-        match ended {
-            Outcome::Ended(Some(69), words) => words.contains(NO_FILES),
-            Outcome::Ended(code, _) => *code != Some(74),
-            Outcome::Ran => true,
+        outcome = try_once(start(), path);
+        match &outcome {
+            Some((Some(69), words)) => words.contains(NO_FILES),
+            Some((code, _)) => *code != Some(74),
+            None => true,
         }
     });
-    outcome.expect("there is one")
+    outcome
 }
 
 fn try_once(command: Command, path: &str) -> Outcome {
@@ -65,11 +60,11 @@ fn try_once(command: Command, path: &str) -> Outcome {
     });
     if let Some(inside) = inside(&said) {
         assert_ends_before_the_next(&running, inside, path, || ());
-        return Outcome::Ran;
+        return None;
     }
     let code = running.code();
     said.extend(running.said());
-    Outcome::Ended(code, said.pop().unwrap_or_default())
+    Some((code, said.pop().unwrap_or_default()))
 }
 
 /// Stops the command, does the rest, and expects its program to have ended at the next grant.
@@ -97,27 +92,23 @@ pub(crate) fn assert_ends_before_the_next(
 fn under_each<L: Debug + Copy + Send>(
     limits: impl IntoIterator<Item = L>,
     start: impl Fn(L, &str) -> Command + Sync,
-    is_right: impl Fn(Option<i32>, &str) -> bool,
+    is_right: impl Fn(Option<i32>, &str) -> bool + Sync,
 ) {
-    let outcomes: Vec<_> = thread::scope(|scope| {
-        let begin = |limit: L| {
-            let start = &start;
+    let ran: Vec<bool> = thread::scope(|scope| {
+        let begin = |limit| {
+            let (start, is_right) = (&start, &is_right);
             scope.spawn(move || {
                 let path = fresh_path("limited");
-                (limit, outcome_of(|| start(limit, &path), &path))
+                let outcome = outcome_of(|| start(limit, &path), &path);
+                println!("{limit:?}: {outcome:?}");
+                assert!(outcome.as_ref().is_none_or(|(code, words)| is_right(*code, words)));
+                outcome.is_none()
             })
         };
         let begun: Vec<_> = limits.into_iter().map(begin).collect();
-        begun.into_iter().map(|one| one.join().expect("never two programs")).collect()
+        begun.into_iter().map(|one| one.join().expect("it is right")).collect()
     });
-    for (limit, outcome) in &outcomes {
-        println!("{limit:?}: {outcome:?}");
-        if let Outcome::Ended(code, words) = outcome {
-            assert!(is_right(*code, words), "{limit:?}: {outcome:?}");
-        }
-    }
-    assert_ne!(outcomes.first().map(|(_, outcome)| outcome), Some(&Outcome::Ran));
-    assert_eq!(outcomes.last().map(|(_, outcome)| outcome), Some(&Outcome::Ran));
+    assert_eq!((ran.first(), ran.last()), (Some(&false), Some(&true)));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Command;
 use std::thread;
 
-use crate::limits::{ALONE, Outcome, assert_ends_before_the_next, outcome_of};
+use crate::limits::assert_ends_before_the_next;
 use crate::util::*;
 
 /// Prints `inside` from a process that is no child of the shell, without a mark on it.
@@ -47,7 +47,6 @@ time.sleep(1000)' &",
 ];
 
 /// Runs a test with each of these programs, all at once.
-#[track_caller]
 fn with_each(begin: &str, end: &str, test: impl Fn(Beside, u32, &str) + Sync) {
     thread::scope(|scope| {
         for (name, script) in ESCAPES {
@@ -69,16 +68,11 @@ fn has_ended(process: u32) -> bool {
     threads.count() <= 1 && is_gone(process)
 }
 
-#[track_caller]
-fn await_end(process: u32) {
-    wait_until("it has ended", SOON, || has_ended(process));
-}
-
 #[test]
 fn whatever_a_program_has_started_ends_with_zoolock() {
     with_each("", "wait", |running, inside, _| {
         running.signal(Signal::SIGKILL);
-        await_end(inside);
+        wait_until("it has ended", SOON, || has_ended(inside));
     });
 }
 
@@ -138,13 +132,10 @@ fn program_without_a_supervisor_never_starts() {
     let mut compiler = Command::new("cc");
     compiler.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source);
     assert!(compiler.status().expect("a C compiler, as cargo has it").success());
-    let start = || {
-        let mut command = run(&[], &path, ALONE);
-        command.env("LD_PRELOAD", &library);
-        command
-    };
-    let words = "zoolock: the program was killed, because its supervisor was";
-    assert_eq!(outcome_of(start, &path), Outcome::Ended(Some(71), words.to_owned()));
+    let mut command = run(&[], &path, "echo inside");
+    let (code, said, errors) = ends(command.env("LD_PRELOAD", &library));
+    assert_eq!((code, &*said), (Some(71), ""), "it has started");
+    assert!(errors.ends_with("zoolock: the program was killed, because its supervisor was\n"));
 }
 
 /// A program, and a daemon that prints `inside`.

@@ -108,14 +108,10 @@ fn place(root: &Path, sources: &mut Sources, entry: Entry) -> Result<Mutant, Str
     let source = sources.get(root, &file)?;
     let name_alone = function.rsplit(':').next();
     let is_named = |one: &&Function| Some(&*one.name) == name_alone;
-    let named: Vec<_> = source.functions.iter().filter(is_named).collect();
-    if named.is_empty() {
-        return Err(format!("{file} has no function {function}"));
-    }
-    let places = named.iter().map(|one| (*one, source.find(one, &from)));
-    let found: Vec<_> = places.filter_map(|(one, place)| Some((one, place?))).collect();
-    let [(function, at)] = &found[..] else {
-        return Err(format!("the text is not exactly once in {function} of {file}: {from}"));
+    let places = source.functions.iter().filter(is_named);
+    let places: Vec<_> = places.filter_map(|one| Some((one, source.find(one, &from)?))).collect();
+    let [(function, at)] = &places[..] else {
+        return Err(format!("the text is not exactly once in a {function} of {file}: {from}"));
     };
     if let Some(why) = function.unfit {
         return Err(format!("{} {why}", function.name));

@@ -9,15 +9,13 @@ fn tests_named_by_the_guide_exist() {
     let page = fs::read_to_string(package.join("../../src/guide/other_clients.md")).unwrap();
     let table = fs::read_to_string(package.join("tests/it/main.rs")).unwrap();
     let quoted = page.split('`').skip(1).step_by(2);
-    let is_name = |text: &&str| text.len() > 25 && text.bytes().all(is_of_a_name);
+    let is_name = |text: &&str| {
+        text.len() > 25 && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+    };
     let named: Vec<&str> = quoted.filter(is_name).collect();
     println!("{named:#?}");
     assert!(named.len() >= 12, "the table has lost its tests");
     for name in named {
         assert_eq!(table.matches(&format!("\n    {name}:")).count(), 1, "{name}");
     }
-}
-
-fn is_of_a_name(byte: u8) -> bool {
-    byte.is_ascii_lowercase() || byte == b'_'
 }

@@ -31,19 +31,6 @@ fn leads(
     (leadership.unwrap(), terms)
 }
 
-/// Waits until everybody has led for all turns, and expects that no two did at once.
-#[track_caller]
-fn assert_all_lead(stage: &Stage, mut theirs: [Peer; 2], ours: [(Leadership, Receiver<()>); 2]) {
-    theirs.iter_mut().for_each(Peer::answer);
-    for (leadership, terms) in ours {
-        for _ in 0..TURNS {
-            terms.recv_timeout(SOON).expect("a term");
-        }
-        leadership.shutdown();
-    }
-    stage.witness.assert_sound(0);
-}
-
 /// Returns a function that leads until its term is over, and a channel with a message for each term.
 fn leading() -> (impl FnMut(&Term) + Send + 'static, Receiver<()>) {
     let (tell, terms) = unbounded();
@@ -54,19 +41,32 @@ fn leading() -> (impl FnMut(&Term) + Send + 'static, Receiver<()>) {
     (lead, terms)
 }
 
-pub(crate) fn selector_excludes(curator: &Implementation) {
-    let stage = Stage::new("selector");
+/// Everybody leads for all turns, and no two at once.
+pub(crate) fn excludes(curator: &Implementation, in_latch: bool) {
+    let stage = Stage::new("leads");
     let mut theirs: [Peer; 2] = curator.start();
     let clients = [client(), client(), client()];
-    // Both begin together.
-    let held = stage.lock(&clients[0]).acquire().unwrap();
-    theirs.iter_mut().for_each(|peer| peer.tell(&stage.run(TURNS, "lead")));
+    // Both begin together. No lock of ours can be at the path of a latch.
+    let held = (!in_latch).then(|| stage.lock(&clients[0]).acquire().unwrap());
+    let run = stage.run(TURNS, if in_latch { "latch" } else { "lead" });
+    theirs.iter_mut().for_each(|peer| peer.tell(&run));
     let ours = [("ours-1", &clients[1]), ("ours-2", &clients[2])]
-        .map(|(who, client)| leads(&stage, client, who, false));
-    stage.await_nodes(5);
-    held.release().unwrap();
-    assert_all_lead(&stage, theirs, ours);
-    stage.assert_contention(TURNS);
+        .map(|(who, client)| leads(&stage, client, who, in_latch));
+    if let Some(held) = held {
+        stage.await_nodes(5);
+        held.release().unwrap();
+    }
+    theirs.iter_mut().for_each(Peer::answer);
+    for (leadership, terms) in ours {
+        for _ in 0..TURNS {
+            terms.recv_timeout(SOON).expect("a term");
+        }
+        leadership.shutdown();
+    }
+    stage.witness.assert_sound(0);
+    if !in_latch {
+        stage.assert_contention(TURNS);
+    }
     stage.await_nodes(0);
 }
 
@@ -86,17 +86,6 @@ pub(crate) fn selector_hands_over(curator: &Implementation) {
     ours.shutdown();
     peer.answer();
     assert!(!stage.lock(&client).try_lock().unwrap(), "theirs is not seen");
-}
-
-pub(crate) fn latch_excludes(curator: &Implementation) {
-    let stage = Stage::new("latch");
-    let mut theirs: [Peer; 2] = curator.start();
-    let clients = [client(), client()];
-    theirs.iter_mut().for_each(|peer| peer.tell(&stage.run(TURNS, "latch")));
-    let ours = [("ours-1", &clients[0]), ("ours-2", &clients[1])]
-        .map(|(who, client)| leads(&stage, client, who, true));
-    assert_all_lead(&stage, theirs, ours);
-    stage.await_nodes(0);
 }
 
 /// The next one leads when the leader is killed, on either side.

@@ -60,10 +60,10 @@ tests! {
         curator, |it| excludes(it, &SEMAPHORE_MUTEX);
 
     curator_leader_selector_excludes_our_leadership_and_is_excluded:
-        curator, leadership::selector_excludes;
+        curator, |it| leadership::excludes(it, false);
     curator_leader_selector_hands_over_in_both_directions: curator, leadership::selector_hands_over;
     curator_leader_latch_excludes_our_leadership_in_it_and_is_excluded:
-        curator, leadership::latch_excludes;
+        curator, |it| leadership::excludes(it, true);
     killed_leader_of_a_latch_is_followed_by_the_other_side: curator, leadership::leader_is_killed;
     leadership_beside_a_latch_of_another_kind_never_leads:
         curator, leadership::never_leads_beside_a_latch;
