@@ -1,8 +1,8 @@
 //! Losses while the program runs. It has ended before the next grant.
 
-use std::sync::mpsc;
-use std::thread;
 use std::time::Instant;
+
+use common::Task;
 
 use crate::util::*;
 
@@ -22,18 +22,13 @@ fn black_hole_kills_a_stubborn_program_before_the_next_grant() {
     let (proxy, path) = (shared_proxy(), fresh_path("black-hole"));
     let mut running = under(&proxy, &path, STUBBORN);
     let inside = running.is_inside();
-    let (tell, let_in) = mpsc::channel();
     let next = path.clone();
-    thread::spawn(move || {
-        let rival = held(&next);
-        let _ = tell.send(is_gone(inside));
-        rival.release().expect("released");
-    });
+    let rival = Task::spawn(move || (held(&next), is_gone(inside)));
     await_nodes(&path, 2);
     proxy.black_hole(Direction::Both);
     running.says("caught TERM");
     await_gone(inside);
-    let was_gone = let_in.recv_timeout(SOON).expect("the rival is let in");
+    let (_guard, was_gone) = rival.result("the rival");
     assert!(was_gone, "the program was still there when the rival was let in");
     assert_eq!(running.code(), Some(74));
 }
@@ -58,23 +53,17 @@ fn outage_leaves_the_program_time_to_end_even_if_it_is_stopped() {
 
 #[test]
 fn silent_server_does_not_delay_the_exit() {
-    for waits in [true, false] {
-        let (proxy, path) = (shared_proxy(), fresh_path("silent-end"));
-        let _held = waits.then(|| held(&path));
-        let mut running = runs(&["-c", &proxy.connect_string()], &path, UNTIL_TOLD);
-        match waits {
-            true => drop(await_nodes(&path, 2)),
-            false => drop(running.is_inside()),
-        }
-        proxy.black_hole(Direction::Both);
-        let begun = Instant::now();
-        match waits {
-            true => running.signal(Signal::SIGINT),
-            false => running.let_go(),
-        }
-        assert_eq!(running.code(), Some(if waits { 130 } else { 0 }));
-        assert!(begun.elapsed() < SOON / 4, "{:?}", begun.elapsed());
-    }
+    let (proxy, path) = (shared_proxy(), fresh_path("silent-end"));
+    let behind_it = || runs(&["-c", &proxy.connect_string()], &path, UNTIL_TOLD);
+    let mut holding = behind_it();
+    holding.is_inside();
+    let mut waiting = behind_it();
+    await_nodes(&path, 2);
+    proxy.black_hole(Direction::Both);
+    let begun = Instant::now();
+    assert_eq!(end_by(Signal::SIGINT, &mut waiting), Some(128 + Signal::SIGINT as i32));
+    assert_eq!(let_end(&mut holding), Some(0));
+    assert!(begun.elapsed() < SOON / 4, "{:?}", begun.elapsed());
 }
 
 #[test]
