@@ -1,8 +1,6 @@
 //! As the first process of a container. It gets no signal without a handler, and all orphans become its
 //! children.
 
-use std::fs;
-
 use crate::util::*;
 
 const CONTAINER: [&str; 4] = ["--pid", "--fork", "--kill-child", "--mount-proc"];
@@ -10,13 +8,7 @@ const CONTAINER: [&str; 4] = ["--pid", "--fork", "--kill-child", "--mount-proc"]
 /// The id of `unshare`'s child, seen from here.
 #[track_caller]
 fn zoolock_of(unshare: &Beside) -> u32 {
-    let mut zoolock = Vec::new();
-    wait_until("zoolock is there", SOON, || {
-        zoolock = children_of(unshare.id());
-        let name = |id| fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
-        zoolock.first().is_some_and(|id| name(id).trim() == "zoolock")
-    });
-    zoolock[0]
+    children_of(unshare.id())[0]
 }
 
 #[test]
@@ -45,12 +37,11 @@ fn signals_end_pid_1_while_it_waits_or_watches() {
     {
         let Some(command) = unshared(&CONTAINER, arguments) else { return };
         let mut waiting = Beside::start(command);
-        let zoolock = zoolock_of(&waiting);
         match arguments[0] {
             "watch" => drop(waiting.says("holds")),
             _ => drop(await_nodes(&path, 2)),
         }
-        send(zoolock, signal);
+        send(zoolock_of(&waiting), signal);
         assert_eq!(waiting.code(), Some(128 + signal as i32), "{arguments:?}");
         await_nodes(&path, 1);
     }

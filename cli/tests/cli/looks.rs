@@ -94,10 +94,7 @@ fn recursive_list_names_unreadable_paths_and_shows_the_rest() {
 fn lists_fit_the_terminal_and_keep_both_ends_of_names() {
     let root = fresh_path("tree-narrow");
     let path = format!("{root}/{}/last", "long".repeat(60));
-    let client = client();
-    let options = zoolock::LockOptions::new().identity(format!("host{}-pid", "名".repeat(60)));
-    let lock = zoolock::DistributedLock::with_options(&client, &path, options).expect("a path");
-    let _held = lock.acquire().expect("locked");
+    let _held = held_as(&format!("host{}-pid", "名".repeat(60)), &path);
     let token = format!(" {}", contenders(&path)[0].token);
     for (list, parts) in [
         (&["-r", &*root][..], &[&root[..4], "…", "/last  held  ", "host", "…", "-pid", "-"][..]),

@@ -1,10 +1,14 @@
 //! Unread output: a full pipe, a stopped terminal, a stopped pager. The command never waits for these.
 
+use std::fs::File;
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use nix::fcntl::OFlag;
+use nix::sys::termios::{FlowArg, tcflow};
 use rustix::io::{ioctl_fionbio, ioctl_fionread};
 
 use crate::util::*;
@@ -79,14 +83,20 @@ fn unread_errors_do_not_delay_the_exit() {
 fn stopped_terminal_delays_nobody() {
     let (path, (_folder, file)) = (fresh_path("stopped-terminal"), scratch());
     let lock = held(&path);
-    let mut waiting = Terminal::with(run(&["-v"], &path, &format!("echo inside > {file}")));
+    let zoolock = format!("{ZOOLOCK} run -v {path} sh -c 'echo inside > {file}'");
+    let mut waiting = Terminal::with(in_shell("sh", &format!("tty; exec {zoolock}")));
+    let (_, terminal) = waiting.0.exp_regex("/dev/[a-z0-9/]+\r").expect("its terminal");
     waiting.shows("2nd, held by");
-    waiting.presses('s');
+    // The effect of Ctrl-S.
+    let mut open = File::options();
+    let terminal = open.write(true).custom_flags(OFlag::O_NOCTTY.bits()).open(terminal.trim_end());
+    let terminal = terminal.expect("opened");
+    tcflow(&terminal, FlowArg::TCOOFF).expect("stopped");
     lock.release().expect("released");
     await_nodes(&path, 0);
     assert!(Path::new(&file).exists(), "the program did not run");
     assert_eq!(waiting.code(), 0);
-    assert!(!waiting.rest().contains("acquired"), "the terminal was not stopped");
+    tcflow(&terminal, FlowArg::TCOON).expect("goes on");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use common::{client_of, state, with_all_signals};
 use nix::sys::wait::WaitStatus;
 use rexpect::session::{PtySession, spawn_command};
 use serde_json::Value;
-use zoolock::{Client, Contender, Guard};
+use zoolock::{Client, Contender, DistributedLock, Guard, LockOptions};
 
 pub(crate) use common::{Beside, SOON, Signal, await_nodes, lock_of, send, shared_proxy};
 use zoolock_test_support::shared_probe;
@@ -176,7 +176,10 @@ impl Terminal {
     pub(crate) fn with(command: Command) -> Terminal {
         println!("in a terminal: {command:?}");
         let time = Some(SOON.as_millis() as u64);
-        Terminal(spawn_command(with_all_signals(&command), time).expect("a terminal"))
+        let mut terminal = spawn_command(with_all_signals(&command), time).expect("a terminal");
+        // Its drop kills also an interactive shell, which ignores TERM.
+        terminal.process_mut().set_kill_timeout(Some(0));
+        Terminal(terminal)
     }
 
     /// `zoolock` in a terminal of this size.
@@ -244,7 +247,14 @@ pub(crate) fn client() -> Client {
 /// Takes the lock for the test itself.
 #[track_caller]
 pub(crate) fn held(path: &str) -> Guard {
-    lock_of(&client(), path).acquire().expect("locked")
+    held_as("the test", path)
+}
+
+#[track_caller]
+pub(crate) fn held_as(identity: &str, path: &str) -> Guard {
+    let options = LockOptions::new().identity(identity);
+    let lock = DistributedLock::with_options(&client(), path, options).expect("a path");
+    lock.acquire().expect("locked")
 }
 
 /// All that hold the lock or wait for it.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use zoolock::{DistributedLock, Guard, LockOptions};
+use zoolock::Guard;
 
 use crate::looks::cells;
 use crate::util::*;
@@ -27,13 +27,9 @@ fn await_screen(drawn: &mut Terminal, texts: &[&str]) -> Vec<String> {
 
 #[test]
 fn recursive_watch_shows_the_busiest_locks_first_and_fits_the_terminal() {
-    let (root, client, probe) = (fresh_path("busy"), client(), probe());
+    let (root, probe) = (fresh_path("busy"), probe());
     let at = |name: &str| format!("{root}/{}/{name}", "long".repeat(30));
-    let hold = |name: &str| {
-        let options = LockOptions::new().identity("the holder");
-        let lock = DistributedLock::with_options(&client, at(name), options).expect("a path");
-        lock.acquire().expect("locked")
-    };
+    let hold = |name: &str| held_as("the holder", &at(name));
     let [_d, _c, a] = ["d", "c", "a"].map(hold);
     let mut b = None;
     wait_until("it is held since a later millisecond", SOON, || {
