@@ -13,13 +13,13 @@ use syn::Item;
 
 use crate::names::{find, name};
 use crate::seam::said;
-use crate::source::{Modules, Place, Source, sources};
+use crate::source::{FOLDERS, Modules, Place, Source, sources};
 
 #[test]
 fn files_use_no_higher_layer_and_no_cycle() {
     let root = &crate::root();
     let text = fs::read_to_string(root.join("CONTRIBUTING.md")).expect("read the layers");
-    for src in ["src", "zookeeper/src", "zookeeper-testing/src"] {
+    for src in FOLDERS {
         let layers = Layers::read(&text, src);
         let uses = uses(&root.join(src), sources(&root.join(src)));
         let problems = problems(&layers, &uses);
@@ -221,8 +221,7 @@ fn checker_finds_upward_imports_cycles_and_missing_files() {
 fn types_have_their_methods_in_one_file() {
     // Their files would be too long.
     let large = ["Core", "Ensemble"];
-    let folders = ["src", "zookeeper/src", "zookeeper-testing/src"];
-    for source in folders.iter().flat_map(|src| sources(&crate::root().join(src))) {
+    for source in FOLDERS.iter().flat_map(|src| sources(&crate::root().join(src))) {
         let is_type = |item: &&Item| matches!(item, Item::Struct(_) | Item::Enum(_));
         let here: BTreeSet<_> = source.items.iter().filter(is_type).filter_map(name).collect();
         for item in &source.items {

@@ -11,7 +11,7 @@ use quote::ToTokens;
 use syn::Item;
 
 use crate::names::leaves;
-use crate::source::sources;
+use crate::source::{FOLDERS, sources};
 
 /// A path that contains the first is only allowed to go on with one of the second; the third is
 /// what to use instead.
@@ -63,8 +63,7 @@ fn only_the_seam_calls_the_operating_system() {
     let root = &crate::root();
     let mut needless = BTreeMap::from(EXEMPT);
     let (mut modules, mut wrong) = (0, Vec::new());
-    let folders = ["src", "zookeeper/src", "zookeeper-testing/src"].map(|src| root.join(src));
-    for source in folders.iter().flat_map(|src| sources(src)) {
+    for source in FOLDERS.iter().flat_map(|src| sources(&root.join(src))) {
         let file = source.file.strip_prefix(root).expect("it is below the root");
         let found = asked(source.items);
         modules += 1;

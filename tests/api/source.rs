@@ -10,6 +10,9 @@ use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, ImplItem, Item, ItemMacro, Meta, Token, Type, Visibility};
 
+/// The folders of the packages that have layers, and the seam below them.
+pub(crate) const FOLDERS: [&str; 3] = ["src", "zookeeper/src", "zookeeper-testing/src"];
+
 /// `[]` is the crate's root, `["session", "events"]` a module below it.
 pub(crate) type Place = Vec<String>;
 
