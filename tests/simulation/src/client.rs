@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::panic::resume_unwind;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kernel::{Process, thread};
@@ -41,17 +41,12 @@ pub(crate) struct Board {
     pub stalls: Vec<(Process, Duration, Duration)>,
     /// Machines whose clock was set, and when.
     pub steps: Vec<(Process, Duration)>,
-    pub sessions: Vec<(Process, Client)>,
+    pub sessions: BTreeMap<Process, Client>,
+    /// What observers have heard on each thread since its last call.
+    reports: BTreeMap<usize, Vec<(Report, Ahead)>>,
     /// Number of operators that still have a right to give back.
     pub operators: usize,
     pub net: Option<Net>,
-}
-
-impl Board {
-    /// Notes that a machine stands still from now on, for this long.
-    pub(crate) fn stands_still(&mut self, process: Process, time: Duration) {
-        self.stalls.push((process, time, kernel::elapsed() + time));
-    }
 }
 
 thread_local! {
@@ -62,17 +57,30 @@ pub(crate) fn board<T>(act: impl FnOnce(&mut Board) -> T) -> T {
     BOARD.with_borrow_mut(act)
 }
 
-/// Returns the network of the run.
 pub(crate) fn net() -> Net {
     board(|board| board.net.as_ref().map(Net::share)).expect("a network")
 }
 
-/// Looks at the client of a process. `None` if it has none, or the look would have to wait for another thread.
-pub(crate) fn look_at<T>(process: Process, look: impl FnOnce(&Client) -> T) -> Option<T> {
-    board(|board| {
-        let (_, client) = board.sessions.iter().find(|(one, _)| *one == process)?;
-        kernel::peek(process, || look(client))
-    })
+/// Notes that a machine stands still from now on, for this long.
+pub(crate) fn stands_still(process: Process, time: Duration) {
+    board(|board| board.stalls.push((process, time, kernel::elapsed() + time)));
+}
+
+/// Returns how long a machine has stood still since then.
+pub(crate) fn stalled(process: Process, since: Duration) -> Duration {
+    let is_it = |(one, _, until): &&(_, _, _)| *one == process && *until >= since;
+    board(|board| board.stalls.iter().filter(is_it).map(|(_, time, _)| *time).sum())
+}
+
+pub(crate) fn has_stalled(process: Process, since: Duration) -> bool {
+    !stalled(process, since).is_zero()
+}
+
+/// Returns whether a lease may have lost more than the elapsed time since then, because the machine stood still or
+/// its clock was set.
+pub(crate) fn has_jumped(process: Process, since: Duration) -> bool {
+    let was_set = |(one, when): &(Process, Duration)| *one == process && *when >= since;
+    has_stalled(process, since) || board(|board| board.steps.iter().any(was_set))
 }
 
 impl Board {
@@ -81,19 +89,6 @@ impl Board {
         let process = kernel::own_process();
         self.done.insert(process);
         self.closed.insert(process);
-    }
-
-    /// Returns how long a machine has stood still since then.
-    pub(crate) fn stalled(&self, process: Process, since: Duration) -> Duration {
-        let own = self.stalls.iter().filter(|(one, _, until)| *one == process && *until >= since);
-        own.map(|(_, time, _)| *time).sum()
-    }
-
-    /// Returns whether a lease may have lost more than the elapsed time since then, because the machine stood still or
-    /// its clock was set.
-    pub(crate) fn has_jumped(&self, process: Process, since: Duration) -> bool {
-        let was_set = |(one, when): &(Process, Duration)| *one == process && *when >= since;
-        !self.stalled(process, since).is_zero() || self.steps.iter().any(was_set)
     }
 }
 
@@ -116,63 +111,38 @@ type Ahead = Option<usize>;
 struct Told {
     acquired: AtomicU64,
     ended: AtomicU64,
-    client: Mutex<Option<Client>>,
-    /// The latest reports on each thread.
-    reports: Mutex<BTreeMap<usize, Vec<(Report, Ahead)>>>,
 }
 
-impl Told {
-    fn client(&self) -> Option<Client> {
-        self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn add(&self, report: Report, ahead: Ahead) {
-        let mut reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
-        reports.entry(thread::number()).or_default().push((report, ahead));
-    }
-
-    /// Takes the reports on this thread.
-    fn take(&self) -> Vec<(Report, Ahead)> {
-        let mut reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
-        reports.remove(&thread::number()).unwrap_or_default()
-    }
-
-    fn set(&self, client: Option<Client>) {
-        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
-    }
-}
-
-/// Checks that no observer runs on the thread that reads answers or keeps the time, which must not wait for it.
-fn judge_caller() {
+/// Records what an observer hears. None runs on the threads that read answers and keep the time: these must not wait.
+fn heard(report: Report, ahead: Ahead) {
     let (_, name) = kernel::whoami();
     if matches!(&*name, "zookeeper-reader" | "zookeeper-timer") {
         violation(format!("an observer is called by the {name}"));
     }
+    board(|board| board.reports.entry(thread::number()).or_default().push((report, ahead)));
 }
 
 impl Observer for Told {
     fn acquired(&self, call: &Acquired<'_>) {
-        judge_caller();
-        self.add(Report::Acquired, call.queue);
+        heard(Report::Acquired, call.queue);
         self.acquired.fetch_add(1, Ordering::Relaxed);
     }
 
     fn not_acquired(&self, call: &NotAcquired<'_>) {
-        judge_caller();
         let report = match call.reason {
             Reason::Busy => Report::Busy,
             Reason::TimedOut => Report::TimedOut,
             Reason::Cancelled => Report::Cancelled,
             _ => Report::Failed,
         };
-        self.add(report, call.queue);
+        heard(report, call.queue);
     }
 
     fn ended(&self, hold: &Ended<'_>) {
-        judge_caller();
-        self.add(Report::Ended(hold.outcome), None);
+        heard(Report::Ended(hold.outcome), None);
+        let client = || board(|board| board.sessions.get(&kernel::own_process()).cloned());
         if self.ended.fetch_add(1, Ordering::Relaxed).is_multiple_of(2)
-            && let Some(client) = self.client()
+            && let Some(client) = client()
         {
             kernel::count("option: an observer has asked");
             let _ = client.contenders("/a");
@@ -196,15 +166,13 @@ struct Shared {
     told: Option<Arc<Told>>,
 }
 
-/// Runs a client from connect to close.
 pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
     let told = plan.is_observed.then(|| Arc::new(Told::default()));
     let Some(client) = connect(plan, hosts, told.as_ref()) else {
         return board(Board::is_over);
     };
     let process = kernel::own_process();
-    board(|board| board.sessions.push((process, client.clone())));
-    told.iter().for_each(|told| told.set(Some(client.clone())));
+    board(|board| board.sessions.insert(process, client.clone()));
     let objects = plan.objects.iter().map(|object| make(&client, object)).collect();
     let shared = Rc::new(Shared {
         client: client.clone(),
@@ -236,12 +204,10 @@ pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
     is_shut.store(true, Ordering::Relaxed);
     if !shared.is_closed.get() {
         shared.calm_round();
+        shared.end();
     }
-    shared.end();
-    board(|board| {
-        board.is_over();
-        board.sessions.retain(|(one, _)| *one != process);
-    });
+    board(Board::is_over);
+    drop(board(|board| board.sessions.remove(&process)));
 }
 
 /// Runs threads with these names in this process and waits until all have ended.
@@ -289,7 +255,6 @@ fn shuffle<T>(all: &mut [T]) {
     kernel::with_random(|random| random.shuffle(all));
 }
 
-/// Returns the full path of a contender's node.
 pub(crate) fn node_of(contender: &Contender) -> String {
     match contender.node.as_str() {
         "" => contender.path.clone(),
@@ -319,16 +284,16 @@ fn lead(shared: &Rc<Shared>, plan: &ObjectPlan, is_shut: &Arc<AtomicBool>) -> Op
             violation(format!("{who}: a term behind the shutdown"));
         }
         kernel::count("call: a term");
-        let holds = vec![Hold::clone(term)];
-        let node = holds.first().map(|own| witness::id_of(Kind::Leadership, own));
-        holds.iter().for_each(|own| witness::unchecked_turn(place, Kind::Leadership, own));
-        let held = Held::new(who.clone(), Kind::Leadership, place, Mode::Exclusive, holds);
+        let (own, kind) = (Hold::clone(term), Kind::Leadership);
+        let node = witness::id_of(kind, &own);
+        witness::unchecked_turn(place, kind, &own);
+        let held = Held::new(who.clone(), kind, place, Mode::Exclusive, vec![own]);
         let hold = witness::granted(held, now, None);
         let time = kernel::with_random(|random| random.u64(1..4_000));
         let is_over = term.wait(Duration::from_millis(time));
         witness::listened(hold, now);
         if is_over && term.is_held() && !term.is_stopping() {
-            node.iter().for_each(witness::heard);
+            witness::heard(&node);
         }
         witness::left(hold);
         witness::ended(hold, Unlocked::Silent);
@@ -386,6 +351,8 @@ impl Shared {
     }
 
     fn close(&self) {
+        self.is_closed.set(true);
+        witness::closes(kernel::own_process());
         kernel::note(|| "closes".to_owned());
         let limit = Some(self.client.session_timeout());
         let closed = self.timed("close", limit, || self.client.close());
@@ -412,35 +379,28 @@ impl Shared {
 
     /// Waits until all gauges are zero, and closes the client.
     fn end(&self) {
-        if !self.is_closed.get() {
-            let longest =
-                self.plan.objects.iter().filter_map(|object| object.options.hold_at_least);
-            let longest = longest.max().unwrap_or_default();
-            let limit = kernel::elapsed() + self.client.session_timeout() * 5 + longest;
-            loop {
-                let stats = self.client.stats();
-                // The observer learns of every end, soon after it.
-                let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
-                let told =
-                    self.told.as_ref().map(|told| (count(&told.acquired), count(&told.ended)));
-                let is_told = told.is_none_or(|(acquired, ended)| acquired == ended);
-                if is_told && (stats.held, stats.waiting, stats.deleting) == (0, 0, 0) {
-                    break;
-                }
-                if kernel::elapsed() > limit {
-                    self.fail(format!("gauges do not go to zero: {stats:?}, {told:?}"));
-                    break;
-                }
-                thread::sleep(Duration::from_millis(200));
+        let longest = self.plan.objects.iter().filter_map(|object| object.options.hold_at_least);
+        let longest = longest.max().unwrap_or_default();
+        let limit = kernel::elapsed() + self.client.session_timeout() * 5 + longest;
+        loop {
+            let stats = self.client.stats();
+            // The observer learns of every end, soon after it.
+            let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+            let told = self.told.as_ref().map(|told| (count(&told.acquired), count(&told.ended)));
+            let is_told = told.is_none_or(|(acquired, ended)| acquired == ended);
+            if is_told && (stats.held, stats.waiting, stats.deleting) == (0, 0, 0) {
+                break;
             }
-            self.judge_nodes();
-            promises::judge_watches(&self.name);
-            let events = self.client.stats().events;
-            witness(|witness| witness.events += events);
-            self.is_closed.set(true);
-            witness::closes(kernel::own_process());
-            self.close();
+            if kernel::elapsed() > limit {
+                self.fail(format!("gauges do not go to zero: {stats:?}, {told:?}"));
+                break;
+            }
+            thread::sleep(Duration::from_millis(200));
         }
-        self.told.iter().for_each(|told| told.set(None));
+        self.judge_nodes();
+        promises::judge_watches(&self.name);
+        let events = self.client.stats().events;
+        witness(|witness| witness.events += events);
+        self.close();
     }
 }

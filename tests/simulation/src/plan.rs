@@ -18,13 +18,11 @@ pub(crate) use theme::Theme;
 
 use crate::raw::RawPlan;
 
-/// Plan of a run.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub seed: u64,
     pub(crate) theme: Theme,
     pub servers: usize,
-    pub(crate) tick: Duration,
     /// Least delay of a frame between client and server, one way; the longest is ten times as long.
     pub latency: Duration,
     /// Clients know the servers by name, not by address.
@@ -39,13 +37,15 @@ pub struct Plan {
     pub faults: Vec<Fault>,
 }
 
+/// The servers' tick.
+pub(crate) const TICK: Duration = Duration::from_millis(500);
+
 /// A client on its own machine.
 #[derive(Debug, Clone)]
 pub struct ClientPlan {
     pub timeout: Duration,
     /// Whether the client has an observer, which calls the client.
     pub is_observed: bool,
-    /// Whether the client connects in the background.
     pub is_lazy: bool,
     pub objects: Vec<ObjectPlan>,
     pub threads: Vec<ThreadPlan>,
@@ -70,7 +70,6 @@ pub struct ObjectPlan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place(pub usize);
 
-/// Kinds of locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Exclusive,
@@ -83,7 +82,6 @@ pub enum Kind {
     Leadership,
 }
 
-/// Values for `LockOptions`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Options {
     /// The number of the identity, which several objects may have.
@@ -95,7 +93,6 @@ pub struct Options {
     pub margin: Option<Duration>,
 }
 
-/// Next action of a thread.
 #[derive(Debug, Clone)]
 pub struct Step<W = What> {
     pub rest: Duration,
@@ -128,7 +125,6 @@ pub enum What {
     Close,
 }
 
-/// A turn with a lock.
 #[derive(Debug, Clone)]
 pub struct TurnPlan {
     pub object: usize,
@@ -155,7 +151,6 @@ pub enum Odd {
     Resign { waits: bool },
 }
 
-/// How long a call may wait.
 #[derive(Debug, Clone, Copy)]
 pub enum Wait {
     Forever,
@@ -199,21 +194,15 @@ pub enum Deed {
     Expire(Duration),
 }
 
-/// How a lock is given back.
 #[derive(Debug, Clone, Copy)]
 pub enum End {
     Unlock,
-    /// Releases the guard.
     Release,
-    /// Drops the permits or the guard.
     Drop,
-    /// Panics with the guard.
     Panic,
-    /// Downgrades a write to a read.
     Downgrade,
 }
 
-/// A fault.
 #[derive(Debug, Clone, Copy)]
 pub enum Fault {
     /// A fault at the `nth` matching frame that a client sends or receives.
@@ -225,7 +214,6 @@ pub enum Fault {
 /// Requests of a kind, and their answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Of {
-    /// Any frame.
     Any,
     Create,
     Delete,
@@ -233,13 +221,11 @@ pub enum Of {
     Read,
     List,
     Transaction,
-    /// Events of watches.
     Event,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub enum FrameFault {
-    /// The connection ends before the frame arrives.
     CutBefore,
     /// The connection ends right after the frame: a request's result stays unknown, or the next frame is lost.
     CutBehind,
@@ -348,7 +334,6 @@ impl Place {
     /// Number of the places that many turns share. The others are for few turns each.
     pub(crate) const SHARED: usize = 9;
 
-    /// Paths of all places.
     pub const ALL: [&'static str; 21] = [
         "/a",
         "/a/b",
@@ -390,7 +375,6 @@ impl Kind {
         Kind::Leadership,
     ];
 
-    /// Returns the number of locks in this kind.
     pub fn members(self) -> u32 {
         if self == Kind::Several { 3 } else { 1 }
     }
@@ -418,9 +402,8 @@ impl Plan {
 
     /// Returns whether no fault delays anybody.
     pub(crate) fn is_well(&self) -> bool {
-        let is_harmless =
-            |fault: &Fault| matches!(fault, Fault::At { what: Trouble::Scribble { .. }, .. });
-        self.faults.iter().all(is_harmless)
+        let mut all = self.faults.iter();
+        all.all(|fault| matches!(fault, Fault::At { what: Trouble::Scribble { .. }, .. }))
     }
 
     /// Returns the longest session timeout of the clients with locks.
@@ -428,7 +411,6 @@ impl Plan {
         self.clients.iter().map(|client| client.timeout).max().unwrap_or_default()
     }
 
-    /// Returns the faults that come at a time.
     pub(crate) fn troubles(&self) -> impl Iterator<Item = (Duration, Trouble)> {
         self.faults.iter().filter_map(|fault| match *fault {
             Fault::At { when, what } => Some((when, what)),
@@ -436,35 +418,34 @@ impl Plan {
         })
     }
 
-    /// Returns the lock objects of all clients.
     pub fn objects(&self) -> impl Iterator<Item = &ObjectPlan> {
         self.clients.iter().flat_map(|client| &client.objects)
     }
 
-    /// Returns whether there is a lock of this kind.
     pub(crate) fn has(&self, kind: Kind) -> bool {
         self.objects().any(|object| object.kind == kind)
     }
 
     /// Returns whether a fault keeps clients from reading something, so that servers send them no event.
     pub(crate) fn hides_something(&self) -> bool {
-        let hides = |what| matches!(what, Trouble::Hide { .. } | Trouble::HideDirectory { .. });
-        self.troubles().any(|(_, what)| hides(what))
+        self.meets(|what| matches!(what, Trouble::Hide { .. } | Trouble::HideDirectory { .. }))
     }
 
     /// Returns whether a fault hits a server, and not only by a lag.
     pub(crate) fn unsettles_servers(&self) -> bool {
         use Trouble::{Crash, CutOffServer, Depose, FreezeServer};
-        let hits = |what| {
+        self.meets(|what| {
             matches!(what, Crash { .. } | FreezeServer { .. } | CutOffServer { .. } | Depose)
-        };
-        self.troubles().any(|(_, what)| hits(what))
+        })
     }
 
     /// Returns whether a fault hits a server.
     pub(crate) fn troubles_servers(&self) -> bool {
-        let lags = |what| matches!(what, Trouble::Lag { .. });
-        self.unsettles_servers() || self.troubles().any(|(_, what)| lags(what))
+        self.unsettles_servers() || self.meets(|what| matches!(what, Trouble::Lag { .. }))
+    }
+
+    fn meets(&self, is_it: impl Fn(Trouble) -> bool) -> bool {
+        self.troubles().any(|(_, what)| is_it(what))
     }
 
     /// Returns whether all faults are acts of operators, so that nobody is cut off.
@@ -491,10 +472,12 @@ impl Plan {
             !is_out(number - 1)
         };
         plan.faults.retain(|_| is_in());
-        let steps = plan.clients.iter_mut().flat_map(|client| &mut client.threads);
-        steps.for_each(|thread| thread.steps.retain(|_| is_in()));
-        let steps = plan.raw.iter_mut().flat_map(|raw| &mut raw.threads);
-        steps.for_each(|thread| thread.steps.retain(|_| is_in()));
+        for thread in plan.clients.iter_mut().flat_map(|client| &mut client.threads) {
+            thread.steps.retain(|_| is_in());
+        }
+        for thread in plan.raw.iter_mut().flat_map(|raw| &mut raw.threads) {
+            thread.steps.retain(|_| is_in());
+        }
         plan
     }
 }
@@ -543,14 +526,11 @@ impl Trouble {
 }
 
 impl Fault {
-    /// Returns whether it is an act of an operator.
     fn is_of_operators(&self) -> bool {
         use Trouble::{Delete, Forbid, Hide, Plant, Rob, Scribble};
-        let Fault::At { what, .. } = self else {
-            return false;
-        };
-        let is_hidden = matches!(what, Hide { .. } | Forbid { .. });
-        is_hidden || matches!(what, Delete { .. } | Rob | Plant { .. } | Scribble { .. })
+        let Fault::At { what, .. } = self else { return false };
+        matches!(what, Hide { .. } | Forbid { .. } | Delete { .. } | Rob)
+            || matches!(what, Plant { .. } | Scribble { .. })
     }
 }
 

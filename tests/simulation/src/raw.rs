@@ -17,7 +17,9 @@ use zookeeper_testing::ensemble::Settings;
 pub(crate) use judge::{Rules, committed, finish, greeted, heard, is_deaf, reset, revealed};
 pub(crate) use program::run;
 
-use crate::plan::{Fault, Place, Plan, Step, Targets, Theme, ThreadPlan, Trouble, draw_moves, ms};
+use crate::plan::{
+    Fault, Place, Plan, Step, TICK, Targets, Theme, ThreadPlan, Trouble, draw_moves, ms,
+};
 
 /// Parent of all nodes of the programs.
 pub(crate) const ROOT: &str = "/raw";
@@ -187,7 +189,7 @@ fn fall_behind(random: &mut Rng, clients: usize, servers: usize, timeout: Durati
 /// Makes servers go on without a quorum for longer than a session timeout.
 fn fall_apart(random: &mut Rng, plan: &mut Plan) -> Vec<Fault> {
     // With short sessions each tick counts more.
-    let timeout = plan.tick * 2;
+    let timeout = TICK * 2;
     for raw in &mut plan.raw {
         raw.timeout = timeout;
         raw.threads[0].steps.insert(0, Step::at_once(RawWhat::Keep));

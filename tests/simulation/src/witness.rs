@@ -28,7 +28,6 @@ pub(crate) use turns::{
 use zookeeper_testing::ensemble::Committed;
 
 use crate::client::board;
-use crate::histories;
 use crate::plan::{Kind, Place};
 
 /// Node for guarded writes.
@@ -128,7 +127,6 @@ pub(crate) struct Witness {
     lost_at: BTreeMap<holds::Level, Duration>,
     /// Sessions that an operator has ended.
     pub(crate) expired: BTreeSet<i64>,
-    pub dead: BTreeSet<Process>,
     queues: BTreeMap<QueueId, Queue>,
     /// Queues of all exclusive holds.
     exclusive: BTreeMap<usize, QueueId>,
@@ -268,20 +266,9 @@ pub(crate) fn owner(path: &str) -> Option<i64> {
     witness(|witness| witness.nodes.get(path).map(|node| node.owner))
 }
 
-/// Records that a process is about to end.
-pub(crate) fn died(process: Process) {
-    witness(|witness| witness.dead.insert(process));
-    histories::died(process);
-}
-
 /// Records that a process is about to close its client, which ends its sessions.
 pub(crate) fn closes(process: Process) {
     witness(|witness| witness.closing.insert(process));
-}
-
-/// Returns whether a process was killed.
-pub(crate) fn is_dead(process: Process) -> bool {
-    witness(|witness| witness.dead.contains(&process))
 }
 
 /// Returns a node of this process.
@@ -333,7 +320,7 @@ pub(crate) fn has_session(process: Process, session: i64) {
 /// Checks the number of a client's unanswered creates.
 pub(crate) fn asks_for_nodes(process: Process, count: usize) {
     let most = witness(|witness| witness.most_creates);
-    let is_raw = || board(|board| !board.sessions.iter().any(|(one, _)| *one == process));
+    let is_raw = || board(|board| !board.sessions.contains_key(&process));
     if count > most && !is_raw() {
         violation(format!("client {} sends {count} creates without an answer", process.0));
     }
@@ -363,11 +350,6 @@ pub(crate) fn is_deaf(process: Process) {
 /// Returns the time that a thread needs to enter a queue.
 pub(crate) fn late() -> Duration {
     witness(|witness| witness.late())
-}
-
-/// Returns whether the machine has stood still since then.
-pub(crate) fn has_stalled(process: Process, since: Duration) -> bool {
-    !board(|board| board.stalled(process, since)).is_zero()
 }
 
 /// Checks changes that the servers have carried out.

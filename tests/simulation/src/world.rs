@@ -12,12 +12,12 @@ use zookeeper::{Acl, Permissions, ZooKeeper};
 use zookeeper_testing::ensemble::{Committed, Ensemble, Refused, Settings};
 use zoolock_judge::Linearized;
 
-use crate::client::{self, Board, board, net};
+use crate::client::{self, Board, board, net, stands_still};
 use crate::coverage;
 use crate::histories;
 use crate::network::{Net, SLOW_NAME, hosts};
 use crate::plan::{
-    Deed, Fault, Kind, ObjectPlan, Place, Plan, Plant, Theme, Trouble, TurnPlan, Wait, What,
+    Deed, Fault, Kind, ObjectPlan, Place, Plan, Plant, TICK, Theme, Trouble, TurnPlan, Wait, What,
 };
 use crate::raw;
 use crate::recording;
@@ -72,7 +72,7 @@ pub fn run(plan: &Plan, is_traced: bool) -> Outcome {
             found.iter().chain(&linearized.violations).cloned().for_each(violation);
             raw::finish(witness(|witness| witness.violations.is_empty()));
             // Clients that remain are leaked: their world ends here, so dropping them is not possible.
-            board(|board| board.sessions.drain(..).for_each(std::mem::forget));
+            std::mem::forget(board(|board| std::mem::take(&mut board.sessions)));
             let (violations, calls) = witness::finish();
             Outcome {
                 violations,
@@ -92,7 +92,7 @@ fn live(plan: &Plan) {
     let mut random = Rng::with_seed(plan.seed ^ 0xfeed);
     let settings = Settings {
         servers: plan.servers,
-        tick: plan.tick,
+        tick: TICK,
         containers: Duration::from_secs(random.u64(2..30)),
         numbered_events: random.bool(),
         ..Settings::default()
@@ -182,7 +182,7 @@ fn live(plan: &Plan) {
         let end = kernel::elapsed() + limit;
         loop {
             let is_over = |over: &BTreeSet<Process>| {
-                processes.iter().all(|process| over.contains(process) || witness::is_dead(*process))
+                processes.iter().all(|process| over.contains(process) || kernel::is_dead(*process))
             };
             if board(|board| is_over(so_far(board))) {
                 return true;
@@ -227,14 +227,14 @@ fn live(plan: &Plan) {
         violation(format!("{events} events of {ends} ends: a herd was woken"));
     }
     // Sessions of killed clients end by then, and so do sessions that could not be closed.
-    thread::sleep(timeout * 2 + plan.tick * 2);
+    thread::sleep(timeout * 2 + TICK * 2);
     let left = witness(|witness| witness.left_behind());
     if !left.is_empty() {
         violation(format!("left behind: {left:?}"));
     }
     for &process in &processes {
         let left = kernel::tasks(process);
-        if !left.is_empty() && !witness::is_dead(process) {
+        if !left.is_empty() && !kernel::is_dead(process) {
             violation(format!("client {} has threads left: {left:?}", process.0));
         }
     }
@@ -319,7 +319,7 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: Trouble) {
         | Trouble::Sleep { client, time, .. }
         | Trouble::Stall { client, time } => {
             let process = processes[client];
-            board(|board| board.stands_still(process, time));
+            stands_still(process, time);
             match trouble {
                 Trouble::Stall { .. } if client < plan.clients.len() => {
                     kernel::stall(process, time);
@@ -346,7 +346,7 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: Trouble) {
             kernel::after(time, move || kernel::fail_spawns(process, 0.0));
         }
         Trouble::Kill { client } => {
-            witness::died(processes[client]);
+            histories::died(processes[client]);
             kernel::kill(processes[client]);
         }
         Trouble::Expire { client } => {

@@ -104,6 +104,11 @@ pub fn kill(process: Process) {
     crate::net::shut_all(process);
 }
 
+/// Returns whether a process was killed.
+pub fn is_dead(process: Process) -> bool {
+    with(|kernel| kernel.machines[process.0].fate == Fate::Dead)
+}
+
 pub(crate) fn may_spawn(process: Process) -> bool {
     with(|kernel| {
         let machine = &mut kernel.machines[process.0];

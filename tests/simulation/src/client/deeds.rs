@@ -13,7 +13,7 @@ use zoolock_judge::{Mode, Unlocked};
 
 use super::objects::{Object, make, mode};
 use super::turn::Turn;
-use super::{SLACK, Shared, board, net};
+use super::{SLACK, Shared, has_jumped, net};
 use crate::coverage::count_variant;
 use crate::plan::{Deed, End, Kind, ObjectPlan, Odd, Options, Place, Wait};
 use crate::witness::{self, DATA, Held, violation, witness};
@@ -342,7 +342,7 @@ impl Shared {
             }
             // Another thread may be just about to announce it.
             if told == Err(Timeout)
-                && !board(|board| board.has_jumped(kernel::own_process(), begun))
+                && !has_jumped(kernel::own_process(), begun)
                 && kernel::recv_timeout(own.lost(), SLACK) == Err(Timeout)
             {
                 violation(format!("{} was not told of the end of its hold", self.name));

@@ -8,7 +8,7 @@ use zoolock::observer::Outcome;
 use zoolock::{Client, ClientState, Error, Hold, HoldState, LossReason, Result};
 
 use super::turn::{Target, Turn};
-use super::{Ahead, Report, SLACK, Shared, board, look_at, net};
+use super::{Ahead, Report, SLACK, Shared, board, has_jumped, has_stalled, net, stalled};
 use crate::coverage::count_variant;
 use crate::plan::{Kind, ObjectPlan, Odd, Step, Wait, What};
 use crate::witness::{self, READ, SECOND, Witness, outages, violation, witness};
@@ -19,14 +19,19 @@ pub(super) fn goes(turn: &Turn<'_>, connections: u64, turns: u32) {
     let (process, node) = (kernel::own_process(), turn.node());
     let (kind, place) = (turn.kind(), turn.place());
     kernel::after(SLACK, move || {
-        let is_open = |client: &Client| client.state() != ClientState::Closed;
-        let stats = look_at(process, |client| is_open(client).then(|| client.stats())).flatten();
-        let is_idle = stats.is_some_and(|stats| {
-            (stats.connections, stats.held, stats.deleting) == (connections, 0, 0)
+        let is_idle = |client: &Client| {
+            let stats = client.stats();
+            client.state() != ClientState::Closed
+                && (stats.connections, stats.held, stats.deleting) == (connections, 0, 0)
+        };
+        // It is not known where the look would have to wait for another thread.
+        let is_idle = board(|board| {
+            let client = board.sessions.get(&process)?;
+            kernel::peek(process, || is_idle(client))
         });
         // The servers may have refused a deletion that went on in the background.
-        let is_sure = witness(|witness| !witness.dead.contains(&process) && !witness.has_hidden);
-        if is_idle
+        let is_sure = !kernel::is_dead(process) && !witness(|witness| witness.has_hidden);
+        if is_idle == Some(true)
             && is_sure
             && witness::is_there(&node)
             && witness::turns(place, kind, node.1) == turns
@@ -100,7 +105,7 @@ impl Shared {
         let (process, took) = (kernel::own_process(), kernel::elapsed() - begun);
         if written.as_ref().is_err_and(Error::is_retryable)
             && took + SLACK < self.client.session_timeout() / 3
-            && !board(|board| board.has_jumped(process, begun))
+            && !has_jumped(process, begun)
         {
             self.fail(format!("a {call} that was not sent has no answer after {took:?}"));
         }
@@ -110,7 +115,7 @@ impl Shared {
     fn judge_unknown(&self, call: &str, begun: Duration, least: Duration) {
         let (process, took) = (kernel::own_process(), kernel::elapsed() - begun);
         let patience = self.client.session_timeout() / 3;
-        if !self.has_one_client() || board(|board| board.has_jumped(process, begun)) {
+        if !self.has_one_client() || has_jumped(process, begun) {
             return;
         }
         let problem = format!("{}: {call} found nothing out in {took:?}", self.name);
@@ -223,9 +228,9 @@ impl Shared {
         let ObjectPlan { kind, place, .. } = *object;
         let (process, now) = (kernel::own_process(), kernel::elapsed());
         // Behind it, the client does not know at once what has happened meanwhile.
-        let has_stalled = witness::has_stalled(process, begun.saturating_sub(SLACK));
+        let since = begun.saturating_sub(SLACK);
         // A call for several locks gives back what it has, and has members at places of their own.
-        if matches!(kind, Kind::Several | Kind::Leadership) || has_stalled {
+        if matches!(kind, Kind::Several | Kind::Leadership) || has_stalled(process, since) {
             return;
         }
         let is_cut = self.has_one_client()
@@ -311,7 +316,7 @@ impl Shared {
         if own.state() == HoldState::Held
             && options.hold_at_most.is_none()
             && left + SLACK / 5 < least
-            && !board(|board| board.has_jumped(kernel::own_process(), since))
+            && !has_jumped(kernel::own_process(), since)
         {
             violation(format!("{} has {place} for no longer than {left:?}", self.name));
         }
@@ -337,7 +342,8 @@ impl Shared {
 
     /// Takes what the observer has heard on this thread, if there is one.
     pub(super) fn reports(&self) -> Option<Vec<(Report, Ahead)>> {
-        self.told.as_ref().map(|told| told.take())
+        self.told.as_ref()?;
+        Some(board(|board| board.reports.remove(&thread::number())).unwrap_or_default())
     }
 
     /// Checks what the observer has heard of a call. It hears of the members of a multi-lock one by one. Returns how many
@@ -492,7 +498,7 @@ impl Shared {
             Some(_) => self.client.session_timeout() * 2,
             None => Duration::ZERO,
         };
-        board(|board| board.stalled(kernel::own_process(), since)) + observers
+        stalled(kernel::own_process(), since) + observers
     }
 }
 

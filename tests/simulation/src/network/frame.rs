@@ -5,7 +5,7 @@ use std::time::Duration;
 use kernel::net;
 
 use super::{DOWN, Net, UP, World};
-use crate::client::board;
+use crate::client::stands_still;
 use crate::coverage::count_variant;
 use crate::plan::{FrameFault, Meddling, Of, Place};
 use crate::raw;
@@ -118,7 +118,7 @@ impl World {
             Some(FrameFault::Freezes(time)) => {
                 let soon = kernel::with_random(|random| random.u64(..TAKEN_IN));
                 self.at(net, arrives + Duration::from_nanos(soon), move |_, _| {
-                    board(|board| board.stands_still(process, time));
+                    stands_still(process, time);
                     kernel::freeze(process, time);
                 });
             }

@@ -44,7 +44,6 @@ impl Plan {
         let theme = Theme::draw(random);
         let servers = if theme == Theme::Behind || random.u8(..4) == 0 { 3 } else { 1 };
         let clients = theme.clients(random);
-        let tick = Duration::from_millis(500);
         let timeout = theme.timeout(random);
         let places = theme.places(random);
         let kinds = theme.kinds(random);
@@ -125,7 +124,6 @@ impl Plan {
             seed,
             theme,
             servers,
-            tick,
             latency,
             has_names: false,
             always_lists: false,
@@ -176,12 +174,10 @@ impl ClientPlan {
                     false => Wait::For(ms(random, 20, 1_000)),
                 };
                 let time = if stays { ms(random, 500, 4_000) } else { ms(random, 1, 5) };
-                let (while_held, end) = (vec![Deed::Work(time)], End::Unlock);
                 let rest = if random.bool() { Duration::ZERO } else { ms(random, 1, 100) };
-                let (permits, is_fresh) = (1, false);
-                let what =
-                    What::Lock(TurnPlan { object, is_fresh, wait, permits, while_held, end });
-                Step { rest, what }
+                let while_held = vec![Deed::Work(time)];
+                let turn = TurnPlan { while_held, ..TurnPlan::plain(object, wait) };
+                Step { rest, what: What::Lock(turn) }
             };
             thread.steps = (0..if stays { 3 } else { 2 * STEPS }).map(step).collect();
         }
@@ -265,7 +261,6 @@ impl Step {
         Step { rest, what }
     }
 
-    /// Draws a turn of this object.
     fn order(random: &mut Rng, objects: &[ObjectPlan], object: usize) -> Step {
         let rest = if random.bool() { Duration::ZERO } else { ms(random, 1, 100) };
         if random.u8(..12) == 0 {
@@ -315,9 +310,8 @@ impl TurnPlan {
             Theme::Outages if random.bool() => Deed::Work(ms(random, 200, 2_000)),
             _ => Deed::draw(random, theme, objects),
         });
-        let while_held = deeds.collect();
-        let (permits, is_fresh) = (random.u32(1..=3), false);
-        TurnPlan { object, is_fresh, wait, permits, while_held, end }
+        let (while_held, permits) = (deeds.collect(), random.u32(1..=3));
+        TurnPlan { permits, while_held, end, ..TurnPlan::plain(object, wait) }
     }
 }
 

@@ -16,7 +16,6 @@ pub(crate) struct Targets<'a> {
     pub timeout: Duration,
 }
 
-/// Draws a rare fault.
 pub(super) fn draw_odd(random: &mut Rng, client: usize, places: &[Place], time: Duration) -> Fault {
     let place = places[random.usize(..places.len())];
     let what = match random.u8(..12) {

@@ -16,7 +16,6 @@ const CROWD: usize = 8;
 const HERD: usize = 8;
 const QUEUE: usize = 2;
 
-/// Emphasis of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Theme {
     /// A mixture of everything.
@@ -86,7 +85,6 @@ impl Theme {
         all[random.usize(..all.len())]
     }
 
-    /// Draws the number of clients.
     pub(super) fn clients(self, random: &mut Rng) -> usize {
         match self {
             Theme::Crowd => random.usize(1..=2),
@@ -100,7 +98,6 @@ impl Theme {
         }
     }
 
-    /// Draws the session timeout.
     pub(super) fn timeout(self, random: &mut Rng) -> Duration {
         let timeouts = [1_000, 2_000, 4_000, 10_000];
         Duration::from_millis(match self {
@@ -127,7 +124,6 @@ impl Theme {
         }
     }
 
-    /// Draws the kinds of locks.
     pub(super) fn kinds(self, random: &mut Rng) -> Vec<Kind> {
         match self {
             Theme::Numbers => vec![Kind::Exclusive, Kind::Single],
@@ -161,6 +157,7 @@ impl Theme {
 
     /// Draws the options of all objects if they share them.
     pub(super) fn options(self, random: &mut Rng) -> Options {
+        use Theme::{Asked, Groups, Impatient, Orders, Short, Stuck};
         match self {
             Theme::Herd | Theme::Visitors | Theme::Behind | Theme::Weeding => Options::default(),
             Theme::Outages => Options {
@@ -171,14 +168,7 @@ impl Theme {
             Theme::Crowd if random.bool() => {
                 Options { local_handoffs: random.u32(1..4), ..Options::default() }
             }
-            Theme::Asked
-            | Theme::Impatient
-            | Theme::Stuck
-            | Theme::Groups
-            | Theme::Orders
-            | Theme::Short
-                if random.bool() =>
-            {
+            Asked | Impatient | Stuck | Groups | Orders | Short if random.bool() => {
                 Options::default()
             }
             _ => Options::draw(random),
@@ -202,16 +192,7 @@ impl Theme {
 
     /// Returns whether all locks have the same path and options.
     pub(super) fn has_one_place(self) -> bool {
-        matches!(
-            self,
-            Theme::Crowd
-                | Theme::Herd
-                | Theme::Visitors
-                | Theme::Weeding
-                | Theme::Hidden
-                | Theme::Behind
-                | Theme::Outages
-                | Theme::Stuck
-        )
+        use Theme::{Behind, Crowd, Herd, Hidden, Outages, Stuck, Visitors, Weeding};
+        matches!(self, Crowd | Herd | Visitors | Weeding | Hidden | Behind | Outages | Stuck)
     }
 }

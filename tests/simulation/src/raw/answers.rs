@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use zookeeper::ErrorKind;
 
-use super::judge::{Asked, Judge, Said, judge, look, report, stalled};
-use crate::client::SLACK;
+use super::judge::{Asked, Judge, Said, judge, look, report};
+use crate::client::{SLACK, stalled};
 
 /// Checks the answer of a call. `is_in_order` says that the client delivers answers here in their order.
 pub(super) fn answered(

@@ -8,7 +8,6 @@ use zookeeper::ErrorKind;
 use super::history::Done;
 use super::judge::{Asked, Call, Judge};
 use crate::client::SLACK;
-use crate::witness::is_dead;
 
 impl Judge {
     // ---- at the end of the run
@@ -29,7 +28,11 @@ impl Judge {
     fn check_call(&self, number: usize, call: &Call) -> Option<String> {
         let process = call.made.process;
         let asked = &call.asked;
-        if call.outcome.is_none() && !is_dead(process) && !call.is_part && !call.made.is_unheard {
+        if call.outcome.is_none()
+            && !kernel::is_dead(process)
+            && !call.is_part
+            && !call.made.is_unheard
+        {
             return Some(format!("call {number}, {asked:?}, is never answered"));
         }
         if call.outcome == Some(Err(ErrorKind::ConnectionLoss)) && !call.is_part {

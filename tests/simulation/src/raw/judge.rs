@@ -12,7 +12,7 @@ use zookeeper_testing::ensemble::Committed;
 use super::history::History;
 use super::session::Story;
 use super::watches::{Ear, Watch};
-use crate::client::{SLACK, board};
+use crate::client::{SLACK, has_stalled};
 use crate::network::Question;
 use crate::witness::{violation, witness};
 
@@ -167,11 +167,6 @@ fn forget(judge: &mut Judge) {
     }
 }
 
-/// Returns how long the machine has stood still since then.
-pub(super) fn stalled(process: Process, since: Duration) -> Duration {
-    board(|board| board.stalled(process, since))
-}
-
 /// Records changes that the servers have carried out, and checks the leases of sessions that end.
 pub(crate) fn committed(one: &Committed) {
     let ending: Vec<(Process, ZooKeeper)> = judge(|judge| {
@@ -181,9 +176,8 @@ pub(crate) fn committed(one: &Committed) {
         own.filter_map(|(process, program)| Some((*process, program.zk.clone()?))).collect()
     });
     for (process, zk) in ending {
-        let is_free = witness(|witness| {
-            witness.expired.contains(&one.session) || witness.dead.contains(&process)
-        });
+        let is_free =
+            witness(|witness| witness.expired.contains(&one.session) || kernel::is_dead(process));
         let lease = kernel::peek(process, || zk.lease());
         if let (Some(lease), false) = (lease, is_free)
             && lease.session_id == one.session
@@ -206,7 +200,7 @@ pub(crate) fn greeted(process: Process) {
         kernel::count("raw: a handshake behind a timeout of silence");
         let apart = ((idle + program.timeout) / 16).min(Duration::from_secs(1)) * 9 / 10;
         let is_early = now - before + Duration::from_millis(5) < apart;
-        (is_early && stalled(process, program.heard).is_zero()).then(|| {
+        (is_early && !has_stalled(process, program.heard)).then(|| {
             format!("a handshake {:?} behind the last, silent for {idle:?} more", now - before)
         })
     });
@@ -218,7 +212,7 @@ pub(crate) fn revealed(process: Process, session: i64, question: Question) {
     let now = kernel::elapsed();
     let problem = judge(|judge| {
         let program = judge.programs.get(&process)?;
-        if !stalled(process, question.asked).is_zero() {
+        if has_stalled(process, question.asked) {
             return None;
         }
         let Question { asked, answer: (told, is_found) } = question;

@@ -11,10 +11,10 @@ use zookeeper::{
 
 use super::answers::answered;
 use super::calls::Answer;
-use super::judge::{Asked, Made, Said, judge, report, session, sessions_are_over, stalled};
+use super::judge::{Asked, Made, Said, judge, report, session, sessions_are_over};
 use super::session::Story;
 use super::{How, Node, ROOT, RawCall, RawPlan, RawWhat, Whose};
-use crate::client::{Board, SLACK, await_calm, board, run_all};
+use crate::client::{Board, SLACK, await_calm, board, run_all, stalled};
 use crate::coverage::count_variant;
 use crate::witness::witness;
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 use kernel::Process;
 use zookeeper::{ErrorKind, EventType, WatchedEvent};
 
-use super::judge::{Asked, Call, Judge, Made, Said, judge, report, stalled};
+use super::judge::{Asked, Call, Judge, Made, Said, judge, report};
+use crate::client::has_stalled;
 use crate::coverage::count_variant;
-use crate::witness::is_dead;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WatchKind {
@@ -200,7 +200,7 @@ impl Judge {
                 // Without an outcome, nobody waits for it, or its process was killed, maybe behind the answer.
                 Some(Ok(())) | None => true,
                 // In a process that stood still, a call may give up just before its answer is read.
-                Some(Err(ErrorKind::Timeout)) => !stalled(call.made.process, call.begun).is_zero(),
+                Some(Err(ErrorKind::Timeout)) => has_stalled(call.made.process, call.begun),
                 Some(_) => false,
             };
             // An event may come before the answer that is lost.
@@ -238,7 +238,7 @@ impl Judge {
             }
         }
         let process = |watch: &&Watch| {
-            !is_dead(watch.process) && self.programs[&watch.process].story.is_closed()
+            !kernel::is_dead(watch.process) && self.programs[&watch.process].story.is_closed()
         };
         let own = self.watches.iter().filter(|watch| watch.listener == listener && !ear.is_dropped);
         for watch in own.filter(process).filter(|watch| !self.has_told(watch)) {

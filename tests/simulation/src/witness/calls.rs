@@ -8,7 +8,8 @@ use zoolock_judge::Mode;
 
 use super::holds::{Held, Level, level};
 use super::tree::number_of;
-use super::{LATE, Witness, has_stalled, judged, limit, parent, queue, witness};
+use super::{LATE, Witness, judged, limit, parent, queue, witness};
+use crate::client::has_stalled;
 use crate::plan::{Kind, ObjectPlan, Place};
 
 /// A call that may wait.
@@ -131,7 +132,7 @@ pub(super) fn has_a_turn(call: usize, session: i64, lost: Duration) {
         let is_next = left.map(|(_, left)| *left + soon).max() > Some(kernel::elapsed());
         let is_sure = witness.is_steady
             && !witness.has_hidden
-            && !witness.dead.contains(&call.process)
+            && !kernel::is_dead(call.process)
             && !witness.expired.contains(&session);
         (is_sure && !has_one && !is_next)
             .then(|| format!("client {} waits for {} without a turn", call.process.0, call.place))

@@ -10,10 +10,9 @@ use zoolock_judge::{HoldId, Mode, Unlocked};
 use super::outages::has_lost_one;
 use super::turns::{NodeId, id_of};
 use super::{
-    Maker, Node, QueueId, SECOND, UNTOLD, Witness, has_stalled, judged, parent, queue, violation,
-    witness,
+    Maker, Node, QueueId, SECOND, UNTOLD, Witness, judged, parent, queue, violation, witness,
 };
-use crate::client::{SLACK, board};
+use crate::client::{SLACK, board, has_jumped, has_stalled};
 use crate::histories;
 use crate::plan::{Kind, Place};
 
@@ -102,7 +101,7 @@ impl Held {
         let was_too_long = self.has(|state| state == HoldState::Lost(LossReason::HeldTooLong))?;
         let (who, place) = (&self.who, self.place);
         // The clock of a machine that sleeps stands still.
-        if board(|board| board.has_jumped(self.process, self.granted)) {
+        if has_jumped(self.process, self.granted) {
             return None;
         }
         match self.lasts {
@@ -313,7 +312,7 @@ pub(crate) fn may_be_lost(lock: &str, reason: LossReason) -> bool {
         LossReason::LeaseExpired => {
             !(witness.is_steady && witness.is_quick)
                 || has_lost_one(&witness.outages, process)
-                || board(|board| board.has_jumped(process, Duration::ZERO))
+                || has_jumped(process, Duration::ZERO)
         }
         _ => true,
     })
@@ -401,7 +400,7 @@ pub(crate) fn is_sure(hold: usize) -> bool {
 pub(super) fn goes_on(hold: usize, begun: Duration) {
     judged(|witness| {
         let held = witness.held.get(&hold).filter(|held| !held.has_left)?;
-        let is_well = !witness.dead.contains(&held.process) && !has_stalled(held.process, begun);
+        let is_well = !kernel::is_dead(held.process) && !has_stalled(held.process, begun);
         let goes_on = held.has(|state| state != HoldState::Held) == Some(false);
         (is_well && goes_on).then(|| {
             format!("{} has {} since its node was deleted at {begun:?}", held.who, held.place)

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use kernel::Process;
 
-use super::{has_stalled, witness};
-use crate::client::SLACK;
+use super::witness;
+use crate::client::{SLACK, has_stalled};
 
 /// The connections of each process, and all that have ended.
 #[derive(Default)]

@@ -9,9 +9,9 @@ use zookeeper_testing::ensemble::{Change, ChangeKind, Committed};
 use super::lists::{self, contends, is_permit};
 use super::outages::{self, has_lost_one};
 use super::{
-    DATA, FRAMES, Gone, LATE, Maker, Node, NodeId, SOON, UNTOLD, Witness, has_stalled, judged,
-    witness,
+    DATA, FRAMES, Gone, LATE, Maker, Node, NodeId, SOON, UNTOLD, Witness, judged, witness,
 };
+use crate::client::has_stalled;
 use crate::histories;
 use crate::plan::{Kind, Place};
 use crate::raw;
@@ -268,7 +268,7 @@ impl Witness {
                 held.is_doubtful = true;
                 held.told.into_iter().for_each(histories::doubted);
                 self.deleted.push((*number, is_hidden));
-            } else if !self.dead.contains(&held.process) && held.is_held() == Some(true) {
+            } else if !kernel::is_dead(held.process) && held.is_held() == Some(true) {
                 problems.push(format!(
                     "{} has {} ({:?}) while its node {path} goes, with {} {:#x}",
                     held.who,
