@@ -29,7 +29,6 @@ const OWN: usize = 2;
 /// Length of a path that does not fit into one request to set watches again.
 const LONG: usize = 66_000;
 
-/// Plan of a program.
 #[derive(Debug, Clone)]
 pub(crate) struct RawPlan {
     pub(crate) timeout: Duration,
@@ -41,26 +40,17 @@ pub(crate) struct RawPlan {
     pub(crate) threads: Vec<ThreadPlan<RawWhat>>,
 }
 
-/// What a thread of a program does next.
+/// What a thread of a program does next: it submits calls in one write, keeps the lease or lets it go, renews it or
+/// looks at it, drops its oldest listener, adds credentials, or creates or reads a node that needs them.
 #[derive(Debug, Clone)]
 pub(crate) enum RawWhat {
-    /// Submits requests in one write.
-    Calls {
-        calls: Vec<RawCall>,
-        how: How,
-        limit: Duration,
-        session: Option<Whose>,
-    },
-    /// Starts or stops keeping the lease.
+    Calls { calls: Vec<RawCall>, how: How, limit: Duration, session: Option<Whose> },
     Keep,
     LetGo,
     Renew,
     Look,
-    /// Drops its oldest listener.
     Unwatch,
-    /// Adds credentials.
     Credentials,
-    /// Creates or reads a node that only these credentials may read.
     Secret,
     Close,
 }
@@ -101,26 +91,19 @@ pub(crate) enum Since {
     Future,
 }
 
+/// A request. Creates and deletes say whether they may share a transaction, and reads whether they watch.
 #[derive(Debug, Clone)]
 pub(crate) enum RawCall {
-    Create {
-        node: Node,
-        is_ephemeral: bool,
-        is_sequential: bool,
-        is_shared: bool,
-    },
-    /// Deletes a node. With `true`, it may share a transaction.
+    Create { node: Node, is_ephemeral: bool, is_sequential: bool, is_shared: bool },
     Delete(Node, bool),
     DeleteEventually(Node),
     Set(Node),
     Get(Node, bool),
     Exists(Node, bool),
     Children(Node, bool),
-    /// Watches several nodes in one request.
     Watch(Vec<Node>, Since),
     Sync,
     Renew,
-    /// A transaction.
     Several(Vec<RawCall>),
 }
 
@@ -154,14 +137,10 @@ pub(crate) fn add(plan: &mut Plan) {
     let (theme, servers, places) = (plan.theme, plan.servers, &places[..]);
     plan.faults = Targets { theme, clients: all, servers, places, timeout }.draw(random);
     if is_alone {
+        let (is_up, time) = (false, timeout * 5);
         let more = match random.u8(..8) {
             // Requests are carried out, but no answer arrives before the sessions have ended.
-            0 => befall(random, all, |client| Trouble::Deaf {
-                client,
-                is_up: false,
-                time: timeout * 5,
-            }),
-            // Only handshakes pass.
+            0 => befall(random, all, |client| Trouble::Deaf { client, is_up, time }),
             1 => befall(random, all, |client| Trouble::Useless { client, time: timeout * 6 }),
             2 if plan.servers > 1 => fall_behind(random, all, plan.servers, timeout),
             3.. if plan.servers > 1 => fall_apart(random, plan),
@@ -283,10 +262,11 @@ pub(crate) fn settings(plan: &Plan, settings: Settings) -> Settings {
 
 /// Returns what the judge may expect of the servers under these faults.
 pub(crate) fn rules(plan: &Plan) -> Rules {
-    let is_silence =
-        |fault: &Fault| matches!(fault, Fault::At { what: Trouble::BlackHole { .. }, .. });
+    let mut faults = plan.faults.iter();
+    let only_silence =
+        faults.all(|fault| matches!(fault, Fault::At { what: Trouble::BlackHole { .. }, .. }));
     Rules {
-        only_silence: plan.clients.is_empty() && plan.faults.iter().all(is_silence),
+        only_silence: plan.clients.is_empty() && only_silence,
         one_leader: plan.servers == 1 || !plan.unsettles_servers(),
         throttle: settings(plan, Settings::default()).throttle > 0.0,
         slowest: plan.latency * 20,
@@ -304,7 +284,6 @@ pub(crate) fn longest(plan: &Plan) -> Duration {
     own + timeout(plan) * 20
 }
 
-/// Returns the longest session timeout of the programs.
 pub(crate) fn timeout(plan: &Plan) -> Duration {
     plan.raw.iter().map(|raw| raw.timeout).max().unwrap_or_default()
 }
@@ -332,7 +311,6 @@ impl RawPlan {
 }
 
 impl RawWhat {
-    /// Creates the shared nodes.
     fn create_all(timeout: Duration) -> RawWhat {
         let calls = (0..SHARED).map(|index| RawCall::Create {
             node: Node::Shared(index),

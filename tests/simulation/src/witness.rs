@@ -19,8 +19,7 @@ pub(crate) use holds::{
     listened, may_be_lost, may_hold_here,
 };
 use kernel::Process;
-use tree::parent;
-pub(crate) use tree::{stood, was_taken};
+pub(crate) use tree::{parent, stood, was_taken};
 pub use turns::identity;
 pub(crate) use turns::{
     Left, NodeId, asks, given, heard, id_of, is_there, says, turn, turns, unchecked_turn, wrote,

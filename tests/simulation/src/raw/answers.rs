@@ -1,11 +1,10 @@
 //! Checks each answer: that it is in time and in order, and fits what the servers have done.
 
-use std::time::Duration;
-
 use zookeeper::ErrorKind;
 
 use super::judge::{Asked, Judge, Said, judge, look, report};
 use crate::client::{SLACK, stalled};
+use crate::witness::parent;
 
 /// Checks the answer of a call. `is_in_order` says that the client delivers answers here in their order.
 pub(super) fn answered(
@@ -36,8 +35,7 @@ impl Judge {
         result: zookeeper::Result<Said>,
         is_in_order: bool,
     ) -> Vec<String> {
-        let is_late = self.check_time(number, result.as_ref().err());
-        let mut problems = Vec::from_iter(is_late);
+        let mut problems = Vec::from_iter(self.check_time(number, result.as_ref().err()));
         let outcome = result.as_ref().map(drop).map_err(zookeeper::Error::kind);
         let call = &mut self.calls[number];
         let before = call.outcome.replace(outcome);
@@ -47,7 +45,7 @@ impl Judge {
         if outcome.map_or_else(is_answer, |()| true) && is_in_order {
             problems.extend(self.check_order(number));
         }
-        let (asked, process) = (self.calls[number].asked.clone(), self.calls[number].made.process);
+        let asked = self.calls[number].asked.clone();
         let problem = match &result {
             Ok(said) => self.check_said(number, &asked, said),
             Err(error) => self.check_error(number, &asked, error),
@@ -57,7 +55,7 @@ impl Judge {
             self.watch(number, &asked, said);
             problems.extend(self.watch_each(number, &asked));
             if let Some(zxid) = shown(said) {
-                problems.extend(self.check_watches(process, number, zxid));
+                problems.extend(self.check_watches(number, zxid));
                 self.see(number, zxid);
             }
             if matches!(asked, Asked::Sync) && self.rules.one_leader {
@@ -135,55 +133,38 @@ impl Judge {
     }
 
     fn check_said(&self, number: usize, asked: &Asked, said: &Said) -> Option<String> {
-        let seen = self.seen(number);
-        let history = &self.history;
+        use Asked::{Children, Create, Delete, Exists, Get, Other, Secret, Set, Sync, Watch};
+        let (seen, history) = (self.seen(number), &self.history);
         let done = history.done_for(number);
         let is_done = |zxid: i64| done.iter().any(|done| done.zxid == zxid);
-        match (asked, said) {
-            (Asked::Create { path, is_sequential }, Said::Created(made, stat)) => {
-                let rest = made.strip_prefix(path.as_str());
+        let fits = match (asked, said) {
+            (Create { path, is_sequential }, Said::Created(made, stat)) => {
                 let digits = if *is_sequential { 10 } else { 0 };
-                let is_its = rest.is_some_and(|rest| {
+                let is_its = made.strip_prefix(path.as_str()).is_some_and(|rest| {
                     rest.len() == digits && rest.bytes().all(|digit| digit.is_ascii_digit())
                 });
-                let fits = is_its && is_done(stat.czxid) && history.fits(made, 0, stat, None);
-                (!fits).then(|| format!("no such node was made: {made}, {stat:?}, {done:?}"))
+                is_its && is_done(stat.czxid) && history.fits(made, 0, stat, None)
             }
-            (Asked::Create { path, .. }, Said::CreatedBy(made, czxid)) => {
-                let fits = made.starts_with(path.as_str()) && is_done(*czxid);
-                (!fits).then(|| format!("no such node was made: {made}, {czxid:#x}, {done:?}"))
+            (Create { path, .. }, Said::CreatedBy(made, czxid)) => {
+                made.starts_with(path.as_str()) && is_done(*czxid)
             }
-            (Asked::Set(path), Said::Set(stat)) => {
-                let fits = is_done(stat.mzxid) && history.fits(path, 0, stat, None);
-                (!fits).then(|| format!("it was not written so: {stat:?}, {done:?}"))
+            (Set(path), Said::Set(stat)) => {
+                is_done(stat.mzxid) && history.fits(path, 0, stat, None)
             }
-            (Asked::Get(path), Said::Data(data, stat)) => {
-                let fits = history.fits(path, seen, stat, Some(data));
-                (!fits).then(|| format!("it was never so behind {seen:#x}: {stat:?}"))
+            (Get(path), Said::Data(data, stat)) => history.fits(path, seen, stat, Some(data)),
+            (Exists(path), Said::Found(Some(stat))) => {
+                history.fits(path, seen, stat, None) && history.has_children(path, 0, stat, None)
             }
-            (Asked::Exists(path), Said::Found(Some(stat))) => {
-                let fits = history.fits(path, seen, stat, None)
-                    && history.has_children(path, 0, stat, None);
-                (!fits).then(|| format!("it was never so behind {seen:#x}: {stat:?}"))
+            (Exists(path), Said::Found(None)) => history.may_be_absent(path, seen).is_some(),
+            (Children(path), Said::Names(names, stat)) => {
+                history.has_children(path, seen, stat, Some(names))
             }
-            (Asked::Exists(path), Said::Found(None)) => {
-                let fits = history.may_be_absent(path, seen).is_some();
-                (!fits).then(|| format!("it was always there behind {seen:#x}"))
-            }
-            (Asked::Children(path), Said::Names(names, stat)) => {
-                let fits = history.has_children(path, seen, stat, Some(names));
-                (!fits).then(|| format!("it never had these behind {seen:#x}: {names:?}, {stat:?}"))
-            }
-            (Asked::Several(parts), Said::Several(results)) => {
-                (parts.len() != results.len()).then(|| format!("{results:?}"))
-            }
-            (
-                Asked::Delete { .. } | Asked::Watch { .. } | Asked::Sync | Asked::Other,
-                Said::Done,
-            ) => None,
-            (Asked::Secret { .. }, Said::Created(..) | Said::Data(..)) => None,
-            _ => Some(format!("the answer of another call: {said:?}")),
-        }
+            (Asked::Several(parts), Said::Several(results)) => parts.len() == results.len(),
+            (Delete { .. } | Watch { .. } | Sync | Other, Said::Done) => true,
+            (Secret { .. }, said) => matches!(said, Said::Created(..) | Said::Data(..)),
+            _ => false,
+        };
+        (!fits).then(|| format!("it was never so behind {seen:#x}: {said:?}; done: {done:?}"))
     }
 
     fn check_error(
@@ -194,16 +175,10 @@ impl Judge {
     ) -> Option<String> {
         let call = &self.calls[number];
         let program = &self.programs[&call.made.process];
-        let seen = self.seen(number);
-        let history = &self.history;
-        let begun = call.begun;
-        let is_since = |times: &[Duration]| times.iter().any(|time| *time >= begun);
+        let (seen, history) = (self.seen(number), &self.history);
         let is_absent = |path: &str| history.may_be_absent(path, seen).is_some();
-        let parent = |path: &str| path.rsplit_once('/').map(|(parent, _)| parent.to_owned());
         let fits = match (error.kind(), asked) {
-            (ErrorKind::NoNode, Asked::Create { path, .. }) => {
-                parent(path).is_some_and(|parent| is_absent(&parent))
-            }
+            (ErrorKind::NoNode, Asked::Create { path, .. }) => is_absent(parent(path)),
             (
                 ErrorKind::NoNode,
                 Asked::Delete { path, is_repeated: false }
@@ -214,8 +189,9 @@ impl Judge {
             (ErrorKind::NodeExists, Asked::Create { path, is_sequential: false }) => {
                 history.may_be(path, seen, |_| true)
             }
-            (ErrorKind::NoChildrenForEphemerals, Asked::Create { path, .. }) => parent(path)
-                .is_some_and(|parent| history.may_be(&parent, seen, |state| state.owner != 0)),
+            (ErrorKind::NoChildrenForEphemerals, Asked::Create { path, .. }) => {
+                history.may_be(parent(path), seen, |state| state.owner != 0)
+            }
             (ErrorKind::NotEmpty, Asked::Delete { .. }) => true,
             (kind, Asked::Several(parts)) if is_answer(kind) && kind != BUSY => {
                 error.failed_op().is_some_and(|failed| failed < parts.len())
@@ -228,7 +204,7 @@ impl Judge {
             (BUSY, Asked::Delete { is_repeated: true, .. }) => false,
             (BUSY, _) => self.rules.throttle,
             (ErrorKind::ConnectionLoss, Asked::Delete { is_repeated: true, .. }) => {
-                program.is_closing || is_since(&program.story.ended)
+                program.is_closing || program.story.ended.iter().any(|time| *time >= call.begun)
             }
             // Another thread may report the event at the same time, so `finish` checks it.
             (ErrorKind::ConnectionLoss | ErrorKind::Timeout | ErrorKind::NoConnection, _) => {

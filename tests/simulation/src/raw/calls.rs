@@ -102,8 +102,8 @@ impl Shared {
         if let Some((number, ear)) = ears.get(index) {
             return (*number, ear.clone());
         }
-        let (process, number) = (self.process, judge(|judge| judge.listener()));
-        let ear = Watcher::new(move |event: &WatchedEvent| told(process, number, event));
+        let number = judge(|judge| judge.listener(self.process));
+        let ear = Watcher::new(move |event: &WatchedEvent| told(number, event));
         ears.push((number, ear.clone()));
         (number, ear)
     }

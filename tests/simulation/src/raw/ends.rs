@@ -18,7 +18,8 @@ impl Judge {
             problems.extend(self.check_call(number, call).map(|text| (call.made.process, text)));
         }
         for (listener, ear) in self.ears.iter().enumerate() {
-            problems.extend(self.check_listener(listener, ear));
+            let texts = self.check_listener(listener, ear);
+            problems.extend(texts.into_iter().map(|text| (ear.process, text)));
         }
         problems.extend(self.check_deletions());
         problems

@@ -8,8 +8,7 @@ use zookeeper_testing::ensemble::{ChangeKind, Committed};
 
 use super::ROOT;
 
-/// State of a node for a while.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct State {
     czxid: i64,
     mzxid: i64,
@@ -18,49 +17,36 @@ pub(super) struct State {
     data: Arc<[u8]>,
 }
 
-/// A state, or absence, from a transaction on.
-#[derive(Debug)]
-struct Spell<T> {
-    from: i64,
-    what: Option<T>,
-}
-
-/// The spells of each path.
-#[derive(Debug)]
-pub(super) struct Spells<T>(BTreeMap<String, Vec<Spell<T>>>);
-
-impl<T> Default for Spells<T> {
-    fn default() -> Spells<T> {
-        Spells(BTreeMap::new())
-    }
-}
+/// The states of each path, or its absence, each from a transaction on.
+#[derive(Debug, Default)]
+pub(super) struct Spells<T>(BTreeMap<String, Vec<(i64, Option<T>)>>);
 
 impl<T: Clone> Spells<T> {
-    fn of(&self, path: &str) -> &[Spell<T>] {
+    fn of(&self, path: &str) -> &[(i64, Option<T>)] {
         self.0.get(path).map_or(&[], Vec::as_slice)
     }
 
     fn last(&self, path: &str) -> Option<T> {
-        self.of(path).last()?.what.clone()
+        self.of(path).last()?.1.clone()
     }
 
     fn begin(&mut self, path: &str, from: i64, what: Option<T>) {
-        self.0.entry(path.to_owned()).or_default().push(Spell { from, what });
+        self.0.entry(path.to_owned()).or_default().push((from, what));
     }
 
     /// Returns the states that may be visible to a session that has seen this transaction.
     fn since(&self, path: &str, seen: i64) -> impl Iterator<Item = (i64, Option<&T>)> {
         let spells = self.of(path);
-        let begin = spells.first().map_or(i64::MAX, |first| first.from);
+        let begin = spells.first().map_or(i64::MAX, |(from, _)| *from);
         let before = (begin > seen).then_some((0, None));
-        let next = spells.iter().skip(1).map(|spell| spell.from).chain([i64::MAX]);
+        let next = spells.iter().skip(1).map(|(from, _)| *from).chain([i64::MAX]);
         let later = spells.iter().zip(next).filter(move |(_, next)| *next > seen);
-        before.into_iter().chain(later.map(|(spell, _)| (spell.from, spell.what.as_ref())))
+        before.into_iter().chain(later.map(|((from, what), _)| (*from, what.as_ref())))
     }
 
     /// Returns the first transaction after this one that changed the state.
     pub(super) fn changed(&self, path: &str, behind: i64) -> Option<i64> {
-        self.of(path).iter().map(|spell| spell.from).find(|from| *from > behind)
+        self.of(path).iter().map(|(from, _)| *from).find(|from| *from > behind)
     }
 }
 
@@ -101,41 +87,42 @@ impl History {
             self.closed.insert(one.session);
         }
         let done = Done { zxid: one.zxid, session: one.session };
+        let zxid = one.zxid;
         for change in one.changes.iter().filter(|change| change.path.starts_with(ROOT)) {
-            let path = change.path.to_string();
+            let path = &*change.path;
             match &change.kind {
                 ChangeKind::Created { data, owner } => {
-                    let (zxid, data, owner) = (one.zxid, Arc::clone(data), *owner);
+                    let (data, owner) = (Arc::clone(data), *owner);
                     self.mark(&data, done);
                     let state = State { czxid: zxid, mzxid: zxid, version: 0, owner, data };
-                    self.nodes.begin(&path, zxid, Some(state));
-                    self.children.begin(&path, zxid, Some(BTreeSet::new()));
-                    self.change_children(&path, zxid, |names, name| names.insert(name));
+                    self.nodes.begin(path, zxid, Some(state));
+                    self.children.begin(path, zxid, Some(BTreeSet::new()));
+                    self.change_children(path, zxid, true);
                 }
                 ChangeKind::Deleted => {
                     if !one.is_close {
-                        self.deleted.entry(path.clone()).or_default().push(done);
+                        self.deleted.entry(path.to_owned()).or_default().push(done);
                     }
-                    self.nodes.begin(&path, one.zxid, None);
-                    self.children.begin(&path, one.zxid, None);
-                    self.change_children(&path, one.zxid, |names, name| names.remove(&name));
+                    self.nodes.begin(path, zxid, None);
+                    self.children.begin(path, zxid, None);
+                    self.change_children(path, zxid, false);
                 }
                 ChangeKind::DataSet(data) => {
                     self.mark(data, done);
-                    let state = self.nodes.last(&path).map(|before| State {
-                        mzxid: one.zxid,
+                    let data = Arc::clone(data);
+                    let state = self.nodes.last(path).map(|before| State {
+                        mzxid: zxid,
                         version: before.version + 1,
-                        data: Arc::clone(data),
+                        data,
                         ..before
                     });
-                    self.nodes.begin(&path, one.zxid, state);
+                    self.nodes.begin(path, zxid, state);
                 }
                 ChangeKind::AclSet => {}
             }
         }
     }
 
-    /// Returns the writes that were carried out for a call.
     pub(super) fn done_for(&self, call: usize) -> &[Done] {
         self.done.get(&call).map_or(&[], Vec::as_slice)
     }
@@ -146,17 +133,13 @@ impl History {
         }
     }
 
-    fn change_children(
-        &mut self,
-        path: &str,
-        from: i64,
-        change: impl FnOnce(&mut BTreeSet<String>, String) -> bool,
-    ) {
-        let Some((parent, name)) = path.rsplit_once('/') else {
-            return;
-        };
+    fn change_children(&mut self, path: &str, from: i64, is_there: bool) {
+        let (parent, name) = path.rsplit_once('/').expect("it is below the root");
         if let Some(mut names) = self.children.last(parent) {
-            change(&mut names, name.to_owned());
+            match is_there {
+                true => names.insert(name.to_owned()),
+                false => names.remove(name),
+            };
             self.children.begin(parent, from, Some(names));
         }
     }
@@ -207,6 +190,6 @@ impl History {
 
     /// Returns whether the node was created or changed after this transaction.
     pub(super) fn was_created_behind(&self, path: &str, behind: i64) -> bool {
-        self.nodes.of(path).iter().any(|spell| spell.from > behind && spell.what.is_some())
+        self.nodes.of(path).iter().any(|(from, what)| *from > behind && what.is_some())
     }
 }

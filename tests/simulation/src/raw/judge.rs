@@ -32,37 +32,22 @@ pub(crate) struct Rules {
     pub(super) slowest: Duration,
 }
 
-/// The request of a call.
+/// The request of a call. Watches report changes after a transaction. The parts of a transaction are calls with numbers.
 #[derive(Debug, Clone)]
 pub(super) enum Asked {
-    Create {
-        path: String,
-        is_sequential: bool,
-    },
-    Delete {
-        path: String,
-        is_repeated: bool,
-    },
+    Create { path: String, is_sequential: bool },
+    Delete { path: String, is_repeated: bool },
     Set(String),
     Get(String),
     Exists(String),
     Children(String),
-    /// Watches of several nodes, which report changes after this transaction.
-    Watch {
-        paths: Vec<String>,
-        since: i64,
-    },
-    /// A transaction of the calls with these numbers.
+    Watch { paths: Vec<String>, since: i64 },
     Several(Vec<usize>),
-    Secret {
-        is_known: bool,
-    },
-    /// A request without a visible effect.
+    Secret { is_known: bool },
     Other,
     Sync,
 }
 
-/// The answer of a call.
 #[derive(Debug)]
 pub(super) enum Said {
     Done,
@@ -109,7 +94,6 @@ pub(super) struct Call {
     pub(super) outcome: Option<Result<(), ErrorKind>>,
 }
 
-/// A program.
 #[derive(Default)]
 pub(super) struct Program {
     pub(super) zk: Option<ZooKeeper>,
@@ -155,16 +139,7 @@ pub(super) fn report(who: Process, problems: impl IntoIterator<Item = String>) {
 }
 
 pub(crate) fn reset(rules: Rules) {
-    // Clients are leaked because their world has ended.
-    let mut before = JUDGE.take();
-    forget(&mut before);
-    judge(|judge| judge.rules = rules);
-}
-
-fn forget(judge: &mut Judge) {
-    for program in judge.programs.values_mut() {
-        std::mem::forget(program.zk.take());
-    }
+    judge(|judge| *judge = Judge { rules, ..Judge::default() });
 }
 
 /// Records changes that the servers have carried out, and checks the leases of sessions that end.
@@ -254,7 +229,6 @@ pub(super) fn sessions_are_over(process: Process, mut sessions: Vec<i64>) {
     }
 }
 
-/// Records an answer of a server, other than to a handshake.
 pub(crate) fn heard(process: Process) {
     judge(|judge| {
         if let Some(program) = judge.programs.get_mut(&process) {
@@ -294,7 +268,6 @@ pub(super) fn session(process: Process, client: usize, event: SessionEvent) {
     }
 }
 
-/// Checks a program's lease.
 pub(super) fn look(process: Process) {
     let zk = judge(|judge| judge.programs.get(&process)?.zk.clone());
     let lease = zk.and_then(|zk| kernel::peek(process, || zk.lease()));
@@ -336,12 +309,11 @@ impl Judge {
         self.programs.get_mut(&process).expect("it has entered")
     }
 
-    pub(super) fn listener(&mut self) -> usize {
-        self.ears.push(Ear::default());
+    pub(super) fn listener(&mut self, process: Process) -> usize {
+        self.ears.push(Ear { process, ..Ear::default() });
         self.ears.len() - 1
     }
 
-    /// Returns the number of the next call.
     pub(super) fn next(&self) -> usize {
         self.calls.len()
     }
@@ -391,5 +363,8 @@ impl Judge {
 pub(crate) fn finish(is_whole: bool) {
     let problems = judge(|judge| if is_whole { judge.check_all() } else { Vec::new() });
     problems.into_iter().for_each(|(process, problem)| report(process, [problem]));
-    judge(forget);
+    // Clients are leaked because their world has ended.
+    judge(|judge| std::mem::take(&mut judge.programs))
+        .into_values()
+        .for_each(|it| std::mem::forget(it.zk));
 }

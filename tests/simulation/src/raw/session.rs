@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use zookeeper::{Lease, SessionEvent, SessionEventKind};
 
-/// Session events that a client has reported.
 #[derive(Debug, Default)]
 pub(super) struct Story {
     last: Option<SessionEventKind>,
@@ -21,7 +20,6 @@ pub(super) struct Story {
     /// When connections were lost, and when sessions ended.
     pub(super) lost: Vec<Duration>,
     pub(super) ended: Vec<Duration>,
-    pub(super) resumed: u64,
     pub(super) lease_ends: u64,
 }
 
@@ -35,13 +33,11 @@ impl Story {
         self.last == Some(SessionEventKind::Expired)
     }
 
-    /// Records an event and returns its problems.
-    pub(super) fn told(&mut self, event: SessionEvent) -> Vec<String> {
+    pub(super) fn told(&mut self, SessionEvent { kind, session_id }: SessionEvent) -> Vec<String> {
         use SessionEventKind::{
             Closed, Connected, Expired, LeaseEnded, LeaseRenewed, Resumed, Suspended,
         };
-        let SessionEvent { kind, session_id } = event;
-        let (last, mut problems) = (self.last, Vec::new());
+        let (last, now, mut problems) = (self.last, kernel::elapsed(), Vec::new());
         let is_in_order = match kind {
             Connected => matches!(last, None | Some(Expired)),
             Suspended => matches!(last, Some(Connected | Resumed)),
@@ -66,28 +62,25 @@ impl Story {
             LeaseEnded => {
                 self.lease_ended = true;
                 self.lease_ends += 1;
-                return problems;
             }
-            LeaseRenewed => {
-                self.lease_ended = false;
-                return problems;
-            }
-            Suspended => self.lost.push(kernel::elapsed()),
-            Resumed => self.resumed += 1,
+            LeaseRenewed => self.lease_ended = false,
+            Suspended => self.lost.push(now),
             Expired => {
                 if self.is_kept && !self.lease_ended {
                     problems.push("a lease that was kept ends untold".to_owned());
                 }
-                self.ended.push(kernel::elapsed());
+                self.ended.push(now);
                 (self.former, self.session) = (self.session, 0);
             }
             Closed => {
-                self.lost.push(kernel::elapsed());
-                self.ended.push(kernel::elapsed());
+                self.lost.push(now);
+                self.ended.push(now);
             }
             _ => {}
         }
-        self.last = Some(kind);
+        if !matches!(kind, LeaseEnded | LeaseRenewed) {
+            self.last = Some(kind);
+        }
         problems
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kernel::Process;
 use zookeeper::{ErrorKind, EventType, WatchedEvent};
 
-use super::judge::{Asked, Call, Judge, Made, Said, judge, report};
+use super::judge::{Asked, Call, Judge, Said, judge, report};
 use crate::client::has_stalled;
 use crate::coverage::count_variant;
 
@@ -18,7 +18,6 @@ enum WatchKind {
 
 #[derive(Debug)]
 pub(super) struct Watch {
-    process: Process,
     listener: usize,
     kind: WatchKind,
     path: String,
@@ -31,32 +30,30 @@ pub(super) struct Watch {
 
 #[derive(Debug, Default)]
 pub(super) struct Ear {
-    told: Vec<(EventType, String, Duration)>,
+    pub(super) process: Process,
+    pub(super) told: Vec<(EventType, String, Duration)>,
     pub(super) is_dropped: bool,
 }
 
 /// Checks an event of a listener.
-pub(super) fn told(process: Process, listener: usize, event: &WatchedEvent) {
-    kernel::note(|| {
-        format!("listener {listener} is told {:?} of {}", event.event_type, event.path)
-    });
+pub(super) fn told(listener: usize, event: &WatchedEvent) {
+    let WatchedEvent { event_type: what, path, .. } = event;
+    kernel::note(|| format!("listener {listener} is told {what:?} of {path}"));
     let problem = judge(|judge| {
-        let program = judge.programs.get(&process)?;
-        let ear = &mut judge.ears[listener];
-        ear.told.push((event.event_type, event.path.clone(), kernel::elapsed()));
+        let ear = judge.ears.get_mut(listener)?;
+        let program = judge.programs.get(&ear.process)?;
+        ear.told.push((*what, path.clone(), kernel::elapsed()));
         if ear.is_dropped {
-            return Some(format!("listener {listener} is told of {} and was dropped", event.path));
+            return Some(format!("listener {listener} is told of {path} and was dropped"));
         }
         let may_end = program.story.has_ended() || program.is_closing;
-        (event.event_type == EventType::WatchEnded && !may_end)
-            .then(|| format!("listener {listener} is told the end of {}, too early", event.path))
+        (*what == EventType::WatchEnded && !may_end)
+            .then(|| format!("listener {listener} is told the end of {path}, too early"))
     });
-    report(process, problem);
+    report(kernel::own_process(), problem);
 }
 
 impl Judge {
-    // ---- watches
-
     pub(super) fn watch(&mut self, number: usize, asked: &Asked, said: &Said) {
         let (Some(listener), Some(session)) =
             (self.calls[number].made.listener, self.session_of(number))
@@ -78,10 +75,9 @@ impl Judge {
             }
             _ => return,
         };
-        let call = &self.calls[number];
-        let (process, begun, path) = (call.made.process, call.begun, path.clone());
+        let (begun, path) = (self.calls[number].begun, path.clone());
         count_variant("raw", &kind);
-        self.watches.push(Watch { process, listener, kind, path, session, since, from, begun });
+        self.watches.push(Watch { listener, kind, path, session, since, from, begun });
     }
 
     /// Takes the answer to a call that watches several nodes. Returns those that are missing and were not reported.
@@ -91,14 +87,14 @@ impl Judge {
         else {
             return Vec::new();
         };
-        let Call { made: Made { process, .. }, begun, seen, .. } = self.calls[number];
+        let Call { begun, seen, .. } = self.calls[number];
         let mut problems = Vec::new();
         for path in paths {
             kernel::count("raw: a watch beside others");
             // The server has set it by now.
             let (kind, from) = (WatchKind::Data, (*since).min(self.history.zxid));
             let (since, path) = (from.min(seen), path.clone());
-            let watch = Watch { process, listener, kind, path, session, since, from, begun };
+            let watch = Watch { listener, kind, path, session, since, from, begun };
             let was_there = self.history.may_be(&watch.path, seen, |_| true);
             if !was_there {
                 kernel::count("raw: a watch of a missing node beside others");
@@ -135,35 +131,32 @@ impl Judge {
 
     /// Returns whether a watch for a missing node may miss changes, because the connection was lost meanwhile.
     fn may_miss(&self, watch: &Watch) -> bool {
-        watch.kind == WatchKind::Exist
-            && self.programs[&watch.process].story.lost.iter().any(|lost| *lost >= watch.begun)
+        let story = &self.programs[&self.ears[watch.listener].process].story;
+        watch.kind == WatchKind::Exist && story.lost.iter().any(|lost| *lost >= watch.begun)
     }
 
     /// Returns the watches of this session whose listener was not dropped.
-    fn heard_by(&self, process: Process, session: i64) -> impl Iterator<Item = &Watch> {
-        let is_its = move |watch: &&Watch| (watch.process, watch.session) == (process, session);
-        self.watches.iter().filter(is_its).filter(|watch| !self.ears[watch.listener].is_dropped)
+    fn heard_in(&self, session: i64) -> impl Iterator<Item = &Watch> {
+        let own = self.watches.iter().filter(move |watch| watch.session == session);
+        own.filter(|watch| !self.ears[watch.listener].is_dropped)
     }
 
     /// Checks that all changes up to a transaction that an answer shows have been reported.
-    pub(super) fn check_watches(&self, process: Process, number: usize, zxid: i64) -> Vec<String> {
-        let Some(session) = self.session_of(number) else {
-            return Vec::new();
-        };
-        let own = self.heard_by(process, session).filter(|watch| !self.may_miss(watch));
-        own.filter_map(|watch| {
-            let due = self.due(watch).filter(|due| *due <= zxid)?;
-            (!self.has_told(watch)).then(|| {
-                format!("call {number} shows {zxid:#x}, and {due:#x} was not told: {watch:?}")
+    pub(super) fn check_watches(&self, number: usize, zxid: i64) -> Vec<String> {
+        let own = self.session_of(number).into_iter().flat_map(|session| self.heard_in(session));
+        own.filter(|watch| !self.may_miss(watch))
+            .filter_map(|watch| {
+                let due = self.due(watch).filter(|due| *due <= zxid)?;
+                (!self.has_told(watch)).then(|| {
+                    format!("call {number} shows {zxid:#x}, and {due:#x} was not told: {watch:?}")
+                })
             })
-        })
-        .collect()
+            .collect()
     }
 
     /// Checks long after the last fault that no event is missing.
     pub(super) fn check_told(&self, process: Process) -> Vec<String> {
-        let session = self.programs[&process].story.session;
-        let untold = self.heard_by(process, session).filter(|watch| {
+        let untold = self.heard_in(self.programs[&process].story.session).filter(|watch| {
             let is_sure = !self.may_miss(watch) || self.history.is_there(&watch.path);
             self.due(watch).is_some() && is_sure && !self.has_told(watch)
         });
@@ -194,7 +187,7 @@ impl Judge {
     }
 
     /// Checks that each watch reports once.
-    pub(super) fn check_listener(&self, listener: usize, ear: &Ear) -> Vec<(Process, String)> {
+    pub(super) fn check_listener(&self, listener: usize, ear: &Ear) -> Vec<String> {
         let may_watch = |call: &&Call| {
             let may_be_set = match call.outcome {
                 // Without an outcome, nobody waits for it, or its process was killed, maybe behind the answer.
@@ -217,13 +210,11 @@ impl Judge {
             };
             let told = ear.told.iter().filter(|(_, other, _)| other == path).count();
             let calls = watching.iter().filter(is_its).count();
-            let process = self.calls.iter().find(|call| call.made.listener == Some(listener));
-            let process = process.map_or(Process(0), |call| call.made.process);
-            if told > calls && !self.is_told_to_all(process, *event, path, *at) {
-                let text = format!(
+            let is_told_to_all = || self.is_told_to_all(ear.process, *event, path, *at);
+            if told > calls && !is_told_to_all() {
+                problems.push(format!(
                     "listener {listener} is told of {path} {told} times for {calls} watches"
-                );
-                problems.push((process, text));
+                ));
             }
             let own = self.watches.iter().filter(|watch| {
                 watch.listener == listener && watch.path == *path && watch.begun <= *at
@@ -231,19 +222,18 @@ impl Judge {
             // Every watch is known.
             let is_known = own.clone().count() == calls;
             let is_true = own.clone().any(|watch| self.happened(*event, path, watch.since));
-            if is_known && !is_true && !self.is_told_to_all(process, *event, path, *at) {
+            if is_known && !is_true && !is_told_to_all() {
                 let text =
                     format!("listener {listener} is told {event:?} of {path}, which was not");
-                problems.push((process, text));
+                problems.push(text);
             }
         }
-        let process = |watch: &&Watch| {
-            !kernel::is_dead(watch.process) && self.programs[&watch.process].story.is_closed()
-        };
-        let own = self.watches.iter().filter(|watch| watch.listener == listener && !ear.is_dropped);
-        for watch in own.filter(process).filter(|watch| !self.has_told(watch)) {
-            problems.push((watch.process, format!("told of nothing, not even its end: {watch:?}")));
-        }
+        let must_be_told = !ear.is_dropped
+            && !kernel::is_dead(ear.process)
+            && self.programs[&ear.process].story.is_closed();
+        let own = self.watches.iter().filter(|watch| must_be_told && watch.listener == listener);
+        let untold = own.filter(|watch| !self.has_told(watch));
+        problems.extend(untold.map(|one| format!("told of nothing, not even its end: {one:?}")));
         problems
     }
 }

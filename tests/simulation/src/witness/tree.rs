@@ -477,7 +477,7 @@ pub(super) fn number_of(name: &str) -> Option<u64> {
 }
 
 /// Returns the directory of a node.
-pub(super) fn parent(path: &str) -> &str {
+pub(crate) fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 
