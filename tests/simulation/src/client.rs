@@ -168,9 +168,7 @@ struct Shared {
 
 pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
     let told = plan.is_observed.then(|| Arc::new(Told::default()));
-    let Some(client) = connect(plan, hosts, told.as_ref()) else {
-        return board(Board::is_over);
-    };
+    let Some(client) = connect(plan, hosts, told.as_ref()) else { return board(Board::is_over) };
     let process = kernel::own_process();
     board(|board| board.sessions.insert(process, client.clone()));
     let objects = plan.objects.iter().map(|object| make(&client, object)).collect();

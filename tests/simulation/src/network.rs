@@ -163,9 +163,7 @@ impl Net {
         let committed = world.ensemble.take_committed();
         recording::done(&outgoing, &committed);
         for (connection, what) in outgoing {
-            let Some(&socket) = world.sockets.get(&connection) else {
-                continue;
-            };
+            let Some(&socket) = world.sockets.get(&connection) else { continue };
             match what {
                 Outgoing::Bytes(frame) => world.frame(self, socket, DOWN, frame),
                 Outgoing::End => {
@@ -215,9 +213,7 @@ impl World {
             0 => self.random.u64(base..base * 10),
             _ => self.random.u64(base..base * 2),
         });
-        let Some(link) = self.links.get_mut(&socket) else {
-            return kernel::elapsed() + time;
-        };
+        let Some(link) = self.links.get_mut(&socket) else { return kernel::elapsed() + time };
         let silent = self
             .machines
             .get(&link.process)
@@ -228,9 +224,7 @@ impl World {
     }
 
     fn arrive(&mut self, socket: u64, way: usize, bytes: &[u8]) {
-        let Some(link) = self.links.get_mut(&socket).filter(|link| !link.is_over) else {
-            return;
-        };
+        let Some(link) = self.links.get_mut(&socket).filter(|link| !link.is_over) else { return };
         let is_first = !std::mem::replace(&mut link.is_greeted[way], true);
         let process = link.process;
         match way {
@@ -398,9 +392,7 @@ impl Network for Net {
     fn send(&self, socket: u64, bytes: &[u8]) -> usize {
         let mut world = self.0.borrow_mut();
         let World { links, machines, random, .. } = &mut *world;
-        let Some(link) = links.get_mut(&socket) else {
-            return bytes.len();
-        };
+        let Some(link) = links.get_mut(&socket) else { return bytes.len() };
         let machine = machines.get(&link.process);
         let is_full = machine.is_some_and(|machine| machine.full_until > kernel::elapsed());
         let bytes = if is_full { &bytes[..random.usize(..=bytes.len())] } else { bytes };
@@ -409,9 +401,7 @@ impl Network for Net {
         let mut start = 0;
         while let Some(length) = sent[start..].first_chunk() {
             let end = start + 4 + u32::from_be_bytes(*length) as usize;
-            let Some(frame) = sent.get(start..end) else {
-                break;
-            };
+            let Some(frame) = sent.get(start..end) else { break };
             world.frame(self, socket, UP, frame.to_vec());
             start = end;
         }

@@ -26,9 +26,7 @@ fn runs(seeds: std::ops::Range<u64>) -> Vec<(u64, u64, Vec<String>)> {
 fn all_guarantees_hold_for_every_seed() {
     let failed: Vec<_> =
         runs(0..300).into_iter().filter(|(_, _, violations)| !violations.is_empty()).collect();
-    let Some((seed, _, violations)) = failed.first() else {
-        return;
-    };
+    let Some((seed, _, violations)) = failed.first() else { return };
     let smaller = shrink(&Plan::of(*seed), |_, _| {});
     run(&smaller, true).story.iter().for_each(|line| println!("{line}"));
     panic!("{} of 300; seed {seed}: {violations:#?}", failed.len());

@@ -12,9 +12,7 @@ pub(super) fn check(found: &mut Findings, case: Case<'_>) {
     let slept = history.naps.iter().max().copied().unwrap_or(0) as i64;
     let most = nanos(case.margins.overshoot) + slept;
     for (by, call) in &history.calls {
-        let Some(deadline) = call.deadline else {
-            continue;
-        };
+        let Some(deadline) = call.deadline else { continue };
         let late = difference(call.ended, deadline);
         if late > most {
             found.violations.push(format!(

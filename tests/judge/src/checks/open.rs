@@ -6,9 +6,7 @@ use crate::time::{Nanos, after, difference, millis, nanos};
 
 /// Calls after their deadline.
 pub(super) fn check_late(found: &mut Findings, case: Case<'_>) {
-    let Some(over) = case.history.over.filter(|_| case.rules.punctual) else {
-        return;
-    };
+    let Some(over) = case.history.over.filter(|_| case.rules.punctual) else { return };
     let died = |by| case.history.deaths.contains_key(&by);
     for (by, call) in &case.history.open {
         let late = call.deadline.map(|deadline| difference(over, deadline));
@@ -29,9 +27,7 @@ pub(super) fn check_late(found: &mut Findings, case: Case<'_>) {
 /// Waiters that would all fit beside the holders. While one of them does not fit, it may be first in the
 /// queue.
 pub(super) fn check_waiting(found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_>) {
-    let Some(over) = case.history.over else {
-        return;
-    };
+    let Some(over) = case.history.over else { return };
     let (history, lock) = (case.history, timeline.lock);
     let alive = |by| !history.deaths.contains_key(&by);
     let mut waiting: Vec<_> = history

@@ -15,9 +15,7 @@ struct Fence(Option<(u64, usize)>);
 
 impl Fence {
     fn admits(self, acquire: &Acquire) -> bool {
-        let (Some(token), Some((highest, client))) = (acquire.token, self.0) else {
-            return true;
-        };
+        let (Some(token), Some((highest, client))) = (acquire.token, self.0) else { return true };
         token > highest || token == highest && client == acquire.client
     }
 

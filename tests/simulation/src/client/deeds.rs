@@ -56,9 +56,7 @@ impl Shared {
             }
             Deed::UntilAsked(time) => {
                 let since = kernel::elapsed();
-                let Some(asked) = self.told("revocation", || own.revocation()) else {
-                    return;
-                };
+                let Some(asked) = self.told("revocation", || own.revocation()) else { return };
                 let is_asked = kernel::recv_timeout(&asked, *time).is_ok();
                 witness::listened(*number, since);
                 if is_asked {
@@ -97,9 +95,7 @@ impl Shared {
                 self.take_a_second(turn, *is_behind);
             }
             Deed::Expire(time) => {
-                let Some(session) = witness::owner(&turn.node().0) else {
-                    return;
-                };
+                let Some(session) = witness::owner(&turn.node().0) else { return };
                 kernel::count("deed: its session ends");
                 kernel::after(*time, move || {
                     witness::expires(session);
@@ -113,9 +109,7 @@ impl Shared {
         if !matches!(turn.kind(), Kind::Reentrant | Kind::Read | Kind::Write) {
             return;
         }
-        let Some(lock) = turn.target.object.lock() else {
-            return;
-        };
+        let Some(lock) = turn.target.object.lock() else { return };
         kernel::count("deed: entered again");
         let mut depth = 0;
         for _ in 0..times {
@@ -191,9 +185,7 @@ impl Shared {
     fn use_a_second(&self, kind: Kind, place: Place) {
         let plan = ObjectPlan { kind, place, options: Options::default() };
         let second = make(&self.client, &plan);
-        let Some(lock) = second.lock().filter(|_| kind != Kind::Several) else {
-            return;
-        };
+        let Some(lock) = second.lock().filter(|_| kind != Kind::Several) else { return };
         kernel::count("deed: unlocks through a second object");
         if lock.is_held() || !lock.holds().is_empty() {
             self.fail(format!("another object has {place}"));
@@ -287,9 +279,7 @@ impl Shared {
 
     /// Takes a read lock below the thread's own write. Returns the hold's number at the witness unless it has ended.
     pub(super) fn read_below(&self, turn: &Turn<'_>) -> Option<Option<usize>> {
-        let Object::Write(_, read) = turn.target.object else {
-            return None;
-        };
+        let Object::Write(_, read) = turn.target.object else { return None };
         kernel::count("deed: read below the write");
         let begun = kernel::elapsed();
         self.told("read below", || read.lock())?;
@@ -310,9 +300,7 @@ impl Shared {
         }
         kernel::count("deed: another lock beside");
         let got = self.get("nested lock", turn.who, also, Wait::For(wait), 1, true);
-        let Some((taken, turn)) = got else {
-            return;
-        };
+        let Some((taken, turn)) = got else { return };
         thread::sleep(Duration::from_millis(20));
         self.give_back(also, taken, End::Release, turn.as_ref());
     }
@@ -352,9 +340,7 @@ impl Shared {
 
     /// Takes turns without rivals, and checks the number of requests.
     pub(super) fn take_turns(&self, object: usize, count: u32) {
-        let Some(lock) = self.objects[object].lock() else {
-            return;
-        };
+        let Some(lock) = self.objects[object].lock() else { return };
         kernel::count("call: turns in a row");
         let kind = self.plan.objects[object].kind;
         let mut first = None;
@@ -380,9 +366,7 @@ impl Shared {
                 });
             }
         }
-        let Some((session, (own, others), begun, requests)) = first else {
-            return;
-        };
+        let Some((session, (own, others), begun, requests)) = first else { return };
         // The client sends a heartbeat each quarter of a session timeout.
         let beats = (kernel::elapsed() - begun).div_duration_f64(self.client.session_timeout() / 4);
         let took = self.client.stats().requests - requests;
@@ -416,9 +400,7 @@ impl Shared {
             Odd::LongPaths { are_stuck } => self.lock_long_paths(time, are_stuck),
             Odd::Visit { is_cut } => self.visit(is_cut),
             Odd::Resign { waits } => {
-                let Some(leadership) = self.leaderships.borrow_mut().pop() else {
-                    return;
-                };
+                let Some(leadership) = self.leaderships.borrow_mut().pop() else { return };
                 kernel::count("call: the end of a leadership");
                 match waits {
                     true => self.end_leadership(leadership),
@@ -436,9 +418,7 @@ impl Shared {
         }
         kernel::count("call: the last handle of what is held is dropped");
         let second = make(&self.client, plan);
-        let Some(lock) = second.lock() else {
-            return;
-        };
+        let Some(lock) = second.lock() else { return };
         let (begun, mode) = (kernel::elapsed(), mode(plan.kind, 1));
         let who = format!("{}, {name}", self.name);
         let most = Duration::from_secs(2);
@@ -501,9 +481,7 @@ impl Shared {
     /// Connects a client and drops it unclosed. Its session ends with the last handle.
     fn visit(&self, is_cut: bool) {
         let builder = Client::builder(&self.hosts).session_timeout(self.plan.timeout);
-        let Ok(client) = builder.connect() else {
-            return;
-        };
+        let Ok(client) = builder.connect() else { return };
         kernel::count("call: a client that is dropped");
         if let Ok(lock) = DistributedLock::new(&client, "/visit") {
             let _ = lock.try_lock_for(Duration::from_secs(1));

@@ -164,9 +164,7 @@ impl Object {
             Object::Write(lock, _) if is_guard => acquire!(lock, wait, Taken::Own),
             Object::Several(lock) if is_guard => acquire!(lock, wait, Taken::Several),
             _ => {
-                let Some(lock) = self.lock() else {
-                    return Ok(None);
-                };
+                let Some(lock) = self.lock() else { return Ok(None) };
                 let has = match wait {
                     Wait::Forever => lock.lock().map(|()| true),
                     Wait::Try => lock.try_lock(),

@@ -324,9 +324,7 @@ impl Shared {
 
     /// Checks what a multi-lock says of its members, which it holds together.
     pub(super) fn judge_members(&self, who: &str, target: Target<'_>, holds: &[Hold]) {
-        let Some(lock) = target.object.lock() else {
-            return;
-        };
+        let Some(lock) = target.object.lock() else { return };
         let mut paths = [target.plan.place.path(), SECOND, READ];
         paths.sort_unstable();
         if lock.path() != paths.join(", ") || !holds.iter().map(Hold::path).eq(paths) {
@@ -390,9 +388,7 @@ impl Shared {
 
     /// Checks what the observer has heard of a release. It may have heard of a loss before.
     pub(super) fn judge_end(&self, released: &Result<()>) {
-        let Some(mut reports) = self.reports() else {
-            return;
-        };
+        let Some(mut reports) = self.reports() else { return };
         reports.retain(|(report, _)| matches!(report, Report::Ended(_)));
         let is = |outcome| move |(one, _): &(Report, Ahead)| *one == Report::Ended(outcome);
         let is_told = match released {
@@ -448,9 +444,7 @@ impl Shared {
 
     /// Verifies the token of an earlier hold.
     pub(super) fn verify_former(&self) {
-        let Some((path, node)) = witness::former() else {
-            return;
-        };
+        let Some((path, node)) = witness::former() else { return };
         kernel::count("deed: verifies what may be over");
         let was_there = witness::is_there(&node);
         let said = self.told("verify", || self.client.verify_token(&path, node.1));

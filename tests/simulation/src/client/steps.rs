@@ -69,9 +69,7 @@ impl Shared {
     }
 
     fn revoke(&self, place: Place) {
-        let Some(holder) = self.holder(place) else {
-            return;
-        };
+        let Some(holder) = self.holder(place) else { return };
         kernel::note(|| format!("asks {} to let go of {place}", holder.node));
         let node = (node_of(&holder), holder.token);
         witness::asks(&node);
@@ -92,9 +90,7 @@ impl Shared {
     }
 
     fn narrow(&self, object: usize, time: Duration) {
-        let Object::Semaphore(semaphore) = &self.objects[object] else {
-            return;
-        };
+        let Object::Semaphore(semaphore) = &self.objects[object] else { return };
         kernel::count("call: set_limit");
         let place = self.plan.objects[object].place;
         let (most, usual) = (semaphore.limit(), limit(place));
@@ -129,9 +125,7 @@ impl Shared {
     /// Checks that all locks are found in order, as they were, and nothing else.
     fn locks_below(&self) {
         let begun = kernel::elapsed();
-        let Some(locks) = self.told("locks_below", || self.client.locks_below("/")) else {
-            return;
-        };
+        let Some(locks) = self.told("locks_below", || self.client.locks_below("/")) else { return };
         let mut last: Vec<String> = Vec::new();
         for found in locks {
             let Some(contenders) =

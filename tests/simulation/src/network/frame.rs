@@ -36,9 +36,7 @@ const NO_SESSION: [u8; 25] = {
 impl World {
     /// Sends a whole frame up or down, with the fault that hits it.
     pub(super) fn frame(&mut self, net: &Net, socket: u64, way: usize, frame: Vec<u8>) {
-        let Some(link) = self.links.get_mut(&socket) else {
-            return;
-        };
+        let Some(link) = self.links.get_mut(&socket) else { return };
         kernel::mix(&frame);
         let (process, server, is_former) = (link.process, link.server, link.is_former);
         let is_first = way == UP && !std::mem::replace(&mut link.has_begun, true);
@@ -198,9 +196,7 @@ impl World {
     /// Handles a handshake with a stranger, which knows no other sessions and closes the connection.
     /// Some are of another kind, and open a session for everybody.
     fn shown(&mut self, net: &Net, socket: u64, server: usize, handshake: &[u8]) {
-        let Some(link) = self.links.get(&socket) else {
-            return;
-        };
+        let Some(link) = self.links.get(&socket) else { return };
         let asked = self.asked.get(&(link.process, server)).copied();
         // A client that asked before the move cannot know of it.
         let could_know = asked.filter(|question| question.asked >= self.names[server].moved);

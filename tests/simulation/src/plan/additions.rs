@@ -107,9 +107,7 @@ impl Plan {
         for client in &mut self.clients {
             let count = client.objects.len();
             for step in client.steps_mut() {
-                let What::Lock(TurnPlan { while_held, .. }) = &mut step.what else {
-                    continue;
-                };
+                let What::Lock(TurnPlan { while_held, .. }) = &mut step.what else { continue };
                 if random.u8(..3) > 0 {
                     let (object, wait) = (random.usize(..count), ms(random, 500, 8_000));
                     while_held.insert(0, Deed::Also { object, wait });

@@ -71,9 +71,7 @@ impl Judge {
     fn check_deletions(&self) -> Vec<(Process, String)> {
         let mut asked: BTreeMap<(Process, &str), [usize; 2]> = BTreeMap::new();
         for call in &self.calls {
-            let Asked::Delete { path, is_repeated } = &call.asked else {
-                continue;
-            };
+            let Asked::Delete { path, is_repeated } = &call.asked else { continue };
             let [least, most] = asked.entry((call.made.process, path)).or_default();
             match call.outcome {
                 Some(Ok(())) if !is_repeated => (*least, *most) = (*least + 1, *most + 1),

@@ -252,9 +252,7 @@ pub(super) fn session(process: Process, client: usize, event: SessionEvent) {
     kernel::note(|| format!("is told {event:?}"));
     let problems = judge(|judge| {
         let own = judge.programs.get_mut(&process).filter(|program| program.tries == client);
-        let Some(program) = own else {
-            return Vec::new();
-        };
+        let Some(program) = own else { return Vec::new() };
         let is_given_up = event.kind == zookeeper::SessionEventKind::Expired;
         if is_given_up && !program.is_closing && judge.rules.one_leader {
             lives_not(process, event.session_id);
@@ -285,9 +283,7 @@ fn fell_silent(process: Process) {
         let promised = (program.timeout / 5).saturating_sub(rules.slowest * 2 + SLACK / 5);
         (is_kept && is_settled).then_some((program.zk.clone()?, promised))
     });
-    let Some((zk, promised)) = kept else {
-        return;
-    };
+    let Some((zk, promised)) = kept else { return };
     kernel::count("raw: a server falls silent for whoever has its lease kept");
     let left = zk.valid_for();
     if left < promised {

@@ -38,9 +38,7 @@ pub(super) struct Shared {
 /// Runs a program from connect to close.
 pub(crate) fn run(number: usize, plan: &RawPlan, hosts: &str) {
     let process = kernel::own_process();
-    let Some((zk, listener)) = connect(process, plan, hosts) else {
-        return board(Board::is_over);
-    };
+    let Some((zk, listener)) = connect(process, plan, hosts) else { return board(Board::is_over) };
     let known = zk.clone();
     judge(|judge| judge.program(process).zk = Some(known));
     let shared = Rc::new(Shared {

@@ -103,9 +103,7 @@ pub(crate) fn may_not_delete(process: Process, path: &str) {
         let node = witness.nodes.get(path).filter(|_| is_known)?;
         Some((node.czxid, witness.timeout))
     });
-    let Some((czxid, time)) = known else {
-        return;
-    };
+    let Some((czxid, time)) = known else { return };
     let (path, begun) = (path.to_owned(), kernel::elapsed());
     kernel::after(time, move || {
         judged(|witness| {

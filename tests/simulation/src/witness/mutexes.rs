@@ -20,9 +20,7 @@ const NESTED: &[&str] = &["/src/session/nodes/grant.rs", "/zookeeper/src/shared.
 
 /// Returns whether this may happen.
 fn is_allowed(Nesting { outer, inner }: &Nesting) -> bool {
-    let Inner::Mutex(inner) = inner else {
-        return false;
-    };
+    let Inner::Mutex(inner) = inner else { return false };
     let place = |file: &str| ORDER.iter().position(|one| file.ends_with(one));
     match outer.file() == inner.file() {
         true => NESTED.iter().any(|file| outer.file().ends_with(file)),

@@ -130,9 +130,7 @@ impl Witness {
         let is_deleted = |path: &str| deleted.contains(&path);
         let is_of_others = |path: &str| path.starts_with(DATA) || path.starts_with(raw::ROOT);
         for path in deleted.iter().copied().filter(|path| !is_of_others(path)) {
-            let Some(node) = self.nodes.get(path) else {
-                continue;
-            };
+            let Some(node) = self.nodes.get(path) else { continue };
             if node.owner == 0 && !self.broken.contains(path) {
                 let mut children = self.children(path);
                 let has_its_node = children.any(|(name, child)| {
@@ -207,9 +205,7 @@ impl Witness {
     }
 
     fn deleted(&mut self, path: &str, one: &Committed, problems: &mut Vec<String>) {
-        let Some(node) = self.nodes.remove(path) else {
-            return;
-        };
+        let Some(node) = self.nodes.remove(path) else { return };
         if !path.rsplit('/').next().is_some_and(is_of_queue) {
             self.last_change.insert(parent(path).to_owned(), one.zxid);
         }
@@ -338,12 +334,8 @@ impl Witness {
     /// Returns whether this node, which may have just gone, had to wait for another one. A read below a write may have the
     /// number of the write, but was created later.
     pub(super) fn is_behind(&self, path: &str, czxid: i64) -> bool {
-        let Some((directory, name)) = path.rsplit_once('/') else {
-            return false;
-        };
-        let Some((is_read, number)) = contender(name) else {
-            return false;
-        };
+        let Some((directory, name)) = path.rsplit_once('/') else { return false };
+        let Some((is_read, number)) = contender(name) else { return false };
         let mut others = self.contenders(directory);
         others.any(|(other_reads, other, node)| {
             other < number && node.czxid < czxid && !(is_read && other_reads)
@@ -378,9 +370,7 @@ impl Witness {
     fn written(&mut self, path: &str, data: &[u8], problems: &mut Vec<String>) {
         let text = String::from_utf8_lossy(data).into_owned();
         let mut parts = text.split(' ');
-        let (Some(node), Some(token)) = (parts.next(), parts.next()) else {
-            return;
-        };
+        let (Some(node), Some(token)) = (parts.next(), parts.next()) else { return };
         let hold: Option<usize> = parts.next().and_then(|hold| hold.parse().ok());
         if let Some(hold) = hold
             && let Some(queue) = self.exclusive.get(&hold)
