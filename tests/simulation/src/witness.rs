@@ -10,7 +10,6 @@ mod turns;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::mem;
 use std::time::Duration;
 
 pub(crate) use calls::{cancels, in_order, may_not_delete, waits, waits_no_more};
@@ -19,7 +18,7 @@ pub(crate) use holds::{
     listened, may_be_lost, may_hold_here,
 };
 use kernel::Process;
-pub(crate) use tree::{parent, stood, was_taken};
+pub(crate) use tree::{parent, stood};
 pub use turns::identity;
 pub(crate) use turns::{
     Left, NodeId, asks, given, heard, id_of, is_there, says, turn, turns, unchecked_turn, wrote,
@@ -101,7 +100,6 @@ struct Gone {
 
 #[derive(Default)]
 pub(crate) struct Witness {
-    pub violations: Vec<String>,
     held: BTreeMap<usize, Held>,
     /// Processes that have begun to close their clients.
     closing: BTreeSet<Process>,
@@ -167,12 +165,8 @@ pub(crate) struct Witness {
     connected_at: BTreeMap<Process, Duration>,
     /// Calls that may wait.
     waiting: BTreeMap<usize, calls::Waiting>,
-    /// Calls whose turn was deleted in this transaction, with their sessions.
-    turnless: Vec<(usize, i64)>,
     /// No fault delays anybody.
     pub is_well: bool,
-    /// Holds whose nodes were deleted in this transaction, and whether the node was hidden.
-    deleted: Vec<(usize, bool)>,
     /// Version of the data of guarded writes.
     version: i32,
     /// Strangers create contenders with any number.
@@ -200,6 +194,7 @@ pub(crate) struct Witness {
 
 thread_local! {
     static WITNESS: RefCell<Witness> = RefCell::new(Witness::default());
+    static VIOLATIONS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
 pub(crate) fn witness<T>(act: impl FnOnce(&mut Witness) -> T) -> T {
@@ -209,20 +204,25 @@ pub(crate) fn witness<T>(act: impl FnOnce(&mut Witness) -> T) -> T {
 /// Clears the witness for the next run.
 pub(crate) fn reset() {
     witness(|witness| *witness = Witness::default());
+    VIOLATIONS.take();
 }
 
 /// Returns the violations of the run and the number of calls for locks.
 pub(crate) fn finish() -> (Vec<String>, u64) {
-    let Witness { violations, calls, held, .. } = WITNESS.take();
+    let Witness { calls, held, .. } = WITNESS.take();
     // The holds are leaked because the world of their clients has ended.
     std::mem::forget(held);
-    (violations, calls)
+    (VIOLATIONS.take(), calls)
 }
 
-/// Records a violation.
+/// Records a violation. It may be called while the witness looks.
 pub(crate) fn violation(text: String) {
     kernel::note(|| format!("VIOLATION: {text}"));
-    witness(|witness| witness.violations.push(text));
+    VIOLATIONS.with_borrow_mut(|all| all.push(text));
+}
+
+pub(crate) fn has_violations() -> bool {
+    VIOLATIONS.with_borrow(|all| !all.is_empty())
 }
 
 /// Reports what is wrong, if anything is.
@@ -346,28 +346,7 @@ pub(crate) fn is_deaf(process: Process) {
     });
 }
 
-/// Returns the time that a thread needs to enter a queue.
-pub(crate) fn late() -> Duration {
-    witness(|witness| witness.late())
-}
-
 /// Checks changes that the servers have carried out.
 pub(crate) fn committed(one: &Committed) {
-    let (problems, deleted, turnless, timeout, soon) = witness(|witness| {
-        let problems = witness.committed(one);
-        let (deleted, turnless) =
-            (mem::take(&mut witness.deleted), mem::take(&mut witness.turnless));
-        (problems, deleted, turnless, witness.timeout, witness.slowest * FRAMES)
-    });
-    problems.into_iter().for_each(violation);
-    let now = kernel::elapsed();
-    for (call, session) in turnless {
-        kernel::after(soon.max(timeout / 3), move || calls::has_a_turn(call, session, now));
-    }
-    for (hold, is_hidden) in deleted {
-        let begun = kernel::elapsed();
-        // Clients look at nodes without events from time to time.
-        let time = if is_hidden { timeout * UNTOLD } else { timeout * 3 / 2 };
-        kernel::after(time, move || holds::goes_on(hold, begun));
-    }
+    witness(|witness| witness.committed(one));
 }

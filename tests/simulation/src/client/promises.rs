@@ -219,7 +219,10 @@ impl Shared {
         // A smaller limit leaves too few permits for some calls.
         let narrows = |step: &Step| matches!(step.what, What::Narrow { .. });
         let may_be_small = kind == Kind::Semaphore && self.plan.steps().any(narrows);
-        is_idle && !is_held && !may_be_small && !witness::was_taken(kind, place, begun)
+        is_idle
+            && !is_held
+            && !may_be_small
+            && !witness(|witness| witness.was_taken(kind, place, begun))
     }
 
     /// Checks that a call which says that others are ahead can know that: somebody was there, and without a connection
@@ -276,8 +279,9 @@ impl Shared {
             self.fail("a call was cancelled, and nobody has done that");
         }
         // Nobody cancels a try or a call for several locks. Others may have come just behind the cancel.
+        let late = witness(|witness| witness.late());
         let waits = !matches!(wait, Wait::Try) && object.plan.kind != Kind::Several;
-        if let Some(last) = last.filter(|last| waits && begun + witness::late() < *last) {
+        if let Some(last) = last.filter(|last| waits && begun + late < *last) {
             let late = kernel::elapsed().saturating_sub(last);
             if late > SLACK + self.delay(last) {
                 self.fail(format!("a call that was cancelled goes on for {late:?}"));

@@ -124,14 +124,10 @@ impl Held {
 pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> usize {
     kernel::note(|| format!("has {} ({:?}), token {:#x}", held.place, held.kind, held.token));
     let is_held = held.is_held() == Some(true);
-    let problems = witness(|witness| {
-        let mut problems = witness.judge_nodes(&mut held, under, is_held);
-        witness.note_losses();
-        problems.extend(witness.judge_wait(&held, begun));
-        problems
-    });
-    problems.into_iter().for_each(violation);
     witness(|witness| {
+        witness.judge_nodes(&mut held, under, is_held);
+        witness.note_losses();
+        witness.judge_wait(&held, begun).into_iter().for_each(violation);
         witness.last += 1;
         let still_held = held.is_held() != Some(false);
         let under = under.and_then(|under| witness.held.get(&under)?.told);
@@ -157,43 +153,36 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
 
 impl Witness {
     /// Checks that the nodes of a grant are there. Notes whether somebody else has deleted them.
-    fn judge_nodes(&self, held: &mut Held, under: Option<usize>, is_held: bool) -> Vec<String> {
-        let mut problems = Vec::new();
+    fn judge_nodes(&self, held: &mut Held, under: Option<usize>, is_held: bool) {
         for (path, token) in &held.nodes {
             // Its client may take a new directory for the one that it knew to be empty.
             held.is_doubtful |= self.untold.contains(parent(path));
             let is_robbed = || self.is_robbed(held.process, path);
-            match self.nodes.get(path) {
-                Some(node) if node.czxid as u64 == *token => {}
+            let problem = match (self.nodes.get(path), self.gone.get(path)) {
+                (Some(node), _) if node.czxid as u64 == *token => continue,
                 // A read below a write has the token of the write.
-                Some(_) if under.is_some() => {}
+                (Some(_), _) if under.is_some() => continue,
                 // Somebody deleted its own node, and the next node has the same name.
-                Some(_) if is_robbed() => held.is_doubtful = true,
-                Some(node) if is_held => problems.push(format!(
-                    "{} has {path} with another token than its node, made by {:#x}",
-                    held.who, node.czxid
-                )),
-                // The hold ended before the grant was recorded, for example with its client.
-                Some(_) => {}
-                None => match self.gone.get(path) {
-                    // Another node of that name may have come and gone since.
-                    Some(gone) if gone.by_somebody || is_robbed() => {
-                        held.is_doubtful = true;
-                        if gone.was_behind && under.is_none() && is_held {
-                            problems.push(format!(
-                                "{} has {path}, which was deleted when others were ahead of it",
-                                held.who
-                            ));
-                        }
+                (Some(_), _) if is_robbed() => {
+                    held.is_doubtful = true;
+                    continue;
+                }
+                (Some(_), _) => "with another token than its node",
+                // Another node of that name may have come and gone since.
+                (None, Some(gone)) if gone.by_somebody || is_robbed() => {
+                    held.is_doubtful = true;
+                    if !gone.was_behind || under.is_some() {
+                        continue;
                     }
-                    _ if is_held => {
-                        problems.push(format!("{} has {path}, which is not there", held.who));
-                    }
-                    _ => {}
-                },
+                    "which was deleted when others were ahead of it"
+                }
+                (None, _) => "which is not there",
+            };
+            // Otherwise the hold ended before the grant was recorded, for example with its client.
+            if is_held {
+                violation(format!("{} has {path}, {problem}", held.who));
             }
         }
-        problems
     }
 
     /// Tells the judges of histories which holds are lost by now: these do not exclude another one any more.

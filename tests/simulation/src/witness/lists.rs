@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zoolock::{Contender, Kind};
 
-use super::tree::number_of;
+use super::tree::{name_of, number_of};
 use super::{Node, NodeId, judged, witness};
 use crate::client::node_of;
 use crate::plan::Place;
@@ -27,8 +27,7 @@ pub(crate) fn listed(who: &str, contenders: &[Contender], begun: Duration) {
 /// their numbers, and none holds the lock behind somebody else.
 pub(crate) fn in_order(who: &str, lock: &str, found: &[Contender], begun: Duration) {
     judged(|witness| {
-        let is_found =
-            |name: &str| found.iter().any(|one| one.node.rsplit('/').next() == Some(name));
+        let is_found = |name: &str| found.iter().any(|one| name_of(&one.node) == name);
         let mut there = witness.children(lock).filter(|(name, node)| {
             contends(name) && node.made + witness.lag < begun && !is_found(name)
         });
@@ -68,7 +67,7 @@ pub(super) fn is_permit(name: &str) -> bool {
 }
 
 fn is_normal(name: &str) -> bool {
-    let name = name.rsplit('/').next().unwrap_or_default();
+    let name = name_of(name);
     !contends(name)
         || number_of(name).is_some_and(|number| number < i32::MAX as u64 && !name.contains("--"))
 }
@@ -79,7 +78,7 @@ fn is_read(name: &str) -> bool {
 
 /// Returns a contender with its token. A read below a write has the write's in its id.
 pub(super) fn contender(path: &str, node: &Node) -> NodeId {
-    let name = path.rsplit('/').next().unwrap_or_default();
+    let name = name_of(path);
     let digits = name.get(22..39).map(|end| end.replace('-', ""));
     let custom = digits.filter(|_| is_read(name) && name.get(17..18) == Some("8"));
     let written = custom.and_then(|digits| u64::from_str_radix(&digits, 16).ok());

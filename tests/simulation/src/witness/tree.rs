@@ -9,7 +9,8 @@ use zookeeper_testing::ensemble::{Change, ChangeKind, Committed};
 use super::lists::{self, contends, is_permit};
 use super::outages::{self, has_lost_one};
 use super::{
-    DATA, FRAMES, Gone, LATE, Maker, Node, NodeId, SOON, UNTOLD, Witness, judged, witness,
+    DATA, FRAMES, Gone, LATE, Maker, Node, NodeId, SOON, UNTOLD, Witness, calls, holds, judged,
+    violation,
 };
 use crate::client::has_stalled;
 use crate::histories;
@@ -58,56 +59,57 @@ impl Witness {
 
     /// Checks that a transaction makes no two contenders in one directory, nor in one directory and below it: a token
     /// of a path would name both.
-    fn judge_tokens(&self, one: &Committed) -> Option<String> {
+    fn judge_tokens(&self, one: &Committed) {
         let is_made = |change: &&Change| {
-            let is_contender = change.path.rsplit('/').next().is_some_and(is_of_queue);
-            is_contender && matches!(change.kind, ChangeKind::Created { owner, .. } if owner != 0)
+            let is_of_session =
+                matches!(change.kind, ChangeKind::Created { owner, .. } if owner != 0);
+            is_of_session && is_of_queue(name_of(&change.path))
         };
         let made = one.changes.iter().filter(is_made).map(|change| parent(&change.path));
         let made: Vec<&str> = made.collect();
-        let is_near = |one: &str, other: &str| one == other || parent(one) == other;
-        let mut pairs = (1..made.len()).flat_map(|at| made[..at].iter().map(move |one| (*one, at)));
-        let (directory, _) =
-            pairs.find(|(one, at)| is_near(one, made[*at]) || is_near(made[*at], one))?;
-        Some(format!("two contenders at {directory}, or below it, have one token"))
+        for (at, &one) in made.iter().enumerate() {
+            let is_near =
+                |&&other: &&&str| one == other || parent(one) == other || parent(other) == one;
+            if let Some(other) = made[..at].iter().find(is_near) {
+                violation(format!("two contenders at {other}, or below it, have one token"));
+            }
+        }
     }
 
-    pub(super) fn committed(&mut self, one: &Committed) -> Vec<String> {
-        let mut problems = self.judge_directories(one);
-        problems.extend(self.judge_tokens(one));
+    pub(super) fn committed(&mut self, one: &Committed) {
+        self.judge_directories(one);
+        self.judge_tokens(one);
         for change in &one.changes {
+            let path = &*change.path;
             match &change.kind {
                 ChangeKind::Created { owner, data } => {
-                    let said = String::from_utf8_lossy(data).into_owned();
                     let node = Node {
                         owner: *owner,
                         czxid: one.zxid,
                         made: kernel::elapsed(),
-                        said,
+                        said: String::from_utf8_lossy(data).into_owned(),
                         by: one.session,
                         is_written: false,
-                        ahead: self.count_ahead(&change.path),
+                        ahead: self.count_ahead(path),
                     };
-                    self.gone.remove(&*change.path);
-                    self.last_change.insert(parent(&change.path).to_owned(), one.zxid);
+                    self.gone.remove(path);
+                    self.last_change.insert(parent(path).to_owned(), one.zxid);
                     *self.made.entry(one.session).or_default() += 1;
-                    self.were.insert(lists::contender(&change.path, &node));
-                    self.nodes.insert(change.path.to_string(), node);
-                    self.created(&change.path, *owner, &mut problems);
+                    self.were.insert(lists::contender(path, &node));
+                    self.nodes.insert(path.to_owned(), node);
+                    self.judge_created(path, *owner);
                 }
-                ChangeKind::Deleted => self.deleted(&change.path, one, &mut problems),
-                ChangeKind::DataSet(data) if change.path.starts_with(DATA) => {
+                ChangeKind::Deleted => self.deleted(path, one),
+                ChangeKind::DataSet(data) if path.starts_with(DATA) => {
                     self.version += 1;
-                    self.written(&change.path, data, &mut problems);
+                    self.written(path, data);
                 }
                 ChangeKind::DataSet(data) => {
-                    if let Some(node) = self.nodes.get_mut(&*change.path) {
-                        node.is_written = true;
-                    }
+                    let Some(node) = self.nodes.get_mut(path) else { continue };
+                    node.is_written = true;
                     // A holder's answer to a request is not one.
-                    let is_whole = &data[..] == b"__REVOKE__";
-                    if let (true, Some(node)) = (is_whole, self.nodes.get(&*change.path)) {
-                        let node = (change.path.to_string(), node.czxid as u64);
+                    if &data[..] == b"__REVOKE__" {
+                        let node = (path.to_owned(), node.czxid as u64);
                         self.requested.entry(node.clone()).or_insert_with(kernel::elapsed);
                         self.asked.insert(node);
                     }
@@ -115,76 +117,71 @@ impl Witness {
                 ChangeKind::AclSet => {}
             }
         }
-        problems
     }
 
     /// Checks that a client deletes a directory only if it has made it, and with a node of its own, and that a
     /// directory goes with its only node. Looks at the tree before this transaction.
-    fn judge_directories(&self, one: &Committed) -> Vec<String> {
-        let mut problems = Vec::new();
+    fn judge_directories(&self, one: &Committed) {
         if one.is_close || one.session == 0 {
-            return problems;
+            return;
         }
         let deleted = one.changes.iter().filter(|change| change.kind == ChangeKind::Deleted);
         let deleted: Vec<&str> = deleted.map(|change| &*change.path).collect();
         let is_deleted = |path: &str| deleted.contains(&path);
-        let is_of_others = |path: &str| path.starts_with(DATA) || path.starts_with(raw::ROOT);
-        for path in deleted.iter().copied().filter(|path| !is_of_others(path)) {
-            let Some(node) = self.nodes.get(path) else { continue };
+        for &path in &deleted {
+            let is_of_others = path.starts_with(DATA) || path.starts_with(raw::ROOT);
+            let Some(node) = self.nodes.get(path).filter(|_| !is_of_others) else { continue };
             if node.owner == 0 && !self.broken.contains(path) {
-                let mut children = self.children(path);
-                let has_its_node = children.any(|(name, child)| {
+                let has_its_node = self.children(path).any(|(name, child)| {
                     child.owner == one.session && is_deleted(&format!("{path}/{name}"))
                 });
-                let process = |session| self.sessions.get(session);
-                let is_made = process(&node.by) == process(&one.session);
+                let is_made = self.sessions.get(&node.by) == self.sessions.get(&one.session);
                 let is_its = is_made && !node.is_written && has_its_node;
                 if !is_its && !self.is_late(one.session, path) {
-                    problems.push(format!("a client deletes {path}, which is not its own"));
+                    violation(format!("a client deletes {path}, which is not its own"));
                 }
                 continue;
             }
             let directory = parent(path);
             // The node of a call that has failed goes alone.
-            let was_held = self
-                .turns
-                .keys()
-                .any(|(queue, token)| queue.0.path() == directory && *token == node.czxid as u64);
+            let was_held = self.turns.keys().any(|((place, _), token)| {
+                place.path() == directory && *token == node.czxid as u64
+            });
             let is_only = |made: &Node| {
                 !made.is_written
                     && made.czxid == node.czxid
                     && self.last_change.get(directory) == Some(&node.czxid)
             };
-            let owner = self.sessions.get(&node.owner);
+            // What a close ends may be a downgrade, which leaves the directory.
+            let may_stay = self.sessions.get(&node.owner).is_some_and(|owner| {
+                has_lost_one(&self.outages, *owner) || self.closing.contains(owner)
+            });
             if self.is_undisturbed
                 && self.is_quick
-                && !owner.is_some_and(|owner| has_lost_one(&self.outages, *owner))
-                // What a close ends may be a downgrade, which leaves the directory.
-                && !owner.is_some_and(|owner| self.closing.contains(owner))
+                && !may_stay
                 && node.owner == one.session
                 && was_held
                 && !self.broken.contains(path)
                 && self.nodes.get(directory).is_some_and(is_only)
                 && !is_deleted(directory)
             {
-                problems.push(format!("{directory} stays behind its only node"));
+                violation(format!("{directory} stays behind its only node"));
             }
         }
-        problems
     }
 
-    fn created(&mut self, path: &str, owner: i64, problems: &mut Vec<String>) {
+    fn judge_created(&self, path: &str, owner: i64) {
         if owner == 0 {
             return;
         }
-        let (directory, name) = (parent(path), &path[parent(path).len() + 1..]);
+        let (directory, name) = (parent(path), name_of(path));
         // A client may have many reads and permits.
         let is_alone = |name: &str| !name.contains("-__READ__") && !name.contains("-lease-");
         if self.is_steady && is_of_queue(name) && is_alone(name) {
             let all = self.children(directory);
             let count = all.filter(|(name, node)| node.owner == owner && is_alone(name)).count();
             if count > self.most_nodes {
-                problems.push(format!("{path} is the {count}th of its client in its queue"));
+                violation(format!("{path} is the {count}th of its client in its queue"));
             }
         }
         // A client creates permits during its turn, while the turn's node is the first.
@@ -199,27 +196,29 @@ impl Witness {
             if let Some((its, _)) = its
                 && let Some((first, _)) = all().find(|(turn, _)| number(turn) < number(its))
             {
-                problems.push(format!("{path} is asked for in the turn {its}, behind {first}"));
+                violation(format!("{path} is asked for in the turn {its}, behind {first}"));
             }
         }
     }
 
-    fn deleted(&mut self, path: &str, one: &Committed, problems: &mut Vec<String>) {
+    fn deleted(&mut self, path: &str, one: &Committed) {
         let Some(node) = self.nodes.remove(path) else { return };
-        if !path.rsplit('/').next().is_some_and(is_of_queue) {
+        let (now, timeout) = (kernel::elapsed(), self.timeout);
+        if !is_of_queue(name_of(path)) {
             self.last_change.insert(parent(path).to_owned(), one.zxid);
         }
         let left = self.left_at.entry(parent(path).to_owned()).or_default();
-        left.insert(node.maker(), (node.made, kernel::elapsed()));
-        let is_late = self.is_late(one.session, path);
+        left.insert(node.maker(), (node.made, now));
+        let (is_late, is_broken) = (self.is_late(one.session, path), self.broken.contains(path));
         let is_own = one.is_close || one.session == 0 || one.session == node.owner;
-        if !is_own && !is_late && is_of_locks(&node, path) && !self.broken.contains(path) {
-            problems.push(format!("{path}, of session {:#x}, is deleted by another", node.owner));
+        let is_of_locks = node.owner != 0 && !path.starts_with(raw::ROOT);
+        if !is_own && !is_late && is_of_locks && !is_broken {
+            violation(format!("{path}, of session {:#x}, is deleted by another", node.owner));
         }
         self.ends += u64::from(node.owner != 0);
         let by_somebody = match one.is_close {
             true => self.expired.contains(&node.owner),
-            false => one.session != node.owner || self.broken.contains(path) || is_late,
+            false => one.session != node.owner || is_broken || is_late,
         };
         if by_somebody {
             self.robbed.insert((node.owner, path.to_owned()));
@@ -235,16 +234,17 @@ impl Witness {
             && !one.is_close
         {
             let owner = self.sessions.get(&node.owner).copied();
-            for (number, call) in &mut self.waiting {
+            let soon = (self.slowest * FRAMES).max(timeout / 3);
+            for (&number, call) in &mut self.waiting {
                 let is_its = owner == Some(call.process) && call.place.path() == place;
                 if is_its && call.kind == Kind::Semaphore {
-                    call.turnless = Some(kernel::elapsed());
-                    self.turnless.push((*number, node.owner));
+                    call.turnless = Some(now);
+                    kernel::after(soon, move || calls::has_a_turn(number, node.owner, now));
                 }
             }
         }
         if !by_somebody && !one.is_close {
-            problems.extend(self.was_left(path, &node));
+            self.judge_left(path, &node);
         }
         let reserved = self.reserved.remove(path);
         if let Some(until) = reserved
@@ -252,20 +252,22 @@ impl Witness {
             && (self.is_gentle || self.is_steady && self.is_quick && !self.is_any_robbed(parent(path)))
             && !by_somebody
             && !one.is_close
-            && until > kernel::elapsed()
+            && until > now
         {
-            problems.push(format!("{path} goes before {until:?}, until when it is to be held"));
+            violation(format!("{path} goes before {until:?}, until when it is to be held"));
         }
-        for (number, held) in &mut self.held {
+        for (&number, held) in &mut self.held {
             if held.has_left || held.is_doubtful || !held.has_node(path) {
                 continue;
             }
             if by_somebody {
                 held.is_doubtful = true;
                 held.told.into_iter().for_each(histories::doubted);
-                self.deleted.push((*number, is_hidden));
+                // Clients look at nodes without events from time to time.
+                let time = if is_hidden { timeout * UNTOLD } else { timeout * 3 / 2 };
+                kernel::after(time, move || holds::goes_on(number, now));
             } else if !kernel::is_dead(held.process) && held.is_held() == Some(true) {
-                problems.push(format!(
+                violation(format!(
                     "{} has {} ({:?}) while its node {path} goes, with {} {:#x}",
                     held.who,
                     held.place,
@@ -291,20 +293,20 @@ impl Witness {
     }
 
     /// Returns the time that a thread needs to enter a queue.
-    pub(super) fn late(&self) -> Duration {
+    pub(crate) fn late(&self) -> Duration {
         LATE.max(self.slowest)
     }
 
     /// Returns the number of contenders ahead of a node, of which only the numbers count.
     fn count_ahead(&self, path: &str) -> usize {
-        let own = contender(&path[parent(path).len() + 1..]).map_or(i32::MAX, |(_, own)| own);
+        let own = contender(name_of(path)).map_or(i32::MAX, |(_, own)| own);
         self.contenders(parent(path)).filter(|(_, other, _)| *other < own).count()
     }
 
-    /// Returns whether there was a node of a lock since then, beside those that the running thread has made since
-    /// `begun`.
-    fn was_taken(&self, kind: Kind, place: Place, since: Duration, begun: Duration) -> bool {
-        let path = place.path();
+    /// Returns whether anybody but a call of the running thread that begins at `begun` had a node of a lock, as far as
+    /// that call may see.
+    pub(crate) fn was_taken(&self, kind: Kind, place: Place, begun: Duration) -> bool {
+        let (path, since) = (place.path(), begun.saturating_sub(self.lag));
         let parts = ["", "/locks", "/leases"].map(|part| format!("{path}{part}"));
         let directories =
             parts.iter().map(|path| if kind == Kind::Single { parent(path) } else { path });
@@ -334,41 +336,41 @@ impl Witness {
     /// Returns whether this node, which may have just gone, had to wait for another one. A read below a write may have the
     /// number of the write, but was created later.
     pub(super) fn is_behind(&self, path: &str, czxid: i64) -> bool {
-        let Some((directory, name)) = path.rsplit_once('/') else { return false };
-        let Some((is_read, number)) = contender(name) else { return false };
-        let mut others = self.contenders(directory);
+        let Some((is_read, number)) = contender(name_of(path)) else { return false };
+        let mut others = self.contenders(parent(path));
         others.any(|(other_reads, other, node)| {
             other < number && node.czxid < czxid && !(is_read && other_reads)
         })
     }
 
     /// Checks that a node without a holder does not stay long after another session queues.
-    fn was_left(&mut self, path: &str, node: &Node) -> Option<String> {
-        let left = self.left.remove(&(path.to_owned(), node.czxid as u64))?;
-        let (directory, name) = path.rsplit_once('/')?;
-        let (_, number) = contender(name)?;
+    fn judge_left(&mut self, path: &str, node: &Node) {
+        let (directory, now) = (parent(path), kernel::elapsed());
+        let Some(left) = self.left.remove(&(path.to_owned(), node.czxid as u64)) else { return };
+        let Some((_, number)) = contender(name_of(path)) else { return };
         let rivals = self.contenders(directory);
         let rivals = rivals.filter(|(_, other, one)| *other > number && one.owner != node.owner);
-        let since = rivals.map(|(_, _, one)| one.made).min()?.max(left.since);
-        let may_be_taken = self.several_may_have(left.process, directory);
+        let Some(since) = rivals.map(|(_, _, one)| one.made).min() else { return };
         let ended = self.ended_at.iter().find(|(place, _)| place.path() == directory);
         // Its client hears of the others as soon as it has a connection.
         let heard = self.connected_at.get(&left.process);
         let both = ended.map(|(_, ended)| ended).into_iter().chain(heard);
-        let since = both.copied().fold(since, Duration::max);
-        let now = kernel::elapsed();
+        let since = both.copied().fold(since.max(left.since), Duration::max);
         // Clients look at nodes without events from time to time.
         let limit =
             if self.is_well && !self.has_hidden { self.soon() } else { self.timeout * UNTOLD };
-        let is_late = now - since > limit && !has_stalled(left.process, since);
-        let is_reserved = self.reserved.contains_key(path);
-        (is_late && !is_reserved && !may_be_taken).then(|| {
-            format!("{path} stays for nobody since {:?}, with others behind it", left.since)
-        })
+        if now - since > limit
+            && !has_stalled(left.process, since)
+            && !self.reserved.contains_key(path)
+            && !self.several_may_have(left.process, directory)
+        {
+            let since = left.since;
+            violation(format!("{path} stays for nobody since {since:?}, with others behind it"));
+        }
     }
 
-    fn written(&mut self, path: &str, data: &[u8], problems: &mut Vec<String>) {
-        let text = String::from_utf8_lossy(data).into_owned();
+    fn written(&mut self, path: &str, data: &[u8]) {
+        let text = String::from_utf8_lossy(data);
         let mut parts = text.split(' ');
         let (Some(node), Some(token)) = (parts.next(), parts.next()) else { return };
         let hold: Option<usize> = parts.next().and_then(|hold| hold.parse().ok());
@@ -378,21 +380,18 @@ impl Witness {
             let queue = self.queues.entry(*queue).or_default();
             queue.written = self.version;
             if !self.held.contains_key(&hold) && queue.newest > hold {
-                problems
-                    .push(format!("{path} was written for {node}, and its next turn has begun"));
+                violation(format!("{path} was written for {node}, and its next turn has begun"));
             }
         }
-        let is_there = self.nodes.get(node).is_some_and(|node| node.czxid.to_string() == token);
-        if !is_there {
-            problems.push(format!("{path} was written for {node} ({token}), which is not there"));
+        if !self.nodes.get(node).is_some_and(|node| node.czxid.to_string() == token) {
+            violation(format!("{path} was written for {node} ({token}), which is not there"));
         }
     }
 
     /// Returns the nodes of queues and sessions that exist at the end of the run.
     pub(crate) fn left_behind(&self) -> Vec<String> {
         let is_left = |(path, node): &(&String, &Node)| {
-            let name = path.rsplit('/').next().unwrap_or_default();
-            (node.owner != 0 || name.starts_with("_c_")) && !self.planted.contains(*path)
+            (node.owner != 0 || name_of(path).starts_with("_c_")) && !self.planted.contains(*path)
         };
         self.nodes.iter().filter(is_left).map(|(path, _)| path.clone()).collect()
     }
@@ -418,11 +417,6 @@ impl Witness {
         let held = self.held.values().filter(|held| !held.has_left);
         held.map(|held| format!("{} has {} ({:?})", held.who, held.place, held.kind)).collect()
     }
-}
-
-/// Returns whether anybody but a call that begins at `begun` had a node of a lock, as far as that call may see.
-pub(crate) fn was_taken(kind: Kind, place: Place, begun: Duration) -> bool {
-    witness(|witness| witness.was_taken(kind, place, begun.saturating_sub(witness.lag), begun))
 }
 
 /// Checks the number of contenders that a call, which began then, says were ahead of it when it queued.
@@ -466,12 +460,11 @@ pub(super) fn number_of(name: &str) -> Option<u64> {
     name.get(name.len().checked_sub(10)?..)?.parse().ok()
 }
 
+pub(super) fn name_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
+}
+
 /// Returns the directory of a node.
 pub(crate) fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(directory, _)| directory)
-}
-
-/// Returns whether a node belongs to a lock of a session and not to a program.
-fn is_of_locks(node: &Node, path: &str) -> bool {
-    node.owner != 0 && !path.starts_with(raw::ROOT)
 }
