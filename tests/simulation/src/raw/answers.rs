@@ -1,5 +1,6 @@
 //! Checks each answer: that it is in time and in order, and fits what the servers have done.
 
+use kernel::Process;
 use zookeeper::ErrorKind;
 
 use super::judge::{Asked, Judge, Said, judge, look, report};
@@ -17,11 +18,7 @@ pub(super) fn answered(
         Ok(said) => format!("call {number}: {said:?}"),
         Err(error) => format!("call {number}: {error}"),
     });
-    let (process, problems) = judge(|judge| {
-        let process = judge.calls[number].made.process;
-        (process, judge.answered(number, result, is_in_order))
-    });
-    report(process, problems);
+    let process = judge(|judge| judge.answered(number, result, is_in_order));
     if number.is_multiple_of(2) {
         look(process);
     }
@@ -29,33 +26,35 @@ pub(super) fn answered(
 }
 
 impl Judge {
+    /// Returns the process of the call.
     fn answered(
         &mut self,
         number: usize,
         result: zookeeper::Result<Said>,
         is_in_order: bool,
-    ) -> Vec<String> {
-        let mut problems = Vec::from_iter(self.check_time(number, result.as_ref().err()));
+    ) -> Process {
+        let process = self.calls[number].made.process;
+        let fail = |problem| report(process, problem);
+        self.check_time(number, result.as_ref().err()).into_iter().for_each(fail);
         let outcome = result.as_ref().map(drop).map_err(zookeeper::Error::kind);
-        let call = &mut self.calls[number];
-        let before = call.outcome.replace(outcome);
+        let before = self.calls[number].outcome.replace(outcome);
         if before.is_some() {
-            problems.push(format!("call {number} is answered twice, {before:?} and {outcome:?}"));
+            fail(format!("call {number} is answered twice, {before:?} and {outcome:?}"));
         }
         if outcome.map_or_else(is_answer, |()| true) && is_in_order {
-            problems.extend(self.check_order(number));
+            self.check_order(number).into_iter().for_each(fail);
         }
         let asked = self.calls[number].asked.clone();
         let problem = match &result {
             Ok(said) => self.check_said(number, &asked, said),
             Err(error) => self.check_error(number, &asked, error),
         };
-        problems.extend(problem.map(|problem| format!("call {number}, {asked:?}: {problem}")));
+        problem.map(|problem| format!("call {number}, {asked:?}: {problem}")).map(fail);
         if let Ok(said) = &result {
             self.watch(number, &asked, said);
-            problems.extend(self.watch_each(number, &asked));
+            self.watch_each(number, &asked);
             if let Some(zxid) = shown(said) {
-                problems.extend(self.check_watches(number, zxid));
+                self.check_watches(number, zxid);
                 self.see(number, zxid);
             }
             if matches!(asked, Asked::Sync) && self.rules.one_leader {
@@ -65,7 +64,7 @@ impl Judge {
         if let Asked::Several(parts) = asked {
             parts.iter().for_each(|part| self.calls[*part].outcome = Some(outcome));
         }
-        problems
+        process
     }
 
     /// Checks that an answer is in time and that no call is given up early. The client's own clock may stand still.

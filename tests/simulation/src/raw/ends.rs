@@ -6,23 +6,19 @@ use kernel::Process;
 use zookeeper::ErrorKind;
 
 use super::history::Done;
-use super::judge::{Asked, Call, Judge};
+use super::judge::{Asked, Call, Judge, report};
 use crate::client::SLACK;
 
 impl Judge {
-    // ---- at the end of the run
-
-    pub(super) fn check_all(&self) -> Vec<(Process, String)> {
-        let mut problems = Vec::new();
+    pub(super) fn check_all(&self) {
         for (number, call) in self.calls.iter().enumerate() {
-            problems.extend(self.check_call(number, call).map(|text| (call.made.process, text)));
+            let problem = self.check_call(number, call);
+            problem.into_iter().for_each(|problem| report(call.made.process, problem));
         }
         for (listener, ear) in self.ears.iter().enumerate() {
-            let texts = self.check_listener(listener, ear);
-            problems.extend(texts.into_iter().map(|text| (ear.process, text)));
+            self.check_listener(listener, ear);
         }
-        problems.extend(self.check_deletions());
-        problems
+        self.check_deletions();
     }
 
     /// Compares what the servers have done for a call with its answer.
@@ -68,7 +64,7 @@ impl Judge {
     }
 
     /// Counts deletions for each client, because they carry no marks.
-    fn check_deletions(&self) -> Vec<(Process, String)> {
+    fn check_deletions(&self) {
         let mut asked: BTreeMap<(Process, &str), [usize; 2]> = BTreeMap::new();
         for call in &self.calls {
             let Asked::Delete { path, is_repeated } = &call.asked else { continue };
@@ -82,21 +78,19 @@ impl Judge {
                 Some(Err(_)) => {}
             }
         }
-        let mut problems = Vec::new();
-        let all: BTreeSet<&str> = self.history.deleted.keys().map(String::as_str).collect();
-        let paths = asked.keys().map(|(_, path)| *path).chain(all);
-        for path in paths.collect::<BTreeSet<_>>() {
-            for (process, program) in &self.programs {
-                let done = self.history.deleted.get(path).map_or(&[][..], Vec::as_slice);
+        let deleted = self.history.deleted.keys().map(String::as_str);
+        let paths: BTreeSet<&str> = asked.keys().map(|(_, path)| *path).chain(deleted).collect();
+        for path in paths {
+            let done = self.history.deleted.get(path).map_or(&[][..], Vec::as_slice);
+            for (&process, program) in &self.programs {
                 let own = done.iter().filter(|done| program.story.all.contains(&done.session));
                 let own = own.count();
-                let [least, most] = asked.get(&(*process, path)).copied().unwrap_or_default();
+                let [least, most] = asked.get(&(process, path)).copied().unwrap_or_default();
                 if own < least || own > most {
-                    let text = format!("{path} was deleted {own} times, not {least} to {most}");
-                    problems.push((*process, text));
+                    let range = format!("{least} to {most}");
+                    report(process, format!("{path} was deleted {own} times, not {range}"));
                 }
             }
         }
-        problems
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use kernel::Process;
-use zookeeper::{ErrorKind, OpResult, SessionEvent, Stat, ZooKeeper};
+use zookeeper::{ErrorKind, OpResult, SessionEvent, SessionEventKind, Stat, ZooKeeper};
 use zookeeper_testing::ensemble::Committed;
 
 use super::history::History;
@@ -131,11 +131,8 @@ pub(super) fn judge<T>(act: impl FnOnce(&mut Judge) -> T) -> T {
     JUDGE.with_borrow_mut(act)
 }
 
-/// Reports problems. The judge must not be borrowed.
-pub(super) fn report(who: Process, problems: impl IntoIterator<Item = String>) {
-    for problem in problems {
-        violation(format!("client {}: {problem}", who.0));
-    }
+pub(super) fn report(who: Process, problem: String) {
+    violation(format!("client {}: {problem}", who.0));
 }
 
 pub(crate) fn reset(rules: Rules) {
@@ -159,7 +156,7 @@ pub(crate) fn committed(one: &Committed) {
             && !lease.valid_for.is_zero()
         {
             let left = lease.valid_for;
-            report(process, [format!("its session ends, and its lease has {left:?} left")]);
+            report(process, format!("its session ends, and its lease has {left:?} left"));
         }
     }
 }
@@ -167,7 +164,7 @@ pub(crate) fn committed(one: &Committed) {
 /// Checks the pause before a handshake.
 pub(crate) fn greeted(process: Process) {
     let now = kernel::elapsed();
-    let problem = judge(|judge| {
+    let silence = judge(|judge| {
         let program = judge.programs.get_mut(&process)?;
         let before = program.greeted.replace(now)?;
         // After a session timeout without an answer, handshakes are further and further apart.
@@ -175,11 +172,14 @@ pub(crate) fn greeted(process: Process) {
         kernel::count("raw: a handshake behind a timeout of silence");
         let apart = ((idle + program.timeout) / 16).min(Duration::from_secs(1)) * 9 / 10;
         let is_early = now - before + Duration::from_millis(5) < apart;
-        (is_early && !has_stalled(process, program.heard)).then(|| {
-            format!("a handshake {:?} behind the last, silent for {idle:?} more", now - before)
-        })
+        (is_early && !has_stalled(process, program.heard)).then_some((now - before, idle))
     });
-    report(process, problem);
+    if let Some((behind, idle)) = silence {
+        report(
+            process,
+            format!("a handshake {behind:?} behind the last, silent for {idle:?} more"),
+        );
+    }
 }
 
 /// Checks a handshake with a stranger, which the client must not make when it could know that the server has moved.
@@ -203,7 +203,7 @@ pub(crate) fn revealed(process: Process, session: i64, question: Question) {
             None
         }
     });
-    report(process, problem.map(|problem| format!("a stranger {problem}")));
+    problem.into_iter().for_each(|problem| report(process, format!("a stranger {problem}")));
 }
 
 /// Checks that a program that gets no answers has lost its session after five timeouts.
@@ -216,7 +216,7 @@ pub(crate) fn is_deaf(process: Process) {
         let is_healed = witness(|witness| witness.healed_at.is_some());
         let is_over = judge(|judge| session == 0 || judge.history.closed.contains(&session));
         if !is_healed && !is_over {
-            report(process, [format!("session {session:#x} lives, and hears nothing")]);
+            report(process, format!("session {session:#x} lives, and hears nothing"));
         }
     });
 }
@@ -225,7 +225,7 @@ pub(crate) fn is_deaf(process: Process) {
 pub(super) fn sessions_are_over(process: Process, mut sessions: Vec<i64>) {
     judge(|judge| sessions.retain(|session| !judge.history.closed.contains(session)));
     if !sessions.is_empty() {
-        report(process, [format!("it is closed, and its sessions live: {sessions:x?}")]);
+        report(process, format!("it is closed, and its sessions live: {sessions:x?}"));
     }
 }
 
@@ -237,40 +237,34 @@ pub(crate) fn heard(process: Process) {
     });
 }
 
-/// Checks that a session that a client has given up is over. The servers may be about to agree on
-/// that.
-fn lives_not(process: Process, session: i64) {
-    kernel::after(AGREED, move || {
-        if !judge(|judge| judge.history.closed.contains(&session)) {
-            report(process, [format!("session {session:#x} is given up, and lives")]);
-        }
-    });
-}
-
 /// Checks an event of a session of one of a program's clients.
 pub(super) fn session(process: Process, client: usize, event: SessionEvent) {
     kernel::note(|| format!("is told {event:?}"));
-    let problems = judge(|judge| {
+    let SessionEvent { kind, session_id } = event;
+    judge(|judge| {
         let own = judge.programs.get_mut(&process).filter(|program| program.tries == client);
-        let Some(program) = own else { return Vec::new() };
-        let is_given_up = event.kind == zookeeper::SessionEventKind::Expired;
-        if is_given_up && !program.is_closing && judge.rules.one_leader {
-            lives_not(process, event.session_id);
+        let Some(program) = own else { return };
+        program.story.told(process, event);
+        if kind == SessionEventKind::Expired && !program.is_closing && judge.rules.one_leader {
+            // The servers may be about to agree on that.
+            kernel::after(AGREED, move || {
+                if !self::judge(|judge| judge.history.closed.contains(&session_id)) {
+                    report(process, format!("session {session_id:#x} is given up, and lives"));
+                }
+            });
         }
-        program.story.told(event)
     });
-    report(process, problems);
     look(process);
-    if event.kind == zookeeper::SessionEventKind::Suspended {
+    if kind == SessionEventKind::Suspended {
         fell_silent(process);
     }
 }
 
 pub(super) fn look(process: Process) {
     let zk = judge(|judge| judge.programs.get(&process)?.zk.clone());
-    let lease = zk.and_then(|zk| kernel::peek(process, || zk.lease()));
-    let looked = |lease| judge(|judge| judge.program(process).story.looked(lease));
-    report(process, lease.into_iter().flat_map(looked));
+    if let Some(lease) = zk.and_then(|zk| kernel::peek(process, || zk.lease())) {
+        judge(|judge| judge.program(process).story.looked(process, lease));
+    }
 }
 
 /// Checks after a silence of a server that a kept lease leaves the time to find another server.
@@ -287,7 +281,7 @@ fn fell_silent(process: Process) {
     kernel::count("raw: a server falls silent for whoever has its lease kept");
     let left = zk.valid_for();
     if left < promised {
-        report(process, [format!("the server was silent, and the lease has only {left:?} left")]);
+        report(process, format!("the server was silent, and the lease has only {left:?} left"));
     }
 }
 
@@ -357,8 +351,9 @@ impl Judge {
 
 /// Checks the whole run, if `is_whole` says that nothing was left under way.
 pub(crate) fn finish(is_whole: bool) {
-    let problems = judge(|judge| if is_whole { judge.check_all() } else { Vec::new() });
-    problems.into_iter().for_each(|(process, problem)| report(process, [problem]));
+    if is_whole {
+        judge(|judge| judge.check_all());
+    }
     // Clients are leaked because their world has ended.
     judge(|judge| std::mem::take(&mut judge.programs))
         .into_values()

@@ -97,7 +97,7 @@ impl Shared {
     }
 
     fn fail(&self, problem: String) {
-        report(self.process, [problem]);
+        report(self.process, problem);
     }
 
     fn step(&self, what: &RawWhat) {
@@ -146,7 +146,7 @@ impl Shared {
     /// Checks the lease and returns the time that is left of it.
     fn look(&self) -> Duration {
         let lease = self.zk.lease();
-        report(self.process, self.story(|story| story.looked(lease)));
+        self.story(|story| story.looked(self.process, lease));
         lease.valid_for
     }
 
@@ -289,8 +289,7 @@ impl Shared {
         ] {
             self.call(&[call], How::Wait, timeout, None);
         }
-        let untold = judge(|judge| judge.check_told(self.process));
-        report(self.process, untold);
+        judge(|judge| judge.check_told(self.process));
         self.keep_calm();
         self.rest();
     }
@@ -381,7 +380,7 @@ impl Shared {
         drop(self);
         thread::sleep(timeout / 2);
         if !judge(|judge| judge.program(process).story.is_closed()) {
-            report(process, ["the end of the client is not told".to_owned()]);
+            report(process, "the end of the client is not told".to_owned());
         }
         drop(ears);
     }
@@ -394,7 +393,7 @@ fn called_back(number: usize, result: zookeeper::Result<Said>, zk: &ZooKeeper) {
         kernel::count("raw: a call in a callback");
         let kind = zk.exists(ROOT).err().map(|error| error.kind());
         if kind != Some(ErrorKind::WouldBlock) {
-            report(kernel::own_process(), [format!("a call in a callback: {kind:?}")]);
+            report(kernel::own_process(), format!("a call in a callback: {kind:?}"));
         }
     }
 }

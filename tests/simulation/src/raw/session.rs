@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use kernel::Process;
 use zookeeper::{Lease, SessionEvent, SessionEventKind};
+
+use super::judge::report;
 
 #[derive(Debug, Default)]
 pub(super) struct Story {
@@ -33,11 +36,14 @@ impl Story {
         self.last == Some(SessionEventKind::Expired)
     }
 
-    pub(super) fn told(&mut self, SessionEvent { kind, session_id }: SessionEvent) -> Vec<String> {
+    /// Records and checks an event.
+    pub(super) fn told(&mut self, process: Process, event: SessionEvent) {
         use SessionEventKind::{
             Closed, Connected, Expired, LeaseEnded, LeaseRenewed, Resumed, Suspended,
         };
-        let (last, now, mut problems) = (self.last, kernel::elapsed(), Vec::new());
+        let SessionEvent { kind, session_id } = event;
+        let (last, now) = (self.last, kernel::elapsed());
+        let fail = |problem| report(process, format!("{kind:?} of {session_id:#x} {problem}"));
         let is_in_order = match kind {
             Connected => matches!(last, None | Some(Expired)),
             Suspended => matches!(last, Some(Connected | Resumed)),
@@ -48,7 +54,7 @@ impl Story {
             _ => true,
         };
         if !is_in_order {
-            problems.push(format!("{kind:?} of {session_id:#x} behind {last:?}"));
+            fail(format!("behind {last:?}"));
         }
         if kind == Connected {
             self.session = session_id;
@@ -56,7 +62,7 @@ impl Story {
             self.all.push(session_id);
         }
         if session_id != self.session {
-            problems.push(format!("{kind:?} of {session_id:#x}, and it has {:#x}", self.session));
+            fail(format!("and it has {:#x}", self.session));
         }
         match kind {
             LeaseEnded => {
@@ -67,7 +73,7 @@ impl Story {
             Suspended => self.lost.push(now),
             Expired => {
                 if self.is_kept && !self.lease_ended {
-                    problems.push("a lease that was kept ends untold".to_owned());
+                    fail("with a lease that was kept and ends untold".to_owned());
                 }
                 self.ended.push(now);
                 (self.former, self.session) = (self.session, 0);
@@ -81,27 +87,24 @@ impl Story {
         if !matches!(kind, LeaseEnded | LeaseRenewed) {
             self.last = Some(kind);
         }
-        problems
     }
 
     /// Checks the lease: terms rise, and an ended lease stays ended.
-    pub(super) fn looked(&mut self, lease: Lease) -> Vec<String> {
+    pub(super) fn looked(&mut self, process: Process, lease: Lease) {
         let Lease { term, valid_for: left, session_id, .. } = lease;
-        let mut problems = Vec::new();
         // The session may have changed since the look.
         if session_id != self.session {
-            return problems;
+            return;
         }
         if term < self.term {
-            problems.push(format!("term {term} of the lease behind {}", self.term));
+            report(process, format!("term {term} of the lease behind {}", self.term));
         }
         if term > self.term {
             (self.term, self.is_over) = (term, false);
         }
         if self.is_over && !left.is_zero() {
-            problems.push(format!("the lease of term {term} was over, and has {left:?} left"));
+            report(process, format!("the lease of term {term} was over, and has {left:?} left"));
         }
         self.is_over |= left.is_zero();
-        problems
     }
 }

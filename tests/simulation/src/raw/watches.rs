@@ -50,7 +50,7 @@ pub(super) fn told(listener: usize, event: &WatchedEvent) {
         (*what == EventType::WatchEnded && !may_end)
             .then(|| format!("listener {listener} is told the end of {path}, too early"))
     });
-    report(kernel::own_process(), problem);
+    problem.into_iter().for_each(|problem| report(kernel::own_process(), problem));
 }
 
 impl Judge {
@@ -80,15 +80,14 @@ impl Judge {
         self.watches.push(Watch { listener, kind, path, session, since, from, begun });
     }
 
-    /// Takes the answer to a call that watches several nodes. Returns those that are missing and were not reported.
-    pub(super) fn watch_each(&mut self, number: usize, asked: &Asked) -> Vec<String> {
+    /// Takes the answer to a call that watches several nodes. Those that are missing must be reported by now.
+    pub(super) fn watch_each(&mut self, number: usize, asked: &Asked) {
         let (Asked::Watch { paths, since }, Some(session), Some(listener)) =
             (asked, self.session_of(number), self.calls[number].made.listener)
         else {
-            return Vec::new();
+            return;
         };
         let Call { begun, seen, .. } = self.calls[number];
-        let mut problems = Vec::new();
         for path in paths {
             kernel::count("raw: a watch beside others");
             // The server has set it by now.
@@ -100,11 +99,11 @@ impl Judge {
                 kernel::count("raw: a watch of a missing node beside others");
             }
             if !was_there && !self.ears[listener].is_dropped && !self.has_told(&watch) {
-                problems.push(format!("call {number} is answered, and told nothing: {watch:?}"));
+                let problem = format!("call {number} is answered, and told nothing: {watch:?}");
+                report(self.ears[listener].process, problem);
             }
             self.watches.push(watch);
         }
-        problems
     }
 
     /// Returns the transaction that a watch has to report, if there was one.
@@ -142,25 +141,24 @@ impl Judge {
     }
 
     /// Checks that all changes up to a transaction that an answer shows have been reported.
-    pub(super) fn check_watches(&self, number: usize, zxid: i64) -> Vec<String> {
+    pub(super) fn check_watches(&self, number: usize, zxid: i64) {
         let own = self.session_of(number).into_iter().flat_map(|session| self.heard_in(session));
-        own.filter(|watch| !self.may_miss(watch))
-            .filter_map(|watch| {
-                let due = self.due(watch).filter(|due| *due <= zxid)?;
-                (!self.has_told(watch)).then(|| {
-                    format!("call {number} shows {zxid:#x}, and {due:#x} was not told: {watch:?}")
-                })
-            })
-            .collect()
+        for watch in own.filter(|watch| !self.may_miss(watch) && !self.has_told(watch)) {
+            if let Some(due) = self.due(watch).filter(|due| *due <= zxid) {
+                let what = format!("call {number} shows {zxid:#x}, and {due:#x} was not told");
+                report(self.calls[number].made.process, format!("{what}: {watch:?}"));
+            }
+        }
     }
 
     /// Checks long after the last fault that no event is missing.
-    pub(super) fn check_told(&self, process: Process) -> Vec<String> {
-        let untold = self.heard_in(self.programs[&process].story.session).filter(|watch| {
+    pub(super) fn check_told(&self, process: Process) {
+        for watch in self.heard_in(self.programs[&process].story.session) {
             let is_sure = !self.may_miss(watch) || self.history.is_there(&watch.path);
-            self.due(watch).is_some() && is_sure && !self.has_told(watch)
-        });
-        untold.map(|watch| format!("never told: {watch:?}")).collect()
+            if self.due(watch).is_some() && is_sure && !self.has_told(watch) {
+                report(process, format!("never told: {watch:?}"));
+            }
+        }
     }
 
     /// Returns whether that may have happened to a node after this transaction.
@@ -187,7 +185,8 @@ impl Judge {
     }
 
     /// Checks that each watch reports once.
-    pub(super) fn check_listener(&self, listener: usize, ear: &Ear) -> Vec<String> {
+    pub(super) fn check_listener(&self, listener: usize, ear: &Ear) {
+        let fail = |problem| report(ear.process, format!("listener {listener} is told {problem}"));
         let may_watch = |call: &&Call| {
             let may_be_set = match call.outcome {
                 // Without an outcome, nobody waits for it, or its process was killed, maybe behind the answer.
@@ -201,7 +200,6 @@ impl Judge {
             call.made.listener == Some(listener) && (may_be_set || may_be_early)
         };
         let watching: Vec<&Call> = self.calls.iter().filter(may_watch).collect();
-        let mut problems = Vec::new();
         for (event, path, at) in &ear.told {
             let is_its = |call: &&&Call| match &call.asked {
                 Asked::Get(own) | Asked::Exists(own) | Asked::Children(own) => own == path,
@@ -212,9 +210,7 @@ impl Judge {
             let calls = watching.iter().filter(is_its).count();
             let is_told_to_all = || self.is_told_to_all(ear.process, *event, path, *at);
             if told > calls && !is_told_to_all() {
-                problems.push(format!(
-                    "listener {listener} is told of {path} {told} times for {calls} watches"
-                ));
+                fail(format!("of {path} {told} times for {calls} watches"));
             }
             let own = self.watches.iter().filter(|watch| {
                 watch.listener == listener && watch.path == *path && watch.begun <= *at
@@ -223,17 +219,15 @@ impl Judge {
             let is_known = own.clone().count() == calls;
             let is_true = own.clone().any(|watch| self.happened(*event, path, watch.since));
             if is_known && !is_true && !is_told_to_all() {
-                let text =
-                    format!("listener {listener} is told {event:?} of {path}, which was not");
-                problems.push(text);
+                fail(format!("{event:?} of {path}, which was not"));
             }
         }
         let must_be_told = !ear.is_dropped
             && !kernel::is_dead(ear.process)
             && self.programs[&ear.process].story.is_closed();
         let own = self.watches.iter().filter(|watch| must_be_told && watch.listener == listener);
-        let untold = own.filter(|watch| !self.has_told(watch));
-        problems.extend(untold.map(|one| format!("told of nothing, not even its end: {one:?}")));
-        problems
+        for watch in own.filter(|watch| !self.has_told(watch)) {
+            fail(format!("of nothing, not even its end: {watch:?}"));
+        }
     }
 }
