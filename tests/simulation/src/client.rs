@@ -84,7 +84,6 @@ pub(crate) fn has_jumped(process: Process, since: Duration) -> bool {
 }
 
 impl Board {
-    /// Notes that the running program has closed.
     pub(crate) fn is_over(&mut self) {
         let process = kernel::own_process();
         self.done.insert(process);
@@ -150,7 +149,6 @@ impl Observer for Told {
     }
 }
 
-/// State that the threads of a client share.
 struct Shared {
     client: Client,
     name: String,

@@ -20,7 +20,6 @@ use crate::recording::{self, Act};
 use crate::story;
 use crate::witness::{self, outages};
 
-/// The servers and all links to them.
 pub(crate) struct Net(Rc<RefCell<World>>);
 
 pub(crate) struct World {
@@ -55,7 +54,6 @@ struct Name {
     hangs: bool,
 }
 
-/// A process's last question for a name.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Question {
     pub asked: Duration,
@@ -87,7 +85,6 @@ struct Link {
     is_over: bool,
 }
 
-/// Faults of the network at one machine.
 #[derive(Default)]
 pub(crate) struct Machine {
     /// Nothing passes up or down until then.
@@ -106,7 +103,6 @@ pub(crate) struct Machine {
 pub(crate) const SLOW_NAME: Duration = Duration::from_secs(3);
 /// Limit on the latency after the last fault.
 const FAST: Duration = Duration::from_millis(2);
-/// Error code of an answer.
 const NO_AUTH: i32 = -102;
 
 const UP: usize = 0;
@@ -151,7 +147,6 @@ impl Net {
         self.act(|world| act(&mut world.ensemble, kernel::instant()))
     }
 
-    /// Looks at the servers and the links.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&World) -> T) -> T {
         look(&self.0.borrow())
     }
@@ -271,7 +266,6 @@ impl World {
         self.end(socket);
     }
 
-    /// Ends the server's end of a connection.
     fn end(&mut self, socket: u64) {
         if let Some(link) = self.links.get_mut(&socket) {
             link.is_over = true;
@@ -331,7 +325,6 @@ impl World {
     }
 }
 
-/// Port of every server.
 const PORT: u16 = 2181;
 
 /// Returns a connect string with the servers' names or addresses.

@@ -53,7 +53,6 @@ const NAMED: &str = "object ";
 /// A session and a thread.
 type Maker = (i64, String);
 
-/// A node of the tree.
 #[derive(Debug, Clone)]
 struct Node {
     owner: i64,
@@ -63,7 +62,6 @@ struct Node {
     said: String,
     /// The session that created it, or 0.
     by: i64,
-    /// Somebody has set its data.
     is_written: bool,
     /// Number of contenders that were ahead of it then.
     ahead: usize,
@@ -83,13 +81,11 @@ pub(crate) type QueueId = (Place, usize);
 /// What is known of a queue's exclusive holds.
 #[derive(Default)]
 struct Queue {
-    /// Number of the last hold.
     newest: usize,
     /// Version of the data of guarded writes after the last one by a holder.
     written: i32,
 }
 
-/// How a node ended.
 #[derive(Debug, Clone, Copy)]
 struct Gone {
     /// Somebody other than its client deleted it or ended its session.
@@ -122,7 +118,6 @@ pub(crate) struct Witness {
     ended_at: BTreeMap<Place, Duration>,
     /// When each process last gave a lost hold of this kind back.
     lost_at: BTreeMap<holds::Level, Duration>,
-    /// Sessions that an operator has ended.
     pub(crate) expired: BTreeSet<i64>,
     queues: BTreeMap<QueueId, Queue>,
     /// Queues of all exclusive holds.
@@ -145,7 +140,6 @@ pub(crate) struct Witness {
     pub is_gentle: bool,
     /// No client is ever cut off.
     pub is_steady: bool,
-    /// The run has no faults.
     pub is_undisturbed: bool,
     /// Longest delay of a frame.
     pub slowest: Duration,
@@ -159,15 +153,11 @@ pub(crate) struct Witness {
     pub robberies: usize,
     /// Nodes that somebody else has deleted or whose session an operator has ended, with these sessions.
     robbed: BTreeSet<(i64, String)>,
-    /// The process of each session.
     sessions: BTreeMap<i64, Process>,
-    /// When each process got its last session.
     connected_at: BTreeMap<Process, Duration>,
-    /// Calls that may wait.
     waiting: BTreeMap<usize, calls::Waiting>,
     /// No fault delays anybody.
     pub is_well: bool,
-    /// Version of the data of guarded writes.
     version: i32,
     /// Strangers create contenders with any number.
     pub has_strangers: bool,
@@ -176,16 +166,12 @@ pub(crate) struct Witness {
     /// Number of watch events that clients got, and of nodes of sessions that have ended.
     pub events: u64,
     pub ends: u64,
-    /// Some nodes could not be read for a while.
     pub has_hidden: bool,
-    /// When all faults were over.
     pub healed_at: Option<Duration>,
-    /// Longest session timeout.
     pub timeout: Duration,
     /// When the last node of each maker below each directory was created and deleted.
     left_at: BTreeMap<String, BTreeMap<Maker, (Duration, Duration)>>,
     pub calls: u64,
-    /// All nodes that are or were there.
     were: BTreeSet<NodeId>,
     outages: outages::Outages,
     /// No answer takes so long that a call or a lease ends before.
@@ -201,7 +187,6 @@ pub(crate) fn witness<T>(act: impl FnOnce(&mut Witness) -> T) -> T {
     WITNESS.with_borrow_mut(act)
 }
 
-/// Clears the witness for the next run.
 pub(crate) fn reset() {
     witness(|witness| *witness = Witness::default());
     VIOLATIONS.take();
@@ -247,7 +232,6 @@ pub(crate) fn version(kind: Kind, place: Place) -> (i32, i32) {
     })
 }
 
-/// Returns whether a node exists at this path.
 pub(crate) fn is_any(path: &str) -> bool {
     witness(|witness| witness.nodes.contains_key(path))
 }
@@ -260,7 +244,6 @@ pub(crate) fn made(session: i64) -> (u64, u64) {
     })
 }
 
-/// Returns the session that a node belongs to.
 pub(crate) fn owner(path: &str) -> Option<i64> {
     witness(|witness| witness.nodes.get(path).map(|node| node.owner))
 }
@@ -270,7 +253,6 @@ pub(crate) fn closes(process: Process) {
     witness(|witness| witness.closing.insert(process));
 }
 
-/// Returns a node of this process.
 pub(crate) fn node_of(process: Process) -> Option<String> {
     witness(|witness| {
         let is_its =
@@ -308,7 +290,6 @@ pub(crate) fn expires(session: i64) {
     });
 }
 
-/// Records the session that a client got.
 pub(crate) fn has_session(process: Process, session: i64) {
     witness(|witness| {
         witness.sessions.insert(session, process);
@@ -316,7 +297,6 @@ pub(crate) fn has_session(process: Process, session: i64) {
     });
 }
 
-/// Checks the number of a client's unanswered creates.
 pub(crate) fn asks_for_nodes(process: Process, count: usize) {
     let most = witness(|witness| witness.most_creates);
     let is_raw = || board(|board| !board.sessions.contains_key(&process));
@@ -346,7 +326,6 @@ pub(crate) fn is_deaf(process: Process) {
     });
 }
 
-/// Checks changes that the servers have carried out.
 pub(crate) fn committed(one: &Committed) {
     witness(|witness| witness.committed(one));
 }

@@ -249,7 +249,6 @@ fn has_queue(plan: &Plan, place: Place) -> bool {
     !plan.objects().any(is_above)
 }
 
-/// Ends all faults.
 fn heal(net: &Net, processes: &[Process]) {
     kernel::note(|| "== all is well from now on".to_owned());
     witness(|witness| witness.healed_at = Some(kernel::elapsed()));
@@ -291,7 +290,6 @@ fn longest(plan: &Plan) -> Duration {
     longest
 }
 
-/// Makes a fault happen.
 fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: Trouble) {
     kernel::note(|| format!("== {trouble:?}"));
     coverage::count_variant("fault", &trouble);

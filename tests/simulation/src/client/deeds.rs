@@ -127,7 +127,6 @@ impl Shared {
         }
     }
 
-    /// Reads the data and writes it if nobody has written since.
     fn read_and_write(&self, turn: &Turn<'_>, rest: Duration) {
         let (kind, place) = (turn.kind(), turn.place());
         let (_, left) = witness::version(kind, place);
@@ -291,7 +290,6 @@ impl Shared {
         }))
     }
 
-    /// Takes another object while one is held.
     fn also(&self, turn: &Turn<'_>, object: usize, wait: Duration) {
         let also = self.target(object);
         // The same object would be the same hold.

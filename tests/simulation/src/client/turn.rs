@@ -22,7 +22,6 @@ pub(super) struct Target<'a> {
     pub plan: &'a ObjectPlan,
 }
 
-/// A hold that a thread has.
 pub(super) struct Turn<'a> {
     pub who: &'a str,
     pub target: Target<'a>,
@@ -55,7 +54,6 @@ impl Turn<'_> {
         matches!(self.own.state(), HoldState::Lost(_))
     }
 
-    /// Returns the number of turns with its node.
     pub(super) fn count(&self) -> u32 {
         witness::turns(self.place(), self.kind(), self.own.fencing_token())
     }
@@ -166,14 +164,12 @@ impl Shared {
         Some((taken, turn))
     }
 
-    /// Gives back a read below a write.
     pub(super) fn end_read(&self, read: Option<usize>, lock: &ReadLock) {
         read.into_iter().for_each(witness::left);
         let said = said(self.told("unlock", || lock.unlock()));
         read.into_iter().for_each(|read| witness::ended(read, said));
     }
 
-    /// Counts a call for a lock at this place.
     pub(super) fn call_at<T>(&self, place: Place, call: impl FnOnce() -> T) -> T {
         let calls = &self.calls[place.0];
         calls.update(|(begun, returned)| (begun + 1, returned));

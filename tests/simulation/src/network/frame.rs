@@ -12,7 +12,6 @@ use crate::raw;
 use crate::story;
 use crate::witness::{self, outages};
 
-/// Number of an event.
 const EVENT: i32 = -1;
 /// In this many nanoseconds a client takes an answer in, and does what comes next.
 const TAKEN_IN: u64 = 300_000;
@@ -220,7 +219,6 @@ impl World {
     }
 }
 
-/// Returns the kind of a request.
 fn kind(frame: &[u8]) -> Of {
     match story::int(frame, 8) {
         1 | 15 => Of::Create,

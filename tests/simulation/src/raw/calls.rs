@@ -10,7 +10,6 @@ use super::program::Shared;
 use super::watches::told;
 use super::{Node, ROOT, RawCall, Since};
 
-/// A pending answer.
 pub(super) trait Answer {
     fn wait(self: Box<Self>) -> zookeeper::Result<Said>;
     fn call_back(self: Box<Self>, back: Box<dyn FnOnce(zookeeper::Result<Said>) + Send>);

@@ -65,9 +65,7 @@ pub(super) struct History {
     /// Writes with a call's number in their data, by call.
     pub(super) done: BTreeMap<usize, Vec<Done>>,
     pub(super) deleted: BTreeMap<String, Vec<Done>>,
-    /// Sessions that have ended.
     pub(super) closed: BTreeSet<i64>,
-    /// The newest transaction.
     pub(super) zxid: i64,
 }
 

@@ -61,7 +61,6 @@ pub(super) enum Said {
     Several(Vec<OpResult>),
 }
 
-/// How a call was made.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Made {
     pub(super) process: Process,
@@ -69,11 +68,8 @@ pub(super) struct Made {
     pub(super) batch: usize,
     /// Time in which an answer has to come, if there is a limit.
     pub(super) limit: Option<Duration>,
-    /// The session that the call is for.
     pub(super) wanted: Option<i64>,
-    /// Nobody waits for the answer.
     pub(super) is_unheard: bool,
-    /// It may share a transaction with others.
     pub(super) is_shared: bool,
     pub(super) listener: Option<usize>,
 }
@@ -119,7 +115,6 @@ pub(super) struct Judge {
     pub(super) calls: Vec<Call>,
     pub(super) watches: Vec<Watch>,
     pub(super) ears: Vec<Ear>,
-    /// Number of batches so far.
     pub(super) batches: usize,
 }
 

@@ -22,7 +22,6 @@ const SECRET: &[u8] = b"somebody:secret";
 /// A server whose leader was deposed may hang up this long after the last fault.
 const SETTLED: Duration = Duration::from_secs(3);
 
-/// State that the threads of a program share.
 pub(super) struct Shared {
     pub(super) process: Process,
     pub(super) number: usize,
@@ -35,7 +34,6 @@ pub(super) struct Shared {
     is_closed: Cell<bool>,
 }
 
-/// Runs a program from connect to close.
 pub(crate) fn run(number: usize, plan: &RawPlan, hosts: &str) {
     let process = kernel::own_process();
     let Some((zk, listener)) = connect(process, plan, hosts) else { return board(Board::is_over) };
@@ -209,9 +207,6 @@ impl Shared {
         }
     }
 
-    // ---- calls
-
-    /// Describes the calls of a new batch.
     fn made(&self, limit: Duration, wanted: Option<i64>) -> Made {
         let batch = judge(|judge| {
             judge.batches += 1;

@@ -29,7 +29,6 @@ pub(super) struct Waiting {
     is_brief: bool,
 }
 
-/// Records the begin of a call that may wait.
 pub(crate) fn waits(object: Option<usize>, plan: &ObjectPlan, mode: Mode) -> usize {
     let ObjectPlan { kind, place, ref options } = *plan;
     let is_brief = options.hold_at_most.is_some_and(|time| time < LATE);
@@ -44,7 +43,6 @@ pub(crate) fn waits(object: Option<usize>, plan: &ObjectPlan, mode: Mode) -> usi
     })
 }
 
-/// Notes that the calls that wait for this object are cancelled.
 pub(crate) fn cancels(object: usize) {
     witness(|witness| {
         let its = (kernel::own_process(), Some(object));
@@ -172,7 +170,6 @@ impl Witness {
         self.waiting.values().find(is_behind).map(|call| call.place)
     }
 
-    /// Returns whether a call waits here.
     pub(super) fn does_wait(&self, its: Level) -> bool {
         self.waiting.values().any(|call| level(call.process, call.kind, call.place) == its)
     }

@@ -16,7 +16,6 @@ use crate::client::{SLACK, board, has_jumped, has_stalled};
 use crate::histories;
 use crate::plan::{Kind, Place};
 
-/// A granted hold.
 pub(crate) struct Held {
     pub process: Process,
     pub who: String,
@@ -50,7 +49,6 @@ pub(super) fn level(process: Process, kind: Kind, place: Place) -> Level {
 }
 
 impl Held {
-    /// Creates an entry for a hold of the running thread's process.
     pub(crate) fn new(who: String, kind: Kind, place: Place, mode: Mode, holds: Vec<Hold>) -> Held {
         Held {
             process: kernel::own_process(),
@@ -307,7 +305,6 @@ pub(crate) fn may_be_lost(lock: &str, reason: LossReason) -> bool {
     })
 }
 
-/// Records the end of a hold and the answer of its unlock.
 pub(crate) fn ended(hold: usize, said: Unlocked) {
     witness(|witness| {
         if let Some(held) = witness.held.remove(&hold) {

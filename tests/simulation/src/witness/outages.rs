@@ -23,7 +23,6 @@ struct Connections {
     outages: Vec<(Duration, Option<Duration>)>,
 }
 
-/// Records that a process uses this connection.
 pub(crate) fn connected(process: Process, socket: u64) {
     witness(|witness| {
         // The process may have given up by then.
@@ -53,7 +52,6 @@ pub(crate) fn broken(socket: u64) {
     });
 }
 
-/// Returns whether a process has lost a connection.
 pub(super) fn has_lost_one(outages: &Outages, process: Process) -> bool {
     outages.by_process.get(&process).is_some_and(|its| its.outages.len() > 1)
 }

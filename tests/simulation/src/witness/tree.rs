@@ -18,12 +18,10 @@ use crate::plan::{Kind, Place};
 use crate::raw;
 
 impl Witness {
-    /// Returns the node at this path if it has this token.
     pub(super) fn node(&self, path: &str, token: u64) -> Option<&Node> {
         self.nodes.get(path).filter(|node| node.czxid as u64 == token)
     }
 
-    /// Returns the names and nodes in a directory.
     pub(super) fn children<'a>(
         &'a self,
         directory: &str,
@@ -46,13 +44,11 @@ impl Witness {
         self.robbed.contains(&(session, path.to_owned()))
     }
 
-    /// Returns whether a node in this directory has gone since then.
     pub(crate) fn has_left_since(&self, directory: &str, since: Duration) -> bool {
         let left = self.left_at.get(directory).into_iter().flat_map(BTreeMap::values);
         left.map(|(_, left)| *left).max() >= Some(since)
     }
 
-    /// Returns whether somebody has deleted a node in this directory.
     pub(crate) fn is_any_robbed(&self, directory: &str) -> bool {
         self.robbed.iter().any(|(_, path)| parent(path) == directory)
     }
@@ -406,13 +402,11 @@ impl Witness {
         below.get(nth % below.len().max(1)).map(|path| (*path).clone())
     }
 
-    /// Returns the nodes of sessions in a directory.
     pub(crate) fn sessions_nodes(&self, directory: &str) -> Vec<String> {
         let own = self.children(directory).filter(|(_, node)| node.owner != 0);
         own.map(|(name, _)| format!("{directory}/{name}")).collect()
     }
 
-    /// Describes the holders.
     pub(crate) fn holders(&self) -> Vec<String> {
         let held = self.held.values().filter(|held| !held.has_left);
         held.map(|held| format!("{} has {} ({:?})", held.who, held.place, held.kind)).collect()
@@ -464,7 +458,6 @@ pub(super) fn name_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or_default()
 }
 
-/// Returns the directory of a node.
 pub(crate) fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(directory, _)| directory)
 }

@@ -19,7 +19,6 @@ pub(crate) struct Left {
     pub since: Duration,
 }
 
-/// Returns the node of a hold.
 pub(crate) fn id_of(kind: Kind, hold: &Hold) -> NodeId {
     let path = match kind {
         Kind::Single => hold.path().to_owned(),
@@ -78,7 +77,6 @@ pub(crate) fn wrote(node: NodeId, written: &Result<()>) {
     }
 }
 
-/// Returns the number of turns with the node of this token.
 pub(crate) fn turns(place: Place, kind: Kind, token: u64) -> u32 {
     let key = (queue(kind, place), token);
     witness(|witness| witness.turns.get(&key).map_or(0, |(count, _)| *count))
@@ -126,7 +124,6 @@ pub(crate) fn heard(node: &NodeId) {
     });
 }
 
-/// Returns whether the node exists.
 pub(crate) fn is_there((path, token): &NodeId) -> bool {
     witness(|witness| witness.node(path, *token).is_some())
 }
