@@ -23,7 +23,6 @@ use zoolock::{Client, Contender, Error, Hold, Leadership, Term};
 use zoolock_judge::{Mode, Unlocked};
 
 use crate::coverage::count_variant;
-use crate::network::Net;
 use crate::plan::{ClientPlan, Deed, Kind, ObjectPlan, Place, ThreadPlan, TurnPlan, Wait};
 use crate::witness::{self, Held, violation, witness};
 
@@ -46,7 +45,6 @@ pub(crate) struct Board {
     reports: BTreeMap<usize, Vec<(Report, Ahead)>>,
     /// Number of operators that still have a right to give back.
     pub operators: usize,
-    pub net: Option<Net>,
 }
 
 thread_local! {
@@ -55,10 +53,6 @@ thread_local! {
 
 pub(crate) fn board<T>(act: impl FnOnce(&mut Board) -> T) -> T {
     BOARD.with_borrow_mut(act)
-}
-
-pub(crate) fn net() -> Net {
-    board(|board| board.net.as_ref().map(Net::share)).expect("a network")
 }
 
 /// Notes that a machine stands still from now on, for this long.

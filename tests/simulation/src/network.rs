@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use kernel::Process;
 use kernel::net::{self, Network};
-use zookeeper_testing::ensemble::{Committed, Ensemble, Outgoing};
+use zookeeper_testing::ensemble::{Ensemble, Outgoing};
 
 use crate::plan::{FrameFault, Of, Plan};
 use crate::raw;
@@ -20,7 +20,8 @@ use crate::recording::{self, Act};
 use crate::story;
 use crate::witness::{self, outages};
 
-pub(crate) struct Net(Rc<RefCell<World>>);
+/// The other end of all sockets.
+struct Net;
 
 pub(crate) struct World {
     pub ensemble: Ensemble,
@@ -37,11 +38,11 @@ pub(crate) struct World {
     pub machines: BTreeMap<Process, Machine>,
     /// When the servers next have to act.
     planned: Option<Instant>,
-    tell: Tell,
 }
 
-/// Learns what the servers have carried out.
-type Tell = Box<dyn Fn(&Committed)>;
+thread_local! {
+    static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
+}
 
 /// The name of a server. Its earlier addresses belong to strangers of another ensemble.
 #[derive(Default, Clone)]
@@ -108,97 +109,76 @@ const NO_AUTH: i32 = -102;
 const UP: usize = 0;
 const DOWN: usize = 1;
 
-impl Net {
-    pub(crate) fn new(
-        ensemble: Ensemble,
-        random: Rng,
-        latency: Duration,
-        servers: usize,
-        tell: impl Fn(&Committed) + 'static,
-    ) -> Net {
-        Net(Rc::new(RefCell::new(World {
-            ensemble,
-            random,
-            latency,
-            links: BTreeMap::new(),
-            sockets: BTreeMap::new(),
-            names: vec![Name::default(); servers],
-            asked: BTreeMap::new(),
-            is_well: false,
-            machines: BTreeMap::new(),
-            planned: None,
-            tell: Box::new(tell),
-        })))
-    }
+/// Begins a network to these servers.
+pub(crate) fn begin(ensemble: Ensemble, random: Rng, latency: Duration, servers: usize) {
+    WORLD.set(Some(World {
+        ensemble,
+        random,
+        latency,
+        links: BTreeMap::new(),
+        sockets: BTreeMap::new(),
+        names: vec![Name::default(); servers],
+        asked: BTreeMap::new(),
+        is_well: false,
+        machines: BTreeMap::new(),
+        planned: None,
+    }));
+    net::set_network(Rc::new(Net));
+}
 
-    pub(crate) fn share(&self) -> Net {
-        Net(Rc::clone(&self.0))
-    }
+pub(crate) fn with<T>(act: impl FnOnce(&mut World) -> T) -> T {
+    WORLD.with_borrow_mut(|world| act(world.as_mut().expect("a network")))
+}
 
-    /// Acts on the servers or the links, and sends the resulting frames.
-    pub(crate) fn act<T>(&self, act: impl FnOnce(&mut World) -> T) -> T {
-        let acted = act(&mut self.0.borrow_mut());
-        self.carry();
-        acted
-    }
+/// Acts on the servers or the links, and sends the resulting frames.
+pub(crate) fn act<T>(act: impl FnOnce(&mut World) -> T) -> T {
+    let acted = with(act);
+    with(World::carry);
+    acted
+}
 
-    /// Acts on the servers at the true time.
-    pub(crate) fn serve<T>(&self, act: impl FnOnce(&mut Ensemble, Instant) -> T) -> T {
-        self.act(|world| act(&mut world.ensemble, kernel::instant()))
-    }
+/// Acts on the servers at the true time.
+pub(crate) fn serve<T>(acts: impl FnOnce(&mut Ensemble, Instant) -> T) -> T {
+    act(|world| acts(&mut world.ensemble, kernel::instant()))
+}
 
-    pub(crate) fn look<T>(&self, look: impl FnOnce(&World) -> T) -> T {
-        look(&self.0.borrow())
-    }
-
-    /// Sends the servers' frames, reports their changes and plans their next step.
-    fn carry(&self) {
-        let mut world = self.0.borrow_mut();
-        let outgoing = world.ensemble.take_outgoing();
-        let committed = world.ensemble.take_committed();
-        recording::done(&outgoing, &committed);
-        for (connection, what) in outgoing {
-            let Some(&socket) = world.sockets.get(&connection) else { continue };
-            match what {
-                Outgoing::Bytes(frame) => world.frame(self, socket, DOWN, frame),
-                Outgoing::End => {
-                    let arrives = world.arrival(socket, DOWN);
-                    world.at(self, arrives, move |world, _| {
-                        if world.is_open(socket) {
-                            net::finish(socket, false);
-                            outages::broken(socket);
-                        }
-                    });
-                }
-            }
-        }
-        committed.iter().for_each(|one| (world.tell)(one));
-        let next = world.ensemble.next();
-        if let Some(next) = next
-            && world.planned.is_none_or(|planned| next < planned || planned <= kernel::instant())
-        {
-            world.planned = Some(next);
-            let wait = next.saturating_duration_since(kernel::instant());
-            let net = self.share();
-            kernel::after(wait, move || {
-                let is_next = net.0.borrow().planned == Some(next);
-                if is_next {
-                    net.0.borrow_mut().planned = None;
-                    net.serve(Ensemble::advance);
-                }
-            });
-        }
-    }
+fn at(when: Duration, acts: impl FnOnce(&mut World) + 'static) {
+    kernel::after(when.saturating_sub(kernel::elapsed()), move || act(acts));
 }
 
 impl World {
-    fn at(&self, net: &Net, when: Duration, act: impl FnOnce(&mut World, &Net) + 'static) {
-        let net = net.share();
-        let wait = when.saturating_sub(kernel::elapsed());
-        kernel::after(wait, move || {
-            act(&mut net.0.borrow_mut(), &net);
-            net.carry();
-        });
+    /// Sends the servers' frames, reports their changes and plans their next step.
+    fn carry(&mut self) {
+        let outgoing = self.ensemble.take_outgoing();
+        let committed = self.ensemble.take_committed();
+        recording::done(&outgoing, &committed);
+        for (connection, what) in outgoing {
+            let Some(&socket) = self.sockets.get(&connection) else { continue };
+            match what {
+                Outgoing::Bytes(frame) => self.frame(socket, DOWN, frame),
+                Outgoing::End => at(self.arrival(socket, DOWN), move |world| {
+                    if world.is_open(socket) {
+                        net::finish(socket, false);
+                        outages::broken(socket);
+                    }
+                }),
+            }
+        }
+        for one in &committed {
+            witness::committed(one);
+            raw::committed(one);
+        }
+        let now = kernel::instant();
+        if let Some(next) = self.ensemble.next()
+            && self.planned.is_none_or(|planned| next < planned || planned <= now)
+        {
+            self.planned = Some(next);
+            kernel::after(next.saturating_duration_since(now), move || {
+                if with(|world| world.planned.take_if(|planned| *planned == next)).is_some() {
+                    serve(Ensemble::advance);
+                }
+            });
+        }
     }
 
     /// Returns when a frame sent now arrives, after all frames sent before.
@@ -270,13 +250,13 @@ impl World {
         if let Some(link) = self.links.get_mut(&socket) {
             link.is_over = true;
             if let Some(connection) = link.connection.take() {
-                self.sockets.remove(&connection);
                 self.hang_up(connection);
             }
         }
     }
 
     fn hang_up(&mut self, connection: u64) {
+        self.sockets.remove(&connection);
         recording::came(|| Act::HungUp(connection));
         self.ensemble.hang_up(connection, kernel::instant());
     }
@@ -323,6 +303,60 @@ impl World {
     pub(crate) fn machine(&mut self, process: Process) -> &mut Machine {
         self.machines.entry(process).or_default()
     }
+
+    /// Takes bytes of a client, and sends the frames that are whole.
+    fn send(&mut self, socket: u64, bytes: &[u8]) -> usize {
+        let Some(link) = self.links.get_mut(&socket) else { return bytes.len() };
+        let machine = self.machines.get(&link.process);
+        let is_full = machine.is_some_and(|machine| machine.full_until > kernel::elapsed());
+        let bytes = if is_full { &bytes[..self.random.usize(..=bytes.len())] } else { bytes };
+        link.sent.extend_from_slice(bytes);
+        let mut sent = std::mem::take(&mut link.sent);
+        let mut start = 0;
+        while let Some(length) = sent[start..].first_chunk() {
+            let end = start + 4 + u32::from_be_bytes(*length) as usize;
+            let Some(frame) = sent.get(start..end) else { break };
+            self.frame(socket, UP, frame.to_vec());
+            start = end;
+        }
+        sent.drain(..start);
+        if let Some(link) = self.links.get_mut(&socket) {
+            link.sent = sent;
+        }
+        bytes.len()
+    }
+
+    /// Sometimes answers late, and sometimes with an error.
+    fn resolve(&mut self, process: Process, name: &str) -> (Duration, io::Result<Vec<SocketAddr>>) {
+        let number = name.strip_prefix("zk").and_then(|number| number.parse::<u8>().ok());
+        let Some(number) = number else {
+            return (Duration::ZERO, Err(io::Error::other(format!("no such name: {name}"))));
+        };
+        let server = usize::from(number) - 1;
+        let chance = if self.is_well { u8::MAX } else { self.random.u8(..16) };
+        let now = kernel::elapsed();
+        let Name { moves, unknown_until, hangs, .. } = self.names[server];
+        let is_unknown = unknown_until > now && !self.is_well;
+        let time = match chance {
+            _ if is_unknown && hangs => unknown_until - now,
+            0 => SLOW_NAME,
+            // About as long as connecting takes, or longer.
+            2..8 => self.latency * self.random.u32(1..20),
+            _ => Duration::from_millis(1),
+        };
+        let found = match chance == 1 || is_unknown {
+            true => Err(io::Error::other(format!("nobody can tell: {name}"))),
+            false => Ok(vec![SocketAddr::from(([10, 0, moves, number], PORT))]),
+        };
+        kernel::count(if found.is_ok() {
+            "net: a name is resolved"
+        } else {
+            "fault: a name is not resolved"
+        });
+        let question = Question { asked: now, answer: (now + time, found.is_ok()) };
+        self.asked.insert((process, server), question);
+        (time, found)
+    }
 }
 
 const PORT: u16 = 2181;
@@ -336,7 +370,6 @@ pub(crate) fn hosts(plan: &Plan) -> String {
 
 impl Network for Net {
     fn connect(&self, process: Process, socket: u64, address: SocketAddr) {
-        let mut world = self.0.borrow_mut();
         let (server, moves) = match address {
             SocketAddr::V4(address) => {
                 let [_, _, moves, number] = address.ip().octets();
@@ -344,13 +377,12 @@ impl Network for Net {
             }
             SocketAddr::V6(_) => (0, 0),
         };
-        let link = Link { process, server, ..Link::default() };
-        world.links.insert(socket, link);
-        let now = kernel::elapsed();
-        let machine = world.machine(process);
-        let is_refused = machine.refused_until > now;
-        let arrives = world.arrival(socket, UP);
-        world.at(self, arrives, move |world, net| {
+        let (is_refused, arrives) = with(|world| {
+            world.links.insert(socket, Link { process, server, ..Link::default() });
+            let refused_until = world.machine(process).refused_until;
+            (refused_until > kernel::elapsed(), world.arrival(socket, UP))
+        });
+        at(arrives, move |world| {
             let is_former = moves < world.names[server].moves;
             let connection = match is_refused || is_former {
                 true => None,
@@ -358,24 +390,16 @@ impl Network for Net {
             };
             if let Some(connection) = connection {
                 recording::came(|| Act::Connected(connection));
+                world.sockets.insert(connection, socket);
             }
-            if let Some(link) = world.links.get_mut(&socket) {
-                link.is_former = is_former;
-            }
-            let is_open = world.is_open(socket);
-            match connection {
-                Some(connection) if !is_open => world.hang_up(connection),
-                Some(connection) => {
-                    world.sockets.insert(connection, socket);
-                    if let Some(link) = world.links.get_mut(&socket) {
-                        link.connection = Some(connection);
-                    }
+            match world.links.get_mut(&socket) {
+                Some(link) if !link.is_over => {
+                    (link.is_former, link.connection) = (is_former, connection);
                 }
-                None => {}
+                _ => connection.into_iter().for_each(|connection| world.hang_up(connection)),
             }
-            let back = world.arrival(socket, DOWN);
             let is_taken = connection.is_some() || is_former && !is_refused;
-            world.at(net, back, move |_, _| match is_taken {
+            at(world.arrival(socket, DOWN), move |_| match is_taken {
                 true => net::accepted(socket),
                 false => net::refused(socket),
             });
@@ -383,69 +407,19 @@ impl Network for Net {
     }
 
     fn send(&self, socket: u64, bytes: &[u8]) -> usize {
-        let mut world = self.0.borrow_mut();
-        let World { links, machines, random, .. } = &mut *world;
-        let Some(link) = links.get_mut(&socket) else { return bytes.len() };
-        let machine = machines.get(&link.process);
-        let is_full = machine.is_some_and(|machine| machine.full_until > kernel::elapsed());
-        let bytes = if is_full { &bytes[..random.usize(..=bytes.len())] } else { bytes };
-        link.sent.extend_from_slice(bytes);
-        let mut sent = std::mem::take(&mut link.sent);
-        let mut start = 0;
-        while let Some(length) = sent[start..].first_chunk() {
-            let end = start + 4 + u32::from_be_bytes(*length) as usize;
-            let Some(frame) = sent.get(start..end) else { break };
-            world.frame(self, socket, UP, frame.to_vec());
-            start = end;
-        }
-        sent.drain(..start);
-        if let Some(link) = world.links.get_mut(&socket) {
-            link.sent = sent;
-        }
-        bytes.len()
+        with(|world| world.send(socket, bytes))
     }
 
     fn shut(&self, socket: u64) {
         outages::broken(socket);
-        let mut world = self.0.borrow_mut();
         // The end arrives after all bytes sent before.
-        let arrives = world.arrival(socket, UP);
-        world.at(self, arrives, move |world, _| {
+        at(with(|world| world.arrival(socket, UP)), move |world| {
             world.end(socket);
             world.links.remove(&socket);
         });
     }
 
-    /// Sometimes answers late, and sometimes with an error.
     fn resolve(&self, process: Process, name: &str) -> (Duration, io::Result<Vec<SocketAddr>>) {
-        let mut world = self.0.borrow_mut();
-        let number = name.strip_prefix("zk").and_then(|number| number.parse::<u8>().ok());
-        let Some(number) = number else {
-            return (Duration::ZERO, Err(io::Error::other(format!("no such name: {name}"))));
-        };
-        let server = usize::from(number) - 1;
-        let chance = if world.is_well { u8::MAX } else { world.random.u8(..16) };
-        let now = kernel::elapsed();
-        let Name { moves, unknown_until, hangs, .. } = world.names[server];
-        let is_unknown = unknown_until > now && !world.is_well;
-        let time = match chance {
-            _ if is_unknown && hangs => unknown_until - now,
-            0 => SLOW_NAME,
-            // About as long as connecting takes, or longer.
-            2..8 => world.latency * world.random.u32(1..20),
-            _ => Duration::from_millis(1),
-        };
-        let found = match chance == 1 || is_unknown {
-            true => Err(io::Error::other(format!("nobody can tell: {name}"))),
-            false => Ok(vec![SocketAddr::from(([10, 0, moves, number], PORT))]),
-        };
-        kernel::count(if found.is_ok() {
-            "net: a name is resolved"
-        } else {
-            "fault: a name is not resolved"
-        });
-        let question = Question { asked: now, answer: (now + time, found.is_ok()) };
-        world.asked.insert((process, server), question);
-        (time, found)
+        with(|world| world.resolve(process, name))
     }
 }

@@ -1,21 +1,19 @@
 //! Carries out one run: the servers, the links, the clients and the faults.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use kernel::net::set_network;
 use kernel::{Process, thread};
 use zookeeper::ErrorKind;
 use zookeeper::{Acl, Permissions, ZooKeeper};
-use zookeeper_testing::ensemble::{Committed, Ensemble, Refused, Settings};
+use zookeeper_testing::ensemble::{Ensemble, Refused, Settings};
 use zoolock_judge::Linearized;
 
-use crate::client::{self, Board, board, net, stands_still};
+use crate::client::{self, Board, board, stands_still};
 use crate::coverage;
 use crate::histories;
-use crate::network::{Net, SLOW_NAME, hosts};
+use crate::network::{self, SLOW_NAME, hosts, serve};
 use crate::plan::{
     Deed, Fault, Kind, ObjectPlan, Place, Plan, Plant, TICK, Theme, Trouble, TurnPlan, Wait, What,
 };
@@ -99,18 +97,11 @@ fn live(plan: &Plan) {
     };
     let settings = recording::settings(raw::settings(plan, settings));
     let ensemble = Ensemble::new(settings, random.u64(..), kernel::instant());
-    let tell = |one: &Committed| {
-        witness::committed(one);
-        raw::committed(one);
-    };
-    let net = Net::new(ensemble, random.fork(), plan.latency, plan.servers, tell);
-    set_network(Rc::new(net.share()));
-    board(|board| board.net = Some(net.share()));
-    net.serve(|servers, now| servers.create(raw::ROOT, b"", now)).expect("a root");
-    net.serve(|servers, now| servers.create(DATA, b"", now)).expect("a first node");
-    for path in ["", "/leases", "/leases/x"] {
-        let path = format!("{FOLDER}{path}");
-        net.serve(|servers, now| servers.create(&path, b"", now)).expect("a folder");
+    network::begin(ensemble, random.fork(), plan.latency, plan.servers);
+    for path in
+        [raw::ROOT, DATA, FOLDER, &format!("{FOLDER}/leases"), &format!("{FOLDER}/leases/x")]
+    {
+        serve(|servers, now| servers.create(path, b"", now)).expect("a first node");
     }
     if let Some((number, places)) = &plan.used {
         for place in places.iter().filter(|place| has_queue(plan, **place)) {
@@ -118,10 +109,10 @@ fn live(plan: &Plan) {
             let ends = path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]);
             for end in ends {
                 // The node may exist because another place shares the path.
-                let _ = net.serve(|servers, now| servers.create(&path[..end], b"", now));
+                let _ = serve(|servers, now| servers.create(&path[..end], b"", now));
             }
             kernel::count("option: a directory that was used before");
-            net.serve(|servers, _| servers.count_from(path, *number));
+            serve(|servers, _| servers.count_from(path, *number));
         }
     }
     witness(|witness| {
@@ -147,7 +138,9 @@ fn live(plan: &Plan) {
     }
     for fault in &plan.faults {
         if let Fault::Frame { client, is_up, of, nth, what } = *fault {
-            net.act(|world| world.machine(processes[client]).faults.push((is_up, of, nth, what)));
+            network::act(|world| {
+                world.machine(processes[client]).faults.push((is_up, of, nth, what))
+            });
         }
     }
     if !plan.hides_something() {
@@ -171,10 +164,10 @@ fn live(plan: &Plan) {
     troubles.sort_by_key(|(when, _)| *when);
     for (when, trouble) in troubles {
         thread::sleep(when.saturating_sub(kernel::elapsed()));
-        make(plan, &net, &processes, trouble);
+        make(plan, &processes, trouble);
     }
     thread::sleep(Duration::from_secs(2));
-    heal(&net, &processes);
+    heal(&processes);
     let are_done = || board(|board| board.operators == 0);
     kernel::block("what operators have to give back", None, Some(&are_done));
     // All calls that have begun must return.
@@ -249,11 +242,11 @@ fn has_queue(plan: &Plan, place: Place) -> bool {
     !plan.objects().any(is_above)
 }
 
-fn heal(net: &Net, processes: &[Process]) {
+fn heal(processes: &[Process]) {
     kernel::note(|| "== all is well from now on".to_owned());
     witness(|witness| witness.healed_at = Some(kernel::elapsed()));
     processes.iter().for_each(|process| kernel::fail_spawns(*process, 0.0));
-    net.act(|world| {
+    network::act(|world| {
         world.heal();
         world.ensemble.heal(kernel::instant());
     });
@@ -290,26 +283,26 @@ fn longest(plan: &Plan) -> Duration {
     longest
 }
 
-fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: Trouble) {
+fn make(plan: &Plan, processes: &[Process], trouble: Trouble) {
     kernel::note(|| format!("== {trouble:?}"));
     coverage::count_variant("fault", &trouble);
     let now = kernel::elapsed();
     match trouble {
-        Trouble::Cut { client } => net.act(|world| world.cut(processes[client])),
-        Trouble::BlackHole { client, time } => net.act(|world| {
+        Trouble::Cut { client } => network::act(|world| world.cut(processes[client])),
+        Trouble::BlackHole { client, time } => network::act(|world| {
             for is_up in [true, false] {
                 world.silence(processes[client], is_up, time);
             }
         }),
         Trouble::Deaf { client, is_up, time } => {
-            net.act(|world| world.silence(processes[client], is_up, time));
+            network::act(|world| world.silence(processes[client], is_up, time));
             is_deaf(plan, processes, client, time);
         }
         Trouble::Useless { client, time } => {
-            net.act(|world| world.machine(processes[client]).useless_until = now + time);
+            network::act(|world| world.machine(processes[client]).useless_until = now + time);
             is_deaf(plan, processes, client, time);
         }
-        Trouble::Refuse { client, time } => net.act(|world| {
+        Trouble::Refuse { client, time } => network::act(|world| {
             world.machine(processes[client]).refused_until = now + time;
             world.cut(processes[client]);
         }),
@@ -335,7 +328,7 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: Trouble) {
             kernel::clock_step(processes[client], milliseconds * 1_000_000);
             board(|board| board.steps.push((processes[client], now)));
         }
-        Trouble::Full { client, time } => net.act(|world| {
+        Trouble::Full { client, time } => network::act(|world| {
             world.machine(processes[client]).full_until = now + time;
         }),
         Trouble::NoThreads { client, time } => {
@@ -348,48 +341,45 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: Trouble) {
             kernel::kill(processes[client]);
         }
         Trouble::Expire { client } => {
-            let sessions = net.look(|world| world.ensemble.sessions());
+            let sessions = network::with(|world| world.ensemble.sessions());
             if let Some(&session) = sessions.get(client % sessions.len().max(1)) {
                 witness::expires(session);
                 let is_at_once = kernel::with_random(|random| random.bool());
-                net.serve(|servers, now| match is_at_once {
+                serve(|servers, now| match is_at_once {
                     true => servers.expire(session, now),
                     false => servers.time_out(session, now),
                 });
             }
         }
         Trouble::Crash { server, time } => {
-            net.serve(|servers, now| servers.crash(server, now));
-            let net = net.share();
-            kernel::after(time, move || {
-                net.serve(|servers, now| servers.start(server, now));
-            });
+            serve(|servers, now| servers.crash(server, now));
+            kernel::after(time, move || serve(|servers, now| servers.start(server, now)));
         }
         Trouble::FreezeServer { server, time } => {
-            net.serve(|servers, now| servers.freeze(server, now + time, now));
+            serve(|servers, now| servers.freeze(server, now + time, now));
         }
         Trouble::CutOffServer { server, time } => {
-            net.serve(|servers, now| servers.cut_off(server, now + time, now));
+            serve(|servers, now| servers.cut_off(server, now + time, now));
         }
         Trouble::Lag { server, time } => {
-            net.serve(|servers, now| servers.lag(server, time / 4, now));
+            serve(|servers, now| servers.lag(server, time / 4, now));
         }
         Trouble::Depose => {
-            net.serve(Ensemble::depose);
+            serve(Ensemble::depose);
         }
-        Trouble::Move { server } if plan.has_names => net.act(|world| world.move_away(server)),
+        Trouble::Move { server } if plan.has_names => network::act(|world| world.move_away(server)),
         // Clients that know the servers by address would not find one that moved.
         Trouble::Move { .. } => {}
         Trouble::NoName { server, time, hangs } => {
-            net.act(|world| world.forget_name(server, time, hangs));
+            network::act(|world| world.forget_name(server, time, hangs));
         }
         Trouble::Delete { place, nth } => {
             if let Some(node) = witness(|witness| witness.below(place, nth)) {
                 // Deletion fails if the node has children.
-                let _ = net.serve(|servers, now| servers.delete(&node, now));
+                let _ = serve(|servers, now| servers.delete(&node, now));
             }
         }
-        Trouble::Clear { place, pause } => clear(net, place, pause),
+        Trouble::Clear { place, pause } => clear(place, pause),
         Trouble::Rob => witness(|witness| witness.robberies += 1),
         Trouble::Hide { place, nth, time, is_deleted } => {
             if let Some(node) = witness(|witness| witness.below(place, nth)) {
@@ -408,7 +398,7 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: Trouble) {
         }
         Trouble::Plant { place, what, time } => {
             // The number that the servers would append to the name.
-            let number = net.look(|world| {
+            let number = network::with(|world| {
                 let stat = world.ensemble.node(place.path()).map(|(stat, _)| stat);
                 stat.map_or(0, |stat| (stat.cversion + stat.num_children) / 2)
             });
@@ -421,12 +411,9 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: Trouble) {
             };
             let path = format!("{}/{name}", place.path());
             witness(|witness| witness.has_strangers = true);
-            if net.serve(|servers, now| servers.create(&path, b"", now)).is_ok() {
+            if serve(|servers, now| servers.create(&path, b"", now)).is_ok() {
                 witness(|witness| witness.planted.insert(path.clone()));
-                kernel::after(time, {
-                    let net = net.share();
-                    move || take_away(net, path)
-                });
+                kernel::after(time, move || take_away(path));
             }
         }
         Trouble::Scribble { place, nth, is_request } => {
@@ -434,7 +421,7 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: Trouble) {
             // Nobody writes to a single node: its data say whose it is.
             if let Some(node) = node.filter(|node| node.contains("/_c_")) {
                 let data: &[u8] = if is_request { b"__REVOKE__" } else { b"hello" };
-                let _ = net.serve(|servers, now| servers.set_data(&node, data, now));
+                let _ = serve(|servers, now| servers.set_data(&node, data, now));
             }
         }
     }
@@ -452,21 +439,20 @@ fn is_deaf(plan: &Plan, processes: &[Process], client: usize, time: Duration) {
 }
 
 /// Deletes a node, and retries until there is a leader.
-fn take_away(net: Net, path: String) {
-    let deleted = net.serve(|servers, now| servers.delete(&path, now));
+fn take_away(path: String) {
+    let deleted = serve(|servers, now| servers.delete(&path, now));
     if deleted.is_err_and(|refused| refused != Refused::NO_NODE) {
-        kernel::after(Duration::from_millis(100), move || take_away(net, path));
+        kernel::after(Duration::from_millis(100), move || take_away(path));
     }
 }
 
 /// Deletes the nodes of sessions in a place, one after the other.
-fn clear(net: &Net, place: Place, pause: Duration) {
+fn clear(place: Place, pause: Duration) {
     let nodes = witness(|witness| witness.sessions_nodes(place.path()));
     for (number, node) in nodes.into_iter().enumerate() {
-        let net = net.share();
         kernel::after(pause * number as u32, move || {
             // The node may be gone by now.
-            let _ = net.serve(|servers, now| servers.delete(&node, now));
+            let _ = serve(|servers, now| servers.delete(&node, now));
         });
     }
 }
@@ -480,7 +466,7 @@ pub(crate) fn restrict(
     time: Duration,
     is_deleted: bool,
 ) {
-    let (hosts, net) = (hosts.to_owned(), net());
+    let hosts = hosts.to_owned();
     witness(|witness| witness.has_hidden = true);
     let (read, delete) = (Permissions::READ, Permissions::DELETE);
     let others = Permissions::WRITE | Permissions::CREATE | Permissions::ADMIN;
@@ -491,7 +477,7 @@ pub(crate) fn restrict(
         kernel::note(|| format!("takes {right:?} of {node}: {is_set}"));
         if is_set {
             if is_deleted {
-                let _ = net.serve(|servers, now| servers.delete(&node, now));
+                let _ = serve(|servers, now| servers.delete(&node, now));
             }
             thread::sleep(time);
             set_acl(&hosts, &node, &Acl::open());
@@ -499,7 +485,7 @@ pub(crate) fn restrict(
             // Nodes that could not be deleted stay until somebody deletes them by hand.
             if right == delete {
                 let nodes = witness(|witness| witness.sessions_nodes(&node));
-                nodes.into_iter().for_each(|node| take_away(net.share(), node));
+                nodes.into_iter().for_each(|node| take_away(node));
             }
         }
         board(|board| board.operators -= 1);

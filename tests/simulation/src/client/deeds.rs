@@ -13,8 +13,9 @@ use zoolock_judge::{Mode, Unlocked};
 
 use super::objects::{Object, make, mode};
 use super::turn::Turn;
-use super::{SLACK, Shared, has_jumped, net};
+use super::{SLACK, Shared, has_jumped};
 use crate::coverage::count_variant;
+use crate::network;
 use crate::plan::{Deed, End, Kind, ObjectPlan, Odd, Options, Place, Wait};
 use crate::witness::{self, DATA, Held, violation, witness};
 use crate::world::restrict;
@@ -99,7 +100,7 @@ impl Shared {
                 kernel::count("deed: its session ends");
                 kernel::after(*time, move || {
                     witness::expires(session);
-                    net().serve(|servers, now| servers.expire(session, now));
+                    network::serve(|servers, now| servers.expire(session, now));
                 });
             }
         }
@@ -486,7 +487,7 @@ impl Shared {
         }
         drop(client);
         if is_cut {
-            net().act(|world| world.cut(kernel::own_process()));
+            network::act(|world| world.cut(kernel::own_process()));
         }
     }
 }

@@ -8,8 +8,9 @@ use zoolock::observer::Outcome;
 use zoolock::{Client, ClientState, Error, Hold, HoldState, LossReason, Result};
 
 use super::turn::{Target, Turn};
-use super::{Ahead, Report, SLACK, Shared, board, has_jumped, has_stalled, net, stalled};
+use super::{Ahead, Report, SLACK, Shared, board, has_jumped, has_stalled, stalled};
 use crate::coverage::count_variant;
+use crate::network;
 use crate::plan::{Kind, ObjectPlan, Odd, Step, Wait, What};
 use crate::witness::{self, READ, SECOND, Witness, outages, violation, witness};
 
@@ -503,7 +504,7 @@ impl Shared {
 /// Checks that nobody watches a missing contender's node. The node never comes back, so the watch would stay.
 pub(super) fn judge_watches(name: &str) {
     let missing = || {
-        let watched = net().look(|world| world.ensemble.watched()).into_iter();
+        let watched = network::with(|world| world.ensemble.watched()).into_iter();
         watched.filter(|path| path.contains("/_c_") && !witness::is_any(path)).collect::<Vec<_>>()
     };
     let before = missing();

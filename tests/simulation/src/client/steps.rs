@@ -7,8 +7,9 @@ use zoolock::{Contender, DistributedLock};
 
 use super::objects::{Object, make};
 use super::turn::Target;
-use super::{Shared, net, node_of};
+use super::{Shared, node_of};
 use crate::coverage::count_variant;
+use crate::network;
 use crate::plan::{Place, What};
 use crate::witness::{self, limit, lists, violation, witness};
 
@@ -151,10 +152,9 @@ impl Shared {
 fn plant_anew(node: &str) {
     let is_planted = witness(|witness| witness.planted.contains(node));
     if is_planted && kernel::with_random(|random| random.bool()) {
-        let net = net();
-        if net.serve(|servers, now| servers.delete(node, now)).is_ok() {
+        if network::serve(|servers, now| servers.delete(node, now)).is_ok() {
             kernel::note(|| format!("== somebody plants {node} anew"));
-            let _ = net.serve(|servers, now| servers.create(node, b"", now));
+            let _ = network::serve(|servers, now| servers.create(node, b"", now));
         }
     }
 }

@@ -8,8 +8,9 @@ use zoolock::{ClientState, Hold, HoldState, ReadLock};
 use zoolock_judge::Unlocked;
 
 use super::objects::{Object, Taken, mode, release};
-use super::{Shared, net, promises};
+use super::{Shared, promises};
 use crate::coverage::count_variant;
+use crate::network;
 use crate::plan::{Deed, End, Kind, ObjectPlan, Place, TurnPlan, Wait};
 use crate::witness::{self, Held, Left, NodeId, limit, witness};
 
@@ -201,7 +202,7 @@ impl Shared {
             members.iter().map(|own| (own.path(), witness::id_of(*kind, own))).collect();
         if !members.is_empty() && witness::takes_robbery() {
             for (_, (path, _)) in &members {
-                let _ = net().serve(|servers, now| servers.delete(path, now));
+                let _ = network::serve(|servers, now| servers.delete(path, now));
             }
         }
         let lost = members.iter().filter(|(_, node)| !witness::is_there(node));

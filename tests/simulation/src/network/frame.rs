@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kernel::net;
 
-use super::{DOWN, Net, UP, World};
+use super::{DOWN, UP, World, at};
 use crate::client::stands_still;
 use crate::coverage::count_variant;
 use crate::plan::{FrameFault, Meddling, Of, Place};
@@ -34,7 +34,7 @@ const NO_SESSION: [u8; 25] = {
 
 impl World {
     /// Sends a whole frame up or down, with the fault that hits it.
-    pub(super) fn frame(&mut self, net: &Net, socket: u64, way: usize, frame: Vec<u8>) {
+    pub(super) fn frame(&mut self, socket: u64, way: usize, frame: Vec<u8>) {
         let Some(link) = self.links.get_mut(&socket) else { return };
         kernel::mix(&frame);
         let (process, server, is_former) = (link.process, link.server, link.is_former);
@@ -43,7 +43,7 @@ impl World {
             raw::greeted(process);
         }
         if is_first && is_former {
-            return self.shown(net, socket, server, &frame);
+            return self.shown(socket, server, &frame);
         }
         // An answer has its request's number. Other frames have no number above zero.
         let asked = story::int(&frame, 4);
@@ -91,21 +91,21 @@ impl World {
             kernel::note(|| format!("frame {number} {}: {fault:?}", ["up", "down"][way]));
         }
         let behind = arrives + Duration::from_nanos(1);
-        let tear = move |world: &mut World, _: &Net| world.tear(socket);
+        let tear = move |world: &mut World| world.tear(socket);
         match fault {
             None => {}
-            Some(FrameFault::CutBefore) => return self.at(net, arrives, tear),
-            Some(FrameFault::CutBehind) => self.at(net, behind, tear),
+            Some(FrameFault::CutBefore) => return at(arrives, tear),
+            Some(FrameFault::CutBehind) => at(behind, tear),
             Some(FrameFault::Tear) => {
                 bytes.truncate(bytes.len() / 2);
-                self.at(net, behind, tear);
+                at(behind, tear);
             }
             Some(FrameFault::Garble) => {
                 let other = another_node(&bytes).filter(|_| of == Of::Create);
                 let other = other.filter(|_| kernel::with_random(|random| random.bool()));
                 if other.is_some() {
                     // A client ends a connection with a malformed answer itself.
-                    self.at(net, behind, tear);
+                    at(behind, tear);
                 }
                 if let Some(garbled) = other.or_else(|| garbled(&bytes)) {
                     kernel::count("fault: a garbled answer");
@@ -114,7 +114,7 @@ impl World {
             }
             Some(FrameFault::Freezes(time)) => {
                 let soon = kernel::with_random(|random| random.u64(..TAKEN_IN));
-                self.at(net, arrives + Duration::from_nanos(soon), move |_, _| {
+                at(arrives + Duration::from_nanos(soon), move |_| {
                     stands_still(process, time);
                     kernel::freeze(process, time);
                 });
@@ -128,14 +128,14 @@ impl World {
             }
             Some(FrameFault::Away(time)) => {
                 self.machine(process).refused_until = arrives + time;
-                return self.at(net, arrives, tear);
+                return at(arrives, tear);
             }
             Some(FrameFault::Delay(time) | FrameFault::Meets(_, time)) => {
                 if let Some(FrameFault::Meets(what, _)) = fault {
                     // A transaction begins with the path of its first operation.
                     let begins = if of == Of::Transaction { 21 } else { 12 };
                     let path = story::text(&bytes, begins);
-                    self.at(net, arrives, move |world, _| world.meddle(&path, what));
+                    at(arrives, move |world| world.meddle(&path, what));
                 }
                 arrives += time;
                 if let Some(link) = self.links.get_mut(&socket) {
@@ -155,7 +155,7 @@ impl World {
                 false => bytes = [swapped, bytes].concat(),
             }
         }
-        self.at(net, arrives, move |world, _| world.arrive(socket, way, &bytes));
+        at(arrives, move |world| world.arrive(socket, way, &bytes));
     }
 
     /// Meddles with a node of a session, or with the directory of one.
@@ -194,7 +194,7 @@ impl World {
 
     /// Handles a handshake with a stranger, which knows no other sessions and closes the connection.
     /// Some are of another kind, and open a session for everybody.
-    fn shown(&mut self, net: &Net, socket: u64, server: usize, handshake: &[u8]) {
+    fn shown(&mut self, socket: u64, server: usize, handshake: &[u8]) {
         let Some(link) = self.links.get(&socket) else { return };
         let asked = self.asked.get(&(link.process, server)).copied();
         // A client that asked before the move cannot know of it.
@@ -206,7 +206,7 @@ impl World {
         }
         let is_keeper = self.random.u8(..4) == 0;
         let [there, back] = [UP, DOWN].map(|way| self.arrival(socket, way));
-        self.at(net, there.max(back), move |world, _| {
+        at(there.max(back), move |world| {
             if world.is_open(socket) && is_keeper {
                 kernel::count("net: a stranger opens a session for everybody");
                 return net::deliver(socket, &KEEPER_SESSION);
