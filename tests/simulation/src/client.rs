@@ -278,7 +278,7 @@ fn lead(shared: &Rc<Shared>, plan: &ObjectPlan, is_shut: &Arc<AtomicBool>) -> Op
         let node = witness::id_of(kind, &own);
         witness::unchecked_turn(place, kind, &own);
         let held = Held::new(who.clone(), kind, place, Mode::Exclusive, vec![own]);
-        let hold = witness::granted(held, now, None);
+        let hold = witness::granted(held, now, None, None);
         let time = kernel::with_random(|random| random.u64(1..4_000));
         let is_over = term.wait(Duration::from_millis(time));
         witness::listened(hold, now);

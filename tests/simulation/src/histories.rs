@@ -1,7 +1,7 @@
 //! Records a run as a history for the judges in `zoolock_judge`, which also judge the torture run.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use kernel::Process;
@@ -15,6 +15,7 @@ use crate::witness::{Held, limit, queue};
 
 thread_local! {
     static HISTORY: RefCell<History> = RefCell::default();
+    static LAST: Cell<usize> = const { Cell::new(0) };
 }
 
 fn record<T>(act: impl FnOnce(&mut History) -> T) -> T {
@@ -44,24 +45,26 @@ pub fn lock(kind: plan::Kind, place: Place) -> usize {
     place.0 * 3 + number
 }
 
-fn worker() -> WorkerId {
-    WorkerId { process: kernel::own_process().0, thread: kernel::thread::number() }
+/// Returns the next number of a hold or a call.
+pub(crate) fn next() -> usize {
+    LAST.set(LAST.get() + 1);
+    LAST.get()
+}
+
+/// Returns the next hold of the running thread.
+pub(crate) fn next_hold() -> HoldId {
+    let by = WorkerId { process: kernel::own_process().0, thread: kernel::thread::number() };
+    HoldId { by, number: next() as u32 }
 }
 
 pub(crate) fn reset() {
+    LAST.set(0);
     record(|history| *history = History::default());
 }
 
-/// Records a grant. Returns the hold.
-pub(crate) fn granted(
-    number: usize,
-    held: &Held,
-    begun: Duration,
-    under: Option<HoldId>,
-) -> HoldId {
-    let hold = HoldId { by: worker(), number: number as u32 };
+pub(crate) fn granted(held: &Held, begun: Duration, under: Option<HoldId>) {
     let grant = Grant {
-        hold,
+        hold: held.id,
         under,
         path: lock(held.kind, held.place),
         mode: held.mode,
@@ -73,7 +76,6 @@ pub(crate) fn granted(
         witness_free: true,
     };
     record(|history| history.granted(grant));
-    hold
 }
 
 /// Records that `is_held()` became false before the owner gave the hold back.

@@ -99,7 +99,6 @@ pub(crate) struct Witness {
     held: BTreeMap<usize, Held>,
     /// Processes that have begun to close their clients.
     closing: BTreeSet<Process>,
-    last: usize,
     nodes: BTreeMap<String, Node>,
     gone: BTreeMap<String, Gone>,
     /// Nodes that could not be read for a while.

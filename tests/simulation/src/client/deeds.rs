@@ -12,7 +12,7 @@ use zoolock::{
 use zoolock_judge::{Mode, Unlocked};
 
 use super::objects::{Object, make, mode};
-use super::turn::Turn;
+use super::turn::{Ask, Turn};
 use super::{SLACK, Shared, has_jumped};
 use crate::coverage::count_variant;
 use crate::network;
@@ -287,7 +287,7 @@ impl Shared {
         Some((!holds.is_empty()).then(|| {
             let (who, place) = (turn.who.to_owned(), turn.place());
             let held = Held::new(who, Kind::Read, place, Mode::Shared, holds);
-            witness::granted(held, begun, Some(turn.number))
+            witness::granted(held, begun, None, Some(turn.number))
         }))
     }
 
@@ -298,8 +298,8 @@ impl Shared {
             return;
         }
         kernel::count("deed: another lock beside");
-        let got = self.get("nested lock", turn.who, also, Wait::For(wait), 1, true);
-        let Some((taken, turn)) = got else { return };
+        let ask = Ask { who: turn.who, target: also, wait: Wait::For(wait), permits: 1 };
+        let Some((taken, turn)) = self.get("nested lock", ask, true) else { return };
         thread::sleep(Duration::from_millis(20));
         self.give_back(also, taken, End::Release, turn.as_ref());
     }
@@ -429,10 +429,7 @@ impl Shared {
         count_turn(plan.place, plan.kind, lock);
         let hold = (!holds.is_empty()).then(|| {
             let held = Held::new(who, plan.kind, plan.place, mode, holds);
-            let hold = witness::granted(held, begun, None);
-            let lasts = |time| witness::lasts(hold, begun, time, Duration::ZERO);
-            plan.options.hold_at_most.into_iter().for_each(lasts);
-            hold
+            witness::granted(held, begun, plan.options.hold_at_most, None)
         });
         thread::sleep(time);
         hold.into_iter().for_each(witness::left);

@@ -7,7 +7,7 @@ use kernel::thread;
 use zoolock::observer::Outcome;
 use zoolock::{Client, ClientState, Error, Hold, HoldState, LossReason, Result};
 
-use super::turn::{Target, Turn};
+use super::turn::{Ask, Target, Turn};
 use super::{Ahead, Report, SLACK, Shared, board, has_jumped, has_stalled, stalled};
 use crate::coverage::count_variant;
 use crate::network;
@@ -189,24 +189,17 @@ impl Shared {
     }
 
     /// Checks that a call has ended after its time without a connection, and no sooner.
-    pub(super) fn judge_outage(
-        &self,
-        kind: Kind,
-        begun: Duration,
-        wait: Wait,
-        error: Option<&Error>,
-    ) {
-        if let Wait::Connected(time, limit) = wait
+    pub(super) fn judge_outage(&self, ask: Ask<'_>, begun: Duration, error: Option<&Error>) {
+        if let Wait::Connected(time, limit) = ask.wait
             && self.has_one_client()
         {
             // At its deadline, a call without an answer says the same.
             let is_in_time = time.is_none_or(|time| kernel::elapsed() < begun + time);
             let is_disconnected = is_in_time && matches!(error, Some(Error::Disconnected { .. }));
             // What the call has by then is given back. A connection may stand unused until a ping.
-            let more = self.client.session_timeout() / 3 * (2 * kind.members() + 1);
-            let problem =
-                outages::judge(kernel::own_process(), begun, limit, more, is_disconnected);
-            problem.into_iter().for_each(|problem| self.fail(problem));
+            let members = ask.target.plan.kind.members();
+            let more = self.client.session_timeout() / 3 * (2 * members + 1);
+            outages::judge(begun, limit, more, is_disconnected);
         }
     }
 
@@ -268,20 +261,15 @@ impl Shared {
     }
 
     /// Checks that a cancelled call was cancelled by somebody, and that a call that waited ends behind a cancel.
-    pub(super) fn was_cancelled(
-        &self,
-        object: Target<'_>,
-        begun: Duration,
-        wait: Wait,
-        error: Option<&Error>,
-    ) {
-        let last = object.shared().and_then(|object| self.cancelled[object].get());
+    pub(super) fn judge_cancel(&self, ask: Ask<'_>, begun: Duration, error: Option<&Error>) {
+        let Ask { target, wait, .. } = ask;
+        let last = target.shared().and_then(|object| self.cancelled[object].get());
         if error.is_some_and(Error::is_cancelled) && last.is_none_or(|last| last < begun) {
             self.fail("a call was cancelled, and nobody has done that");
         }
         // Nobody cancels a try or a call for several locks. Others may have come just behind the cancel.
         let late = witness(|witness| witness.late());
-        let waits = !matches!(wait, Wait::Try) && object.plan.kind != Kind::Several;
+        let waits = !matches!(wait, Wait::Try) && target.plan.kind != Kind::Several;
         if let Some(last) = last.filter(|last| waits && begun + late < *last) {
             let late = kernel::elapsed().saturating_sub(last);
             if late > SLACK + self.delay(last) {
@@ -351,13 +339,8 @@ impl Shared {
 
     /// Checks what the observer has heard of a call. It hears of the members of a multi-lock one by one. Returns how many
     /// were ahead, as it has heard.
-    pub(super) fn judge_report<T>(
-        &self,
-        object: &ObjectPlan,
-        wait: Wait,
-        taken: &Result<Option<T>>,
-    ) -> Option<Ahead> {
-        let ObjectPlan { kind, place, .. } = *object;
+    pub(super) fn judge_report<T>(&self, ask: Ask<'_>, taken: &Result<Option<T>>) -> Option<Ahead> {
+        let Ask { wait, target: Target { plan: &ObjectPlan { kind, place, .. }, .. }, .. } = ask;
         let mut all = self.reports().filter(|_| kind != Kind::Leadership)?;
         all.retain(|(report, _)| !matches!(report, Report::Ended(_)));
         let (reports, aheads): (Vec<_>, Vec<_>) = all.into_iter().unzip();

@@ -23,6 +23,15 @@ pub(super) struct Target<'a> {
     pub plan: &'a ObjectPlan,
 }
 
+/// A call for a lock.
+#[derive(Clone, Copy)]
+pub(super) struct Ask<'a> {
+    pub who: &'a str,
+    pub target: Target<'a>,
+    pub wait: Wait,
+    pub permits: u32,
+}
+
 pub(super) struct Turn<'a> {
     pub who: &'a str,
     pub target: Target<'a>,
@@ -79,7 +88,6 @@ impl Shared {
         if target.is_fresh {
             kernel::count("call: an object for one call");
         }
-        let permits = permits.min(limit(place));
         kernel::note(|| format!("wants {place} ({kind:?}, {wait:?})"));
         witness(|witness| witness.calls += 1);
         count_variant("kind", &kind);
@@ -88,13 +96,10 @@ impl Shared {
         }
         let is_guard = !matches!(end, End::Unlock | End::Downgrade);
         let call = if matches!(wait, Wait::Forever) { "lock" } else { "try lock" };
-        let Some((taken, turn)) = self.get(call, &who, target, wait, permits, is_guard) else {
-            return;
-        };
-        let Some(turn) = turn else {
-            // The hold has already ended.
-            return self.give_back(target, taken, end, None);
-        };
+        let ask = Ask { who: &who, target, wait, permits: permits.min(limit(place)) };
+        let Some((taken, turn)) = self.get(call, ask, is_guard) else { return };
+        // Otherwise the hold has already ended.
+        let Some(turn) = turn else { return self.give_back(target, taken, end, None) };
         while_held.iter().for_each(|deed| self.do_deed(&turn, deed));
         let read = match end {
             End::Downgrade => self.read_below(&turn),
@@ -115,14 +120,11 @@ impl Shared {
     pub(super) fn get<'a>(
         &self,
         call: &str,
-        who: &'a str,
-        target: Target<'a>,
-        wait: Wait,
-        permits: u32,
+        ask: Ask<'a>,
         is_guard: bool,
     ) -> Option<(Taken<'a>, Option<Turn<'a>>)> {
-        let ObjectPlan { kind, place, options } = target.plan;
-        let (kind, place) = (*kind, *place);
+        let Ask { who, target, wait, permits } = ask;
+        let ObjectPlan { kind, place, ref options } = *target.plan;
         let (begun, mode) = (kernel::elapsed(), mode(kind, permits));
         let waits = !matches!(wait, Wait::Try);
         let was_free = self.is_free(target.plan, begun);
@@ -133,13 +135,13 @@ impl Shared {
         if let (Some(number), Ok(Some(_))) = (waiting, &taken) {
             witness::in_order(number, who);
         }
-        let ahead = self.judge_report(target.plan, wait, &taken);
+        let ahead = self.judge_report(ask, &taken);
         waiting.into_iter().for_each(witness::waits_no_more);
         if matches!(taken, Ok(None)) {
             self.judge_busy(target.plan, begun, was_free);
         }
-        self.judge_outage(kind, begun, wait, taken.as_ref().err());
-        self.was_cancelled(target, begun, wait, taken.as_ref().err());
+        self.judge_outage(ask, begun, taken.as_ref().err());
+        self.judge_cancel(ask, begun, taken.as_ref().err());
         let least = match wait {
             Wait::Forever | Wait::Try => self.client.session_timeout(),
             Wait::For(time) => time,
@@ -155,9 +157,7 @@ impl Shared {
         }
         let turn = holds.first().cloned().map(|own| {
             let held = Held::new(who.to_owned(), kind, place, mode, holds);
-            let number = witness::granted(held, begun, None);
-            let lasts = |time| witness::lasts(number, begun, time, Duration::ZERO);
-            options.hold_at_most.into_iter().for_each(lasts);
+            let number = witness::granted(held, begun, options.hold_at_most, None);
             let turn = Turn { who, target, number, own };
             self.judge_turn(&turn, begun, ahead);
             turn

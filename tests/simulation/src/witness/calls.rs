@@ -10,6 +10,7 @@ use super::holds::{Held, Level, level};
 use super::tree::number_of;
 use super::{LATE, Witness, judged, limit, parent, queue, witness};
 use crate::client::has_stalled;
+use crate::histories;
 use crate::plan::{Kind, ObjectPlan, Place};
 
 /// A call that may wait.
@@ -37,9 +38,9 @@ pub(crate) fn waits(object: Option<usize>, plan: &ObjectPlan, mode: Mode) -> usi
     let call =
         Waiting { process, object, kind, place, mode, begun, turnless, is_cancelled, is_brief };
     witness(|witness| {
-        witness.last += 1;
-        witness.waiting.insert(witness.last, call);
-        witness.last
+        let number = histories::next();
+        witness.waiting.insert(number, call);
+        number
     })
 }
 

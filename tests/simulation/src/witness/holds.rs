@@ -27,8 +27,8 @@ pub(crate) struct Held {
     pub nodes: Vec<NodeId>,
     pub token: u64,
     granted: Duration,
-    /// The hold in the history.
-    pub(super) told: Option<HoldId>,
+    /// Its number, in the history and in the data of its writes.
+    pub id: HoldId,
     /// When it ends by itself, at the earliest and at the latest.
     lasts: Option<(Duration, Duration)>,
     /// The owner is giving it back, or knows that it is over.
@@ -60,7 +60,7 @@ impl Held {
             token: holds.first().map_or(0, |hold| hold.fencing_token()),
             holds,
             granted: kernel::elapsed(),
-            told: None,
+            id: histories::next_hold(),
             lasts: None,
             has_left: false,
             is_doubtful: false,
@@ -118,34 +118,39 @@ impl Held {
     }
 }
 
-/// Records and checks a grant. `begun` is the time of the call. `under` is the thread's write hold for a read below it.
-pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> usize {
+/// Records and checks a grant of a call at `begun`, of a hold that lasts for `most` at the most. `under` is the thread's
+/// write hold for a read below it.
+pub(crate) fn granted(
+    mut held: Held,
+    begun: Duration,
+    most: Option<Duration>,
+    under: Option<usize>,
+) -> usize {
     kernel::note(|| format!("has {} ({:?}), token {:#x}", held.place, held.kind, held.token));
     let is_held = held.is_held() == Some(true);
     witness(|witness| {
         witness.judge_nodes(&mut held, under, is_held);
         witness.note_losses();
         witness.judge_wait(&held, begun).into_iter().for_each(violation);
-        witness.last += 1;
-        let still_held = held.is_held() != Some(false);
-        let under = under.and_then(|under| witness.held.get(&under)?.told);
-        let told = histories::granted(witness.last, &held, begun, under);
-        held.told = Some(told);
-        if !still_held {
-            histories::lost(told);
+        let under = under.and_then(|under| Some(witness.held.get(&under)?.id));
+        histories::granted(&held, begun, under);
+        if held.is_held() == Some(false) {
+            histories::lost(held.id);
         }
         if held.is_doubtful {
-            histories::doubted(told);
+            histories::doubted(held.id);
         }
+        let number = held.id.number as usize;
         if held.mode == Mode::Exclusive {
             // An owner that cannot know of the loss of its node begins no turn.
             if !held.is_doubtful {
-                witness.queues.entry(held.queue()).or_default().newest = witness.last;
+                witness.queues.entry(held.queue()).or_default().newest = number;
             }
-            witness.exclusive.insert(witness.last, held.queue());
+            witness.exclusive.insert(number, held.queue());
         }
-        witness.held.insert(witness.last, held);
-        witness.last
+        held.lasts = most.map(|time| (begun + time, held.granted + time));
+        witness.held.insert(number, held);
+        number
     })
 }
 
@@ -188,9 +193,9 @@ impl Witness {
         for held in self.held.values().filter(|held| !held.has_left) {
             match held.is_held() {
                 Some(true) => {}
-                Some(false) => held.told.into_iter().for_each(histories::lost),
+                Some(false) => histories::lost(held.id),
                 // The look would have to wait for another thread, so the state of the hold is unknown.
-                None => held.told.into_iter().for_each(histories::doubted),
+                None => histories::doubted(held.id),
             }
         }
     }
@@ -254,7 +259,7 @@ pub(crate) fn left(hold: usize) {
         if let Some(held) = witness.held.get_mut(&hold) {
             let (is_held, now) = (held.is_held(), kernel::elapsed());
             if is_held == Some(false) {
-                held.told.into_iter().for_each(histories::lost);
+                histories::lost(held.id);
             }
             if is_held != Some(true) {
                 witness.lost_at.insert(held.level(), now);
@@ -263,7 +268,7 @@ pub(crate) fn left(hold: usize) {
             let nodes = held.nodes.iter().map(|(path, _)| ((path.clone(), held.token), now));
             witness.given.extend(nodes);
             witness.ended_at.insert(held.place, now);
-            held.told.into_iter().for_each(histories::left);
+            histories::left(held.id);
         }
     });
 }
@@ -308,7 +313,7 @@ pub(crate) fn may_be_lost(lock: &str, reason: LossReason) -> bool {
 pub(crate) fn ended(hold: usize, said: Unlocked) {
     witness(|witness| {
         if let Some(held) = witness.held.remove(&hold) {
-            held.told.into_iter().for_each(|hold| histories::unlocked(hold, said));
+            histories::unlocked(held.id, said);
             // It may have been lost since its owner began to give it back.
             if held.has(|state| matches!(state, HoldState::Lost(_))) != Some(false) {
                 witness.lost_at.insert(held.level(), kernel::elapsed());

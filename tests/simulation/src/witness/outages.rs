@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kernel::Process;
 
-use super::witness;
+use super::{violation, witness};
 use crate::client::{SLACK, has_stalled};
 
 /// The connections of each process, and all that have ended.
@@ -78,16 +78,10 @@ impl Outages {
     }
 }
 
-/// Returns what is wrong with a call of the process that began at `begun` and may wait for `limit` without a
-/// connection. It may need `more` to return after that.
-pub(crate) fn judge(
-    process: Process,
-    begun: Duration,
-    limit: Duration,
-    more: Duration,
-    is_disconnected: bool,
-) -> Option<String> {
-    let now = kernel::elapsed();
+/// Checks a call of the running process that began at `begun` and may wait for `limit` without a connection. It may need
+/// `more` to return after that.
+pub(crate) fn judge(begun: Duration, limit: Duration, more: Duration, is_disconnected: bool) {
+    let (process, now) = (kernel::own_process(), kernel::elapsed());
     let longest = witness(|witness| {
         let its = witness.outages.of(process);
         let within = its.iter().map(|(from, to)| {
@@ -97,12 +91,10 @@ pub(crate) fn judge(
         // A process that never had a session has had no connection either.
         if its.is_empty() { now - begun } else { within.max().unwrap_or_default() }
     });
-    if has_stalled(process, begun) {
-        return None;
-    }
     let is_early = is_disconnected && longest + SLACK < limit;
     let is_late = longest > limit + more + SLACK;
-    (is_early || is_late).then(|| {
-        format!("a call that waits {limit:?} without a connection has ended after {longest:?}")
-    })
+    if (is_early || is_late) && !has_stalled(process, begun) {
+        let what = format!("a call that waits {limit:?} without a connection");
+        violation(format!("client {}: {what} has ended after {longest:?}", process.0));
+    }
 }

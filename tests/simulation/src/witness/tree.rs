@@ -258,7 +258,7 @@ impl Witness {
             }
             if by_somebody {
                 held.is_doubtful = true;
-                held.told.into_iter().for_each(histories::doubted);
+                histories::doubted(held.id);
                 // Clients look at nodes without events from time to time.
                 let time = if is_hidden { timeout * UNTOLD } else { timeout * 3 / 2 };
                 kernel::after(time, move || holds::goes_on(number, now));
