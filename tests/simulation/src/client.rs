@@ -221,10 +221,7 @@ fn connect(plan: &ClientPlan, hosts: &str, told: Option<&Arc<Told>>) -> Option<C
             Some(told) => builder.observer(Arc::clone(told)),
             None => builder,
         };
-        let connected = match plan.is_lazy {
-            true => builder.connect_lazily(),
-            false => builder.connect(),
-        };
+        let connected = if plan.is_lazy { builder.connect_lazily() } else { builder.connect() };
         match connected {
             Ok(client) => {
                 kernel::count(if plan.is_lazy { "client: lazy" } else { "client: eager" });

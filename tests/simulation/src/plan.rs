@@ -99,29 +99,21 @@ pub struct Step<W = What> {
     pub what: W,
 }
 
+/// What a thread does next; `client/steps.rs` carries it out. Besides turns with locks, it looks at them from outside,
+/// meddles as an operator, or does something odd: a `BadName` contains a contender's name, and `Close` closes twice at
+/// once.
 #[derive(Debug, Clone)]
 pub enum What {
-    /// Takes a lock, carries out the deeds, and gives the lock back.
     Lock(TurnPlan),
-    /// Lists the contenders of a lock.
     Contenders(Place),
-    /// Asks a holder to release the lock.
     Revoke(Place),
-    /// Deletes a holder's node.
     BreakLock(Place),
-    /// Ends the calls that wait for an object.
     CancelWaiters { object: usize },
-    /// Takes this many turns in a row without a pause.
     Turns { object: usize, count: u32 },
-    /// Lowers the number of permits for a while.
     Narrow { object: usize, time: Duration },
-    /// Lists all locks.
     LocksBelow,
-    /// Does something unusual.
     Odd { object: usize, odd: Odd, time: Duration },
-    /// Tries a lock whose path contains a contender's name, and a lock with a zero pause between queue positions.
     BadName(Place),
-    /// Closes the client, twice at once.
     Close,
 }
 
@@ -160,37 +152,24 @@ pub enum Wait {
     Connected(Option<Duration>, Duration),
 }
 
-/// An action while a lock is held.
+/// An action while a lock is held; `client/deeds.rs` carries it out. `Prolong` lets the hold last until this time from
+/// now, `UntilDue` works until it ends by its options, `Second` takes a second object of the same lock, alone or behind
+/// another thread, and `Expire` ends the session after this time.
 #[derive(Debug, Clone)]
 pub enum Deed {
-    /// Works for this time.
     Work(Duration),
-    /// Lets the hold last until this time from now, and no longer.
     Prolong(Duration),
-    /// Works until the hold ends by its options, to the instant.
     UntilDue,
-    /// Waits until the lock is asked for or lost, or for this time.
     UntilAsked(Duration),
-    /// Enters this many more times, and works for this time.
     EnterAgain(u32, Duration),
-    /// Takes a read lock under its own write lock.
     ReadBelow,
-    /// Takes another object with this timeout.
     Also { object: usize, wait: Duration },
-    /// Writes under the protection of the hold.
     Write,
-    /// Asks the servers whether the hold is the latest.
     Verify,
-    /// Reads, rests, and writes if nobody else has written.
     ReadAndWrite(Duration),
-    /// Creates a node that exists.
     CreateAgain,
-    /// Writes later through a clone of the hold in another thread, even if the hold has ended.
     WriteLate(Duration),
-    /// Takes a second object of the same lock, which would wait for the first; alone, or behind another thread that
-    /// already waits for it.
     Second { is_behind: bool },
-    /// Ends the session after this time.
     Expire(Duration),
 }
 
@@ -203,11 +182,10 @@ pub enum End {
     Downgrade,
 }
 
+/// A fault at the `nth` matching frame that a client sends or receives, or at a time.
 #[derive(Debug, Clone, Copy)]
 pub enum Fault {
-    /// A fault at the `nth` matching frame that a client sends or receives.
     Frame { client: usize, is_up: bool, of: Of, nth: u32, what: FrameFault },
-    /// A fault at a time.
     At { when: Duration, what: Trouble },
 }
 

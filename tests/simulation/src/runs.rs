@@ -53,19 +53,14 @@ pub(crate) struct Total {
 }
 
 impl Total {
-    fn add(&mut self, seed: u64, outcome: Outcome, violations: Vec<String>) {
-        self.done += 1;
-        self.calls += outcome.calls;
-        self.time += outcome.time;
-        self.hash = self.hash.wrapping_add(outcome.hash ^ seed);
-        for (what, count) in outcome.counts {
-            let first = if Plan::is_again(seed) { Vec::new() } else { vec![seed] };
-            self.events.entry(what.to_owned()).or_default().add(Event { count, seeds: 1, first });
-        }
-        self.linearized.add(outcome.linearized);
-        if !violations.is_empty() {
-            self.failed.insert(seed, violations);
-        }
+    fn of(seed: u64, outcome: Outcome, violations: Vec<String>) -> Total {
+        let Outcome { hash, counts, calls, time, linearized, .. } = outcome;
+        let first = if Plan::is_again(seed) { Vec::new() } else { vec![seed] };
+        let event = |count| Event { count, seeds: 1, first: first.clone() };
+        let events = counts.into_iter().map(|(what, count)| (what.to_owned(), event(count)));
+        let failed = (!violations.is_empty()).then_some((seed, violations));
+        let (events, failed) = (events.collect(), failed.into_iter().collect());
+        Total { done: 1, calls, time, hash: hash ^ seed, events, linearized, failed }
     }
 
     /// Adds another total. The order of additions does not matter.
@@ -166,7 +161,7 @@ pub(crate) fn be_worker(args: &Args) -> io::Result<()> {
             false => outcome.violations.clone(),
         };
         let has_failed = !violations.is_empty();
-        total.add(seed, outcome, violations);
+        total.merge(Total::of(seed, outcome, violations));
         if has_failed && !args.keep_going {
             break;
         }

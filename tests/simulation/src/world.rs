@@ -57,10 +57,8 @@ pub fn run(plan: &Plan, is_traced: bool) -> Outcome {
         move || live(&plan),
         |end| {
             match end {
-                kernel::End::Done | kernel::End::Stopped => {}
-                kernel::End::Stuck(who) => {
-                    violation(format!("nobody can go on: {}", who.join("; ")));
-                }
+                kernel::End::Over => {}
+                kernel::End::Stuck(who) => violation(format!("all wait: {}", who.join("; "))),
                 kernel::End::Endless(who) => violation(format!("no end: {}", who.join("; "))),
             }
             for name in kernel::panicked() {

@@ -83,10 +83,7 @@ fn test(object: &Object, piece: &[Operation], steps: u32) -> Verdict {
     both.sort_by_key(|&(at, returns, ..)| (at, returns));
     for (_, returns, thread, op) in both {
         // The tester refuses a thread that is in an operation, or in none, and these are not.
-        let _ = match returns {
-            true => tester.on_return(thread, ()),
-            false => tester.on_invoke(thread, op),
-        };
+        let _ = if returns { tester.on_return(thread, ()) } else { tester.on_invoke(thread, op) };
     }
     match tester.is_consistent() {
         true => Verdict::Right,

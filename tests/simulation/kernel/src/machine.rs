@@ -10,17 +10,16 @@ use crate::scheduler::{own_process, with};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Process(pub usize);
 
-/// Fate of a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// The process runs.
+    #[default]
     Runs,
     /// No thread of the process runs until then.
     Frozen(u64),
-    /// No thread of the process ever runs again.
     Dead,
 }
 
+#[derive(Default)]
 pub(crate) struct Machine {
     pub(crate) fate: Fate,
     /// How long its monotonic clock stood still.
@@ -41,16 +40,7 @@ pub(crate) struct Machine {
 pub fn process() -> Process {
     with(|kernel| {
         let random = kernel.choices.fork();
-        kernel.machines.push(Machine {
-            fate: Fate::Runs,
-            asleep: 0,
-            paused: 0,
-            awake_at: 0,
-            ahead: 0,
-            fails_spawns: 0.0,
-            is_busy: false,
-            random,
-        });
+        kernel.machines.push(Machine { random, ..Machine::default() });
         Process(kernel.machines.len() - 1)
     })
 }

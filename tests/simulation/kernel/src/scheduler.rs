@@ -33,10 +33,8 @@ type Happening = Box<dyn FnOnce()>;
 /// How a run ended.
 #[derive(Debug)]
 pub enum End {
-    /// All threads have ended.
-    Done,
-    /// [`stop`] was called.
-    Stopped,
+    /// All threads have ended, or [`stop`] was called.
+    Over,
     /// No thread can ever go on. Describes all waits.
     Stuck(Vec<String>),
     /// The run took more steps than allowed.
@@ -68,6 +66,7 @@ pub(crate) struct Task {
 }
 
 /// The world of one run.
+#[derive(Default)]
 pub(crate) struct Kernel {
     pub(crate) now: u64,
     pub(crate) tasks: Vec<Task>,
@@ -88,8 +87,7 @@ pub(crate) struct Kernel {
     pub(crate) trace: Trace,
     /// Factor on the waits of fallback timers.
     patience: u32,
-    /// Conclusions spare requests.
-    shortcuts: bool,
+    takes_no_shortcuts: bool,
     nestings: BTreeSet<Nesting>,
 }
 
@@ -138,23 +136,11 @@ pub fn run<T>(
 ) -> T {
     let mut choices = Rng::with_seed(seed);
     let kernel = Kernel {
-        now: 0,
-        tasks: Vec::new(),
-        machines: Vec::new(),
-        live: Vec::new(),
-        current: None,
-        happenings: BTreeMap::new(),
-        next: 0,
-        has_stopped: false,
-        has_panicked: Vec::new(),
-        looks_at: None,
         stacks: STACKS.take(),
-        sockets: Sockets::default(),
         patience: 1,
-        shortcuts: true,
-        nestings: BTreeSet::new(),
         trace: Trace::new(is_traced),
         choices: choices.fork(),
+        ..Kernel::default()
     };
     let before = KERNEL.replace(Some(kernel));
     assert!(before.is_none(), "one simulation at a time");
@@ -181,7 +167,7 @@ pub fn run<T>(
 fn go(most_steps: u64) -> End {
     for _ in 0..most_steps {
         if with(|kernel| kernel.has_stopped) {
-            return End::Stopped;
+            return End::Over;
         }
         while let Some(happening) = with(Kernel::due) {
             happening();
@@ -192,7 +178,7 @@ fn go(most_steps: u64) -> End {
             Some(task) => resume(task),
             None => match with(Kernel::jump) {
                 true => {}
-                false if with(|kernel| kernel.is_all_done()) => return End::Done,
+                false if with(|kernel| kernel.is_all_done()) => return End::Over,
                 false => return End::Stuck(with(Kernel::who_waits)),
             },
         }
@@ -549,12 +535,12 @@ pub fn fallback(times: u32) -> u32 {
 
 /// Makes the library take no shortcuts, so that a list precedes every grant.
 pub fn take_no_shortcuts() {
-    with(|kernel| kernel.shortcuts = false);
+    with(|kernel| kernel.takes_no_shortcuts = true);
 }
 
 /// Returns whether the library takes shortcuts.
 pub fn shortcuts() -> bool {
-    with(|kernel| kernel.shortcuts)
+    with(|kernel| !kernel.takes_no_shortcuts)
 }
 
 /// Ends the run.

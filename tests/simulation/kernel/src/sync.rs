@@ -47,10 +47,6 @@ unsafe impl RawMutex for Raw {
         self.0.store(false, Ordering::Relaxed);
         has_unlocked(self.address());
     }
-
-    fn is_locked(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 impl Raw {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::machine::Process;
 use crate::scheduler::{whoami, with};
 
+#[derive(Default)]
 pub(crate) struct Trace {
     is_on: bool,
     hash: u64,
@@ -15,7 +16,7 @@ pub(crate) struct Trace {
 
 impl Trace {
     pub(crate) fn new(is_on: bool) -> Trace {
-        Trace { is_on, hash: 0xcbf2_9ce4_8422_2325, lines: Vec::new(), counts: BTreeMap::new() }
+        Trace { is_on, hash: 0xcbf2_9ce4_8422_2325, ..Trace::default() }
     }
 
     /// Adds a value to the hash.
@@ -31,11 +32,10 @@ pub fn is_traced() -> bool {
 
 /// Adds a line to the story for the running thread.
 pub fn note(line: impl FnOnce() -> String) {
-    if !is_traced() {
-        return;
+    if is_traced() {
+        let (process, name) = whoami();
+        note_of(process, &name, line);
     }
-    let (process, name) = whoami();
-    note_of(process, &name, line);
 }
 
 /// Adds a line to the story for a process.

@@ -262,10 +262,7 @@ impl Shared {
         end: impl FnOnce(),
     ) -> zoolock::Result<bool> {
         let (begun, most) = (kernel::elapsed(), Duration::from_secs(1));
-        let took = match waits {
-            true => lock.lock().map(|()| true),
-            false => lock.try_lock_for(most),
-        };
+        let took = if waits { lock.lock().map(|()| true) } else { lock.try_lock_for(most) };
         match took {
             Ok(true) => end(),
             Ok(false) if turn.own.is_held() && witness::is_sure(turn.number) => {

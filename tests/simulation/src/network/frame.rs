@@ -160,36 +160,30 @@ impl World {
 
     /// Meddles with a node of a session, or with the directory of one.
     fn meddle(&mut self, path: &str, what: Meddling) {
-        let now = kernel::instant();
+        let (now, servers) = (kernel::instant(), &mut self.ensemble);
         let directory = path.split("/_c_").next().unwrap_or_default();
         let is_place = Place::ALL.contains(&directory);
-        let meddled = match what {
-            _ if !is_place => Ok(()),
-            Meddling::Furnishes => self.ensemble.set_data(directory, b"furnished", now),
-            Meddling::Makes => self.ensemble.create(directory, b"", now),
-            Meddling::Joins => {
-                witness::witness(|witness| witness.has_strangers = true);
-                self.ensemble.create(&format!("{directory}/note"), b"", now)
+        let owner = servers.node(path).map_or(0, |(stat, _)| stat.ephemeral_owner);
+        let is_of_a_lock = owner != 0 && !path.starts_with(raw::ROOT);
+        let done = match what {
+            // Nobody asks for a single node: its data say whose it is.
+            Meddling::Asks if is_of_a_lock && path.contains("/_c_") => {
+                servers.set_data(path, b"__REVOKE__", now)
             }
-            Meddling::Asks | Meddling::Deletes => Ok(()),
+            Meddling::Deletes if is_of_a_lock => servers.delete(path, now),
+            Meddling::Furnishes if is_place => servers.set_data(directory, b"furnished", now),
+            Meddling::Makes if is_place => servers.create(directory, b"", now),
+            Meddling::Joins if is_place => {
+                witness::witness(|witness| witness.has_strangers = true);
+                servers.create(&format!("{directory}/note"), b"", now)
+            }
+            _ => return,
         };
-        if matches!(what, Meddling::Furnishes | Meddling::Makes | Meddling::Joins) {
-            kernel::note(|| format!("== somebody {what:?} {directory}: {meddled:?}"));
-            kernel::count("fault: somebody is faster with a directory");
-            return;
-        }
-        let owner = self.ensemble.node(path).map_or(0, |(stat, _)| stat.ephemeral_owner);
-        // Nobody asks for a single node: its data say whose it is.
-        let is_asked_for = what != Meddling::Asks || path.contains("/_c_");
-        if owner == 0 || path.starts_with(raw::ROOT) || !is_asked_for {
-            return;
-        }
-        kernel::note(|| format!("== somebody {what:?} {path}"));
-        kernel::count("fault: somebody is faster with a node");
-        let _ = match what {
-            Meddling::Asks => self.ensemble.set_data(path, b"__REVOKE__", now),
-            _ => self.ensemble.delete(path, now),
-        };
+        kernel::note(|| format!("== somebody {what:?} {path}: {done:?}"));
+        kernel::count(match what {
+            Meddling::Asks | Meddling::Deletes => "fault: somebody is faster with a node",
+            _ => "fault: somebody is faster with a directory",
+        });
     }
 
     /// Handles a handshake with a stranger, which knows no other sessions and closes the connection.

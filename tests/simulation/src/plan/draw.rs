@@ -169,10 +169,7 @@ impl ClientPlan {
                     let turns = What::Turns { object, count: random.u32(6..12) };
                     return Step::at_once(turns);
                 }
-                let wait = match stays {
-                    true => Wait::Forever,
-                    false => Wait::For(ms(random, 20, 1_000)),
-                };
+                let wait = if stays { Wait::Forever } else { Wait::For(ms(random, 20, 1_000)) };
                 let time = if stays { ms(random, 500, 4_000) } else { ms(random, 1, 5) };
                 let rest = if random.bool() { Duration::ZERO } else { ms(random, 1, 100) };
                 let while_held = vec![Deed::Work(time)];
