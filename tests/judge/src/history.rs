@@ -1,7 +1,7 @@
 //! The history of a run: reports and observations, without a judgement.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use crate::event::{
     Answer, Call, Carried, Commit, Doubt, Grant, HoldId, Loss, Overtaken, Unlocked, WorkerId,
@@ -69,8 +69,6 @@ pub struct History {
     pub commits: Vec<Commit>,
     /// The highest token of a committed write at each lock.
     committed: HashMap<LockIndex, u64>,
-    /// Holds with a refused write.
-    refused: HashSet<HoldId>,
     /// Holders of guarded writes that were stopped until they had been overtaken.
     pub overtaken_guards: Vec<Overtaken>,
     /// The number of clients stopped for that.
@@ -148,16 +146,11 @@ impl History {
 
     /// A guarded write got its answer.
     pub fn committed(&mut self, commit: Commit) {
-        let hold = commit.hold;
-        if let Some(&Grant { path, token: Some(token), .. }) = self.grant(hold) {
-            match commit.answer {
-                Answer::Done => {
-                    let highest = self.committed.entry(path).or_default();
-                    *highest = token.max(*highest);
-                }
-                Answer::Refused => drop(self.refused.insert(hold)),
-                Answer::Unknown => {}
-            }
+        if let Some(&Grant { path, token: Some(token), .. }) = self.grant(commit.hold)
+            && commit.answer == Answer::Done
+        {
+            let highest = self.committed.entry(path).or_default();
+            *highest = token.max(*highest);
         }
         self.commits.push(commit);
     }
@@ -184,21 +177,8 @@ impl History {
 
     /// Returns whether another holder has the lock of this hold and has committed a write.
     pub fn is_overtaken(&self, hold: HoldId) -> bool {
-        let overtaken = |grant: &Grant| {
-            let highest = self.committed.get(&grant.path);
-            highest.copied() > grant.token
-        };
-        self.grant(hold).is_some_and(overtaken)
-    }
-
-    /// Returns whether a guarded write of this hold was refused.
-    pub fn was_refused(&self, hold: HoldId) -> bool {
-        self.refused.contains(&hold)
-    }
-
-    /// Returns whether the unlock of this hold has begun.
-    pub fn has_left(&self, hold: HoldId) -> bool {
-        self.hold(hold).is_some_and(|record| record.left.is_some())
+        let highest = |grant: &Grant| self.committed.get(&grant.path).copied();
+        self.grant(hold).is_some_and(|grant| highest(grant) > grant.token)
     }
 
     /// Returns the holds without a known end.

@@ -11,48 +11,6 @@
 //! List the locks. An event names a lock by its index. Feed a [`History`] as things happen, in any
 //! order across threads; each event has its own times. Ask both judges at the end.
 //!
-//! ```
-//! use zoolock_judge::*;
-//!
-//! let locks = vec![Lock::new("/a", Use::Exclusive), Lock::new("/b", Use::Semaphore(3))];
-//! let mut history = History::new(0);
-//!
-//! let worker = WorkerId { process: 0, thread: 2 };
-//! let hold = HoldId { by: worker, number: 1 };
-//! let (op, path, mode) = ("lock", 0, Mode::Exclusive);
-//! // The call is made, and returns with the lock.
-//! history.began(
-//!     worker,
-//!     OpenCall { op: op.into(), path, mode: Some(mode), started: 10, deadline: None },
-//! );
-//! history.called(
-//!     worker,
-//!     Call { op: op.into(), path, started: 10, deadline: None, ended: 20, missed: None },
-//! );
-//! history.granted(Grant {
-//!     hold,
-//!     under: None,
-//!     path,
-//!     mode,
-//!     op: op.into(),
-//!     nodes: vec!["lock-0000000000".into()],
-//!     token: Some(7),
-//!     started: 10,
-//!     at: 20,
-//!     witness_free: true,
-//! });
-//! // It is unlocked.
-//! history.left(hold, 30);
-//! history.unlocked(hold, Some(35), Unlocked::Fine);
-//! history.over = Some(40);
-//!
-//! let rules = Rules { outage: Outage::Long, ..Rules::STRICT };
-//! let found = judge(&locks, &Margins::EXACT, &rules, &history);
-//! assert!(found.violations.is_empty());
-//! let found = Linear::new(&locks).check(&history);
-//! assert!(found.violations.is_empty());
-//! ```
-//!
 //! | what happens | what is reported |
 //! |---|---|
 //! | a call is made, and returns | [`History::began`], [`History::called`]; with [`Missed`] if it came back without the lock |

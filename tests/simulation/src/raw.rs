@@ -21,7 +21,6 @@ use crate::plan::{
     Fault, Place, Plan, Step, TICK, Targets, Theme, ThreadPlan, Trouble, draw_moves, ms,
 };
 
-/// Parent of all nodes of the programs.
 pub(crate) const ROOT: &str = "/raw";
 /// Number of nodes that all programs share, and number of nodes that each program has to itself.
 const SHARED: usize = 3;
@@ -55,7 +54,6 @@ pub(crate) enum RawWhat {
     Close,
 }
 
-/// How a program learns the results of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
     Wait,
@@ -63,7 +61,6 @@ pub(crate) enum How {
     Never,
 }
 
-/// The session that calls are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whose {
     Present,
@@ -244,7 +241,6 @@ fn fall_silent(plan: &mut Plan, random: &mut Rng, timeout: Duration) {
     plan.faults = silence.collect();
 }
 
-/// Adds the servers' settings for programs.
 pub(crate) fn settings(plan: &Plan, settings: Settings) -> Settings {
     if plan.raw.is_empty() {
         return settings;

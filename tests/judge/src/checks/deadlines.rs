@@ -8,19 +8,25 @@ pub(super) fn check(found: &mut Findings, case: Case<'_>) {
     if !case.rules.punctual {
         return;
     }
+    let overshoot = nanos(case.margins.overshoot);
     // The delay of a thread that only sleeps is the machine's fault.
-    let slept = history.naps.iter().max().copied().unwrap_or(0) as i64;
-    let most = nanos(case.margins.overshoot) + slept;
+    let most = overshoot + history.naps.iter().max().copied().unwrap_or(0) as i64;
     for (by, call) in &history.calls {
-        let Some(deadline) = call.deadline else { continue };
-        let late = difference(call.ended, deadline);
-        if late > most {
-            found.violations.push(format!(
-                "too late: {by} came back from {} at {} {} ms after its deadline",
-                call.op,
-                case.name(call.path),
-                millis(late)
-            ));
+        let late = call.deadline.map(|deadline| difference(call.ended, deadline));
+        if let Some(late) = late.filter(|late| *late > most) {
+            let (op, lock, late) = (&call.op, case.name(call.path), millis(late));
+            let text = format!("{by} came back from {op} at {lock} {late} ms after its deadline");
+            found.violations.push(format!("too late: {text}"));
+        }
+    }
+    let Some(over) = history.over else { return };
+    for (by, call) in &history.open {
+        let late = call.deadline.map(|deadline| difference(over, deadline));
+        let has_died = history.deaths.contains_key(&by.process);
+        if let Some(late) = late.filter(|late| *late > overshoot && !has_died) {
+            let (op, lock, late) = (&call.op, case.name(call.path), millis(late));
+            let text = format!("{by} is in {op} at {lock} {late} ms after its deadline");
+            found.violations.push(format!("hung call: {text}"));
         }
     }
 }

@@ -136,8 +136,12 @@ fn check_late(found: &mut Findings, history: &History) {
             )),
         }
     }
-    for Overtaken { hold, .. } in overtaken.values() {
-        if !history.was_refused(*hold) && !history.has_left(*hold) {
+    let is_refused = |commit: &&Commit| commit.answer == Answer::Refused;
+    let refused: HashSet<_> =
+        history.commits.iter().filter(is_refused).map(|one| one.hold).collect();
+    for hold in overtaken.keys() {
+        let has_left = history.hold(*hold).is_some_and(|record| record.left.is_some());
+        if !refused.contains(hold) && !has_left {
             let text = format!("nothing more came of {hold}, which had been overtaken");
             found.violations.push(text);
         }

@@ -48,10 +48,9 @@ pub fn judge(locks: &[Lock], margins: &Margins, rules: &Rules, history: &History
         found.acquisitions += timeline.entries.len();
         overlaps::check(&mut found, &timeline);
         losses::check(&mut found, case, &timeline);
-        open::check_waiting(&mut found, case, &timeline);
+        open::check(&mut found, case, &timeline);
     }
     deadlines::check(&mut found, case);
-    open::check_late(&mut found, case);
     guarded::check(&mut found, case);
     found.violations.extend(history.unexpected.iter().cloned());
     found

@@ -1,32 +1,12 @@
-//! Calls that are open at the end of the history: late calls, and starved waiters.
+//! Calls that are open at the end of the history, though nobody is in their way.
 
-use super::timeline::Timeline;
+use super::timeline::{Entry, Timeline};
 use super::{Case, Findings};
-use crate::time::{Nanos, after, difference, millis, nanos};
-
-/// Calls after their deadline.
-pub(super) fn check_late(found: &mut Findings, case: Case<'_>) {
-    let Some(over) = case.history.over.filter(|_| case.rules.punctual) else { return };
-    let died = |by| case.history.deaths.contains_key(&by);
-    for (by, call) in &case.history.open {
-        let late = call.deadline.map(|deadline| difference(over, deadline));
-        let Some(late) = late.filter(|&late| late > nanos(case.margins.overshoot)) else {
-            continue;
-        };
-        if !died(by.process) {
-            found.violations.push(format!(
-                "hung call: {by} has not come back from {} at {} {} ms after its deadline",
-                call.op,
-                case.name(call.path),
-                millis(late),
-            ));
-        }
-    }
-}
+use crate::time::{after, difference, millis};
 
 /// Waiters that would all fit beside the holders. While one of them does not fit, it may be first in the
 /// queue.
-pub(super) fn check_waiting(found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_>) {
+pub(super) fn check(found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_>) {
     let Some(over) = case.history.over else { return };
     let (history, lock) = (case.history, timeline.lock);
     let alive = |by| !history.deaths.contains_key(&by);
@@ -36,15 +16,15 @@ pub(super) fn check_waiting(found: &mut Findings, case: Case<'_>, timeline: &Tim
         .filter(|(by, call)| call.path == timeline.path && alive(by.process))
         .filter_map(|(by, call)| Some((by, call, call.mode?)))
         .collect();
-    let ends = |entry: &&super::timeline::Entry<'_>| entry.end <= over;
+    let ends = |entry: &&Entry<'_>| entry.end <= over;
     let held: u32 =
         timeline.entries.iter().filter(|entry| !ends(entry)).map(|entry| entry.units).sum();
     let fits = |units: u32| held.saturating_add(units) <= lock.what.capacity();
     if waiting.is_empty() || !waiting.iter().all(|&(_, _, mode)| fits(lock.what.units(mode))) {
         return;
     }
-    let last_end: Nanos =
-        timeline.entries.iter().filter(ends).map(|entry| entry.end).max().unwrap_or(history.begun);
+    let ended = timeline.entries.iter().filter(ends);
+    let last_end = ended.map(|entry| entry.end).max().unwrap_or(history.begun);
     waiting.sort_by_key(|(by, ..)| **by);
     for (by, call, _) in waiting {
         // Each waits for its own answers at least.

@@ -26,7 +26,6 @@ pub(super) enum Object {
     Leadership,
 }
 
-/// Result of a call for a lock.
 pub(super) enum Taken<'a> {
     Lock,
     Guard(Guard),
@@ -120,7 +119,6 @@ fn several(client: &Client, path: &str, options: LockOptions) -> Result<MultiLoc
     MultiLock::new(all)
 }
 
-/// Returns how a hold of this kind excludes others.
 pub(super) fn mode(kind: Kind, permits: u32) -> Mode {
     match kind {
         Kind::Read => Mode::Shared,
@@ -196,7 +194,6 @@ impl Taken<'_> {
     }
 }
 
-/// Gives back what a call has taken.
 pub(super) fn release(object: &Object, taken: Taken<'_>, end: End) -> Result<()> {
     match (taken, end) {
         (Taken::Lock, _) => object.lock().map_or(Ok(()), Lock::unlock),

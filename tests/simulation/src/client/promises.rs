@@ -389,7 +389,6 @@ impl Shared {
         }
     }
 
-    /// Checks that an unlock reports the loss of its hold.
     pub(super) fn judge_unlock(&self, was_lost: bool, released: &Result<()>) {
         if was_lost && released.is_ok() {
             self.fail("an unlock of what was lost says Ok");
@@ -430,7 +429,6 @@ impl Shared {
         }
     }
 
-    /// Verifies the token of an earlier hold.
     pub(super) fn verify_former(&self) {
         let Some((path, node)) = witness::former() else { return };
         kernel::count("deed: verifies what may be over");

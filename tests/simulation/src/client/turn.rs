@@ -23,7 +23,6 @@ pub(super) struct Target<'a> {
     pub plan: &'a ObjectPlan,
 }
 
-/// A call for a lock.
 #[derive(Clone, Copy)]
 pub(super) struct Ask<'a> {
     pub who: &'a str,

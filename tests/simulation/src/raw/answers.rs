@@ -106,7 +106,7 @@ impl Judge {
     /// Returns the session of a call, if it has been the same all the time.
     pub(super) fn session_of(&self, number: usize) -> Option<i64> {
         let call = &self.calls[number];
-        let now = self.programs[&call.made.process].story.session;
+        let now = self.programs[&call.made.process].session;
         (now != 0 && now == call.session).then_some(now)
     }
 
@@ -122,7 +122,6 @@ impl Judge {
         self.session_of(number).map_or(0, |_| done.fold(call.seen, i64::max))
     }
 
-    /// Records a transaction that the session has seen.
     fn see(&mut self, number: usize, zxid: i64) {
         if let Some(session) = self.session_of(number) {
             let process = self.calls[number].made.process;
@@ -203,7 +202,7 @@ impl Judge {
             (BUSY, Asked::Delete { is_repeated: true, .. }) => false,
             (BUSY, _) => self.rules.throttle,
             (ErrorKind::ConnectionLoss, Asked::Delete { is_repeated: true, .. }) => {
-                program.is_closing || program.story.ended.iter().any(|time| *time >= call.begun)
+                program.is_closing || program.ended.iter().any(|time| *time >= call.begun)
             }
             // Another thread may report the event at the same time, so `finish` checks it.
             (ErrorKind::ConnectionLoss | ErrorKind::Timeout | ErrorKind::NoConnection, _) => {

@@ -30,7 +30,6 @@ impl<T: Into<Said> + Send + 'static> Answer for Pending<T> {
     }
 }
 
-/// Says what a call of the client returns.
 macro_rules! said {
     ($($returned:ty: $value:pat => $said:expr;)+) => {$(
         impl From<$returned> for Said {

@@ -33,9 +33,9 @@ impl Judge {
             return Some(format!("call {number}, {asked:?}, is never answered"));
         }
         if call.outcome == Some(Err(ErrorKind::ConnectionLoss)) && !call.is_part {
-            let story = &self.programs[&process].story;
+            let program = &self.programs[&process];
             // A call that waits for others first may begin just after the connection was lost.
-            if !story.lost.iter().any(|lost| *lost + SLACK >= call.begun) {
+            if !program.lost.iter().any(|lost| *lost + SLACK >= call.begun) {
                 return Some(format!("call {number} fails with a connection that was never lost"));
             }
         }
@@ -83,7 +83,7 @@ impl Judge {
         for path in paths {
             let done = self.history.deleted.get(path).map_or(&[][..], Vec::as_slice);
             for (&process, program) in &self.programs {
-                let own = done.iter().filter(|done| program.story.all.contains(&done.session));
+                let own = done.iter().filter(|done| program.all.contains(&done.session));
                 let own = own.count();
                 let [least, most] = asked.get(&(process, path)).copied().unwrap_or_default();
                 if own < least || own > most {

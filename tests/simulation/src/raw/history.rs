@@ -50,7 +50,6 @@ impl<T: Clone> Spells<T> {
     }
 }
 
-/// A write that was carried out.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Done {
     pub(super) zxid: i64,
@@ -69,7 +68,6 @@ pub(super) struct History {
     pub(super) zxid: i64,
 }
 
-/// Returns data that names the call.
 pub(super) fn mark(call: usize) -> Vec<u8> {
     format!("#{call}").into_bytes()
 }
@@ -154,7 +152,6 @@ impl History {
         Some((first, absent.last().map_or(first, |(last, _)| last)))
     }
 
-    /// Returns whether the node may have been as the server says.
     pub(super) fn fits(&self, path: &str, seen: i64, stat: &Stat, data: Option<&[u8]>) -> bool {
         self.may_be(path, seen, |state| {
             state.czxid == stat.czxid
@@ -166,7 +163,6 @@ impl History {
         })
     }
 
-    /// Returns whether its children may have been as the server says.
     pub(super) fn has_children(
         &self,
         path: &str,

@@ -10,7 +10,6 @@ use zookeeper::{ErrorKind, OpResult, SessionEvent, SessionEventKind, Stat, ZooKe
 use zookeeper_testing::ensemble::Committed;
 
 use super::history::History;
-use super::session::Story;
 use super::watches::{Ear, Watch};
 use crate::client::{SLACK, has_stalled};
 use crate::network::Question;
@@ -28,7 +27,6 @@ pub(crate) struct Rules {
     pub(super) only_silence: bool,
     /// Servers may be too busy to answer.
     pub(super) throttle: bool,
-    /// Longest delay from a client to a server, or back.
     pub(super) slowest: Duration,
 }
 
@@ -93,7 +91,21 @@ pub(super) struct Call {
 #[derive(Default)]
 pub(super) struct Program {
     pub(super) zk: Option<ZooKeeper>,
-    pub(super) story: Story,
+    pub(super) last: Option<SessionEventKind>,
+    /// The present session, or 0, and the one before it.
+    pub(super) session: i64,
+    pub(super) former: i64,
+    pub(super) all: Vec<i64>,
+    pub(super) lease_ended: bool,
+    /// Somebody keeps the lease, and it was certainly valid at the start.
+    pub(super) is_kept: bool,
+    /// The newest term that was looked at, and whether the lease of that term was seen to be over.
+    pub(super) term: u64,
+    pub(super) is_over: bool,
+    /// When connections were lost, and when sessions ended.
+    pub(super) lost: Vec<Duration>,
+    pub(super) ended: Vec<Duration>,
+    pub(super) lease_ends: u64,
     pub(super) seen: BTreeMap<i64, i64>,
     pub(super) is_closing: bool,
     /// Nodes that it has created, or may have.
@@ -138,7 +150,7 @@ pub(crate) fn reset(rules: Rules) {
 pub(crate) fn committed(one: &Committed) {
     let ending: Vec<(Process, ZooKeeper)> = judge(|judge| {
         judge.history.committed(one);
-        let has = |program: &Program| program.story.session == one.session && !program.is_closing;
+        let has = |program: &Program| program.session == one.session && !program.is_closing;
         let own = judge.programs.iter().filter(|(_, program)| one.is_close && has(program));
         own.filter_map(|(process, program)| Some((*process, program.zk.clone()?))).collect()
     });
@@ -205,7 +217,7 @@ pub(crate) fn revealed(process: Process, session: i64, question: Question) {
 pub(crate) fn is_deaf(process: Process) {
     let (session, timeout) = judge(|judge| {
         let program = judge.programs.get(&process);
-        program.map_or((0, Duration::ZERO), |program| (program.story.session, program.timeout))
+        program.map_or((0, Duration::ZERO), |program| (program.session, program.timeout))
     });
     kernel::after(timeout * 5, move || {
         let is_healed = witness(|witness| witness.healed_at.is_some());
@@ -239,7 +251,7 @@ pub(super) fn session(process: Process, client: usize, event: SessionEvent) {
     judge(|judge| {
         let own = judge.programs.get_mut(&process).filter(|program| program.tries == client);
         let Some(program) = own else { return };
-        program.story.told(process, event);
+        program.told(process, event);
         if kind == SessionEventKind::Expired && !program.is_closing && judge.rules.one_leader {
             // The servers may be about to agree on that.
             kernel::after(AGREED, move || {
@@ -258,7 +270,7 @@ pub(super) fn session(process: Process, client: usize, event: SessionEvent) {
 pub(super) fn look(process: Process) {
     let zk = judge(|judge| judge.programs.get(&process)?.zk.clone());
     if let Some(lease) = zk.and_then(|zk| kernel::peek(process, || zk.lease())) {
-        judge(|judge| judge.program(process).story.looked(process, lease));
+        judge(|judge| judge.program(process).looked(process, lease));
     }
 }
 
@@ -267,7 +279,7 @@ fn fell_silent(process: Process) {
     let kept = judge(|judge| {
         let (rules, now) = (judge.rules, kernel::elapsed());
         let program = judge.programs.get(&process).filter(|_| rules.only_silence)?;
-        let is_kept = program.story.is_kept && !program.is_closing && !rules.throttle;
+        let is_kept = program.is_kept && !program.is_closing && !rules.throttle;
         let is_settled = now > program.kept_since + program.timeout * 2;
         let promised = (program.timeout / 5).saturating_sub(rules.slowest * 2 + SLACK / 5);
         (is_kept && is_settled).then_some((program.zk.clone()?, promised))
@@ -306,13 +318,12 @@ impl Judge {
     /// Returns the newest transaction that the session of a program has seen.
     pub(super) fn newest(&self, process: Process) -> i64 {
         let program = &self.programs[&process];
-        program.seen.get(&program.story.session).copied().unwrap_or_default()
+        program.seen.get(&program.session).copied().unwrap_or_default()
     }
 
-    /// Registers a call. Returns its number.
     pub(super) fn begin(&mut self, made: Made, asked: Asked, is_part: bool) -> usize {
         let program = &self.programs[&made.process];
-        let (session, seen) = (program.story.session, self.newest(made.process));
+        let (session, seen) = (program.session, self.newest(made.process));
         self.calls.push(Call {
             made,
             asked,

@@ -11,8 +11,7 @@ use zookeeper::{
 
 use super::answers::answered;
 use super::calls::Answer;
-use super::judge::{Asked, Made, Said, judge, report, session, sessions_are_over};
-use super::session::Story;
+use super::judge::{Asked, Made, Program, Said, judge, report, session, sessions_are_over};
 use super::{How, Node, ROOT, RawCall, RawPlan, RawWhat, Whose};
 use crate::client::{Board, SLACK, await_calm, board, run_all, stalled};
 use crate::coverage::count_variant;
@@ -90,8 +89,8 @@ fn connect(
 
 impl Shared {
     /// Looks at what its client has told.
-    fn story<T>(&self, look: impl FnOnce(&mut Story) -> T) -> T {
-        judge(|judge| look(&mut judge.program(self.process).story))
+    fn own<T>(&self, look: impl FnOnce(&mut Program) -> T) -> T {
+        judge(|judge| look(judge.program(self.process)))
     }
 
     fn fail(&self, problem: String) {
@@ -106,7 +105,7 @@ impl Shared {
             }
             RawWhat::Keep => self.keep(),
             RawWhat::LetGo => {
-                self.story(|story| story.is_kept = false);
+                self.own(|own| own.is_kept = false);
                 drop(self.keepers.take());
             }
             RawWhat::Renew => {
@@ -144,7 +143,7 @@ impl Shared {
     /// Checks the lease and returns the time that is left of it.
     fn look(&self) -> Duration {
         let lease = self.zk.lease();
-        self.story(|story| story.looked(self.process, lease));
+        self.own(|own| own.looked(self.process, lease));
         lease.valid_for
     }
 
@@ -156,11 +155,9 @@ impl Shared {
         let is_certain = before.term == after.term && !after.valid_for.is_zero();
         let mut keepers = self.keepers.borrow_mut();
         if keepers.is_empty() {
-            judge(|judge| {
-                let program = judge.program(self.process);
-                program.kept_since = kernel::elapsed();
-                let story = &mut program.story;
-                story.is_kept = is_certain && after.session_id == story.session;
+            self.own(|own| {
+                own.kept_since = kernel::elapsed();
+                own.is_kept = is_certain && after.session_id == own.session;
             });
         }
         keepers.push(keeper);
@@ -200,7 +197,7 @@ impl Shared {
             // A second close does nothing.
             return;
         }
-        let (rules, all) = (judge(|judge| judge.rules), self.story(|story| story.all.clone()));
+        let (rules, all) = (judge(|judge| judge.rules), self.own(|own| own.all.clone()));
         if closed.is_ok() && rules.one_leader {
             // The servers carry out soon what they have accepted.
             kernel::after(rules.slowest + SLACK, move || sessions_are_over(process, all));
@@ -219,7 +216,7 @@ impl Shared {
     fn call(&self, calls: &[RawCall], how: How, limit: Duration, session: Option<Whose>) {
         let wanted = session.map(|whose| match whose {
             Whose::Present => self.zk.session_id(),
-            Whose::Former => self.story(|story| story.former),
+            Whose::Former => self.own(|own| own.former),
         });
         let zk = self.zk.with_timeout(limit);
         let zk = wanted.map_or(zk.clone(), |wanted| zk.in_session(wanted));
@@ -308,11 +305,11 @@ impl Shared {
         let renewed = self.zk.renew_lease();
         let begun = kernel::elapsed();
         let before = self.zk.counts();
-        let mut ends = self.story(|story| story.lease_ends);
+        let mut ends = self.own(|own| own.lease_ends);
         if is_throttled {
             // With throttling the renewal may take several tries.
             thread::sleep(timeout);
-            ends = self.story(|story| story.lease_ends);
+            ends = self.own(|own| own.lease_ends);
         } else if let Err(error) = &renewed {
             self.fail(format!("a lease is not renewed: {error}"));
         }
@@ -329,7 +326,7 @@ impl Shared {
         if requests > 3 * 4 + 2 && !is_throttled {
             self.fail(format!("{requests} requests for a lease that is kept for three timeouts"));
         }
-        let told = self.story(|story| story.lease_ends);
+        let told = self.own(|own| own.lease_ends);
         if (after.connections != before.connections || told != ends) && !is_throttled {
             self.fail(format!("a healthy connection is lost: {before:?}, {after:?}"));
         }
@@ -355,7 +352,7 @@ impl Shared {
     /// Ends the client and checks that it reports its end.
     fn end(self: Rc<Shared>) {
         let is_closed = self.is_closed.get();
-        let zk = judge(|judge| judge.program(self.process).zk.take());
+        let zk = self.own(|own| own.zk.take());
         if is_closed || !self.plan.is_dropped {
             if !is_closed {
                 self.close();
@@ -366,7 +363,7 @@ impl Shared {
             }
         } else {
             kernel::count("raw: a client is dropped");
-            judge(|judge| judge.program(self.process).is_closing = true);
+            self.own(|own| own.is_closing = true);
         }
         drop(zk);
         // Listeners stay until the client itself has ended.
@@ -374,7 +371,7 @@ impl Shared {
         let ears = self.ears.take();
         drop(self);
         thread::sleep(timeout / 2);
-        if !judge(|judge| judge.program(process).story.is_closed()) {
+        if !judge(|judge| judge.program(process).is_closed()) {
             report(process, "the end of the client is not told".to_owned());
         }
         drop(ears);

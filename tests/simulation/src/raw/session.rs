@@ -1,32 +1,11 @@
-//! The session events and the lease of one client, and the checks of both.
-
-use std::time::Duration;
+//! Checks the session events and the lease of one client.
 
 use kernel::Process;
 use zookeeper::{Lease, SessionEvent, SessionEventKind};
 
-use super::judge::report;
+use super::judge::{Program, report};
 
-#[derive(Debug, Default)]
-pub(super) struct Story {
-    last: Option<SessionEventKind>,
-    /// The present session, or 0, and the one before it.
-    pub(super) session: i64,
-    pub(super) former: i64,
-    pub(super) all: Vec<i64>,
-    lease_ended: bool,
-    /// Somebody keeps the lease, and it was certainly valid at the start.
-    pub(super) is_kept: bool,
-    /// The newest term that was looked at, and whether the lease of that term was seen to be over.
-    term: u64,
-    is_over: bool,
-    /// When connections were lost, and when sessions ended.
-    pub(super) lost: Vec<Duration>,
-    pub(super) ended: Vec<Duration>,
-    pub(super) lease_ends: u64,
-}
-
-impl Story {
+impl Program {
     pub(super) fn is_closed(&self) -> bool {
         self.last == Some(SessionEventKind::Closed)
     }

@@ -35,7 +35,6 @@ pub(super) struct Ear {
     pub(super) is_dropped: bool,
 }
 
-/// Checks an event of a listener.
 pub(super) fn told(listener: usize, event: &WatchedEvent) {
     let WatchedEvent { event_type: what, path, .. } = event;
     kernel::note(|| format!("listener {listener} is told {what:?} of {path}"));
@@ -46,7 +45,7 @@ pub(super) fn told(listener: usize, event: &WatchedEvent) {
         if ear.is_dropped {
             return Some(format!("listener {listener} is told of {path} and was dropped"));
         }
-        let may_end = program.story.has_ended() || program.is_closing;
+        let may_end = program.has_ended() || program.is_closing;
         (*what == EventType::WatchEnded && !may_end)
             .then(|| format!("listener {listener} is told the end of {path}, too early"))
     });
@@ -130,8 +129,8 @@ impl Judge {
 
     /// Returns whether a watch for a missing node may miss changes, because the connection was lost meanwhile.
     fn may_miss(&self, watch: &Watch) -> bool {
-        let story = &self.programs[&self.ears[watch.listener].process].story;
-        watch.kind == WatchKind::Exist && story.lost.iter().any(|lost| *lost >= watch.begun)
+        let program = &self.programs[&self.ears[watch.listener].process];
+        watch.kind == WatchKind::Exist && program.lost.iter().any(|lost| *lost >= watch.begun)
     }
 
     /// Returns the watches of this session whose listener was not dropped.
@@ -153,7 +152,7 @@ impl Judge {
 
     /// Checks long after the last fault that no event is missing.
     pub(super) fn check_told(&self, process: Process) {
-        for watch in self.heard_in(self.programs[&process].story.session) {
+        for watch in self.heard_in(self.programs[&process].session) {
             let is_sure = !self.may_miss(watch) || self.history.is_there(&watch.path);
             if self.due(watch).is_some() && is_sure && !self.has_told(watch) {
                 report(process, format!("never told: {watch:?}"));
@@ -224,7 +223,7 @@ impl Judge {
         }
         let must_be_told = !ear.is_dropped
             && !kernel::is_dead(ear.process)
-            && self.programs[&ear.process].story.is_closed();
+            && self.programs[&ear.process].is_closed();
         let own = self.watches.iter().filter(|watch| must_be_told && watch.listener == listener);
         for watch in own.filter(|watch| !self.has_told(watch)) {
             fail(format!("of nothing, not even its end: {watch:?}"));
