@@ -16,10 +16,7 @@ pub const ENOUGH: u64 = 10_000;
 /// Events that cannot occur, and why.
 const NEVER: &[(&str, &str)] = &[
     ("a waiting call gives a busy server time", "the servers of the locks are never too busy"),
-    (
-        "a server does not know a request, and says so before its turn",
-        "the simulated servers know all requests of the client",
-    ),
+    ("a server does not know a request, and says so before its turn", "simulated ones know all"),
     ("a call finds contenders that it does not see", "no plan has a latch"),
     ("a leader finds contenders that do not see it", "no plan has a latch"),
     ("a session timeout is too short", "the simulated servers grant what their settings say"),
@@ -30,49 +27,19 @@ const NEVER: &[(&str, &str)] = &[
 
 /// Events that need not occur in [`ENOUGH`] seeds, and what they take.
 const SELDOM: &[(&str, &str)] = &[
-    (
-        "a look is put off without a connection",
-        "an outage just when a call has waited for several session timeouts",
-    ),
+    ("a look is put off without a connection", "an outage late in a wait of many timeouts"),
     ("a call has one node too many", "more cuts behind creates that are carried out late"),
-    (
-        "a call is ended while it replaces a node",
-        "a cancel or a close while one thread's node takes the place of another's",
-    ),
-    (
-        "a guarded write comes behind the end of its hold",
-        "a late write of a turn whose node the next thread has taken over",
-    ),
-    (
-        "a lease runs out while a hold is granted",
-        "a client that stands still at the very answer that grants",
-    ),
-    (
-        "a node to be removed is another one by now",
-        "`break_lock` of a stranger's node that somebody plants anew",
-    ),
-    (
-        "a read finds that its write is gone",
-        "an operator who deletes a write's node between a create and the list behind it",
-    ),
+    ("a call is ended while it replaces a node", "a cancel while a node takes another's place"),
+    ("a guarded write comes behind the end of its hold", "a late write, with the next turn begun"),
+    ("a lease runs out while a hold is granted", "a client that stalls at the answer that grants"),
+    ("a node to be removed is another one by now", "`break_lock` of a node that is planted anew"),
+    ("a read finds that its write is gone", "a write deleted between a create and its list"),
     ("a request finds the session over", "a request while the end of its session is agreed on"),
     ("an unlock finds its session over", "a session that ends while its connection still asks"),
-    (
-        "the answer to a handshake comes too late",
-        "a handshake's answer held back for just as long as a client's patience",
-    ),
-    (
-        "what a thread has left is of another session",
-        "a session that ends between an unlock and the next thread's turn",
-    ),
-    (
-        "what became of a node that was left is not told in time",
-        "a thread that stands still for a third of a session timeout while it replaces a node",
-    ),
-    (
-        "what was left to a thread is over by now",
-        "a lease that ends, or a cut, between an unlock and the next thread's turn",
-    ),
+    ("the answer to a handshake comes too late", "one held back for as long as a client waits"),
+    ("what a thread has left is of another session", "a session that ends between two turns"),
+    ("what became of a node that was left is not told in time", "a stall as a node is replaced"),
+    ("what was left to a thread is over by now", "a lease's end, or a cut, between two turns"),
 ];
 
 /// Counts a variant of an enum of this class, whose variants `build.rs` finds.

@@ -12,6 +12,7 @@ mod watches;
 use std::time::Duration;
 
 use fastrand::Rng;
+use zookeeper::CreateMode;
 use zookeeper_testing::ensemble::Settings;
 
 pub(crate) use judge::{Rules, committed, finish, greeted, heard, is_deaf, reset, revealed};
@@ -91,7 +92,7 @@ pub(crate) enum Since {
 /// A request. Creates and deletes say whether they may share a transaction, and reads whether they watch.
 #[derive(Debug, Clone)]
 pub(crate) enum RawCall {
-    Create { node: Node, is_ephemeral: bool, is_sequential: bool, is_shared: bool },
+    Create { node: Node, mode: CreateMode, is_shared: bool },
     Delete(Node, bool),
     DeleteEventually(Node),
     Set(Node),
@@ -308,11 +309,9 @@ impl RawPlan {
 
 impl RawWhat {
     fn create_all(timeout: Duration) -> RawWhat {
-        let calls = (0..SHARED).map(|index| RawCall::Create {
-            node: Node::Shared(index),
-            is_ephemeral: false,
-            is_sequential: false,
-            is_shared: false,
+        let calls = (0..SHARED).map(|index| {
+            let (node, mode) = (Node::Shared(index), CreateMode::Persistent);
+            RawCall::Create { node, mode, is_shared: false }
         });
         let (how, limit) = (How::Wait, timeout);
         RawWhat::Calls { calls: calls.collect(), how, limit, session: None }
@@ -367,12 +366,10 @@ impl RawCall {
         let node = Node::draw(random);
         let is_watched = random.u8(..5) < 3;
         match random.u8(..23) {
-            0..3 => RawCall::Create {
-                node,
-                is_ephemeral: random.bool(),
-                is_sequential: false,
-                is_shared: random.bool(),
-            },
+            0..3 => {
+                let mode = mode(random.bool(), false);
+                RawCall::Create { node, mode, is_shared: random.bool() }
+            }
             3..5 | 19 => RawCall::child(random),
             5 => RawCall::Delete(node, random.bool()),
             6 => RawCall::Delete(Node::Made, random.bool()),
@@ -405,11 +402,17 @@ impl RawCall {
     }
 
     fn child(random: &mut Rng) -> RawCall {
-        RawCall::Create {
-            node: Node::Child(random.usize(..SHARED)),
-            is_ephemeral: random.bool(),
-            is_sequential: random.u8(..3) == 0,
-            is_shared: random.bool(),
-        }
+        let node = Node::Child(random.usize(..SHARED));
+        let mode = mode(random.bool(), random.u8(..3) == 0);
+        RawCall::Create { node, mode, is_shared: random.bool() }
+    }
+}
+
+fn mode(is_ephemeral: bool, is_sequential: bool) -> CreateMode {
+    match (is_ephemeral, is_sequential) {
+        (true, true) => CreateMode::EphemeralSequential,
+        (true, false) => CreateMode::Ephemeral,
+        (false, true) => CreateMode::PersistentSequential,
+        (false, false) => CreateMode::Persistent,
     }
 }

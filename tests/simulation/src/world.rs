@@ -186,12 +186,8 @@ fn live(plan: &Plan) {
     };
     let longest = longest(plan) + raw::longest(plan);
     if !is_over(longest, |board| &board.done) {
-        let mut who: Vec<String> = Vec::new();
-        for &process in &processes {
-            who.extend(
-                kernel::tasks(process).iter().map(|name| format!("client {}, {name}", process.0)),
-            );
-        }
+        let who = processes.iter().map(|process| (process.0, kernel::tasks(*process)));
+        let who: Vec<_> = who.collect();
         let holders = witness(|witness| witness.holders());
         violation(format!("not over after {longest:?} without a fault: {who:?}; {holders:?}"));
         return kernel::stop();
@@ -381,14 +377,11 @@ fn make(plan: &Plan, processes: &[Process], trouble: Trouble) {
         Trouble::Rob => witness(|witness| witness.robberies += 1),
         Trouble::Hide { place, nth, time, is_deleted } => {
             if let Some(node) = witness(|witness| witness.below(place, nth)) {
-                witness(|witness| witness.hidden.insert(node.clone()));
                 restrict(&hosts(plan), node, Permissions::READ, time, is_deleted);
             }
         }
         Trouble::HideDirectory { place, time } => {
-            let node = place.path().to_owned();
-            witness(|witness| witness.hidden.insert(node.clone()));
-            restrict(&hosts(plan), node, Permissions::READ, time, false);
+            restrict(&hosts(plan), place.path().to_owned(), Permissions::READ, time, false);
         }
         Trouble::Forbid { place, below, time } => {
             let node = format!("{place}{below}");
@@ -465,8 +458,11 @@ pub(crate) fn restrict(
     is_deleted: bool,
 ) {
     let hosts = hosts.to_owned();
-    witness(|witness| witness.has_hidden = true);
     let (read, delete) = (Permissions::READ, Permissions::DELETE);
+    witness(|witness| {
+        witness.has_hidden = true;
+        witness.hidden.extend((right == read).then(|| node.clone()));
+    });
     let others = Permissions::WRITE | Permissions::CREATE | Permissions::ADMIN;
     let others = others | if right == read { delete } else { read };
     board(|board| board.operators += 1);

@@ -3,7 +3,7 @@
 use kernel::Process;
 use zookeeper::ErrorKind;
 
-use super::judge::{Asked, Judge, Said, judge, look, report};
+use super::judge::{Asked, Judge, Said, is_sequential, judge, look, report};
 use crate::client::{SLACK, stalled};
 use crate::witness::parent;
 
@@ -136,8 +136,8 @@ impl Judge {
         let done = history.done_for(number);
         let is_done = |zxid: i64| done.iter().any(|done| done.zxid == zxid);
         let fits = match (asked, said) {
-            (Create { path, is_sequential }, Said::Created(made, stat)) => {
-                let digits = if *is_sequential { 10 } else { 0 };
+            (Create { path, mode }, Said::Created(made, stat)) => {
+                let digits = if is_sequential(*mode) { 10 } else { 0 };
                 let is_its = made.strip_prefix(path.as_str()).is_some_and(|rest| {
                     rest.len() == digits && rest.bytes().all(|digit| digit.is_ascii_digit())
                 });
@@ -184,8 +184,8 @@ impl Judge {
                 | Asked::Get(path)
                 | Asked::Children(path),
             ) => is_absent(path),
-            (ErrorKind::NodeExists, Asked::Create { path, is_sequential: false }) => {
-                history.may_be(path, seen, |_| true)
+            (ErrorKind::NodeExists, Asked::Create { path, mode }) => {
+                !is_sequential(*mode) && history.may_be(path, seen, |_| true)
             }
             (ErrorKind::NoChildrenForEphemerals, Asked::Create { path, .. }) => {
                 history.may_be(parent(path), seen, |state| state.owner != 0)

@@ -1,11 +1,9 @@
 //! The calls of a program: what they ask for, and how the client is asked.
 
-use zookeeper::{
-    Acl, Batch, CreateMode, Names, Op, OpResult, Pending, Stat, WatchedEvent, Watcher,
-};
+use zookeeper::{Acl, Batch, Names, Op, OpResult, Pending, Stat, WatchedEvent, Watcher};
 
 use super::history::mark;
-use super::judge::{Asked, Made, Said, judge};
+use super::judge::{Asked, Made, Said, is_sequential, judge};
 use super::program::Shared;
 use super::watches::told;
 use super::{Node, ROOT, RawCall, Since};
@@ -60,17 +58,6 @@ impl RawCall {
         use RawCall::{Children, Exists, Get, Watch};
         matches!(self, Get(_, true) | Exists(_, true) | Children(_, true) | Watch(..))
     }
-
-    fn mode(&self) -> CreateMode {
-        match self {
-            RawCall::Create { is_ephemeral: true, is_sequential: true, .. } => {
-                CreateMode::EphemeralSequential
-            }
-            RawCall::Create { is_ephemeral: true, .. } => CreateMode::Ephemeral,
-            RawCall::Create { is_sequential: true, .. } => CreateMode::PersistentSequential,
-            _ => CreateMode::Persistent,
-        }
-    }
 }
 
 impl Shared {
@@ -109,13 +96,13 @@ impl Shared {
     /// Returns what a call asks for that is no transaction.
     fn asked(&self, call: &RawCall) -> Asked {
         match call {
-            RawCall::Create { node, is_sequential, .. } => {
-                let (path, is_sequential) = (self.path(*node), *is_sequential);
-                if matches!(node, Node::Child(_)) && !is_sequential {
+            RawCall::Create { node, mode, .. } => {
+                let (path, mode) = (self.path(*node), *mode);
+                if matches!(node, Node::Child(_)) && !is_sequential(mode) {
                     // It may be created, so that a later step deletes it.
                     judge(|judge| judge.program(self.process).made.push(path.clone()));
                 }
-                Asked::Create { path, is_sequential }
+                Asked::Create { path, mode }
             }
             RawCall::Delete(node, _) => {
                 Asked::Delete { path: self.path(*node), is_repeated: false }
@@ -157,12 +144,12 @@ impl Shared {
         let (asked, is_shared) = (self.asked(call), call.is_shared());
         let made = Made { listener, limit, is_shared, ..made };
         let number = judge(|judge| judge.begin(made, asked.clone(), false));
-        let (acl, data, mode, ear) = (Acl::open(), mark(number), call.mode(), ear.as_ref());
+        let (acl, data, ear) = (Acl::open(), mark(number), ear.as_ref());
         let answer: Box<dyn Answer> = match &asked {
-            Asked::Create { path, .. } if is_shared => {
-                Box::new(batch.shared_create(path, &data, &acl, mode))
+            Asked::Create { path, mode } if is_shared => {
+                Box::new(batch.shared_create(path, &data, &acl, *mode))
             }
-            Asked::Create { path, .. } => Box::new(batch.create(path, &data, &acl, mode)),
+            Asked::Create { path, mode } => Box::new(batch.create(path, &data, &acl, *mode)),
             Asked::Delete { path, is_repeated: true } => Box::new(batch.delete_eventually(path)),
             Asked::Delete { path, .. } if is_shared => Box::new(batch.shared_delete(path)),
             Asked::Delete { path, .. } => Box::new(batch.delete(path, None)),
@@ -195,11 +182,11 @@ impl Shared {
         let parts = calls.iter().map(|call| {
             let asked = self.asked(call);
             let part = judge(|judge| judge.begin(made, asked.clone(), true));
-            (asked, mark(part), call.mode())
+            (asked, mark(part))
         });
         let parts: Vec<_> = parts.collect();
-        let ops = parts.iter().map(|(asked, data, mode)| match asked {
-            Asked::Create { path, .. } => Op::Create(path, data, &acl, *mode),
+        let ops = parts.iter().map(|(asked, data)| match asked {
+            Asked::Create { path, mode } => Op::Create(path, data, &acl, *mode),
             Asked::Delete { path, .. } => Op::Delete(path, None),
             Asked::Set(path) => Op::SetData(path, data, None),
             _ => panic!("{asked:?} is no part of a transaction"),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use kernel::Process;
-use zookeeper::{ErrorKind, OpResult, SessionEvent, SessionEventKind, Stat, ZooKeeper};
+use zookeeper::{CreateMode, ErrorKind, OpResult, SessionEvent, SessionEventKind, Stat, ZooKeeper};
 use zookeeper_testing::ensemble::Committed;
 
 use super::history::History;
@@ -33,7 +33,7 @@ pub(crate) struct Rules {
 /// The request of a call. Watches report changes after a transaction. The parts of a transaction are calls with numbers.
 #[derive(Debug, Clone)]
 pub(super) enum Asked {
-    Create { path: String, is_sequential: bool },
+    Create { path: String, mode: CreateMode },
     Delete { path: String, is_repeated: bool },
     Set(String),
     Get(String),
@@ -144,6 +144,10 @@ pub(super) fn report(who: Process, problem: String) {
 
 pub(crate) fn reset(rules: Rules) {
     judge(|judge| *judge = Judge { rules, ..Judge::default() });
+}
+
+pub(super) fn is_sequential(mode: CreateMode) -> bool {
+    matches!(mode, CreateMode::PersistentSequential | CreateMode::EphemeralSequential)
 }
 
 /// Records changes that the servers have carried out, and checks the leases of sessions that end.

@@ -53,13 +53,12 @@ pub(crate) fn are_normal(place: Place) -> bool {
 
 pub(super) fn contends(name: &str) -> bool {
     let markers = ["lock-", "__READ__", "__WRIT__"];
-    let number = |length| {
-        let at = name.len().checked_sub(length)?;
-        let (head, number) = name.split_at_checked(at)?;
+    let is_it = |length| {
+        let (head, number) = name.split_at_checked(name.len().checked_sub(length)?)?;
         let is_one = number.parse::<i32>().is_ok() && !number.starts_with('+');
-        (is_one && markers.iter().any(|marker| head.ends_with(marker))).then_some(())
+        Some(is_one && markers.iter().any(|marker| head.ends_with(marker)))
     };
-    [10, 11].into_iter().find_map(number).is_some()
+    is_it(10) == Some(true) || is_it(11) == Some(true)
 }
 
 pub(super) fn is_permit(name: &str) -> bool {
