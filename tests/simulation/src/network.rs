@@ -189,10 +189,8 @@ impl World {
             _ => self.random.u64(base..base * 2),
         });
         let Some(link) = self.links.get_mut(&socket) else { return kernel::elapsed() + time };
-        let silent = self
-            .machines
-            .get(&link.process)
-            .map_or(Duration::ZERO, |machine| machine.silent_until[way]);
+        let machine = self.machines.get(&link.process);
+        let silent = machine.map_or(Duration::ZERO, |machine| machine.silent_until[way]);
         let arrives = (kernel::elapsed().max(silent) + time).max(link.last[way]);
         link.last[way] = arrives + Duration::from_nanos(1);
         arrives
@@ -203,9 +201,7 @@ impl World {
         let is_first = !std::mem::replace(&mut link.is_greeted[way], true);
         let process = link.process;
         match way {
-            DOWN if is_first => {
-                witness::has_session(process, story::number(bytes, 12, 8));
-            }
+            DOWN if is_first => witness::has_session(process, story::number(bytes, 12, 8)),
             DOWN => raw::heard(process),
             _ => {}
         }

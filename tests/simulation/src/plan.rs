@@ -235,63 +235,44 @@ pub enum Meddling {
     Makes,
 }
 
+/// A fault at a time; `world.rs` makes it happen.
+///
+/// In the network, a `BlackHole` holds frames back in both directions without an error, `Deaf` does so in one, `Useless`
+/// lets only handshakes pass, and `Full` sockets accept a part of what is sent. `Freeze` stops all threads of a client,
+/// `Stall` one, and `NoThreads` fails half of those that it starts; a `Sleep` that is paused stops the time since boot,
+/// too. A frozen server keeps its connections, and one with a `Lag` learns late of what the others have carried out. A
+/// server that moves leaves its address to a stranger. Operators delete the `nth` node below a place, all of them
+/// (`Clear`), or those of several locks as they are given back (`Rob`); they keep nodes from being read, so that their
+/// ends are not reported (`Hide`), or from being deleted (`Forbid`). Strangers plant nodes, and scribble into others.
 #[derive(Debug, Clone, Copy)]
 pub enum Trouble {
-    /// All connections of a client break.
     Cut { client: usize },
-    /// Frames are held back in both directions for this time, without an error.
     BlackHole { client: usize, time: Duration },
-    /// Frames in one direction are held back for this time, without an error.
     Deaf { client: usize, is_up: bool, time: Duration },
-    /// New connections are refused.
     Refuse { client: usize, time: Duration },
-    /// The threads of a client do not run.
     Freeze { client: usize, time: Duration },
-    /// One thread does not run.
     Stall { client: usize, time: Duration },
-    /// The machine is suspended, or its host pauses it, which also stops its time since boot.
     Sleep { client: usize, time: Duration, is_paused: bool },
-    /// The system clock of a client is set.
     ClockStep { client: usize, milliseconds: i64 },
-    /// A socket accepts a part of what is sent, or nothing.
     Full { client: usize, time: Duration },
-    /// Half of the threads that a client starts fail.
     NoThreads { client: usize, time: Duration },
-    /// Only handshakes of the client pass.
     Useless { client: usize, time: Duration },
-    /// A client is killed.
     Kill { client: usize },
-    /// An operator ends a session.
     Expire { client: usize },
-    /// A server crashes and comes back.
     Crash { server: usize, time: Duration },
-    /// A server does not run, and keeps its connections.
     FreezeServer { server: usize, time: Duration },
-    /// A server does not reach the others.
     CutOffServer { server: usize, time: Duration },
-    /// A server learns late of what the others have carried out.
     Lag { server: usize, time: Duration },
-    /// The leader is replaced.
     Depose,
-    /// A server gets a new address, and a stranger gets the old one.
     Move { server: usize },
-    /// The name of a server is not found, or only after this time.
     NoName { server: usize, time: Duration, hangs: bool },
-    /// An operator deletes the `nth` node below the place.
     Delete { place: Place, nth: usize },
-    /// An operator deletes all nodes below the place, one after the other.
     Clear { place: Place, pause: Duration },
-    /// An operator deletes the nodes of several locks as they are given back together.
     Rob,
-    /// A node may not be read for a while, so its end is not reported. The operator may delete it meanwhile.
     Hide { place: Place, nth: usize, time: Duration, is_deleted: bool },
-    /// A directory may not be read for a while, so new nodes are not reported.
     HideDirectory { place: Place, time: Duration },
-    /// Nodes in a directory may not be deleted for a while: in the place itself, or in this subdirectory of a semaphore.
     Forbid { place: Place, below: &'static str, time: Duration },
-    /// A stranger creates a node.
     Plant { place: Place, what: Plant, time: Duration },
-    /// Somebody writes into a node.
     Scribble { place: Place, nth: usize, is_request: bool },
 }
 
@@ -342,16 +323,10 @@ impl Place {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 8] = [
-        Kind::Exclusive,
-        Kind::Reentrant,
-        Kind::Read,
-        Kind::Write,
-        Kind::Single,
-        Kind::Semaphore,
-        Kind::Several,
-        Kind::Leadership,
-    ];
+    pub(crate) const ALL: [Kind; 8] = {
+        use Kind::{Exclusive, Leadership, Read, Reentrant, Semaphore, Several, Single, Write};
+        [Exclusive, Reentrant, Read, Write, Single, Semaphore, Several, Leadership]
+    };
 
     pub fn members(self) -> u32 {
         if self == Kind::Several { 3 } else { 1 }

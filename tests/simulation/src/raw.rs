@@ -172,42 +172,40 @@ fn fall_apart(random: &mut Rng, plan: &mut Plan) -> Vec<Fault> {
         raw.threads[0].steps.insert(0, Step::at_once(RawWhat::Keep));
     }
     let clients = plan.clients.len()..plan.clients.len() + plan.raw.len();
-    let which = random.u8(..5);
-    if which < 2 {
+    let mut faults = Vec::new();
+    match random.u8(..5) {
         // Some clients come to the deposed leader when their time at the next leader is nearly over.
-        let mut faults = Vec::new();
-        for round in 0..3 {
-            let begin = ms(random, 500, 3_000) + Duration::from_secs(5) * round;
-            faults.push(Trouble::Depose.at(begin));
-            // In some rounds those clients fall silent then.
-            let is_last = random.bool();
-            faults.extend(clients.clone().chain(clients.clone()).flat_map(|client| {
-                let cut = begin + Duration::from_millis(random.u64(200..1_800));
-                let silence = Trouble::BlackHole { client, time: timeout * 2 };
-                let silence = silence.at(cut + ms(random, 20, 300));
-                [Trouble::Cut { client }.at(cut)].into_iter().chain(is_last.then_some(silence))
-            }));
+        0 | 1 => {
+            for round in 0..3 {
+                let begin = ms(random, 500, 3_000) + Duration::from_secs(5) * round;
+                faults.push(Trouble::Depose.at(begin));
+                // In some rounds those clients fall silent then.
+                let is_last = random.bool();
+                for client in clients.clone().chain(clients.clone()) {
+                    let cut = begin + Duration::from_millis(random.u64(200..1_800));
+                    let silence = Trouble::BlackHole { client, time: timeout * 2 };
+                    let silence = silence.at(cut + ms(random, 20, 300));
+                    faults.push(Trouble::Cut { client }.at(cut));
+                    faults.extend(is_last.then_some(silence));
+                }
+            }
         }
-        return faults;
-    }
-    if which < 4 {
         // The server of a client's last requests cannot pass on the client's signs of life.
-        let mut faults = Vec::new();
-        for round in 0..5 {
-            let when = ms(random, 500, 3_000) + timeout * 4 * round;
-            let server = random.usize(..plan.servers);
-            let time = timeout * 2;
-            faults.push(Trouble::CutOffServer { server, time }.at(when));
-            let silence = |client| Trouble::BlackHole { client, time }.at(when);
-            faults.extend(clients.clone().map(silence));
+        2 | 3 => {
+            for round in 0..5 {
+                let when = ms(random, 500, 3_000) + timeout * 4 * round;
+                let (server, time) = (random.usize(..plan.servers), timeout * 2);
+                faults.push(Trouble::CutOffServer { server, time }.at(when));
+                let silence = |client| Trouble::BlackHole { client, time }.at(when);
+                faults.extend(clients.clone().map(silence));
+            }
         }
-        return faults;
+        _ => faults.extend((0..3).map(|_| {
+            let (server, time) = (random.usize(..plan.servers), timeout * 3);
+            Trouble::CutOffServer { server, time }.at(ms(random, 100, 10_000))
+        })),
     }
-    let cut_off = |random: &mut Rng| {
-        let (server, time) = (random.usize(..plan.servers), timeout * 3);
-        Trouble::CutOffServer { server, time }.at(ms(random, 100, 10_000))
-    };
-    (0..3).map(|_| cut_off(random)).collect()
+    faults
 }
 
 /// Draws the same trouble for each client at different times.

@@ -186,7 +186,6 @@ fn go(most_steps: u64) -> End {
     End::Endless(with(Kernel::who_waits))
 }
 
-/// Draws one of the threads that can run.
 fn choose() -> Option<usize> {
     let (count, first) = with(|kernel| {
         let count = kernel.live.len();
@@ -336,7 +335,6 @@ impl Kernel {
 
 // ---- called by threads
 
-/// Starts a thread.
 pub(crate) fn start(process: Process, name: &str, body: impl FnOnce() + 'static) -> usize {
     let stack = with(|kernel| kernel.stacks.pop());
     let stack = stack.unwrap_or_else(|| DefaultStack::new(STACK).expect("memory for a stack"));
@@ -370,7 +368,6 @@ pub(crate) fn start(process: Process, name: &str, body: impl FnOnce() + 'static)
     number
 }
 
-/// The wait for a mutex.
 pub(crate) const MUTEX: &str = "a mutex";
 
 /// Waits until `ready` returns true, or until this instant of the process's own clock. Returns whether the condition
@@ -397,7 +394,6 @@ pub fn block(what: &'static str, deadline: Option<u64>, ready: Option<&dyn Fn() 
     with(|kernel| kernel.tasks[kernel.current.expect("this one")].is_met)
 }
 
-/// Notes that the running thread is about to take a mutex.
 pub(crate) fn will_lock(place: &'static Location<'static>) {
     with(|kernel| {
         if let Some(task) = kernel.current.filter(|_| kernel.looks_at.is_none()) {
@@ -406,7 +402,6 @@ pub(crate) fn will_lock(place: &'static Location<'static>) {
     });
 }
 
-/// Notes that the running thread has taken a mutex.
 pub(crate) fn has_locked(address: usize, place: &'static Location<'static>) {
     with(|kernel| {
         if let Some(task) = kernel.current.filter(|_| kernel.looks_at.is_none()) {
@@ -425,7 +420,6 @@ pub(crate) fn has_unlocked(address: usize) {
     });
 }
 
-/// Returns where the running thread took this mutex.
 pub(crate) fn taken_at(address: usize) -> Option<&'static Location<'static>> {
     with(|kernel| {
         let held = &kernel.tasks[kernel.current?].held;

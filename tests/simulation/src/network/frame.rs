@@ -143,12 +143,8 @@ impl World {
                 }
             }
         }
-        let swapped = self
-            .links
-            .get_mut(&socket)
-            .filter(|_| way == DOWN)
-            .and_then(|link| link.swapped.take());
-        if let Some(swapped) = swapped {
+        let link = self.links.get_mut(&socket).filter(|_| way == DOWN);
+        if let Some(swapped) = link.and_then(|link| link.swapped.take()) {
             // An event keeps its place, because the client would believe a misplaced one.
             match is_answer(&bytes) {
                 true => bytes.extend(swapped),

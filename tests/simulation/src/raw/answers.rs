@@ -171,48 +171,47 @@ impl Judge {
         asked: &Asked,
         error: &zookeeper::Error,
     ) -> Option<String> {
+        use Asked::{Children, Create, Delete, Get, Secret, Set, Several};
+        use ErrorKind::{
+            Closed, ConnectionLoss, InvalidAcl, NoAuth, NoChildrenForEphemerals, NoConnection,
+            NoNode, NodeExists, NotEmpty, SessionExpired, Timeout,
+        };
         let call = &self.calls[number];
         let program = &self.programs[&call.made.process];
         let (seen, history) = (self.seen(number), &self.history);
         let is_absent = |path: &str| history.may_be_absent(path, seen).is_some();
         let fits = match (error.kind(), asked) {
-            (ErrorKind::NoNode, Asked::Create { path, .. }) => is_absent(parent(path)),
+            (NoNode, Create { path, .. }) => is_absent(parent(path)),
             (
-                ErrorKind::NoNode,
-                Asked::Delete { path, is_repeated: false }
-                | Asked::Set(path)
-                | Asked::Get(path)
-                | Asked::Children(path),
+                NoNode,
+                Delete { path, is_repeated: false } | Set(path) | Get(path) | Children(path),
             ) => is_absent(path),
-            (ErrorKind::NodeExists, Asked::Create { path, mode }) => {
+            (NodeExists, Create { path, mode }) => {
                 !is_sequential(*mode) && history.may_be(path, seen, |_| true)
             }
-            (ErrorKind::NoChildrenForEphemerals, Asked::Create { path, .. }) => {
+            (NoChildrenForEphemerals, Create { path, .. }) => {
                 history.may_be(parent(path), seen, |state| state.owner != 0)
             }
-            (ErrorKind::NotEmpty, Asked::Delete { .. }) => true,
-            (kind, Asked::Several(parts)) if is_answer(kind) && kind != BUSY => {
+            (NotEmpty, Delete { .. }) => true,
+            (kind, Several(parts)) if is_answer(kind) && kind != BUSY => {
                 error.failed_op().is_some_and(|failed| failed < parts.len())
             }
-            (ErrorKind::NoAuth, Asked::Secret { is_known }) => !is_known,
-            (
-                ErrorKind::NoNode | ErrorKind::NodeExists | ErrorKind::InvalidAcl,
-                Asked::Secret { .. },
-            ) => true,
-            (BUSY, Asked::Delete { is_repeated: true, .. }) => false,
+            (NoAuth, Secret { is_known }) => !is_known,
+            (NoNode | NodeExists | InvalidAcl, Secret { .. }) => true,
+            (BUSY, Delete { is_repeated: true, .. }) => false,
             (BUSY, _) => self.rules.throttle,
-            (ErrorKind::ConnectionLoss, Asked::Delete { is_repeated: true, .. }) => {
+            (ConnectionLoss, Delete { is_repeated: true, .. }) => {
                 program.is_closing || program.ended.iter().any(|time| *time >= call.begun)
             }
             // Another thread may report the event at the same time, so `finish` checks it.
-            (ErrorKind::ConnectionLoss | ErrorKind::Timeout | ErrorKind::NoConnection, _) => {
-                !matches!(asked, Asked::Delete { is_repeated: true, .. })
+            (ConnectionLoss | Timeout | NoConnection, _) => {
+                !matches!(asked, Delete { is_repeated: true, .. })
             }
-            (ErrorKind::SessionExpired, _) => match call.made.wanted {
-                Some(wanted) => wanted != call.session || self.session_of(number).is_none(),
-                None => true,
-            },
-            (ErrorKind::Closed, _) => program.is_closing,
+            (SessionExpired, _) => call
+                .made
+                .wanted
+                .is_none_or(|wanted| wanted != call.session || self.session_of(number).is_none()),
+            (Closed, _) => program.is_closing,
             _ => false,
         };
         (!fits).then(|| format!("it was never so behind {seen:#x}: {error}"))
@@ -223,16 +222,9 @@ const BUSY: ErrorKind = ErrorKind::Server(-127);
 
 /// Returns whether an error is a server's answer, so that nothing was done.
 fn is_answer(kind: ErrorKind) -> bool {
-    !matches!(
-        kind,
-        ErrorKind::ConnectionLoss
-            | ErrorKind::Timeout
-            | ErrorKind::NoConnection
-            | ErrorKind::SessionExpired
-            | ErrorKind::Closed
-            | ErrorKind::BadArguments
-            | ErrorKind::WouldBlock
-    )
+    use ErrorKind::{BadArguments, Closed, ConnectionLoss, NoConnection, SessionExpired};
+    let is_lost = matches!(kind, ConnectionLoss | NoConnection | SessionExpired | Closed);
+    !is_lost && !matches!(kind, ErrorKind::Timeout | BadArguments | ErrorKind::WouldBlock)
 }
 
 /// Returns the newest transaction that an answer shows.

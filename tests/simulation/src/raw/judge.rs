@@ -365,7 +365,6 @@ pub(crate) fn finish(is_whole: bool) {
         judge(|judge| judge.check_all());
     }
     // Clients are leaked because their world has ended.
-    judge(|judge| std::mem::take(&mut judge.programs))
-        .into_values()
-        .for_each(|it| std::mem::forget(it.zk));
+    let programs = judge(|judge| std::mem::take(&mut judge.programs));
+    programs.into_values().for_each(|program| std::mem::forget(program.zk));
 }
