@@ -2,11 +2,9 @@
 
 mod answers;
 mod calls;
-mod ends;
 mod history;
 mod judge;
 mod program;
-mod session;
 mod watches;
 
 use std::time::Duration;

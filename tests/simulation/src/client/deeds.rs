@@ -181,10 +181,13 @@ impl Shared {
         });
     }
 
+    fn another(&self, kind: Kind, place: Place) -> Object {
+        make(&self.client, &ObjectPlan { kind, place, options: Options::default() })
+    }
+
     /// Checks that a second object of the held lock does not have the hold, and does not release it.
     fn use_a_second(&self, kind: Kind, place: Place) {
-        let plan = ObjectPlan { kind, place, options: Options::default() };
-        let second = make(&self.client, &plan);
+        let second = self.another(kind, place);
         let Some(lock) = second.lock().filter(|_| kind != Kind::Several) else { return };
         kernel::count("deed: unlocks through a second object");
         if lock.is_held() || !lock.holds().is_empty() {
@@ -207,8 +210,7 @@ impl Shared {
             _ => return,
         };
         kernel::count("deed: a second object of what is held");
-        let plan = ObjectPlan { kind, place, options: Options::default() };
-        let second = Rc::new(make(&self.client, &plan));
+        let second = Rc::new(self.another(kind, place));
         let (own, hold, name) = (turn.own.clone(), turn.number, self.name.clone());
         // Gives back what the second object has got.
         let end = Rc::new(move |lock: &dyn Lock| {
@@ -241,8 +243,7 @@ impl Shared {
         }
         if turn.kind() == Kind::Read && is_behind {
             // The other thread may be a writer that waits for this one by now.
-            let plan = ObjectPlan { kind: Kind::Read, place, options: Options::default() };
-            if let Some(lock) = make(&self.client, &plan).lock() {
+            if let Some(lock) = self.another(Kind::Read, place).lock() {
                 let end = || {
                     count_turn(place, Kind::Read, lock);
                     let _ = lock.unlock();
