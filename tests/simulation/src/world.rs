@@ -479,7 +479,7 @@ pub(crate) fn restrict(
             // Nodes that could not be deleted stay until somebody deletes them by hand.
             if right == delete {
                 let nodes = witness(|witness| witness.sessions_nodes(&node));
-                nodes.into_iter().for_each(|node| take_away(node));
+                nodes.into_iter().for_each(take_away);
             }
         }
         board(|board| board.operators -= 1);

@@ -151,10 +151,11 @@ impl Shared {
 /// Puts another node in the place of a stranger's, sometimes.
 fn plant_anew(node: &str) {
     let is_planted = witness(|witness| witness.planted.contains(node));
-    if is_planted && kernel::with_random(|random| random.bool()) {
-        if network::serve(|servers, now| servers.delete(node, now)).is_ok() {
-            kernel::note(|| format!("== somebody plants {node} anew"));
-            let _ = network::serve(|servers, now| servers.create(node, b"", now));
-        }
+    if is_planted
+        && kernel::with_random(|random| random.bool())
+        && network::serve(|servers, now| servers.delete(node, now)).is_ok()
+    {
+        kernel::note(|| format!("== somebody plants {node} anew"));
+        let _ = network::serve(|servers, now| servers.create(node, b"", now));
     }
 }

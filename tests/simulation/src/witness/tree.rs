@@ -379,7 +379,7 @@ impl Witness {
                 violation(format!("{path} was written for {node}, and its next turn has begun"));
             }
         }
-        if !self.nodes.get(node).is_some_and(|node| node.czxid.to_string() == token) {
+        if self.nodes.get(node).is_none_or(|node| node.czxid.to_string() != token) {
             violation(format!("{path} was written for {node} ({token}), which is not there"));
         }
     }
