@@ -56,23 +56,22 @@ pub(super) fn check(found: &mut Findings, case: Case<'_>) {
 /// A hold's writes precede all writes of the next one.
 fn check_order(found: &mut Findings, case: Case<'_>) {
     // Holds of threads that hand the node on have one token.
-    let place = |entry: &Carried| {
+    let place = |entry: &&Carried| {
         let granted = case.history.grant(entry.hold).map_or(0, |grant| grant.at);
         (entry.path, entry.token, granted, entry.hold)
     };
-    let mut entries: Vec<_> =
-        case.history.carried_out.iter().map(|entry| (place(entry), entry)).collect();
-    entries.sort_by_key(|&(place, _)| place);
+    let mut entries: Vec<&Carried> = case.history.carried_out.iter().collect();
+    entries.sort_by_key(place);
     // Readers write concurrently, so the first write after theirs is a writer's.
     let mut next: [Option<&Carried>; 2] = [None; 2];
-    for holds in entries.chunk_by(|(one, _), (other, _)| one == other).rev() {
-        let (_, first) = holds[0];
+    for writes in entries.chunk_by(|one, other| place(one) == place(other)).rev() {
+        let first = writes[0];
         next = next.map(|next| next.filter(|next| next.path == first.path));
         let grant = case.history.grant(first.hold);
         let reads = grant.is_some_and(|grant| grant.mode == Mode::Shared);
         let [of_writer, of_any] = next;
         let behind = if reads { of_writer } else { of_any };
-        for (_, entry) in holds {
+        for entry in writes {
             if let Some(next) = behind.filter(|next| next.zxid < entry.zxid) {
                 found.guarded.stale += 1;
                 found.violations.push(format!(
@@ -89,11 +88,9 @@ fn check_order(found: &mut Findings, case: Case<'_>) {
                 ));
             }
         }
-        for (_, entry) in holds {
-            let first = if reads { &mut next[1..] } else { &mut next[..] };
-            for first in first {
-                *first = first.iter().copied().chain([*entry]).min_by_key(|entry| entry.zxid);
-            }
+        let earliest = writes.iter().copied().min_by_key(|entry| entry.zxid);
+        for next in if reads { &mut next[1..] } else { &mut next[..] } {
+            *next = next.iter().copied().chain(earliest).min_by_key(|entry| entry.zxid);
         }
     }
 }
@@ -152,15 +149,17 @@ fn check_late(found: &mut Findings, history: &History) {
 mod tests {
     use super::*;
     use crate::rules::{Margins, Rules};
-    use crate::story::{commit, granted, hold, locks, told};
+    use crate::story::{commit, hold, locks, told};
 
-    /// Two successive holds of a lock, with tokens 10 and 20.
-    fn history() -> (History, HoldId, HoldId) {
-        (told("100 A mutex 10, 500 B mutex 20"), hold("A"), hold("B"))
-    }
-
-    fn entry(hold: HoldId, token: u64, number: u32, zxid: i64) -> Carried {
-        Carried { path: 0, token, hold, number, zxid }
+    /// Holds of a lock, and what was carried out for some: the hold, its token, the number of the commit and the transaction.
+    fn history(carried: &[(&str, u64, u32, i64)]) -> History {
+        let mut history = told("1 A mutex 10, 20 A2 mutex 10, 50 B mutex 20, 90 C mutex 30");
+        let entry = |&(name, token, number, zxid)| {
+            let hold = hold(name);
+            Carried { path: 0, token, hold, number, zxid }
+        };
+        history.carried_out = carried.iter().map(entry).collect();
+        history
     }
 
     fn judge(history: &History) -> Findings {
@@ -173,15 +172,13 @@ mod tests {
 
     #[test]
     fn writes_in_hold_order_pass_and_late_ones_are_counted() {
-        let (mut history, first, second) = history();
-        let (stopped, overtaken) = (300, 600);
+        let mut history = history(&[("A", 10, 0, 11), ("A", 10, 1, 12), ("B", 20, 0, 21)]);
+        let (first, stopped, overtaken) = (hold("A"), 300, 600);
         commit(&mut history, first, 0, (110, 120), Answer::Done);
         commit(&mut history, first, 1, (290, 700), Answer::Done);
         commit(&mut history, first, 2, (710, 720), Answer::Refused);
-        commit(&mut history, second, 0, (510, 520), Answer::Done);
+        commit(&mut history, hold("B"), 0, (510, 520), Answer::Done);
         history.overtaken_guards.push(Overtaken { hold: first, stopped, overtaken });
-        let others = [(first, 10, 0, 11), (first, 10, 1, 12), (second, 20, 0, 21)];
-        history.carried_out = others.map(|(a, b, c, d)| entry(a, b, c, d)).to_vec();
         let found = judge(&history);
         assert_eq!(found.violations, Vec::<String>::new());
         assert_eq!((found.guarded.late_answers, found.guarded.refused_by_servers), (1, 1));
@@ -191,42 +188,19 @@ mod tests {
 
     #[test]
     fn write_after_the_next_holders_first_is_stale() {
-        for answer in [Answer::Done, Answer::Refused, Answer::Unknown] {
-            let (mut history, first, second) = history();
-            commit(&mut history, first, 0, (110, 700), answer);
-            commit(&mut history, second, 0, (510, 520), Answer::Done);
-            history.carried_out = vec![entry(first, 10, 0, 22), entry(second, 20, 0, 21)];
-            let found = judge(&history);
-            assert_eq!(found.guarded.stale, 1, "{answer:?}");
-        }
-    }
-
-    #[test]
-    fn stale_write_is_found_past_a_holder_in_between() {
-        let (mut history, first, second) = history();
-        let third = hold("C");
-        history.granted(granted(third, 0, 30, 900));
-        let (of_first, of_third) = (entry(first, 10, 0, 40), entry(third, 30, 0, 31));
-        history.carried_out = vec![of_third, entry(second, 20, 0, 21), of_first];
-        assert_eq!(judge(&history).guarded.stale, 1);
-    }
-
-    #[test]
-    fn threads_of_a_process_with_one_token_write_in_turn() {
-        let (mut history, first, _) = history();
-        let beside = hold("A2");
-        history.granted(granted(beside, 0, 10, 200));
-        history.carried_out = vec![entry(first, 10, 0, 11), entry(beside, 10, 0, 12)];
-        assert_eq!(judge(&history).guarded.stale, 0);
-        history.carried_out[0].zxid = 13;
-        assert_eq!(judge(&history).guarded.stale, 1);
+        let stale = |carried: &[_]| judge(&history(carried)).guarded.stale;
+        assert_eq!(stale(&[("A", 10, 0, 22), ("B", 20, 0, 21)]), 1);
+        // Past a holder in between.
+        assert_eq!(stale(&[("C", 30, 0, 31), ("B", 20, 0, 21), ("A", 10, 0, 40)]), 1);
+        // Threads of a process with one token write in turn.
+        assert_eq!(stale(&[("A", 10, 0, 11), ("A2", 10, 0, 12)]), 0);
+        assert_eq!(stale(&[("A", 10, 0, 13), ("A2", 10, 0, 12)]), 1);
     }
 
     #[test]
     fn answer_that_contradicts_the_servers_is_a_violation() {
-        let (mut history, first, _) = history();
-        commit(&mut history, first, 0, (110, 120), Answer::Refused);
-        history.carried_out = vec![entry(first, 10, 0, 11)];
+        let mut history = history(&[("A", 10, 0, 11)]);
+        commit(&mut history, hold("A"), 0, (110, 120), Answer::Refused);
         assert_eq!(judge(&history).violations.len(), 1, "refused and carried out");
         history.commits[0].answer = Answer::Done;
         assert_eq!(judge(&history).violations.len(), 0);
@@ -236,11 +210,10 @@ mod tests {
 
     #[test]
     fn commit_of_an_overtaken_holder_must_be_refused() {
-        let (mut history, first, _) = history();
+        let (mut history, first) = (history(&[("A", 10, 0, 11)]), hold("A"));
         history.overtaken_guards.push(Overtaken { hold: first, stopped: 300, overtaken: 600 });
         assert_eq!(judge(&history).violations.len(), 1, "nothing came of it");
         commit(&mut history, first, 0, (610, 620), Answer::Done);
-        history.carried_out = vec![entry(first, 10, 0, 11)];
         history.left(first, 630);
         let violations = judge(&history).violations;
         assert!(violations.len() == 1 && violations[0].contains("late commit"), "{violations:?}");
