@@ -75,8 +75,7 @@ pub(crate) struct Operations {
 
 impl Operations {
     pub(crate) fn new(history: &History, locks: usize) -> Operations {
-        let (open, of_locks) = (0, vec![Vec::new(); locks]);
-        let mut all = Operations { of_locks, open };
+        let mut all = Operations { of_locks: vec![Vec::new(); locks], open: 0 };
         // The begin of each hold's last guarded write.
         let mut wrote: Vec<Option<Nanos>> = vec![None; history.holds.len()];
         for commit in history.commits.iter().filter(|commit| commit.answer == Answer::Done) {

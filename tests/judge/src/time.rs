@@ -21,7 +21,6 @@ pub fn difference(late: Nanos, early: Nanos) -> i64 {
 }
 
 /// Returns a span in nanoseconds.
-pub(crate) const fn nanos(span: Duration) -> i64 {
-    let nanos = span.as_nanos();
-    if nanos > i64::MAX as u128 { i64::MAX } else { nanos as i64 }
+pub(crate) fn nanos(span: Duration) -> i64 {
+    span.as_nanos().try_into().unwrap_or(i64::MAX)
 }

@@ -9,15 +9,16 @@ use crate::time::{Nanos, difference, millis};
 pub(super) fn check(found: &mut Findings, timeline: &Timeline<'_>) {
     let capacity = timeline.lock.what.capacity();
     for (index, entry) in timeline.entries.iter().enumerate() {
-        if entry.load > capacity {
-            overlap(found, timeline.fits_with_doubts(entry), timeline, entry);
-        } else if !entry.record.grant.witness_free {
-            let losers = timeline.entries[..index].iter().filter(|loser| lingers(loser, entry));
-            let lingering: u32 = losers.map(|loser| loser.units).sum();
-            if entry.load + lingering <= capacity {
-                overlap(found, false, timeline, entry);
-            }
+        let losers = timeline.entries[..index].iter().filter(|loser| lingers(loser, entry));
+        let is_wrong = match entry.load > capacity {
+            true => !timeline.fits_with_doubts(entry),
+            false if entry.record.grant.witness_free => false,
+            false => entry.load + losers.map(|loser| loser.units).sum::<u32>() <= capacity,
+        };
+        if is_wrong {
+            found.violations.push(format!("overlap: {}", describe(timeline, entry)));
         }
+        found.overlaps_expected += usize::from(entry.load > capacity && !is_wrong);
     }
 }
 
@@ -27,14 +28,6 @@ fn lingers(loser: &Entry<'_>, granted: &Entry<'_>) -> bool {
     let lost = loser.record.loss_while_held();
     let left = loser.record.left;
     lost.is_some_and(|loss| loss.at <= at) && left.is_none_or(|left| left > at)
-}
-
-fn overlap(found: &mut Findings, is_expected: bool, timeline: &Timeline<'_>, entry: &Entry<'_>) {
-    if is_expected {
-        found.overlaps_expected += 1;
-    } else {
-        found.violations.push(format!("overlap: {}", describe(timeline, entry)));
-    }
 }
 
 fn describe(timeline: &Timeline<'_>, entry: &Entry<'_>) -> String {

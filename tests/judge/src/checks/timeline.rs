@@ -46,13 +46,13 @@ impl<'e> Timeline<'e> {
             let units = lock.what.units(record.grant.mode);
             let other = |&&index: &&usize| record.grant.under != Some(entries[index].hold());
             let beside: Vec<_> = open.iter().filter(other).copied().collect();
-            let load = beside.iter().map(|&index| entries[index].units).sum::<u32>() + units;
             let doubted = history.doubted(record);
+            let mut load = 0;
             // A hold that ended before its call returned promises nothing.
             if end > at {
                 open.push(entries.len());
+                load = beside.iter().map(|&index| entries[index].units).sum::<u32>() + units;
             }
-            let load = if end > at { load } else { 0 };
             entries.push(Entry { record, units, end, doubted, beside, load });
         }
         Some(Timeline { path, lock, entries })

@@ -86,15 +86,11 @@ impl Object {
 /// which there may be very many.
 #[derive(Debug, Clone)]
 pub(super) struct Limited {
-    object: Object,
-    steps: Rc<Cell<u32>>,
+    pub(super) object: Object,
+    pub(super) steps: Rc<Cell<u32>>,
 }
 
 impl Limited {
-    pub(super) fn new(object: Object, steps: Rc<Cell<u32>>) -> Limited {
-        Limited { object, steps }
-    }
-
     fn has_steps(&self) -> bool {
         let left = self.steps.get();
         self.steps.set(left.saturating_sub(1));

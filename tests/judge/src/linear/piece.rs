@@ -72,7 +72,7 @@ fn judge(
 /// operation gets its own thread, and the likeliest comes first.
 fn test(object: &Object, piece: &[Operation], steps: u32) -> Verdict {
     let steps = Rc::new(Cell::new(steps));
-    let limited = Limited::new(object.clone(), Rc::clone(&steps));
+    let limited = Limited { object: object.clone(), steps: Rc::clone(&steps) };
     let mut tester = LinearizabilityTester::new(limited);
     let both =
         piece.iter().enumerate().flat_map(|(thread, Operation { op, invoked, returned })| {
