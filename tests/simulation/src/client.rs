@@ -70,8 +70,7 @@ pub(crate) fn has_stalled(process: Process, since: Duration) -> bool {
     !stalled(process, since).is_zero()
 }
 
-/// Returns whether a lease may have lost more than the elapsed time since then, because the machine stood still or
-/// its clock was set.
+/// Returns whether a lease may have lost more than the elapsed time since then, by a stall or a set clock.
 pub(crate) fn has_jumped(process: Process, since: Duration) -> bool {
     let was_set = |(one, when): &(Process, Duration)| *one == process && *when >= since;
     has_stalled(process, since) || board(|board| board.steps.iter().any(was_set))

@@ -38,8 +38,7 @@ pub const READ: &str = "/several-read";
 pub(crate) const FOLDER: &str = "/folder";
 /// Start of paths that are longer than those of most locks.
 pub(crate) const LONG: &str = "/x";
-/// In a healthy run, a waiter gets a free lock within this time, or within the time of this many frames if that is
-/// longer.
+/// In a healthy run, a waiter gets a free lock within this time, or within that of this many frames if it is longer.
 const SOON: Duration = Duration::from_millis(500);
 const FRAMES: u32 = 10;
 /// Time that a thread of a busy machine needs to enter a queue.

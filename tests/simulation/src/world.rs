@@ -448,8 +448,7 @@ fn clear(place: Place, pause: Duration) {
     }
 }
 
-/// Starts an operator that takes a right from everybody for a while, to read or to delete, and may delete the node
-/// meanwhile.
+/// Starts an operator that takes a right from everybody for a while, and may delete the node meanwhile.
 pub(crate) fn restrict(
     hosts: &str,
     node: String,

@@ -165,8 +165,7 @@ impl Shared {
         written
     }
 
-    /// Writes later in another thread, even if the hold has ended. The witness checks whether the write was carried
-    /// out.
+    /// Writes later in another thread, even if the hold has ended. The witness sees whether that was carried out.
     fn write_late(&self, turn: &Turn<'_>, rest: Duration) {
         let (own, data, name) = (turn.own.clone(), turn.data(), self.name.clone());
         thread::spawn_in(kernel::own_process(), "late write", move || {
@@ -199,8 +198,7 @@ impl Shared {
         }
     }
 
-    /// Checks that a second object of the held lock does not grant it again. Takes it if the hold is lost, which lets
-    /// other objects in.
+    /// Checks that a second object of the held lock does not grant it again, unless the hold is lost.
     fn take_a_second(&self, turn: &Turn<'_>, is_behind: bool) {
         let (who, place, was_lost) = (turn.who, turn.place(), turn.is_lost());
         let kind = match turn.kind() {
@@ -492,8 +490,7 @@ fn count_turn(place: Place, kind: Kind, lock: &dyn Lock) {
     lock.holds().iter().for_each(|own| witness::unchecked_turn(place, kind, own));
 }
 
-/// Returns whether the nodes of this thread's hold are there. Its client may not know yet that somebody has deleted
-/// them.
+/// Returns whether the nodes of this thread's hold are there. Its client may not know yet that they are deleted.
 fn are_there(kind: Kind, lock: &dyn Lock) -> bool {
     lock.holds().iter().all(|own| witness::is_there(&witness::id_of(kind, own)))
 }

@@ -108,8 +108,7 @@ pub(super) fn make(client: &Client, plan: &ObjectPlan) -> Object {
     made.unwrap_or_else(|error| panic!("{plan:?}: {error}"))
 }
 
-/// Returns a multi-lock of the lock at the place, of one that all multi-locks share, and of a read that all share.
-/// They are in any order.
+/// Returns a multi-lock, in any order, of the lock at the place and of a lock and a read that all multi-locks share.
 fn several(client: &Client, path: &str, options: LockOptions) -> Result<MultiLock> {
     let own = DistributedLock::with_options(client, path, options.clone())?;
     let other = DistributedLock::with_options(client, witness::SECOND, options.clone())?;

@@ -100,8 +100,7 @@ impl Shared {
         !self.plan.steps().any(visits)
     }
 
-    /// Checks the error of a guarded write that has met no connection: it was not sent, and so it is known to be none
-    /// until its time is over.
+    /// Checks the error of a guarded write that has met no connection: it is known to be none until its time is over.
     pub(super) fn judge_unsent(&self, call: &str, begun: Duration, written: &Result<()>) {
         let (process, took) = (kernel::own_process(), kernel::elapsed() - begun);
         if written.as_ref().is_err_and(Error::is_retryable)

@@ -279,8 +279,7 @@ impl Shared {
         turn.into_iter().for_each(|turn| witness::ended(turn.number, said));
     }
 
-    /// Returns whether the connection lives a moment later. A malformed answer fails its request, and
-    /// then ends the connection.
+    /// Returns whether the connection lives a moment later: a malformed answer fails its request, and then ends that.
     fn is_still_connected(&self) -> bool {
         let connections = self.client.stats().connections;
         thread::sleep(Duration::from_millis(1));

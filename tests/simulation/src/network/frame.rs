@@ -16,8 +16,7 @@ const EVENT: i32 = -1;
 /// In this many nanoseconds a client takes an answer in, and does what comes next.
 const TAKEN_IN: u64 = 300_000;
 
-/// ClickHouse Keeper's answer, whatever session it is shown: another one, for 10 s, without a
-/// password.
+/// ClickHouse Keeper's answer, whatever session it is shown: another one, for 10 s, without a password.
 const KEEPER_SESSION: [u8; 40] = {
     let mut frame = [0; 40];
     (frame[3], frame[10], frame[11]) = (36, 0x27, 0x10);

@@ -251,6 +251,7 @@ impl Targets<'_> {
 
     /// Draws strangers in new directories, and lost answers.
     fn draw_strangers(&self, random: &mut Rng) -> Vec<Fault> {
+        use Meddling::{Deletes, Furnishes, Joins, Makes};
         let longest = self.timeout.as_millis() as u64 / 2;
         let count = random.usize(1..12);
         let fault = |_| {
@@ -261,12 +262,8 @@ impl Targets<'_> {
                 1 => Of::Delete,
                 _ => Of::Transaction,
             };
-            let meddling = match random.u8(..6) {
-                0 | 1 => Meddling::Furnishes,
-                2 | 3 => Meddling::Joins,
-                4 => Meddling::Makes,
-                _ => Meddling::Deletes,
-            };
+            let all = [Furnishes, Furnishes, Joins, Joins, Makes, Deletes];
+            let meddling = all[usize::from(random.u8(..6))];
             let (is_up, what) = match random.u8(..8) {
                 0 => (false, FrameFault::CutBefore),
                 1 => (true, FrameFault::CutBehind),

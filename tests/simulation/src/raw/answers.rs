@@ -114,8 +114,8 @@ impl Judge {
         (now != 0 && now == call.session).then_some(now)
     }
 
-    /// Returns the newest transaction that the session had seen at the call, with the writes before
-    /// it in its batch. Writes that share transactions come in any order.
+    /// Returns the newest transaction that the session had seen at the call, or that a write before it in its batch made.
+    /// Writes that share transactions come in any order.
     pub(super) fn seen(&self, number: usize) -> i64 {
         let call = &self.calls[number];
         let before = self.calls[..number].iter().enumerate().rev();

@@ -63,8 +63,7 @@ pub(crate) fn waits_no_more(number: usize) {
     });
 }
 
-/// Checks that threads of one process are granted in the order of their calls, whichever objects they use. `who` made
-/// call `number`.
+/// Checks that threads of one process are granted in the order of their calls. `who` made call `number`.
 pub(crate) fn in_order(number: usize, who: &str) {
     judged(|witness| {
         let own = &witness.waiting[&number];
@@ -175,8 +174,7 @@ impl Witness {
         self.waiting.values().any(|call| level(call.process, call.kind, call.place) == its)
     }
 
-    /// Returns whether a call of the running process for several locks may have had the one at this path since then, and
-    /// has given it back.
+    /// Returns whether a call of the running process for several locks may have had the one at this path since then.
     pub(super) fn several_had(&self, path: &str, since: Duration) -> bool {
         let ended = self.ended_at.iter().filter(|(place, _)| place.path() == path);
         self.several_may_have(kernel::own_process(), path)

@@ -241,8 +241,7 @@ impl Witness {
     }
 }
 
-/// Records that a hold lasts for this long from `begun` on, or slightly longer, and no longer; but at least for
-/// `least` from its grant.
+/// Records that a hold lasts for this long from `begun` on and no longer, but at least for `least` from its grant.
 pub(crate) fn lasts(hold: usize, begun: Duration, time: Duration, least: Duration) {
     witness(|witness| {
         if let Some(held) = witness.held.get_mut(&hold) {
@@ -386,8 +385,7 @@ pub(crate) fn is_sure(hold: usize) -> bool {
     witness(|witness| witness.held.get(&hold).is_some_and(|held| !held.is_doubtful))
 }
 
-/// Checks a hold whose node was deleted at `begun`. By now its owner has looked, has no connection to
-/// look on, or its lease is over.
+/// Checks a hold whose node was deleted at `begun`. By now its owner has looked, cannot look, or its lease is over.
 pub(super) fn goes_on(hold: usize, begun: Duration) {
     judged(|witness| {
         let held = witness.held.get(&hold).filter(|held| !held.has_left)?;

@@ -78,8 +78,7 @@ impl Outages {
     }
 }
 
-/// Checks a call of the running process that began at `begun` and may wait for `limit` without a connection. It may need
-/// `more` to return after that.
+/// Checks a call since `begun` that may wait for `limit` without a connection, and need `more` to return after that.
 pub(crate) fn judge(begun: Duration, limit: Duration, more: Duration, is_disconnected: bool) {
     let (process, now) = (kernel::own_process(), kernel::elapsed());
     let longest = witness(|witness| {

@@ -53,8 +53,7 @@ impl Witness {
         self.robbed.iter().any(|(_, path)| parent(path) == directory)
     }
 
-    /// Checks that a transaction makes no two contenders in one directory, nor in one directory and below it: a token
-    /// of a path would name both.
+    /// Checks that a transaction makes no two contenders in or below one directory: a token of a path would name both.
     fn judge_tokens(&self, one: &Committed) {
         let is_made = |change: &&Change| {
             let is_of_session =
@@ -299,8 +298,7 @@ impl Witness {
         self.contenders(parent(path)).filter(|(_, other, _)| *other < own).count()
     }
 
-    /// Returns whether anybody but a call of the running thread that begins at `begun` had a node of a lock, as far as
-    /// that call may see.
+    /// Returns whether anybody but a call of this thread since `begun` had a node of a lock, as far as that may see.
     pub(crate) fn was_taken(&self, kind: Kind, place: Place, begun: Duration) -> bool {
         let (path, since) = (place.path(), begun.saturating_sub(self.lag));
         let parts = ["", "/locks", "/leases"].map(|part| format!("{path}{part}"));
