@@ -170,8 +170,7 @@ pub struct Doubt {
 
 impl fmt::Display for WorkerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let WorkerId { process, thread } = self;
-        write!(f, "p{process}/t{thread}")
+        write!(f, "p{}/t{}", self.process, self.thread)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::Findings;
 use super::timeline::{Entry, Timeline};
+use crate::event::Grant;
 use crate::time::{Nanos, difference, millis};
 
 /// Two signs of too many holds: a grant does not fit beside those that had not ended, or the witness was
@@ -34,7 +35,8 @@ fn describe(timeline: &Timeline<'_>, entry: &Entry<'_>) -> String {
     let grant = &entry.record.grant;
     let rivals = entry.beside.iter().map(|&index| {
         let rival = &timeline.entries[index];
-        let (hold, ahead) = (rival.hold(), difference(grant.at, rival.record.grant.at));
+        let Grant { hold, at, .. } = rival.record.grant;
+        let ahead = difference(grant.at, at);
         let lasts = difference(rival.end.min(Nanos::MAX / 2), grant.at);
         format!("{hold}, granted {} ms before, to {} ms later", millis(ahead), millis(lasts))
     });

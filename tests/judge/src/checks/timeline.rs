@@ -1,7 +1,6 @@
 //! The holds at one lock in order of their grants, and the simultaneous holds of each.
 
 use super::Case;
-use crate::event::HoldId;
 use crate::history::Record;
 use crate::lock::{Lock, LockIndex};
 use crate::time::Nanos;
@@ -44,7 +43,8 @@ impl<'e> Timeline<'e> {
             open.retain(|&index| entries[index].end > at);
             let end = record.end(&history.deaths).unwrap_or(Nanos::MAX);
             let units = lock.what.units(record.grant.mode);
-            let other = |&&index: &&usize| record.grant.under != Some(entries[index].hold());
+            let other =
+                |&&index: &&usize| record.grant.under != Some(entries[index].record.grant.hold);
             let beside: Vec<_> = open.iter().filter(other).copied().collect();
             let doubted = history.doubted(record);
             let mut load = 0;
@@ -68,11 +68,5 @@ impl<'e> Timeline<'e> {
         let beside = entry.beside.iter().map(|&index| &self.entries[index]);
         let load: u32 = beside.filter(|beside| known(beside)).map(|beside| beside.units).sum();
         load + entry.units <= self.lock.what.capacity()
-    }
-}
-
-impl Entry<'_> {
-    pub(super) fn hold(&self) -> HoldId {
-        self.record.grant.hold
     }
 }

@@ -9,15 +9,6 @@ use super::objects::{Limited, Object};
 use super::{Linearized, Sizes, Wrong};
 use crate::operations::{Op, Operation};
 
-/// The tester's verdict on a piece.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
-    Right,
-    Wrong,
-    /// It took too many steps.
-    Unknown,
-}
-
 /// Checks all operations of a lock. Leaves the object free, in its state after them. Returns operations without a
 /// position.
 pub(super) fn check(
@@ -55,22 +46,22 @@ fn judge(
     let verdict = test(object, piece, sizes.steps);
     let cuts = (1..piece.len()).filter(|&at| is_cut(piece, at));
     let middle = cuts.min_by_key(|at| at.abs_diff(piece.len() / 2));
-    let wrong = piece.last().filter(|_| verdict == Verdict::Wrong);
+    let wrong = piece.last().filter(|_| verdict == Some(false));
     let wrong = wrong.map(|last| Wrong { operation: *last, holders: object.holders().collect() });
-    if let Some(middle) = middle.filter(|_| verdict != Verdict::Right) {
+    if let Some(middle) = middle.filter(|_| verdict != Some(true)) {
         // The first wrong part contains the operation.
         let (first, second) = piece.split_at(middle);
         let parts = [judge(object, first, sizes, found), judge(object, second, sizes, found)];
         return parts.into_iter().flatten().next().or(wrong);
     }
-    found.undecided += usize::from(verdict == Verdict::Unknown);
+    found.undecided += usize::from(verdict.is_none());
     pass(object, piece);
     wrong
 }
 
-/// Tries to find an order. The tester tries threads in their order and copies everything for each try. So each
+/// Returns whether there is an order, or `None` after too many steps. The tester tries threads in their order and copies everything for each try. So each
 /// operation gets its own thread, and the likeliest comes first.
-fn test(object: &Object, piece: &[Operation], steps: u32) -> Verdict {
+fn test(object: &Object, piece: &[Operation], steps: u32) -> Option<bool> {
     let steps = Rc::new(Cell::new(steps));
     let limited = Limited { object: object.clone(), steps: Rc::clone(&steps) };
     let mut tester = LinearizabilityTester::new(limited);
@@ -86,9 +77,9 @@ fn test(object: &Object, piece: &[Operation], steps: u32) -> Verdict {
         let _ = if returns { tester.on_return(thread, ()) } else { tester.on_invoke(thread, op) };
     }
     match tester.is_consistent() {
-        true => Verdict::Right,
-        false if steps.get() == 0 => Verdict::Unknown,
-        false => Verdict::Wrong,
+        true => Some(true),
+        false if steps.get() == 0 => None,
+        false => Some(false),
     }
 }
 

@@ -104,11 +104,9 @@ impl Shared {
                 }
                 Asked::Create { path, mode }
             }
-            RawCall::Delete(node, _) => {
-                Asked::Delete { path: self.path(*node), is_repeated: false }
-            }
-            RawCall::DeleteEventually(node) => {
-                Asked::Delete { path: self.path(*node), is_repeated: true }
+            RawCall::Delete(node, _) | RawCall::DeleteEventually(node) => {
+                let is_repeated = matches!(call, RawCall::DeleteEventually(_));
+                Asked::Delete { path: self.path(*node), is_repeated }
             }
             RawCall::Set(node) => Asked::Set(self.path(*node)),
             RawCall::Get(node, _) => Asked::Get(self.path(*node)),

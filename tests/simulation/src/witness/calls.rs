@@ -109,9 +109,9 @@ pub(crate) fn may_not_delete(process: Process, path: &str) {
             // It may have been held until now.
             let given = witness.given.get(&(path.clone(), czxid as u64));
             let is_idle = given.is_none_or(|given| *given <= begun);
-            let is_there = is_there && is_idle;
-            let who = witness.waits_for_own(process, &path, begun).filter(|_| is_there)?;
-            Some(format!("client {} waits for {who} behind its own {path}", process.0))
+            let who = witness.waits_for_own(process, &path, begun)?;
+            (is_there && is_idle)
+                .then(|| format!("client {} waits for {who} behind its own {path}", process.0))
         });
     });
 }

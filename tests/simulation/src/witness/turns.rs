@@ -36,27 +36,25 @@ pub(crate) fn turn(
     in_a_row: Option<u32>,
     at_least: Option<Duration>,
 ) -> bool {
-    let (path, token) = node;
-    let now = kernel::elapsed();
-    let (count, problem) = witness(|witness| {
+    let ((path, token), now) = (node, kernel::elapsed());
+    witness(|witness| {
         let (count, allowed) = witness.turns.entry((queue(kind, place), *token)).or_default();
         *count += 1;
         let (count, allowed) = (*count, mem::replace(allowed, in_a_row));
         let is_again = count > 1 && !matches!(kind, Kind::Read | Kind::Semaphore);
         let reserved = witness.reserved.get(path).copied().filter(|until| *until > now);
-        let problem = if !is_again {
-            None
-        } else if allowed.is_some_and(|most| count > most) {
-            Some(format!("{place} goes to the {count}th of one process with {path}"))
+        let problem = if allowed.is_some_and(|most| count > most) {
+            Some(format!("{count} turns of one process follow each other at {place}"))
         } else if witness.heard.contains(node) {
-            Some(format!("{path} was asked for, and goes to the next of its process"))
+            Some("it was asked for".to_owned())
         } else if witness.unanswered.contains(node) {
-            Some(format!("{path} goes to the next of its process with a write on its way"))
+            Some("a write is on its way".to_owned())
         } else {
-            reserved.is_some().then(|| {
-                format!("{path} is to be held on to until {reserved:?}, and goes to the next")
-            })
+            reserved.map(|until| format!("it is to be held on to until {until:?}"))
         };
+        if let Some(problem) = problem.filter(|_| is_again) {
+            violation(format!("{path} goes to the next of its process: {problem}"));
+        }
         if let Some(time) = at_least {
             // The grant was slightly before `now`.
             let until = (now + time).saturating_sub(Duration::from_millis(100));
@@ -64,10 +62,8 @@ pub(crate) fn turn(
             let nodes = held.map_or(std::slice::from_ref(node), |held| &held.nodes);
             witness.reserved.extend(nodes.iter().map(|(node, _)| (node.clone(), until)));
         }
-        (count, problem)
-    });
-    problem.into_iter().for_each(violation);
-    count == 1
+        count == 1
+    })
 }
 
 /// Records the result of a guarded write. A write without an answer may take effect as long as the node exists.
