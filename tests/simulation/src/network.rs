@@ -344,10 +344,9 @@ impl World {
             true => Err(io::Error::other(format!("nobody can tell: {name}"))),
             false => Ok(vec![SocketAddr::from(([10, 0, moves, number], PORT))]),
         };
-        kernel::count(if found.is_ok() {
-            "net: a name is resolved"
-        } else {
-            "fault: a name is not resolved"
+        kernel::count(match found.is_ok() {
+            true => "net: a name is resolved",
+            false => "fault: a name is not resolved",
         });
         let question = Question { asked: now, answer: (now + time, found.is_ok()) };
         self.asked.insert((process, server), question);

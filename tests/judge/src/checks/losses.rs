@@ -17,9 +17,8 @@ fn excused(case: Case<'_>) -> bool {
 pub(super) fn check(found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_>) {
     let excused = excused(case);
     for entry in &timeline.entries {
-        let record = entry.record;
+        let (record, hold) = (entry.record, entry.record.grant.hold);
         let Some(loss) = record.loss_while_held() else { continue };
-        let hold = record.grant.hold;
         found.losses += 1;
         if let Some(Unlocked::Fine) = record.unlocked {
             found.violations.push(format!(

@@ -49,35 +49,29 @@ impl Plan {
         let kinds = theme.kinds(random);
         let is_uniform = random.bool() || theme.has_one_place();
         let fixed = theme.options(random);
-        let mut clients: Vec<ClientPlan> = (0..clients)
-            .map(|_| {
-                let (objects, threads) = theme.size(random);
-                let objects: Vec<ObjectPlan> = (0..objects)
-                    .map(|number| {
-                        let kind = kinds[random.usize(..kinds.len())];
-                        let place = match theme {
-                            Theme::Orders => number,
-                            _ => random.usize(..places.len()),
-                        };
-                        let kind = match theme {
-                            Theme::Numbers if place == 0 => Kind::Exclusive,
-                            Theme::Numbers => Kind::Single,
-                            _ => kind,
-                        };
-                        let place = places[place];
-                        let options =
-                            if is_uniform { fixed.clone() } else { Options::draw(random) };
-                        ObjectPlan { kind, place, options }
-                    })
-                    .collect();
-                let threads = (0..threads)
-                    .map(|_| ThreadPlan::draw(random, theme, &objects, &places))
-                    .collect();
-                let is_observed = random.u8(..5) == 0;
-                let is_lazy = random.u8(..6) == 0;
-                ClientPlan { timeout, is_observed, is_lazy, objects, threads }
-            })
-            .collect();
+        let client = |_| {
+            let (objects, threads) = theme.size(random);
+            let object = |number: usize| {
+                let kind = kinds[random.usize(..kinds.len())];
+                let place = match theme {
+                    Theme::Orders => number,
+                    _ => random.usize(..places.len()),
+                };
+                let kind = match theme {
+                    Theme::Numbers if place == 0 => Kind::Exclusive,
+                    Theme::Numbers => Kind::Single,
+                    _ => kind,
+                };
+                let options = if is_uniform { fixed.clone() } else { Options::draw(random) };
+                ObjectPlan { kind, place: places[place], options }
+            };
+            let objects: Vec<ObjectPlan> = (0..objects).map(object).collect();
+            let thread = |_| ThreadPlan::draw(random, theme, &objects, &places);
+            let threads = (0..threads).map(thread).collect();
+            let (is_observed, is_lazy) = (random.u8(..5) == 0, random.u8(..6) == 0);
+            ClientPlan { timeout, is_observed, is_lazy, objects, threads }
+        };
+        let mut clients: Vec<ClientPlan> = (0..clients).map(client).collect();
         if matches!(theme, Theme::Numbers | Theme::Visitors) {
             let is_alone = clients.len() == 1;
             for (number, client) in clients.iter_mut().enumerate() {
