@@ -216,11 +216,10 @@ fn move_about(plan: &mut Plan, random: &mut Rng) {
     plan.has_names = true;
     plan.faults = draw_moves(random, plan.servers);
     if random.bool() {
-        let crash = |server| {
+        for server in 0..plan.servers {
             let time = ms(random, 100, 5_000);
-            Trouble::Crash { server, time }.at(Duration::ZERO)
-        };
-        plan.faults.extend((0..plan.servers).map(crash));
+            plan.faults.push(Trouble::Crash { server, time }.at(Duration::ZERO));
+        }
     }
     let cut = |client| Trouble::Cut { client }.at(ms(random, 100, 8_000));
     plan.faults.extend((0..plan.raw.len()).map(cut));

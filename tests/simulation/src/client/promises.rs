@@ -473,11 +473,8 @@ impl Shared {
     /// Returns for how long a call may have stood still since then.
     fn delay(&self, since: Duration) -> Duration {
         // An observer makes a call, once for each of two locks.
-        let observers = match self.told {
-            Some(_) => self.client.session_timeout() * 2,
-            None => Duration::ZERO,
-        };
-        stalled(kernel::own_process(), since) + observers
+        let observers = self.told.as_ref().map(|_| self.client.session_timeout() * 2);
+        stalled(kernel::own_process(), since) + observers.unwrap_or_default()
     }
 }
 

@@ -258,9 +258,7 @@ impl Shared {
         }
     }
 
-    // ---- when no faults are left
-
-    /// Checks that everything works, that no event is missing and that no needless request is sent.
+    /// Checks without faults that everything works, that no event is missing and that no needless request is sent.
     fn calm(&self) {
         thread::sleep(SETTLED);
         let timeout = self.plan.timeout;

@@ -46,8 +46,8 @@ pub(super) fn told(listener: usize, event: &WatchedEvent) {
             return Some(format!("listener {listener} is told of {path} and was dropped"));
         }
         let may_end = program.has_ended() || program.is_closing;
-        (*what == EventType::WatchEnded && !may_end)
-            .then(|| format!("listener {listener} is told the end of {path}, too early"))
+        let is_early = *what == EventType::WatchEnded && !may_end;
+        is_early.then(|| format!("listener {listener} is told the end of {path}, too early"))
     });
     problem.into_iter().for_each(|problem| report(kernel::own_process(), problem));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use zoolock::{Contender, Kind};
 
 use super::tree::{name_of, number_of};
-use super::{Node, NodeId, judged, witness};
+use super::{Node, NodeId, judged, violation, witness};
 use crate::client::node_of;
 use crate::plan::Place;
 
@@ -13,10 +13,9 @@ use crate::plan::Place;
 pub(crate) fn listed(who: &str, contenders: &[Contender], begun: Duration) {
     for contender in contenders {
         let node = (node_of(contender), contender.token);
-        judged(|witness| {
-            let is_wrong = !witness.were.contains(&node);
-            is_wrong.then(|| format!("{who} has listed what never was: {contender:?}"))
-        });
+        if !witness(|witness| witness.were.contains(&node)) {
+            violation(format!("{who} has listed what never was: {contender:?}"));
+        }
     }
     if let Some(first) = contenders.first() {
         in_order(who, &first.path, contenders, begun);
