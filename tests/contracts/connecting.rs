@@ -6,10 +6,8 @@ use std::time::{Duration, Instant};
 use zoolock::{Acl, Client, ClientBuilder, Error, Permissions};
 use zoolock_test_support::{connect_string, fresh_path, shared_probe};
 
-use common::relay::{Fate, Relay};
-use common::{
-    SESSION, SOON, Task, client_of, connected, in_time, lock_of, shared_address, shared_proxy,
-};
+use common::relay::{Fate, relay_on};
+use common::{SESSION, SOON, Task, client_of, connected, in_time, lock_of, shared_proxy};
 
 use crate::is_invalid;
 
@@ -110,8 +108,7 @@ fn client_connects_to_an_ipv6_address() {
     let Ok(listener) = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)) else {
         return println!("no IPv6 here");
     };
-    let relay = Relay::on(listener, shared_address(), |_| Fate::Pass);
-    let client = client_of(&relay.connect_string(), SOON);
+    let client = client_of(&relay_on(listener, |_| Fate::Pass), SOON);
     lock_of(&client, &fresh_path("ipv6")).acquire().unwrap().release().unwrap();
     client.close().unwrap();
 }

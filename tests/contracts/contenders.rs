@@ -8,9 +8,8 @@ use zoolock::{
 };
 use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
 
-use common::rwlock::rw_of;
 use common::semaphore::{acquiring, await_leases, await_turns, semaphore, waiting_with_the_turn};
-use common::{SESSION, SOON, answered, client, client_of, connected, lock_of, place, stat};
+use common::{SESSION, SOON, answered, client, client_of, connected, lock_of, place, rw_of, stat};
 
 use crate::every::each_type;
 use crate::is_invalid;

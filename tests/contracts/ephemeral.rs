@@ -1,9 +1,8 @@
 //! `EphemeralLock` has no queue: other nodes at its path, and what wakes its waiters.
 
 use crate::every::client;
-use common::single::*;
 use common::{Object, SOON, Subject, await_nothing_left, behind_a_proxy, exists, locking, stat};
-use zoolock::Error;
+use zoolock::{EphemeralLock, Error};
 use zoolock_test_support::{Op, fresh_path, shared_probe, wait_until};
 
 /// Expects every way to lock to report an invalid path.
@@ -46,9 +45,9 @@ fn persistent_node_or_other_lock_at_the_path_is_an_error() {
 #[test]
 fn only_the_end_of_the_node_lets_a_waiter_in() {
     let (holders, path) = (client(), fresh_path("woken"));
-    let (probe, holder) = (shared_probe().unwrap(), lock_of(&holders, &path));
-    let (proxy, waiters) = behind_a_proxy(SOON);
-    let lock = lock_of(&waiters, &path);
+    let ((proxy, waiters), probe) = (behind_a_proxy(SOON), shared_probe().unwrap());
+    let [holder, lock] =
+        [&holders, &waiters].map(|client| EphemeralLock::new(client, &path).unwrap());
     for (round, is_changed) in [(1, false), (2, false), (3, true)] {
         holder.lock().unwrap();
         let waiting = locking(&lock);

@@ -3,13 +3,30 @@
 
 use std::time::Duration;
 
-use zoolock::{
-    DistributedLock, DistributedReentrantLock, EphemeralLock, Error, Lock, MultiLock, Wait,
-};
-use zoolock_test_support::{Op, fresh_path};
+use zoolock::{DistributedReentrantLock, EphemeralLock, Error, Lock, MultiLock, Wait};
+use zoolock_test_support::{FaultProxy, Op, fresh_path, wait_until};
 
-use common::rwlock::{Stage, rw_of, would_deadlock};
-use common::{SOON, Visitor, await_nodes, children, client, cost, hold_of, in_use, place, stat};
+use common::{
+    SOON, Visitor, await_nodes, await_nothing_left, behind_a_proxy, children, client, client_of,
+    cost, hold_of, in_use, lock_of, place, rw_of, shared_proxy, stat, would_deadlock,
+};
+
+/// A visitor that has to wait; returns when it watches the node ahead. All clients of the lock are behind this proxy,
+/// and send nothing else.
+#[track_caller]
+fn queues(proxy: &FaultProxy, lock: impl Into<Box<dyn Lock>>) -> Visitor {
+    let lock = lock.into();
+    let path = lock.path().to_owned();
+    let seen = || (children(&path).len(), proxy.requests(Op::SetWatches));
+    let before = seen();
+    let visitor = Visitor::start(lock);
+    wait_until("it watches the one ahead", SOON, || {
+        let now = seen();
+        now.0 > before.0 && now.1 > before.1
+    });
+    assert!(!visitor.is_in(), "let in: {:?}", children(&path));
+    visitor
+}
 
 #[test]
 fn read_lasts_as_long_as_a_handle_to_either_side() {
@@ -25,23 +42,23 @@ fn read_lasts_as_long_as_a_handle_to_either_side() {
 
 #[test]
 fn read_behind_a_writer_that_waits_for_the_same_thread_is_an_error() {
-    let stage = Stage::new("read-write-read", 2);
-    let [lock, other] = [(); 2].map(|()| stage.lock(0));
+    let ((proxy, client), path) = (behind_a_proxy(SOON), fresh_path("read-write-read"));
+    let elsewhere = client_of(&proxy.connect_string(), SOON);
+    let [lock, other] = [(); 2].map(|()| rw_of(&client, &path));
     let (own, second) = (lock.read_lock(), other.read_lock());
-    for waits_in_the_process in [false, true] {
+    for writes in [&elsewhere, &client] {
         own.lock().unwrap();
         second.lock().unwrap();
         second.unlock().unwrap();
-        let writer = stage.lock(usize::from(!waits_in_the_process)).write_lock();
-        let writer = stage.queues(writer);
+        let writer = queues(&proxy, rw_of(writes, &path).write_lock());
         for wait in [Wait::within(SOON), Wait::FOREVER] {
             let waited = second.acquire_within(wait);
-            println!("a writer of the own process: {waits_in_the_process}; {wait:?}: {waited:?}");
-            assert!(would_deadlock(&waited, &stage.path), "{waited:?}");
+            println!("{wait:?}: {waited:?}");
+            assert!(would_deadlock(&waited, &path), "{waited:?}");
         }
         assert!(!second.try_lock().unwrap());
         // Another thread waits behind the writer, and not for itself.
-        let beside = stage.queues(other.read_lock());
+        let beside = queues(&proxy, other.read_lock());
         assert!(own.try_lock().unwrap(), "entering again past the writer");
         own.unlock().unwrap();
         own.unlock().unwrap();
@@ -49,26 +66,26 @@ fn read_behind_a_writer_that_waits_for_the_same_thread_is_an_error() {
             visitor.comes_in();
             visitor.leaves();
         }
-        stage.is_empty();
+        await_nodes(&path, 0);
+        [&client, &elsewhere].into_iter().for_each(await_nothing_left);
     }
 }
 
 #[test]
 fn plain_lock_under_a_lock_of_the_same_thread_is_an_error() {
-    let stage = Stage::new("plain-under", 1);
-    let client = &stage.clients[0];
-    let plain = DistributedLock::new(client, &stage.path).unwrap();
-    let single = EphemeralLock::new(client, format!("{}/single", stage.path)).unwrap();
+    let (client, path) = (client(), fresh_path("plain-under"));
+    let plain = lock_of(&client, &path);
+    let single = EphemeralLock::new(&client, format!("{path}/single")).unwrap();
     let several = MultiLock::new(vec![plain.clone().into()]).unwrap();
-    let reentrant = DistributedReentrantLock::new(client, &stage.path).unwrap();
-    let (read, write) = (stage.lock(0).read_lock(), stage.lock(0).write_lock());
+    let reentrant = DistributedReentrantLock::new(&client, &path).unwrap();
+    let (read, write) = (rw_of(&client, &path).read_lock(), rw_of(&client, &path).write_lock());
     let held: [Box<dyn Lock>; 3] = [reentrant.into(), read.into(), write.into()];
     for held in held {
         held.lock().unwrap();
         for lock in [&plain as &dyn Lock, &several] {
             let waited = lock.try_lock_for(SOON);
             println!("{lock:?} under {held:?}: {waited:?}");
-            assert!(would_deadlock(&waited, &stage.path), "{waited:?}");
+            assert!(would_deadlock(&waited, &path), "{waited:?}");
         }
         assert!(!plain.try_lock().unwrap());
         // The single node is in the lock's directory, and in no queue.
@@ -79,10 +96,11 @@ fn plain_lock_under_a_lock_of_the_same_thread_is_an_error() {
     }
     // Any thread may end this hold, so waiting for it is no deadlock.
     plain.lock().unwrap();
-    let read = stage.lock(0).read_lock();
+    let read = rw_of(&client, &path).read_lock();
     assert!(is_waited_for(read.try_lock_for(Duration::from_millis(50))));
     plain.unlock().unwrap();
-    stage.is_empty();
+    await_nodes(&path, 0);
+    await_nothing_left(&client);
 }
 
 /// Returns whether the lock was busy until the deadline. A busy machine may not know it by then.
@@ -96,14 +114,17 @@ fn is_waited_for(tried: zoolock::Result<bool>) -> bool {
 fn release_wakes_only_admitted_waiters() {
     const READERS: usize = 12;
     const CLIENTS: usize = 3;
-    let stage = Stage::new("wakes", CLIENTS);
-    let first = stage.enters(stage.lock(0).write_lock());
-    let second = stage.queues(stage.lock(1).write_lock());
+    let (proxy, path) = (shared_proxy(), fresh_path("wakes"));
+    let clients = [(); CLIENTS].map(|()| client_of(&proxy.connect_string(), SOON));
+    let lock = |client: usize| rw_of(&clients[client], &path);
+    let first = Visitor::start(lock(0).write_lock());
+    first.comes_in();
+    let second = queues(&proxy, lock(1).write_lock());
     let mut readers: Vec<_> =
-        (0..READERS).map(|number| stage.queues(stage.lock(number % CLIENTS).read_lock())).collect();
-    let last = stage.queues(stage.lock(2).write_lock());
-    assert_eq!(stage.nodes(), READERS + 3, "each has a place of its own");
-    let seen = || (stage.proxy.events(), stage.proxy.requests(Op::GetChildren));
+        (0..READERS).map(|number| queues(&proxy, lock(number % CLIENTS).read_lock())).collect();
+    let last = queues(&proxy, lock(2).write_lock());
+    assert_eq!(children(&path).len(), READERS + 3, "each has a place of its own");
+    let seen = || (proxy.events(), proxy.requests(Op::GetChildren));
     let mut before = seen();
     let mut costs = |what: &str, [events, lists]: [usize; 2]| {
         let now = seen();
@@ -128,7 +149,8 @@ fn release_wakes_only_admitted_waiters() {
     // Each reader watched its own node.
     costs("to the last writer", [READERS, 1]);
     last.leaves();
-    stage.is_empty();
+    await_nodes(&path, 0);
+    clients.iter().for_each(await_nothing_left);
 }
 
 /// `every` has the same for other objects of the thread.
@@ -212,11 +234,11 @@ fn downgraded_read_has_an_ephemeral_node_and_the_writes_token() {
 
 #[test]
 fn downgrade_costs_a_node_and_a_list_and_nesting_costs_nothing() {
-    let stage = Stage::new("cost", 1);
-    let lock = stage.lock(0);
+    let ((proxy, client), path) = (behind_a_proxy(SOON), fresh_path("cost"));
+    let lock = rw_of(&client, &path);
     let (read, write) = (lock.read_lock(), lock.write_lock());
     let costs = |what: &str, [list, delete, transaction]: [u64; 3], step: &dyn Fn()| {
-        assert_eq!(cost(&stage.proxy, step), [0, delete, list, 0, transaction], "{what}");
+        assert_eq!(cost(&proxy, step), [0, delete, list, 0, transaction], "{what}");
     };
     read.lock().unwrap();
     costs("a write that is tried under a read", [1, 0, 0], &|| {
@@ -240,6 +262,6 @@ fn downgrade_costs_a_node_and_a_list_and_nesting_costs_nothing() {
         write.unlock().unwrap();
         read.unlock().unwrap();
     });
-    assert_eq!(children(&stage.path), [""; 0]);
-    stage.is_empty();
+    assert_eq!(children(&path), [""; 0]);
+    await_nothing_left(&client);
 }

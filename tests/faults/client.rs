@@ -9,7 +9,7 @@ use zoolock_test_support::{Direction, fresh_path, shared_probe, wait_until};
 use super::LONG;
 use ConnectionEvent::Connected;
 use common::{
-    BRIEFLY, SESSION, SOON, Stage, Task, await_resumed, behind_a_proxy, children, client, in_time,
+    BRIEFLY, SESSION, SOON, Task, await_resumed, behind_a_proxy, children, client, in_time,
     lock_of, locking, shared_proxy, warnings,
 };
 
@@ -63,7 +63,8 @@ fn lazy_client_that_never_connects_closes_at_once() {
 #[test]
 fn concurrent_close_ends_the_session_before_any_call_returns() {
     for cuts in [0, 1] {
-        let Stage { proxy, client, path, lock } = Stage::new("close", SESSION);
+        let ((proxy, client), path) = (behind_a_proxy(SESSION), fresh_path("close"));
+        let lock = lock_of(&client, &path);
         lock.lock().unwrap();
         let events = client.subscribe();
         if cuts > 0 {

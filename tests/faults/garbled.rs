@@ -9,11 +9,10 @@ use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 use super::SHORT;
 use common::line::has_one_node_until_unlocked;
 use common::relay::{
-    CREATE, DELETE, EXISTS, Fate, Frame, GET_CHILDREN, Relay, SET_DATA, SET_WATCHES, SYNC,
+    CREATE, DELETE, EXISTS, Fate, Frame, GET_CHILDREN, SET_DATA, SET_WATCHES, SYNC, relay,
 };
 use common::{
     SESSION, SOON, await_nothing_left, children, client, client_of, exists, lock_of, locking,
-    shared_address,
 };
 
 /// Two of a busy server.
@@ -55,31 +54,42 @@ fn directory(name: &str) -> String {
 
 /// A relay that changes some frames once it is armed.
 struct Garbler {
-    relay: Relay,
+    hosts: String,
+    seen: Arc<Mutex<Seen>>,
+}
+
+#[derive(Default)]
+struct Seen {
+    is_armed: bool,
     /// The requests since then.
-    asked: Arc<Mutex<Option<Vec<i32>>>>,
+    asked: Vec<i32>,
+    /// The chosen operations that have been requested, and answered.
+    turns: [usize; 2],
+    /// The number of changed frames.
+    changed: u64,
 }
 
 impl Garbler {
     /// `fate` decides what becomes of these operations, one after another, each with its answer.
     fn new(ops: Vec<i32>, fate: impl Fn(&Frame<'_>) -> Fate + Send + Sync + 'static) -> Garbler {
-        let asked = Arc::new(Mutex::new(None::<Vec<i32>>));
-        let (noted, turns) = (Arc::clone(&asked), Mutex::new([0, 0]));
-        let relay = Relay::start(shared_address(), move |frame| {
-            let (mut noted, mut turns) = (noted.lock().unwrap(), turns.lock().unwrap());
-            let (Some(op), Some(noted)) = (frame.op, &mut *noted) else { return Fate::Pass };
-            noted.extend((!frame.is_answer).then_some(op));
-            let turn = &mut turns[usize::from(frame.is_answer)];
+        let seen = Arc::<Mutex<Seen>>::default();
+        let on = Arc::clone(&seen);
+        let hosts = relay(move |frame| {
+            let seen = &mut *on.lock().unwrap();
+            let Some(op) = frame.op.filter(|_| seen.is_armed) else { return Fate::Pass };
+            seen.asked.extend((!frame.is_answer).then_some(op));
+            let turn = &mut seen.turns[usize::from(frame.is_answer)];
             if ops.get(*turn) != Some(&op) {
                 return Fate::Pass;
             }
             *turn += 1;
             let fate = fate(frame);
             // A connection that is cut brings no answer.
-            turns[1] += usize::from(matches!(fate, Fate::Cut));
+            seen.turns[1] += usize::from(matches!(fate, Fate::Cut));
+            seen.changed += u64::from(!matches!(fate, Fate::Pass));
             fate
         });
-        Garbler { relay, asked }
+        Garbler { hosts, seen }
     }
 
     /// Answers these operations with this error. Deletions are not carried out.
@@ -92,15 +102,19 @@ impl Garbler {
     }
 
     fn client(&self, session: Duration) -> Client {
-        client_of(&self.relay.connect_string(), session)
+        client_of(&self.hosts, session)
     }
 
     fn arm(&self) {
-        *self.asked.lock().unwrap() = Some(Vec::new());
+        self.seen.lock().unwrap().is_armed = true;
+    }
+
+    fn changed(&self) -> u64 {
+        self.seen.lock().unwrap().changed
     }
 
     fn asked(&self) -> Vec<i32> {
-        let asked = self.asked.lock().unwrap().take().unwrap();
+        let asked = self.seen.lock().unwrap().asked.clone();
         println!("{asked:?}");
         asked
     }
@@ -117,7 +131,7 @@ fn create_with_an_inconclusive_error_leaves_no_node() {
         garbler.arm();
         let seen = lock.try_lock_for(SOON);
         println!("{code}: {seen:?}; then {:?}, {:?}", children(&path), client.stats());
-        assert_eq!(garbler.relay.changed(), 1);
+        assert_eq!(garbler.changed(), 1);
         if matches!(seen, Ok(true)) {
             lock.unlock().unwrap();
         }
@@ -139,7 +153,7 @@ fn client_rejects_a_create_answered_with_another_path() {
     let lock = lock_of(&fooled, &path);
     garbler.arm();
     let waiting = locking(&lock);
-    wait_until("the answer was changed", SOON, || garbler.relay.changed() == 1);
+    wait_until("the answer was changed", SOON, || garbler.changed() == 1);
     assert!(held.is_held());
     held.unlock().unwrap();
     waiting.result("lock()").unwrap();
@@ -165,7 +179,7 @@ fn waiting_call_gives_a_busy_server_time() {
             let own = garbler.client(SESSION);
             let lock = lock_of(&own, &path);
             let waiting = locking(&lock);
-            wait_until("all are refused", SOON, || garbler.relay.changed() == count);
+            wait_until("all are refused", SOON, || garbler.changed() == count);
             wait_until("it is in the queue, once", SOON, || {
                 own.stats().deleting == 0 && children(&path).len() == 2
             });
@@ -191,7 +205,7 @@ fn deletion_abandoned_by_the_server_is_repeated() {
             assert!(unlocked.is_ok(), "{times}: {unlocked:?}");
             let took = wait_until("nothing is left", SOON, || children(&path).is_empty());
             println!("{times} times {code}: gone after {took:?}, {:?}", client.stats());
-            assert_eq!(garbler.relay.changed(), 2 * times as u64);
+            assert_eq!(garbler.changed(), 2 * times as u64);
             await_nothing_left(&client);
         }
     }

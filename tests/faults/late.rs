@@ -7,10 +7,9 @@ use zoolock_test_support::{Direction, Op, Probe, Server, Then, fresh_path, wait_
 
 use super::{LONG, SHORT};
 use common::line::Line;
-use common::rwlock::rw_of;
 use common::{
     SOON, Task, behind_a_proxy, behind_a_proxy_of, children, client, client_of, lock_of, locking,
-    shared_proxy,
+    rw_of, shared_proxy,
 };
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use zoolock::{Client, Hold, HoldState};
 use zoolock_test_support::{Direction, Op, Probe, Server, fresh_path, wait_until};
 
-use common::{SOON, TwoWays, await_resumed, behind_a_proxy_of, client_of, lock_of};
+use common::{SOON, await_resumed, behind_a_proxy_of, client_of, lock_of, shared_proxy};
 
 const T: Duration = Duration::from_secs(12);
 
@@ -20,25 +20,28 @@ fn await_short_lease(hold: &Hold, timeout: Duration) -> Duration {
 /// The session is resumed on it, but the answer that would renew the lease never comes.
 #[test]
 fn silent_second_connection_leaves_time_for_a_third() {
-    let ways = TwoWays::start(T);
-    let path = fresh_path("silent-second");
-    let lock = lock_of(&ways.client, &path);
+    // The client knows two ways, and is connected by the first.
+    let [first, second] = [(); 2].map(|()| shared_proxy());
+    let hosts = format!("{},{}", first.connect_string(), second.connect_string());
+    second.refuse(true);
+    let client = client_of(&hosts, T);
+    second.refuse(false);
+    let lock = lock_of(&client, &fresh_path("silent-second"));
     lock.lock().unwrap();
     let hold = lock.hold().unwrap();
     let left = await_short_lease(&hold, T);
-    let caught = ways.second.on(Op::SetData).path_contains("no-such-node");
-    let caught = caught.hold_answer();
-    ways.leave_the_first();
-    assert!(caught.wait(SOON), "{}", ways.log());
-    ways.first.refuse(false);
+    let caught = second.on(Op::SetData).path_contains("no-such-node").hold_answer();
+    first.cut_off();
+    assert!(caught.wait(SOON), "{:#?}\n{:#?}", first.log(), second.log());
+    first.refuse(false);
     let begun = Instant::now();
     wait_until("there is a third", SOON, || {
-        assert!(hold.is_held(), "{hold:?} after {:?}, {:?}", begun.elapsed(), ways.client.stats());
-        ways.client.stats().connections == 3
+        assert!(hold.is_held(), "{hold:?} after {:?}, {:?}", begun.elapsed(), client.stats());
+        client.stats().connections == 3
     });
     println!("{left:?} were left, {:?} after {:?}", hold.valid_for(), begun.elapsed());
     wait_until("the lease is renewed", SOON, || {
-        assert_eq!(hold.state(), HoldState::Held, "{:?}", ways.client.stats());
+        assert_eq!(hold.state(), HoldState::Held, "{:?}", client.stats());
         hold.valid_for() > T / 2 + T / 4
     });
     lock.unlock().unwrap();

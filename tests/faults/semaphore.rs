@@ -2,7 +2,7 @@
 //! for them.
 
 use zoolock::{ClientState, Error, Hold, HoldState, LossReason};
-use zoolock_test_support::{Op, fresh_path, wait_until};
+use zoolock_test_support::{Op, fresh_path, shared_probe, wait_until};
 
 use super::SHORT;
 use common::semaphore::*;
@@ -31,7 +31,7 @@ fn deletion_of_one_permit_loses_all_permits_of_the_guard() {
         let own = semaphore(&client, &path, 4);
         let (permits, others) = (own.acquire(3).unwrap(), own.acquire(1).unwrap());
         let holds = permits.holds();
-        delete(&format!("{path}/{LEASES}/{}", holds[1].node()));
+        shared_probe().unwrap().delete(&format!("{path}/leases/{}", holds[1].node())).unwrap();
         if noticed {
             for lost in holds.iter().map(Hold::lost).chain([permits.lost()]) {
                 let heard = lost.recv_timeout(SOON);

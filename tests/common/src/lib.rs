@@ -8,11 +8,9 @@ mod logged;
 mod object;
 mod processes;
 pub mod relay;
-pub mod rwlock;
 #[cfg(feature = "secured")]
 pub mod secured;
 pub mod semaphore;
-pub mod single;
 mod stages;
 pub mod subjects;
 mod task;
@@ -21,19 +19,19 @@ mod visitor;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-use zoolock::{Acl, Client, ClientBuilder, DistributedLock, Stats};
+use zoolock::{Acl, Client, ClientBuilder, DistributedLock, DistributedRwLock, Stats};
 use zoolock_test_support::{FaultProxy, Stat, connect_string, shared_probe};
 
 pub use costs::cost;
 pub use holds::{
-    assert_cancelled, assert_lost, await_lost, await_nodes, await_nothing_left, await_resumed,
-    delete_node, hold_of, is_lost, place,
+    assert_lost, await_lost, await_nodes, await_nothing_left, await_resumed, delete_node, hold_of,
+    is_lost, place, would_deadlock,
 };
 pub use in_time::{answered, in_time};
 pub use logged::{PANICS_THE_LOGGER, warnings, warnings_with_keys};
 pub use object::{Ask, Object};
 pub use processes::{Beside, OWN_PROCESS, Signal, alone, run_again, send, state, with_all_signals};
-pub use stages::{Scene, Stage, TwoWays, behind_a_proxy, behind_a_proxy_of};
+pub use stages::{Scene, behind_a_proxy, behind_a_proxy_of};
 pub use subjects::{ONLY, Subject, every_subject, every_subject_that};
 pub use task::{Task, locking, visit};
 pub use visitor::Visitor;
@@ -77,6 +75,10 @@ pub fn in_use(stats: &Stats) -> usize {
 
 pub fn lock_of(client: &Client, path: &str) -> DistributedLock {
     DistributedLock::new(client, path).expect("a good path")
+}
+
+pub fn rw_of(client: &Client, path: &str) -> DistributedRwLock {
+    DistributedRwLock::new(client, path).expect("a good path")
 }
 
 /// Whether the shared server has this node.

@@ -1,18 +1,16 @@
 //! Helpers for `DistributedSemaphore`.
 
 use zoolock::{Client, DistributedSemaphore, Hold, Permits, Result};
-use zoolock_test_support::{shared_probe, wait_until};
+use zoolock_test_support::wait_until;
 
 use crate::{SOON, Task, answered, await_nodes, await_nothing_left, children};
-
-pub const LEASES: &str = "leases";
 
 pub fn semaphore(client: &Client, path: &str, limit: u32) -> DistributedSemaphore {
     DistributedSemaphore::new(client, path, limit).expect("a good path and limit")
 }
 
 pub fn leases_of(path: &str) -> String {
-    format!("{path}/{LEASES}")
+    format!("{path}/leases")
 }
 
 /// The nodes of permits, including requested ones.
@@ -38,10 +36,6 @@ pub fn nodes(permits: &Permits) -> Vec<String> {
     let mut nodes: Vec<_> = permits.holds().iter().map(Hold::node).collect();
     nodes.sort();
     nodes
-}
-
-pub fn delete(path: &str) {
-    shared_probe().unwrap().delete(path).unwrap();
 }
 
 /// A call that waits on another thread.

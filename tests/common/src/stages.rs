@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use zoolock::{Client, ClientState, DistributedLock};
+use zoolock::{Client, ClientState};
 use zoolock_test_support::{FaultProxy, Server, fresh_path, wait_until};
 
-use super::{Object, SOON, Subject, await_nothing_left, client, client_of, lock_of, shared_proxy};
+use super::{Object, SOON, Subject, await_nothing_left, client, client_of, shared_proxy};
 
 /// Starts a proxy for the shared server and connects a client through it.
 pub fn behind_a_proxy(session_timeout: Duration) -> (FaultProxy, Client) {
@@ -20,22 +20,6 @@ pub fn behind_a_proxy_of(server: &Server, session_timeout: Duration) -> (FaultPr
 fn behind(proxy: FaultProxy, session_timeout: Duration) -> (FaultProxy, Client) {
     let client = client_of(&proxy.connect_string(), session_timeout);
     (proxy, client)
-}
-
-/// A client [behind a proxy](behind_a_proxy) and its lock.
-pub struct Stage {
-    pub proxy: FaultProxy,
-    pub client: Client,
-    pub path: String,
-    pub lock: DistributedLock,
-}
-
-impl Stage {
-    pub fn new(name: &str, session_timeout: Duration) -> Stage {
-        let ((proxy, client), path) = (behind_a_proxy(session_timeout), fresh_path(name));
-        let lock = lock_of(&client, &path);
-        Stage { proxy, client, path, lock }
-    }
 }
 
 /// An object of a client [behind a proxy](behind_a_proxy), and a rival of another client. All
@@ -79,33 +63,5 @@ impl Scene {
 
     pub fn log(&self) -> String {
         self.proxy.log().join("\n")
-    }
-}
-
-/// A client that knows two proxies for the shared server and is connected to the first.
-pub struct TwoWays {
-    pub first: FaultProxy,
-    pub second: FaultProxy,
-    pub client: Client,
-}
-
-impl TwoWays {
-    pub fn start(session_timeout: Duration) -> TwoWays {
-        let (first, second) = (shared_proxy(), shared_proxy());
-        let hosts = format!("{},{}", first.connect_string(), second.connect_string());
-        second.refuse(true);
-        let client = client_of(&hosts, session_timeout);
-        second.refuse(false);
-        TwoWays { first, second, client }
-    }
-
-    /// Cuts off the first proxy.
-    pub fn leave_the_first(&self) {
-        self.first.cut_off();
-    }
-
-    pub fn log(&self) -> String {
-        let (first, second) = (self.first.log(), self.second.log());
-        format!("first way:\n{first:#?}\nsecond way:\n{second:#?}")
     }
 }

@@ -18,30 +18,21 @@ pub struct Visitor {
 
 impl Visitor {
     pub fn start(lock: impl Into<Box<dyn Lock>>) -> Visitor {
-        Visitor::begin(lock.into(), || {}, Task::spawn)
+        Visitor::begin(lock.into(), Task::spawn)
     }
 
     /// [`start`](Self::start); returns when the thread is asleep, waiting or inside.
     pub fn start_asleep(lock: impl Into<Box<dyn Lock>>) -> Visitor {
-        Visitor::begin(lock.into(), || {}, Task::spawn_blocked)
+        Visitor::begin(lock.into(), Task::spawn_blocked)
     }
 
-    /// Calls `tell` after it has entered.
-    pub fn start_telling(
-        lock: impl Lock + 'static,
-        tell: impl FnOnce() + Send + 'static,
-    ) -> Visitor {
-        Visitor::begin(Box::new(lock), tell, Task::spawn)
-    }
-
-    fn begin(lock: Box<dyn Lock>, tell: impl FnOnce() + Send + 'static, start: Start) -> Visitor {
+    fn begin(lock: Box<dyn Lock>, start: Start) -> Visitor {
         let inside = Arc::new(Mutex::new(None));
         let (leave, told) = bounded(1);
         let is_in = Arc::clone(&inside);
         let visit = start(Box::new(move || {
             lock.lock()?;
             *is_in.lock().unwrap() = lock.holds().into_iter().next();
-            tell();
             let _ = told.recv();
             *is_in.lock().unwrap() = None;
             lock.unlock()
