@@ -4,10 +4,9 @@ use std::net::{Ipv6Addr, TcpListener};
 use std::time::{Duration, Instant};
 
 use zoolock::{Acl, Client, ClientBuilder, Error, Permissions};
-use zoolock_test_support::{connect_string, fresh_path, shared_probe};
 
 use common::relay::{Fate, relay_on};
-use common::{SESSION, SOON, Task, client_of, connected, in_time, lock_of, shared_proxy};
+use common::*;
 
 use crate::is_invalid;
 

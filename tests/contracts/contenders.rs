@@ -6,10 +6,9 @@ use std::time::SystemTime;
 use zoolock::{
     Client, Contender, DistributedLock, EphemeralLock, Error, Kind, LockOptions, Result,
 };
-use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
 
 use common::semaphore::{acquiring, await_leases, await_turns, semaphore, waiting_with_the_turn};
-use common::{SESSION, SOON, answered, client, client_of, connected, lock_of, place, rw_of, stat};
+use common::*;
 
 use crate::every::each_type;
 use crate::is_invalid;

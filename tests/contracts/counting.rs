@@ -6,12 +6,8 @@ use std::time::{Duration, Instant};
 
 use zoolock::observer::{Acquired, Ended, LockKind, NotAcquired, Observer};
 use zoolock::{Client, DistributedSemaphore, Error, LockOptions};
-use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
 
-use common::{
-    Ask, BRIEFLY, SESSION, SOON, Subject, Task, client, connected, delete_node, every_subject,
-    every_subject_that, hold_of, lock_of, visit, warnings_with_keys,
-};
+use common::*;
 
 use crate::every::Pair;
 

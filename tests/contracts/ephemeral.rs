@@ -1,9 +1,8 @@
 //! `EphemeralLock` has no queue: other nodes at its path, and what wakes its waiters.
 
 use crate::every::client;
-use common::{Object, SOON, Subject, await_nothing_left, behind_a_proxy, exists, locking, stat};
+use common::*;
 use zoolock::{EphemeralLock, Error};
-use zoolock_test_support::{Op, fresh_path, shared_probe, wait_until};
 
 /// Expects every way to lock to report an invalid path.
 #[track_caller]

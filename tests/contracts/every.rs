@@ -13,12 +13,11 @@ mod requests;
 
 use std::time::Duration;
 
-use common::{Object, SOON, Subject, client_of};
+use common::*;
 use zoolock::{
     Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore,
     EphemeralLock, LockOptions, Result,
 };
-use zoolock_test_support::{connect_string, fresh_path};
 
 /// A client of the shared server. Its session is so long that a busy machine ends no lease and answers every
 /// try.

@@ -1,9 +1,8 @@
 //! Transactions guarded by a hold: applied as a whole, only while the lock is held, or refused with a reason.
 
 use zoolock::{Client, ConflictReason, Error, Guard, LossReason};
-use zoolock_test_support::{fresh_path, shared_probe};
 
-use common::{SOON, assert_lost, client, delete_node, every_subject, lock_of, owner};
+use common::*;
 
 use crate::every::Pair;
 use crate::is_invalid;

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use zoolock::testing::Server;
 use zoolock::{Client, ClientState};
-use zoolock_test_support::wait_until;
 
-use common::{SOON, Task};
+use common::*;
 
 /// A short session timeout, but long enough for a busy machine to keep session and connection until the stop.
 const BRIEF: Duration = Duration::from_secs(4);

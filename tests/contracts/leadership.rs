@@ -8,12 +8,8 @@ use std::time::{Duration, Instant};
 
 use zoolock::crossbeam_channel::unbounded;
 use zoolock::{Client, Hold, Leadership, LockOptions, Term};
-use zoolock_test_support::{connect_string, fresh_path, wait_until};
 
-use common::{
-    PANICS_THE_LOGGER, SOON, Task, await_nodes, await_nothing_left, children, client, client_of,
-    delete_node, lock_of, warnings,
-};
+use common::*;
 
 use crate::Bomb;
 

@@ -8,12 +8,8 @@ use zoolock::{
     Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, EphemeralLock, Error,
     Hold, Lock, MultiLock, Result,
 };
-use zoolock_test_support::{fresh_path, shared_probe};
 
-use common::{
-    SOON, children, client, client_of, delete_node, hold_of, lock_of, shared_address, shared_proxy,
-    warnings,
-};
+use common::*;
 
 /// New objects at `root/<name>`.
 fn members<const N: usize>(client: &Client, root: &str, names: [&str; N]) -> [DistributedLock; N] {

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use zoolock::crossbeam_channel::{Receiver, TryRecvError};
 use zoolock::{Acl, Client, Contender, Error, Hold, Kind, Permissions};
-use zoolock_test_support::{Op, Then, connect_string, fresh_path, shared_probe, wait_until};
 
 use crate::contenders::{UUID, look};
 use crate::is_invalid;
-use common::{SESSION, SOON, await_resumed, behind_a_proxy, client, connected, hold_of, lock_of};
+use common::*;
 
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 

@@ -4,12 +4,8 @@
 use std::time::Duration;
 
 use zoolock::{DistributedReentrantLock, EphemeralLock, Error, Lock, MultiLock, Wait};
-use zoolock_test_support::{FaultProxy, Op, fresh_path, wait_until};
 
-use common::{
-    SOON, Visitor, await_nodes, await_nothing_left, behind_a_proxy, children, client, client_of,
-    cost, hold_of, in_use, lock_of, place, rw_of, shared_proxy, stat, would_deadlock,
-};
+use common::*;
 
 /// A visitor that has to wait; returns when it watches the node ahead. All clients of the lock are behind this proxy,
 /// and send nothing else.

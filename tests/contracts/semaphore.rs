@@ -4,13 +4,9 @@
 use std::time::{Duration, Instant};
 
 use zoolock::{Client, DistributedSemaphore, Error, HoldState, Kind, LockOptions};
-use zoolock_test_support::{Op, fresh_path, shared_probe, wait_until};
 
 use common::semaphore::*;
-use common::{
-    PANICS_THE_LOGGER, SOON, await_nothing_left, behind_a_proxy, client, client_of, cost,
-    shared_proxy, warnings,
-};
+use common::*;
 
 use crate::contenders::brief;
 use crate::is_invalid;

@@ -3,11 +3,10 @@
 use std::time::{Duration, Instant};
 
 use zoolock::{Error, HoldState, LossReason};
-use zoolock_test_support::{Probe, wait_until};
 
 use super::{Looker, Ways, client_at, three};
 use common::line::Line;
-use common::{SESSION, SOON, Task, await_lost, lock_of};
+use common::*;
 
 /// Well below the 10 s after which the follower notices.
 const SHORT: Duration = Duration::from_secs(4);

@@ -10,9 +10,8 @@ use std::time::Duration;
 
 use zoolock::Client;
 use zoolock::crossbeam_channel::{Receiver, Sender, bounded};
-use zoolock_test_support::{Ensemble, EnsembleBuilder, FaultProxy, Probe, wait_until};
 
-use common::{SOON, client_of};
+use common::*;
 
 /// The number of concurrent ensembles, of three JVMs each. A start needs all processors, and the other
 /// sessions must not end from starvation.

@@ -3,11 +3,10 @@
 use std::time::{Duration, Instant};
 
 use zoolock::{HoldState, LossReason};
-use zoolock_test_support::{Ensemble, FaultProxy, wait_until};
 
 use super::{Ways, start};
 use common::line::Line;
-use common::{SOON, Task, answered, await_lost, client_of, in_time, lock_of};
+use common::*;
 
 /// Six ticks of the members, so long that a slow machine alone loses nothing.
 const T: Duration = Duration::from_secs(6);

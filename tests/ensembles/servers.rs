@@ -5,11 +5,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::{Client, DistributedLock, HoldState};
-use zoolock_test_support::{Ensemble, Probe, wait_until};
 
 use super::{Looker, Ways, start, three};
 use common::line::Line;
-use common::{SOON, await_resumed, client_of, lock_of};
+use common::*;
 
 /// So long that holds outlive an election on a busy machine.
 const T: Duration = Duration::from_secs(20);

@@ -4,14 +4,10 @@ use std::time::Duration;
 
 use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError};
 use zoolock::{Acl, Client, ClientState, ConnectionEvent, Error, Wait};
-use zoolock_test_support::{Direction, fresh_path, shared_probe, wait_until};
 
 use super::LONG;
 use ConnectionEvent::Connected;
-use common::{
-    BRIEFLY, SESSION, SOON, Task, await_resumed, behind_a_proxy, children, client, in_time,
-    lock_of, locking, shared_proxy, warnings,
-};
+use common::*;
 
 #[track_caller]
 fn tells(events: &Receiver<ConnectionEvent>, expected: &[ConnectionEvent]) {

@@ -1,12 +1,8 @@
 //! The directories of locks: their kind of node, and their removal by servers.
 
-use zoolock_test_support::{Op, Probe, Server, Stat, fresh_path, shared_probe, wait_until};
-
 use super::SHORT;
 use common::line::has_one_node_until_unlocked;
-use common::{
-    SESSION, SOON, Task, behind_a_proxy, children, client_of, every_subject_that, lock_of, locking,
-};
+use common::*;
 
 /// A server that looks for empty containers often instead of once a minute.
 fn tidy_server() -> Server {

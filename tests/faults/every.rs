@@ -8,10 +8,9 @@ mod untold;
 use std::time::Duration;
 
 use zoolock::{Error, Result};
-use zoolock_test_support::{Op, shared_probe, wait_until};
 
 use super::LONG;
-use common::{SOON, Scene, Subject, Visitor, await_nothing_left};
+use common::*;
 
 /// A multi-lock reports each failure.
 fn each(error: Error) -> Vec<Error> {

@@ -4,16 +4,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use zoolock::{Client, EphemeralLock, Error};
-use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 
 use super::SHORT;
 use common::line::has_one_node_until_unlocked;
 use common::relay::{
     CREATE, DELETE, EXISTS, Fate, Frame, GET_CHILDREN, SET_DATA, SET_WATCHES, SYNC, relay,
 };
-use common::{
-    SESSION, SOON, await_nothing_left, children, client, client_of, exists, lock_of, locking,
-};
+use common::*;
 
 /// Two of a busy server.
 const THROTTLED: i32 = -127;

@@ -3,14 +3,10 @@
 use std::time::{Duration, Instant};
 
 use zoolock::{ClientState, Error};
-use zoolock_test_support::{Direction, Op, Probe, Server, Then, fresh_path, wait_until};
 
 use super::{LONG, SHORT};
 use common::line::Line;
-use common::{
-    SOON, Task, behind_a_proxy, behind_a_proxy_of, children, client, client_of, lock_of, locking,
-    rw_of, shared_proxy,
-};
+use common::*;
 
 #[test]
 fn lost_create_of_an_old_session_delays_no_later_call() {

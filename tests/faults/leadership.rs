@@ -7,11 +7,10 @@ use std::time::{Duration, Instant};
 
 use zoolock::crossbeam_channel::unbounded;
 use zoolock::{ClientState, Hold, Leadership, LockOptions};
-use zoolock_test_support::{Direction, fresh_path, wait_until};
 
 use super::{LONG, SHORT};
 use common::relay::{Fate, MULTI, relay};
-use common::{SOON, await_nodes, behind_a_proxy, client, client_of, in_time, lock_of};
+use common::*;
 
 #[test]
 fn health_is_bad_in_an_outage_and_the_leader_returns_after_it() {

@@ -12,8 +12,8 @@ mod semaphore;
 
 use std::time::Duration;
 
+use common::*;
 use zookeeper::{Acl, Permissions, ZooKeeper};
-use zoolock_test_support::connect_string;
 
 /// The longest session of a test server. It does not end during a test, also beside a start of a server.
 const LONG: Duration = Duration::from_secs(60);

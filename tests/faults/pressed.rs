@@ -4,9 +4,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::{Client, Hold, HoldState};
-use zoolock_test_support::{Direction, Op, Probe, Server, fresh_path, wait_until};
 
-use common::{SOON, await_resumed, behind_a_proxy_of, client_of, lock_of, shared_proxy};
+use common::*;
 
 const T: Duration = Duration::from_secs(12);
 

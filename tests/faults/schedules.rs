@@ -5,16 +5,10 @@ use std::time::{Duration, Instant};
 
 use zookeeper::Permissions;
 use zoolock::{ClientState, ConnectionEvent, DistributedLock, EphemeralLock, Error, LockOptions};
-use zoolock_test_support::{
-    Direction, Op, Probe, connect_string, fresh_path, shared_probe, wait_until,
-};
 
 use super::{LONG, Operator, SHORT};
 use common::semaphore::{acquiring, await_leases, await_turns, leases_of, semaphore};
-use common::{
-    SESSION, SOON, Task, await_lost, behind_a_proxy, client, client_of, in_time, lock_of, locking,
-    run_again, shared_address, shared_proxy, stat,
-};
+use common::*;
 
 #[test]
 fn lost_create_found_by_two_searches_is_deleted_once() {

@@ -2,11 +2,10 @@
 //! for them.
 
 use zoolock::{ClientState, Error, Hold, HoldState, LossReason};
-use zoolock_test_support::{Op, fresh_path, shared_probe, wait_until};
 
 use super::SHORT;
 use common::semaphore::*;
-use common::{SESSION, SOON, Task, behind_a_proxy, client, client_of, is_lost, shared_address};
+use common::*;
 
 #[test]
 fn availability_is_unknown_without_a_connection() {

@@ -6,9 +6,8 @@
 mod order;
 
 use zoolock::{Client, DistributedLock, Lock};
-use zoolock_test_support::{CountingServer, Probe, fresh_path, wait_until};
 
-use common::{SESSION, SOON, Visitor, client_of};
+use common::*;
 
 /// The number after the last normal one.
 const END: i32 = i32::MAX;

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use zoolock::{DistributedLock, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore};
 use zoolock::{HoldState, Lock, LockOptions, LossReason};
-use zoolock_test_support::wait_until;
 
 use super::{END, Stage, number};
-use common::{SOON, Task, Visitor, await_lost, hold_of};
+use common::*;
 
 /// One visitor holds and five queue. The counter is set before each that has a number.
 fn queue_and_serve(stage: &Stage, set: [Option<i32>; 6]) {

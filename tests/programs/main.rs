@@ -9,9 +9,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::thread;
 
-use zoolock_test_support::{connect_string, fresh_path, wait_until};
-
-use common::{Beside, SOON, Signal};
+use common::*;
 
 /// The examples that are packages of their own, because of what they depend on.
 const PACKAGES: [&str; 3] = ["asynchronous", "prometheus", "web_service"];

@@ -6,10 +6,9 @@ use std::time::Duration;
 use zoolock::{
     Acl, Client, ClientBuilder, DistributedLock, Error, HoldState, LossReason, Permissions, Tls,
 };
-use zoolock_test_support::{FaultProxy, fresh_path, wait_until};
 
 use common::secured::{ANN, BOB, Secured};
-use common::{SOON, assert_lost, await_lost, await_resumed};
+use common::*;
 
 fn builder(secured: &Secured, hosts: &str, user: &str, password: &str) -> ClientBuilder {
     let pem = |name| fs::read(secured.file(name)).unwrap();

@@ -5,10 +5,9 @@ use std::sync::{Mutex, PoisonError};
 
 use log::{LevelFilter, Log, Metadata, Record};
 use zoolock::{Acl, ClientBuilder, DistributedLock};
-use zoolock_test_support::{FaultProxy, fresh_path, wait_until};
 
 use common::secured::{ANN, BOB, Secured};
-use common::{SOON, await_resumed};
+use common::*;
 
 static LOGGED: Everything = Everything(Mutex::new(String::new()));
 

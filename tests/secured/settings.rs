@@ -3,10 +3,9 @@
 use std::env;
 
 use zoolock::{Client, DistributedLock, Result};
-use zoolock_test_support::fresh_path;
 
 use common::secured::{ANN, BOB, Secured};
-use common::{OWN_PROCESS, alone};
+use common::*;
 
 /// What a client with these settings is told.
 fn taken(client: &Client, path: &str) -> Result<String> {

@@ -7,9 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::{Error, HoldState};
-use zoolock_test_support::{FaultProxy, Server, fresh_path, wait_until};
 
-use common::{OWN_PROCESS, SOON, Task, client_of, lock_of, run_again};
+use common::*;
 
 const CYCLES: usize = 200;
 const AT_ONCE: usize = 4;

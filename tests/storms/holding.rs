@@ -5,10 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use zoolock::{Client, DistributedLock, Error, HoldState};
-use zoolock_test_support::{FaultProxy, wait_until};
 
 use crate::leftovers::strict_server;
-use common::{SOON, client_of, lock_of};
+use common::*;
 
 const SESSION: Duration = Duration::from_secs(10);
 const THREADS: usize = 32;

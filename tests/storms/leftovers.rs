@@ -8,10 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::{Client, Error, Leadership, LockOptions};
-use zoolock_test_support::{Direction, Op, Probe, Server, wait_until};
 
 use common::semaphore::semaphore;
-use common::{SOON, await_resumed, behind_a_proxy_of, client_of, lock_of, rw_of, warnings};
+use common::*;
 
 const LONG: Duration = Duration::from_secs(40);
 

@@ -20,7 +20,11 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 use zoolock::{Acl, Client, ClientBuilder, DistributedLock, DistributedRwLock, Stats};
-use zoolock_test_support::{FaultProxy, Stat, connect_string, shared_probe};
+
+pub use zoolock_test_support::{
+    CountingServer, Direction, Ensemble, EnsembleBuilder, FaultProxy, Late, Op, Probe, Server,
+    Stat, Then, connect_string, fresh_path, shared_probe, shared_server, wait_until,
+};
 
 pub use costs::cost;
 pub use holds::{

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use zoolock::{Error, Result, Wait};
 
 use super::Pair;
-use common::{Ask, Object, SOON, Task, answered, every_subject};
+use common::*;
 
 const TIMEOUT: Duration = Duration::from_millis(250);
 

@@ -5,13 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use zoolock::{Client, Error, HoldState, LossReason, Result};
-use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 
 use super::Pair;
-use common::{
-    Ask, Object, PANICS_THE_LOGGER, SOON, Subject, Task, await_lost, await_nothing_left, client,
-    every_subject, every_subject_that, in_time, lock_of, visit, warnings,
-};
+use common::*;
 
 const ROUNDS: u64 = 8;
 

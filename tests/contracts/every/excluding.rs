@@ -3,11 +3,10 @@
 use std::sync::{Arc, Barrier};
 
 use zoolock::{Result, Wait};
-use zoolock_test_support::fresh_path;
 
 use super::{Pair, client};
 use common::line::Line;
-use common::{Object, SOON, Subject, Task, every_subject, every_subject_that};
+use common::*;
 
 /// Tries on another thread, which owns nothing.
 #[track_caller]

@@ -7,10 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::{Client, Hold, HoldState, Lock, LockOptions};
-use zoolock_test_support::{connect_string, fresh_path, shared_probe};
 
 use super::{Pair, client};
-use common::{Ask, SOON, Subject, await_lost, connected, every_subject_that, stat};
+use common::*;
 
 /// Expects these holds to match the nodes on the server. Returns their highest token.
 #[track_caller]

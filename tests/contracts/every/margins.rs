@@ -5,13 +5,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::{Client, DistributedLock, Error, HoldState, LockOptions, LossReason};
-use zoolock_test_support::{connect_string, fresh_path};
 
 use super::{Pair, client, each_type};
-use common::{
-    SESSION, SOON, Subject, Visitor, await_lost, await_nothing_left, behind_a_proxy, client_of,
-    every_subject, every_subject_that, lock_of,
-};
+use common::*;
 
 use crate::is_invalid;
 

@@ -3,13 +3,9 @@
 use std::time::{Duration, Instant};
 
 use zoolock::{Client, DistributedLock, HoldState, LockOptions};
-use zoolock_test_support::{Op, connect_string, fresh_path, wait_until};
 
 use super::Pair;
-use common::{
-    SOON, Subject, Visitor, await_lost, await_nothing_left, client, client_of, delete_node,
-    every_subject_that, in_time, lock_of, shared_proxy,
-};
+use common::*;
 
 /// A session timeout so long that clients send nothing on their own.
 const QUIET: Duration = Duration::from_secs(60);

@@ -3,13 +3,9 @@
 use std::collections::BTreeSet;
 
 use zoolock::{Contender, EphemeralLock, Error, LossReason, Result};
-use zoolock_test_support::{Op, fresh_path, shared_probe, wait_until};
 
 use super::Pair;
-use common::{
-    SESSION, SOON, Subject, Task, Visitor, assert_lost, await_lost, client, client_of,
-    every_subject, every_subject_that, in_time, lock_of, place, shared_proxy, visit,
-};
+use common::*;
 
 use crate::contenders::{client_called, is_as_the_server_says, look, znode};
 use crate::is_invalid;

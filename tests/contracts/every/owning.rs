@@ -6,9 +6,7 @@ use std::time::Duration;
 use zoolock::{Error, HoldState, Result};
 
 use super::Pair;
-use common::{
-    Ask, Object, SOON, Subject, Task, answered, every_subject_that, visit, would_deadlock,
-};
+use common::*;
 
 /// What another thread sees: whether it is held, the count and the number of holds.
 fn seen_elsewhere(object: &Object) -> (bool, Option<u32>, usize) {

@@ -3,13 +3,9 @@
 use std::io::ErrorKind;
 
 use zoolock::{Client, DistributedLock, Error, LockOptions, Result};
-use zoolock_test_support::{connect_string, fresh_path, shared_probe};
 
 use super::{client, each_type};
-use common::{
-    SESSION, SOON, Subject, Task, await_nothing_left, client_of, every_subject, every_subject_that,
-    locking, owner, visit,
-};
+use common::*;
 
 /// Two rivals of different clients take turns, so that one waits for the other.
 #[track_caller]

@@ -1,10 +1,6 @@
 //! The cost of calls. The sessions are so long that clients send nothing else.
 
-use zoolock_test_support::{fresh_path, shared_probe, wait_until};
-
-use common::{
-    SOON, Subject, Task, behind_a_proxy, cost, every_subject_that, exists, lock_of, visit,
-};
+use common::*;
 
 const TURNS: u64 = 10;
 

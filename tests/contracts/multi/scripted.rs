@@ -7,11 +7,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::{Error, Hold, Lock, LockId, MultiLock, Result, Wait};
-use zoolock_test_support::fresh_path;
 
 use super::{brief, refused};
 use crate::Bomb;
-use common::{SOON, warnings};
+use common::*;
 
 /// The scripted behaviour of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

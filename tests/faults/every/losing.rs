@@ -7,13 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::{Client, Error, Hold, HoldState, LossReason, Result};
-use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
 
 use super::each;
-use common::{
-    Beside, OWN_PROCESS, Object, SESSION, SOON, Signal, Subject, Task, Visitor, alone, await_lost,
-    client, client_of, every_subject, shared_proxy, stat, warnings,
-};
+use common::*;
 
 /// Expects an unlock to fail in this way for each hold.
 #[track_caller]

@@ -1,7 +1,6 @@
 //! Unlocks in the background, right before the end of the client, or without permission to delete.
 
 use super::*;
-use common::{every_subject_that, in_time, warnings};
 
 /// Operators may allow clients to create nodes but not to delete them.
 #[test]

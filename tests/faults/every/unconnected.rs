@@ -3,10 +3,8 @@
 use std::sync::Mutex;
 
 use zoolock::{ClientState, HoldState, Wait};
-use zoolock_test_support::Server;
 
 use super::*;
-use common::{Ask, SESSION, Task, await_resumed, client_of, every_subject, in_use};
 
 /// How long the calls of these tests wait for a connection.
 const BRIEF: Duration = Duration::from_millis(300);

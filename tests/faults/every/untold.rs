@@ -2,13 +2,9 @@
 //! read it by then. No call relies on an event alone: a missing one costs a few session timeouts and no more.
 
 use zoolock::Kind;
-use zoolock_test_support::fresh_path;
 
 use super::*;
 use crate::{Operator, SHORT};
-use common::{
-    BRIEFLY, Task, behind_a_proxy, children, client, every_subject_that, in_time, lock_of,
-};
 
 /// The longest time until the next look. A client checks its holds each quarter of a session timeout.
 const LOOK: Duration = SHORT.saturating_mul(4).saturating_add(Duration::from_secs(1));
