@@ -90,22 +90,16 @@ fn break_ends_only_the_hold_with_that_token() {
 }
 
 #[test]
-fn break_of_a_single_node_is_refused() {
-    let path = fresh_path("broken-single");
-    let lock = EphemeralLock::new(&client(), &path).expect("a path");
-    let held = lock.acquire().expect("locked");
-    assert_eq!(breaks(&path, held.fencing_token()).0, Some(64));
-    assert!(held.is_held());
-    held.release().expect("released");
-}
-
-#[test]
-fn break_deletes_a_node_without_a_session() {
-    let path = fresh_path("broken-persistent");
+fn break_takes_a_node_without_a_session_and_no_single_node() {
+    let [path, single] = ["broken-persistent", "broken-single"].map(fresh_path);
     probe().create_all(&path).expect("made");
     probe().create(&format!("{path}/lock-"), b"nobody", false, true).expect("made");
     assert_eq!(breaks(&path, contenders(&path)[0].token).0, Some(0));
     await_nodes(&path, 0);
+    let lock = EphemeralLock::new(&client(), &single).expect("a path");
+    let held = lock.acquire().expect("locked");
+    assert_eq!(breaks(&single, held.fencing_token()).0, Some(64));
+    assert!(held.is_held());
 }
 
 #[test]

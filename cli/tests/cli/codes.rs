@@ -46,20 +46,25 @@ fn closed_stderr_does_not_end_the_command() {
 }
 
 #[test]
-fn unrunnable_program_gives_126_and_missing_one_127() {
+fn unrunnable_program_gives_126_missing_one_127_and_unreachable_server_69() {
     let (path, (_folder, file)) = (fresh_path("no-program"), scratch());
     fs::write(&file, "not executable").expect("written");
-    let nowhere = "127.0.0.1:1";
-    for (arguments, wanted, program) in [
-        (&["run", &path, &file][..], 126, &*file),
+    let (unrunnable, nowhere) = (format!("failed to run '{file}'"), "127.0.0.1:1");
+    let brief = ["-c", nowhere, "--session-timeout", "1", "/path"];
+    for (subcommand, arguments, wanted, said) in [
+        ("run", &[&*path, &*file][..], 126, &*unrunnable),
         // It waits for no server, and for no turn.
-        (&["run", "-c", nowhere, &path, "no-such-program"], 127, "no-such-program"),
-        (&["run", "-c", nowhere, &path, ""], 127, ""),
-        (&["lead", "-c", nowhere, &path, "/no/such"], 127, "/no/such"),
+        ("run", &["-c", nowhere, &path, "no-such-program"], 127, "failed to run 'no-such-program'"),
+        ("run", &["-c", nowhere, &path, ""], 127, "failed to run ''"),
+        ("lead", &["-c", nowhere, &path, "/no/such"], 127, "failed to run '/no/such'"),
+        ("run", &[&["-n"], &brief[..], &["true"]].concat(), 69, "failed to connect"),
+        ("lead", &[&brief[..], &["true"]].concat(), 69, "failed to connect"),
+        ("list", &brief, 69, "failed to connect"),
+        ("verify", &[&brief[..], &["1"]].concat(), 69, "failed to connect"),
     ] {
-        let (code, _, errors) = ends(zoolock(arguments));
-        assert_eq!(code, Some(wanted), "{arguments:?}");
-        assert!(errors.contains(&format!("failed to run '{program}'")), "{errors}");
+        let (code, _, errors) = ends(zoolock(&[&[subcommand], arguments].concat()));
+        assert_eq!(code, Some(wanted), "{subcommand} {arguments:?}");
+        assert!(errors.contains(said), "{errors}");
     }
     await_nodes(&path, 0);
 }
@@ -116,22 +121,6 @@ fn wrong_arguments_give_64_and_errors_name_the_problem() {
 }
 
 #[test]
-fn unreachable_server_gives_69() {
-    // The proxy keeps the port, and nobody listens on it.
-    let nobody = shared_proxy();
-    nobody.refuse(true);
-    for arguments in [
-        &["run", "-n", "--session-timeout", "1", "/path", "true"][..],
-        &["lead", "--session-timeout", "1", "/path", "true"],
-        &["list", "--session-timeout", "1", "/path"],
-        &["verify", "--session-timeout", "1", "/path", "1"],
-    ] {
-        let (code, ..) = ends(zoolock_at(&nobody.connect_string(), arguments));
-        assert_eq!(code, Some(69), "{arguments:?}");
-    }
-}
-
-#[test]
 fn conflict_gives_1_or_the_chosen_code() {
     let path = fresh_path("conflict");
     let _held = held(&path);
@@ -161,7 +150,7 @@ fn conflict_gives_1_or_the_chosen_code() {
 #[test]
 fn mistyped_chroot_is_not_created() {
     let (probe, chroot) = (probe(), fresh_path("chroot"));
-    let hosts = format!("{}{chroot}", zoolock_test_support::connect_string());
+    let hosts = format!("{}{chroot}", connect_string());
     for arguments in [
         &["run", "--no-create", "-w", "1h", "/a", "true"][..],
         &["lead", "--no-create", "/a", "true"],

@@ -7,8 +7,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use std::{fs, process, thread};
 
-use zoolock_test_support::Late;
-
 use crate::util::*;
 
 /// A program that needs no other process.
@@ -145,22 +143,17 @@ fn run_limited(limit: &str, most: u64, path: &str) -> Command {
 }
 
 #[test]
-fn program_under_a_file_limit_is_supervised_or_not_started() {
+fn program_under_a_file_or_memory_limit_is_supervised_or_not_started() {
     // The dynamic loader failed, a process was missing, or the connection had no file.
     under_each(
         3..=20,
         |most, path| run_limited("nofile", most, path),
         |code, words| matches!(code, Some(127 | 71)) || words.contains(NO_FILES),
     );
-}
-
-#[test]
-fn program_under_a_memory_limit_is_supervised_or_not_started() {
-    let megabytes = (8..32).step_by(2).chain((32..=160).step_by(16)).chain([4096]);
     // A signal ended the command without memory, the dynamic loader failed, or a thread was missing.
     under_each(
-        megabytes,
-        |most, path| run_limited("as", most << 20, path),
+        (8..32).step_by(2).chain((32..=160).step_by(16)).chain([4096]),
+        |megabytes, path| run_limited("as", megabytes << 20, path),
         |code, _| matches!(code, None | Some(127 | 71)),
     );
 }

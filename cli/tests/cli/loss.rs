@@ -2,8 +2,6 @@
 
 use std::time::Instant;
 
-use common::Task;
-
 use crate::util::*;
 
 /// Reports TERM and ignores it.

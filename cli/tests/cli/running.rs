@@ -44,8 +44,7 @@ fn program_knows_its_lock() {
     assert_eq!(running.says("path "), path);
     let (token, node) = (running.says("token "), running.says("node "));
     running.is_inside();
-    let stat = probe().stat(&format!("{path}/{node}"));
-    let stat = stat.expect("asked").expect("its node");
+    let stat = stat(&format!("{path}/{node}"));
     assert_eq!(token, stat.czxid.to_string());
     let hexadecimal = format!("{:#x}", stat.czxid);
     for (asked, wanted) in [(token.as_str(), 0), (&hexadecimal, 0), ("1", 1), ("0x1", 1)] {

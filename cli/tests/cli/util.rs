@@ -5,18 +5,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use common::{client_of, state, with_all_signals};
 use nix::sys::wait::WaitStatus;
 use rexpect::session::{PtySession, spawn_command};
 use serde_json::Value;
 use zoolock::{Client, Contender, DistributedLock, Guard, LockOptions};
 
-pub(crate) use common::{Beside, SOON, Signal, await_nodes, lock_of, send, shared_proxy};
-use zoolock_test_support::shared_probe;
-
-pub(crate) use zoolock_test_support::{
-    Direction, FaultProxy, Probe, Server, connect_string, fresh_path, wait_until,
-};
+pub(crate) use common::*;
 
 /// Reports its start, and ends with its input.
 pub(crate) const UNTIL_TOLD: &str = "echo inside $$; cat > /dev/null";
