@@ -191,38 +191,28 @@ fn waiting_call_gives_a_busy_server_time() {
 
 #[test]
 fn deletion_abandoned_by_the_server_is_repeated() {
-    for code in [TIMED_OUT, FAILED[0], FAILED[1]] {
-        for times in 1..=3 {
-            let garbler = Garbler::refusing(vec![DELETE; times], code);
+    let times = [1, 2, 3].map(|times| vec![DELETE; times]);
+    // A busy server also refuses the look at a single node in the background.
+    let and_then = [DELETE, EXISTS].map(|second| vec![DELETE, second]);
+    for (name, below, all, codes) in [
+        ("exclusive", "", &times[..], &[TIMED_OUT, FAILED[0], FAILED[1]][..]),
+        ("single node", "/node", &and_then, &[THROTTLED, REQUEST_TIMEOUT]),
+    ] {
+        for (ops, code) in all.iter().flat_map(|ops| codes.iter().map(move |code| (ops, *code))) {
+            let garbler = Garbler::refusing(ops.clone(), code);
             garbler.arm();
-            let (client, path) = (garbler.client(SHORT), directory("gave-up"));
-            let lock = lock_of(&client, &path);
+            let (client, path) = (garbler.client(SHORT), directory("gave-up") + below);
+            let subject = Subject::named(name);
+            let lock = subject.at(&client, &path);
             lock.lock().unwrap();
             let unlocked = lock.unlock();
-            assert!(unlocked.is_ok(), "{times}: {unlocked:?}");
-            let took = wait_until("nothing is left", SOON, || children(&path).is_empty());
-            println!("{times} times {code}: gone after {took:?}, {:?}", client.stats());
-            assert_eq!(garbler.changed(), 2 * times as u64);
+            assert!(unlocked.is_ok(), "{name}, {ops:?}: {unlocked:?}");
+            subject.await_nodes(&path, 0);
             await_nothing_left(&client);
-        }
-    }
-}
-
-/// A busy server refuses the deletion of an unlock, and then the look or the deletion in the background.
-#[test]
-fn single_node_that_a_busy_server_does_not_delete_is_deleted_later() {
-    for busy in [THROTTLED, REQUEST_TIMEOUT] {
-        for second in [DELETE, EXISTS] {
-            let garbler = Garbler::refusing(vec![DELETE, second], busy);
-            garbler.arm();
-            let (client, path) = (garbler.client(SHORT), fresh_path("busy-single"));
-            let lock = EphemeralLock::new(&client, &path).unwrap();
-            lock.lock().unwrap();
-            let unlocked = lock.unlock();
-            println!("{busy}, {second}: {unlocked:?}");
-            assert!(unlocked.is_ok());
-            wait_until("it is gone", SOON, || !exists(&path));
-            await_nothing_left(&client);
+            println!("{name}: {ops:?} answered by {code}, {:?}", client.stats());
+            // The request of a deletion is changed, too.
+            let changed = ops.iter().map(|op| if *op == DELETE { 2 } else { 1 }).sum::<u64>();
+            assert_eq!(garbler.changed(), changed);
             assert!(lock.try_lock_for(SOON).unwrap());
             lock.unlock().unwrap();
         }

@@ -118,7 +118,7 @@ fn cancel_ends_a_call_at_any_moment() {
 }
 
 #[test]
-fn cancel_ends_only_the_waits_of_its_object() {
+fn cancel_ends_only_the_waits_of_its_object_or_client() {
     every_subject(|subject| {
         let Pair { ours, others, path, object, rival: ahead } = Pair::of(subject, "cancel", SOON);
         ahead.lock().unwrap();
@@ -142,6 +142,19 @@ fn cancel_ends_only_the_waits_of_its_object() {
         println!("{}: cancelled, {:?}", subject.name, subject.nodes(&path));
         ahead.unlock().unwrap();
         bystander.result("the bystander").unwrap();
+        later.result("who came later").unwrap();
+
+        ahead.lock().unwrap();
+        let all = [&object, &object, &other].map(|own| Task::spawn_blocked(visit(own.clone())));
+        wait_until("all of the client are cancelled", SOON, || {
+            ours.cancel_waiters();
+            all.iter().all(Task::is_done)
+        });
+        for wait in &all {
+            cancelled(subject, &wait.result("a cancelled call"), &path);
+        }
+        let later = Task::spawn_blocked(visit(object.clone()));
+        ahead.unlock().unwrap();
         later.result("who came later").unwrap();
         drop((object, other));
         subject.await_nodes(&path, 0);

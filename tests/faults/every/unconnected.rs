@@ -59,27 +59,6 @@ fn wait_ends_after_its_time_without_a_connection() {
 }
 
 #[test]
-fn cancel_of_the_client_ends_the_waits_for_all_its_locks() {
-    every_subject(|subject| {
-        let scene = Scene::start(subject, "cancel-all", LONG);
-        scene.rival.lock().unwrap();
-        let second = subject.at(&scene.client, &scene.path);
-        let waiting = [scene.own.clone(), scene.own.clone(), second]
-            .map(|own| Task::spawn_blocked(move || own.lock()));
-        scene.client.cancel_waiters();
-        for waiting in waiting {
-            let ended = waiting.result("a call that is cancelled");
-            assert!(says(ended, Error::is_cancelled), "{}", subject.name);
-        }
-        let own = scene.own.clone();
-        let later = Task::spawn_blocked(move || own.lock().and_then(|()| own.unlock()));
-        scene.rival.unlock().unwrap();
-        later.result("a later call").unwrap();
-        scene.leaves_nothing("cancelled by the client");
-    });
-}
-
-#[test]
 fn restart_of_the_only_server_costs_no_lock_and_no_position() {
     let server = Server::start().unwrap();
     let connect = || client_of(&server.connect_string(), LONG);

@@ -9,14 +9,10 @@ use crate::{Operator, SHORT};
 /// The longest time until the next look. A client checks its holds each quarter of a session timeout.
 const LOOK: Duration = SHORT.saturating_mul(4).saturating_add(Duration::from_secs(1));
 
-fn above(path: &str) -> &str {
-    path.rsplit_once('/').unwrap().0
-}
-
 /// Whether the scene's waiter watches this node. For a permit that is the directory.
 fn is_watched(scene: &Scene, node: &str) -> bool {
     let answer = match scene.subject.shown_as()[0] {
-        Kind::Permit => format!("< GetChildren {}", above(node)),
+        Kind::Permit => format!("< GetChildren {}", node.rsplit_once('/').unwrap().0),
         _ => format!("< GetData {node}"),
     };
     scene.log().contains(&answer)
