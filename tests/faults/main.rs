@@ -21,28 +21,16 @@ const LONG: Duration = Duration::from_secs(60);
 /// The session timeout where a quarter of it has to pass.
 const SHORT: Duration = Duration::from_secs(4);
 
-/// An operator, who may change permissions.
-struct Operator(ZooKeeper);
-
-impl Operator {
-    fn connect() -> Operator {
-        Operator(ZooKeeper::connect(&connect_string(), LONG).unwrap())
-    }
-
-    fn set(&self, path: &str, permissions: Permissions) {
-        let acl = [Acl::new(permissions, "world", "anyone")];
-        self.0.set_acl(path, &acl, None).unwrap();
-    }
-
-    /// Makes a node unreadable for everybody.
-    fn hide(&self, path: &str) {
-        let others = Permissions::WRITE | Permissions::CREATE | Permissions::DELETE;
-        self.set(path, others | Permissions::ADMIN);
-    }
+/// Changes the permissions of everybody, as an operator may.
+fn allow(path: &str, permissions: Permissions) {
+    let operator = ZooKeeper::connect(&connect_string(), LONG).unwrap();
+    let acl = [Acl::new(permissions, "world", "anyone")];
+    operator.set_acl(path, &acl, None).unwrap();
+    operator.close().unwrap();
 }
 
-impl Drop for Operator {
-    fn drop(&mut self) {
-        let _ = self.0.close();
-    }
+/// Makes a node unreadable for everybody.
+fn hide(path: &str) {
+    let others = Permissions::WRITE | Permissions::CREATE | Permissions::DELETE;
+    allow(path, others | Permissions::ADMIN);
 }

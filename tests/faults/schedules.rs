@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use zookeeper::Permissions;
 use zoolock::{ClientState, ConnectionEvent, DistributedLock, EphemeralLock, Error, LockOptions};
 
-use super::{LONG, Operator, SHORT};
+use super::{LONG, SHORT, allow, hide};
 use common::semaphore::{acquiring, await_leases, await_turns, leases_of, semaphore};
 use common::*;
 
@@ -101,9 +101,6 @@ fn chroot_is_created_again_when_a_level_of_it_goes_meanwhile() {
     call.result("lock()").unwrap();
     lock.unlock().unwrap();
 }
-
-/// READ, WRITE, CREATE and ADMIN for everybody.
-const NO_DELETE: (u32, &str, &str) = (1 | 2 | 4 | 16, "world", "anyone");
 
 #[test]
 fn waiter_is_denied_when_stuck_permits_leave_no_room() {
@@ -218,11 +215,10 @@ fn watch_refused_once_is_set_later() {
     let (own, path) = (client_of(&connect_string(), SHORT), fresh_path("refused-watch"));
     let hold = lock_of(&own, &path).acquire().unwrap();
     let node = format!("{path}/{}", hold.node());
-    let operator = Operator::connect();
     let requests = own.stats().requests;
-    operator.hide(&node);
+    hide(&node);
     wait_until("a heartbeat and a refused read", SOON, || own.stats().requests >= requests + 2);
-    operator.set(&node, Permissions::ALL);
+    allow(&node, Permissions::ALL);
     let asked = hold.revocation().unwrap();
     shared_probe().unwrap().set(&node, b"__REVOKE__").unwrap();
     let heard = asked.recv_timeout(SOON);

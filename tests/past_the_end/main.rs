@@ -5,7 +5,7 @@
 
 mod order;
 
-use zoolock::{Client, DistributedLock, Lock};
+use zoolock::{Client, Lock};
 
 use common::*;
 
@@ -37,10 +37,6 @@ impl Stage {
 
     fn client(&self) -> Client {
         client_of(&self.server.connect_string(), SESSION)
-    }
-
-    fn lock(&self, client: &Client) -> DistributedLock {
-        DistributedLock::new(client, &self.path).unwrap()
     }
 
     /// The nodes in creation order.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zoolock::{DistributedLock, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore};
+use zoolock::{DistributedReentrantLock, DistributedRwLock, DistributedSemaphore};
 use zoolock::{HoldState, Lock, LockOptions, LossReason};
 
 use super::{END, Stage, number};
@@ -18,9 +18,9 @@ fn queue_and_serve(stage: &Stage, set: [Option<i32>; 6]) {
             stage.server.set_counter(path, number).unwrap();
         }
         let lock: Box<dyn Lock> = match at {
-            0..3 => DistributedLock::new(client, path).unwrap().into(),
+            0..3 => lock_of(client, path).into(),
             3 => DistributedReentrantLock::new(client, path).unwrap().into(),
-            _ => DistributedRwLock::new(client, path).unwrap().write_lock().into(),
+            _ => rw_of(client, path).write_lock().into(),
         };
         queue.push(stage.queues(lock));
     }
@@ -33,7 +33,7 @@ fn queue_and_serve(stage: &Stage, set: [Option<i32>; 6]) {
     let expected = nodes.iter().enumerate();
     let expected = expected.map(|(at, node)| (node, at == 0, Some(i64::from(number(node)))));
     assert_eq!(seen, expected.collect::<Vec<_>>());
-    assert!(!stage.lock(&clients[1]).try_lock().unwrap());
+    assert!(!lock_of(&clients[1], path).try_lock().unwrap());
     // In the order in which they have queued, one after another.
     while !queue.is_empty() {
         let first = queue.remove(0);
@@ -52,9 +52,7 @@ fn queue_is_fifo_whatever_the_sequence_numbers_say() {
     let opposite = [-5, -1000, i32::MIN + 5, i32::MIN, END, END];
     let mixed = [END - 1, -2, END, i32::MIN, END, -7];
     for set in begins.into_iter().chain([opposite, mixed].map(|numbers| numbers.map(Some))) {
-        let Some(stage) = Stage::new("fifo", 0) else {
-            return;
-        };
+        let Some(stage) = Stage::new("fifo", 0) else { return };
         queue_and_serve(&stage, set);
     }
 }
@@ -62,9 +60,7 @@ fn queue_is_fifo_whatever_the_sequence_numbers_say() {
 /// There the read shares the node of its write, which another object may have made.
 #[test]
 fn read_that_outlives_its_write_has_the_end_of_its_own_object() {
-    let Some(stage) = Stage::new("end-rw", END) else {
-        return;
-    };
+    let Some(stage) = Stage::new("end-rw", END) else { return };
     let client = stage.client();
     let new = |options| DistributedRwLock::with_options(&client, &stage.path, options).unwrap();
     let lasting = new(LockOptions::new().local_handoffs(1));
@@ -88,10 +84,8 @@ fn read_that_outlives_its_write_has_the_end_of_its_own_object() {
 
 #[test]
 fn write_that_outlives_a_read_at_its_node_hears_of_its_loss() {
-    let Some(stage) = Stage::new("end-rw-lost", END) else {
-        return;
-    };
-    let lock = DistributedRwLock::new(&stage.client(), &stage.path).unwrap();
+    let Some(stage) = Stage::new("end-rw-lost", END) else { return };
+    let lock = rw_of(&stage.client(), &stage.path);
     let (read, write) = (lock.read_lock(), lock.write_lock());
     write.lock().unwrap();
     read.lock().unwrap();
@@ -107,9 +101,7 @@ fn write_that_outlives_a_read_at_its_node_hears_of_its_loss() {
 /// All turns have the same number, so the number does not tell whose the permits are.
 #[test]
 fn permit_stays_held_while_its_client_waits_for_another() {
-    let Some(stage) = Stage::new("seen-permits", 0) else {
-        return;
-    };
+    let Some(stage) = Stage::new("seen-permits", 0) else { return };
     for part in ["locks", "leases"] {
         stage.make(&format!("{}/{part}", stage.path), END);
     }

@@ -33,9 +33,6 @@ fn children(probe: &Probe, path: &str) -> usize {
     probe.children(path).unwrap().len()
 }
 
-/// READ, WRITE, CREATE and ADMIN for everybody.
-const NO_DELETE: (u32, &str, &str) = (1 | 2 | 4 | 16, "world", "anyone");
-
 /// A directory in which everybody may create and nobody may delete.
 fn without_delete(probe: &Probe, path: &str) {
     probe.create_all(path).unwrap();

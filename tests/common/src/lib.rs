@@ -49,6 +49,9 @@ pub const SOON: Duration = Duration::from_secs(60);
 /// A deadline for calls that should give up, long enough for the answers of a busy machine.
 pub const BRIEFLY: Duration = Duration::from_millis(1500);
 
+/// READ, WRITE, CREATE and ADMIN for everybody.
+pub const NO_DELETE: (u32, &str, &str) = (1 | 2 | 4 | 16, "world", "anyone");
+
 /// Connects a client to the shared server.
 pub fn client() -> Client {
     client_of(&connect_string(), SESSION)

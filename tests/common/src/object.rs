@@ -10,6 +10,8 @@ use zoolock::{
     Lock, MultiLock, Permits, ReadLock, Result, Wait, WriteLock,
 };
 
+use crate::Task;
+
 /// A way to ask for a lock.
 #[derive(Debug, Clone, Copy)]
 pub enum Ask {
@@ -116,6 +118,16 @@ impl Object {
     /// The entry count of this thread, for reentrant types.
     pub fn hold_count(&self) -> Option<u32> {
         self.guards.hold_count()
+    }
+
+    /// Makes a call on another thread, which owns nothing.
+    #[track_caller]
+    pub fn elsewhere<R: Send + 'static>(
+        &self,
+        call: impl FnOnce(&Object) -> R + Send + 'static,
+    ) -> R {
+        let object = self.clone();
+        Task::spawn(move || call(&object)).result("a call on another thread")
     }
 
     /// Locks without a guard.

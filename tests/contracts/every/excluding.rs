@@ -2,18 +2,11 @@
 
 use std::sync::{Arc, Barrier};
 
-use zoolock::{Result, Wait};
+use zoolock::Wait;
 
 use super::{Pair, client};
 use common::line::Line;
 use common::*;
-
-/// Tries on another thread, which owns nothing.
-#[track_caller]
-fn tries_elsewhere(object: &Object) -> Result<bool> {
-    let object = object.clone();
-    Task::spawn(move || object.try_lock()).result("a try on another thread")
-}
 
 /// Threads of several objects try at once, and no winner leaves before all have tried.
 #[test]
@@ -50,14 +43,14 @@ fn clones_share_a_hold_and_other_objects_are_rivals() {
         assert!(clone.is_held());
         assert_eq!(clone.hold().node(), object.hold().node());
         for rival in [subject.rival(&ours, &path), rival] {
-            for tried in [rival.try_lock(), tries_elsewhere(&rival)] {
+            for tried in [rival.try_lock(), rival.elsewhere(|rival| rival.try_lock())] {
                 assert!(matches!(tried, Ok(false)), "{}: {tried:?}", subject.name);
             }
             assert!(!rival.is_held() && rival.unlock().is_err());
             assert!(object.is_held() && clone.is_held());
         }
         // Subjects of a shared kind do not exclude their like.
-        let like = tries_elsewhere(&subject.at(&others, &path));
+        let like = subject.at(&others, &path).elsewhere(|like| like.try_lock());
         println!("{}: one like it beside it: {like:?}", subject.name);
         assert_eq!(like.unwrap(), !subject.is_exclusive());
         clone.unlock().unwrap();

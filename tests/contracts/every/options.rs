@@ -14,45 +14,43 @@ const QUIET: Duration = Duration::from_secs(60);
 fn local_handoff_passes_the_node_on() {
     const TIMES: usize = 2;
     // In a multi-lock, a waiter for the first member has not queued for the others when they are released.
-    every_subject_that(
-        |subject| subject.is_plain() && subject.is_one_lock(),
-        |subject| {
-            let Pair { ours, path, .. } = Pair::of(subject, "handed-on", QUIET);
-            let options = LockOptions::new().local_handoffs(TIMES as u32);
-            let object = subject.with(&ours, &path, options);
-            let mut turn = Visitor::start_asleep(object.clone());
-            let mut held = turn.hold();
-            let (mut tokens, mut cost) = (vec![held.fencing_token()], 0);
-            for _ in 1..2 * (TIMES + 1) {
-                let next = Visitor::start_asleep(object.clone());
-                let before = ours.stats().requests;
-                turn.leaves();
-                let heir = next.hold();
-                let token = heir.fencing_token();
-                assert_eq!((held.state(), heir.state()), (HoldState::Released, HoldState::Held));
-                await_lost(&held);
-                if token == held.fencing_token() {
-                    cost += ours.stats().requests - before;
-                    assert_eq!(heir.node(), held.node(), "{}", subject.name);
-                }
-                tokens.push(token);
-                (turn, held) = (next, heir);
-            }
+    let is_one = |subject: Subject| subject.is_plain() && subject.is_one_lock();
+    every_subject_that(is_one, |subject| {
+        let Pair { ours, path, .. } = Pair::of(subject, "handed-on", QUIET);
+        let options = LockOptions::new().local_handoffs(TIMES as u32);
+        let object = subject.with(&ours, &path, options);
+        let mut turn = Visitor::start_asleep(object.clone());
+        let mut held = turn.hold();
+        let (mut tokens, mut cost) = (vec![held.fencing_token()], 0);
+        for _ in 1..2 * (TIMES + 1) {
+            let next = Visitor::start_asleep(object.clone());
+            let before = ours.stats().requests;
             turn.leaves();
-            let runs: Vec<_> = tokens.chunk_by(|a, b| a == b).map(<[u64]>::len).collect();
-            println!("{}: turns with one token {runs:?}, {cost} requests", subject.name);
-            // Reads, single nodes and permits are not passed on.
-            match subject.has_a_directory() && subject.is_exclusive() {
-                true => assert_eq!(runs, [TIMES + 1; 2], "{}", subject.name),
-                false => assert_eq!(runs, [1; 2 * (TIMES + 1)], "{}", subject.name),
+            let heir = next.hold();
+            let token = heir.fencing_token();
+            assert_eq!((held.state(), heir.state()), (HoldState::Released, HoldState::Held));
+            await_lost(&held);
+            if token == held.fencing_token() {
+                cost += ours.stats().requests - before;
+                assert_eq!(heir.node(), held.node(), "{}", subject.name);
             }
-            assert!(tokens.is_sorted(), "{}: {tokens:?}", subject.name);
-            // Each of the two nodes is read at its first hand-off. A very slow machine may add a heartbeat.
-            assert!(cost <= 3, "{}: {cost} requests", subject.name);
-            subject.await_nodes(&path, 0);
-            await_nothing_left(&ours);
-        },
-    );
+            tokens.push(token);
+            (turn, held) = (next, heir);
+        }
+        turn.leaves();
+        let runs: Vec<_> = tokens.chunk_by(|a, b| a == b).map(<[u64]>::len).collect();
+        println!("{}: turns with one token {runs:?}, {cost} requests", subject.name);
+        // Reads, single nodes and permits are not passed on.
+        match subject.has_a_directory() && subject.is_exclusive() {
+            true => assert_eq!(runs, [TIMES + 1; 2], "{}", subject.name),
+            false => assert_eq!(runs, [1; 2 * (TIMES + 1)], "{}", subject.name),
+        }
+        assert!(tokens.is_sorted(), "{}: {tokens:?}", subject.name);
+        // Each of the two nodes is read at its first hand-off. A very slow machine may add a heartbeat.
+        assert!(cost <= 3, "{}: {cost} requests", subject.name);
+        subject.await_nodes(&path, 0);
+        await_nothing_left(&ours);
+    });
 }
 
 #[test]

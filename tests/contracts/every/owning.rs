@@ -3,21 +3,14 @@
 use std::thread;
 use std::time::Duration;
 
-use zoolock::{Error, HoldState, Result};
+use zoolock::{Error, HoldState};
 
 use super::Pair;
 use common::*;
 
 /// What another thread sees: whether it is held, the count and the number of holds.
 fn seen_elsewhere(object: &Object) -> (bool, Option<u32>, usize) {
-    let object = object.clone();
-    let look = move || (object.is_held(), object.hold_count(), object.holds().len());
-    Task::spawn(look).result("a look")
-}
-
-fn unlocked_elsewhere(object: &Object) -> Result<()> {
-    let object = object.clone();
-    Task::spawn(move || object.unlock()).result("an unlock")
+    object.elsewhere(|object| (object.is_held(), object.hold_count(), object.holds().len()))
 }
 
 /// Expects `NotHeld`, from each member of a multi-lock.
@@ -64,7 +57,7 @@ fn only_the_owning_thread_sees_and_unlocks_its_hold() {
         assert_eq!(count, Some(1));
         for number in 0..10 {
             assert_eq!(seen_elsewhere(&object), (false, Some(0), 0), "thread {number}");
-            match unlocked_elsewhere(&object) {
+            match object.elsewhere(|object| object.unlock()) {
                 Err(Error::NotOwner { path: at, owner: who }) => {
                     assert_eq!((&at, who), (&path, owner));
                 }
@@ -72,12 +65,11 @@ fn only_the_owning_thread_sees_and_unlocks_its_hold() {
                 Err(Error::NotHeld { .. }) if !subject.is_exclusive() => {}
                 unlocked => panic!("{}, thread {number}: {unlocked:?}", subject.name),
             }
-            let tried = object.clone();
-            let tried = Task::spawn(move || match subject.is_exclusive() {
-                true => tried.try_lock(),
-                false => visit(tried)().map(|()| false),
+            let tried = object.elsewhere(move |object| match subject.is_exclusive() {
+                true => object.try_lock(),
+                false => visit(object.clone())().map(|()| false),
             });
-            assert!(!tried.result("a try").unwrap(), "thread {number} got in");
+            assert!(!tried.unwrap(), "thread {number} got in");
         }
         assert!(hold.is_held());
         assert!(!rival.try_lock().unwrap());
@@ -89,25 +81,23 @@ fn only_the_owning_thread_sees_and_unlocks_its_hold() {
 
 #[test]
 fn every_thread_sees_and_unlocks_a_hold_of_the_object() {
-    every_subject_that(
-        |one| !one.is_a_threads(),
-        |subject| {
-            let Pair { ours, path, object, .. } = Pair::of(subject, "anybodys", SOON);
-            let (ended, other) = (object.clone(), subject.at(&ours, &path));
-            thread::spawn(move || ended.lock().unwrap()).join().unwrap();
-            assert!(object.is_held(), "it outlives its thread");
-            assert_eq!(seen_elsewhere(&object), (true, None, subject.nodes_of_one()));
-            for (through, object) in [("itself", &object), ("another object", &other)] {
-                // Another thread may unlock it, so waiting is never a deadlock.
-                let waited = answered(|| object.try_lock_for(Duration::from_secs(1)));
-                let seen = [object.try_lock(), waited];
-                println!("{} through {through}: {seen:?}", subject.name);
-                assert!(seen.iter().all(|seen| matches!(seen, Ok(false))), "{seen:?}");
-            }
-            unlocked_elsewhere(&object).unwrap();
-            assert!(!object.is_held());
-        },
-    );
+    let is_one = |subject: Subject| !subject.is_a_threads();
+    every_subject_that(is_one, |subject| {
+        let Pair { ours, path, object, .. } = Pair::of(subject, "anybodys", SOON);
+        let (ended, other) = (object.clone(), subject.at(&ours, &path));
+        thread::spawn(move || ended.lock().unwrap()).join().unwrap();
+        assert!(object.is_held(), "it outlives its thread");
+        assert_eq!(seen_elsewhere(&object), (true, None, subject.nodes_of_one()));
+        for (through, object) in [("itself", &object), ("another object", &other)] {
+            // Another thread may unlock it, so waiting is never a deadlock.
+            let waited = answered(|| object.try_lock_for(Duration::from_secs(1)));
+            let seen = [object.try_lock(), waited];
+            println!("{} through {through}: {seen:?}", subject.name);
+            assert!(seen.iter().all(|seen| matches!(seen, Ok(false))), "{seen:?}");
+        }
+        object.elsewhere(|object| object.unlock()).unwrap();
+        assert!(!object.is_held());
+    });
 }
 
 #[test]

@@ -59,9 +59,7 @@ fn lock_cycle_try_and_refusal_have_fixed_request_counts() {
                 object.unlock().unwrap();
             }
             if subject.is_exclusive() {
-                let elsewhere = object.clone();
-                let tried = Task::spawn(move || elsewhere.try_lock()).result("another thread");
-                assert!(!tried.unwrap());
+                assert!(!object.elsewhere(|object| object.try_lock()).unwrap());
             }
         });
         leaves();

@@ -35,9 +35,8 @@ fn is_over(subject: Subject, (client, own): (&Client, &Object), next: Visitor) {
     assert!(!own.is_held(), "{name}: {holds:?}");
     next.comes_in();
     if subject.is_in_use_until_unlocked() {
-        let (other, own) = (own.clone(), own.clone());
         // Other threads wait: the owner's code may still be running.
-        let tried = Task::spawn(move || other.try_lock()).result("another thread");
+        let tried = own.elsewhere(|own| own.try_lock());
         assert!(matches!(tried, Ok(false)), "{name}: {tried:?}");
         if subject.is_a_threads() {
             let tried = own.try_lock();

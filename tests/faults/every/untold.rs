@@ -4,7 +4,7 @@
 use zoolock::Kind;
 
 use super::*;
-use crate::{Operator, SHORT};
+use crate::{SHORT, hide};
 
 /// The longest time until the next look. A client checks its holds each quarter of a session timeout.
 const LOOK: Duration = SHORT.saturating_mul(4).saturating_add(Duration::from_secs(1));
@@ -23,13 +23,12 @@ fn is_watched(scene: &Scene, node: &str) -> bool {
 fn waiter_without_read_permission_polls_or_is_denied() {
     let is_one = |subject: Subject| subject.is_plain() && subject.is_one_lock();
     every_subject_that(is_one, |subject| {
-        let (scene, operator, name) =
-            (Scene::start(subject, "untold", SHORT), Operator::connect(), subject.name);
+        let (scene, name) = (Scene::start(subject, "untold", SHORT), subject.name);
         scene.rival.lock().unwrap();
         let held = subject.await_nodes(&scene.path, subject.nodes_of_one()).remove(0);
         let waiter = Visitor::start(scene.own.clone());
         wait_until("it watches what is ahead", SOON, || is_watched(&scene, &held));
-        operator.hide(&held);
+        hide(&held);
         if !subject.queues() {
             let refused = waiter.result();
             println!("{name}: {refused:?}");
@@ -53,14 +52,14 @@ fn waiter_without_read_permission_polls_or_is_denied() {
 /// next after one that had to look.
 #[test]
 fn waiter_is_denied_at_a_node_that_could_never_be_read() {
-    let (path, operator, others) = (fresh_path("unreadable"), Operator::connect(), client());
+    let (path, others) = (fresh_path("unreadable"), client());
     let (proxy, own) = behind_a_proxy(SHORT);
     let (own, rival) = (lock_of(&own, &path), lock_of(&others, &path));
     // A directory that stays, and so does what is known of it.
     shared_probe().unwrap().create_all(&path).unwrap();
     let hides = || {
         rival.lock().unwrap();
-        operator.hide(&format!("{path}/{}", children(&path)[0]));
+        hide(&format!("{path}/{}", children(&path)[0]));
     };
     let is_denied = |what: &str| {
         let refused = own.try_lock_for(SHORT);

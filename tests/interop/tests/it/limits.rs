@@ -2,6 +2,7 @@
 //! combinations, and promises nothing about them. They also show that the witness sees two holders
 //! at once.
 
+use common::Subject;
 use zoolock_interop::{Implementation, Kind, Peer, Stage, client};
 
 /// Lets a peer take its lock while somebody is inside, and asserts that the two were inside together.
@@ -15,42 +16,25 @@ fn comes_in_beside(stage: &Stage, kind: Kind, who: &str, peer: &mut Peer, taking
     assert!(overlaps.iter().any(|visit| visit.who == peer.name()));
 }
 
-pub(crate) fn without_extra_patterns(kazoo: &Implementation) {
-    let stage = Stage::new("plain-kazoo");
-    let [mut peer]: [Peer; 1] = kazoo.start();
-    let client = client();
-    let lock = stage.lock(&client);
-    let guard = lock.acquire().unwrap();
-    comes_in_beside(&stage, Kind::Lock, "ours", &mut peer, "plain");
-    guard.release().unwrap();
-
-    // Ours still sees it.
-    peer.ask(&format!("plain {}", stage.path));
-    assert!(!lock.try_lock().unwrap());
+/// Theirs, taken by this word, comes in beside this subject of ours, and ours still sees it.
+pub(crate) fn does_not_see_ours(theirs: &Implementation, taking: &str, ours: &str, kind: Kind) {
+    let stage = Stage::new("not-seen");
+    let [mut peer]: [Peer; 1] = theirs.start();
+    let ours = Subject::named(ours).at(&client(), &stage.path);
+    ours.lock().unwrap();
+    comes_in_beside(&stage, kind, "ours", &mut peer, taking);
+    ours.unlock().unwrap();
+    peer.ask(&format!("{taking} {}", stage.path));
+    assert!(!ours.try_lock().unwrap());
 }
 
 pub(crate) fn beside_kazoo(curator: &Implementation) {
-    let Some(kazoo) = Implementation::kazoo() else {
-        return;
-    };
+    let Some(kazoo) = Implementation::kazoo() else { return };
     let stage = Stage::new("curator-and-kazoo");
     let ([mut holder], [mut peer]): ([Peer; 1], [Peer; 1]) = (kazoo.start(), curator.start());
     holder.ask(&format!("lock {}", stage.path));
     assert!(!stage.lock(&client()).try_lock().unwrap());
     comes_in_beside(&stage, Kind::Lock, holder.name(), &mut peer, "lock");
-}
-
-pub(crate) fn mutex_beside_a_writer(curator: &Implementation) {
-    let stage = Stage::new("mutex-and-rw");
-    let [mut peer]: [Peer; 1] = curator.start();
-    let write = stage.read_write(&client()).write_lock();
-    let guard = write.acquire().unwrap();
-    comes_in_beside(&stage, Kind::Write, "ours", &mut peer, "lock");
-    guard.release().unwrap();
-
-    // Ours still sees its mutex.
-    peer.ask(&format!("lock {}", stage.path));
-    assert!(!write.try_lock().unwrap());
 }
 
 /// A limit of that version: it fails on a node that it does not understand. It then leaves its own

@@ -7,8 +7,8 @@ mod limits;
 mod revocation;
 mod semaphore;
 
-use zoolock_interop::Implementation;
 use zoolock_interop::scenarios::*;
+use zoolock_interop::{Implementation, Kind};
 
 /// Apache Curator, in Java.
 fn curator() -> Option<Implementation> {
@@ -69,9 +69,10 @@ tests! {
         curator, leadership::never_leads_beside_a_latch;
 
     curator_mutex_does_not_see_the_writer_of_a_read_write_lock:
-        curator, limits::mutex_beside_a_writer;
+        curator, |it| limits::does_not_see_ours(it, "lock", "write", Kind::Write);
     curator_does_not_see_kazoo: curator, limits::beside_kazoo;
-    kazoo_without_extra_patterns_does_not_see_ours: kazoo, limits::without_extra_patterns;
+    kazoo_without_extra_patterns_does_not_see_ours:
+        kazoo, |it| limits::does_not_see_ours(it, "plain", "exclusive", Kind::Lock);
     go_zookeeper_lock_fails_beside_a_read_write_lock_and_leaves_its_node:
         go_zookeeper, limits::fails_beside_a_read_write_lock;
 
