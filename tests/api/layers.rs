@@ -1,8 +1,8 @@
-//! Checks the layers that `CONTRIBUTING.md` lists: files use files of their own row and of rows
-//! further down, and no files use each other in a circle.
+//! Checks the layers that `CONTRIBUTING.md` lists: files use files of their own row and of rows further down, and no
+//! files use each other in a circle.
 //!
-//! It reads paths, not types: it does not see a call of a method of a value that was handed over.
-//! That is how calls upwards are made.
+//! It reads paths, not types: it does not see a call of a method of a value that was handed over. That is how calls
+//! upwards are made.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -41,8 +41,8 @@ struct Layers {
 }
 
 impl Layers {
-    /// Reads the table with the column "files in `src`". In a cell, a name that ends in a slash is
-    /// the folder of the names behind it.
+    /// Reads the table with the column "files in `src`". In a cell, a name that ends in a slash is the folder of the
+    /// names behind it.
     fn read(text: &str, src: &str) -> Layers {
         let head = format!("| files in `{src}` |");
         let lines = text.lines().skip_while(|line| !line.contains(&head)).skip(2);
@@ -75,8 +75,8 @@ impl Layers {
     }
 }
 
-/// Which files a file uses, each with the first line that does. The name of a file is its path
-/// below `src`, without `.rs` or `/mod.rs`.
+/// Which files a file uses, each with the first line that does. The name of a file is its path below `src`, without
+/// `.rs` or `/mod.rs`.
 type Uses = BTreeMap<String, BTreeMap<String, usize>>;
 
 /// The root of a crate declares all files, so it is in no layer.
@@ -150,8 +150,8 @@ fn problems(layers: &Layers, uses: &Uses) -> Vec<String> {
     problems
 }
 
-/// Returns the arrows among files that lead in a circle. A module beneath a file may use that file, with which
-/// it is one module.
+/// Returns the arrows among files that lead in a circle. A module beneath a file may use that file, with which it is
+/// one module.
 fn circles(uses: &Uses) -> Option<String> {
     let is_beneath = |file: &str, above: &str| {
         file.strip_prefix(above).is_some_and(|rest| rest.starts_with('/'))
@@ -215,8 +215,8 @@ fn checker_finds_upward_imports_cycles_and_missing_files() {
     );
 }
 
-/// Methods in a higher file would be calls upwards that the imports do not show. Only methods for users may
-/// stand apart from their type, where a higher layer adds them.
+/// Methods in a higher file would be calls upwards that the imports do not show. Only methods for users may stand apart
+/// from their type, where a higher layer adds them.
 #[test]
 fn types_have_their_methods_in_one_file() {
     // Their files would be too long.

@@ -1,5 +1,5 @@
-//! Every page of the repository is read as a file on a forge, and the guide's pages also in
-//! rustdoc. Their links have to work in both.
+//! Every page of the repository is read as a file on a forge, and the guide's pages also in rustdoc. Their links have
+//! to work in both.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,8 +9,7 @@ use pulldown_cmark::{BrokenLink, Event, Options, Parser, Tag, TagEnd};
 
 use crate::source::files;
 
-/// What `src/guide.rs` puts before each page of the guide. Of two definitions of a link the first
-/// counts.
+/// What `src/guide.rs` puts before each page of the guide. Of two definitions of a link the first counts.
 const FOR_RUSTDOC: &str = "src/guide/links.txt";
 
 /// What is on a page.

@@ -34,8 +34,7 @@ struct Api<'m> {
 }
 
 impl Api<'_> {
-    /// What a public module shows. What is hidden may still be shown by a `pub use` of its own
-    /// elsewhere.
+    /// What a public module shows. What is hidden may still be shown by a `pub use` of its own elsewhere.
     fn enter(&mut self, place: &Place) {
         for item in self.modules[place].iter().filter(|item| !is_hidden(&begin(item).0)) {
             match item {

@@ -1,9 +1,8 @@
 //! Compares the public API of the library and of its client with the lists in `tests/api.txt` and
 //! `zookeeper*/tests/api.txt`, one line for each item, so that every change shows.
 //!
-//! The list is read from the source, not from the compiler, so that it takes a moment on every
-//! toolchain: from `lib.rs` along its `pub` items. The source does not show auto traits (`Send`,
-//! `Sync`), so the compiler checks them below.
+//! The list is read from the source, not from the compiler, so that it takes a moment on every toolchain: from `lib.rs`
+//! along its `pub` items. The source does not show auto traits (`Send`, `Sync`), so the compiler checks them below.
 
 mod layers;
 mod links;

@@ -7,8 +7,8 @@ use crate::source::{Modules, Place};
 /// An item: its module, and its name there.
 pub(crate) type Id = (Place, String);
 
-/// What `path` means in a module: a module, or something there, which is `*` for everything. None for what is
-/// not of this crate.
+/// What `path` means in a module: a module, or something there, which is `*` for everything. None for what is not of
+/// this crate.
 pub(crate) fn find(
     modules: &Modules,
     at: &Place,

@@ -1,6 +1,5 @@
 //! Checks that the locks, the client and its servers for tests get everything that is not a function of its inputs from
-//! the seam (`zookeeper/src/sys.rs`). A simulation replaces the seam, and its seed would not decide
-//! what goes past it.
+//! the seam (`zookeeper/src/sys.rs`). A simulation replaces the seam, and its seed would not decide what goes past it.
 //!
 //! It knows names, not types. So it does not see a loop over a channel, which also waits.
 
@@ -13,8 +12,7 @@ use syn::Item;
 use crate::names::leaves;
 use crate::source::{FOLDERS, sources};
 
-/// A path that contains the first is only allowed to go on with one of the second; the third is
-/// what to use instead.
+/// A path that contains the first is only allowed to go on with one of the second; the third is what to use instead.
 const PATHS: [(&str, &[&str], &str); 14] = [
     ("Instant::now", &[], "sys::now"),
     ("SystemTime::now", &[], "sys::system_time"),

@@ -96,8 +96,7 @@ fn enter(mut source: Source, folder: &Path, sources: &mut Vec<Source>) {
     sources.push(source);
 }
 
-/// All files below a folder with this extension, but for those that are hidden or in what has one of these
-/// names.
+/// All files below a folder with this extension, but for those that are hidden or in what has one of these names.
 pub(crate) fn files(folder: &Path, extension: &str, without: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder") {

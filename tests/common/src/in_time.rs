@@ -21,8 +21,8 @@ pub fn answered<R>(call: impl Fn() -> Result<R>) -> Result<R> {
     answer
 }
 
-/// Runs a call that must return within `limit`. Delays of a thread that only sleeps are the machine's fault
-/// and do not count.
+/// Runs a call that must return within `limit`. Delays of a thread that only sleeps are the machine's fault and do not
+/// count.
 #[track_caller]
 pub fn in_time<R: std::fmt::Debug>(what: &str, limit: Duration, call: impl FnOnce() -> R) -> R {
     let (late, begun) = (Late::start(), Instant::now());

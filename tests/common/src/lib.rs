@@ -62,8 +62,8 @@ pub fn client_of(hosts: &str, session_timeout: Duration) -> Client {
     connected(Client::builder(hosts).session_timeout(session_timeout))
 }
 
-/// Connects with these settings. A busy machine may be late with the first answer, so the client has long
-/// enough to try again.
+/// Connects with these settings. A busy machine may be late with the first answer, so the client has long enough to try
+/// again.
 #[track_caller]
 pub fn connected(builder: ClientBuilder) -> Client {
     builder.connect_timeout(SOON).connect().expect("connect")

@@ -32,8 +32,7 @@ impl log::Log for Logger {
     fn flush(&self) {}
 }
 
-/// The library's warnings and errors about `about` since the first call. Call it once before the lines are
-/// due.
+/// The library's warnings and errors about `about` since the first call. Call it once before the lines are due.
 pub fn warnings(about: &str) -> Vec<String> {
     warnings_with_keys(about).into_iter().map(|(line, _)| line).collect()
 }

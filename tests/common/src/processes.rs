@@ -40,8 +40,8 @@ pub fn run_again(test: &str, variable: &str, value: &str) -> String {
 /// Marks the process of a single test. Its value is the path of the lock.
 pub const OWN_PROCESS: &str = "ZOOLOCK_TEST_HOLDER";
 
-/// The command with default signals, as at a terminal. A shell makes background processes ignore INT, and the
-/// children of the tests would inherit that.
+/// The command with default signals, as at a terminal. A shell makes background processes ignore INT, and the children
+/// of the tests would inherit that.
 pub fn with_all_signals(command: &Command) -> Command {
     let mut all = Command::new("env");
     all.arg("--default-signal").arg(command.get_program());
@@ -87,8 +87,8 @@ impl Beside {
         self.process.id()
     }
 
-    /// Waits for a line with `key`, and returns the rest of the line. Earlier lines of the same output are
-    /// dropped. The order between the two outputs is unknown.
+    /// Waits for a line with `key`, and returns the rest of the line. Earlier lines of the same output are dropped. The
+    /// order between the two outputs is unknown.
     #[track_caller]
     pub fn says(&self, key: &str) -> String {
         let end = Instant::now() + SOON;

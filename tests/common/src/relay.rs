@@ -36,8 +36,8 @@ pub enum Fate {
     Cut,
 }
 
-/// Starts a relay in front of the shared server, and returns its address. Its threads end with its connections, or
-/// with the process.
+/// Starts a relay in front of the shared server, and returns its address. Its threads end with its connections, or with
+/// the process.
 pub fn relay(change: impl Fn(&Frame<'_>) -> Fate + Send + Sync + 'static) -> String {
     relay_on(TcpListener::bind("127.0.0.1:0").unwrap(), change)
 }

@@ -22,8 +22,8 @@ fn behind(proxy: FaultProxy, session_timeout: Duration) -> (FaultProxy, Client) 
     (proxy, client)
 }
 
-/// An object of a client [behind a proxy](behind_a_proxy), and a rival of another client. All
-/// directories exist, so that the first create is that of a contender.
+/// An object of a client [behind a proxy](behind_a_proxy), and a rival of another client. All directories exist, so
+/// that the first create is that of a contender.
 pub struct Scene {
     pub subject: Subject,
     pub proxy: FaultProxy,
@@ -48,8 +48,7 @@ impl Scene {
         self.subject.nodes(&self.path)
     }
 
-    /// Lets the rival have the lock, and checks that nothing is left on the server or in the
-    /// client.
+    /// Lets the rival have the lock, and checks that nothing is left on the server or in the client.
     #[track_caller]
     pub fn leaves_nothing(&self, what: &str) {
         let name = self.subject.name;

@@ -1,6 +1,5 @@
-//! The table of subjects: every kind of lock, and every option that changes what happens to its
-//! nodes. A contract is a function of one [`Subject`] and runs over the table. A new kind or option
-//! is one more row.
+//! The table of subjects: every kind of lock, and every option that changes what happens to its nodes. A contract is a
+//! function of one [`Subject`] and runs over the table. A new kind or option is one more row.
 
 use std::env;
 use std::sync::Arc;
@@ -77,8 +76,8 @@ const SUBJECTS: [Subject; 17] = {
     ]
 };
 
-/// Runs a contract over all subjects at once, or over the one that `ZOOLOCK_SUBJECT` names. The
-/// thread that panics has the name of its subject.
+/// Runs a contract over all subjects at once, or over the one that `ZOOLOCK_SUBJECT` names. The thread that panics has
+/// the name of its subject.
 pub fn every_subject(contract: impl Fn(Subject) + Sync) {
     every_subject_that(|_| true, contract);
 }
@@ -191,9 +190,8 @@ impl Subject {
     /// Returns whether the unlock deletes its nodes before it returns, or [in the
     /// background](Self::releases_in_the_background).
     ///
-    /// `hold_at_least` keeps the nodes until its time is over. A contract excludes the option only
-    /// for this reason: the contract tries again at once, expects no nodes, counts requests or
-    /// times, or sets a time itself.
+    /// `hold_at_least` keeps the nodes until its time is over. A contract excludes the option only for this reason: the
+    /// contract tries again at once, expects no nodes, counts requests or times, or sets a time itself.
     pub fn goes_with_its_unlock(self) -> bool {
         self.option != Choice::AtLeast
     }
@@ -206,8 +204,7 @@ impl Subject {
         self.option == Choice::Plain
     }
 
-    /// Returns the full paths of the nodes that hold, sorted. A semaphore has other nodes for
-    /// waiters.
+    /// Returns the full paths of the nodes that hold, sorted. A semaphore has other nodes for waiters.
     pub fn holding(self, path: &str) -> Vec<String> {
         let mut nodes = self.nodes(path);
         if self.kind == Kind::Permit {
@@ -216,8 +213,8 @@ impl Subject {
         nodes
     }
 
-    /// Returns the full paths of all contenders' nodes, sorted. After a grant of permits, they
-    /// include the turn until it is deleted in the background.
+    /// Returns the full paths of all contenders' nodes, sorted. After a grant of permits, they include the turn until
+    /// it is deleted in the background.
     pub fn nodes(self, path: &str) -> Vec<String> {
         match self.kind {
             Kind::Single if exists(path) => vec![path.to_owned()],
@@ -237,15 +234,15 @@ impl Subject {
         if self.kind == Kind::Several { 2 } else { 1 }
     }
 
-    /// Returns the number of nodes of one holder and this many waiters. The first waiter for a
-    /// permit also has the node of that permit.
+    /// Returns the number of nodes of one holder and this many waiters. The first waiter for a permit also has the node
+    /// of that permit.
     pub fn nodes_with_waiters(self, waiters: usize) -> usize {
         let shown = usize::from(self.kind == Kind::Permit && waiters > 0);
         self.nodes_of_one() + if self.queues() { waiters + shown } else { 0 }
     }
 
-    /// Returns whether an object has one hold at a time, and its other calls wait in the process.
-    /// It may have many permits or reads.
+    /// Returns whether an object has one hold at a time, and its other calls wait in the process. It may have many
+    /// permits or reads.
     pub fn is_in_use_until_unlocked(self) -> bool {
         !matches!(self.kind, Kind::Permit | Kind::Read)
     }
@@ -291,10 +288,9 @@ impl Subject {
         !matches!(self.kind, Kind::Read | Kind::Several)
     }
 
-    /// Returns the creates, deletions, lists, reads and transactions of a lock and unlock without
-    /// rivals, of a try and unlock, and of a try that is refused. A transaction creates the
-    /// directory with a node, and another one deletes both. A try lists before that. A semaphore's
-    /// turn is a second node, for which a try does not wait.
+    /// Returns the creates, deletions, lists, reads and transactions of a lock and unlock without rivals, of a try and
+    /// unlock, and of a try that is refused. A transaction creates the directory with a node, and another one deletes
+    /// both. A try lists before that. A semaphore's turn is a second node, for which a try does not wait.
     pub fn costs(self) -> [[u64; 5]; 3] {
         match self.kind {
             // The create itself shows the state, and a read who is there.

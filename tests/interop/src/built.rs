@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::UNIX_EPOCH;
 
-/// The folder, below the project's, for programs that the tests compile and `tests/setup.sh
-/// --interop` installs.
+/// The folder, below the project's, for programs that the tests compile and `tests/setup.sh --interop` installs.
 const PLACE: &str = include_str!("../place");
 
 /// Returns the path of that folder.

@@ -125,8 +125,7 @@ impl Implementation {
         command
     }
 
-    /// Starts processes of it, connected to the shared server. Each is named after it, with a
-    /// number.
+    /// Starts processes of it, connected to the shared server. Each is named after it, with a number.
     pub fn start<const COUNT: usize>(&self) -> [Peer; COUNT] {
         let server = shared_server().connect_string();
         let start = |number| {

@@ -1,5 +1,5 @@
-//! The tools of the interoperability tests. This library and other implementations, in separate
-//! processes, take one lock on the same ZooKeeper.
+//! The tools of the interoperability tests. This library and other implementations, in separate processes, take one
+//! lock on the same ZooKeeper.
 //!
 //! - [`Implementation`]: another implementation, and whether its tools are installed; a test whose
 //!   tools are missing says so and passes, or fails when `ZOOLOCK_INTEROP` is `required`.

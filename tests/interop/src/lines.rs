@@ -3,8 +3,8 @@
 use std::sync::mpsc::{Receiver, channel};
 use std::{io, process, thread};
 
-/// Returns the lines of the standard input as they come. Ends the process at the end of the input,
-/// whatever it is waiting for.
+/// Returns the lines of the standard input as they come. Ends the process at the end of the input, whatever it is
+/// waiting for.
 pub fn read_lines() -> Receiver<String> {
     let (sender, lines) = channel();
     thread::spawn(move || {

@@ -2,9 +2,9 @@
 //!
 //! # The lines
 //!
-//! The arguments of a peer are the address of the server and a name. It writes `ok` when it is
-//! connected. Then it answers each line that it reads with one line: `ok`, or `error` and a reason.
-//! It ends at once at the end of its standard input, also in the middle of a command.
+//! The arguments of a peer are the address of the server and a name. It writes `ok` when it is connected. Then it
+//! answers each line that it reads with one line: `ok`, or `error` and a reason. It ends at once at the end of its
+//! standard input, also in the middle of a command.
 //!
 //! | line | what it does |
 //! |---|---|
@@ -20,8 +20,8 @@
 //! | `asked` | waits until a client has asked for the lock since it was taken |
 //! | `revoke NODE` | asks the holder with this node to release the lock |
 //!
-//! Not every implementation knows all of these lines. The programs of `benches/locks` are started
-//! in the same way, and have different lines, which are explained there.
+//! Not every implementation knows all of these lines. The programs of `benches/locks` are started in the same way, and
+//! have different lines, which are explained there.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
@@ -101,8 +101,7 @@ impl Peer {
         self.result_within(SOON).map(|_| ())
     }
 
-    /// Waits for the answer to the last command until the caller's deadline. Returns the text after
-    /// the `ok`.
+    /// Waits for the answer to the last command until the caller's deadline. Returns the text after the `ok`.
     pub fn result_within(&mut self, longest: Duration) -> Result<String, String> {
         let line = match self.answers.recv_timeout(longest) {
             Ok(line) => line,

@@ -139,8 +139,7 @@ fn hands_over(theirs: &Implementation, pairs: &[Pair]) {
     }
 }
 
-/// Ours waits between two of theirs when its connection breaks, and still gets the lock in its
-/// turn.
+/// Ours waits between two of theirs when its connection breaks, and still gets the lock in its turn.
 fn a_waiter_of_ours_is_cut(theirs: &Implementation, pairs: &[Pair]) {
     let pair = pairs[0];
     let stage = Stage::new("waiter-cut");
@@ -213,8 +212,8 @@ pub fn readers_share(theirs: &Implementation) {
     peer.ask("unlock");
 }
 
-/// A write of ours becomes a read. Their waiting reader then shares the lock, and their writer gets
-/// it when both reads are over.
+/// A write of ours becomes a read. Their waiting reader then shares the lock, and their writer gets it when both reads
+/// are over.
 pub fn a_write_of_ours_becomes_a_read(theirs: &Implementation) {
     let stage = Stage::new("rw-downgrade");
     let [mut reader, mut writer] = theirs.start();

@@ -50,8 +50,7 @@ impl Stage {
         DistributedRwLock::new(client, &self.path).expect("a path")
     }
 
-    /// Returns the line that makes a peer take turns: `taking` is `lock`, `read`, `write`, `lead`
-    /// or `latch`.
+    /// Returns the line that makes a peer take turns: `taking` is `lock`, `read`, `write`, `lead` or `latch`.
     pub fn run(&self, times: usize, taking: &str) -> String {
         format!("run {times} {} {taking} {}", self.witness.folder().display(), self.path)
     }
@@ -117,8 +116,8 @@ impl Stage {
         common::behind_a_proxy_of(shared_server(), SESSION)
     }
 
-    /// Cuts the client's connection, and waits until its session is resumed on the next one.
-    /// Asserts that the nodes are the same as before.
+    /// Cuts the client's connection, and waits until its session is resumed on the next one. Asserts that the nodes are
+    /// the same as before.
     pub fn cut_and_await_resume(&self, proxy: &FaultProxy, client: &Client) {
         let before = self.nodes();
         proxy.cut();

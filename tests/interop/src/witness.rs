@@ -1,10 +1,9 @@
-//! The witness: it sees which holders were inside a lock together, by files and without the help of
-//! any lock.
+//! The witness: it sees which holders were inside a lock together, by files and without the help of any lock.
 //!
-//! A holder creates a file in `in` (one for each permit), lists that directory, and appends the
-//! list to `log`. Before it releases the lock, it removes its files. Of two holders that are inside
-//! together, the later one sees the other. An exclusive holder also reads `counter` and writes it
-//! back one higher, in two steps. So the number ends too small if two holders were inside.
+//! A holder creates a file in `in` (one for each permit), lists that directory, and appends the list to `log`. Before
+//! it releases the lock, it removes its files. Of two holders that are inside together, the later one sees the other.
+//! An exclusive holder also reads `counter` and writes it back one higher, in two steps. So the number ends too small
+//! if two holders were inside.
 //!
 //! The peers do the same in their own languages. Only [`Witness`] judges the log.
 
@@ -125,8 +124,7 @@ fn enter(folder: &Path, kind: Kind, who: &str, count: usize) -> io::Result<Stay>
     Ok(stay)
 }
 
-/// Reads the counter. A file that is being written is empty, which happens only with two holders at
-/// once.
+/// Reads the counter. A file that is being written is empty, which happens only with two holders at once.
 fn read_counter(file: &Path) -> io::Result<usize> {
     Ok(fs::read_to_string(file)?.trim().parse().unwrap_or(0))
 }

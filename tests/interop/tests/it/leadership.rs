@@ -11,8 +11,8 @@ use zoolock_test_support::{Direction, connect_string, wait_until};
 
 const TURNS: usize = 25;
 
-/// Returns a `Leadership` that visits the witness in each term, and a channel with a message for
-/// each term that is over.
+/// Returns a `Leadership` that visits the witness in each term, and a channel with a message for each term that is
+/// over.
 fn leads(
     stage: &Stage,
     client: &Client,

@@ -1,6 +1,5 @@
-//! Locks that share a directory and do not exclude each other. The documentation warns of these
-//! combinations, and promises nothing about them. They also show that the witness sees two holders
-//! at once.
+//! Locks that share a directory and do not exclude each other. The documentation warns of these combinations, and
+//! promises nothing about them. They also show that the witness sees two holders at once.
 
 use common::Subject;
 use zoolock_interop::{Implementation, Kind, Peer, Stage, client};
@@ -37,8 +36,8 @@ pub(crate) fn beside_kazoo(curator: &Implementation) {
     comes_in_beside(&stage, Kind::Lock, holder.name(), &mut peer, "lock");
 }
 
-/// A limit of that version: it fails on a node that it does not understand. It then leaves its own
-/// node behind, which blocks all contenders until its session ends.
+/// A limit of that version: it fails on a node that it does not understand. It then leaves its own node behind, which
+/// blocks all contenders until its session ends.
 pub(crate) fn fails_beside_a_read_write_lock(go_zookeeper: &Implementation) {
     let stage = Stage::new("mixed");
     let [mut peer]: [Peer; 1] = go_zookeeper.start();

@@ -1,5 +1,5 @@
-//! Each lock of another client, together with ours. A test whose client is not installed says so and passes, or
-//! fails when `ZOOLOCK_INTEROP` is `required`.
+//! Each lock of another client, together with ours. A test whose client is not installed says so and passes, or fails
+//! when `ZOOLOCK_INTEROP` is `required`.
 
 mod guide;
 mod leadership;

@@ -41,8 +41,7 @@ pub(crate) fn never_exceeds_the_limit(curator: &Implementation) {
     let mut theirs: [Peer; 2] = curator.start();
     let clients = [client(), client(), client()];
     let held = semaphore(&stage, &clients[0], 4).acquire(4).unwrap();
-    // Curator takes two permits one by one. With a limit of four, neither side can be stuck
-    // with a part.
+    // Curator takes two permits one by one. With a limit of four, neither side can be stuck with a part.
     for peer in &mut theirs {
         peer.tell(&format!("{} 2 4", stage.run(TURNS, "acquire")));
     }
