@@ -32,23 +32,21 @@ struct Notes {
 
 impl Observer for Notes {
     fn acquired(&self, call: &Acquired<'_>) {
-        let (lock, name, what) = (call.lock, call.name.to_owned(), "Acquired".to_owned());
-        self.add(Told { lock, name, what, time: call.waited, queue: call.queue });
+        self.add(call.lock, call.name, "Acquired".to_owned(), call.waited, call.queue);
     }
 
     fn not_acquired(&self, call: &NotAcquired<'_>) {
-        let (lock, name, what) = (call.lock, call.name.to_owned(), format!("{:?}", call.reason));
-        self.add(Told { lock, name, what, time: call.waited, queue: call.queue });
+        self.add(call.lock, call.name, format!("{:?}", call.reason), call.waited, call.queue);
     }
 
     fn ended(&self, hold: &Ended<'_>) {
-        let (lock, name, what) = (hold.lock, hold.name.to_owned(), format!("{:?}", hold.outcome));
-        self.add(Told { lock, name, what, time: hold.held, queue: None });
+        self.add(hold.lock, hold.name, format!("{:?}", hold.outcome), hold.held, None);
     }
 }
 
 impl Notes {
-    fn add(&self, told: Told) {
+    fn add(&self, lock: LockKind, name: &str, what: String, time: Duration, queue: Option<usize>) {
+        let told = Told { lock, name: name.to_owned(), what, time, queue };
         self.told.lock().unwrap().push(told);
         assert!(!self.panics, "on purpose");
     }

@@ -48,9 +48,16 @@ fn run_notifies_its_position_readiness_and_end() {
         let path = fresh_path("notify-run");
         let lock = held(&path);
         let script = format!("echo \"socket:$NOTIFY_SOCKET.\"; {UNTIL_TOLD}");
-        let mut running = manager.start(run(&[], &path, &script));
-        let waiting = manager.hears();
-        assert!(waiting.starts_with(&format!("STATUS=waiting for {path}, 1 ahead, held by ")));
+        let waits = || {
+            let waiting = manager.start(run(&[], &path, &script));
+            let status = format!("STATUS=waiting for {path}, 1 ahead, held by ");
+            assert!(manager.hears().starts_with(&status));
+            waiting
+        };
+        // One that ends before its turn is never ready.
+        assert_eq!(end_by(Signal::SIGTERM, &mut waits()), Some(128 + Signal::SIGTERM as i32));
+        assert_eq!(manager.hears(), "STOPPING=1\nSTATUS=ending");
+        let mut running = waits();
         lock.release().expect("released");
         let ready = manager.hears();
         let token = ready.strip_prefix(&format!("READY=1\nSTATUS=holding {path}, token "));
@@ -63,17 +70,6 @@ fn run_notifies_its_position_readiness_and_end() {
         assert_eq!(running.code(), Some(0));
         assert_eq!(running.said(), [""; 0], "without -v people are told nothing");
     }
-}
-
-#[test]
-fn waiter_that_ends_never_reports_readiness() {
-    let (manager, path) = (Manager::new(true), fresh_path("notify-waits"));
-    let _held = held(&path);
-    let mut waiting = manager.start(run(&[], &path, "true"));
-    assert!(manager.hears().starts_with("STATUS=waiting"));
-    waiting.signal(Signal::SIGTERM);
-    assert_eq!(manager.hears(), "STOPPING=1\nSTATUS=ending");
-    assert_eq!(waiting.code(), Some(128 + Signal::SIGTERM as i32));
 }
 
 #[test]

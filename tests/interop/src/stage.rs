@@ -6,7 +6,7 @@ use std::time::Duration;
 use zoolock::{Client, DistributedLock, DistributedRwLock};
 use zoolock_test_support::{FaultProxy, Probe, fresh_path, shared_server, wait_until};
 
-use common::{Object, client_of};
+use common::{Object, await_resumed, behind_a_proxy_of, client_of};
 
 use crate::witness::{Kind, Witness};
 use crate::{Peer, SOON, Task};
@@ -113,7 +113,7 @@ impl Stage {
 
     /// Returns a client of ours whose connection can be cut.
     pub fn client_to_cut(&self) -> (FaultProxy, Client) {
-        common::behind_a_proxy_of(shared_server(), SESSION)
+        behind_a_proxy_of(shared_server(), SESSION)
     }
 
     /// Cuts the client's connection, and waits until its session is resumed on the next one. Asserts that the nodes are
@@ -121,7 +121,7 @@ impl Stage {
     pub fn cut_and_await_resume(&self, proxy: &FaultProxy, client: &Client) {
         let before = self.nodes();
         proxy.cut();
-        wait_until("its session is resumed", SOON, || client.stats().resumed > 0);
+        await_resumed(client, 1);
         assert_eq!(self.nodes(), before);
     }
 }
