@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use zoolock::{Error, HoldState, LossReason};
 
-use super::{Looker, Ways, client_at, three};
+use super::{Ways, await_nodes, client_at, nodes, three};
 use common::line::Line;
 use common::*;
 
@@ -17,7 +17,6 @@ fn holder_at_a_cut_off_follower_hears_of_its_loss_first() {
     let (_running, ensemble, leader, follower) = three();
     let at_leader = client_at(&ensemble, leader, SESSION);
     let at_follower = client_at(&ensemble, follower, SHORT);
-    let mut looker = Looker::at(vec![ensemble.server(leader).address()]);
     let lock = lock_of(&at_follower, "/cut-off");
     lock.lock().unwrap();
     let hold = lock.hold().unwrap();
@@ -28,7 +27,7 @@ fn holder_at_a_cut_off_follower_hears_of_its_loss_first() {
         let saw = (seen.is_held(), told);
         next.unlock().map(|()| saw)
     });
-    looker.await_children("/cut-off", 2);
+    await_nodes(&at_leader, "/cut-off", 2);
     // The follower renews its session as long as possible.
     let reads = Probe::connect(ensemble.server(follower).address()).unwrap();
     ensemble.cut_off(follower);
@@ -52,16 +51,15 @@ fn holder_leaves_a_cut_off_follower_before_its_session_ends() {
     let ways = Ways::to(&ensemble);
     let leaving = ways.client_on(follower, LONGER);
     let at_leader = [(); 3].map(|()| client_at(&ensemble, leader, SESSION));
-    let mut looker = Looker::at(vec![ensemble.server(leader).address()]);
     let lock = lock_of(&leaving, "/cut-off");
     lock.lock().unwrap();
     let hold = lock.hold().unwrap();
-    looker.await_children("/cut-off", 1);
+    await_nodes(&at_leader[0], "/cut-off", 1);
     let mut line = Line::at("/cut-off");
     for client in &at_leader {
-        line.join_seen_by(client, || looker.children("/cut-off").len());
+        line.join_seen_by(client, || nodes(&at_leader[0], "/cut-off").len());
     }
-    let mut seen = || (hold.node(), hold.fencing_token(), looker.children("/cut-off"));
+    let seen = || (hold.node(), hold.fencing_token(), nodes(&at_leader[0], "/cut-off"));
     let (before, begun) = (seen(), Instant::now());
     ensemble.cut_off(follower);
     wait_until("its session is resumed elsewhere", SOON, || {

@@ -4,7 +4,6 @@ mod cut_off;
 mod outages;
 mod servers;
 
-use std::net::SocketAddr;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -45,49 +44,16 @@ fn client_at(ensemble: &Ensemble, member: usize, session_timeout: Duration) -> C
     client_of(&ensemble.server(member).connect_string(), session_timeout)
 }
 
-/// Reads the state from any server that answers.
-struct Looker {
-    addresses: Vec<SocketAddr>,
-    probe: Option<Probe>,
+/// The nodes of all contenders, as this client's server shows them.
+fn nodes(looker: &Client, path: &str) -> Vec<String> {
+    let seen = answered(|| looker.contenders(path)).unwrap();
+    seen.into_iter().map(|one| one.node).collect()
 }
 
-impl Looker {
-    fn at(addresses: Vec<SocketAddr>) -> Looker {
-        Looker { addresses, probe: None }
-    }
-
-    /// The sorted children of a node; empty if it does not exist.
-    fn children(&mut self, path: &str) -> Vec<String> {
-        let mut seen = Vec::new();
-        wait_until("a server answers", SOON, || {
-            let children = self.try_children(path);
-            let has_answered = children.is_some();
-            if !has_answered {
-                self.probe = None;
-                // Starts with another server next time.
-                self.addresses.rotate_left(1);
-            }
-            seen = children.unwrap_or_default();
-            has_answered
-        });
-        seen.sort();
-        seen
-    }
-
-    /// Waits until the server has this many children. Another server may have had them before, and a caller
-    /// would then misread a later change.
-    fn await_children(&mut self, path: &str, count: usize) {
-        wait_until("the server has caught up", SOON, || self.children(path).len() == count);
-    }
-
-    fn try_children(&mut self, path: &str) -> Option<Vec<String>> {
-        if self.probe.is_none() {
-            let probe = Probe::connect(self.addresses[0]).ok()?;
-            probe.set_patience(Duration::from_secs(2)).ok()?;
-            self.probe = Some(probe);
-        }
-        self.probe.as_ref()?.children(path).ok()
-    }
+/// Waits until the client's server has this many nodes. Another server may have had them before, and a caller would
+/// then misread a later change.
+fn await_nodes(looker: &Client, path: &str, count: usize) {
+    wait_until("the server has caught up", SOON, || nodes(looker, path).len() == count);
 }
 
 /// A proxy for each member, so that a test can choose which members a client reaches.

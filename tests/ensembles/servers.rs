@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use zoolock::{Client, DistributedLock, HoldState};
 
-use super::{Looker, Ways, start, three};
+use super::{Ways, await_nodes, client_at, nodes, start, three};
 use common::line::Line;
 use common::*;
 
@@ -22,33 +22,33 @@ type Before = (String, u64, Vec<String>);
 /// Locks that several clients hold and wait for.
 struct Queues {
     clients: Vec<Client>,
-    looker: Looker,
+    looker: Client,
     /// Each lock with its queue and its state before the fault.
     queues: Vec<(DistributedLock, Line, Before)>,
 }
 
 impl Queues {
     /// One client holds each lock, and all others wait for it.
-    fn of(clients: &[Client], mut looker: Looker, locks: usize) -> Queues {
+    fn of(clients: &[Client], looker: Client, locks: usize) -> Queues {
         let mut queues = Vec::new();
         for number in 0..locks {
             let lock = lock_of(&clients[number % clients.len()], &format!("/locks/{number}"));
             lock.lock().unwrap();
-            looker.await_children(lock.path(), 1);
+            await_nodes(&looker, lock.path(), 1);
             let mut line = Line::at(lock.path());
             for waiter in 1..clients.len() {
                 let client = &clients[(number + waiter) % clients.len()];
-                line.join_seen_by(client, || looker.children(lock.path()).len());
+                line.join_seen_by(client, || nodes(&looker, lock.path()).len());
             }
             let hold = lock.hold().unwrap();
-            let before = (hold.node(), hold.fencing_token(), looker.children(lock.path()));
+            let before = (hold.node(), hold.fencing_token(), nodes(&looker, lock.path()));
             queues.push((lock, line, before));
         }
         Queues { clients: clients.to_vec(), looker, queues }
     }
 
     /// Expects every hold and every position to be unchanged, and grants in order.
-    fn are_kept(mut self) {
+    fn are_kept(self) {
         for (lock, line, before) in self.queues {
             let (path, hold) = (lock.path(), lock.hold().expect("it is held"));
             wait_until(&format!("{path} is held and not suspended"), SOON, || {
@@ -56,8 +56,7 @@ impl Queues {
                 hold.state() == HoldState::Held
             });
             wait_until(&format!("{path} has the same nodes: {before:?}"), SOON, || {
-                let nodes = self.looker.children(path);
-                (hold.node(), hold.fencing_token(), nodes) == before
+                (hold.node(), hold.fencing_token(), nodes(&self.looker, path)) == before
             });
             assert_eq!(line.let_in(), 0, "{path}");
             lock.unlock().unwrap();
@@ -86,7 +85,7 @@ fn long_paused_member_costs_no_lock_and_no_position() {
         let ways = Ways::to(&ensemble);
         let clients = [follower, leader, leader, follower].map(|member| ways.client_on(member, T));
         let (paused, other) = if of_leader { (leader, follower) } else { (follower, leader) };
-        let looker = Looker::at(vec![ensemble.server(other).address()]);
+        let looker = client_at(&ensemble, other, T);
         // Each client holds a lock. One that only waits would be slower to leave a silent server.
         let queues = Queues::of(&clients, looker, 4);
         let begun = Instant::now();
@@ -108,7 +107,7 @@ fn rolling_restart_costs_no_lock_and_no_position_and_tokens_grow() {
     let clients = [(); 8].map(|()| client_of(&ensemble.connect_string(), LONG));
     let token = |client| lock_of(client, "/tokens").acquire().unwrap().fencing_token();
     let first = token(&clients[0]);
-    let queues = Queues::of(&clients, Looker::at(ensemble.addresses()), 8);
+    let queues = Queues::of(&clients, client_of(&ensemble.connect_string(), LONG), 8);
     ensemble.rolling_restart().unwrap();
     await_all_resumed(&clients);
     // Each leader numbers anew, in an epoch of its own.
