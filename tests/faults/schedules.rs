@@ -146,8 +146,6 @@ fn views_of_ended_holds_use_no_quota() {
     println!("{} views of {} bytes each", views.len(), deep.len());
 }
 
-const OWN: &str = "ZOOLOCK_TEST_REMINDERS";
-
 /// The number of wake-ups of the client's timer.
 fn wake_ups() -> u64 {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
@@ -163,10 +161,9 @@ fn wake_ups() -> u64 {
 
 #[test]
 fn timer_rests_after_a_thousand_short_minimum_holds() {
-    if std::env::var(OWN).is_err() {
+    if std::env::var(OWN_PROCESS).is_err() {
         let name = "schedules::timer_rests_after_a_thousand_short_minimum_holds";
-        run_again(name, OWN, "yes");
-        return;
+        return drop(run_again(name, OWN_PROCESS, "yes"));
     }
     let own = client();
     let path = fresh_path("reminders");

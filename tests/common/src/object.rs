@@ -92,16 +92,18 @@ guards!(DistributedSemaphore, (1), guard has guard.holds());
 /// A lock object of any type. Clones are the same object.
 #[derive(Clone)]
 pub struct Object {
-    pub(crate) lock: Arc<dyn Lock>,
-    pub(crate) guards: Arc<dyn Guards>,
-    pub(crate) cancel: Arc<dyn Fn() + Send + Sync>,
-    pub(crate) path: Arc<str>,
+    lock: Arc<dyn Lock>,
+    guards: Arc<dyn Guards>,
+    cancel: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl Object {
-    /// The path that it was created with. A multi-lock reports the paths of all members.
-    pub fn base(&self) -> &str {
-        &self.path
+    pub(crate) fn new(
+        lock: impl Lock + 'static,
+        guards: impl Guards + 'static,
+        cancel: impl Fn() + Send + Sync + 'static,
+    ) -> Object {
+        Object { lock: Arc::new(lock), guards: Arc::new(guards), cancel: Arc::new(cancel) }
     }
 
     pub fn cancel_waiters(&self) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use zoolock::{Client, ClientState};
 use zoolock_test_support::{FaultProxy, Server, fresh_path, wait_until};
 
-use super::{Object, SOON, Subject, await_nothing_left, client, client_of, shared_proxy};
+use super::{Object, SOON, Subject, await_nothing_left, client_of, shared_proxy};
 
 /// Starts a proxy for the shared server and connects a client through it.
 pub fn behind_a_proxy(session_timeout: Duration) -> (FaultProxy, Client) {
@@ -28,7 +28,6 @@ pub struct Scene {
     pub subject: Subject,
     pub proxy: FaultProxy,
     pub client: Client,
-    pub others: Client,
     pub path: String,
     pub own: Object,
     pub rival: Object,
@@ -36,12 +35,12 @@ pub struct Scene {
 
 impl Scene {
     pub fn start(subject: Subject, name: &str, session_timeout: Duration) -> Scene {
-        let ((proxy, client), others) = (behind_a_proxy(session_timeout), client());
+        let (proxy, client) = behind_a_proxy(session_timeout);
         let path = format!("{}/lock", fresh_path(name));
-        let (own, rival) = (subject.at(&client, &path), subject.rival(&others, &path));
+        let (own, rival) = (subject.at(&client, &path), subject.rival(&super::client(), &path));
         rival.lock().unwrap();
         rival.unlock().unwrap();
-        Scene { subject, proxy, client, others, path, own, rival }
+        Scene { subject, proxy, client, path, own, rival }
     }
 
     pub fn nodes(&self) -> Vec<String> {

@@ -2,18 +2,17 @@
 //! function of one [`Subject`] and runs over the table. A new kind or option is one more row.
 
 use std::env;
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use zoolock::{
     Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore,
-    EphemeralLock, Hold, Lock, LockOptions, MultiLock,
+    EphemeralLock, Hold, LockOptions, MultiLock,
 };
 use zoolock_test_support::wait_until;
 
 use crate::holds::await_count;
-use crate::object::{Guards, Object, OnePermit};
+use crate::object::{Object, OnePermit};
 use crate::{SOON, children, exists};
 
 /// A time that is longer than a turn, but does not make tests slow.
@@ -139,7 +138,7 @@ impl Subject {
                 let made = <$lock>::with_options(client, path, options).expect("a good path");
                 let lock = made$(.$side())?;
                 let waiting = lock.clone();
-                object_of(lock.clone(), lock, move || waiting.cancel_waiters(), path)
+                Object::new(lock.clone(), lock, move || waiting.cancel_waiters())
             }};
         }
         match kind {
@@ -152,7 +151,7 @@ impl Subject {
                 let semaphore = DistributedSemaphore::with_options(client, path, 1, options);
                 let semaphore = semaphore.expect("a good path");
                 let (waiting, lock) = (semaphore.clone(), OnePermit::of(semaphore.clone()));
-                object_of(lock, semaphore, move || waiting.cancel_waiters(), path)
+                Object::new(lock, semaphore, move || waiting.cancel_waiters())
             }
             Kind::Several => {
                 let members = ["a", "b"].map(|name| {
@@ -162,7 +161,7 @@ impl Subject {
                 });
                 let both = MultiLock::new(members.clone().map(Into::into)).expect("two paths");
                 let cancel = move || members.iter().for_each(DistributedLock::cancel_waiters);
-                object_of(both.clone(), both, cancel, path)
+                Object::new(both.clone(), both, cancel)
             }
         }
     }
@@ -241,12 +240,6 @@ impl Subject {
         self.nodes_of_one() + if self.queues() { waiters + shown } else { 0 }
     }
 
-    /// Returns whether an object has one hold at a time, and its other calls wait in the process. It may have many
-    /// permits or reads.
-    pub fn is_in_use_until_unlocked(self) -> bool {
-        !matches!(self.kind, Kind::Permit | Kind::Read)
-    }
-
     /// Returns a path below `above` with the subject's name.
     pub fn path_in(self, above: &str) -> String {
         let name: String = self.name.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
@@ -320,20 +313,6 @@ impl Subject {
             Kind::Permit => [zoolock::Kind::Permit; 2],
             _ => [zoolock::Kind::Exclusive; 2],
         }
-    }
-}
-
-fn object_of(
-    lock: impl Lock + 'static,
-    guards: impl Guards + 'static,
-    cancel: impl Fn() + Send + Sync + 'static,
-    path: &str,
-) -> Object {
-    Object {
-        lock: Arc::new(lock),
-        guards: Arc::new(guards),
-        cancel: Arc::new(cancel),
-        path: path.into(),
     }
 }
 

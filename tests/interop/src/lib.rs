@@ -12,7 +12,6 @@
 
 mod built;
 mod implementation;
-mod lines;
 mod peer;
 pub mod scenarios;
 mod stage;
@@ -20,7 +19,6 @@ mod witness;
 
 pub use common::{SOON, Task};
 pub use implementation::Implementation;
-pub use lines::read_lines;
-pub use peer::Peer;
+pub use peer::{Peer, read_lines};
 pub use stage::{Stage, client};
 pub use witness::{Kind, Stay, Visit, Witness, visit};

@@ -24,8 +24,8 @@
 //! have different lines, which are explained there.
 
 use std::fs::OpenOptions;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::io::{self, BufRead, BufReader, Write};
+use std::process::{self, Child, ChildStdin, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -136,6 +136,19 @@ impl Peer {
         let (name, asked) = (&self.name, &self.asked);
         panic!("{name}, asked to `{asked}`: {what}; the end of its log:\n{tail}");
     }
+}
+
+/// Returns the lines of the standard input of a peer in Rust, as they come. Ends the process at the end of the input,
+/// whatever it is waiting for.
+pub fn read_lines() -> Receiver<String> {
+    let (sender, lines) = unbounded();
+    thread::spawn(move || {
+        for line in io::stdin().lines().map_while(Result::ok) {
+            let _ = sender.send(line);
+        }
+        process::exit(0);
+    });
+    lines
 }
 
 impl Drop for Peer {
