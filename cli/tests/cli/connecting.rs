@@ -1,4 +1,4 @@
-//! Before a connection exists: the wait for servers, and refused credentials.
+//! Before a connection exists: the wait for servers.
 
 use std::net::TcpListener;
 use std::process::Command;
@@ -59,15 +59,4 @@ fn signal_ends_the_wait_for_servers_and_the_connect() {
     let begun = Instant::now();
     assert_eq!(end_by(Signal::SIGINT, &mut connecting), Some(128 + Signal::SIGINT as i32));
     assert!(begun.elapsed() < SOON / 2);
-}
-
-#[test]
-fn refused_credentials_give_77_without_a_retry() {
-    let (path, begun) = (fresh_path("refused"), Instant::now());
-    for arguments in [&["run", "-w", "1h", &path, "true"][..], &["lead", &path, "true"]] {
-        let mut refused = zoolock(arguments);
-        refused.env("ZOOKEEPER_AUTH", "no-such-scheme:secret");
-        assert_eq!(ends(refused).0, Some(77), "{arguments:?}");
-    }
-    assert!(begun.elapsed() < SOON);
 }

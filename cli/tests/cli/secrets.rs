@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
+use std::time::Instant;
 
 use common::secured::{ANN as ANNS, BOB, Secured};
 
@@ -16,8 +17,8 @@ fn with(auth: &str, mut command: Command) -> Command {
 }
 
 #[test]
-fn credentials_come_from_the_environment() {
-    let path = fresh_path("credentials");
+fn credentials_come_from_the_environment_and_refused_ones_give_77_at_once() {
+    let (path, begun) = (fresh_path("credentials"), Instant::now());
     let mut holding = Beside::start(with(ANN, run(&[], &path, UNTIL_TOLD)));
     holding.is_inside();
     for (auth, arguments, wanted) in [
@@ -26,11 +27,14 @@ fn credentials_come_from_the_environment() {
         ("digest:bob:a:b", &["list", &path], 77),
         ("", &["run", "-n", &path, "true"], 77),
         ("secret", &["list", &path], 64),
+        ("no-such-scheme:secret", &["run", "-w", "1m", &path, "true"], 77),
+        ("no-such-scheme:secret", &["lead", &path, "true"], 77),
     ] {
         let (code, said, errors) = ends(with(auth, zoolock(arguments)));
         assert_eq!(code, Some(wanted), "{auth:?} {arguments:?}");
         assert!(!(said + &errors).contains("secret"));
     }
+    assert!(begun.elapsed() < SOON);
     assert_eq!(let_end(&mut holding), Some(0));
 }
 

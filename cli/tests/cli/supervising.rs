@@ -153,35 +153,30 @@ fn stopped_supervisor_kills_when_zoolock_is_killed() {
     await_gone(inside);
 }
 
-/// Stops zoolock, sends its supervisor a signal, and expects a daemon to end in time.
-fn assert_daemon_ends(name: &str, signal: Option<Signal>) -> Beside {
-    let path = fresh_path(name);
-    let running = runs(&["--session-timeout", "6"], &path, WITH_A_DAEMON);
-    let inside = running.is_inside();
-    let supervisor = supervisor_of(running.id());
-    assert_ends_before_the_next(&running, inside, &path, || {
-        if let Some(signal) = signal.filter(|_| !is_gone(supervisor)) {
-            send(supervisor, signal);
+#[test]
+fn all_end_before_the_next_grant_while_zoolock_is_stopped() {
+    // Its supervisor goes on, is stopped, too, or is killed.
+    let end_with = |signal: Option<Signal>| {
+        println!("its supervisor gets {signal:?}");
+        let path = fresh_path("stopped");
+        let mut running = runs(&["--session-timeout", "6"], &path, WITH_A_DAEMON);
+        let inside = running.is_inside();
+        let supervisor = supervisor_of(running.id());
+        assert_ends_before_the_next(&running, inside, &path, || {
+            if let Some(signal) = signal.filter(|_| !is_gone(supervisor)) {
+                send(supervisor, signal);
+            }
+        });
+        if signal == Some(Signal::SIGKILL) {
+            // zoolock may notice either first.
+            assert!(matches!(running.code(), Some(71 | 74)));
+        }
+    };
+    thread::scope(|scope| {
+        for signal in [None, Some(Signal::SIGSTOP), Some(Signal::SIGKILL)] {
+            scope.spawn(move || end_with(signal));
         }
     });
-    running
-}
-
-#[test]
-fn supervisor_of_a_stopped_zoolock_kills_at_the_end_of_the_lease() {
-    assert_daemon_ends("supervisor-alone", None);
-}
-
-#[test]
-fn all_end_before_the_next_grant_while_zoolock_and_supervisor_are_stopped() {
-    assert_daemon_ends("all-stopped", Some(Signal::SIGSTOP));
-}
-
-#[test]
-fn all_end_before_the_next_grant_while_zoolock_is_stopped_and_its_supervisor_killed() {
-    let mut running = assert_daemon_ends("killed-and-stopped", Some(Signal::SIGKILL));
-    // zoolock may notice either first.
-    assert!(matches!(running.code(), Some(71 | 74)));
 }
 
 #[test]
