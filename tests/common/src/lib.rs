@@ -36,7 +36,7 @@ pub use logged::{PANICS_THE_LOGGER, warnings, warnings_with_keys};
 pub use object::{Ask, Object};
 pub use processes::{Beside, OWN_PROCESS, Signal, alone, run_again, send, state, with_all_signals};
 pub use stages::{Scene, behind_a_proxy, behind_a_proxy_of};
-pub use subjects::{ONLY, Subject, every_subject, every_subject_that};
+pub use subjects::{Subject, every_subject, every_subject_that};
 pub use task::{Task, locking, visit};
 pub use visitor::Visitor;
 

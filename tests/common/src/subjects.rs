@@ -18,9 +18,6 @@ use crate::{SOON, children, exists};
 /// A time that is longer than a turn, but does not make tests slow.
 const AT_LEAST: Duration = Duration::from_millis(200);
 
-/// The variable with the name of the only subject to run contracts over.
-pub const ONLY: &str = "ZOOLOCK_SUBJECT";
-
 /// A row of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject {
@@ -83,7 +80,7 @@ pub fn every_subject(contract: impl Fn(Subject) + Sync) {
 
 /// Like [`every_subject`], for the subjects that satisfy `is_one`.
 pub fn every_subject_that(is_one: impl Fn(Subject) -> bool, contract: impl Fn(Subject) + Sync) {
-    let only = env::var(ONLY).ok();
+    let only = env::var("ZOOLOCK_SUBJECT").ok();
     let chosen = |subject: &Subject| only.as_deref().is_none_or(|name| name == subject.name);
     let subjects: Vec<_> = SUBJECTS.into_iter().filter(|one| is_one(*one)).collect();
     assert!(!subjects.is_empty(), "no subject is such a one");
