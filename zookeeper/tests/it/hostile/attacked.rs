@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use zoolock_test_support::{Server, wait_until};
 use zoolock_zookeeper::{
-    Acl, CreateMode, ErrorKind, Listener, Op, Result, SessionEvent, SessionEventKind, State,
-    WatchedEvent, Watcher, ZooKeeper,
+    Acl, CreateMode, ErrorKind, Listener, SessionEvent, SessionEventKind, State, WatchedEvent,
+    Watcher, ZooKeeper,
 };
 
 use super::bytes::{event, greeting, header, xid};
