@@ -46,6 +46,7 @@ pub struct Client {
     inner: Arc<Inner>,
     identity: Identity,
     observer: Option<SharedObserver>,
+    pub(crate) builder: Arc<ClientBuilder>,
 }
 
 /// The identity in a client's nodes.
@@ -88,6 +89,10 @@ impl Client {
     #[must_use]
     pub fn session_timeout(&self) -> Duration {
         self.inner.requests.timeout()
+    }
+
+    pub(crate) fn session_key(&self) -> Option<zookeeper::SessionKey> {
+        self.inner.requests.session_key()
     }
 
     /// Returns the id of the current session, which a [`Contender`] of this client has, too. 0 before

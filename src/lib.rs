@@ -388,7 +388,7 @@
 //!   nodes that are being deleted, that the servers refuse to delete, or whose creates have no
 //!   answer. Past the quota, calls return [`Error::Limit`].
 //! - **Threads and forks.** A client has two threads and one connection. After a fork, the child
-//!   must neither use nor drop it.
+//!   must neither use nor drop it. There, all holds are over.
 
 mod base;
 mod client;
@@ -401,6 +401,7 @@ pub mod metrics;
 pub mod observer;
 mod process;
 mod queue;
+mod reaper;
 mod session;
 mod settings;
 #[cfg(feature = "testing")]
@@ -428,6 +429,9 @@ pub use locks::multi::MultiLock;
 pub use locks::reentrant::DistributedReentrantLock;
 pub use locks::rwlock::{DistributedRwLock, ReadLock, WriteLock};
 pub use locks::semaphore::{DistributedSemaphore, Permits};
+#[cfg(not(zoolock_simulation))]
+pub use reaper::Reaper;
+pub use reaper::Registration;
 pub use session::{ClientState, ConnectionEvent, HoldState, Stats, Subscription};
 #[cfg(feature = "tls")]
 pub use zookeeper::Tls;

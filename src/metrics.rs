@@ -14,7 +14,7 @@
 //! | `zoolock_hold_seconds` | `lock`, `name` | histogram: how long holds lasted, including lost holds |
 //! | `zoolock_lost_total` | `lock`, `name`, `reason` | counter: holds that were lost, as `lease_expired`, `node_deleted`, `client_closed` or `held_too_long` |
 //! | `zoolock_connected` | | gauge: 1 with a connection, otherwise 0 |
-//! | `zoolock_held`, `zoolock_waiting`, `zoolock_deleting` | | gauges: those of [`Stats`](crate::Stats) |
+//! | `zoolock_held`, `zoolock_waiting`, `zoolock_deleting`, `zoolock_registered` | | gauges: those of [`Stats`](crate::Stats) |
 //! | `zoolock_requests_total`, `zoolock_events_total`, `zoolock_connections_total`, `zoolock_sessions_total`, `zoolock_resumed_total`, `zoolock_holds_lost_total` | | counters: those of [`Stats`](crate::Stats) |
 //!
 //! `lock` is the [kind](LockKind::as_str), and `name` the lock's
@@ -178,6 +178,11 @@ pub fn record_client(client: &Client) {
         ("zoolock_held", stats.held, "Holds, and locks that are held for longer by hold_at_least."),
         ("zoolock_waiting", stats.waiting, "Calls that are at the servers for a lock."),
         ("zoolock_deleting", stats.deleting, "Nodes that are to be deleted and may be there."),
+        (
+            "zoolock_registered",
+            usize::from(stats.is_registered),
+            "Whether a reaper has accepted the session.",
+        ),
         (
             "zoolock_connected",
             usize::from(client.state() == ClientState::Connected),

@@ -4,7 +4,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fmt::Display;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
 use crate::base::acl::Acl;
@@ -97,8 +97,34 @@ impl ClientBuilder {
             Some(tls) => tls.truth()?,
             None => files.iter().any(Option::is_some),
         };
-        if speaks_tls { tls(builder, files) } else { Ok(builder) }
+        builder = if speaks_tls { tls(builder, files)? } else { builder };
+        #[cfg(not(zoolock_simulation))]
+        if let Some(socket) = setting("ZOOLOCK_REAPER") {
+            builder = builder.reaper(socket.text);
+        }
+        Ok(builder)
     }
+}
+
+/// Returns variables with which somebody else reaches the servers as a client does. `None` if its TLS
+/// settings are not from files.
+pub(crate) fn vars_of(builder: &ClientBuilder) -> Option<Vec<(String, OsString)>> {
+    let mut vars = builder.tls_vars.clone();
+    #[cfg(feature = "tls")]
+    if vars.is_empty() && builder.get_tls().is_some() {
+        return None;
+    }
+    // One of them is enough to close a session.
+    let auth = builder.auth.first();
+    let auth = auth.map(|(scheme, secret)| [scheme.as_bytes(), b":", secret].concat());
+    #[cfg(feature = "sasl")]
+    let auth = builder
+        .sasl
+        .as_ref()
+        .map_or(auth, |(user, password)| Some(format!("sasl:{user}:{password}").into_bytes()));
+    vars.extend(auth.map(|auth| (AUTH.to_owned(), OsString::from_vec(auth))));
+    vars.push((CONNECT.to_owned(), builder.get_hosts().into()));
+    Some(vars)
 }
 
 /// A variable and its text.
@@ -183,6 +209,11 @@ fn sasl(_: ClientBuilder, auth: &Value, _: &[u8]) -> Result<ClientBuilder> {
 #[cfg(feature = "tls")]
 fn tls(builder: ClientBuilder, [cacert, cert, key]: [Option<Value>; 3]) -> Result<ClientBuilder> {
     let mut tls = zookeeper::Tls::new();
+    // For a process with another directory.
+    let absolute = |file: &OsString| std::path::absolute(file).map_or(file.clone(), Into::into);
+    let named = [&cacert, &cert, &key].into_iter().flatten();
+    let named = named.map(|file| (file.name.to_owned(), absolute(&file.text)));
+    let vars = named.chain([(TLS.to_owned(), "true".into())]).collect();
     if let Some(cacert) = cacert {
         tls = cacert.used_by(tls.roots_pem(&cacert.read()?.0), "")?;
     }
@@ -207,7 +238,9 @@ fn tls(builder: ClientBuilder, [cacert, cert, key]: [Option<Value>; 3]) -> Resul
         (Some(cert), None) => return Err(cert.wrong(format!("it needs {KEY}"))),
         (None, Some(key)) => return Err(key.wrong(format!("it needs {CERT}"))),
     }
-    Ok(builder.tls(tls))
+    let mut builder = builder.tls(tls);
+    builder.tls_vars = vars;
+    Ok(builder)
 }
 
 #[cfg(not(feature = "tls"))]

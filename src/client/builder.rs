@@ -1,5 +1,6 @@
 //! The settings of a client, and the checks of them.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use crate::base::options::check_identity;
 use crate::base::path;
 use crate::base::sys;
 use crate::observer::{Observer, SharedObserver};
-use crate::session::Inner;
+use crate::session::{Inner, Registrar};
 
 /// The default session timeout.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -44,16 +45,23 @@ pub struct ClientBuilder {
     hosts: String,
     session_timeout: Duration,
     connect_timeout: Option<Duration>,
-    auth: Vec<(String, Vec<u8>)>,
+    pub(crate) auth: Vec<(String, Vec<u8>)>,
     #[cfg(feature = "sasl")]
-    sasl: Option<(String, String)>,
+    pub(crate) sasl: Option<(String, String)>,
     #[cfg(feature = "tls")]
     tls: Option<Tls>,
     acl: Acl,
     identity: Option<String>,
     existing_chroot: bool,
     observer: Option<SharedObserver>,
+    /// The variables of the TLS settings, if they are from files.
+    pub(crate) tls_vars: Vec<(String, OsString)>,
+    pub(crate) make_registrar: Option<MakeRegistrar>,
 }
+
+/// Makes the way to a reaper for a client with these settings.
+pub(crate) type MakeRegistrar =
+    Arc<dyn Fn(&ClientBuilder) -> Result<Arc<dyn Registrar>> + Send + Sync>;
 
 impl ClientBuilder {
     pub(super) fn new(hosts: &str) -> ClientBuilder {
@@ -70,6 +78,8 @@ impl ClientBuilder {
             identity: None,
             existing_chroot: false,
             observer: None,
+            tls_vars: Vec::new(),
+            make_registrar: None,
         }
     }
 
@@ -127,6 +137,7 @@ impl ClientBuilder {
     #[cfg(feature = "tls")]
     pub fn tls(mut self, tls: Tls) -> ClientBuilder {
         self.tls = Some(tls);
+        self.tls_vars.clear();
         self
     }
 
@@ -230,16 +241,24 @@ impl ClientBuilder {
         check_timeout("connect timeout", connect_timeout)?;
         check_chroot(&self.hosts)?;
         check_acl(&self.acl, self.has_credentials())?;
-        let identity = match self.identity {
+        let identity = match &self.identity {
             Some(who) => {
-                check_identity(&who)?;
-                Identity::Given(Arc::from(who))
+                check_identity(who)?;
+                Identity::Given(Arc::from(&**who))
             }
             None => Identity::Process(sys::program().into()),
         };
-        let mut builder = ZooKeeper::builder(&self.hosts)
-            .session_timeout(self.session_timeout)
-            .connect_timeout(connect_timeout);
+        let registrar = self.make_registrar.as_ref().map(|make| make(&self)).transpose()?;
+        let builder = self.client_builder()?.connect_timeout(connect_timeout);
+        let zk = connect(builder)?;
+        let inner = Inner::new(zk, self.acl.entries.clone(), registrar);
+        let observer = self.observer.clone();
+        Ok(Client { inner, identity, observer, builder: Arc::new(self) })
+    }
+
+    /// Returns the settings of the session's client.
+    pub(crate) fn client_builder(&self) -> Result<zookeeper::Builder> {
+        let mut builder = ZooKeeper::builder(&self.hosts).session_timeout(self.session_timeout);
         for (scheme, secret) in &self.auth {
             builder = builder.auth(scheme, secret);
         }
@@ -257,9 +276,7 @@ impl ClientBuilder {
             tls.check().map_err(wrong)?;
             builder = builder.tls(tls.clone());
         }
-        let zk = connect(builder)?;
-        let (inner, observer) = (Inner::new(zk, self.acl.entries), self.observer);
-        Ok(Client { inner, identity, observer })
+        Ok(builder)
     }
 
     /// Returns whether a server could know who the client is. With TLS it may, by a client

@@ -108,6 +108,9 @@ pub struct Stats {
     /// gone. A release [in the background](crate::LockOptions::background_release) counts once its
     /// first deletion had no answer.
     pub deleting: usize,
+    /// Gauge: whether a [reaper](crate::ClientBuilder::reaper) has accepted the client's session, as
+    /// far as the client knows.
+    pub is_registered: bool,
 }
 
 /// The subscribers, and what they were told last. One mutex for both keeps events in the order of

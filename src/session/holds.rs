@@ -84,6 +84,8 @@ impl Holds {
             }
             return Ok(None);
         }
+        // Before anybody can rely on it.
+        self.requests.registrar.iter().for_each(|registrar| registrar.allow(margin));
         let term = Term::new(&self.requests, lease, margin);
         let grant = self.registry.add(
             || self.requests.zk.keep_lease(),

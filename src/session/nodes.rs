@@ -45,6 +45,8 @@ pub(super) struct Term {
     requests: Weak<Requests>,
     lease: Lease,
     pub(super) margin: Duration,
+    /// The process of the grant.
+    pub(super) process: u32,
     /// It was seen to be over. A heartbeat may renew a lease that is within its margin.
     is_over: AtomicBool,
 }
@@ -102,7 +104,8 @@ pub(super) fn after(begin: Instant, time: Duration) -> Instant {
 
 impl Term {
     pub(super) fn new(requests: &Arc<Requests>, lease: Lease, margin: Duration) -> Term {
-        Term { requests: Arc::downgrade(requests), lease, margin, is_over: AtomicBool::default() }
+        let (requests, process) = (Arc::downgrade(requests), sys::process_id());
+        Term { requests, lease, margin, process, is_over: AtomicBool::default() }
     }
 
     /// Returns the session of the nodes, to which all requests about them belong.
@@ -119,6 +122,12 @@ impl Term {
             self.is_over.store(true, Ordering::SeqCst);
         }
         if self.is_over.load(Ordering::SeqCst) { Duration::ZERO } else { left }
+    }
+
+    /// Returns whether this is the copy in a forked child, which nobody keeps up to date. A mutex may
+    /// be locked there for ever.
+    pub(super) fn is_copy(&self) -> bool {
+        self.process != sys::process_id()
     }
 
     /// Returns whether the connection lives and enough is left for another hold.

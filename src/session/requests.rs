@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
-use zookeeper::{Batch, ErrorKind, Names, Pending, Stat, State, ZooKeeper};
+use zookeeper::{Batch, ErrorKind, Names, Pending, SessionKey, Stat, State, ZooKeeper};
 
 use super::directories::Directories;
 use super::later;
+use super::registrar::Registrar;
 use crate::base::error::{Error, Result};
 use crate::base::path::{self, LockPath};
 use crate::base::signal::{Broadcast, Ended, Signal};
@@ -29,6 +30,7 @@ const LOOK_AFTER: u32 = 2;
 pub(crate) struct Requests {
     pub(super) zk: ZooKeeper,
     acl: Vec<zookeeper::Acl>,
+    pub(super) registrar: Option<Arc<dyn Registrar>>,
     closing: AtomicBool,
     closed: Signal,
     /// Sent when there is a connection again.
@@ -122,10 +124,15 @@ fn spread(least: Duration) -> Instant {
 
 impl Requests {
     /// `acl` is the ACL of all nodes that are created.
-    pub(super) fn new(zk: ZooKeeper, acl: Vec<zookeeper::Acl>) -> Requests {
+    pub(super) fn new(
+        zk: ZooKeeper,
+        acl: Vec<zookeeper::Acl>,
+        registrar: Option<Arc<dyn Registrar>>,
+    ) -> Requests {
         Requests {
             zk,
             acl,
+            registrar,
             closing: AtomicBool::new(false),
             closed: Signal::new(),
             connected: Broadcast::new(),
@@ -178,6 +185,11 @@ impl Requests {
     /// Returns the current session; 0 for none.
     pub(crate) fn session_id(&self) -> i64 {
         self.zk.session_id()
+    }
+
+    /// Returns what the servers know the session by.
+    pub(crate) fn session_key(&self) -> Option<SessionKey> {
+        self.zk.session_key()
     }
 
     /// Returns the session timeout that the servers granted.

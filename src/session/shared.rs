@@ -5,12 +5,14 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use log::{Level, warn};
 use zookeeper::{Listener, SessionEvent, SessionEventKind, State, ZooKeeper};
 
 use super::events::{ClientState, Stats, Subscribers, Subscription};
 use super::holds::Holds;
 use super::levels::Levels;
 use super::own::OwnNodes;
+use super::registrar::Registrar;
 use super::requests::Requests;
 use crate::base::calls::WaitingCalls;
 use crate::base::sys;
@@ -42,8 +44,12 @@ impl Drop for Inner {
 
 impl Inner {
     /// `zk` may have no session yet. `acl` is the ACL of all nodes that are created.
-    pub(crate) fn new(zk: ZooKeeper, acl: Vec<zookeeper::Acl>) -> Arc<Inner> {
-        let requests = Arc::new(Requests::new(zk, acl));
+    pub(crate) fn new(
+        zk: ZooKeeper,
+        acl: Vec<zookeeper::Acl>,
+        registrar: Option<Arc<dyn Registrar>>,
+    ) -> Arc<Inner> {
+        let requests = Arc::new(Requests::new(zk, acl, registrar));
         let own = OwnNodes::new(Arc::clone(&requests));
         let levels = Arc::<Levels>::default();
         let holds = Holds::new(Arc::clone(&own), Arc::clone(&levels));
@@ -67,6 +73,9 @@ impl Inner {
                 inner.on_suspended();
             }
         }
+        if inner.requests.registrar.is_some() {
+            inner.keep_registered();
+        }
         inner
     }
 
@@ -84,7 +93,9 @@ impl Inner {
         self.shut_down();
         // Another thread may be about to end the holds. The session must not end before they have.
         let _ = sys::recv(self.requests.closed());
-        self.requests.zk.with_timeout(limit).close()
+        self.requests.zk.with_timeout(limit).close()?;
+        self.requests.registrar.iter().for_each(|registrar| registrar.forget());
+        Ok(())
     }
 
     /// Handles an event of the session. Runs on a thread of the client, which must not wait.
@@ -121,9 +132,29 @@ impl Inner {
         });
     }
 
+    /// Registers the session again each session timeout, because the reaper may be another one by then.
+    fn keep_registered(self: &Arc<Self>) {
+        if !self.requests.is_closed() {
+            self.register();
+            let again = sys::now() + self.requests.timeout();
+            self.requests.call_at(again, self, Inner::keep_registered);
+        }
+    }
+
+    /// Registers the session with the reaper, if the program has one. Never waits.
+    fn register(&self) {
+        let (requests, registrar) = (&self.requests, &self.requests.registrar);
+        if let Some((registrar, key)) = registrar.as_ref().zip(requests.session_key())
+            && let Some(said) = registrar.register(key)
+        {
+            requests.note(Level::Warn, move || warn!(target: "zoolock", "{said}"));
+        }
+    }
+
     fn on_connected(self: &Arc<Self>) {
         self.subscribers.connected();
         self.requests.on_connected();
+        self.register();
         self.own.on_connected();
         self.calls.end_outage();
         // The connection may be gone by now.
@@ -190,6 +221,7 @@ impl Inner {
             held: self.holds.registry.held(),
             waiting: self.requests.waiting.load(Ordering::Relaxed),
             deleting: self.own.leaving(),
+            is_registered: self.requests.registrar.as_ref().is_some_and(|one| one.is_registered()),
         }
     }
 }
@@ -209,7 +241,7 @@ mod tests {
     use crate::session::nodes::{Nodes, Term};
     use crate::session::own::Place;
     use crate::session::table::Unanswered;
-    use crate::session::{Facts, Node};
+    use crate::session::{Facts, HoldState, Node};
 
     /// Runs a server that gives one client a session, and sends nothing else; or that is gone then.
     fn server(stays: bool) -> SocketAddr {
@@ -240,7 +272,7 @@ mod tests {
     fn connected() -> Arc<Inner> {
         let servers = server(true).to_string();
         let zk = ZooKeeper::connect(&servers, Duration::from_secs(10)).unwrap();
-        Inner::new(zk, Vec::new())
+        Inner::new(zk, Vec::new(), None)
     }
 
     /// Returns the facts of a lock that is held for at most this time.
@@ -289,6 +321,21 @@ mod tests {
     }
 
     #[test]
+    fn hold_that_a_forked_child_has_copied_is_over() {
+        let inner = connected();
+        let facts = facts(LockKind::Reentrant, None);
+        let list = vec![node(&inner, &facts)];
+        let lease = inner.requests.zk.in_session(inner.requests.session_id()).lease();
+        let mut term = Term::new(&inner.requests, lease, Duration::ZERO);
+        // As if it was that of the parent.
+        term.process = 0;
+        let new = |number| Nodes::new(number, &facts, &"".into(), list, term);
+        let grant = inner.holds.registry.add(|| inner.requests.zk.keep_lease(), new).ok().unwrap();
+        assert!(grant.valid_for().is_zero() && matches!(grant.state(), HoldState::Lost(_)));
+        inner.holds.registry.remove(grant.nodes());
+    }
+
+    #[test]
     fn hold_that_was_seen_to_be_over_stays_so() {
         let inner = connected();
         let lease = inner.requests.zk.in_session(inner.requests.session_id()).lease();
@@ -330,7 +377,7 @@ mod tests {
         while zk.state() == State::Connected {
             thread::yield_now();
         }
-        let inner = Inner::new(zk, Vec::new());
+        let inner = Inner::new(zk, Vec::new(), None);
         assert_eq!(inner.state(), ClientState::Suspended);
         let told = inner.subscribe().recv_timeout(timeout * 3);
         assert_eq!((told, inner.state()), (Ok(ConnectionEvent::Lost), ClientState::Lost));

@@ -9,6 +9,7 @@ mod guarding;
 mod in_process;
 mod leadership;
 mod multi;
+mod reaping;
 mod revocation;
 mod rwlock;
 mod semaphore;

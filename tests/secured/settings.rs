@@ -2,7 +2,7 @@
 
 use std::env;
 
-use zoolock::{Client, DistributedLock, Result};
+use zoolock::{Client, ClientBuilder, DistributedLock, Error, Registration, Result, Tls};
 
 use common::secured::{ANN, BOB, Secured};
 use common::*;
@@ -67,4 +67,32 @@ fn settings_of_the_environment_reach_the_servers() {
         assert!(all.contains(said), "{variables:?}: no {said:?} in {all}");
         assert!(secured.secrets_in(&all).is_empty(), "{all}");
     }
+}
+
+#[test]
+fn session_is_ended_from_outside_with_the_same_settings() {
+    let secured = Secured::start();
+    let file = |name| secured.file(name).into_os_string();
+    let builder = ClientBuilder::from_vars(|name| match name {
+        "ZOOKEEPER_CONNECT" => Some(secured.hosts().into()),
+        "ZOOKEEPER_AUTH" => Some(format!("sasl:bob:{BOB}").into()),
+        "ZOOKEEPER_CACERT" => Some(file("ca.pem")),
+        "ZOOKEEPER_CERT" => Some(file("cert.pem")),
+        "ZOOKEEPER_KEY" => Some(file("key.pem")),
+        _ => None,
+    });
+    let client = builder.unwrap().connect_timeout(SOON).connect().unwrap();
+    let lock = DistributedLock::new(&client, fresh_path("ended")).unwrap();
+    let guard = lock.acquire().unwrap();
+    let registration = client.registration().unwrap();
+    assert!(secured.secrets_in(&format!("{registration:?}")).is_empty());
+    // As another process does.
+    Registration::from_text(&registration.to_text()).unwrap().end_session().unwrap();
+    println!("lost after {:?}", await_lost(&guard));
+
+    // Nobody else can use settings of the program itself.
+    let other = Client::builder(&secured.hosts()).tls(Tls::new()).reaper("/no/such/socket");
+    let error = other.connect().unwrap_err();
+    println!("{error}");
+    assert!(matches!(error, Error::InvalidArgument { what: "reaper", .. }));
 }

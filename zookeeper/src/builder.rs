@@ -26,7 +26,7 @@ use crate::sys::{self, select};
 use crate::tls::Tls;
 #[cfg(doc)]
 use crate::types::State;
-use crate::types::{SessionEvent, SessionEventKind};
+use crate::types::{SessionEvent, SessionEventKind, SessionKey};
 
 /// Settings of a client; see [`ZooKeeper::builder`].
 #[derive(Debug, Clone)]
@@ -163,15 +163,39 @@ impl Builder {
     pub fn connect_lazily(mut self) -> Result<ZooKeeper> {
         let servers = self.servers.clone();
         let credentials = mem::take(&mut self.credentials);
-        let started = self.start(credentials).map_err(|error| error.of("connect to", &servers))?;
+        let started =
+            self.start(credentials, None).map_err(|error| error.of("connect to", &servers))?;
         Ok(started.client)
+    }
+
+    /// Ends the session of another process, which is known to have died: its ephemeral nodes go at
+    /// once in place of a session timeout later. [`ZooKeeper::session_key`] has the key. Of these
+    /// settings, only those of servers and credentials matter.
+    ///
+    /// It resumes the session at any of the servers, for as short a time as they grant, and closes
+    /// it. It waits for a session timeout at most. **If the process lives, it loses the session**, as
+    /// if the servers had ended it.
+    ///
+    /// # Errors
+    ///
+    /// - [`ErrorKind::BadArguments`] for settings that cannot be used.
+    /// - [`ErrorKind::NoThread`] if the operating system refuses a thread.
+    /// - [`ErrorKind::NoConnection`] or [`ErrorKind::Timeout`] if no server has said in time that the
+    ///   session is over. Trying again is safe: while no server answers, no session ends either.
+    pub fn end_session(mut self, key: &SessionKey) -> Result<()> {
+        let (servers, timeout) = (self.servers.clone(), key.timeout);
+        let credentials = mem::take(&mut self.credentials);
+        let settings = self.session_timeout(timeout).request_timeout(timeout);
+        let started = settings.start(credentials, Some(key));
+        let started = started.map_err(|error| error.of("connect to", &servers))?;
+        started.client.close()
     }
 
     fn try_connect(mut self) -> Result<ZooKeeper> {
         let begun = sys::now();
         let deadline = begun.checked_add(self.connect_timeout).unwrap_or(begun + FOREVER);
         let credentials = mem::take(&mut self.credentials);
-        let started = self.start(Vec::new())?;
+        let started = self.start(Vec::new(), None)?;
         first_session(&started.events, &started.failed, deadline)?;
         let client = started.client;
         for credential in credentials {
@@ -189,7 +213,7 @@ impl Builder {
     }
 
     /// Starts the threads of a client, which sends these credentials on each connection.
-    fn start(self, credentials: Vec<Credential>) -> Result<Started> {
+    fn start(self, credentials: Vec<Credential>, session: Option<&SessionKey>) -> Result<Started> {
         let hosts = HostList::parse(&self.servers).map_err(Error::bad)?;
         let milliseconds = self.session_timeout.as_millis();
         if milliseconds == 0 || i32::try_from(milliseconds).is_err() {
@@ -210,6 +234,7 @@ impl Builder {
         let now = Moment::now();
         let mut core = ClientCore::new(self.session_timeout, now);
         core.know(credentials);
+        session.into_iter().for_each(|key| core.take_over(key));
         #[cfg(feature = "sasl")]
         core.be(self.sasl);
         let shared = Arc::new(Shared::new(core, hosts, bell, now));

@@ -20,7 +20,7 @@ use crate::pending::Pending;
 use crate::shared::Shared;
 use crate::sys::thread::{JoinHandle, must_not_wait};
 use crate::sys::{self, Mutex};
-use crate::types::{Counts, CreateMode, SessionEvent, Stat, State};
+use crate::types::{Counts, CreateMode, SessionEvent, SessionKey, Stat, State};
 
 /// A client of an ensemble of ZooKeeper servers.
 ///
@@ -410,6 +410,12 @@ impl ZooKeeper {
     #[must_use]
     pub fn session_id(&self) -> i64 {
         self.handle.shared.look(|core| core.session_id())
+    }
+
+    /// Returns what the servers know the session by, or `None` while there is none.
+    #[must_use]
+    pub fn session_key(&self) -> Option<SessionKey> {
+        self.handle.shared.look(|core| core.key())
     }
 
     /// Returns the session timeout that the servers granted.

@@ -169,7 +169,8 @@ pub use pending::Pending;
 #[cfg(feature = "tls")]
 pub use tls::Tls;
 pub use types::{
-    Counts, CreateMode, EventType, SessionEvent, SessionEventKind, Stat, State, WatchedEvent,
+    Counts, CreateMode, EventType, SessionEvent, SessionEventKind, SessionKey, Stat, State,
+    WatchedEvent,
 };
 
 pub use core::path::check as check_path;

@@ -21,6 +21,7 @@ use crate::sys::net::Stream;
 use crate::sys::thread::never_wait_here;
 #[cfg(feature = "tls")]
 use crate::tls::Tls;
+use crate::types::State;
 
 /// The reason to report when a server hangs up after the first request.
 const SILENT_END: &str = "the server hung up without an answer: it may not be serving, may be behind what \
@@ -182,7 +183,8 @@ fn connection(
             was_open = true;
             shared.note(Level::Info, || format!("connected to {target}"));
             let [asked, granted] = shared.look(|core| [core.asked_timeout(), core.timeout()]);
-            if granted != mem::replace(known, granted) {
+            let is_closing = shared.look(|core| core.state()) == State::Closed;
+            if granted != mem::replace(known, granted) && !is_closing {
                 let text = "the servers grant a session timeout of";
                 shared.note(Level::Warn, || format!("{text} {granted:?} in place of {asked:?}"));
             }

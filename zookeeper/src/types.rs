@@ -1,5 +1,6 @@
 //! Nodes and events, in ZooKeeper's terms.
 
+use std::fmt;
 use std::time::Duration;
 
 /// How a node is created, and how it ends.
@@ -138,6 +139,28 @@ pub struct SessionEvent {
     pub kind: SessionEventKind,
     /// The session.
     pub session_id: i64,
+}
+
+/// What the servers know a session by. Whoever has it can resume the session, or
+/// [end](crate::Builder::end_session) it.
+///
+/// It is no secret towards other clients: servers make the password from the id, which everybody may
+/// read.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SessionKey {
+    /// The id of the session.
+    pub id: i64,
+    /// The password of the session.
+    pub password: Vec<u8>,
+    /// The session timeout that the servers granted.
+    pub timeout: Duration,
+}
+
+/// Prints without the password.
+impl fmt::Debug for SessionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SessionKey({:#x})", self.id)
+    }
 }
 
 /// What a client has done since it was created.

@@ -128,6 +128,9 @@ impl Grant {
     /// Reads the clocks: a lease that has run out is a loss, even if nobody has noticed it yet, and so
     /// is the end of the time that it may last.
     pub(crate) fn state(&self) -> HoldState {
+        if self.nodes.term.is_copy() {
+            return HoldState::Lost(LossReason::LeaseExpired);
+        }
         // Read before the end is: the close ends the holds before the connection.
         let is_connected = self.nodes.term.is_connected();
         let (left, reason) = self.left();
@@ -185,6 +188,9 @@ impl Grant {
 
     /// Returns what is left until it is lost by the clocks; zero unless held.
     pub(crate) fn valid_for(&self) -> Duration {
+        if self.nodes.term.is_copy() {
+            return Duration::ZERO;
+        }
         let (left, _) = self.left();
         if self.is_over() { Duration::ZERO } else { left }
     }

@@ -117,6 +117,8 @@ pub(crate) struct Witness {
     /// When each process last gave a lost hold of this kind back.
     lost_at: BTreeMap<holds::Level, Duration>,
     pub(crate) expired: BTreeSet<i64>,
+    /// Sessions of dead processes that a reaper ends, and not before this time.
+    reaped: BTreeMap<i64, Duration>,
     queues: BTreeMap<QueueId, Queue>,
     /// Queues of all exclusive holds.
     exclusive: BTreeMap<usize, QueueId>,
@@ -251,6 +253,11 @@ pub(crate) fn closes(process: Process) {
     witness(|witness| witness.closing.insert(process));
 }
 
+/// Records that the session of a process that dies now must not end before this time, unless somebody else ends it.
+pub(crate) fn reaps(session: i64, margin: Duration) {
+    witness(|witness| witness.reaped.insert(session, kernel::elapsed() + margin));
+}
+
 pub(crate) fn node_of(process: Process) -> Option<String> {
     witness(|witness| {
         let is_its =
@@ -325,5 +332,13 @@ pub(crate) fn is_deaf(process: Process) {
 }
 
 pub(crate) fn committed(one: &Committed) {
-    witness(|witness| witness.committed(one));
+    witness(|witness| {
+        witness.committed(one);
+        let until = witness.reaped.get(&one.session).filter(|_| one.is_close);
+        if until.is_some_and(|until| kernel::elapsed() < *until)
+            && !witness.expired.contains(&one.session)
+        {
+            violation(format!("session {:#x} has ended within its margin", one.session));
+        }
+    });
 }

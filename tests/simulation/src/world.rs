@@ -15,7 +15,8 @@ use crate::coverage;
 use crate::histories;
 use crate::network::{self, SLOW_NAME, hosts, serve};
 use crate::plan::{
-    Deed, Fault, Kind, ObjectPlan, Place, Plan, Plant, TICK, Theme, Trouble, TurnPlan, Wait, What,
+    ClientPlan, Deed, Fault, Kind, ObjectPlan, Place, Plan, Plant, TICK, Theme, Trouble, TurnPlan,
+    Wait, What,
 };
 use crate::raw;
 use crate::recording;
@@ -331,6 +332,9 @@ fn make(plan: &Plan, processes: &[Process], trouble: Trouble) {
             kernel::after(time, move || kernel::fail_spawns(process, 0.0));
         }
         Trouble::Kill { client } => {
+            if let Some(plan) = plan.clients.get(client) {
+                reap(plan, processes[client]);
+            }
             histories::died(processes[client]);
             kernel::kill(processes[client]);
         }
@@ -427,6 +431,37 @@ fn is_deaf(plan: &Plan, processes: &[Process], client: usize, time: Duration) {
         witness::is_deaf(processes[client]);
         raw::is_deaf(processes[client]);
     }
+}
+
+/// Has a reaper end the session of a client that dies now: soon, late or never. It may die itself.
+fn reap(plan: &ClientPlan, dead: Process) {
+    let registration = board(|board| {
+        let client = board.sessions.get(&dead)?;
+        kernel::peek(dead, || client.registration())
+    });
+    let Some(registration) = registration.flatten() else { return };
+    let random = &mut Rng::with_seed(registration.session_id().cast_unsigned());
+    let noticed = match random.u8(..4) {
+        0 => return,
+        1 => plan.timeout.mul_f64(random.f64() * 3.0),
+        _ => Duration::from_millis(random.u64(..20)),
+    };
+    kernel::count("fault: the session of a process that died is ended");
+    let margins = plan.objects.iter().filter_map(|object| object.options.margin);
+    let margin = margins.max().unwrap_or_default();
+    witness::reaps(registration.session_id(), margin);
+    let reaper = kernel::process();
+    if random.u8(..8) == 0 {
+        kernel::after(noticed + Duration::from_millis(random.u64(..20)), move || {
+            kernel::kill(reaper)
+        });
+    }
+    thread::spawn_in(reaper, "reaper", move || {
+        thread::sleep(noticed);
+        // Nobody stops it.
+        let (_going_on, over) = zoolock::crossbeam_channel::bounded(0);
+        registration.end_session_after(margin, &over);
+    });
 }
 
 /// Deletes a node, and retries until there is a leader.

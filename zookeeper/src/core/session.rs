@@ -28,7 +28,7 @@ use super::vitals::Vitals;
 use super::watches::{Listen, Watches};
 use crate::error::{Error, ErrorKind};
 use crate::sys;
-use crate::types::{Counts, EventType, SessionEvent, SessionEventKind, State};
+use crate::types::{Counts, EventType, SessionEvent, SessionEventKind, SessionKey, State};
 
 /// A server has at least this long to answer a handshake.
 const PATIENCE_MIN: Duration = Duration::from_secs(1);
@@ -196,6 +196,18 @@ impl<S, W: Listen> Core<S, W> {
         }
     }
 
+    /// Takes a session over from another process, as if this one had just lost its connection.
+    pub(crate) fn take_over(&mut self, key: &SessionKey) {
+        self.session = Identity { id: key.id, password: key.password.clone(), zxid: 0 };
+    }
+
+    /// Returns how the servers recognize the session, if there is one.
+    pub(crate) fn key(&self) -> Option<SessionKey> {
+        let Identity { id, ref password, .. } = self.session;
+        let key = || SessionKey { id, password: password.clone(), timeout: self.timeout() };
+        (id != 0).then(key)
+    }
+
     /// Sets the credentials of each connection, before the first one.
     pub(crate) fn know(&mut self, credentials: Vec<Credential>) {
         self.settings.credentials = credentials;
@@ -358,7 +370,11 @@ impl<S, W: Listen> Core<S, W> {
         let until = now.monotonic + self.patience(now);
         self.connection =
             Some(Connection::new(Greeting { sent: now, until, asking, is_confirmed }));
-        let timeout = i32::try_from(self.settings.timeout.as_millis()).unwrap_or(i32::MAX);
+        let timeout = match self.closing {
+            Closing::No => i32::try_from(self.settings.timeout.as_millis()).unwrap_or(i32::MAX),
+            // The handshake lets the session live for a timeout more, and the close may get lost.
+            _ => 1,
+        };
         let Identity { id, password, zxid } = &self.session;
         let zxid = if asking { 0 } else { *zxid };
         self.outbox.bytes = message::connect(zxid, timeout, *id, password);

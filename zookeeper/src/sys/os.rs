@@ -45,6 +45,12 @@ pub fn program() -> String {
     format!("{name}/{}", std::process::id())
 }
 
+/// Returns the number of this process. A forked child has another one.
+#[inline]
+pub fn process_id() -> u32 {
+    std::process::id()
+}
+
 /// Marks a rare path, which the simulation counts and must reach. Does nothing here, and costs no
 /// instruction.
 #[inline(always)]

@@ -1,5 +1,7 @@
 //! Ends of clients and calls, and of their resources.
 
+mod from_outside;
+
 use std::thread;
 use std::time::Duration;
 

@@ -23,7 +23,7 @@ pub use channel::{is_ready, now_or_never, wait};
 pub use clock::{instant, now, since_boot, system_time};
 pub use machine::{
     Process, clock_step, fail_spawns, freeze, is_busy, is_dead, kill, machine_sleeps, process,
-    program, random,
+    process_id, program, random,
 };
 pub use scheduler::{
     End, Inner, Nesting, after, block, elapsed, fallback, is_running, nestings, own_process,

@@ -36,6 +36,11 @@ pub(crate) struct Machine {
     pub(crate) random: Rng,
 }
 
+/// Returns the number of the running thread's process.
+pub fn process_id() -> u32 {
+    own_process().0 as u32
+}
+
 /// Creates a process without threads.
 pub fn process() -> Process {
     with(|kernel| {

@@ -1,0 +1,351 @@
+//! The reaper itself: a socket at which clients register, and the thread that waits for the end of their
+//! processes.
+
+use std::io::IoSliceMut;
+use std::mem::{self, MaybeUninit};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use std::{fmt, fs, io};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use rustix::cmsg_space;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::{Errno, retry_on_intr, write};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags,
+    SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, recvmsg, send,
+    socket_with,
+};
+
+use super::line::{ACCEPTED, FORGET};
+use super::registration::Registration;
+use crate::base::error::{Error, Result};
+
+/// The longest message, in bytes.
+const LONGEST: usize = 16 * 1024;
+
+/// More messages than a socket keeps unread.
+const UNREAD: usize = 1_000;
+
+/// How many processes may be registered at a time.
+const MOST: usize = 10_000;
+
+/// Ends the ZooKeeper sessions of processes that have died, so that the locks of a crashed process
+/// are free in milliseconds in place of a session timeout.
+///
+/// A client whose builder names [the same socket](crate::ClientBuilder::reaper) registers its session, and
+/// a handle to its process with it: a pidfd, which Linux makes ready when all threads of the process
+/// have ended, and not before. Then the reaper resumes the session at any server and closes it. It
+/// goes on over outages until a server says that the session is over. Nothing else counts: neither
+/// a socket that is closed, nor a process that stops, forks or is debugged.
+///
+/// # What has to be safe first
+///
+/// **Work that outlives its process loses the time that a session timeout gives it today**:
+/// children of the process, statements that a database still runs, requests on their way. Give such
+/// locks a [margin](crate::LockOptions::margin), which the reaper waits for, or check
+/// [fencing tokens](crate::Hold::fencing_token). A program whose children do the work is better run
+/// by the command, `zoolock run`, which waits for all of them.
+///
+/// The reaper must not run where a process can go on elsewhere: with machines or containers that are
+/// frozen, copied or moved while they run. It does nothing for a process whose machine dies, or that
+/// dies together with the reaper, as a container does with its first process.
+///
+/// # Examples
+///
+/// A parent that starts workers has one, and tells them where:
+///
+/// ```no_run
+/// use std::process::Command;
+/// use zoolock::Reaper;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let socket = std::env::temp_dir().join(format!("reaper-{}", std::process::id()));
+/// let reaper = Reaper::start(&socket)?;
+/// // `Client::from_env` reads this variable.
+/// Command::new("worker").env("ZOOLOCK_REAPER", &socket).status()?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// For all programs of a machine there is `zoolock reaper`.
+pub struct Reaper {
+    path: PathBuf,
+    stop: OwnedFd,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Reaper {
+    /// Starts a thread that listens at a new Unix socket. Who may connect there may have sessions
+    /// ended, which everybody may who reaches the servers. As for every file, the process's umask
+    /// decides.
+    ///
+    /// # Errors
+    ///
+    /// - [`Error::InvalidArgument`] if there can be no such socket: another reaper listens there, it
+    ///   is another file, or its path is longer than 107 bytes.
+    /// - [`Error::Thread`] if the operating system refuses a thread.
+    pub fn start(path: impl AsRef<Path>) -> Result<Reaper> {
+        let path = path.as_ref().to_owned();
+        let socket = listen_at(&path).map_err(|reason| {
+            Error::invalid("socket of a reaper", format!("{path:?}: {reason}"))
+        })?;
+        let no_thread = |cause: String| Error::Thread { cause };
+        let stop =
+            eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| no_thread(error.to_string()))?;
+        let stopped = stop.try_clone().map_err(|error| no_thread(error.to_string()))?;
+        let (going_on, over) = bounded(0);
+        let listener = Listener { socket, peers: Vec::new(), over, threads: Vec::new() };
+        let run = move || listener.run(&stopped, going_on);
+        let thread = thread::Builder::new().name("zoolock-reaper".into()).spawn(run);
+        let thread = Some(thread.map_err(|error| no_thread(error.to_string()))?);
+        Ok(Reaper { path, stop, thread })
+    }
+}
+
+/// Stops listening, and removes the socket. A session that is being ended is tried once more at the
+/// most: this waits for that, for a session timeout if the servers are away. The processes that live
+/// are forgotten.
+impl Drop for Reaper {
+    fn drop(&mut self) {
+        let _ = write(&self.stop, &1_u64.to_ne_bytes());
+        let _ = self.thread.take().map(JoinHandle::join);
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl fmt::Debug for Reaper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reaper").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+/// Returns a new socket there. One that nobody listens at is replaced.
+fn listen_at(path: &Path) -> Result<OwnedFd, Errno> {
+    let (address, flags) =
+        (SocketAddrUnix::new(path)?, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK);
+    let new = || socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+    let socket = new()?;
+    if fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket())
+        && connect(new()?, &address) == Err(Errno::CONNREFUSED)
+    {
+        let _ = fs::remove_file(path);
+    }
+    bind(&socket, &address)?;
+    listen(&socket, 128)?;
+    Ok(socket)
+}
+
+/// The thread of a reaper.
+struct Listener {
+    socket: OwnedFd,
+    peers: Vec<Peer>,
+    /// Ends when the reaper does.
+    over: Receiver<()>,
+    /// Those that end sessions.
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// A connection of a client.
+struct Peer {
+    socket: Option<OwnedFd>,
+    /// When the client closed its end. That says nothing about its process.
+    closed: Option<Instant>,
+    registered: Option<Registered>,
+}
+
+struct Registered {
+    process: OwnedFd,
+    /// Counts the milliseconds for which the session has to outlive the process.
+    margin: OwnedFd,
+    registration: Registration,
+}
+
+impl Listener {
+    /// Runs until `stopped` is ready. `going_on` is dropped then.
+    fn run(mut self, stopped: &OwnedFd, going_on: Sender<()>) {
+        let mut is_short = false;
+        loop {
+            let ready = self.wait(stopped, is_short);
+            if is_ready(stopped) {
+                break;
+            }
+            is_short = ready.is_err();
+            is_short |= self.accept().is_err_and(|error| error != Errno::AGAIN);
+            is_short |= self.attend(&ready.unwrap_or_default());
+        }
+        drop(going_on);
+        self.threads.into_iter().for_each(|thread| drop(thread.join()));
+    }
+
+    /// Waits until there is something to do. Returns for each peer whether there is; no answer means
+    /// that there may be. If the operating system was short of something, it waits for a second.
+    fn wait(&self, stopped: &OwnedFd, is_short: bool) -> rustix::io::Result<Vec<bool>> {
+        let looks_again = is_short || self.peers.iter().any(|peer| peer.closed.is_some());
+        let limit = looks_again.then_some(Timespec { tv_sec: 1, tv_nsec: 0 });
+        let peers = if is_short { &[] } else { &self.peers[..] };
+        let own = [stopped, &self.socket].into_iter().take(if is_short { 1 } else { 2 });
+        let all = own.chain(peers.iter().flat_map(Peer::files));
+        let mut files: Vec<_> = all.map(|file| PollFd::new(file, PollFlags::IN)).collect();
+        retry_on_intr(|| poll(&mut files, limit.as_ref()))?;
+        let mut is_ready = files.iter().map(|file| !file.revents().is_empty()).skip(2);
+        let any =
+            |peer: &Peer| is_ready.by_ref().take(peer.files().count()).filter(|is| *is).count() > 0;
+        Ok(peers.iter().map(any).collect())
+    }
+
+    /// Accepts all connections. Ends with an error: `AGAIN`, if there are no more.
+    fn accept(&mut self) -> rustix::io::Result<()> {
+        loop {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let socket = Some(accept_with(&self.socket, flags)?);
+            let peer = Peer { socket, closed: None, registered: None };
+            match self.peers.len() < MOST {
+                true => self.peers.push(peer),
+                false => peer.answer("it has too many clients"),
+            }
+        }
+    }
+
+    /// Hears the peers that are ready, and new ones, and ends the sessions of those that have died.
+    /// Returns whether the operating system lacks a thread for that.
+    fn attend(&mut self, ready: &[bool]) -> bool {
+        self.threads.retain(|thread| !thread.is_finished());
+        let mut is_short = false;
+        for (index, mut peer) in mem::take(&mut self.peers).into_iter().enumerate() {
+            if ready.get(index).is_none_or(|is_ready| *is_ready) {
+                let is_dead = peer.is_dead();
+                // What it has said before its end counts.
+                peer.hear();
+                // Another process may have taken the line over.
+                if is_dead
+                    && peer.is_dead()
+                    && let Some(dead) = &peer.registered
+                {
+                    match self.reap(dead) {
+                        Ok(thread) => {
+                            self.threads.push(thread);
+                            continue;
+                        }
+                        Err(_) => is_short = true,
+                    }
+                }
+            }
+            if !peer.is_over() {
+                self.peers.push(peer);
+            }
+        }
+        is_short
+    }
+
+    fn reap(&self, dead: &Registered) -> io::Result<JoinHandle<()>> {
+        let margin = Duration::from_millis(counted(&dead.margin).unwrap_or(0));
+        let (registration, over) = (dead.registration.clone(), self.over.clone());
+        let thread = thread::Builder::new().name("zoolock-reaping".to_owned());
+        thread.spawn(move || registration.end_session_after(margin, &over))
+    }
+}
+
+impl Peer {
+    /// Reads what it has sent so far.
+    fn hear(&mut self) {
+        for _ in 0..UNREAD {
+            let Some(socket) = &self.socket else { return };
+            match receive(socket) {
+                Ok(Some((message, _))) if message == FORGET => self.registered = None,
+                Ok(Some((message, files))) => match registered(&message, files) {
+                    Ok(registered) => {
+                        self.answer(ACCEPTED);
+                        self.registered = Some(registered);
+                    }
+                    Err(problem) => {
+                        self.answer(&problem);
+                        // In doubt, nothing is done.
+                        (self.registered, self.socket) = (None, None);
+                    }
+                },
+                Err(Errno::AGAIN) => return,
+                Err(Errno::INTR) => {}
+                Ok(None) | Err(_) => {
+                    (self.socket, self.closed) = (None, Some(Instant::now()));
+                }
+            }
+        }
+    }
+
+    fn files(&self) -> impl Iterator<Item = &OwnedFd> {
+        self.socket.iter().chain(self.registered.iter().map(|registered| &registered.process))
+    }
+
+    fn is_dead(&self) -> bool {
+        self.registered.as_ref().is_some_and(|registered| is_ready(&registered.process))
+    }
+
+    /// Returns whether nothing is to be expected of it: its client has gone, and its session with it. A
+    /// client that lives registers again.
+    fn is_over(&self) -> bool {
+        let over = |registered: &Registered| {
+            let session = registered.registration.key.timeout * 2;
+            self.closed.is_some_and(|closed| closed.elapsed() > session)
+        };
+        self.registered.as_ref().map_or(self.socket.is_none(), over)
+    }
+
+    fn answer(&self, text: &str) {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let _ = self.socket.as_ref().map(|socket| send(socket, text.as_bytes(), flags));
+    }
+}
+
+/// Returns the next message and the files beside it, or `None` at the end.
+fn receive(socket: &OwnedFd) -> rustix::io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
+    let mut message = vec![0; LONGEST];
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
+    let mut beside = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let received = recvmsg(socket, &mut [IoSliceMut::new(&mut message)], &mut beside, flags)?;
+    let files = beside.drain().filter_map(|beside| match beside {
+        RecvAncillaryMessage::ScmRights(files) => Some(files),
+        _ => None,
+    });
+    let files = files.flatten().collect();
+    if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+        return Err(Errno::MSGSIZE);
+    }
+    message.truncate(received.bytes);
+    Ok((received.bytes > 0).then_some((message, files)))
+}
+
+/// Returns what a message registers.
+fn registered(message: &[u8], files: Vec<OwnedFd>) -> Result<Registered, String> {
+    let text = String::from_utf8_lossy(message);
+    let registration = Registration::from_text(&text).map_err(|error| error.to_string())?;
+    let Ok([process, margin]) = <[OwnedFd; 2]>::try_from(files) else {
+        return Err("a process and its margin are missing".to_owned());
+    };
+    // Another kind of file would be ready for another reason.
+    if field(&process, "Pid:").is_none() || counted(&margin).is_none() {
+        return Err("its files are not those of a process and a counter".to_owned());
+    }
+    Ok(Registered { process, margin, registration })
+}
+
+/// Returns the value of a counter. Never waits, whatever the file is.
+fn counted(counter: &OwnedFd) -> Option<u64> {
+    u64::from_str_radix(&field(counter, "eventfd-count:")?, 16).ok()
+}
+
+/// Returns what the system says of an open file.
+fn field(file: &OwnedFd, name: &str) -> Option<String> {
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).ok()?;
+    let value = info.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(value.trim().to_owned())
+}
+
+fn is_ready(file: &OwnedFd) -> bool {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&now)) == Ok(1)
+}

@@ -1,0 +1,169 @@
+//! What somebody needs to end a session of another process: the session's key, and how to reach the
+//! servers.
+
+use std::ffi::OsString;
+use std::fmt::{self, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::time::Duration;
+
+use crossbeam_channel::Receiver;
+use log::{info, warn};
+use zookeeper::{ErrorKind, SessionKey};
+
+use crate::base::error::{Error, Result};
+use crate::base::panics::caught;
+use crate::base::sys;
+use crate::client::{Client, ClientBuilder};
+use crate::settings::vars_of;
+
+/// The first line of a message. Another version has another one.
+const VERSION: &str = "zoolock reaper 1";
+
+/// What follows the settings, whose names are those of environment variables.
+const SESSION: &str = "SESSION";
+const PASSWORD: &str = "PASSWORD";
+const TIMEOUT: &str = "TIMEOUT";
+const OWN: [&str; 3] = [SESSION, PASSWORD, TIMEOUT];
+
+/// All that it takes to end the session of a client from outside, also in another process: see
+/// [`Client::registration`](crate::Client::registration).
+///
+/// It contains credentials of the client.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Registration {
+    settings: Vec<(String, OsString)>,
+    pub(super) key: SessionKey,
+}
+
+impl Registration {
+    pub(crate) fn new(settings: Vec<(String, OsString)>, key: SessionKey) -> Registration {
+        Registration { settings, key }
+    }
+
+    /// Returns the id of the session.
+    #[must_use]
+    pub fn session_id(&self) -> i64 {
+        self.key.id
+    }
+
+    /// Ends the session: what it holds is free at once. **Only call this when the process that had
+    /// the session is known to have ended**, with all that may still work for it.
+    ///
+    /// Blocks until a server has said that the session is over, for a session timeout at most. It may
+    /// be over before, which is fine.
+    ///
+    /// # Errors
+    ///
+    /// - [`Error::InvalidArgument`] if the settings cannot be used, for example because a file of a
+    ///   certificate is gone.
+    /// - [`Error::Disconnected`] if no server has answered in time. They are away, or have ended the
+    ///   session by themselves. Trying again is safe.
+    /// - [`Error::Thread`] if the operating system refuses a thread.
+    pub fn end_session(&self) -> Result<()> {
+        let look_up = |name: &str| {
+            let found = self.settings.iter().find(|(setting, _)| setting == name);
+            found.map(|(_, text)| text.clone())
+        };
+        let builder = ClientBuilder::from_vars(look_up)?.client_builder()?;
+        builder.end_session(&self.key).map_err(|error| match error.kind() {
+            ErrorKind::BadArguments => Error::invalid("settings", error.to_string()),
+            ErrorKind::NoThread => Error::Thread { cause: error.to_string() },
+            _ => Error::Disconnected { path: format!("session {:#x}", self.key.id) },
+        })
+    }
+
+    /// Ends the session of a process that has just ended, `margin` from now, for programs that do
+    /// nothing else: it goes on over outages until a server has said that the session is over, or
+    /// until `over` has no sender any more.
+    pub fn end_session_after(&self, margin: Duration, over: &Receiver<()>) {
+        let (begun, session) = (sys::now(), self.key.id);
+        let mut wait = margin;
+        while sys::recv_timeout(over, wait).is_err_and(|error| error.is_timeout()) {
+            match self.end_session() {
+                Ok(()) => {
+                    let took = sys::now() - begun;
+                    return info!(target: "zoolock", "session {session:#x} has ended, {took:.0?} after its process");
+                }
+                Err(error @ Error::InvalidArgument { .. }) => {
+                    return warn!(target: "zoolock", "session {session:#x} cannot be ended: {error}");
+                }
+                Err(error) => drop(caught(
+                    || warn!(target: "zoolock", "session {session:#x} has not ended yet: {error}"),
+                )),
+            }
+            // A try lets the session live on for a while. If the closes get lost, it expires meanwhile.
+            wait = self.key.timeout;
+        }
+    }
+
+    /// Returns it as text, for another process. The version of zoolock must be the same there. It
+    /// contains credentials, so it is not what `Debug` prints.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let SessionKey { id, password, timeout } = &self.key;
+        let (id, timeout) = (id.to_string(), timeout.as_millis().to_string());
+        let own = [(SESSION, id.as_bytes()), (PASSWORD, password), (TIMEOUT, timeout.as_bytes())];
+        let settings = self.settings.iter().map(|(name, text)| (&**name, text.as_bytes()));
+        let mut text = VERSION.to_owned();
+        for (name, value) in settings.chain(own) {
+            let _ = write!(text, "\n{name}=");
+            text.extend(value.iter().map(|byte| format!("{byte:02x}")));
+        }
+        text
+    }
+
+    /// Returns what [`to_text`](Registration::to_text) has written.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if it is no registration of this version.
+    pub fn from_text(text: &str) -> Result<Registration> {
+        let wrong = || Error::invalid("registration", "it is none of this version of zoolock");
+        let mut lines = text.split('\n');
+        if lines.next() != Some(VERSION) {
+            return Err(wrong());
+        }
+        let value = |line: &str| {
+            let (name, value) = line.split_once('=')?;
+            Some((name.to_owned(), from_hex(value)?))
+        };
+        let values = lines.map(value).collect::<Option<Vec<_>>>().ok_or_else(wrong)?;
+        let (own, settings): (Vec<_>, Vec<_>) =
+            values.into_iter().partition(|(name, _)| OWN.contains(&&**name));
+        let find = |name| Some(own.iter().find(|(own, _)| own == name)?.1.clone());
+        let number = |name| String::from_utf8(find(name)?).ok()?.parse().ok();
+        let key = || {
+            let timeout = number(TIMEOUT).filter(|timeout| (1..=MOST).contains(timeout))?;
+            let timeout = Duration::from_millis(timeout.unsigned_abs());
+            Some(SessionKey { id: number(SESSION)?, password: find(PASSWORD)?, timeout })
+        };
+        let key = key().ok_or_else(wrong)?;
+        let settings = settings.into_iter().map(|(name, text)| (name, OsString::from_vec(text)));
+        Ok(Registration { settings: settings.collect(), key })
+    }
+}
+
+/// The longest session timeout that ZooKeeper can carry, in milliseconds.
+const MOST: i64 = i32::MAX as i64;
+
+impl Client {
+    /// Returns what it takes to end this client's session from outside, for programs that watch over
+    /// other processes by themselves. A [`Reaper`](crate::Reaper) does all of it. `None` while there is no session,
+    /// and with TLS settings that are not from files.
+    #[must_use]
+    pub fn registration(&self) -> Option<Registration> {
+        Some(Registration::new(vars_of(&self.builder)?, self.session_key()?))
+    }
+}
+
+/// Prints without credentials.
+impl fmt::Debug for Registration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Registration({:?})", self.key)
+    }
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2).map(|pair| str::from_utf8(pair).ok());
+    pairs.map(|pair| u8::from_str_radix(pair.filter(|pair| pair.len() == 2)?, 16).ok()).collect()
+}

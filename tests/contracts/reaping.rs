@@ -1,0 +1,348 @@
+//! Reapers: they end the sessions of processes that have died, and no others.
+
+use std::env;
+use std::fs;
+use std::io::{IoSlice, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use rustix::cmsg_space;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, connect, recv, sendmsg, socket_with,
+};
+use rustix::pipe::pipe;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use zoolock::{Client, DistributedLock, Error, Hold, LockOptions, LossReason, Reaper};
+use common::*;
+
+/// A folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        let folder = env::temp_dir().join(format!("reaping{}", fresh_path("").replace('/', "-")));
+        fs::create_dir(&folder).unwrap();
+        Folder(folder)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.0.join("socket")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A process that sleeps, until it is killed.
+struct Sleeper(Child);
+
+impl Sleeper {
+    fn start() -> Sleeper {
+        Sleeper(Command::new("sleep").arg("1000").spawn().unwrap())
+    }
+
+    fn handle(&self) -> OwnedFd {
+        let pid = Pid::from_raw(self.0.id().cast_signed()).unwrap();
+        pidfd_open(pid, PidfdFlags::empty()).unwrap()
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A connection to a reaper, by which a test registers what it wants.
+struct Line(OwnedFd);
+
+impl Line {
+    fn to(socket: &Path) -> Line {
+        let kind = SocketType::SEQPACKET;
+        let line = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
+        connect(&line, &SocketAddrUnix::new(socket).unwrap()).unwrap();
+        Line(line)
+    }
+
+    /// Returns the answer; empty if the reaper hangs up.
+    fn ask(&self, message: &[u8], files: &[BorrowedFd<'_>]) -> String {
+        self.send(message, files);
+        let answer = self.hear();
+        println!("{answer}");
+        answer
+    }
+
+    fn send(&self, message: &[u8], files: &[BorrowedFd<'_>]) {
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
+        let mut beside = SendAncillaryBuffer::new(&mut space);
+        beside.push(SendAncillaryMessage::ScmRights(files));
+        sendmsg(&self.0, &[IoSlice::new(message)], &mut beside, SendFlags::NOSIGNAL).unwrap();
+    }
+
+    /// Returns what comes next.
+    fn hear(&self) -> String {
+        let mut answer = [0; 256];
+        let (length, _) = recv(&self.0, &mut answer[..], RecvFlags::empty()).unwrap();
+        String::from_utf8_lossy(&answer[..length]).into_owned()
+    }
+
+    /// Registers a client's session as that of another process.
+    fn register(&self, client: &Client, process: &Sleeper, margin: Duration) {
+        let margin = eventfd(margin.as_millis() as u32, EventfdFlags::CLOEXEC).unwrap();
+        let registration = client.registration().unwrap().to_text();
+        let files = [process.handle(), margin];
+        assert_eq!(self.ask(registration.as_bytes(), &files.each_ref().map(AsFd::as_fd)), "ok");
+    }
+}
+
+/// A client with a hold, whose session a test may have ended.
+fn holder() -> (Client, DistributedLock, Hold) {
+    let client = client();
+    let lock = lock_of(&client, &fresh_path("reaped"));
+    lock.lock().unwrap();
+    let hold = hold_of(&lock);
+    (client, lock, hold)
+}
+
+#[track_caller]
+fn is_ended(hold: &Hold) {
+    let ended = hold.lost().recv_timeout(SOON);
+    println!("{ended:?}: {:?}", hold.state());
+    assert!(!hold.is_held());
+}
+
+/// The reaper has handled by then all that happened before.
+fn has_looked(socket: &Path) {
+    assert_ne!(Line::to(socket).ask(b"anything", &[]), "ok");
+}
+
+/// What a test does as the process that dies: it takes these locks, each with a margin in seconds.
+fn hold_until_the_end(path: &str, locks: &[(&str, u64)]) -> ! {
+    let client = Client::from_env().unwrap();
+    let locks = locks.iter().map(|(place, margin)| {
+        let options = LockOptions::new().margin(Duration::from_secs(*margin));
+        let path = format!("{path}/{place}");
+        let lock = DistributedLock::with_options(&client, &path, options).unwrap();
+        lock.lock().unwrap();
+        lock
+    });
+    let _locks: Vec<_> = locks.collect();
+    wait_until("it is registered", SOON, || client.stats().is_registered);
+    println!("inside {}", std::process::id());
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+    std::process::exit(0)
+}
+
+/// Starts this test as the process that dies.
+fn doomed(test: &str, path: &str, folder: &Folder) -> Beside {
+    let mut command = alone(test, OWN_PROCESS, path);
+    command.env("ZOOLOCK_REAPER", folder.socket());
+    let process = Beside::start(command);
+    process.is_inside();
+    process
+}
+
+#[test]
+fn locks_of_a_process_that_dies_are_free_at_once() {
+    if let Ok(path) = env::var(OWN_PROCESS) {
+        hold_until_the_end(&path, &[("a", 0)]);
+    }
+    let test = "reaping::locks_of_a_process_that_dies_are_free_at_once";
+    let (folder, path, client) = (Folder::new(), fresh_path("dies"), client());
+    let _reaper = Reaper::start(folder.socket()).unwrap();
+    let signals = [Signal::SIGKILL, Signal::SIGABRT, Signal::SIGTERM];
+    for signal in signals.map(Some).into_iter().chain([None]) {
+        let mut process = doomed(test, &path, &folder);
+        match signal {
+            Some(signal) => process.signal(signal),
+            // It exits, and closes nothing.
+            None => process.let_go(),
+        }
+        let begun = Instant::now();
+        lock_of(&client, &format!("{path}/a")).acquire().unwrap().release().unwrap();
+        println!("{signal:?} and the next after {:?}", begun.elapsed());
+        // The servers cannot have expired it by then.
+        assert!(begun.elapsed() < SESSION / 2);
+        process.status();
+    }
+}
+
+#[test]
+fn process_that_lives_keeps_its_session() {
+    let folder = Folder::new();
+    let _reaper = Reaper::start(folder.socket()).unwrap();
+    let ((client, _lock, hold), process) = (holder(), Sleeper::start());
+    let line = Line::to(&folder.socket());
+    line.register(&client, &process, Duration::ZERO);
+    for signal in [Signal::SIGSTOP, Signal::SIGCONT] {
+        send(process.0.id(), signal);
+        has_looked(&folder.socket());
+    }
+    // Nobody but the process itself counts.
+    drop(line);
+    has_looked(&folder.socket());
+    assert!(hold.is_held());
+    client.verify_token(hold.path(), hold.fencing_token()).unwrap();
+    drop(process);
+    is_ended(&hold);
+}
+
+#[test]
+fn margin_is_waited_for() {
+    let folder = Folder::new();
+    let _reaper = Reaper::start(folder.socket()).unwrap();
+    let margin = Duration::from_secs(2);
+    let ((client, _lock, hold), mut process) = (holder(), Sleeper::start());
+    let line = Line::to(&folder.socket());
+    line.register(&client, &process, margin);
+    let begun = Instant::now();
+    process.0.kill().unwrap();
+    is_ended(&hold);
+    println!("after {:?}", begun.elapsed());
+    assert!(begun.elapsed() >= margin && begun.elapsed() < margin + SESSION / 2);
+}
+
+#[test]
+fn largest_margin_of_a_hold_is_told() {
+    if let Ok(path) = env::var(OWN_PROCESS) {
+        hold_until_the_end(&path, &[("a", 2), ("b", 1)]);
+    }
+    let (folder, path) = (Folder::new(), fresh_path("margins"));
+    let _reaper = Reaper::start(folder.socket()).unwrap();
+    let process = doomed("reaping::largest_margin_of_a_hold_is_told", &path, &folder);
+    let begun = Instant::now();
+    process.signal(Signal::SIGKILL);
+    lock_of(&client(), &format!("{path}/b")).lock().unwrap();
+    println!("after {:?}", begun.elapsed());
+    assert!(begun.elapsed() >= Duration::from_secs(2) && begun.elapsed() < SESSION * 2 / 3);
+}
+
+#[test]
+fn closed_client_and_the_session_before_are_left_alone() {
+    let folder = Folder::new();
+    let _reaper = Reaper::start(folder.socket()).unwrap();
+    let ((first, _lock, hold), process) = (holder(), Sleeper::start());
+    let line = Line::to(&folder.socket());
+    line.register(&first, &process, Duration::ZERO);
+    let (second, _other_lock, other) = holder();
+    // The last one counts.
+    line.register(&second, &process, Duration::ZERO);
+    drop(process);
+    is_ended(&other);
+    assert!(hold.is_held());
+    let (process, line) = (Sleeper::start(), Line::to(&folder.socket()));
+    line.register(&first, &process, Duration::ZERO);
+    line.send(b"forget", &[]);
+    drop(process);
+    has_looked(&folder.socket());
+    assert!(first.verify_token(hold.path(), hold.fencing_token()).unwrap());
+}
+
+#[test]
+fn reaper_that_is_started_again_is_found() {
+    let folder = Folder::new();
+    let server = Server::start().unwrap();
+    let builder = Client::builder(&server.connect_string()).session_timeout(Duration::from_secs(2));
+    let client = connected(builder.reaper(folder.socket()));
+    assert!(!client.stats().is_registered);
+    for _ in 0..2 {
+        let reaper = Reaper::start(folder.socket()).unwrap();
+        wait_until("it is registered", SOON, || client.stats().is_registered);
+        drop(reaper);
+        wait_until("it is registered no more", SOON, || !client.stats().is_registered);
+    }
+    client.close().unwrap();
+}
+
+#[test]
+fn wrong_registrations_are_refused() {
+    let folder = Folder::new();
+    let _reaper = Reaper::start(folder.socket()).unwrap();
+    let ((client, _lock, hold), process) = (holder(), Sleeper::start());
+    let good = client.registration().unwrap().to_text();
+    let counter = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+    let ((output, input), handle) = (pipe().unwrap(), process.handle());
+    let other_version = good.replace("reaper 1", "reaper 2");
+    let files = [handle.as_fd(), counter.as_fd()];
+    for (message, files) in [
+        (&b"hello"[..], &files[..]),
+        (other_version.as_bytes(), &files),
+        (&good.as_bytes()[..good.len() - 40], &files),
+        (good.as_bytes(), &files[..1]),
+        (good.as_bytes(), &[counter.as_fd(), handle.as_fd()]),
+        (good.as_bytes(), &[output.as_fd(), counter.as_fd()]),
+        (good.as_bytes(), &[handle.as_fd(), output.as_fd()]),
+    ] {
+        let line = Line::to(&folder.socket());
+        let answer = line.ask(message, files);
+        assert!(!answer.is_empty() && answer != "ok", "{answer:?}");
+        assert_eq!(line.hear(), "", "it has hung up");
+    }
+    drop((input, process));
+    has_looked(&folder.socket());
+    assert!(client.verify_token(hold.path(), hold.fencing_token()).unwrap());
+}
+
+#[test]
+fn socket_of_somebody_else_is_not_taken() {
+    let folder = Folder::new();
+    let reaper = Reaper::start(folder.socket()).unwrap();
+    let file = folder.0.join("file");
+    fs::write(&file, "content").unwrap();
+    for path in
+        [folder.socket(), file.clone(), folder.0.join("no/such"), folder.0.join("x".repeat(108))]
+    {
+        let error = Reaper::start(&path).unwrap_err();
+        println!("{error}");
+        assert!(matches!(error, Error::InvalidArgument { .. }));
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), "content");
+    drop(reaper);
+    assert!(!folder.socket().exists());
+    // That of a reaper that was killed.
+    drop(std::os::unix::net::UnixListener::bind(folder.socket()).unwrap());
+    Reaper::start(folder.socket()).unwrap();
+}
+
+#[test]
+fn outage_is_outlasted() {
+    let (folder, server) = (Folder::new(), Server::start().unwrap());
+    let _reaper = Reaper::start(folder.socket()).unwrap();
+    let client = client_of(&server.connect_string(), SESSION);
+    let path = fresh_path("outage");
+    let lock = lock_of(&client, &path);
+    lock.lock().unwrap();
+    let (hold, process, line) = (hold_of(&lock), Sleeper::start(), Line::to(&folder.socket()));
+    line.register(&client, &process, Duration::ZERO);
+    server.kill().unwrap();
+    drop(process);
+    has_looked(&folder.socket());
+    server.start_again().unwrap();
+    is_ended(&hold);
+    let next = client_of(&server.connect_string(), SESSION);
+    lock_of(&next, &path).lock().unwrap();
+}
+
+#[test]
+fn registration_of_another_process_is_that_of_the_client() {
+    let (client, _lock, hold) = holder();
+    let registration = client.registration().unwrap();
+    assert_eq!(registration.session_id(), client.session_id());
+    let same = zoolock::Registration::from_text(&registration.to_text()).unwrap();
+    assert_eq!(same, registration);
+    assert!(!format!("{same:?}").contains("password"));
+    same.end_session().unwrap();
+    is_ended(&hold);
+    assert_eq!(hold.state(), zoolock::HoldState::Lost(LossReason::LeaseExpired));
+    // It is over, so there is nothing to do.
+    same.end_session().unwrap();
+}

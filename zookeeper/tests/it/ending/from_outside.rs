@@ -1,0 +1,75 @@
+//! The end of a session by somebody else, who has its key.
+
+use std::net::TcpListener;
+use std::time::Instant;
+
+use zoolock_test_support::{
+    Direction, FaultProxy, Op, Then, connect_string, shared_server, wait_until,
+};
+use zoolock_zookeeper::{ErrorKind, SessionEventKind, SessionKey, ZooKeeper};
+
+use crate::util::{BRIEFLY, SESSION, SOON, Stage, kind, make_ephemeral};
+
+#[test]
+fn session_whose_key_somebody_has_is_ended_at_once() {
+    let stage = Stage::new("ended", SESSION);
+    let path = make_ephemeral(&stage.client, &stage.path("a"));
+    let key = stage.client.session_key().unwrap();
+    assert_eq!(key.id, stage.client.session_id());
+    assert_eq!(key.timeout, stage.client.session_timeout());
+    assert!(!format!("{key:?}").contains("password"));
+    // As if its process had died.
+    stage.proxy.black_hole(Direction::Both);
+    let builder = ZooKeeper::builder(&connect_string());
+    builder.clone().end_session(&key).unwrap();
+    assert!(!stage.probe().exists(&path).unwrap());
+    // Nothing is left to do.
+    builder.end_session(&key).unwrap();
+    stage.proxy.restore();
+    stage.told.until(SessionEventKind::Expired);
+    wait_until("another session", SOON, || {
+        stage.client.session_key().is_some_and(|other| other.id != key.id)
+    });
+}
+
+#[test]
+fn session_is_kept_whose_password_is_wrong() {
+    let stage = Stage::new("kept", SESSION);
+    let path = make_ephemeral(&stage.client, &stage.path("a"));
+    let key = stage.client.session_key().unwrap();
+    let wrong = SessionKey { password: vec![7; 16], ..key };
+    // The servers do not say more than that there is no such session.
+    ZooKeeper::builder(&connect_string()).end_session(&wrong).unwrap();
+    assert!(stage.probe().exists(&path).unwrap());
+    stage.client.renew_lease().unwrap();
+}
+
+#[test]
+fn end_of_a_session_has_a_deadline() {
+    // It accepts, and says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let servers = silent.local_addr().unwrap().to_string();
+    let key = SessionKey { id: 1, password: vec![7; 16], timeout: BRIEFLY };
+    let builder = ZooKeeper::builder(&servers);
+    assert_eq!(kind(builder.end_session(&key)), ErrorKind::NoConnection);
+    assert_eq!(kind(ZooKeeper::builder("a b").end_session(&key)), ErrorKind::BadArguments);
+    drop(silent);
+}
+
+#[test]
+fn session_ends_soon_though_no_close_arrives() {
+    let stage = Stage::new("unheard", SESSION);
+    let path = make_ephemeral(&stage.client, &stage.path("a"));
+    let key = stage.client.session_key().unwrap();
+    stage.proxy.black_hole(Direction::Both);
+    let other = FaultProxy::start(shared_server().address()).unwrap();
+    let drop_close = |nth| other.on(Op::CloseSession).nth(nth).drop_request(Then::Cut);
+    let dropped: Vec<_> = (1..200).map(drop_close).collect();
+    let begun = Instant::now();
+    let ended = ZooKeeper::builder(&other.connect_string()).end_session(&key);
+    println!("{ended:?}, {} closes", other.requests(Op::CloseSession));
+    assert!(ended.is_err() && dropped[0].wait(SOON));
+    // It was resumed for as short a time as the servers grant.
+    wait_until("it expires", SOON, || !stage.probe().exists(&path).unwrap());
+    assert!(begun.elapsed() < SESSION / 2);
+}
