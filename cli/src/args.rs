@@ -39,6 +39,9 @@ const CONFIG: &str = "ZOOKEEPER_CONFIG";
 /// itself where two lines of a list show one identity.
 pub(crate) const IDENTITY: &str = "ZOOLOCK_IDENTITY";
 
+/// The environment variable with the socket of a reaper.
+pub(crate) const REAPER: &str = "ZOOLOCK_REAPER";
+
 /// The environment variable with the credentials.
 pub(crate) const AUTH: &str = "ZOOKEEPER_AUTH";
 
@@ -116,6 +119,13 @@ pub(crate) enum Action {
         /// A path for locks: check what this client may do there
         path: Option<String>,
     },
+    /// End the sessions of programs of this machine that die, so that their locks are free at once
+    #[command(after_help = help!("reaper"))]
+    Reaper {
+        /// Where programs register: a Unix socket, which is created
+        #[arg(long, value_name = "PATH")]
+        socket: PathBuf,
+    },
     /// Write a completion script for a shell
     #[command(after_help = help!("completions"))]
     Completions {
@@ -180,8 +190,10 @@ impl Servers {
     pub(crate) fn builder(&self) -> Result<ClientBuilder, Failed> {
         let file = self.file()?;
         let own = |name: &str| {
+            // A reaper would not wait for the program's descendants, as the supervisor does.
+            let is_for_programs = name == REAPER;
             let text = self.option(name).or_else(|| env::var_os(name));
-            text.filter(|text| !text.is_empty())
+            text.filter(|text| !text.is_empty() && !is_for_programs)
         };
         let builder = ClientBuilder::from_vars(|name| {
             own(name).or_else(|| file.get(name).map(|(text, _)| text.clone()))

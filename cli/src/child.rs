@@ -13,6 +13,7 @@ use nix::sys::signal::{SIGCONT, SIGKILL, SIGSTOP, SIGTERM, Signal, kill};
 use nix::unistd::Pid;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::RecvFlags;
+use zoolock::Registration;
 use zoolock::crossbeam_channel::{
     Receiver, RecvTimeoutError, Sender, after, select_biased, unbounded,
 };
@@ -57,11 +58,13 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Starts a supervisor whose program gets this environment. Call this on a thread that lives as
+    /// Starts a supervisor whose program gets this environment. It ends the session of the
+    /// `registration` if zoolock is killed, once all have ended. Call this on a thread that lives as
     /// long as the process: the supervisor takes the end of the thread for that of zoolock.
     pub(crate) fn start(
         environment: impl FnOnce(&mut Command),
         leaves_daemons: bool,
+        registration: Option<&Registration>,
     ) -> Result<Child, Failed> {
         let failed = |error| Failed::to_start("a process", error);
         // Descendants of a supervisor that was killed become children of zoolock.
@@ -70,7 +73,8 @@ impl Child {
         let strangers = children().map_err(failed)?;
         let ((socket, its_socket), (go, its_go)) =
             (pair().map_err(failed)?, pair().map_err(failed)?);
-        send(&socket, &Message::Prepare(leaves_daemons), &[its_go.as_fd()]).map_err(failed)?;
+        let prepare = Message::Prepare(leaves_daemons, registration.map(Registration::to_text));
+        send(&socket, &prepare, &[its_go.as_fd()]).map_err(failed)?;
         let alarm = Alarm::new().map_err(|error| failed(error.into()))?;
         let mut command = supervisor::command(its_socket);
         environment(&mut command);

@@ -2,6 +2,7 @@
 //! asks nobody.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::time::Duration;
 
 use crate::four_letter::{Answer, Failure, Server};
@@ -250,6 +251,17 @@ pub(crate) fn identities(all: &[(String, String)], is_private: bool) -> Finding 
         return Warning.says(text);
     }
     Fine.says(text)
+}
+
+/// Says whether a reaper ends the sessions of programs that die.
+pub(crate) fn reaper(socket: &OsStr, has_accepted: bool) -> Finding {
+    match has_accepted {
+        true => Fine.says(format!("the reaper at {socket:?} accepts sessions")),
+        false => Warning.says(format!(
+            "no reaper accepts sessions at {socket:?}: the locks of a program that dies stay taken \
+             for a session timeout"
+        )),
+    }
 }
 
 /// Judges a chroot that does not exist. `required` tells that the user wants no other.

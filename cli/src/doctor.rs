@@ -1,13 +1,13 @@
 //! `doctor`: opens a session and asks the servers, and shows what is wrong.
 
 use std::collections::BTreeSet;
-use std::process;
 use std::time::{Duration, Instant, SystemTime};
+use std::{env, process, thread};
 
 use serde_json::{Value, json};
 use zoolock::{Client, ClientBuilder, DistributedLock, EphemeralLock, Error, Kind};
 
-use crate::args::Servers;
+use crate::args::{REAPER, Servers};
 use crate::diagnosis::{self, Access, Finding, Level, name, version, why};
 use crate::exit::{CONFLICT, Failed, USAGE, print};
 use crate::four_letter::{Answer, Server, ask_all};
@@ -15,6 +15,9 @@ use crate::table::{columns, escaped, plain};
 
 const HEADER: [&str; 7] =
     ["SERVER", "VERSION", "MODE", "LATENCY", "CONNECTIONS", "OUTSTANDING", "ZXID"];
+
+/// How long a reaper may take to accept a registration.
+const ANSWER: Duration = Duration::from_secs(1);
 
 pub(crate) fn examine(to: &Servers, path: Option<&str>, as_json: bool) -> Result<u8, Failed> {
     let builder = to.builder()?;
@@ -51,6 +54,11 @@ fn through_a_session(
     path: Option<&str>,
 ) -> Result<Vec<Finding>, Failed> {
     let begun = Instant::now();
+    let socket = env::var_os(REAPER).filter(|socket| !socket.is_empty());
+    let builder = &match &socket {
+        Some(socket) => builder.clone().reaper(socket),
+        None => builder.clone(),
+    };
     let opened = match builder.clone().existing_chroot(true).connect() {
         // Either another argument is wrong, or only the chroot is missing.
         Err(Error::InvalidArgument { .. }) => {
@@ -77,6 +85,13 @@ fn through_a_session(
     // Servers before 3.7 do not tell it, and end the connection.
     if let Ok(all) = client.who_am_i() {
         findings.insert(1, diagnosis::identities(&all, builder.get_tls().is_some()));
+    }
+    if let Some(socket) = socket {
+        let end = Instant::now() + ANSWER;
+        while !client.stats().is_registered && Instant::now() < end {
+            thread::sleep(Duration::from_millis(1));
+        }
+        findings.push(diagnosis::reaper(&socket, client.stats().is_registered));
     }
     let _ = client.close();
     Ok(findings)

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select_biased};
 use zoolock::{
     Client, ClientState, DistributedLock, DistributedRwLock, DistributedSemaphore, Error, Hold,
-    Lock, Locker, Permits, Wait,
+    Lock, Locker, Permits, Registration, Wait,
 };
 
 use nix::sys::signal::{SIGCONT, SIGTSTP, Signal, raise};
@@ -37,6 +37,8 @@ pub(crate) struct Held {
     pub(crate) token: u64,
     /// The time that the program has between TERM and the end of the lease.
     pub(crate) grace: Duration,
+    /// Ends the session once zoolock and the program have.
+    pub(crate) registration: Option<Registration>,
 }
 
 pub(crate) struct Holder {
@@ -68,7 +70,9 @@ impl Holder {
             while wanted && asked.recv().is_ok() {
                 wanted = match take(&run, &client, &lock, deadline) {
                     Ok((got, hold, token)) => {
-                        let wanted = say_held.send(Ok(Held { hold, token, grace })).is_ok();
+                        let registration = client.registration();
+                        let held = Held { hold, token, grace, registration };
+                        let wanted = say_held.send(Ok(held)).is_ok();
                         wanted && asked.recv().is_ok() && say_released.send(got.release()).is_ok()
                     }
                     Err(failed) => say_held.send(Err(failed)).is_ok(),

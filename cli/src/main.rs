@@ -20,6 +20,7 @@ mod messages;
 mod notify;
 mod output;
 mod progress;
+mod reaper;
 mod run;
 mod settings;
 mod signals;
@@ -73,6 +74,7 @@ fn act(arguments: Arguments) -> Result<u8, Failed> {
         Action::Revoke(lock) => look::revoke(&lock),
         Action::Break { lock, token } => look::break_lock(&lock, token),
         Action::Doctor { json, servers, path } => doctor::examine(&servers, path.as_deref(), json),
+        Action::Reaper { socket } => reaper::reap(&socket),
         Action::Man { folder } => man::write(&folder),
         Action::Completions { shell } => {
             let mut command = Arguments::command();

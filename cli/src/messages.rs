@@ -14,7 +14,7 @@ use rustix::net::{
 use serde::{Deserialize, Serialize};
 
 /// The most bytes of a message. The longest has a text for people.
-const LONGEST: usize = 4096;
+const LONGEST: usize = 64 * 1024;
 
 /// The most files of a message.
 const FILES: usize = 1;
@@ -24,7 +24,7 @@ pub(crate) enum Message {
     // To the supervisor.
     /// Start the step, whose socket comes along. With `true`, descendants in other sessions are not
     /// waited for and not signalled.
-    Prepare(bool),
+    Prepare(bool, Option<String>),
     /// All have to end at this time of [`now`](crate::descendants::now), if zoolock does not name a
     /// later one.
     RunUntil(Duration),

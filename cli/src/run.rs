@@ -138,7 +138,8 @@ impl<'a> Term<'a> {
                 command.env_remove(AUTH);
             }
         };
-        let mut child = Child::start(environment, program.leave_daemons)?;
+        let mut child =
+            Child::start(environment, program.leave_daemons, held.registration.as_ref())?;
         let id = loop {
             select_biased! {
                 recv(signals) -> signal => match signal {

@@ -4,8 +4,10 @@
 //! become children of zoolock, which kills them.
 //!
 //! It has one thread, one loop, and no state that it could lose. The program starts when the
-//! supervisor is ready.
+//! supervisor is ready. If zoolock was killed, the supervisor ends zoolock's session at last, so that
+//! the lock is free at once in place of a session timeout later.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -20,7 +22,12 @@ use nix::unistd::{Pid, getpgid, getppid, getsid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
-use rustix::process::{WaitOptions, WaitStatus, setpriority_process, wait};
+use rustix::process::{
+    Pid as Process, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, setpriority_process, wait,
+};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+use zoolock::Registration;
+use zoolock::crossbeam_channel::bounded;
 
 use crate::descendants::{Alarm, PAUSE, children, now};
 use crate::exit::{SYSTEM, by_signal};
@@ -57,6 +64,9 @@ pub(crate) fn run_if_asked_for() -> Option<u8> {
     Some(SYSTEM)
 }
 
+/// How long to wait for the end of a process that has closed its socket.
+const A_MOMENT: Duration = Duration::from_secs(1);
+
 struct Supervisor {
     zoolock: Pid,
     /// `None` when zoolock has closed its end.
@@ -72,6 +82,9 @@ struct Supervisor {
     end: Duration,
     is_overdue: bool,
     leaves_daemons: bool,
+    /// Ready when zoolock has ended, with all its threads.
+    parent: OwnedFd,
+    registration: Option<Registration>,
 }
 
 impl Supervisor {
@@ -81,11 +94,18 @@ impl Supervisor {
         set_pdeathsig(SIGCONT)?;
         set_name(c"lock-supervisor")?;
         set_child_subreaper(true)?;
-        let Some((Message::Prepare(leaves_daemons), mut files)) =
+        let Some((Message::Prepare(leaves_daemons, registration), mut files)) =
             receive(socket, RecvFlags::empty())?
         else {
             return Ok(None);
         };
+        let registration = registration.and_then(|text| Registration::from_text(&text).ok());
+        let parent = Process::from_raw(zoolock.as_raw()).ok_or(io::ErrorKind::InvalidData)?;
+        let parent = pidfd_open(parent, PidfdFlags::empty())?;
+        // Otherwise it may be that of another process.
+        if getppid() != zoolock {
+            return Ok(None);
+        }
         let mut command = step::command(zoolock);
         command.process_group(0).stdin(files.pop().ok_or(io::ErrorKind::InvalidData)?);
         let program = Pid::from_raw(command.spawn()?.id().cast_signed());
@@ -111,11 +131,36 @@ impl Supervisor {
             end,
             is_overdue: false,
             leaves_daemons,
+            parent,
+            registration,
         }))
     }
 
-    /// Returns when the program and its descendants have ended.
+    /// Returns when the program and its descendants have ended, and zoolock's session if zoolock has.
     fn run(mut self) {
+        self.supervise();
+        if self.is_alone()
+            && let Some(registration) = self.registration.take()
+        {
+            // Nobody shall wait for the end of its output.
+            drop(self.socket.take());
+            let _ = File::options().read(true).write(true).open("/dev/null").map(|nothing| {
+                let _ = (dup2_stdin(&nothing), dup2_stdout(&nothing), dup2_stderr(&nothing));
+            });
+            let (_going_on, over) = bounded(0);
+            registration.end_session_after(Duration::ZERO, &over);
+        }
+    }
+
+    /// Returns whether zoolock has ended. A process that dies closes its sockets just before its end; one
+    /// that lives may have, too.
+    fn is_alone(&self) -> bool {
+        let wait = if self.socket.is_none() { A_MOMENT } else { Duration::ZERO };
+        let wait = Timespec::try_from(wait).ok();
+        poll(&mut [PollFd::new(&self.parent, PollFlags::IN)], wait.as_ref()) == Ok(1)
+    }
+
+    fn supervise(&mut self) {
         loop {
             while let Ok(Some(_)) = self.signals.read_signal() {}
             self.obey();

@@ -14,6 +14,7 @@ mod looks;
 mod loss;
 mod nightly;
 mod notifying;
+mod reaping;
 mod running;
 mod secrets;
 mod settings;

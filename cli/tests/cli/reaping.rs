@@ -1,0 +1,91 @@
+//! Locks of a zoolock that is killed, and `reaper` for the programs of a machine.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use zoolock::ClientBuilder;
+
+use crate::util::*;
+
+/// A client that registers at this socket.
+fn registered_at(socket: &str) -> zoolock::Client {
+    let builder = ClientBuilder::from_vars(|name| match name {
+        "ZOOKEEPER_CONNECT" => Some(connect_string().into()),
+        "ZOOLOCK_REAPER" => Some(socket.into()),
+        _ => None,
+    });
+    builder.expect("settings").connect().expect("connect")
+}
+
+/// Kills zoolock, and returns when the next has the lock: long before the servers expire the session, and when
+/// nothing is left of the program.
+#[track_caller]
+fn next_comes_at_once(running: &Beside, path: &str, inside: u32) {
+    let begun = Instant::now();
+    running.signal(Signal::SIGKILL);
+    let guard = held(path);
+    assert!(is_gone(inside), "two programs under one lock");
+    println!("after {:?}", begun.elapsed());
+    // The test's sessions last for 40 s.
+    assert!(begun.elapsed() < Duration::from_secs(20));
+    drop(guard);
+}
+
+#[test]
+fn lock_of_a_killed_zoolock_is_free_once_all_have_ended() {
+    for script in [UNTIL_TOLD, "(setsid sh -c 'echo inside $$; exec sleep 1000' &); sleep 1000"] {
+        let path = fresh_path("killed");
+        let running = runs(&[], &path, script);
+        let inside = running.is_inside();
+        next_comes_at_once(&running, &path, inside);
+    }
+    let path = fresh_path("leader");
+    let leading = lead(&[], &path, UNTIL_TOLD);
+    let inside = leading.is_inside();
+    next_comes_at_once(&leading, &path, inside);
+}
+
+#[test]
+fn output_ends_with_a_killed_zoolock_even_if_no_server_answers() {
+    let server = Server::start().expect("a server");
+    let arguments = ["run", &fresh_path("output"), "sh", "-c", UNTIL_TOLD];
+    let mut running = Beside::start(zoolock_at(&server.connect_string(), &arguments));
+    running.is_inside();
+    server.kill().expect("killed");
+    running.signal(Signal::SIGKILL);
+    running.status();
+    running.said();
+}
+
+#[test]
+fn reaper_listens_until_a_signal_ends_it() {
+    let (_folder, socket) = scratch();
+    let mut reaper = Beside::start(zoolock(&["reaper", "--socket", &socket]));
+    wait_until("it listens", SOON, || Path::new(&socket).exists());
+    let client = registered_at(&socket);
+    wait_until("it is registered", SOON, || client.stats().is_registered);
+
+    let (code, _, said) = ends(zoolock(&["reaper", "--socket", &socket]));
+    assert_eq!(code, Some(64), "{said}");
+    assert!(said.contains(&socket), "{said}");
+
+    let mut doctor = zoolock(&["doctor"]);
+    doctor.env("ZOOLOCK_REAPER", &socket);
+    assert!(ends(&mut doctor).1.contains("ok       the reaper at"));
+    assert_eq!(end_by(Signal::SIGTERM, &mut reaper), Some(0));
+    assert!(!Path::new(&socket).exists());
+    assert!(ends(&mut doctor).1.contains("warning  no reaper accepts sessions at"));
+}
+
+#[test]
+fn run_does_not_use_the_reaper_of_programs() {
+    let (_folder, socket) = scratch();
+    let path = fresh_path("run");
+    let mut command = run(&[], &path, UNTIL_TOLD);
+    command.env("ZOOLOCK_REAPER", &socket);
+    let mut running = Beside::start(command);
+    running.is_inside();
+    // It would not wait for the program's descendants.
+    assert_eq!(let_end(&mut running), Some(0));
+    assert!(!running.said().iter().any(|line| line.contains("reaper")));
+}
