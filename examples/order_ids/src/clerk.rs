@@ -41,12 +41,19 @@ pub(crate) struct Job {
     pub(crate) stop_at: Option<u64>,
     #[arg(long)]
     pub(crate) without_lock: bool,
+    /// The socket of the office's reaper.
+    #[arg(long)]
+    pub(crate) reaper: Option<PathBuf>,
 }
 
 /// Runs a clerk's process.
 pub(crate) fn run(job: &Job) -> Outcome<()> {
     let begin = listen_to_the_office(&job.folder);
-    let client = Client::connect(&job.connect, SESSION_TIMEOUT)?;
+    let mut settings = Client::builder(&job.connect).session_timeout(SESSION_TIMEOUT);
+    if let Some(socket) = &job.reaper {
+        settings = settings.reaper(socket);
+    }
+    let client = settings.connect()?;
     let lock = DistributedReentrantLock::new(&client, LOCK)?;
     Message::Ready.send();
     begin.recv()?;

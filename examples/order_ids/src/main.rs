@@ -12,7 +12,8 @@
 //! nothing of ZooKeeper.
 //!
 //! The server is one in the process of the office, unless `--zookeeper` or `--server` says otherwise.
-//! With `--without-lock` nobody takes the lock, to show that the audit finds what it should prevent.
+//! The office has a reaper, which ends the session of the clerk that is killed; with `--without-reaper` the others
+//! wait until the servers do that. With `--without-lock` nobody takes the lock, to show that the audit finds what it should prevent.
 
 mod audit;
 mod books;
@@ -67,6 +68,9 @@ struct Plan {
     /// Take no lock, to see what goes wrong then; no process is killed
     #[arg(long)]
     without_lock: bool,
+    /// End no session of a process that is killed: the servers do that after the session timeout
+    #[arg(long)]
+    without_reaper: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock::{Client, testing};
+use zoolock::{Client, Reaper, testing};
 
 use crate::audit::{Findings, Row, Tally};
 use crate::books::{self, Books};
@@ -27,8 +27,12 @@ pub(crate) fn run(plan: &Plan) -> Outcome<bool> {
     let servers = Servers::find(plan)?;
     let folder = tempfile::Builder::new().prefix("order-ids-").tempdir()?;
     Books::create(folder.path())?;
+    // It ends the session of the clerk that is killed, which the servers keep for a while.
+    let socket = folder.path().join("reaper");
+    let reaper = if plan.without_reaper { None } else { Some(Reaper::start(&socket)?) };
     let mut office = Office::open(plan, &servers, folder.path())?;
     office.wait_for_the_end()?;
+    drop(reaper);
     let ledger = books::read_ledger(folder.path())?;
     Ok(office.report(plan, &ledger, &servers))
 }
@@ -98,6 +102,9 @@ impl Office {
             command.args(["--orders", &plan.orders.to_string()]);
             command.args(["--connect", &servers.connect_string]);
             command.arg("--folder").arg(folder);
+            if !plan.without_reaper {
+                command.arg("--reaper").arg(folder.join("reaper"));
+            }
             if plan.without_lock {
                 command.arg("--without-lock");
             } else if number == plan.processes {
@@ -233,7 +240,8 @@ impl Office {
         );
         let Servers { kind, connect_string, session_timeout, .. } = servers;
         let lock = if plan.without_lock { "without the lock, beside" } else { "with" };
-        println!("{lock} {kind} {connect_string}, session timeout {session_timeout:?}");
+        let reaper = if plan.without_reaper { "no reaper" } else { "a reaper" };
+        println!("{lock} {kind} {connect_string}, session timeout {session_timeout:?}, {reaper}");
         let taken_over = matches!(self.killing, Killing::TakenOver { .. });
         findings.is_clean() && taken_over && !self.clerks.iter().any(Clerk::has_failed)
     }
