@@ -17,6 +17,7 @@
 mod client;
 mod faults;
 mod files;
+mod kills;
 mod machine;
 mod protocol;
 mod recorder;
@@ -62,17 +63,24 @@ struct Options {
     /// Instead, replay so many seeds of the simulation against a real server, from the seed on, or from 0
     #[arg(long, value_name = "N")]
     replay: Option<u64>,
-    /// What a copy of this program has to know, as JSON
+    /// Instead, let so many holders die beside a reaper, and measure when the next has the lock
+    #[arg(long, value_name = "N")]
+    kills: Option<usize>,
+    /// What a copy of this program has to know, as JSON, and one for `--kills`
     #[arg(long, hide = true)]
     client: Option<String>,
+    #[arg(long, hide = true)]
+    holder: Option<String>,
 }
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let outcome = match (&options.client, options.replay) {
-        (Some(client), _) => client::run(client).map(|()| true),
-        (None, Some(count)) => replay::run(options.seed.unwrap_or(0), count),
-        (None, None) => run::run(&options),
+    let outcome = match &options {
+        Options { client: Some(client), .. } => client::run(client).map(|()| true),
+        Options { holder: Some(holder), .. } => kills::hold(holder).map(|()| true),
+        Options { replay: Some(count), seed, .. } => replay::run(seed.unwrap_or(0), *count),
+        Options { kills: Some(count), ensemble, .. } => kills::run(*ensemble, *count),
+        _ => run::run(&options),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -5,11 +5,12 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use zoolock::Reaper;
 use zoolock_judge::{Findings, Linearized};
 
 use crate::machine::Machine;
 use crate::plan::{Fault, Plan, Trouble};
-use crate::scene::{Played, play};
+use crate::scene::{Played, REAPER, play};
 use crate::servers::Servers;
 use crate::{Options, Outcome, stops};
 
@@ -68,6 +69,7 @@ pub(crate) fn run(options: &Options) -> Outcome<bool> {
     let begun = Instant::now();
     let folder = tempfile::Builder::new().prefix("torture-").tempdir()?;
     let servers = Servers::start(options.ensemble)?;
+    let _reaper = Reaper::start(folder.path().join(REAPER))?;
     let machine = Machine::watch(servers.addresses()[0]);
     let total = Mutex::new(Total::default());
     let lock = || total.lock().unwrap_or_else(PoisonError::into_inner);

@@ -52,6 +52,10 @@ pub(crate) struct Played {
     pub(crate) faults: Vec<Fault>,
 }
 
+/// The socket of the run's reaper, in the folder of the run, and one of how many plans has clients that use it.
+pub(crate) const REAPER: &str = "reaper";
+const REAPED: u64 = 2;
+
 /// Plays the plan of a seed, or one of guarded writes.
 pub(crate) fn play(
     servers: &Servers,
@@ -61,6 +65,7 @@ pub(crate) fn play(
     may_trouble_servers: bool,
 ) -> Outcome<Played> {
     let plan = plan_of(seed, guards);
+    let reaper = seed.is_multiple_of(REAPED).then(|| folder.join(REAPER));
     let root = format!("/{seed}{}", if guards { "g" } else { "" });
     let folder = folder.join(&root[1..]);
     fs::create_dir(&folder)?;
@@ -76,8 +81,9 @@ pub(crate) fn play(
     let recorder = Recorder::new();
     let process = |(number, network): (usize, &Vec<FaultProxy>)| {
         let hosts: Vec<_> = network.iter().map(FaultProxy::connect_string).collect();
-        let (connect, folder) = (format!("{}{root}", hosts.join(",")), folder.clone());
-        start(&ClientOptions { plan: (seed, guards), number, connect, folder })
+        let connect = format!("{}{root}", hosts.join(","));
+        let (plan, folder, reaper) = ((seed, guards), folder.clone(), reaper.clone());
+        start(&ClientOptions { plan, number, connect, folder, reaper })
     };
     let processes = networks.iter().enumerate().map(process).collect::<Outcome<Vec<_>>>()?;
     let scene =

@@ -35,6 +35,8 @@ pub(crate) struct ClientOptions {
     pub(crate) connect: String,
     /// The folder of the witness files.
     pub(crate) folder: PathBuf,
+    /// The socket of the run's reaper, if the client has one.
+    pub(crate) reaper: Option<PathBuf>,
 }
 
 /// What the threads of a client share.
@@ -59,12 +61,12 @@ thread_local! {
 }
 
 pub(crate) fn run(options: &str) -> Outcome<()> {
-    let ClientOptions { plan: (seed, guards), number, connect: hosts, folder } =
+    let ClientOptions { plan: (seed, guards), number, connect: hosts, folder, reaper } =
         serde_json::from_str(options)?;
     // This also covers a process that is stopped and cannot notice.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let plan = plan_of(seed, guards).clients.swap_remove(number);
-    let client = connect(&hosts, &plan);
+    let client = connect(&hosts, &plan, reaper);
     let program = &*Box::leak(Box::new(Program {
         objects: plan.objects.iter().map(|object| make(&client, object)).collect(),
         client,
@@ -110,9 +112,13 @@ fn await_all<T>(threads: impl Iterator<Item = JoinHandle<T>>) -> Outcome<()> {
 }
 
 /// Faults may already be under way.
-fn connect(hosts: &str, plan: &ClientPlan) -> Client {
+fn connect(hosts: &str, plan: &ClientPlan, reaper: Option<PathBuf>) -> Client {
+    let mut settings = Client::builder(hosts).session_timeout(plan.timeout);
+    if let Some(socket) = reaper {
+        settings = settings.reaper(socket);
+    }
     loop {
-        let builder = Client::builder(hosts).session_timeout(plan.timeout);
+        let builder = settings.clone();
         let connected = if plan.is_lazy { builder.connect_lazily() } else { builder.connect() };
         match connected {
             Ok(client) => return client,
