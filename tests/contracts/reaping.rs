@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
+use common::*;
 use rustix::cmsg_space;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::{
@@ -18,7 +19,6 @@ use rustix::net::{
 use rustix::pipe::pipe;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use zoolock::{Client, DistributedLock, Error, Hold, LockOptions, LossReason, Reaper};
-use common::*;
 
 /// A folder that goes with the test.
 struct Folder(PathBuf);
