@@ -388,7 +388,7 @@
 //!   nodes that are being deleted, that the servers refuse to delete, or whose creates have no
 //!   answer. Past the quota, calls return [`Error::Limit`].
 //! - **Threads and forks.** A client has two threads and one connection. After a fork, the child
-//!   must neither use nor drop it. There, all holds are over.
+//!   must neither use nor drop it. There, each [`Hold`] is over; other calls may wait for ever.
 
 mod base;
 mod client;

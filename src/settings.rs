@@ -11,13 +11,13 @@ use crate::base::acl::Acl;
 use crate::base::error::{Error, Result};
 use crate::client::{Client, ClientBuilder};
 
-const CONNECT: &str = "ZOOKEEPER_CONNECT";
+pub(crate) const CONNECT: &str = "ZOOKEEPER_CONNECT";
 const SESSION_TIMEOUT: &str = "ZOOKEEPER_SESSION_TIMEOUT";
-const AUTH: &str = "ZOOKEEPER_AUTH";
-const TLS: &str = "ZOOKEEPER_TLS";
-const CACERT: &str = "ZOOKEEPER_CACERT";
-const CERT: &str = "ZOOKEEPER_CERT";
-const KEY: &str = "ZOOKEEPER_KEY";
+pub(crate) const AUTH: &str = "ZOOKEEPER_AUTH";
+pub(crate) const TLS: &str = "ZOOKEEPER_TLS";
+pub(crate) const CACERT: &str = "ZOOKEEPER_CACERT";
+pub(crate) const CERT: &str = "ZOOKEEPER_CERT";
+pub(crate) const KEY: &str = "ZOOKEEPER_KEY";
 
 impl Client {
     /// Connects with the settings of the environment; see [`ClientBuilder::from_env`]. Blocks as [`connect`](Client::connect) does.
@@ -106,8 +106,8 @@ impl ClientBuilder {
     }
 }
 
-/// Returns variables with which somebody else reaches the servers as a client does. `None` if its TLS
-/// settings are not from files.
+/// Returns variables with which somebody else reaches the servers as a client does. `None` if there are
+/// none for its settings: for TLS that is not from files, or a SASL user with a colon.
 pub(crate) fn vars_of(builder: &ClientBuilder) -> Option<Vec<(String, OsString)>> {
     let mut vars = builder.tls_vars.clone();
     #[cfg(feature = "tls")]

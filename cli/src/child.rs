@@ -21,7 +21,7 @@ use zoolock::crossbeam_channel::{
 use crate::descendants::{Alarm, bury, children, kill_all_but, now};
 use crate::exit::{Failed, LOST, SYSTEM, start_thread};
 use crate::holder::Held;
-use crate::messages::{Message, pair, receive, send};
+use crate::messages::{LONGEST, Message, pair, receive, send};
 use crate::supervisor;
 
 /// Interval between looks at children of zoolock itself. Events tell of the supervisor's end; as the
@@ -73,7 +73,10 @@ impl Child {
         let strangers = children().map_err(failed)?;
         let ((socket, its_socket), (go, its_go)) =
             (pair().map_err(failed)?, pair().map_err(failed)?);
-        let prepare = Message::Prepare(leaves_daemons, registration.map(Registration::to_text));
+        let registration = registration.map(Registration::to_text);
+        // Without it, the lock of a zoolock that is killed is free a session timeout later.
+        let registration = registration.filter(|text| text.len() < LONGEST / 2);
+        let prepare = Message::Prepare(leaves_daemons, registration);
         send(&socket, &prepare, &[its_go.as_fd()]).map_err(failed)?;
         let alarm = Alarm::new().map_err(|error| failed(error.into()))?;
         let mut command = supervisor::command(its_socket);

@@ -14,7 +14,7 @@ use rustix::net::{
 use serde::{Deserialize, Serialize};
 
 /// The most bytes of a message. The longest has a text for people.
-const LONGEST: usize = 64 * 1024;
+pub(crate) const LONGEST: usize = 64 * 1024;
 
 /// The most files of a message.
 const FILES: usize = 1;

@@ -7,18 +7,21 @@
 //! supervisor is ready. If zoolock was killed, the supervisor ends zoolock's session at last, so that
 //! the lock is free at once in place of a session timeout later.
 
-use std::fs::File;
-use std::io;
+use std::fs::{self, File};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use std::{env, process, thread};
+use std::{io, iter};
 
 use nix::sys::prctl::{set_child_subreaper, set_name, set_pdeathsig};
-use nix::sys::signal::{SIGCONT, SIGKILL, SIGTSTP, SIGTTIN, SIGTTOU, SigSet, Signal, kill, killpg};
+use nix::sys::signal::{
+    SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SigSet, Signal,
+    kill, killpg,
+};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::unistd::{Pid, getpgid, getppid, getsid};
+use nix::unistd::{Pid, close, getpgid, getppid, getsid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
@@ -142,13 +145,31 @@ impl Supervisor {
         if self.is_alone()
             && let Some(registration) = self.registration.take()
         {
-            // Nobody shall wait for the end of its output.
-            drop(self.socket.take());
-            let _ = File::options().read(true).write(true).open("/dev/null").map(|nothing| {
-                let _ = (dup2_stdin(&nothing), dup2_stdout(&nothing), dup2_stderr(&nothing));
-            });
-            let (_going_on, over) = bounded(0);
-            registration.end_session_after(Duration::ZERO, &over);
+            self.end_session(registration);
+        }
+    }
+
+    /// Ends zoolock's session, for a limited time, unless a signal ends that. Nobody has to wait for this
+    /// process: it lets go of all that it has inherited.
+    fn end_session(self, registration: Registration) {
+        drop(self.socket);
+        let _ = File::options().read(true).write(true).open("/dev/null").map(|nothing| {
+            let _ = (dup2_stdin(&nothing), dup2_stdout(&nothing), dup2_stderr(&nothing));
+        });
+        close_inherited();
+        let _ = env::set_current_dir("/");
+        let end = Instant::now() + 2 * registration.session_timeout();
+        let (_going_on, over) = bounded(0);
+        let run = move || registration.end_session_after(Duration::ZERO, &over);
+        let Ok(thread) = thread::Builder::new().spawn(run) else { return };
+        let is_told_to_end = |signals: &SignalFd| {
+            let told = [SIGTERM, SIGINT, SIGHUP, SIGQUIT].map(|signal| signal as u32);
+            iter::from_fn(|| signals.read_signal().ok()?).any(|one| told.contains(&one.ssi_signo))
+        };
+        while !thread.is_finished() && Instant::now() < end && !is_told_to_end(&self.signals) {
+            // No event tells of the end of a thread.
+            let wait = Timespec::try_from(PAUSE).ok();
+            let _ = poll(&mut [PollFd::new(&self.signals, PollFlags::IN)], wait.as_ref());
         }
     }
 
@@ -284,6 +305,23 @@ impl Supervisor {
     fn report(&self, message: &Message) -> bool {
         let sent = self.socket.as_ref().map(|socket| send(socket, message, &[]));
         matches!(sent, Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+}
+
+/// Closes the files that this process has from the one that started zoolock: they have no close-on-exec,
+/// as all of its own do.
+fn close_inherited() {
+    const CLOEXEC: u32 = 0o2000000;
+    for file in fs::read_dir("/proc/self/fdinfo").into_iter().flatten().flatten() {
+        let info = fs::read_to_string(file.path()).unwrap_or_default();
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+        let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
+        let number = file.file_name().to_string_lossy().parse::<i32>().ok();
+        if let Some((number @ 3.., flags)) = number.zip(flags)
+            && flags & CLOEXEC == 0
+        {
+            let _ = close(number);
+        }
     }
 }
 

@@ -5,9 +5,9 @@ use std::fmt;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{PathBuf, absolute};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, write};
@@ -21,7 +21,7 @@ use zookeeper::SessionKey;
 
 use super::registration::Registration;
 use crate::base::error::{Error, Result};
-use crate::base::sys::Mutex;
+use crate::base::sys::{self, Mutex};
 use crate::client::ClientBuilder;
 use crate::session::Registrar;
 use crate::settings::vars_of;
@@ -31,6 +31,12 @@ use crate::settings::vars_of;
 pub(super) const FORGET: &[u8] = b"forget";
 pub(super) const ACCEPTED: &str = "ok";
 const LONGEST_ANSWER: usize = 256;
+
+/// How long a reaper may take to answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// More answers than a reaper gives between two looks.
+const MOST_ANSWERS: usize = 16;
 
 /// The line of one client.
 struct Line {
@@ -46,8 +52,9 @@ struct Line {
 #[derive(Default)]
 struct State {
     socket: Option<OwnedFd>,
-    /// The session that was last registered, and whether the reaper has accepted that.
+    /// The session that was last registered, when if there is no answer, and whether it was accepted.
     session: i64,
+    asked: Option<Instant>,
     is_accepted: bool,
     /// What was last said of it in the log.
     said: Option<String>,
@@ -68,9 +75,12 @@ impl ClientBuilder {
     /// named: with other settings for TLS, connecting fails.
     pub fn reaper(mut self, socket: impl Into<PathBuf>) -> ClientBuilder {
         let path: PathBuf = socket.into();
+        // The program may change its directory.
+        let path = absolute(&path).unwrap_or(path);
         self.make_registrar = Some(Arc::new(move |builder| {
             let settings = vars_of(builder).ok_or_else(|| {
-                Error::invalid("reaper", "it can only use TLS settings from files, by `from_vars`")
+                let reason = "it needs TLS settings from files, by `from_vars`, and a SASL user without a colon";
+                Error::invalid("reaper", reason)
             })?;
             let line = Line::new(path.clone(), settings);
             Ok(Arc::new(line.map_err(|error| Error::invalid("reaper", error.to_string()))?))
@@ -108,28 +118,33 @@ impl Line {
 impl State {
     /// Reads what the reaper has answered so far.
     fn listen(&mut self) -> Result<(), String> {
-        let Some(socket) = &self.socket else { return Ok(()) };
         let mut answer = [0; LONGEST_ANSWER];
-        loop {
+        for _ in 0..MOST_ANSWERS {
+            let Some(socket) = &self.socket else { return Ok(()) };
             match recv(socket, &mut answer[..], RecvFlags::DONTWAIT) {
-                // Another one may listen by now.
                 Ok((0, _)) => {
+                    let is_asked = self.asked.is_some();
                     self.end();
-                    return Ok(());
+                    // Another one may listen by now.
+                    return if is_asked { Err("it hangs up".to_owned()) } else { Ok(()) };
                 }
-                Ok((length, _)) if answer[..length] == *ACCEPTED.as_bytes() => {
-                    self.is_accepted = true
+                Ok((length, _)) => {
+                    self.asked = None;
+                    if answer[..length] != *ACCEPTED.as_bytes() {
+                        return Err(String::from_utf8_lossy(&answer[..length]).into());
+                    }
+                    self.is_accepted = true;
                 }
-                Ok((length, _)) => return Err(String::from_utf8_lossy(&answer[..length]).into()),
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.to_string()),
             }
         }
+        Ok(())
     }
 
     fn end(&mut self) {
-        (self.socket, self.is_accepted) = (None, false);
+        (self.socket, self.asked, self.is_accepted) = (None, None, false);
     }
 }
 
@@ -144,14 +159,19 @@ impl Registrar for Line {
             state.said = None;
             return None;
         }
-        (state.session, state.is_accepted) = (session, false);
-        let message = Registration::new(self.settings.clone(), key).to_text();
-        let sent = self.send(&mut state, message.as_bytes()).map_err(|error| error.to_string());
-        if sent.is_err() {
-            state.end();
-        }
-        let problem =
-            sent.and(listened).err().filter(|problem| state.said.as_ref() != Some(problem))?;
+        let registered = match state.asked {
+            Some(asked) if sys::now() - asked < PATIENCE => return None,
+            // Files under way count against the user's limit, so there are no more until an answer.
+            Some(_) => Err("it does not answer".to_owned()),
+            None => {
+                (state.session, state.asked, state.is_accepted) =
+                    (session, Some(sys::now()), false);
+                let message = Registration::new(self.settings.clone(), key).to_text();
+                let sent = self.send(&mut state, message.as_bytes());
+                sent.inspect_err(|_| state.end()).map_err(|error| error.to_string()).and(listened)
+            }
+        };
+        let problem = registered.err().filter(|problem| state.said.as_ref() != Some(problem))?;
         state.said = Some(problem.clone());
         Some(format!("no reaper at {:?}: {problem}", self.path))
     }

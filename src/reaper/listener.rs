@@ -1,16 +1,17 @@
 //! The reaper itself: a socket at which clients register, and the thread that waits for the end of their
 //! processes.
 
+use std::fs::File;
 use std::io::IoSliceMut;
 use std::mem::{self, MaybeUninit};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use std::{fmt, fs, io};
+use std::{fmt, fs, io, process};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use rustix::cmsg_space;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::{Errno, retry_on_intr, write};
@@ -28,7 +29,13 @@ use crate::base::error::{Error, Result};
 const LONGEST: usize = 16 * 1024;
 
 /// More messages than a socket keeps unread.
-const UNREAD: usize = 1_000;
+const UNREAD: usize = 300;
+
+/// How many sessions are ended at a time.
+const MOST_THREADS: usize = 1_000;
+
+/// What the system says of a handle to a process, and of no other file.
+const PROCESS: &str = "Pid:";
 
 /// How many processes may be registered at a time.
 const MOST: usize = 10_000;
@@ -74,14 +81,18 @@ const MOST: usize = 10_000;
 /// For all programs of a machine there is `zoolock reaper`.
 pub struct Reaper {
     path: PathBuf,
+    /// Locked as long as the reaper lives: nobody else may replace its socket.
+    lock: File,
     stop: OwnedFd,
     thread: Option<JoinHandle<()>>,
+    /// A forked child may drop a copy.
+    process: u32,
 }
 
 impl Reaper {
-    /// Starts a thread that listens at a new Unix socket. Who may connect there may have sessions
-    /// ended, which everybody may who reaches the servers. As for every file, the process's umask
-    /// decides.
+    /// Starts a thread that listens at a new Unix socket, and leaves a file `.lock` beside it. Who may
+    /// connect there may have sessions ended, which everybody may who reaches the servers. As for every
+    /// file, the process's umask decides.
     ///
     /// # Errors
     ///
@@ -90,30 +101,37 @@ impl Reaper {
     /// - [`Error::Thread`] if the operating system refuses a thread.
     pub fn start(path: impl AsRef<Path>) -> Result<Reaper> {
         let path = path.as_ref().to_owned();
-        let socket = listen_at(&path).map_err(|reason| {
-            Error::invalid("socket of a reaper", format!("{path:?}: {reason}"))
-        })?;
-        let no_thread = |cause: String| Error::Thread { cause };
-        let stop =
-            eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| no_thread(error.to_string()))?;
-        let stopped = stop.try_clone().map_err(|error| no_thread(error.to_string()))?;
+        let wrong =
+            |reason: io::Error| Error::invalid("socket of a reaper", format!("{path:?}: {reason}"));
+        let (lock, socket) = listen_at(&path).map_err(wrong)?;
+        let no_thread = |cause: io::Error| Error::Thread { cause: cause.to_string() };
+        let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| no_thread(error.into()))?;
+        let stopped = stop.try_clone().map_err(no_thread)?;
+        let (litter, closing) = unbounded::<OwnedFd>();
+        let close = move || closing.into_iter().for_each(drop);
+        spawn("zoolock-closing", close).map_err(no_thread)?;
         let (going_on, over) = bounded(0);
-        let listener = Listener { socket, peers: Vec::new(), over, threads: Vec::new() };
+        let (peers, threads) = (Vec::new(), Vec::new());
+        let listener = Listener { socket, peers, litter, over, threads };
         let run = move || listener.run(&stopped, going_on);
-        let thread = thread::Builder::new().name("zoolock-reaper".into()).spawn(run);
-        let thread = Some(thread.map_err(|error| no_thread(error.to_string()))?);
-        Ok(Reaper { path, stop, thread })
+        let thread = Some(spawn("zoolock-reaper", run).map_err(no_thread)?);
+        Ok(Reaper { path, lock, stop, thread, process: process::id() })
     }
 }
 
 /// Stops listening, and removes the socket. A session that is being ended is tried once more at the
-/// most: this waits for that, for a session timeout if the servers are away. The processes that live
-/// are forgotten.
+/// most: this waits for that, for a session timeout or a minute if the servers are away. The processes
+/// that live are forgotten.
 impl Drop for Reaper {
     fn drop(&mut self) {
+        if self.process != process::id() {
+            return;
+        }
         let _ = write(&self.stop, &1_u64.to_ne_bytes());
         let _ = self.thread.take().map(JoinHandle::join);
         let _ = fs::remove_file(&self.path);
+        // A process that is just being started may have a copy.
+        let _ = self.lock.unlock();
     }
 }
 
@@ -123,44 +141,79 @@ impl fmt::Debug for Reaper {
     }
 }
 
-/// Returns a new socket there. One that nobody listens at is replaced.
-fn listen_at(path: &Path) -> Result<OwnedFd, Errno> {
-    let (address, flags) =
-        (SocketAddrUnix::new(path)?, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK);
+/// Returns a new socket there, and the lock beside it. A socket that nobody listens at is replaced.
+fn listen_at(path: &Path) -> io::Result<(File, OwnedFd)> {
+    let address = SocketAddrUnix::new(path)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let new = || socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
-    let socket = new()?;
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".lock");
+    let lock = File::options().create(true).append(true).open(beside)?;
+    lock.try_lock().map_err(|_| Errno::ADDRINUSE)?;
     if fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket())
         && connect(new()?, &address) == Err(Errno::CONNREFUSED)
     {
         let _ = fs::remove_file(path);
     }
+    let socket = new()?;
     bind(&socket, &address)?;
     listen(&socket, 128)?;
-    Ok(socket)
+    Ok((lock, socket))
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name(name.to_owned()).spawn(run)
 }
 
 /// The thread of a reaper.
 struct Listener {
     socket: OwnedFd,
     peers: Vec<Peer>,
+    /// Takes files to close.
+    litter: Sender<OwnedFd>,
     /// Ends when the reaper does.
     over: Receiver<()>,
     /// Those that end sessions.
     threads: Vec<JoinHandle<()>>,
 }
 
+/// A file of somebody else. Its close may wait, as that of a socket with data to send, so another thread
+/// does that.
+struct Foreign {
+    file: Option<OwnedFd>,
+    litter: Sender<OwnedFd>,
+}
+
+impl Foreign {
+    fn new(file: OwnedFd, litter: &Sender<OwnedFd>) -> Foreign {
+        Foreign { file: Some(file), litter: litter.clone() }
+    }
+}
+
+impl AsFd for Foreign {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_ref().expect("it is there until the drop").as_fd()
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        self.file.take().into_iter().for_each(|file| drop(self.litter.send(file)));
+    }
+}
+
 /// A connection of a client.
 struct Peer {
-    socket: Option<OwnedFd>,
+    socket: Option<Foreign>,
     /// When the client closed its end. That says nothing about its process.
     closed: Option<Instant>,
     registered: Option<Registered>,
 }
 
 struct Registered {
-    process: OwnedFd,
+    process: Foreign,
     /// Counts the milliseconds for which the session has to outlive the process.
-    margin: OwnedFd,
+    margin: Foreign,
     registration: Registration,
 }
 
@@ -187,9 +240,11 @@ impl Listener {
         let looks_again = is_short || self.peers.iter().any(|peer| peer.closed.is_some());
         let limit = looks_again.then_some(Timespec { tv_sec: 1, tv_nsec: 0 });
         let peers = if is_short { &[] } else { &self.peers[..] };
-        let own = [stopped, &self.socket].into_iter().take(if is_short { 1 } else { 2 });
+        let own = [stopped.as_fd(), self.socket.as_fd()].into_iter();
+        let own = own.take(if is_short { 1 } else { 2 });
         let all = own.chain(peers.iter().flat_map(Peer::files));
-        let mut files: Vec<_> = all.map(|file| PollFd::new(file, PollFlags::IN)).collect();
+        let mut files: Vec<_> =
+            all.map(|file| PollFd::from_borrowed_fd(file, PollFlags::IN)).collect();
         retry_on_intr(|| poll(&mut files, limit.as_ref()))?;
         let mut is_ready = files.iter().map(|file| !file.revents().is_empty()).skip(2);
         let any =
@@ -201,7 +256,8 @@ impl Listener {
     fn accept(&mut self) -> rustix::io::Result<()> {
         loop {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let socket = Some(accept_with(&self.socket, flags)?);
+            let socket = accept_with(&self.socket, flags)?;
+            let socket = Some(Foreign::new(socket, &self.litter));
             let peer = Peer { socket, closed: None, registered: None };
             match self.peers.len() < MOST {
                 true => self.peers.push(peer),
@@ -224,6 +280,7 @@ impl Listener {
                 if is_dead
                     && peer.is_dead()
                     && let Some(dead) = &peer.registered
+                    && field(&dead.process, PROCESS).is_some()
                 {
                     match self.reap(dead) {
                         Ok(thread) => {
@@ -241,11 +298,14 @@ impl Listener {
         is_short
     }
 
+    /// Starts a thread that ends this session. Fails if the operating system is short of something.
     fn reap(&self, dead: &Registered) -> io::Result<JoinHandle<()>> {
-        let margin = Duration::from_millis(counted(&dead.margin).unwrap_or(0));
+        let margin = counted(&dead.margin).filter(|_| self.threads.len() < MOST_THREADS);
+        let margin = Duration::from_millis(margin.ok_or(io::ErrorKind::ResourceBusy)?);
         let (registration, over) = (dead.registration.clone(), self.over.clone());
-        let thread = thread::Builder::new().name("zoolock-reaping".to_owned());
-        thread.spawn(move || registration.end_session_after(margin, &over))
+        // No hold has a longer one.
+        let margin = margin.min(registration.key.timeout);
+        spawn("zoolock-reaping", move || registration.end_session_after(margin, &over))
     }
 }
 
@@ -254,7 +314,7 @@ impl Peer {
     fn hear(&mut self) {
         for _ in 0..UNREAD {
             let Some(socket) = &self.socket else { return };
-            match receive(socket) {
+            match receive(socket, &socket.litter) {
                 Ok(Some((message, _))) if message == FORGET => self.registered = None,
                 Ok(Some((message, files))) => match registered(&message, files) {
                     Ok(registered) => {
@@ -269,19 +329,22 @@ impl Peer {
                 },
                 Err(Errno::AGAIN) => return,
                 Err(Errno::INTR) => {}
-                Ok(None) | Err(_) => {
+                end => {
+                    let is_long = matches!(end, Err(Errno::MSGSIZE));
+                    is_long.then(|| self.answer("the registration is too long"));
                     (self.socket, self.closed) = (None, Some(Instant::now()));
                 }
             }
         }
     }
 
-    fn files(&self) -> impl Iterator<Item = &OwnedFd> {
-        self.socket.iter().chain(self.registered.iter().map(|registered| &registered.process))
+    fn files(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let process = self.registered.iter().map(|registered| &registered.process);
+        self.socket.iter().chain(process).map(Foreign::as_fd)
     }
 
     fn is_dead(&self) -> bool {
-        self.registered.as_ref().is_some_and(|registered| is_ready(&registered.process))
+        self.registered.as_ref().is_some_and(|one| is_ready(&one.process))
     }
 
     /// Returns whether nothing is to be expected of it: its client has gone, and its session with it. A
@@ -301,9 +364,13 @@ impl Peer {
 }
 
 /// Returns the next message and the files beside it, or `None` at the end.
-fn receive(socket: &OwnedFd) -> rustix::io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
+fn receive(
+    socket: &Foreign,
+    litter: &Sender<OwnedFd>,
+) -> rustix::io::Result<Option<(Vec<u8>, Vec<Foreign>)>> {
     let mut message = vec![0; LONGEST];
-    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
+    // For all that a message can carry. The system closes what does not fit, and may wait for that.
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(253))];
     let mut beside = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
     let received = recvmsg(socket, &mut [IoSliceMut::new(&mut message)], &mut beside, flags)?;
@@ -311,7 +378,7 @@ fn receive(socket: &OwnedFd) -> rustix::io::Result<Option<(Vec<u8>, Vec<OwnedFd>
         RecvAncillaryMessage::ScmRights(files) => Some(files),
         _ => None,
     });
-    let files = files.flatten().collect();
+    let files = files.flatten().map(|file| Foreign::new(file, litter)).collect();
     if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
         return Err(Errno::MSGSIZE);
     }
@@ -320,32 +387,34 @@ fn receive(socket: &OwnedFd) -> rustix::io::Result<Option<(Vec<u8>, Vec<OwnedFd>
 }
 
 /// Returns what a message registers.
-fn registered(message: &[u8], files: Vec<OwnedFd>) -> Result<Registered, String> {
+fn registered(message: &[u8], files: Vec<Foreign>) -> Result<Registered, String> {
     let text = String::from_utf8_lossy(message);
     let registration = Registration::from_text(&text).map_err(|error| error.to_string())?;
-    let Ok([process, margin]) = <[OwnedFd; 2]>::try_from(files) else {
+    let Ok([process, margin]) = <[Foreign; 2]>::try_from(files) else {
         return Err("a process and its margin are missing".to_owned());
     };
     // Another kind of file would be ready for another reason.
-    if field(&process, "Pid:").is_none() || counted(&margin).is_none() {
+    if field(&process, PROCESS).is_none() || counted(&margin).is_none() {
         return Err("its files are not those of a process and a counter".to_owned());
     }
     Ok(Registered { process, margin, registration })
 }
 
 /// Returns the value of a counter. Never waits, whatever the file is.
-fn counted(counter: &OwnedFd) -> Option<u64> {
+fn counted(counter: &Foreign) -> Option<u64> {
     u64::from_str_radix(&field(counter, "eventfd-count:")?, 16).ok()
 }
 
 /// Returns what the system says of an open file.
-fn field(file: &OwnedFd, name: &str) -> Option<String> {
-    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).ok()?;
+fn field(file: &Foreign, name: &str) -> Option<String> {
+    let number = file.as_fd().as_raw_fd();
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{number}")).ok()?;
     let value = info.lines().find_map(|line| line.strip_prefix(name))?;
     Some(value.trim().to_owned())
 }
 
-fn is_ready(file: &OwnedFd) -> bool {
+fn is_ready(file: impl AsFd) -> bool {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&now)) == Ok(1)
+    let mut files = [PollFd::new(&file, PollFlags::IN)];
+    poll(&mut files, Some(&now)).is_ok() && files[0].revents().contains(PollFlags::IN)
 }

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::fmt::{self, Write};
+use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
@@ -14,10 +15,21 @@ use crate::base::error::{Error, Result};
 use crate::base::panics::caught;
 use crate::base::sys;
 use crate::client::{Client, ClientBuilder};
-use crate::settings::vars_of;
+use crate::settings::{AUTH, CACERT, CERT, CONNECT, KEY, TLS, vars_of};
 
 /// The first line of a message. Another version has another one.
 const VERSION: &str = "zoolock reaper 1";
+
+/// The settings that count, and those of them that are names of files.
+const SETTINGS: [&str; 6] = [CONNECT, AUTH, TLS, CACERT, CERT, KEY];
+const FILES: [&str; 3] = [CACERT, CERT, KEY];
+
+/// In bytes. A device has no end.
+const LONGEST_FILE: u64 = 1 << 20;
+
+/// The longest session timeout, in milliseconds, and the longest try to end a session.
+const MOST: i64 = 3_600_000;
+const LONGEST_TRY: Duration = Duration::from_secs(60);
 
 /// What follows the settings, whose names are those of environment variables.
 const SESSION: &str = "SESSION";
@@ -64,12 +76,26 @@ impl Registration {
             let found = self.settings.iter().find(|(setting, _)| setting == name);
             found.map(|(_, text)| text.clone())
         };
+        for file in FILES.iter().filter_map(|name| look_up(name)) {
+            let is_good = |file: fs::Metadata| file.is_file() && file.len() <= LONGEST_FILE;
+            if !fs::metadata(&file).is_ok_and(is_good) {
+                let reason = format!("{file:?} is no file with a certificate or key");
+                return Err(Error::invalid("settings", reason));
+            }
+        }
         let builder = ClientBuilder::from_vars(look_up)?.client_builder()?;
-        builder.end_session(&self.key).map_err(|error| match error.kind() {
+        let key = SessionKey { timeout: self.key.timeout.min(LONGEST_TRY), ..self.key.clone() };
+        builder.end_session(&key).map_err(|error| match error.kind() {
             ErrorKind::BadArguments => Error::invalid("settings", error.to_string()),
             ErrorKind::NoThread => Error::Thread { cause: error.to_string() },
             _ => Error::Disconnected { path: format!("session {:#x}", self.key.id) },
         })
+    }
+
+    /// Returns the timeout of the session.
+    #[must_use]
+    pub fn session_timeout(&self) -> Duration {
+        self.key.timeout
     }
 
     /// Ends the session of a process that has just ended, `margin` from now, for programs that do
@@ -125,8 +151,10 @@ impl Registration {
         }
         let value = |line: &str| {
             let (name, value) = line.split_once('=')?;
-            Some((name.to_owned(), from_hex(value)?))
+            let is_known = OWN.contains(&name) || SETTINGS.contains(&name);
+            Some((name.to_owned(), from_hex(value).filter(|_| is_known)?))
         };
+        let lines = lines.take(OWN.len() + SETTINGS.len());
         let values = lines.map(value).collect::<Option<Vec<_>>>().ok_or_else(wrong)?;
         let (own, settings): (Vec<_>, Vec<_>) =
             values.into_iter().partition(|(name, _)| OWN.contains(&&**name));
@@ -142,9 +170,6 @@ impl Registration {
         Ok(Registration { settings: settings.collect(), key })
     }
 }
-
-/// The longest session timeout that ZooKeeper can carry, in milliseconds.
-const MOST: i64 = i32::MAX as i64;
 
 impl Client {
     /// Returns what it takes to end this client's session from outside, for programs that watch over

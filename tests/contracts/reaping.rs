@@ -14,7 +14,7 @@ use rustix::cmsg_space;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
-    SocketFlags, SocketType, connect, recv, sendmsg, socket_with,
+    SocketFlags, SocketType, accept, bind, connect, listen, recv, sendmsg, socket_with,
 };
 use rustix::pipe::pipe;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -264,6 +264,26 @@ fn reaper_that_is_started_again_is_found() {
 }
 
 #[test]
+fn reaper_that_does_not_answer_is_asked_once() {
+    let (folder, server) = (Folder::new(), Server::start().unwrap());
+    let kind = SocketType::SEQPACKET;
+    let silent = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
+    bind(&silent, &SocketAddrUnix::new(folder.socket()).unwrap()).unwrap();
+    listen(&silent, 8).unwrap();
+    let timeout = Duration::from_secs(2);
+    let builder = Client::builder(&server.connect_string()).session_timeout(timeout);
+    let client = connected(builder.reaper(folder.socket()));
+    let line = Line(accept(&silent).unwrap());
+    assert!(line.hear().starts_with("zoolock reaper 1"));
+    let begun = Instant::now();
+    wait_until("it would be asked again", SOON, || begun.elapsed() > timeout * 3);
+    let more = recv(&line.0, &mut [0; 256][..], RecvFlags::DONTWAIT);
+    assert!(more.is_err(), "{more:?}");
+    assert!(!client.stats().is_registered);
+    lock_of(&client, &fresh_path("silent")).acquire().unwrap().release().unwrap();
+}
+
+#[test]
 fn wrong_registrations_are_refused() {
     let folder = Folder::new();
     let _reaper = Reaper::start(folder.socket()).unwrap();
@@ -345,4 +365,9 @@ fn registration_of_another_process_is_that_of_the_client() {
     assert_eq!(hold.state(), zoolock::HoldState::Lost(LossReason::LeaseExpired));
     // It is over, so there is nothing to do.
     same.end_session().unwrap();
+    // "/dev/zero", which has no end.
+    let file = "\nZOOKEEPER_CACERT=2f6465762f7a65726f\nSESSION";
+    let text = same.to_text().replacen("\nSESSION", file, 1);
+    let error = zoolock::Registration::from_text(&text).unwrap().end_session().unwrap_err();
+    assert!(error.to_string().contains("/dev/zero"), "{error}");
 }

@@ -4,8 +4,19 @@ use std::fs;
 
 use crate::util::*;
 
-const PARTS: [&str; 10] =
-    ["run", "lead", "list", "watch", "verify", "revoke", "break", "doctor", "completions", "man"];
+const PARTS: [&str; 11] = [
+    "run",
+    "lead",
+    "list",
+    "watch",
+    "verify",
+    "reaper",
+    "revoke",
+    "break",
+    "doctor",
+    "completions",
+    "man",
+];
 
 #[test]
 fn completions_know_the_options() {

@@ -51,10 +51,13 @@ fn output_ends_with_a_killed_zoolock_even_if_no_server_answers() {
     let arguments = ["run", &fresh_path("output"), "sh", "-c", UNTIL_TOLD];
     let mut running = Beside::start(zoolock_at(&server.connect_string(), &arguments));
     running.is_inside();
+    let supervisor = supervisor_of(running.id());
     server.kill().expect("killed");
     running.signal(Signal::SIGKILL);
     running.status();
     running.said();
+    send(supervisor, Signal::SIGTERM);
+    await_gone(supervisor);
 }
 
 #[test]
