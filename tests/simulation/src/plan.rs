@@ -440,6 +440,10 @@ impl ClientPlan {
         self.threads.iter().flat_map(|thread| &thread.steps)
     }
 
+    pub(crate) fn has(&self, is_it: impl Fn(&What) -> bool) -> bool {
+        self.steps().any(|step| is_it(&step.what))
+    }
+
     pub(crate) fn steps_mut(&mut self) -> impl Iterator<Item = &mut Step> {
         self.threads.iter_mut().flat_map(|thread| &mut thread.steps)
     }
@@ -467,7 +471,7 @@ impl<W> ThreadPlan<W> {
 }
 
 impl<W> Step<W> {
-    pub(crate) fn at_once(what: W) -> Step<W> {
+    pub(crate) fn at_once(what: W) -> Self {
         Step { rest: Duration::ZERO, what }
     }
 }
@@ -490,10 +494,6 @@ impl Fault {
 impl Options {
     /// Returns whether an unlock deletes its node and waits for the answer.
     pub(crate) fn is_plain(&self) -> bool {
-        self.local_handoffs == 0
-            && !self.background_release
-            && self.hold_at_least.is_none()
-            && self.hold_at_most.is_none()
-            && self.margin.is_none()
+        *self == Options { identity: self.identity, ..Options::default() }
     }
 }

@@ -484,13 +484,7 @@ fn clear(place: Place, pause: Duration) {
 }
 
 /// Starts an operator that takes a right from everybody for a while, and may delete the node meanwhile.
-pub(crate) fn restrict(
-    hosts: &str,
-    node: String,
-    right: Permissions,
-    time: Duration,
-    is_deleted: bool,
-) {
+pub(crate) fn restrict(hosts: &str, node: String, right: Permissions, time: Duration, ends: bool) {
     let hosts = hosts.to_owned();
     let (read, delete) = (Permissions::READ, Permissions::DELETE);
     witness(|witness| {
@@ -504,7 +498,7 @@ pub(crate) fn restrict(
         let is_set = set_acl(&hosts, &node, &[Acl::new(others, "world", "anyone")]);
         kernel::note(|| format!("takes {right:?} of {node}: {is_set}"));
         if is_set {
-            if is_deleted {
+            if ends {
                 let _ = serve(|servers, now| servers.delete(&node, now));
             }
             thread::sleep(time);

@@ -85,54 +85,38 @@ pub fn wait(limit: Option<Duration>, ready: &dyn Fn() -> bool) {
     }
 }
 
-/// Corresponds to `crossbeam_channel::select_biased` for receives: takes the first ready one.
+/// Corresponds to `crossbeam_channel::select_biased` for receives and one `default`: takes the first ready one. Parses
+/// the arms, binds each receiver once, waits, and tries them in order.
 #[macro_export]
 macro_rules! select_biased {
-    ($($arms:tt)+) => { $crate::select_arms!([] $($arms)+) };
-}
-
-/// Corresponds to `crossbeam_channel::select` for receives and one `default`. Takes the first ready one, too.
-#[macro_export]
-macro_rules! select {
-    ($($arms:tt)+) => { $crate::select_arms!([] $($arms)+) };
-}
-
-/// Parses the arms, binds each receiver once, waits, and tries them in order.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! select_arms {
-    ([$($done:tt)*] recv($from:expr) -> $got:pat => $body:block, $($rest:tt)*) => {
-        $crate::select_arms!([$($done)* ($from, $got, $body)] $($rest)*)
+    (@arms [$($done:tt)*] recv($from:expr) -> $got:pat => $body:block, $($rest:tt)*) => {
+        $crate::select_biased!(@arms [$($done)* ($from, $got, $body)] $($rest)*)
     };
-    ([$($done:tt)*] recv($from:expr) -> $got:pat => $body:block $($rest:tt)*) => {
-        $crate::select_arms!([$($done)* ($from, $got, $body)] $($rest)*)
+    (@arms [$($done:tt)*] recv($from:expr) -> $got:pat => $body:block $($rest:tt)*) => {
+        $crate::select_biased!(@arms [$($done)* ($from, $got, $body)] $($rest)*)
     };
-    ([$($done:tt)*] recv($from:expr) -> $got:pat => $body:expr, $($rest:tt)*) => {
-        $crate::select_arms!([$($done)* ($from, $got, $body)] $($rest)*)
+    (@arms [$($done:tt)*] recv($from:expr) -> $got:pat => $body:expr, $($rest:tt)*) => {
+        $crate::select_biased!(@arms [$($done)* ($from, $got, $body)] $($rest)*)
     };
-    ([$($done:tt)*] default($limit:expr) => $body:expr $(,)?) => {
-        $crate::select_arms!(@bind ($limit, $body) [$($done)*] [])
+    (@arms [$($done:tt)*] default($limit:expr) => $body:expr $(,)?) => {
+        $crate::select_biased!(@bind (Some($limit), $body) [$($done)*] [])
     };
-    ([$($done:tt)*]) => { $crate::select_arms!(@bind () [$($done)*] []) };
+    (@arms [$($done:tt)*]) => {
+        $crate::select_biased!(@bind (None, unreachable!("one is ready")) [$($done)*] [])
+    };
     (@bind $default:tt [($from:expr, $got:pat, $body:expr) $($rest:tt)*] [$($bound:tt)*]) => {
         match &$from {
-            receiver => $crate::select_arms!(
+            receiver => $crate::select_biased!(
                 @bind $default [$($rest)*] [$($bound)* (receiver, $got, $body)]
             ),
         }
     };
     (@bind ($limit:expr, $none:expr) [] [$(($from:ident, $got:pat, $body:expr))+]) => {{
-        $crate::wait(Some($limit), &|| $($crate::is_ready($from))||+);
+        $crate::wait($limit, &|| $($crate::is_ready($from))||+);
         $(if $crate::is_ready($from) {
             let $got = $crate::now_or_never($from);
             $body
         } else)+ { $none }
     }};
-    (@bind () [] [$(($from:ident, $got:pat, $body:expr))+]) => {{
-        $crate::wait(None, &|| $($crate::is_ready($from))||+);
-        $(if $crate::is_ready($from) {
-            let $got = $crate::now_or_never($from);
-            $body
-        } else)+ { unreachable!("one of them is ready") }
-    }};
+    ($($arms:tt)+) => { $crate::select_biased!(@arms [] $($arms)+) };
 }

@@ -24,9 +24,8 @@ pub fn now() -> Instant {
 /// Returns the time since boot of the machine, which stands still only while the host pauses it.
 pub fn since_boot() -> Duration {
     let process = own_process();
-    Duration::from_nanos(with(|kernel| {
-        kernel.now.saturating_sub(kernel.machines[process.0].paused)
-    }))
+    let passed = with(|kernel| kernel.now.saturating_sub(kernel.machines[process.0].paused));
+    Duration::from_nanos(passed)
 }
 
 /// Returns the true time.

@@ -17,6 +17,8 @@ mod sync;
 pub mod thread;
 mod trace;
 
+/// Takes the first ready one, too.
+pub use crate::select_biased as select;
 pub use channel::{at, never, recv, recv_deadline, recv_timeout};
 #[doc(hidden)]
 pub use channel::{is_ready, now_or_never, wait};

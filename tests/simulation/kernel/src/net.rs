@@ -36,7 +36,6 @@ struct End {
     process: Process,
     state: State,
     come: Vec<u8>,
-    taken: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,7 +125,7 @@ impl Stream {
         let socket = with(|kernel| {
             let sockets = &mut kernel.sockets;
             sockets.last += 1;
-            let end = End { process, state: State::Connecting, come: Vec::new(), taken: 0 };
+            let end = End { process, state: State::Connecting, come: Vec::new() };
             sockets.all.insert(sockets.last, end);
             sockets.last
         });
@@ -154,7 +153,7 @@ impl Stream {
     pub fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         may_give_way();
         let is_ready = || {
-            let ready = |end: &mut End| end.taken < end.come.len() || end.state != State::Open;
+            let ready = |end: &mut End| !end.come.is_empty() || end.state != State::Open;
             end(self.0, ready).unwrap_or(true)
         };
         if !is_ready() {
@@ -164,14 +163,9 @@ impl Stream {
             State::Shut => Ok(0),
             State::Failed(kind) => Err(kind.into()),
             _ => {
-                let come = &end.come[end.taken..];
-                let count = come.len().min(into.len());
-                into[..count].copy_from_slice(&come[..count]);
-                end.taken += count;
-                if end.taken == end.come.len() {
-                    end.come.clear();
-                    end.taken = 0;
-                }
+                let count = end.come.len().min(into.len());
+                into[..count].copy_from_slice(&end.come[..count]);
+                end.come.drain(..count);
                 Ok(count)
             }
         });
@@ -198,17 +192,12 @@ impl Stream {
     /// # Errors
     /// Fails if the connection was already closed.
     pub fn shut_down(&self) -> io::Result<()> {
-        let was_open = end(self.0, |end| {
-            let before = std::mem::replace(&mut end.state, State::Shut);
-            before != State::Shut
-        });
-        match was_open {
-            Some(true) => {
-                network().shut(self.0);
-                Ok(())
-            }
-            _ => Err(io::ErrorKind::NotConnected.into()),
+        let before = end(self.0, |end| std::mem::replace(&mut end.state, State::Shut));
+        if matches!(before, None | Some(State::Shut)) {
+            return Err(io::ErrorKind::NotConnected.into());
         }
+        network().shut(self.0);
+        Ok(())
     }
 }
 

@@ -146,20 +146,15 @@ impl Object {
         }
     }
 
-    pub(super) fn take(
-        &self,
-        wait: Wait,
-        permits: u32,
-        is_guard: bool,
-    ) -> Result<Option<Taken<'_>>> {
+    pub(super) fn take(&self, wait: Wait, permits: u32, guard: bool) -> Result<Option<Taken<'_>>> {
         match self {
             Object::Semaphore(semaphore) => acquire!(semaphore, wait, Taken::Permits, permits),
-            Object::Exclusive(lock) if is_guard => acquire!(lock, wait, Taken::Guard),
-            Object::Single(lock) if is_guard => acquire!(lock, wait, Taken::Guard),
-            Object::Reentrant(lock) if is_guard => acquire!(lock, wait, Taken::Own),
-            Object::Read(lock) if is_guard => acquire!(lock, wait, Taken::Own),
-            Object::Write(lock, _) if is_guard => acquire!(lock, wait, Taken::Own),
-            Object::Several(lock) if is_guard => acquire!(lock, wait, Taken::Several),
+            Object::Exclusive(lock) if guard => acquire!(lock, wait, Taken::Guard),
+            Object::Single(lock) if guard => acquire!(lock, wait, Taken::Guard),
+            Object::Reentrant(lock) if guard => acquire!(lock, wait, Taken::Own),
+            Object::Read(lock) if guard => acquire!(lock, wait, Taken::Own),
+            Object::Write(lock, _) if guard => acquire!(lock, wait, Taken::Own),
+            Object::Several(lock) if guard => acquire!(lock, wait, Taken::Several),
             _ => {
                 let Some(lock) = self.lock() else { return Ok(None) };
                 let has = match wait {

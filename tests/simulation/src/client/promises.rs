@@ -11,7 +11,7 @@ use super::turn::{Ask, Target, Turn};
 use super::{Ahead, Report, SLACK, Shared, board, has_jumped, has_stalled, stalled};
 use crate::coverage::count_variant;
 use crate::network;
-use crate::plan::{Kind, ObjectPlan, Odd, Step, Wait, What};
+use crate::plan::{Kind, ObjectPlan, Odd, Wait, What};
 use crate::witness::{self, READ, SECOND, Witness, outages, violation, witness};
 
 /// Checks soon that a node has gone behind its unlock, if its client says that it has and does nothing. `turns` is the
@@ -40,11 +40,6 @@ pub(super) fn goes(turn: &Turn<'_>, connections: u64, turns: u32) {
             violation(format!("client {}: {} is there, and is forgotten", process.0, node.0));
         }
     });
-}
-
-/// Returns whether a step takes as many paths as its client may have.
-fn takes_much(step: &Step) -> bool {
-    matches!(step.what, What::Odd { odd: Odd::LongPaths { .. }, .. })
 }
 
 /// Returns whether the error of an unlock says that this lock was lost, or may not be released.
@@ -96,8 +91,7 @@ impl Shared {
 
     /// Returns whether the connections of this process are those of its client alone.
     fn has_one_client(&self) -> bool {
-        let visits = |step: &Step| matches!(step.what, What::Odd { odd: Odd::Visit { .. }, .. });
-        !self.plan.steps().any(visits)
+        !self.plan.has(|what| matches!(what, What::Odd { odd: Odd::Visit { .. }, .. }))
     }
 
     /// Checks the error of a guarded write that has met no connection: it is known to be none until its time is over.
@@ -152,25 +146,22 @@ impl Shared {
             }
             Error::Lost { .. } if witness(|witness| witness.is_gentle) => self.is_closed.get(),
             Error::Lost { .. } => {
+                let of_holds = ["re-entry", "read below", "revocation", "prolong"];
+                let is_commit = call.ends_with("commit");
                 waits_or_tries
-                    || matches!(
-                        call,
-                        "unlock"
-                            | "re-entry"
-                            | "read below"
-                            | "revocation"
-                            | "commit"
-                            | "careful commit"
-                            | "late commit"
-                            | "unlock of nothing"
-                            | "prolong"
-                    )
+                    || is_commit
+                    || call.starts_with("unlock")
+                    || of_holds.contains(&call)
             }
             // An ephemeral node may be where the directory of a lost hold was.
             Error::InvalidPath { .. } => waits_or_tries || call == "read below",
             Error::Cancelled { .. } => waits_or_tries,
             // Others have few nodes.
-            Error::Limit { .. } => waits_or_tries && self.plan.steps().any(takes_much),
+            Error::Limit { .. } => {
+                let is_much =
+                    |what: &What| matches!(what, What::Odd { odd: Odd::LongPaths { .. }, .. });
+                waits_or_tries && self.plan.has(is_much)
+            }
             Error::WouldDeadlock { .. } => call == "nested lock",
             Error::NotHeld { .. } => {
                 matches!(call, "revoke" | "break_lock" | "late commit" | "unlock of nothing")
@@ -210,8 +201,8 @@ impl Shared {
         let is_idle = others == returned && self.client.stats().deleting == 0;
         let is_held = self.leads_at(place) || witness::has_here(kernel::own_process(), kind, place);
         // A smaller limit leaves too few permits for some calls.
-        let narrows = |step: &Step| matches!(step.what, What::Narrow { .. });
-        let may_be_small = kind == Kind::Semaphore && self.plan.steps().any(narrows);
+        let narrows = |what: &What| matches!(what, What::Narrow { .. });
+        let may_be_small = kind == Kind::Semaphore && self.plan.has(narrows);
         is_idle
             && !is_held
             && !may_be_small
@@ -453,14 +444,9 @@ impl Shared {
     }
 
     /// Makes a call and checks that it returns within `limit`.
-    pub(super) fn timed<T>(
-        &self,
-        call: &str,
-        limit: Option<Duration>,
-        make: impl FnOnce() -> T,
-    ) -> T {
+    pub(super) fn timed<T>(&self, call: &str, limit: Option<Duration>, f: impl FnOnce() -> T) -> T {
         let begun = kernel::elapsed();
-        let made = make();
+        let made = f();
         let took = kernel::elapsed() - begun;
         if let Some(limit) = limit
             && took > limit + self.delay(begun) + SLACK

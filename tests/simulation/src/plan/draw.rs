@@ -53,10 +53,8 @@ impl Plan {
             let (objects, threads) = theme.size(random);
             let object = |number: usize| {
                 let kind = kinds[random.usize(..kinds.len())];
-                let place = match theme {
-                    Theme::Orders => number,
-                    _ => random.usize(..places.len()),
-                };
+                let is_order = theme == Theme::Orders;
+                let place = if is_order { number } else { random.usize(..places.len()) };
                 let kind = match theme {
                     Theme::Numbers if place == 0 => Kind::Exclusive,
                     Theme::Numbers => Kind::Single,
@@ -197,12 +195,7 @@ impl Options {
 }
 
 impl ThreadPlan {
-    fn draw(
-        random: &mut Rng,
-        theme: Theme,
-        objects: &[ObjectPlan],
-        places: &[Place],
-    ) -> ThreadPlan {
+    fn draw(random: &mut Rng, theme: Theme, objects: &[ObjectPlan], places: &[Place]) -> Self {
         let begins = match theme {
             Theme::Crowd | Theme::Herd | Theme::Weeding | Theme::Hidden => 50,
             Theme::Asked | Theme::Impatient | Theme::Stuck | Theme::Groups => 300,

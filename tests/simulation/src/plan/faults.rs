@@ -257,11 +257,8 @@ impl Targets<'_> {
         let fault = |_| {
             let (client, nth) = (self.client(random), random.u32(1..16));
             let time = ms(random, 1, 50);
-            let of = match random.u8(..6) {
-                0 => Of::Create,
-                1 => Of::Delete,
-                _ => Of::Transaction,
-            };
+            let all = [Of::Create, Of::Delete, Of::Transaction];
+            let of = all[usize::from(random.u8(..6).min(2))];
             let all = [Furnishes, Furnishes, Joins, Joins, Makes, Deletes];
             let meddling = all[usize::from(random.u8(..6))];
             let (is_up, what) = match random.u8(..8) {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kernel::Process;
-use zookeeper::ErrorKind;
+use zookeeper::{Error, ErrorKind, Result};
 
 use super::history::Done;
 use super::judge::{Asked, Call, Judge, Said, is_sequential, judge, look, report};
@@ -14,10 +14,10 @@ use crate::witness::parent;
 /// Checks the answer of a call. `is_in_order` says that the client delivers answers here in their order.
 pub(super) fn answered(
     number: usize,
-    result: zookeeper::Result<Said>,
+    result: Result<Said>,
     is_in_order: bool,
 ) -> Option<ErrorKind> {
-    let kind = result.as_ref().err().map(zookeeper::Error::kind);
+    let kind = result.as_ref().err().map(Error::kind);
     kernel::note(|| match &result {
         Ok(said) => format!("call {number}: {said:?}"),
         Err(error) => format!("call {number}: {error}"),
@@ -31,16 +31,11 @@ pub(super) fn answered(
 
 impl Judge {
     /// Returns the process of the call.
-    fn answered(
-        &mut self,
-        number: usize,
-        result: zookeeper::Result<Said>,
-        is_in_order: bool,
-    ) -> Process {
+    fn answered(&mut self, number: usize, result: Result<Said>, is_in_order: bool) -> Process {
         let process = self.calls[number].made.process;
         let fail = |problem| report(process, problem);
         self.check_time(number, result.as_ref().err()).into_iter().for_each(fail);
-        let outcome = result.as_ref().map(drop).map_err(zookeeper::Error::kind);
+        let outcome = result.as_ref().map(drop).map_err(Error::kind);
         let before = self.calls[number].outcome.replace(outcome);
         if before.is_some() {
             fail(format!("call {number} is answered twice, {before:?} and {outcome:?}"));
@@ -72,7 +67,7 @@ impl Judge {
     }
 
     /// Checks that an answer is in time and that no call is given up early. The client's own clock may stand still.
-    fn check_time(&self, number: usize, error: Option<&zookeeper::Error>) -> Option<String> {
+    fn check_time(&self, number: usize, error: Option<&Error>) -> Option<String> {
         let call = &self.calls[number];
         let limit = call.made.limit?;
         let took = kernel::elapsed() - call.begun;
@@ -150,9 +145,8 @@ impl Judge {
             (Create { path, .. }, Said::CreatedBy(made, czxid)) => {
                 made.starts_with(path.as_str()) && is_done(*czxid)
             }
-            (Set(path), Said::Set(stat)) => {
-                is_done(stat.mzxid) && history.fits(path, 0, stat, None)
-            }
+            (Set(path), Said::Set(stat)) if !is_done(stat.mzxid) => false,
+            (Set(path), Said::Set(stat)) => history.fits(path, 0, stat, None),
             (Get(path), Said::Data(data, stat)) => history.fits(path, seen, stat, Some(data)),
             (Exists(path), Said::Found(Some(stat))) => {
                 history.fits(path, seen, stat, None) && history.has_children(path, 0, stat, None)
@@ -169,12 +163,7 @@ impl Judge {
         (!fits).then(|| format!("it was never so behind {seen:#x}: {said:?}; done: {done:?}"))
     }
 
-    fn check_error(
-        &self,
-        number: usize,
-        asked: &Asked,
-        error: &zookeeper::Error,
-    ) -> Option<String> {
+    fn check_error(&self, number: usize, asked: &Asked, error: &Error) -> Option<String> {
         use Asked::{Children, Create, Delete, Get, Secret, Set, Several};
         use ErrorKind::{
             Closed, ConnectionLoss, InvalidAcl, NoAuth, NoChildrenForEphemerals, NoConnection,

@@ -8,6 +8,9 @@ use super::program::Shared;
 use super::watches::told;
 use super::{Node, ROOT, RawCall, Since};
 
+/// The number of a call, and what waits for its answer.
+pub(super) type Sent = (usize, Box<dyn Answer>);
+
 pub(super) trait Answer {
     fn wait(self: Box<Self>) -> zookeeper::Result<Said>;
     fn call_back(self: Box<Self>, back: Box<dyn FnOnce(zookeeper::Result<Said>) + Send>);
@@ -128,12 +131,7 @@ impl Shared {
         }
     }
 
-    pub(super) fn ask(
-        &self,
-        batch: &mut Batch<'_>,
-        made: Made,
-        call: &RawCall,
-    ) -> (usize, Box<dyn Answer>) {
+    pub(super) fn ask(&self, batch: &mut Batch<'_>, made: Made, call: &RawCall) -> Sent {
         if let RawCall::Several(calls) = call {
             return self.ask_several(batch, made, calls);
         }
@@ -164,12 +162,7 @@ impl Shared {
         (number, answer)
     }
 
-    fn ask_several(
-        &self,
-        batch: &mut Batch<'_>,
-        made: Made,
-        calls: &[RawCall],
-    ) -> (usize, Box<dyn Answer>) {
+    fn ask_several(&self, batch: &mut Batch<'_>, made: Made, calls: &[RawCall]) -> Sent {
         kernel::count("raw: a transaction");
         let acl = Acl::open();
         // The parts have the numbers after the whole.

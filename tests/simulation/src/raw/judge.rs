@@ -188,10 +188,7 @@ pub(crate) fn greeted(process: Process) {
         (is_early && !has_stalled(process, program.heard)).then_some((now - before, idle))
     });
     if let Some((behind, idle)) = silence {
-        report(
-            process,
-            format!("a handshake {behind:?} behind the last, silent for {idle:?} more"),
-        );
+        report(process, format!("a handshake {behind:?} behind the last, in silence for {idle:?}"));
     }
 }
 

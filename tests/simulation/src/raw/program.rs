@@ -10,7 +10,7 @@ use zookeeper::{
 };
 
 use super::answers::answered;
-use super::calls::Answer;
+use super::calls::Sent;
 use super::judge::{Asked, Made, Program, Said, judge, report, session, sessions_are_over};
 use super::{How, Node, ROOT, RawCall, RawPlan, RawWhat, Whose};
 use crate::client::{Board, SLACK, await_calm, board, run_all, stalled};
@@ -35,7 +35,7 @@ pub(super) struct Shared {
 
 pub(crate) fn run(number: usize, plan: &RawPlan, hosts: &str) {
     let process = kernel::own_process();
-    let Some((zk, listener)) = connect(process, plan, hosts) else { return board(Board::is_over) };
+    let Some((zk, listener)) = connect(plan, hosts) else { return board(Board::is_over) };
     let known = zk.clone();
     judge(|judge| judge.program(process).zk = Some(known));
     let shared = Rc::new(Shared {
@@ -61,11 +61,8 @@ pub(crate) fn run(number: usize, plan: &RawPlan, hosts: &str) {
     board(Board::is_over);
 }
 
-fn connect(
-    process: Process,
-    plan: &RawPlan,
-    hosts: &str,
-) -> Option<(ZooKeeper, Listener<SessionEvent>)> {
+fn connect(plan: &RawPlan, hosts: &str) -> Option<(ZooKeeper, Listener<SessionEvent>)> {
+    let process = kernel::own_process();
     for _ in 0..100 {
         let client = judge(|judge| judge.enter(process, plan.timeout));
         let told = move |event: &SessionEvent| session(process, client, *event);
@@ -223,10 +220,8 @@ impl Shared {
         let mut made = self.made(limit, wanted);
         made.is_unheard = how == How::Never;
         witness(|witness| witness.calls += calls.len() as u64);
-        let pending = zk.submit(|batch| {
-            let all: Vec<_> = calls.iter().map(|call| self.ask(batch, made, call)).collect();
-            all
-        });
+        let pending: Vec<Sent> =
+            zk.submit(|batch| calls.iter().map(|call| self.ask(batch, made, call)).collect());
         match how {
             How::Never => drop(pending),
             How::Callback => {
@@ -240,8 +235,8 @@ impl Shared {
     }
 
     /// Waits for the last answer first: the others must be there by then.
-    fn wait(&self, pending: Vec<(usize, Box<dyn Answer>)>) {
-        let is_repeated = |call: &(usize, _)| judge(|judge| judge.is_repeated(call.0));
+    fn wait(&self, pending: Vec<Sent>) {
+        let is_repeated = |call: &Sent| judge(|judge| judge.is_repeated(call.0));
         let (repeated, mut once): (Vec<_>, Vec<_>) = pending.into_iter().partition(is_repeated);
         if let Some((number, last)) = once.pop() {
             let kind = answered(number, last.wait(), false);

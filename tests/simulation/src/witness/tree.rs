@@ -262,14 +262,10 @@ impl Witness {
                 let time = if is_hidden { timeout * UNTOLD } else { timeout * 3 / 2 };
                 kernel::after(time, move || holds::goes_on(number, now));
             } else if !kernel::is_dead(held.process) && held.is_held() == Some(true) {
-                violation(format!(
-                    "{} has {} ({:?}) while its node {path} goes, with {} {:#x}",
-                    held.who,
-                    held.place,
-                    held.kind,
-                    if one.is_close { "the end of session" } else { "a deletion in session" },
-                    node.owner,
-                ));
+                let what = if one.is_close { "the end of" } else { "a deletion in" };
+                let how = format!("with {what} session {:#x}", node.owner);
+                let has = format!("{} has {} ({:?})", held.who, held.place, held.kind);
+                violation(format!("{has} while its node {path} goes, {how}"));
             }
         }
     }

@@ -48,7 +48,7 @@ pub(crate) fn turn(
         } else if witness.heard.contains(node) {
             Some("it was asked for".to_owned())
         } else if witness.unanswered.contains(node) {
-            Some("a write is on its way".to_owned())
+            Some("a write is under way".to_owned())
         } else {
             reserved.map(|until| format!("it is to be held on to until {until:?}"))
         };
