@@ -22,7 +22,7 @@ pub use histories::{lock, locks};
 pub use plan::Plan;
 pub use recording::{Act, Moment, record, unfit};
 pub use shrink::shrink;
-pub use story::{operations, request as request_in_words};
+pub use story::{operations, request as in_words};
 pub use witness::{DATA, READ, SECOND, identity, limit};
 pub use world::{Outcome, run};
 pub use zookeeper_testing::ReadRules;

@@ -32,7 +32,9 @@ const ALONE: &str = "alone";
 #[derive(Debug, Serialize, Deserialize)]
 struct Facts {
     connect: String,
-    folder: PathBuf,
+    /// The socket of the reaper, and the file that a holder locks.
+    reaper: PathBuf,
+    witness: PathBuf,
 }
 
 /// A process that waits for the lock, holds it, and dies as it is told.
@@ -46,9 +48,10 @@ pub(crate) fn run(ensemble: bool, count: usize) -> Outcome<bool> {
     let folder = tempfile::Builder::new().prefix("kills-").tempdir()?;
     let servers = Servers::start(ensemble)?;
     let connect: Vec<_> = servers.addresses().iter().map(ToString::to_string).collect();
-    let facts = Facts { connect: connect.join(","), folder: folder.path().to_owned() };
-    let _reaper = Reaper::start(facts.socket())?;
-    File::create(facts.witness())?;
+    let [reaper, witness] = ["reaper", "witness"].map(|name| folder.path().join(name));
+    let facts = Facts { connect: connect.join(","), reaper, witness };
+    let _reaper = Reaper::start(&facts.reaper)?;
+    File::create(&facts.witness)?;
     let looking = Client::connect(&facts.connect, TIMEOUT)?;
     let (say, said) = mpsc::channel();
     let mut living = BTreeMap::new();
@@ -88,7 +91,7 @@ pub(crate) fn hold(facts: &str) -> Outcome<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let facts: Facts = serde_json::from_str(facts)?;
     let builder = Client::builder(&facts.connect).session_timeout(TIMEOUT);
-    let client = builder.reaper(facts.socket()).connect()?;
+    let client = builder.reaper(facts.reaper).connect()?;
     let lock = DistributedLock::new(&client, LOCK)?;
     // A death before would be one without a reaper.
     while !client.stats().is_registered {
@@ -96,23 +99,13 @@ pub(crate) fn hold(facts: &str) -> Outcome<()> {
     }
     lock.lock()?;
     // The system ends it with the process.
-    let witness = File::open(facts.witness())?;
+    let witness = File::open(facts.witness)?;
     println!("{}", if witness.try_lock().is_ok() { ALONE } else { "overlap" });
     let mut said = String::new();
     io::stdin().read_line(&mut said)?;
     match said.trim() {
         "abort" => abort(),
         _ => exit(0),
-    }
-}
-
-impl Facts {
-    fn socket(&self) -> PathBuf {
-        self.folder.join("reaper")
-    }
-
-    fn witness(&self) -> PathBuf {
-        self.folder.join("witness")
     }
 }
 

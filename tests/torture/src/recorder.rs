@@ -37,19 +37,11 @@ impl Recorder {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until `look` returns something; `None` after the limit.
-    pub(crate) fn wait<T>(
-        &self,
-        limit: Duration,
-        mut look: impl FnMut(&mut State) -> Option<T>,
-    ) -> Option<T> {
-        let mut found = None;
-        let missing = |state: &mut State| {
-            found = look(state);
-            found.is_none()
-        };
-        drop(self.changed.wait_timeout_while(self.state(), limit, missing));
-        found
+    /// Waits until this is so; returns false after the limit.
+    pub(crate) fn wait(&self, limit: Duration, is_so: impl Fn(&State) -> bool) -> bool {
+        let waited = self.changed.wait_timeout_while(self.state(), limit, |state| !is_so(state));
+        let (_, end) = waited.unwrap_or_else(PoisonError::into_inner);
+        !end.timed_out()
     }
 
     /// Records all that a client process reports. `expire` ends its session.

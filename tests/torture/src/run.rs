@@ -78,7 +78,7 @@ pub(crate) fn run(options: &Options) -> Outcome<bool> {
         let has_enough = match (options.plan, options.stops) {
             (Some(_), _) => sums.begun > 0,
             (None, Some(stops)) => sums.found.guarded.refused() >= stops,
-            (None, None) => sums.acquired() >= options.acquisitions,
+            (None, None) => sums.found.acquisitions >= options.acquisitions,
         };
         if has_enough || sums.violations > 0 {
             return false;
@@ -88,7 +88,7 @@ pub(crate) fn run(options: &Options) -> Outcome<bool> {
             || options.plan.is_none() && sums.begun % GUARDED == GUARDED - 1;
         // A hold that is lost before has no excuse by the servers.
         let may_trouble_servers =
-            options.plan.is_some() || sums.acquired() >= options.acquisitions / 4;
+            options.plan.is_some() || sums.found.acquisitions >= options.acquisitions / 4;
         sums.begun += 1;
         drop(sums);
         let played = play(&servers, &machine, folder.path(), (plan, guards), may_trouble_servers);
@@ -109,10 +109,6 @@ pub(crate) fn run(options: &Options) -> Outcome<bool> {
 }
 
 impl Total {
-    fn acquired(&self) -> usize {
-        self.found.acquisitions
-    }
-
     fn add(&mut self, plan: u64, played: Outcome<Played>) {
         self.played += 1;
         match played {
@@ -135,7 +131,7 @@ impl Total {
             }
         }
         if self.played.is_multiple_of(AT_ONCE) {
-            eprintln!("{} plans, {} acquisitions", self.played, self.acquired());
+            eprintln!("{} plans, {} acquisitions", self.played, self.found.acquisitions);
         }
     }
 
@@ -150,7 +146,7 @@ impl Total {
             "{} plans in {} s: {} acquisitions, {} holds lost, {} overlaps that no lock can prevent, {} violations",
             self.played,
             took.as_secs(),
-            self.acquired(),
+            self.found.acquisitions,
             self.found.losses,
             self.found.overlaps_expected,
             self.violations

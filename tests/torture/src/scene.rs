@@ -145,11 +145,11 @@ impl Scene<'_> {
 
     /// Waits until all clients are so far. If nothing happens for too long, it kills them all.
     fn await_all(&self, count: fn(&State) -> usize) {
-        let are_done = |state: &mut State| (count(state) >= self.processes.len()).then_some(());
+        let are_done = |state: &State| count(state) >= self.processes.len();
         let events = || self.recorder.state().events;
         loop {
             let before = events();
-            if self.recorder.wait(SILENCE, are_done).is_some() {
+            if self.recorder.wait(SILENCE, are_done) {
                 return;
             }
             if events() == before {

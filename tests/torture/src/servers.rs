@@ -36,13 +36,11 @@ enum All {
 
 impl Servers {
     pub(crate) fn start(ensemble: bool) -> io::Result<Servers> {
+        let single = || Server::builder().tick(TICK).jvm_flag(CONTAINERS).start();
+        let several = || Ensemble::builder(MEMBERS).tick(TICK).jvm_flag(CONTAINERS).start();
         let all = match ensemble {
-            true => {
-                All::Several(Ensemble::builder(MEMBERS).tick(TICK).jvm_flag(CONTAINERS).start()?)
-            }
-            false => {
-                All::Single(Box::new(Server::builder().tick(TICK).jvm_flag(CONTAINERS).start()?))
-            }
+            true => All::Several(several()?),
+            false => All::Single(Box::new(single()?)),
         };
         Ok(Servers { all, well_since: Mutex::new(None) })
     }
@@ -76,9 +74,7 @@ impl Servers {
     /// Makes a trouble of a server happen, and ends it. Returns false if another one is going on or just over, or if
     /// these servers cannot have it.
     pub(crate) fn trouble(&self, trouble: Trouble) -> Outcome<bool> {
-        let Ok(mut well_since) = self.well_since.try_lock() else {
-            return Ok(false);
-        };
+        let Ok(mut well_since) = self.well_since.try_lock() else { return Ok(false) };
         if well_since.is_some_and(|(at, _)| at.elapsed() < CALM) {
             return Ok(false);
         }

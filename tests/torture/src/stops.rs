@@ -87,9 +87,8 @@ impl Scene<'_> {
             self.servers.ask(|probe| self.delete_nodes(probe, &holds))?;
         }
         let within = if are_deleted { REQUESTS_WAIT } else { RIVAL_WITHIN };
-        self.recorder.wait(within, |state| {
-            holds.iter().all(|&hold| state.history.is_overtaken(hold)).then_some(())
-        });
+        self.recorder
+            .wait(within, |state| holds.iter().all(|&hold| state.history.is_overtaken(hold)));
         let mut state = self.recorder.state();
         let history = &mut state.history;
         history.guards_stopped += 1;

@@ -214,10 +214,8 @@ impl Program {
         };
         let (path, options) = (plan.place.path(), options(&plan.options));
         let leads = plan.kind == Kind::Leadership;
-        self.told(
-            "lead",
-            leads.then(|| Leadership::new(&self.client, path, options, act)).transpose(),
-        )?
+        let leadership = leads.then(|| Leadership::new(&self.client, path, options, act));
+        self.told("lead", leadership.transpose())?
     }
 
     /// Returns false if there is none.

@@ -72,13 +72,8 @@ impl Program {
         fastrand::choice(found)
     }
 
-    /// Carries out a deed while a lock is held. `may_take` says which objects would not be the same hold.
-    pub(super) fn carry_out(
-        &'static self,
-        turn: &Turn<'_>,
-        deed: &Deed,
-        may_take: impl Fn(usize) -> bool,
-    ) {
+    /// Carries out a deed of a plan while its lock is held.
+    pub(super) fn carry_out(&'static self, turn: &Turn<'_>, deed: &Deed, plan: &TurnPlan) {
         let own = &turn.hold.own;
         match deed {
             Deed::Work(time) => thread::sleep(shortened(*time)),
@@ -110,7 +105,8 @@ impl Program {
                     self.end(read, 1, false, || lock.unlock());
                 }
             }
-            Deed::Also { object, wait } if may_take(*object) => {
+            // The same object would be the same hold.
+            Deed::Also { object, wait } if plan.is_fresh || plan.object != *object => {
                 let also = (&self.objects[*object], &self.plan.objects[*object]);
                 if let Some(turn) = self.take("nested lock", also, Wait::For(*wait), 1, true) {
                     thread::sleep(Duration::from_millis(20));

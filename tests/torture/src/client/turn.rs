@@ -57,11 +57,9 @@ impl Program {
         let object = fresh.as_ref().unwrap_or(shared);
         let is_guard = !matches!(end, End::Unlock | End::Downgrade);
         let call = if matches!(wait, Wait::Forever) { "lock" } else { "try_lock" };
-        let Some(taken) = self.take(call, (object, plan), wait, permits, is_guard) else {
-            return;
-        };
-        let also = |number| turn.is_fresh || turn.object != number;
-        turn.while_held.iter().for_each(|deed| self.carry_out(&taken, deed, also));
+        let taken = self.take(call, (object, plan), wait, permits, is_guard);
+        let Some(taken) = taken else { return };
+        turn.while_held.iter().for_each(|deed| self.carry_out(&taken, deed, turn));
         let read = if matches!(end, End::Downgrade) { self.read_below(&taken, true) } else { None };
         self.give_back(taken, end);
         if let (Some(read), Object::Write(_, lock)) = (read, object) {
@@ -195,9 +193,7 @@ impl Program {
 
     /// Takes a read below the write that the turn has, to go on with it or to give it back before.
     pub(super) fn read_below(&self, turn: &Turn<'_>, goes_on: bool) -> Option<Holding> {
-        let (Object::Write(_, read), write) = (turn.object, &turn.hold) else {
-            return None;
-        };
+        let (Object::Write(_, read), write) = (turn.object, &turn.hold) else { return None };
         let started = now();
         let what = ("read below", write.lock, None);
         self.told("read below", self.timed(what, None, || read.lock(), |_| None))?;

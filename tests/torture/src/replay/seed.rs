@@ -4,9 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
-use zoolock_simulation::{
-    Act, ChangeKind, Committed, Moment, Outgoing, operations, request_in_words,
-};
+use zoolock_simulation::{Act, ChangeKind, Committed, Moment, Outgoing, in_words, operations};
 use zoolock_test_support::Probe;
 
 use super::fields::{self, CLOSE, EVENT, Fields, MULTI, Odd, PING, SET_WATCHES, Value, is_write};
@@ -61,12 +59,8 @@ pub(crate) struct Replay<'a> {
     left: BTreeMap<i64, VecDeque<Vec<u8>>>,
 }
 
-impl Replay<'_> {
-    pub(crate) fn new<'a>(
-        server: SocketAddr,
-        operator: &'a Probe,
-        counts: &'a mut Counts,
-    ) -> Replay<'a> {
+impl<'a> Replay<'a> {
+    pub(crate) fn new(server: SocketAddr, operator: &'a Probe, counts: &'a mut Counts) -> Self {
         let (numbers, links, left) = Default::default();
         Replay { server, operator, counts, numbers, links, left }
     }
@@ -381,9 +375,7 @@ impl Link {
 }
 
 fn listed(fields: &Result<Fields, Odd>) -> String {
-    let Ok(fields) = fields else {
-        return "a frame of another length".to_owned();
-    };
+    let Ok(fields) = fields else { return "a frame of another length".to_owned() };
     let told = fields.iter().filter(|(_, value)| *value != Value::Own);
     told.map(|(name, value)| format!("{name} {value:?}")).collect::<Vec<_>>().join(", ")
 }
@@ -407,7 +399,7 @@ fn asks_for(request: &[u8], transaction: &Committed) -> bool {
 }
 
 fn asked(request: &[u8]) -> String {
-    request_in_words(request, false).unwrap_or_default()
+    in_words(request, false).unwrap_or_default()
 }
 
 /// Describes a frame that should not be there, or is missing.
