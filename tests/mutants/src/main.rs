@@ -14,15 +14,13 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 use std::slice;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use clap::Parser;
 
 use build::Tree;
 use mutant::{Killer, Mutant, Sources};
-use process::for_each;
+use process::map_all;
 use tests::Target;
 
 /// Breaks the library on purpose, one mistake at a time, and sees whether the simulation or a test notices.
@@ -85,24 +83,15 @@ fn run(args: &Args) -> Result<bool, String> {
         return Err(format!("these do not compile: {}", names.join(", ")));
     }
     let judge = tree.judge()?;
-    println!(
-        "{} mutants, {} of them do not compile; built in {} s",
-        mutants.len(),
-        out.len(),
-        begun.elapsed().as_secs()
-    );
+    let (all, bad) = (mutants.len(), out.len());
+    println!("{all} mutants, {bad} of them do not compile; built in {:.0?}", begun.elapsed());
     let unseen = by_seeds(args, &judge, &mutants, &out)?;
     let lives = match (args.random, args.tests) {
         (None, _) => unseen.len() + by_their_tests(&tree, &mutants)?,
         (Some(_), true) => by_all_tests(args, &tree, &mutants, &unseen)?,
         (Some(_), false) => unseen.len(),
     };
-    println!(
-        "{} of {} live, after {} s",
-        lives,
-        mutants.len() - out.len(),
-        begun.elapsed().as_secs()
-    );
+    println!("{lives} of {} live, after {:.0?}", all - bad, begun.elapsed());
     Ok(lives == 0)
 }
 
@@ -112,12 +101,9 @@ fn names_of_bugs(root: &Path, mutants: &[Mutant]) -> Result<(), String> {
     let rows = bugs.lines().filter(|line| line.starts_with("| "));
     let named = rows.flat_map(|row| row.split("`mutant ").skip(1));
     let mut named = named.filter_map(|rest| rest.split('`').next());
-    match named.find(|name| !mutants.iter().any(|one| one.name == **name)) {
-        Some(name) => {
-            Err(format!("tests/bugs.md names the mutant {name}, which is not in the table"))
-        }
-        None => Ok(()),
-    }
+    let missing = named.find(|name| !mutants.iter().any(|one| one.name == **name));
+    let problem = |name| format!("tests/bugs.md names the mutant {name}, which has no place");
+    missing.map_or(Ok(()), |name| Err(problem(name)))
 }
 
 fn chosen(mut mutants: Vec<Mutant>, names: &[String]) -> Result<Vec<Mutant>, String> {
@@ -137,25 +123,21 @@ fn by_seeds(
 ) -> Result<Vec<usize>, String> {
     let is_judged =
         |one: &Mutant| one.killed_by.is_empty() || one.killed_by.contains(&Killer::Simulation);
-    let judged: Vec<_> = (0..mutants.len())
-        .filter(|number| is_judged(&mutants[*number]) && !out.contains(number))
-        .collect();
+    let judged = (0..mutants.len()).filter(|number| !out.contains(number));
+    let judged: Vec<_> = judged.filter(|number| is_judged(&mutants[*number])).collect();
     if judged.is_empty() {
         return Ok(Vec::new());
     }
     let reaching = seeds::reaching(judge, mutants.len(), args.seeds, args.jobs)?;
-    let lives = Mutex::new(Vec::new());
-    for_each(args.jobs, &judged, |number| {
-        let verdict = seeds::judge(judge, *number, &reaching[*number]);
+    let lives = map_all(args.jobs, &judged, |&number| {
+        let verdict = seeds::judge(judge, number, &reaching[number]);
         let is_alive = verdict.killed.is_none();
-        tell(is_alive, &format!("{}, {number}: {verdict}", mutants[*number].name));
-        if is_alive {
-            lives.lock().expect("nobody panics with it").push(*number);
-        }
+        tell(is_alive, &format!("{}, {number}: {verdict}", mutants[number].name));
+        is_alive.then_some(number)
     });
     let simulation = judge.with_file_name("zoolock-simulation");
     println!("a story: ZOOLOCK_MUTANT=number {} --story --from seed", simulation.display());
-    Ok(lives.into_inner().expect("nobody panics with it"))
+    Ok(lives.into_iter().flatten().collect())
 }
 
 fn tell(is_alive: bool, what: &str) {
@@ -168,9 +150,7 @@ fn by_their_tests(tree: &Tree, mutants: &[Mutant]) -> Result<usize, String> {
     let (mut lives, mut fine) = (0, BTreeSet::new());
     for (number, mutant) in mutants.iter().enumerate() {
         for killer in &mutant.killed_by {
-            let Killer::Test(name, test) = killer else {
-                continue;
-            };
+            let Killer::Test(name, test) = killer else { continue };
             if !targets.contains_key(name) {
                 targets.insert(name, Target::build(tree, name)?);
             }
@@ -202,20 +182,19 @@ fn by_all_tests(
         let reaching = target.reaching(tree, mutants.len(), args.jobs)?;
         targets.push((target, reaching));
     }
-    let lives = AtomicUsize::new(0);
-    for_each(args.jobs, numbers, |number| {
-        let reaching = targets.iter().map(|(target, tests)| (target, &tests[*number]));
+    let killed = map_all(args.jobs, numbers, |&number| {
+        let reaching = targets.iter().map(|(target, tests)| (target, &tests[number]));
         let mut reaching = reaching.filter(|(_, tests)| !tests.is_empty()).peekable();
         let is_reached = reaching.peek().is_some();
         let killed =
-            reaching.find_map(|(target, tests)| target.kill(*number, tests).unwrap_or_else(Some));
+            reaching.find_map(|(target, tests)| target.kill(number, tests).unwrap_or_else(Some));
         let verdict = match (&killed, is_reached) {
             (Some(by), _) => format!("killed by {by}"),
             (None, true) => "reached by tests and not judged".to_owned(),
             (None, false) => "not reached by any test".to_owned(),
         };
-        tell(killed.is_none(), &format!("{}, {number}: {verdict}", mutants[*number].name));
-        lives.fetch_add(usize::from(killed.is_none()), Ordering::Relaxed);
+        tell(killed.is_none(), &format!("{}, {number}: {verdict}", mutants[number].name));
+        killed.is_some()
     });
-    Ok(lives.into_inner())
+    Ok(killed.into_iter().filter(|is_killed| !is_killed).count())
 }

@@ -1,9 +1,10 @@
 //! Processes whose lines are read one by one, and work that is done several at a time.
 
 use std::io::{BufRead, BufReader, Write};
+use std::iter;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -57,13 +58,20 @@ impl Drop for Process {
     }
 }
 
-/// Does this for each of several things, some at a time.
-pub(crate) fn for_each<T: Sync>(jobs: usize, things: &[T], work: impl Fn(&T) + Sync) {
-    let next = AtomicUsize::new(0);
-    let works = || {
-        while let Some(thing) = things.get(next.fetch_add(1, Ordering::Relaxed)) {
-            work(thing);
-        }
-    };
-    thread::scope(|scope| (0..jobs).for_each(|_| drop(scope.spawn(works))));
+/// Does this for each of several things, some at a time, and returns what comes of each, in their order.
+pub(crate) fn map_all<T: Sync, R: Send>(
+    jobs: usize,
+    things: &[T],
+    work: impl Fn(&T) -> R + Sync,
+) -> Vec<R> {
+    let left = Mutex::new(things.iter().enumerate());
+    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let works = || iter::from_fn(next).map(|(number, thing)| (number, work(thing))).collect();
+    let mut done: Vec<_> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(works)).collect();
+        let done = workers.into_iter().map(|worker| worker.join());
+        done.flat_map(|done: thread::Result<Vec<_>>| done.expect("no work panics")).collect()
+    });
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, result)| result).collect()
 }

@@ -3,10 +3,9 @@
 use std::fmt;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::process::{Process, Silence, for_each};
+use crate::process::{Process, Silence, map_all};
 
 /// Seeds of one process. Memory leaked by killed clients ends with it.
 const CHUNK: usize = 1_000;
@@ -41,20 +40,19 @@ pub(crate) fn reaching(
 ) -> Result<Vec<Vec<u64>>, String> {
     let seeds: Vec<u64> = (0..seeds).collect();
     let chunks: Vec<_> = seeds.chunks(CHUNK).collect();
-    let found = Mutex::new((vec![Vec::new(); mutants], None));
-    for_each(jobs, &chunks, |chunk| {
-        let answered = |seed: u64, reached: &[usize]| {
-            let mut found = found.lock().expect("nobody panics with it");
-            reached.iter().for_each(|number| found.0[*number].push(seed));
-        };
-        if let Some((seed, what)) = run(judge, None, chunk, answered) {
-            found.lock().expect("nobody panics with it").1 =
-                Some(format!("without a mutant, seed {seed}: {what}"));
-        }
+    let answers = map_all(jobs, &chunks, |chunk| {
+        let mut answers = Vec::new();
+        let failed =
+            run(judge, None, chunk, |seed, reached| answers.push((seed, reached.to_vec())));
+        failed.map_or(Ok(answers), |(seed, what)| Err(format!("seed {seed}: {what}")))
     });
-    let (mut found, failed) = found.into_inner().expect("nobody panics with it");
-    found.iter_mut().for_each(|seeds| seeds.sort_unstable());
-    failed.map_or(Ok(found), Err)
+    let mut found = vec![Vec::new(); mutants];
+    for answers in answers {
+        for (seed, reached) in answers.map_err(|what| format!("without a mutant, {what}"))? {
+            reached.into_iter().for_each(|number| found[number].push(seed));
+        }
+    }
+    Ok(found)
 }
 
 /// Runs these seeds with a mutant until one notices it.

@@ -5,17 +5,19 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use std::slice;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::build::{Tree, messages, run};
-use crate::process::{Process, Silence, for_each};
+use crate::process::{Process, Silence, map_all};
 
 /// Targets whose tests notice what the simulation does not, the quick ones first.
 pub(crate) const ALL: [&str; 6] = ["lib", "client", "contracts", "client-it", "secured", "faults"];
 
 /// No test takes as long as this; a mutant may make one wait for ever.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What fails first in a run of tests, if anything does, or why they cannot run.
+type Run = Result<Option<String>, String>;
 
 /// A program that runs tests.
 pub(crate) struct Target {
@@ -72,33 +74,30 @@ impl Target {
         let listed = run(self.command().args(["--list", "--format=terse"]))?;
         let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
         let tests: Vec<_> = listed.lines().filter_map(|line| line.strip_suffix(": test")).collect();
-        let found = Mutex::new(vec![Vec::new(); mutants]);
-        for_each(jobs, &tests, |test| {
+        let reached = map_all(jobs, &tests, |test| {
             let file = tree.target.join(format!("reached by {test}").replace("::", " "));
             let mut command = self.command();
-            match self.failing(command.env("ZOOLOCK_REACHED", &file).args(["--exact", test])) {
-                Ok(None) => {
-                    let text = fs::read_to_string(&file).unwrap_or_default();
-                    // A test may have several processes.
-                    let reached = text.lines().filter_map(|line| line.parse().ok());
-                    let mut found = found.lock().expect("nobody panics with it");
-                    for number in reached.collect::<BTreeSet<usize>>() {
-                        found[number].push((*test).to_owned());
-                    }
-                }
-                Ok(Some(what)) | Err(what) => println!("without a mutant: {what}"),
-            }
+            let ran = self.failing(command.env("ZOOLOCK_REACHED", &file).args(["--exact", test]));
+            let text = fs::read_to_string(&file).unwrap_or_default();
             let _ = fs::remove_file(&file);
+            match ran {
+                // A test may have several processes.
+                Ok(None) => text.lines().filter_map(|line| line.parse().ok()).collect(),
+                Ok(Some(what)) | Err(what) => {
+                    println!("without a mutant: {what}");
+                    BTreeSet::<usize>::new()
+                }
+            }
         });
-        Ok(found.into_inner().expect("nobody panics with it"))
+        let mut found = vec![Vec::new(); mutants];
+        for (test, reached) in tests.into_iter().zip(reached) {
+            reached.into_iter().for_each(|number| found[number].push(test.to_owned()));
+        }
+        Ok(found)
     }
 
     /// Runs these tests, with a mutant or without. Returns what fails first.
-    pub(crate) fn run(
-        &self,
-        number: Option<usize>,
-        tests: &[String],
-    ) -> Result<Option<String>, String> {
+    pub(crate) fn run(&self, number: Option<usize>, tests: &[String]) -> Run {
         let mut command = self.command();
         if let Some(number) = number {
             command.env("ZOOLOCK_MUTANT", number.to_string());
@@ -107,7 +106,7 @@ impl Target {
     }
 
     /// Runs these tests with a mutant, and what fails once more, alone: a busy machine makes tests fail, too.
-    pub(crate) fn kill(&self, number: usize, tests: &[String]) -> Result<Option<String>, String> {
+    pub(crate) fn kill(&self, number: usize, tests: &[String]) -> Run {
         let mut left = tests.to_vec();
         while !left.is_empty()
             && let Some(what) = self.run(Some(number), &left)?
@@ -123,7 +122,7 @@ impl Target {
         Ok(None)
     }
 
-    fn failing(&self, command: &mut Command) -> Result<Option<String>, String> {
+    fn failing(&self, command: &mut Command) -> Run {
         let mut process = Process::start(command, String::new());
         let (mut passed, mut last) = (0, String::new());
         loop {

@@ -34,9 +34,7 @@ pub fn take_reached() -> Vec<usize> {
 
 #[cold]
 fn note(number: usize) {
-    let Some(file) = &*REACHED_IN else {
-        return;
-    };
+    let Some(file) = &*REACHED_IN else { return };
     let opened = OpenOptions::new().create(true).append(true).open(file);
     let noted = opened.and_then(|mut file| file.write_all(format!("{number}\n").as_bytes()));
     noted.expect("the file takes a line");
