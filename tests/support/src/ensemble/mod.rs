@@ -166,9 +166,7 @@ impl Ensemble {
 
     fn working_leader(&self) -> Option<usize> {
         let leaders = self.in_role(Role::Leader);
-        let &[leader] = leaders.as_slice() else {
-            return None;
-        };
+        let &[leader] = leaders.as_slice() else { return None };
         serves(&self.members[leader]).ok().map(|()| leader)
     }
 

@@ -68,6 +68,9 @@ impl Stat {
     }
 }
 
+/// Permissions, scheme and id of each entry.
+type Acl<'a> = &'a [(u32, &'a str, &'a str)];
+
 /// A blocking client with one connection and one session.
 ///
 /// It asks for a session of 60 s and sends no pings: the session lives while the probe is used. A call
@@ -105,12 +108,6 @@ impl Probe {
         lock(&self.session).id
     }
 
-    /// Sets the limit for each answer, 10 s by default. A probe stays usable after a timeout and skips the
-    /// late answer.
-    pub fn set_patience(&self, patience: Duration) -> io::Result<()> {
-        lock(&self.session).stream.set_read_timeout(Some(patience))
-    }
-
     /// The names of the children, unordered; empty when the node does not exist.
     pub fn children(&self, path: &str) -> io::Result<Vec<String>> {
         let body = Writer::default().string(path).bool(false);
@@ -136,12 +133,7 @@ impl Probe {
 
     /// Creates a persistent node with an access control list of permissions (1 read, 2 write,
     /// 4 create, 8 delete, 16 admin), scheme and id.
-    pub fn create_with_acl(
-        &self,
-        path: &str,
-        data: &[u8],
-        acl: &[(u32, &str, &str)],
-    ) -> io::Result<String> {
+    pub fn create_with_acl(&self, path: &str, data: &[u8], acl: Acl<'_>) -> io::Result<String> {
         self.create_node(path, data, acl, 0)
     }
 
@@ -205,13 +197,7 @@ impl Probe {
         lock(&self.session).close()
     }
 
-    fn create_node(
-        &self,
-        path: &str,
-        data: &[u8],
-        acl: &[(u32, &str, &str)],
-        flags: i32,
-    ) -> io::Result<String> {
+    fn create_node(&self, path: &str, data: &[u8], acl: Acl<'_>, flags: i32) -> io::Result<String> {
         let mut body = Writer::default().string(path).buffer(data);
         body = body.int(acl.len() as i32);
         for (permissions, scheme, id) in acl {

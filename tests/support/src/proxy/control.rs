@@ -174,9 +174,7 @@ impl Control {
     }
 
     fn judge_answer_to(&self, link: &Link, id: i32, error: i32) -> Verdict {
-        let Some(request) = link.answered(id) else {
-            return Verdict::Pass;
-        };
+        let Some(request) = link.answered(id) else { return Verdict::Pass };
         if let (Op::CloseSession, Some(session)) = (request.op, link.session.get()) {
             lock(&self.books).sessions.remove(&session.id);
         }

@@ -86,9 +86,7 @@ fn spawn<'scope>(
 }
 
 fn read(control: &Control, link: &Link, way: Way) {
-    let Some((socket, _)) = link.sockets(way) else {
-        return;
-    };
+    let Some((socket, _)) = link.sockets(way) else { return };
     let mut source = Source::new(socket, control.protocol, way);
     let mut first = true;
     while let Ok(piece) = source.next() {
@@ -125,9 +123,7 @@ fn deliver(control: &Control, link: &Link, way: Way, bytes: Vec<u8>, verdict: Ve
 }
 
 fn write(control: &Control, link: &Link, way: Way) {
-    let Some((_, mut socket)) = link.sockets(way) else {
-        return;
-    };
+    let Some((_, mut socket)) = link.sockets(way) else { return };
     let mut broken = false;
     while let Some(item) = link.pipe(way).next(control.lane(way)) {
         match item {

@@ -11,6 +11,12 @@ use std::time::Duration;
 use super::install::Installation;
 use super::{Server, on_free_ports};
 
+const TICK: Duration = Duration::from_millis(500);
+/// For a fast start and a small process.
+const TUNING: &str = "-Xms16m -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto \
+     -Djava.net.preferIPv4Stack=true -Djava.awt.headless=true -Dzookeeper.jmx.log4j.disable=true \
+     -Dorg.slf4j.simpleLogger.showDateTime=true \
+     -Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS";
 const MAIN_CLASS: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 const COUNTING: &str = "CountingServer.java";
 const COUNTING_SOURCE: &str = include_str!("../../java/CountingServer.java");
@@ -20,7 +26,7 @@ pub(crate) const DATA: &str = "data";
 const JAAS: &str = "jaas.conf";
 
 /// Settings for a [`Server`].
-#[derive(Debug, Clone)]
+#[derive(Debug, Default, Clone)]
 #[must_use = "a builder does nothing until `start`"]
 pub struct ServerBuilder {
     /// `None` for any free one.
@@ -30,7 +36,7 @@ pub struct ServerBuilder {
     pub(crate) counts_at: Option<u16>,
     /// `None` for a standalone server.
     pub(crate) membership: Option<Membership>,
-    tick: Duration,
+    tick: Option<Duration>,
     force_sync: bool,
     properties: Vec<(String, String)>,
     jvm_flags: Vec<String>,
@@ -62,23 +68,6 @@ impl Membership {
     }
 }
 
-impl Default for ServerBuilder {
-    fn default() -> Self {
-        Self {
-            port: None,
-            has_tls: false,
-            counts_at: None,
-            membership: None,
-            tick: Duration::from_millis(500),
-            force_sync: false,
-            properties: Vec::new(),
-            jvm_flags: Vec::new(),
-            files: Vec::new(),
-            jaas: None,
-        }
-    }
-}
-
 impl ServerBuilder {
     /// The port; any free one by default.
     pub fn port(mut self, port: u16) -> Self {
@@ -88,7 +77,7 @@ impl ServerBuilder {
 
     /// `tickTime`, the unit of session expiry; 500 ms by default.
     pub fn tick(mut self, tick: Duration) -> Self {
-        self.tick = tick;
+        self.tick = Some(tick);
         self
     }
 
@@ -201,7 +190,7 @@ impl ServerBuilder {
              maxClientCnxns=0\n\
              admin.enableServer=false\n\
              4lw.commands.whitelist=*\n",
-            self.tick.as_millis(),
+            self.tick.unwrap_or(TICK).as_millis(),
             folder.join(DATA).display(),
             address.port(),
             address.ip(),
@@ -222,24 +211,10 @@ impl ServerBuilder {
         text
     }
 
-    /// Java and its arguments, tuned for a fast start and a small process.
+    /// Java and its arguments.
     fn command(&self, found: &Installation, folder: &Path) -> Vec<OsString> {
         let mut command: Vec<OsString> = vec![found.java.clone().into()];
-        command.extend(
-            [
-                "-Xms16m",
-                "-Xmx256m",
-                "-XX:+UseSerialGC",
-                "-XX:TieredStopAtLevel=1",
-                "-Xshare:auto",
-                "-Djava.net.preferIPv4Stack=true",
-                "-Djava.awt.headless=true",
-                "-Dzookeeper.jmx.log4j.disable=true",
-                "-Dorg.slf4j.simpleLogger.showDateTime=true",
-                "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
-            ]
-            .map(OsString::from),
-        );
+        command.extend(TUNING.split(' ').map(OsString::from));
         let sync = if self.force_sync { "yes" } else { "no" };
         command.push(format!("-Dzookeeper.forceSync={sync}").into());
         if self.jaas.is_some() {

@@ -29,14 +29,12 @@ impl Installation {
         if java.with_file_name("javac").is_file() {
             return Ok(());
         }
-        let java = java.display();
-        Err(io::Error::new(
-            io::ErrorKind::Unsupported,
-            format!(
-                "no Java compiler beside `{java}`: install a JDK (Debian, Ubuntu: \
-                 default-jdk-headless), or set JAVA_HOME to one"
-            ),
-        ))
+        let text = format!(
+            "no Java compiler beside `{}`: install a JDK (Debian, Ubuntu: default-jdk-headless), \
+             or set JAVA_HOME to one",
+            java.display()
+        );
+        Err(io::Error::new(io::ErrorKind::Unsupported, text))
     }
 }
 

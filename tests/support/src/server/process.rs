@@ -1,5 +1,6 @@
 //! A Java process that ends with this one, whatever ends this one.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -49,11 +50,7 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts `command` (program and arguments) with its output appended to `log`.
-    pub(crate) fn spawn(
-        command: Vec<std::ffi::OsString>,
-        folder: &Path,
-        log: &Path,
-    ) -> io::Result<Self> {
+    pub(crate) fn spawn(command: Vec<OsString>, folder: &Path, log: &Path) -> io::Result<Self> {
         let mut wrapper = Command::new("/bin/sh")
             .args(["-c", WRAPPER, "sh"])
             .arg(folder)
@@ -130,10 +127,7 @@ impl Process {
     }
 
     fn is_stopped(&self) -> bool {
-        let tasks = format!("/proc/{}/task", self.id());
-        let Ok(tasks) = fs::read_dir(tasks) else {
-            return true;
-        };
+        let Ok(tasks) = fs::read_dir(format!("/proc/{}/task", self.id())) else { return true };
         tasks.flatten().all(|task| {
             let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
             // The state follows the name in parentheses. A thread that has ended has none.
