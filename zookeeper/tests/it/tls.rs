@@ -117,11 +117,9 @@ impl Secured {
 }
 
 /// A server for each version of TLS, shared by the tests.
-fn each_version() -> [&'static Secured; 2] {
-    static OLD: OnceLock<Secured> = OnceLock::new();
-    static NEW: OnceLock<Secured> = OnceLock::new();
-    let old = OLD.get_or_init(|| Secured::start("1.2"));
-    [old, NEW.get_or_init(|| Secured::start("1.3"))]
+fn each_version() -> &'static [Secured; 2] {
+    static BOTH: OnceLock<[Secured; 2]> = OnceLock::new();
+    BOTH.get_or_init(|| ["1.2", "1.3"].map(Secured::start))
 }
 
 fn builder(servers: &str) -> Builder {

@@ -77,9 +77,7 @@ fn mistreat(guest: &mut Guest, mut random: Random) -> io::Result<()> {
     for number in 0.. {
         // The others come within this time, or have nothing to be answered.
         server.set_read_timeout((number > last).then_some(Duration::from_millis(5)))?;
-        let Ok(frame) = read_frame(&mut server) else {
-            break;
-        };
+        let Ok(frame) = read_frame(&mut server) else { break };
         let bytes = if number == last { mutated(frame, &mut random) } else { framed(&frame) };
         if guest.stream.write_all(&bytes).is_err() {
             break;
