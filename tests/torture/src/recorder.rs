@@ -40,8 +40,7 @@ impl Recorder {
     /// Waits until this is so; returns false after the limit.
     pub(crate) fn wait(&self, limit: Duration, is_so: impl Fn(&State) -> bool) -> bool {
         let waited = self.changed.wait_timeout_while(self.state(), limit, |state| !is_so(state));
-        let (_, end) = waited.unwrap_or_else(PoisonError::into_inner);
-        !end.timed_out()
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
     /// Records all that a client process reports. `expire` ends its session.
