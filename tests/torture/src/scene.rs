@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
@@ -218,13 +218,17 @@ impl Scene<'_> {
 
     /// All nodes of sessions are gone when their clients have closed, or their sessions have ended. Deletes the rest.
     fn look_for_orphans(&self, timeout: Duration) -> Outcome<()> {
-        let begun = Instant::now();
+        let mut begun = now();
         loop {
+            // A server that starts again gives each session its whole time.
+            if !self.servers.were_well_since(begun) {
+                begun = now();
+            }
             let all = self.servers.ask(|probe| below(probe, &self.root))?;
             let mut left =
                 all.iter().filter(|(_, stat)| stat.ephemeral_owner > 0).map(|(node, _)| node);
             match left.next() {
-                Some(node) if begun.elapsed() > timeout * 3 => {
+                Some(node) if now() > after(begun, timeout * 3) => {
                     self.wrong(format!("orphan: {node}"))
                 }
                 Some(_) => {
