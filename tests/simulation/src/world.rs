@@ -332,7 +332,10 @@ fn make(plan: &Plan, processes: &[Process], trouble: Trouble) {
             kernel::after(time, move || kernel::fail_spawns(process, 0.0));
         }
         Trouble::Kill { client } => {
-            if let Some(plan) = plan.clients.get(client) {
+            // It may be dead already.
+            if let Some(plan) =
+                plan.clients.get(client).filter(|_| !kernel::is_dead(processes[client]))
+            {
                 reap(plan, processes[client]);
             }
             histories::died(processes[client]);
