@@ -72,7 +72,7 @@ impl ClientBuilder {
     /// The reaper needs to reach the servers as this client does. The credentials of `sasl` or of the
     /// first `auth` are sent to it; certificates are read from their files, which
     /// [`from_env`](ClientBuilder::from_env) or [`from_vars`](ClientBuilder::from_vars) must have
-    /// named: with other settings for TLS, connecting fails.
+    /// named. With other settings for TLS, or a SASL user with a colon in it, connecting fails.
     pub fn reaper(mut self, socket: impl Into<PathBuf>) -> ClientBuilder {
         let path: PathBuf = socket.into();
         // The program may change its directory.
