@@ -45,7 +45,6 @@ pub use builder::ClientBuilder;
 pub struct Client {
     inner: Arc<Inner>,
     identity: Identity,
-    observer: Option<SharedObserver>,
     pub(crate) builder: Arc<ClientBuilder>,
 }
 
@@ -339,7 +338,7 @@ impl Client {
     }
 
     pub(crate) fn observer(&self) -> Option<&SharedObserver> {
-        self.observer.as_ref()
+        self.builder.observer.as_ref()
     }
 
     /// Returns the identity in the nodes of the calling thread.

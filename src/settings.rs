@@ -107,7 +107,8 @@ impl ClientBuilder {
 }
 
 /// Returns variables with which somebody else reaches the servers as a client does. `None` if there are
-/// none for its settings: for TLS that is not from files, or a SASL user with a colon.
+/// none for its settings: for TLS that is not from files, or credentials that `ZOOKEEPER_AUTH` does not
+/// give back, such as a SASL user with a colon.
 pub(crate) fn vars_of(builder: &ClientBuilder) -> Option<Vec<(String, OsString)>> {
     let mut vars = builder.tls_vars.clone();
     #[cfg(feature = "tls")]
@@ -122,7 +123,17 @@ pub(crate) fn vars_of(builder: &ClientBuilder) -> Option<Vec<(String, OsString)>
         .sasl
         .as_ref()
         .map_or(auth, |(user, password)| Some(format!("sasl:{user}:{password}").into_bytes()));
-    vars.extend(auth.map(|auth| (AUTH.to_owned(), OsString::from_vec(auth))));
+    if let Some(auth) = auth {
+        let auth = Value { name: AUTH, text: OsString::from_vec(auth) };
+        let read = credentials(Client::builder(""), &auth).ok()?;
+        let is_same = read.auth.first().is_none_or(|read| Some(read) == builder.auth.first());
+        #[cfg(feature = "sasl")]
+        let is_same = is_same && read.sasl == builder.sasl;
+        if !is_same {
+            return None;
+        }
+        vars.push((AUTH.to_owned(), auth.text));
+    }
     vars.push((CONNECT.to_owned(), builder.get_hosts().into()));
     Some(vars)
 }

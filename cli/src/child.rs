@@ -76,7 +76,7 @@ impl Child {
         let registration = registration.map(Registration::to_text);
         // Without it, the lock of a zoolock that is killed is free a session timeout later.
         let registration = registration.filter(|text| text.len() < LONGEST / 2);
-        let prepare = Message::Prepare(leaves_daemons, registration);
+        let prepare = Message::Prepare { leaves_daemons, registration };
         send(&socket, &prepare, &[its_go.as_fd()]).map_err(failed)?;
         let alarm = Alarm::new().map_err(|error| failed(error.into()))?;
         let mut command = supervisor::command(its_socket);

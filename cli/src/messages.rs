@@ -13,7 +13,7 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The most bytes of a message. The longest has a text for people.
+/// The most bytes of a message. The longest has a registration.
 pub(crate) const LONGEST: usize = 64 * 1024;
 
 /// The most files of a message.
@@ -22,9 +22,13 @@ const FILES: usize = 1;
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Message {
     // To the supervisor.
-    /// Start the step, whose socket comes along. With `true`, descendants in other sessions are not
-    /// waited for and not signalled.
-    Prepare(bool, Option<String>),
+    /// Start the step, whose socket comes along.
+    Prepare {
+        /// Descendants in other sessions are not waited for and not signalled.
+        leaves_daemons: bool,
+        /// The session to end if zoolock is killed, as text.
+        registration: Option<String>,
+    },
     /// All have to end at this time of [`now`](crate::descendants::now), if zoolock does not name a
     /// later one.
     RunUntil(Duration),

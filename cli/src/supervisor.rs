@@ -97,7 +97,7 @@ impl Supervisor {
         set_pdeathsig(SIGCONT)?;
         set_name(c"lock-supervisor")?;
         set_child_subreaper(true)?;
-        let Some((Message::Prepare(leaves_daemons, registration), mut files)) =
+        let Some((Message::Prepare { leaves_daemons, registration }, mut files)) =
             receive(socket, RecvFlags::empty())?
         else {
             return Ok(None);

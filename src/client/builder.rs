@@ -53,7 +53,7 @@ pub struct ClientBuilder {
     acl: Acl,
     identity: Option<String>,
     existing_chroot: bool,
-    observer: Option<SharedObserver>,
+    pub(super) observer: Option<SharedObserver>,
     /// The variables of the TLS settings, if they are from files.
     pub(crate) tls_vars: Vec<(String, OsString)>,
     pub(crate) make_registrar: Option<MakeRegistrar>,
@@ -252,8 +252,7 @@ impl ClientBuilder {
         let builder = self.client_builder()?.connect_timeout(connect_timeout);
         let zk = connect(builder)?;
         let inner = Inner::new(zk, self.acl.entries.clone(), registrar);
-        let observer = self.observer.clone();
-        Ok(Client { inner, identity, observer, builder: Arc::new(self) })
+        Ok(Client { inner, identity, builder: Arc::new(self) })
     }
 
     /// Returns the settings of the session's client.

@@ -72,14 +72,15 @@ impl ClientBuilder {
     /// The reaper needs to reach the servers as this client does. The credentials of `sasl` or of the
     /// first `auth` are sent to it; certificates are read from their files, which
     /// [`from_env`](ClientBuilder::from_env) or [`from_vars`](ClientBuilder::from_vars) must have
-    /// named. With other settings for TLS, or a SASL user with a colon in it, connecting fails.
+    /// named. With other settings for TLS, or credentials that `ZOOKEEPER_AUTH` cannot carry, such as
+    /// a SASL user with a colon, connecting fails.
     pub fn reaper(mut self, socket: impl Into<PathBuf>) -> ClientBuilder {
         let path: PathBuf = socket.into();
         // The program may change its directory.
         let path = absolute(&path).unwrap_or(path);
         self.make_registrar = Some(Arc::new(move |builder| {
             let settings = vars_of(builder).ok_or_else(|| {
-                let reason = "it needs TLS settings from files, by `from_vars`, and a SASL user without a colon";
+                let reason = "it needs TLS settings from files, by `from_vars`, and credentials that ZOOKEEPER_AUTH can carry";
                 Error::invalid("reaper", reason)
             })?;
             let line = Line::new(path.clone(), settings);

@@ -304,7 +304,7 @@ impl Listener {
         let margin = Duration::from_millis(margin.ok_or(io::ErrorKind::ResourceBusy)?);
         let (registration, over) = (dead.registration.clone(), self.over.clone());
         // No hold has a longer one.
-        let margin = margin.min(registration.key.timeout);
+        let margin = margin.min(registration.session_timeout());
         spawn("zoolock-reaping", move || registration.end_session_after(margin, &over))
     }
 }
@@ -314,7 +314,7 @@ impl Peer {
     fn hear(&mut self) {
         for _ in 0..UNREAD {
             let Some(socket) = &self.socket else { return };
-            match receive(socket, &socket.litter) {
+            match receive(socket) {
                 Ok(Some((message, _))) if message == FORGET => self.registered = None,
                 Ok(Some((message, files))) => match registered(&message, files) {
                     Ok(registered) => {
@@ -351,7 +351,7 @@ impl Peer {
     /// client that lives registers again.
     fn is_over(&self) -> bool {
         let over = |registered: &Registered| {
-            let session = registered.registration.key.timeout * 2;
+            let session = registered.registration.session_timeout() * 2;
             self.closed.is_some_and(|closed| closed.elapsed() > session)
         };
         self.registered.as_ref().map_or(self.socket.is_none(), over)
@@ -364,10 +364,7 @@ impl Peer {
 }
 
 /// Returns the next message and the files beside it, or `None` at the end.
-fn receive(
-    socket: &Foreign,
-    litter: &Sender<OwnedFd>,
-) -> rustix::io::Result<Option<(Vec<u8>, Vec<Foreign>)>> {
+fn receive(socket: &Foreign) -> rustix::io::Result<Option<(Vec<u8>, Vec<Foreign>)>> {
     let mut message = vec![0; LONGEST];
     // For all that a message can carry. The system closes what does not fit, and may wait for that.
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(253))];
@@ -378,7 +375,7 @@ fn receive(
         RecvAncillaryMessage::ScmRights(files) => Some(files),
         _ => None,
     });
-    let files = files.flatten().map(|file| Foreign::new(file, litter)).collect();
+    let files = files.flatten().map(|file| Foreign::new(file, &socket.litter)).collect();
     if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
         return Err(Errno::MSGSIZE);
     }

@@ -44,7 +44,7 @@ const OWN: [&str; 3] = [SESSION, PASSWORD, TIMEOUT];
 #[derive(Clone, PartialEq, Eq)]
 pub struct Registration {
     settings: Vec<(String, OsString)>,
-    pub(super) key: SessionKey,
+    key: SessionKey,
 }
 
 impl Registration {
@@ -173,8 +173,8 @@ impl Registration {
 
 impl Client {
     /// Returns what it takes to end this client's session from outside, for programs that watch over
-    /// other processes by themselves. A [`Reaper`](crate::Reaper) does all of it. `None` while there is no session,
-    /// and with TLS settings that are not from files.
+    /// other processes by themselves. A [`Reaper`](crate::Reaper) does all of it. `None` while there
+    /// is no session, and for settings that a [reaper](ClientBuilder::reaper) cannot use.
     #[must_use]
     pub fn registration(&self) -> Option<Registration> {
         Some(Registration::new(vars_of(&self.builder)?, self.session_key()?))

@@ -134,11 +134,13 @@ impl Inner {
 
     /// Registers the session again each session timeout, because the reaper may be another one by then.
     fn keep_registered(self: &Arc<Self>) {
-        if !self.requests.is_closed() {
-            self.register();
-            let again = sys::now() + self.requests.timeout();
-            self.requests.call_at(again, self, Inner::keep_registered);
-        }
+        let again = sys::now() + self.requests.timeout();
+        self.requests.call_at(again, self, |inner| {
+            if !inner.requests.is_closed() {
+                inner.register();
+                inner.keep_registered();
+            }
+        });
     }
 
     /// Registers the session with the reaper, if the program has one. Never waits.

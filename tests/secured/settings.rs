@@ -93,9 +93,17 @@ fn session_is_ended_from_outside_with_the_same_settings() {
     Registration::from_text(&registration.to_text()).unwrap().end_session().unwrap();
     println!("lost after {:?}", await_lost(&guard));
 
-    // Nobody else can use settings of the program itself.
-    let other = Client::builder(&secured.hosts()).tls(Tls::new()).reaper("/no/such/socket");
-    let error = other.connect().unwrap_err();
-    println!("{error}");
-    assert!(matches!(error, Error::InvalidArgument { what: "reaper", .. }));
+    // Nobody else can use settings of the program itself, or those that no variable can carry.
+    let builder = || Client::builder(&secured.hosts());
+    for other in [
+        builder().tls(Tls::new()),
+        builder().sasl("bob:ann", BOB),
+        builder().auth("sasl", format!("bob:{BOB}")),
+        builder().auth("digest", "bob"),
+        builder().auth("ip:bob", "x"),
+    ] {
+        let error = other.reaper("/no/such/socket").connect().unwrap_err();
+        println!("{error}");
+        assert!(matches!(error, Error::InvalidArgument { what: "reaper", .. }));
+    }
 }

@@ -333,10 +333,10 @@ fn make(plan: &Plan, processes: &[Process], trouble: Trouble) {
         }
         Trouble::Kill { client } => {
             // It may be dead already.
-            if let Some(plan) =
+            if let Some(client_plan) =
                 plan.clients.get(client).filter(|_| !kernel::is_dead(processes[client]))
             {
-                reap(plan, processes[client]);
+                reap(plan.seed, client_plan, processes[client]);
             }
             histories::died(processes[client]);
             kernel::kill(processes[client]);
@@ -437,13 +437,14 @@ fn is_deaf(plan: &Plan, processes: &[Process], client: usize, time: Duration) {
 }
 
 /// Has a reaper end the session of a client that dies now: soon, late or never. It may die itself.
-fn reap(plan: &ClientPlan, dead: Process) {
+fn reap(seed: u64, plan: &ClientPlan, dead: Process) {
     let registration = board(|board| {
         let client = board.sessions.get(&dead)?;
         kernel::peek(dead, || client.registration())
     });
     let Some(registration) = registration.flatten() else { return };
-    let random = &mut Rng::with_seed(registration.session_id().cast_unsigned());
+    // A client may die twice in a run, with another session.
+    let random = &mut Rng::with_seed(seed ^ registration.session_id().cast_unsigned());
     let noticed = match random.u8(..4) {
         0 => return,
         1 => plan.timeout.mul_f64(random.f64() * 3.0),
