@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use std::process::Child;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
@@ -93,11 +93,12 @@ pub(crate) fn play(
 impl Scene<'_> {
     /// Has the clients and the faults go on until all are over. Returns the faults that happened.
     fn carry_out_all(&self, over: Sender<Infallible>, guards: bool) -> Vec<Fault> {
-        let happened = Mutex::new(Vec::new());
         let act = |fault: Fault| match self.carry_out(fault) {
-            Ok(true) => happened.lock().unwrap_or_else(PoisonError::into_inner).push(fault),
-            Ok(false) => {}
-            Err(error) => self.wrong(format!("{fault:?}: {error}")),
+            Ok(has_happened) => has_happened.then_some(fault),
+            Err(error) => {
+                self.wrong(format!("{fault:?}: {error}"));
+                None
+            }
         };
         let act = &act;
         thread::scope(|scope| {
@@ -106,17 +107,20 @@ impl Scene<'_> {
                 let expire = move || drop(self.expire(client));
                 scope.spawn(move || self.recorder.listen(output, expire));
             }
-            let mut faults: Vec<_> =
+            let faults: Vec<_> =
                 self.plan.faults.iter().map(|&fault| scope.spawn(move || act(fault))).collect();
-            if guards {
-                faults.push(scope.spawn(|| {
+            let stops = guards.then(|| {
+                scope.spawn(|| {
                     self.stop_holders()
                         .unwrap_or_else(|error| self.wrong(format!("stops: {error}")));
-                }));
-            }
+                })
+            });
             self.await_all(|state| state.idle);
             drop(over);
-            faults.into_iter().for_each(|fault| drop(fault.join()));
+            let panicked = |_| panic!("a fault of plan {} panicked", self.plan.seed);
+            let faults = faults.into_iter().map(|fault| fault.join().unwrap_or_else(panicked));
+            let happened = faults.flatten().collect();
+            drop(stops.map(ScopedJoinHandle::join));
             self.networks.iter().flatten().for_each(FaultProxy::restore);
             for client in 0..self.processes.len() {
                 drop(self.process(client).and_then(|mut process| process.stdin.take()));
@@ -129,8 +133,8 @@ impl Scene<'_> {
                     self.wrong(format!("client {client} ended by itself: {status:?}"));
                 }
             }
-        });
-        happened.into_inner().unwrap_or_else(PoisonError::into_inner)
+            happened
+        })
     }
 
     /// Waits until all clients are so far. If nothing happens for too long, it kills them all.
