@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::sys::prctl::set_child_subreaper;
-use nix::sys::signal::{SIGCONT, SIGKILL, SIGSTOP, SIGTERM, Signal, kill};
+use nix::sys::signal::{SIGCONT, SIGSTOP, SIGTERM, Signal};
 use nix::unistd::Pid;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::RecvFlags;
+use rustix::process::{self, PidfdFlags, pidfd_open, pidfd_send_signal};
 use zoolock::Registration;
 use zoolock::crossbeam_channel::{
     Receiver, RecvTimeoutError, Sender, after, select_biased, unbounded,
@@ -49,6 +50,8 @@ pub(crate) enum Event {
 
 pub(crate) struct Child {
     supervisor: Pid,
+    /// For signals to the supervisor: once it is buried, another process may get its number.
+    handle: OwnedFd,
     socket: Arc<OwnedFd>,
     /// The step's socket.
     go: OwnedFd,
@@ -81,7 +84,10 @@ impl Child {
         let alarm = Alarm::new().map_err(|error| failed(error.into()))?;
         let mut command = supervisor::command(its_socket);
         environment(&mut command);
-        let supervisor = Pid::from_raw(command.spawn().map_err(failed)?.id().cast_signed());
+        let supervisor = command.spawn().map_err(failed)?;
+        let handle = pidfd_open(process::Pid::from_child(&supervisor), PidfdFlags::empty());
+        let handle = handle.map_err(|error| failed(error.into()))?;
+        let supervisor = Pid::from_raw(supervisor.id().cast_signed());
         // Closes its socket here.
         drop(command);
         if !children().map_err(failed)?.contains(&supervisor) {
@@ -91,7 +97,7 @@ impl Child {
         let (sender, events) = unbounded();
         let its = Arc::clone(&socket);
         start_thread("zoolock-program", move || watch(supervisor, &its, strangers, &sender))?;
-        Ok(Child { supervisor, socket, go, events, alarm })
+        Ok(Child { supervisor, handle, socket, go, events, alarm })
     }
 
     /// Returns the events of the program. `Ended` or `Failed` is the last one.
@@ -129,7 +135,9 @@ impl Child {
                     return;
                 }
                 // A debugger may have stopped it. zoolock has to do its work.
-                Err(RecvTimeoutError::Timeout) => drop(kill(self.supervisor, SIGKILL)),
+                Err(RecvTimeoutError::Timeout) => {
+                    let _ = pidfd_send_signal(&self.handle, process::Signal::KILL);
+                }
                 Ok(_) => {}
             }
         }
@@ -173,7 +181,7 @@ impl Child {
     fn tell(&self, message: &Message) {
         let _ = send(&*self.socket, message, &[]);
         // It may be stopped.
-        let _ = kill(self.supervisor, SIGCONT);
+        let _ = pidfd_send_signal(&self.handle, process::Signal::CONT);
     }
 }
 

@@ -13,13 +13,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
-use std::slice;
 use std::time::Instant;
 
 use clap::Parser;
 
 use build::Tree;
-use mutant::{Killer, Mutant, Sources};
+use mutant::{Mutant, SIMULATION, Sources};
 use process::map_all;
 use tests::Target;
 
@@ -121,8 +120,9 @@ fn by_seeds(
     mutants: &[Mutant],
     out: &BTreeSet<usize>,
 ) -> Result<Vec<usize>, String> {
-    let is_judged =
-        |one: &Mutant| one.killed_by.is_empty() || one.killed_by.contains(&Killer::Simulation);
+    let is_judged = |one: &Mutant| {
+        one.killed_by.is_empty() || one.killed_by.iter().any(|killer| killer == SIMULATION)
+    };
     let judged = (0..mutants.len()).filter(|number| !out.contains(number));
     let judged: Vec<_> = judged.filter(|number| is_judged(&mutants[*number])).collect();
     if judged.is_empty() {
@@ -130,8 +130,7 @@ fn by_seeds(
     }
     let reaching = seeds::reaching(judge, mutants.len(), args.seeds, args.jobs)?;
     let lives = map_all(args.jobs, &judged, |&number| {
-        let verdict = seeds::judge(judge, number, &reaching[number]);
-        let is_alive = verdict.killed.is_none();
+        let (is_alive, verdict) = seeds::judge(judge, number, &reaching[number]);
         tell(is_alive, &format!("{}, {number}: {verdict}", mutants[number].name));
         is_alive.then_some(number)
     });
@@ -150,17 +149,17 @@ fn by_their_tests(tree: &Tree, mutants: &[Mutant]) -> Result<usize, String> {
     let (mut lives, mut fine) = (0, BTreeSet::new());
     for (number, mutant) in mutants.iter().enumerate() {
         for killer in &mutant.killed_by {
-            let Killer::Test(name, test) = killer else { continue };
+            let Some((name, test)) = killer.split_once(' ') else { continue };
             if !targets.contains_key(name) {
                 targets.insert(name, Target::build(tree, name)?);
             }
             let target = &targets[name];
             if fine.insert(killer)
-                && let Some(what) = target.run(None, slice::from_ref(test))?
+                && let Some(what) = target.run(None, &[test])?
             {
                 return Err(format!("without a mutant: {what}"));
             }
-            let killed = target.run(Some(number), slice::from_ref(test))?;
+            let killed = target.run(Some(number), &[test])?;
             let how = killed.as_deref().map_or("not noticed by", |_| "killed by");
             tell(killed.is_none(), &format!("{}, {number}: {how} {name} {test}", mutant.name));
             lives += usize::from(killed.is_none());

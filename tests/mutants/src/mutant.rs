@@ -19,31 +19,13 @@ pub(crate) struct Mutant {
     pub(crate) body: Range<usize>,
     /// The body with the mistake, in one line.
     pub(crate) text: String,
-    /// What has to notice it; empty for a random one.
-    pub(crate) killed_by: Vec<Killer>,
+    /// What has to notice it: [`SIMULATION`], or a target in the terms of [`crate::tests`] and a test of it. Empty for
+    /// a random one.
+    pub(crate) killed_by: Vec<String>,
 }
 
-/// What has to notice a mutant.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(try_from = "String")]
-pub(crate) enum Killer {
-    /// One of the seeds of the simulation.
-    Simulation,
-    /// A target in the terms of [`crate::tests`], and a test of it.
-    Test(String, String),
-}
-
-impl TryFrom<String> for Killer {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Killer, String> {
-        match text.split_once(' ') {
-            Some((target, test)) => Ok(Killer::Test(target.to_owned(), test.to_owned())),
-            None if text == "simulation" => Ok(Killer::Simulation),
-            None => Err(format!("'{text}' is neither 'simulation' nor a target and a test")),
-        }
-    }
-}
+/// The seeds of the simulation.
+pub(crate) const SIMULATION: &str = "simulation";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -63,7 +45,7 @@ struct Entry {
     function: String,
     from: String,
     to: String,
-    killed_by: Vec<Killer>,
+    killed_by: Vec<String>,
 }
 
 /// The files that mutants are in.
@@ -102,8 +84,9 @@ pub(crate) fn of_table(root: &Path, sources: &mut Sources) -> Result<Vec<Mutant>
 
 fn place(root: &Path, sources: &mut Sources, entry: Entry) -> Result<Mutant, String> {
     let Entry { name, file, function, from, to, killed_by, .. } = entry;
-    if killed_by.is_empty() {
-        return Err("nothing has to kill it".to_owned());
+    let is_known = |killer: &String| killer == SIMULATION || killer.contains(' ');
+    if killed_by.is_empty() || !killed_by.iter().all(is_known) {
+        return Err(format!("neither '{SIMULATION}' nor a target and a test: {killed_by:?}"));
     }
     let source = sources.get(root, &file)?;
     let name_alone = function.rsplit(':').next();

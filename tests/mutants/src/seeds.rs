@@ -1,6 +1,5 @@
 //! Runs seeds of the simulation with a mutant, those that reach it.
 
-use std::fmt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -12,24 +11,6 @@ const CHUNK: usize = 1_000;
 
 /// A seed takes a hundredth of a second.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What became of a mutant after so many seeds that reach it: the one that has noticed it, and how.
-pub(crate) struct Verdict {
-    runs: usize,
-    pub(crate) killed: Option<(u64, String)>,
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.killed {
-            Some((seed, what)) => {
-                write!(f, "killed by seed {seed}, the {}. that reaches it: {what:.110}", self.runs)
-            }
-            None if self.runs == 0 => write!(f, "not reached by any seed"),
-            None => write!(f, "reached by {} seeds and not judged", self.runs),
-        }
-    }
-}
 
 /// Returns the seeds that reach each mutant, in their order. Without a mutant that is on, none may fail.
 pub(crate) fn reaching(
@@ -55,12 +36,19 @@ pub(crate) fn reaching(
     Ok(found)
 }
 
-/// Runs these seeds with a mutant until one notices it.
-pub(crate) fn judge(judge: &Path, number: usize, seeds: &[u64]) -> Verdict {
+/// Runs these seeds with a mutant until one notices it. Returns whether none does, and that in words.
+pub(crate) fn judge(judge: &Path, number: usize, seeds: &[u64]) -> (bool, String) {
     let mut runs = 0;
     let failing = |chunk| run(judge, Some(number), chunk, |_, _| runs += 1);
     let killed = seeds.chunks(CHUNK).find_map(failing);
-    Verdict { runs: runs + usize::from(killed.is_some()), killed }
+    let verdict = match &killed {
+        Some((seed, what)) => {
+            format!("killed by seed {seed}, the {}. that reaches it: {what:.110}", runs + 1)
+        }
+        None if runs == 0 => "not reached by any seed".to_owned(),
+        None => format!("reached by {runs} seeds and not judged"),
+    };
+    (killed.is_none(), verdict)
 }
 
 /// Runs seeds in another process, and passes on each that has passed, with what it has reached. Returns the first that

@@ -1,10 +1,10 @@
 //! Runs tests with a mutant.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use std::slice;
 use std::time::Duration;
 
 use crate::build::{Tree, messages, run};
@@ -97,7 +97,7 @@ impl Target {
     }
 
     /// Runs these tests, with a mutant or without. Returns what fails first.
-    pub(crate) fn run(&self, number: Option<usize>, tests: &[String]) -> Run {
+    pub(crate) fn run(&self, number: Option<usize>, tests: &[impl AsRef<OsStr>]) -> Run {
         let mut command = self.command();
         if let Some(number) = number {
             command.env("ZOOLOCK_MUTANT", number.to_string());
@@ -113,7 +113,7 @@ impl Target {
         {
             let failed = what.strip_prefix(&self.name).and_then(|what| what.strip_prefix(' '));
             match failed.map(str::to_owned) {
-                Some(test) if self.run(Some(number), slice::from_ref(&test))?.is_none() => {
+                Some(test) if self.run(Some(number), &[&test])?.is_none() => {
                     left.retain(|one| *one != test);
                 }
                 _ => return Ok(Some(what)),

@@ -2,45 +2,41 @@
 //! it is alone.
 
 use std::collections::BTreeMap;
-use std::env;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio, abort, exit};
+use std::process::{Child, abort, exit};
 use std::sync::mpsc::{self, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+use rustix::process::{Signal, getpid, kill_process};
 use serde::{Deserialize, Serialize};
 use zoolock::{Client, DistributedLock, Reaper};
 
 use crate::Outcome;
+use crate::protocol::Role;
 use crate::servers::Servers;
 
 const LOCK: &str = "/kills";
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// How many wait at a time.
 const WAITING: usize = 3;
-/// The ways to die.
-const WAYS: [&str; 5] = ["SIGKILL", "SIGTERM", "SIGSEGV", "abort", "exit"];
+/// The ways to die, and the signals that end a process then.
+const WAYS: [(&str, i32); 5] =
+    [("SIGKILL", 9), ("SIGTERM", 15), ("SIGSEGV", 11), ("abort", 6), ("exit", 0)];
 
 /// What a holder says that has the lock and the file.
 const ALONE: &str = "alone";
 
 /// What a holder has to know.
-#[derive(Debug, Serialize, Deserialize)]
-struct Facts {
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Facts {
     connect: String,
     /// The socket of the reaper, and the file that a holder locks.
     reaper: PathBuf,
     witness: PathBuf,
-}
-
-/// A process that waits for the lock, holds it, and dies as it is told.
-struct Holder {
-    process: Child,
-    input: ChildStdin,
 }
 
 /// Kills so many holders. Returns false if two had the lock, or if somebody waited until the servers ended a session.
@@ -58,8 +54,8 @@ pub(crate) fn run(ensemble: bool, count: usize) -> Outcome<bool> {
     let (mut took, mut overlaps, mut last) = (BTreeMap::<_, Vec<_>>::new(), 0, None);
     for number in 0..=count {
         while living.len() <= WAITING {
-            let holder = Holder::start(&facts, &say)?;
-            living.insert(holder.process.id(), holder);
+            let holder = start(&facts, &say)?;
+            living.insert(holder.id(), holder);
         }
         let (id, line, heard) = said.recv_timeout(TIMEOUT * 3)?;
         if let Some((way, died)) = last {
@@ -70,10 +66,15 @@ pub(crate) fn run(ensemble: bool, count: usize) -> Outcome<bool> {
             thread::yield_now();
         }
         let mut holder = living.remove(&id).ok_or("a stranger has the lock")?;
-        let way = WAYS[number % WAYS.len()];
+        let (way, signal) = WAYS[number % WAYS.len()];
         last = Some((way, Instant::now()));
-        holder.die(way)?;
+        writeln!(holder.stdin.as_mut().ok_or("a pipe is missing")?, "{signal}")?;
+        let status = holder.wait()?;
+        if status.signal().unwrap_or(0) != signal {
+            return Err(format!("{way}: {status}").into());
+        }
     }
+    living.values_mut().try_for_each(Child::kill)?;
     let all: Vec<_> = took.values().flatten().copied().collect();
     for (way, mut times) in took.into_iter().chain([("all", all.clone())]) {
         times.sort();
@@ -87,9 +88,7 @@ pub(crate) fn run(ensemble: bool, count: usize) -> Outcome<bool> {
 }
 
 /// The process of a holder.
-pub(crate) fn hold(facts: &str) -> Outcome<()> {
-    set_parent_process_death_signal(Some(Signal::KILL))?;
-    let facts: Facts = serde_json::from_str(facts)?;
+pub(crate) fn hold(facts: Facts) -> Outcome<()> {
     let builder = Client::builder(&facts.connect).session_timeout(TIMEOUT);
     let client = builder.reaper(facts.reaper).connect()?;
     let lock = DistributedLock::new(&client, LOCK)?;
@@ -101,50 +100,27 @@ pub(crate) fn hold(facts: &str) -> Outcome<()> {
     // The system ends it with the process.
     let witness = File::open(facts.witness)?;
     println!("{}", if witness.try_lock().is_ok() { ALONE } else { "overlap" });
-    let mut said = String::new();
-    io::stdin().read_line(&mut said)?;
-    match said.trim() {
-        "abort" => abort(),
-        _ => exit(0),
+    let mut signal = String::new();
+    io::stdin().read_line(&mut signal)?;
+    match signal.trim().parse()? {
+        0 => exit(0),
+        6 => abort(),
+        // The first time, the runtime looks for an overflow of a stack in a SIGSEGV.
+        signal => loop {
+            kill_process(getpid(), Signal::from_named_raw(signal).ok_or("no signal")?)?;
+        },
     }
 }
 
-impl Holder {
-    fn start(facts: &Facts, say: &Sender<(u32, String, Instant)>) -> Outcome<Holder> {
-        let mut command = Command::new(env::current_exe()?);
-        command.arg("--holder").arg(serde_json::to_string(facts)?);
-        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let pipes = process.stdin.take().zip(process.stdout.take());
-        let (input, output) = pipes.ok_or("a pipe is missing")?;
-        let (id, say) = (process.id(), say.clone());
-        thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                let _ = say.send((id, line, Instant::now()));
-            }
-        });
-        Ok(Holder { process, input })
-    }
-
-    fn die(&mut self, way: &str) -> Outcome<()> {
-        let pid = Pid::from_child(&self.process);
-        match way {
-            "SIGKILL" => kill_process(pid, Signal::KILL)?,
-            "SIGTERM" => kill_process(pid, Signal::TERM)?,
-            // The first time, its runtime looks for an overflow of a stack.
-            "SIGSEGV" => {
-                while self.process.try_wait()?.is_none() {
-                    kill_process(pid, Signal::SEGV)?;
-                }
-            }
-            way => writeln!(self.input, "{way}")?,
+/// Starts a process that waits for the lock, holds it, and dies as it is told.
+fn start(facts: &Facts, say: &Sender<(u32, String, Instant)>) -> Outcome<Child> {
+    let mut process = Role::Holder(facts.clone()).start()?;
+    let output = process.stdout.take().ok_or("a pipe is missing")?;
+    let (id, say) = (process.id(), say.clone());
+    thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            let _ = say.send((id, line, Instant::now()));
         }
-        Ok(())
-    }
-}
-
-impl Drop for Holder {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+    });
+    Ok(process)
 }

@@ -16,7 +16,6 @@
 
 mod client;
 mod faults;
-mod files;
 mod kills;
 mod machine;
 mod protocol;
@@ -31,6 +30,8 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use clap::Parser;
+use protocol::Role;
+use rustix::process::{Signal, set_parent_process_death_signal};
 use zoolock_simulation::plan;
 
 /// What the lock objects of the simulation's clients need to know of their paths.
@@ -66,18 +67,15 @@ struct Options {
     /// Instead, let so many holders die beside a reaper, and measure when the next has the lock
     #[arg(long, value_name = "N")]
     kills: Option<usize>,
-    /// What a copy of this program has to know, as JSON, and one for `--kills`
+    /// What a copy of this program is, as JSON
     #[arg(long, hide = true)]
-    client: Option<String>,
-    #[arg(long, hide = true)]
-    holder: Option<String>,
+    role: Option<String>,
 }
 
 fn main() -> ExitCode {
     let options = Options::parse();
     let outcome = match &options {
-        Options { client: Some(client), .. } => client::run(client).map(|()| true),
-        Options { holder: Some(holder), .. } => kills::hold(holder).map(|()| true),
+        Options { role: Some(role), .. } => be(role).map(|()| true),
         Options { replay: Some(count), seed, .. } => replay::run(seed.unwrap_or(0), *count),
         Options { kills: Some(count), ensemble, .. } => kills::run(*ensemble, *count),
         _ => run::run(&options),
@@ -89,5 +87,14 @@ fn main() -> ExitCode {
             eprintln!("torture: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Is a copy, which ends with the program that has started it, even if it is stopped and cannot notice.
+fn be(role: &str) -> Outcome<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    match serde_json::from_str(role)? {
+        Role::Client(options) => client::run(options),
+        Role::Holder(facts) => kills::hold(facts),
     }
 }

@@ -1,15 +1,38 @@
-//! What the client processes tell: lines of JSON on their standard output. The end of their standard input says that
-//! all faults are over.
+//! Copies of this program, and what the client processes among them tell: lines of JSON on their standard output. The
+//! end of their standard input says that all faults are over.
 
+use std::env;
 use std::io::{BufRead, Write, stdout};
-use std::process;
+use std::os::unix::process::CommandExt;
+use std::process::{self, Child, Command, Stdio};
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use zoolock_judge::{Call, Commit, Grant, HoldId, Mode, Nanos, Unlocked, WorkerId};
 
+use crate::Outcome;
+use crate::client::ClientOptions;
+use crate::kills::Facts;
+
 /// The directory of all guarded writes: each creates a node, whose transaction shows the order.
 pub(crate) const JOURNAL: &str = "/journal";
+
+/// What a copy of this program is, and what it has to know.
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Role {
+    Client(ClientOptions),
+    Holder(Facts),
+}
+
+impl Role {
+    pub(crate) fn start(&self) -> Outcome<Child> {
+        let mut program = Command::new(env::current_exe()?);
+        program.arg("--role").arg(serde_json::to_string(self)?);
+        // The coordinator gets the terminal's interrupt, and ends the others with itself.
+        program.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
+        Ok(program.spawn()?)
+    }
+}
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Event {
@@ -25,7 +48,7 @@ pub(crate) enum Event {
     Called(WorkerId, Call),
     Granted(Grant),
     Lost(HoldId, Nanos, String),
-    /// The witness is free again, and the unlock begins.
+    /// The unlock begins.
     Leaving(HoldId, Nanos),
     Ended(HoldId, Unlocked, Nanos),
     Committed(Commit),

@@ -59,7 +59,6 @@ struct Total {
     found: Findings,
     linearized: Linearized,
     faults: BTreeMap<String, usize>,
-    violations: usize,
 }
 
 /// Returns false if anything is wrong with zoolock.
@@ -80,7 +79,7 @@ pub(crate) fn run(options: &Options) -> Outcome<bool> {
             (None, Some(stops)) => sums.found.guarded.refused() >= stops,
             (None, None) => sums.found.acquisitions >= options.acquisitions,
         };
-        if has_enough || sums.violations > 0 {
+        if has_enough || !sums.found.violations.is_empty() {
             return false;
         }
         let plan = options.plan.unwrap_or(seed * PLANS + sums.begun);
@@ -105,31 +104,24 @@ pub(crate) fn run(options: &Options) -> Outcome<bool> {
     });
     let total = lock();
     total.report(begun.elapsed());
-    Ok(total.violations == 0)
+    Ok(total.found.violations.is_empty())
 }
 
 impl Total {
     fn add(&mut self, plan: u64, played: Outcome<Played>) {
         self.played += 1;
-        match played {
-            Ok(Played { mut found, linearized, faults }) => {
-                let mut violations = std::mem::take(&mut found.violations);
-                violations.extend(linearized.violations.iter().cloned());
-                self.found.add(found);
-                self.linearized.add(linearized);
-                for fault in faults {
-                    *self.faults.entry(name(fault)).or_default() += 1;
-                }
-                self.violations += violations.len();
-                for violation in violations.iter().take(SHOWN) {
-                    println!("violation: plan {plan}: {violation}");
-                }
-            }
-            Err(error) => {
-                println!("violation: plan {plan} could not be played: {error}");
-                self.violations += 1;
-            }
+        let Played { found, linearized, faults } = played.unwrap_or_else(|error| {
+            let violations = vec![format!("it could not be played: {error}")];
+            Played { found: Findings { violations, ..Default::default() }, ..Default::default() }
+        });
+        for violation in found.violations.iter().take(SHOWN) {
+            println!("violation: plan {plan}: {violation}");
         }
+        for fault in faults {
+            *self.faults.entry(name(fault)).or_default() += 1;
+        }
+        self.found.add(found);
+        self.linearized.add(linearized);
         if self.played.is_multiple_of(AT_ONCE) {
             eprintln!("{} plans, {} acquisitions", self.played, self.found.acquisitions);
         }
@@ -149,7 +141,7 @@ impl Total {
             self.found.acquisitions,
             self.found.losses,
             self.found.overlaps_expected,
-            self.violations
+            self.found.violations.len()
         );
     }
 }

@@ -1,14 +1,12 @@
 //! One plan on its way: its client processes, each behind proxies of its own, below a root of its own.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
-use std::env;
-use std::fs;
 use std::io;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
@@ -22,7 +20,7 @@ use crate::Outcome;
 use crate::client::ClientOptions;
 use crate::machine::Machine;
 use crate::plan::{ClientPlan, Deed, Fault, ObjectPlan, Plan, Step, What};
-use crate::protocol::{JOURNAL, now};
+use crate::protocol::{JOURNAL, Role, now};
 use crate::recorder::{Recorder, State};
 use crate::run::plan_of;
 use crate::servers::{Servers, below, delete_if_there};
@@ -46,6 +44,7 @@ pub(crate) struct Scene<'a> {
 }
 
 /// What came of a plan.
+#[derive(Default)]
 pub(crate) struct Played {
     pub(crate) found: Findings,
     pub(crate) linearized: Linearized,
@@ -67,8 +66,6 @@ pub(crate) fn play(
     let plan = plan_of(seed, guards);
     let reaper = seed.is_multiple_of(REAPED).then(|| folder.join(REAPER));
     let root = format!("/{seed}{}", if guards { "g" } else { "" });
-    let folder = folder.join(&root[1..]);
-    fs::create_dir(&folder)?;
     servers.ask(|probe| {
         [JOURNAL, zoolock_simulation::DATA]
             .iter()
@@ -82,8 +79,9 @@ pub(crate) fn play(
     let process = |(number, network): (usize, &Vec<FaultProxy>)| {
         let hosts: Vec<_> = network.iter().map(FaultProxy::connect_string).collect();
         let connect = format!("{}{root}", hosts.join(","));
-        let (plan, folder, reaper) = ((seed, guards), folder.clone(), reaper.clone());
-        start(&ClientOptions { plan, number, connect, folder, reaper })
+        let (plan, reaper) = ((seed, guards), reaper.clone());
+        let role = Role::Client(ClientOptions { plan, number, connect, reaper });
+        role.start().map(Mutex::new)
     };
     let processes = networks.iter().enumerate().map(process).collect::<Outcome<Vec<_>>>()?;
     let scene =
@@ -92,22 +90,15 @@ pub(crate) fn play(
     scene.judge(machine, faults)
 }
 
-fn start(options: &ClientOptions) -> Outcome<Mutex<Child>> {
-    let mut program = Command::new(env::current_exe()?);
-    program.arg("--client").arg(serde_json::to_string(options)?);
-    // The coordinator gets the terminal's interrupt, and ends the others with itself.
-    program.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
-    Ok(Mutex::new(program.spawn()?))
-}
-
 impl Scene<'_> {
     /// Has the clients and the faults go on until all are over. Returns the faults that happened.
     fn carry_out_all(&self, over: Sender<Infallible>, guards: bool) -> Vec<Fault> {
-        let happened = Mutex::new(Vec::new());
         let act = |fault: Fault| match self.carry_out(fault) {
-            Ok(true) => happened.lock().unwrap_or_else(PoisonError::into_inner).push(fault),
-            Ok(false) => {}
-            Err(error) => self.wrong(format!("{fault:?}: {error}")),
+            Ok(has_happened) => has_happened.then_some(fault),
+            Err(error) => {
+                self.wrong(format!("{fault:?}: {error}"));
+                None
+            }
         };
         let act = &act;
         thread::scope(|scope| {
@@ -116,17 +107,20 @@ impl Scene<'_> {
                 let expire = move || drop(self.expire(client));
                 scope.spawn(move || self.recorder.listen(output, expire));
             }
-            let mut faults: Vec<_> =
+            let faults: Vec<_> =
                 self.plan.faults.iter().map(|&fault| scope.spawn(move || act(fault))).collect();
-            if guards {
-                faults.push(scope.spawn(|| {
+            let stops = guards.then(|| {
+                scope.spawn(|| {
                     self.stop_holders()
                         .unwrap_or_else(|error| self.wrong(format!("stops: {error}")));
-                }));
-            }
+                })
+            });
             self.await_all(|state| state.idle);
             drop(over);
-            faults.into_iter().for_each(|fault| drop(fault.join()));
+            let panicked = |_| panic!("a fault of plan {} panicked", self.plan.seed);
+            let faults = faults.into_iter().map(|fault| fault.join().unwrap_or_else(panicked));
+            let happened = faults.flatten().collect();
+            drop(stops.map(ScopedJoinHandle::join));
             self.networks.iter().flatten().for_each(FaultProxy::restore);
             for client in 0..self.processes.len() {
                 drop(self.process(client).and_then(|mut process| process.stdin.take()));
@@ -139,8 +133,8 @@ impl Scene<'_> {
                     self.wrong(format!("client {client} ended by itself: {status:?}"));
                 }
             }
-        });
-        happened.into_inner().unwrap_or_else(PoisonError::into_inner)
+            happened
+        })
     }
 
     /// Waits until all clients are so far. If nothing happens for too long, it kills them all.
@@ -158,7 +152,18 @@ impl Scene<'_> {
                 let nodes: Vec<_> = nodes.into_iter().map(|(node, _)| node).collect();
                 let told = format!("nothing happens for {SILENCE:?}: {open}; there are {nodes:?}");
                 self.wrong(format!("hung: {told}"));
+                let open = self.recorder.state().history.open.keys().map(|by| by.process).collect();
+                self.show_last_frames(open);
                 (0..self.processes.len()).for_each(|client| _ = self.kill(client));
+            }
+        }
+    }
+
+    /// Prints what the proxies of clients that hang have seen last.
+    fn show_last_frames(&self, clients: BTreeSet<usize>) {
+        for client in clients {
+            for proxy in &self.networks[client] {
+                println!("client {client}: {:#?}", proxy.log());
             }
         }
     }
@@ -186,8 +191,9 @@ impl Scene<'_> {
             let_in: Duration::MAX,
         };
         let locks = zoolock_simulation::locks();
-        let linearized = Linear::new(&locks).check(history);
-        let found = judge(&locks, &margins, &rules, history);
+        let mut linearized = Linear::new(&locks).check(history);
+        let mut found = judge(&locks, &margins, &rules, history);
+        found.violations.append(&mut linearized.violations);
         Ok(Played { found, linearized, faults })
     }
 

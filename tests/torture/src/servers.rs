@@ -4,9 +4,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use zoolock_judge::Nanos;
+use zoolock_judge::{Nanos, after};
 use zoolock_test_support::{Ensemble, Probe, Server, Stat};
 
 use crate::Outcome;
@@ -25,8 +25,8 @@ const PROBE_PAUSE: Duration = Duration::from_millis(200);
 
 pub(crate) struct Servers {
     all: All,
-    /// When the last trouble was over.
-    well_since: Mutex<Option<(Instant, Nanos)>>,
+    /// When the last trouble was over; 0 before the first.
+    well_since: Mutex<Nanos>,
 }
 
 enum All {
@@ -42,7 +42,7 @@ impl Servers {
             true => All::Several(several()?),
             false => All::Single(Box::new(single()?)),
         };
-        Ok(Servers { all, well_since: Mutex::new(None) })
+        Ok(Servers { all, well_since: Mutex::default() })
     }
 
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
@@ -67,15 +67,14 @@ impl Servers {
 
     /// Returns whether no trouble has happened since then.
     pub(crate) fn were_well_since(&self, then: Nanos) -> bool {
-        let since = self.well_since.try_lock();
-        since.is_ok_and(|since| since.is_none_or(|(_, at)| at < then))
+        self.well_since.try_lock().is_ok_and(|since| *since < then)
     }
 
     /// Makes a trouble of a server happen, and ends it. Returns false if another one is going on or just over, or if
     /// these servers cannot have it.
     pub(crate) fn trouble(&self, trouble: Trouble) -> Outcome<bool> {
         let Ok(mut well_since) = self.well_since.try_lock() else { return Ok(false) };
-        if well_since.is_some_and(|(at, _)| at.elapsed() < CALM) {
+        if now() < after(*well_since, CALM) {
             return Ok(false);
         }
         let (ensemble, count) = match &self.all {
@@ -113,7 +112,7 @@ impl Servers {
         if let Some(ensemble) = ensemble {
             ensemble.wait_ready()?;
         }
-        *well_since = Some((Instant::now(), now()));
+        *well_since = now();
         Ok(true)
     }
 }

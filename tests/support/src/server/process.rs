@@ -3,11 +3,12 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::wait::poll;
 
@@ -45,6 +46,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Process {
     wrapper: Child,
     java: Pid,
+    /// For signals: once the shell has reaped Java, another process may get its number. `None` if that was so at once.
+    handle: Option<OwnedFd>,
     pub(crate) paused: bool,
 }
 
@@ -61,7 +64,10 @@ impl Process {
             .stderr(Stdio::inherit())
             .spawn()?;
         match first_line(&mut wrapper) {
-            Ok(java) => Ok(Self { wrapper, java, paused: false }),
+            Ok(java) => {
+                let handle = pidfd_open(java, PidfdFlags::empty()).ok();
+                Ok(Self { wrapper, java, handle, paused: false })
+            }
             Err(error) => {
                 // Waiting closes the pipe first, which ends everything that was started.
                 let _ = wrapper.wait();
@@ -106,18 +112,18 @@ impl Process {
     }
 
     fn signal(&mut self, signal: Signal) -> io::Result<()> {
-        // While the shell is not reaped, Java's number may be free but is hardly reused.
-        if self.has_exited() {
-            return Err(io::Error::other("the server has exited by itself"));
+        let sent = self.handle.as_ref().map(|java| pidfd_send_signal(java, signal));
+        match sent {
+            Some(Ok(())) if !self.has_exited() => Ok(()),
+            _ => Err(io::Error::other("the server has exited by itself")),
         }
-        Ok(kill_process(self.java, signal)?)
     }
 
     fn kill_and_wait(&mut self) -> io::Result<()> {
         if self.has_exited() {
             return Ok(());
         }
-        let _ = kill_process(self.java, Signal::KILL);
+        let _ = self.signal(Signal::KILL);
         self.wait()
     }
 

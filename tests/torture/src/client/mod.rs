@@ -12,10 +12,9 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 use zoolock::{Client, Error, Hold, Leadership, Term};
-use zoolock_judge::{Call, Lock, Missed, Mode, Unlocked, WorkerId, after};
+use zoolock_judge::{Call, Missed, Mode, Unlocked, WorkerId, after};
 
 use crate::Outcome;
 use crate::plan::{ClientPlan, Kind, ObjectPlan, TurnPlan, Wait};
@@ -33,8 +32,6 @@ pub(crate) struct ClientOptions {
     /// The client's number in the plan.
     pub(crate) number: usize,
     pub(crate) connect: String,
-    /// The folder of the witness files.
-    pub(crate) folder: PathBuf,
     /// The socket of the run's reaper, if the client has one.
     pub(crate) reaper: Option<PathBuf>,
 }
@@ -44,8 +41,6 @@ pub(crate) struct Program {
     client: Client,
     number: usize,
     plan: ClientPlan,
-    folder: PathBuf,
-    locks: Vec<Lock>,
     objects: Vec<Object>,
     leaderships: Mutex<Vec<Leadership>>,
     is_closed: AtomicBool,
@@ -60,11 +55,8 @@ thread_local! {
     };
 }
 
-pub(crate) fn run(options: &str) -> Outcome<()> {
-    let ClientOptions { plan: (seed, guards), number, connect: hosts, folder, reaper } =
-        serde_json::from_str(options)?;
-    // This also covers a process that is stopped and cannot notice.
-    set_parent_process_death_signal(Some(Signal::KILL))?;
+pub(crate) fn run(options: ClientOptions) -> Outcome<()> {
+    let ClientOptions { plan: (seed, guards), number, connect: hosts, reaper } = options;
     let plan = plan_of(seed, guards).clients.swap_remove(number);
     let client = connect(&hosts, &plan, reaper);
     let program = &*Box::leak(Box::new(Program {
@@ -72,8 +64,6 @@ pub(crate) fn run(options: &str) -> Outcome<()> {
         client,
         number,
         plan,
-        folder,
-        locks: zoolock_simulation::locks(),
         leaderships: Mutex::default(),
         is_closed: AtomicBool::new(false),
         holds: AtomicU32::new(0),

@@ -99,9 +99,7 @@ impl Program {
                 }
             }
             Deed::ReadBelow => {
-                if let (Some(read), Object::Write(_, lock)) =
-                    (self.read_below(turn, false), turn.object)
-                {
+                if let (Some(read), Object::Write(_, lock)) = (self.read_below(turn), turn.object) {
                     self.end(read, 1, false, || lock.unlock());
                 }
             }

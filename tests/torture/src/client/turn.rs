@@ -1,4 +1,4 @@
-//! A turn with a lock: the call for it, the hold with its witness, and its return.
+//! A turn with a lock: the call for it, the hold, and its return.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -11,7 +11,6 @@ use zoolock_simulation::DATA;
 
 use super::Program;
 use super::objects::{Object, Taken, make, mode, release};
-use crate::files::Files;
 use crate::plan::{End, Kind, ObjectPlan, TurnPlan, Wait};
 use crate::protocol::{Event, JOURNAL, now};
 use crate::witness::limit;
@@ -31,7 +30,6 @@ pub(super) struct Holding {
     id: HoldId,
     lock: usize,
     pub(super) own: Hold,
-    files: Arc<Files>,
     /// When it will be over, as known now.
     due: Arc<AtomicU64>,
     watcher: JoinHandle<()>,
@@ -60,7 +58,7 @@ impl Program {
         let taken = self.take(call, (object, plan), wait, permits, is_guard);
         let Some(taken) = taken else { return };
         turn.while_held.iter().for_each(|deed| self.carry_out(&taken, deed, turn));
-        let read = if matches!(end, End::Downgrade) { self.read_below(&taken, true) } else { None };
+        let read = if matches!(end, End::Downgrade) { self.read_below(&taken) } else { None };
         self.give_back(taken, end);
         if let (Some(read), Object::Write(_, lock)) = (read, object) {
             thread::sleep(Duration::from_millis(30));
@@ -119,23 +117,15 @@ impl Program {
         Some(Turn { object, plan, taken, hold, writer: Arc::new(writer) })
     }
 
-    /// Takes the witness of a grant, and reports it.
+    /// Reports a grant, and watches its hold.
     pub(super) fn begin(
         &self,
         (call, lock, mode, started): (&'static str, usize, Mode, Nanos),
         holds: Vec<Hold>,
-        under: Option<(HoldId, Files)>,
+        under: Option<HoldId>,
     ) -> Holding {
         let at = now();
         let still_held = holds.iter().all(Hold::is_held);
-        let (under, files) = match under {
-            Some((write, files)) => (Some(write), files),
-            None if !still_held => (None, Files::none()),
-            None => {
-                let taken = Files::take(&self.folder, lock, self.locks[lock].what, mode);
-                (None, taken.unwrap_or_else(|error| panic!("no witness: {error}")))
-            }
-        };
         let id = HoldId { by: self.by(), number: self.holds.fetch_add(1, Ordering::SeqCst) };
         let own = holds[0].clone();
         let token = own.fencing_token();
@@ -149,14 +139,13 @@ impl Program {
             token: Some(token).filter(|_| !matches!(mode, Mode::Permits(_))),
             started,
             at,
-            witness_free: files.were_free,
+            witness_free: true,
         })
         .report();
         // A hold that ended before its call returned promises nothing.
         let due = Arc::new(AtomicU64::new(if still_held { Nanos::MAX } else { at }));
-        let files = Arc::new(files);
-        let watcher = watch(id, holds, &files, &due);
-        Holding { id, lock, own, files, due, watcher }
+        let watcher = watch(id, holds, &due);
+        Holding { id, lock, own, due, watcher }
     }
 
     pub(super) fn give_back(&self, turn: Turn<'_>, end: End) {
@@ -191,8 +180,8 @@ impl Program {
         let _ = hold.watcher.join();
     }
 
-    /// Takes a read below the write that the turn has, to go on with it or to give it back before.
-    pub(super) fn read_below(&self, turn: &Turn<'_>, goes_on: bool) -> Option<Holding> {
+    /// Takes a read below the write that the turn has.
+    pub(super) fn read_below(&self, turn: &Turn<'_>) -> Option<Holding> {
         let (Object::Write(_, read), write) = (turn.object, &turn.hold) else { return None };
         let started = now();
         let what = ("read below", write.lock, None);
@@ -201,15 +190,13 @@ impl Program {
         if holds.first()?.fencing_token() != write.own.fencing_token() && write.own.is_held() {
             self.unexpected("a read below a write has another token".to_owned());
         }
-        let files = if goes_on { write.files.downgrade() } else { Files::none() };
         let begun = ("read below", write.lock, Mode::Shared, started);
-        Some(self.begin(begun, holds, Some((write.id, files))))
+        Some(self.begin(begun, holds, Some(write.id)))
     }
 }
 
 impl Holding {
     pub(super) fn leave(&self) {
-        self.files.let_go();
         Event::Leaving(self.id, now()).report();
     }
 
@@ -223,10 +210,10 @@ impl Holding {
     }
 }
 
-/// Starts a thread that waits for the loss of a hold, reports it, and releases the witness: the owner may be busy.
-/// Several permits are lost together.
-fn watch(hold: HoldId, all: Vec<Hold>, files: &Arc<Files>, due: &Arc<AtomicU64>) -> JoinHandle<()> {
-    let (files, due) = (Arc::clone(files), Arc::clone(due));
+/// Starts a thread that waits for the loss of a hold, and reports it: the owner may be busy. Several permits are lost
+/// together.
+fn watch(hold: HoldId, all: Vec<Hold>, due: &Arc<AtomicU64>) -> JoinHandle<()> {
+    let due = Arc::clone(due);
     thread::spawn(move || {
         // `lost()` may be up to 100 ms late, but `is_held()` is not. So this also wakes at the end of the lease.
         while all.iter().all(Hold::is_held) {
@@ -243,7 +230,6 @@ fn watch(hold: HoldId, all: Vec<Hold>, files: &Arc<Files>, due: &Arc<AtomicU64>)
         if let Some(reason) = reason {
             // This thread may be late.
             let at = now().min(due.load(Ordering::SeqCst));
-            files.let_go();
             Event::Lost(hold, at, reason).report();
         }
     })

@@ -24,11 +24,6 @@ pub(crate) struct Counts {
     requests: u64,
     answers: u64,
     pub(crate) events: u64,
-    ends: u64,
-    expired: u64,
-    /// Transactions of operators, and of clients that had gone.
-    operated: u64,
-    of_the_gone: u64,
 }
 
 /// What is left to compare of a moment.
@@ -71,9 +66,8 @@ impl<'a> Replay<'a> {
         for (number, link) in self.links.iter_mut().filter(|(_, link)| link.is_greeted) {
             let ping = framed(&[&(-2_i32).to_be_bytes(), &PING.to_be_bytes()]);
             link.socket.ask(&ping, Some(-2)).map_err(|error| format!("at the end: {error}"))?;
-            let frame = link.socket.next()?;
-            if int(&frame, 4) != -2 {
-                return Err(format!("at the end, connection {number} got {}", words(&frame)).into());
+            if let Some(frame) = link.socket.come.front() {
+                return Err(format!("at the end, connection {number} got {}", words(frame)).into());
             }
         }
         let living = self.numbers.sessions.iter().filter(|(_, session)| !session.is_over);
@@ -171,11 +165,11 @@ impl<'a> Replay<'a> {
             request[12..20].copy_from_slice(&since.to_be_bytes());
         }
         self.counts.requests += 1;
-        let answered = link.socket.ask(&request, Some(xid));
-        answered.map_err(|error| {
+        let answer = link.socket.ask(&request, Some(xid)).map_err(|error| {
             let (what, said) = (asked(&request), words(frame));
             format!("{what}: {said} of the simulated server, no answer: {error}")
         })?;
+        link.socket.come.push_back(answer);
         Ok(Some(Check::Answer(request, frame)))
     }
 
@@ -192,9 +186,9 @@ impl<'a> Replay<'a> {
         real[8..16].copy_from_slice(&since.to_be_bytes());
         let link = self.links.get_mut(&number).ok_or(NO_CONNECTION)?;
         self.counts.requests += 1;
-        let greeted = link.socket.ask(&real, None);
-        greeted.map_err(|error| format!("a handshake has no answer: {error}"))?;
-        let welcome = link.socket.last();
+        let welcome = link.socket.ask(&real, None);
+        let welcome = welcome.map_err(|error| format!("a handshake has no answer: {error}"))?;
+        link.socket.come.push_back(welcome.clone());
         (link.is_greeted, link.session) = (true, long(answer, 12));
         if link.session != 0 {
             let passwords = [answer, &welcome].map(|frame| frame[24..40].to_vec());
@@ -209,7 +203,6 @@ impl<'a> Replay<'a> {
         let Committed { session, is_close, changes, .. } = transaction;
         if *session == 0 {
             for change in changes {
-                self.counts.operated += 1;
                 match &change.kind {
                     ChangeKind::Created { data, .. } => {
                         self.operator.create(&change.path, data, false, false)?;
@@ -226,10 +219,8 @@ impl<'a> Replay<'a> {
             return Ok(());
         }
         if *is_close {
-            self.counts.expired += 1;
             return self.end_session(*session);
         }
-        self.counts.of_the_gone += 1;
         // Requests before it were refused.
         let left = self.left.entry(*session).or_default();
         let place = left.iter().position(|request| asks_for(request, transaction));
@@ -266,9 +257,8 @@ impl<'a> Replay<'a> {
                 &mut aside
             }
         };
-        let answered = socket.ask(request, Some(int(request, 4)));
-        answered.map_err(|error| format!("{}: no answer: {error}", asked(request)))?;
-        Ok(socket.take_last())
+        let answer = socket.ask(request, Some(int(request, 4)));
+        Ok(answer.map_err(|error| format!("{}: no answer: {error}", asked(request)))?)
     }
 
     /// The client has gone, or the server has ended the connection.
@@ -300,7 +290,6 @@ impl<'a> Replay<'a> {
     fn compare_run(&mut self, number: u64, run: &[Check<'_>]) -> Outcome<()> {
         let socket = &mut self.links.get_mut(&number).ok_or(NO_CONNECTION)?.socket;
         if let [Check::End] = run {
-            self.counts.ends += 1;
             let frame = socket.end().map_err(|error| format!("no end: {error}"))?;
             if let Some(frame) = frame {
                 return Err(format!("{} instead of the end", words(&frame)).into());

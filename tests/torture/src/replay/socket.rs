@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct Socket {
     stream: TcpStream,
     /// Frames that nobody has taken yet.
-    come: VecDeque<Vec<u8>>,
+    pub(crate) come: VecDeque<Vec<u8>>,
 }
 
 impl Socket {
@@ -22,17 +22,16 @@ impl Socket {
         Ok(Socket { stream, come: VecDeque::new() })
     }
 
-    /// Sends a request, and waits for its answer: the frame with its number, or just the next one for a handshake.
-    /// Earlier frames and the answer can be taken then.
-    pub(crate) fn ask(&mut self, request: &[u8], number: Option<i32>) -> io::Result<()> {
+    /// Sends a request, and returns its answer: the frame with its number, or just the next one for a handshake.
+    /// Earlier frames can be taken then.
+    pub(crate) fn ask(&mut self, request: &[u8], number: Option<i32>) -> io::Result<Vec<u8>> {
         self.stream.write_all(request)?;
         loop {
             let frame = self.read()?;
-            let is_it = number.is_none_or(|number| int(&frame, 4) == number);
-            self.come.push_back(frame);
-            if is_it {
-                return Ok(());
+            if number.is_none_or(|number| int(&frame, 4) == number) {
+                return Ok(frame);
             }
+            self.come.push_back(frame);
         }
     }
 
@@ -42,16 +41,6 @@ impl Socket {
             Some(frame) => Ok(frame),
             None => self.read(),
         }
-    }
-
-    /// Returns the frame that came last.
-    pub(crate) fn last(&self) -> Vec<u8> {
-        self.come.back().cloned().unwrap_or_default()
-    }
-
-    /// Takes the frame that came last.
-    pub(crate) fn take_last(&mut self) -> Vec<u8> {
-        self.come.pop_back().unwrap_or_default()
     }
 
     /// Waits for the end of the connection. Returns a frame that comes instead.
