@@ -394,10 +394,7 @@ impl Network for Net {
                 _ => connection.into_iter().for_each(|connection| world.hang_up(connection)),
             }
             let is_taken = connection.is_some() || is_former && !is_refused;
-            at(world.arrival(socket, DOWN), move |_| match is_taken {
-                true => net::accepted(socket),
-                false => net::refused(socket),
-            });
+            at(world.arrival(socket, DOWN), move |_| net::answered(socket, is_taken));
         });
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use fastrand::Rng;
-use kernel::{Process, thread};
+use kernel::{Machine, Process, thread};
 use zookeeper::ErrorKind;
 use zookeeper::{Acl, Permissions, ZooKeeper};
 use zookeeper_testing::ensemble::{Ensemble, Refused, Settings};
@@ -133,7 +133,8 @@ fn live(plan: &Plan) {
     let processes: Vec<Process> = (0..count).map(|_| kernel::process()).collect();
     // The judge of programs expects answers at once, so only runs without programs have busy machines.
     if plan.raw.is_empty() && random.u8(..3) == 0 {
-        processes.iter().for_each(|process| kernel::is_busy(*process));
+        let is_busy = |machine: &mut Machine| machine.is_busy = true;
+        processes.iter().for_each(|process| kernel::machine(*process, is_busy));
     }
     for fault in &plan.faults {
         if let Fault::Frame { client, is_up, of, nth, what } = *fault {
@@ -142,13 +143,10 @@ fn live(plan: &Plan) {
             });
         }
     }
-    if !plan.hides_something() {
-        kernel::rely_on_no_timer(1_000);
-    }
     if plan.always_lists {
         kernel::count("run: no shortcuts");
-        kernel::take_no_shortcuts();
     }
+    kernel::configure(if plan.hides_something() { 1 } else { 1_000 }, !plan.always_lists);
     let hosts = hosts(plan);
     for (number, (client, &process)) in plan.clients.iter().zip(&processes).enumerate() {
         let (client, hosts) = (client.clone(), hosts.clone());
@@ -237,10 +235,14 @@ fn has_queue(plan: &Plan, place: Place) -> bool {
     !plan.objects().any(is_above)
 }
 
+fn fail_spawns(process: Process, probability: f64) {
+    kernel::machine(process, |machine| machine.fails_spawns = probability);
+}
+
 fn heal(processes: &[Process]) {
     kernel::note(|| "== all is well from now on".to_owned());
     witness(|witness| witness.healed_at = Some(kernel::elapsed()));
-    processes.iter().for_each(|process| kernel::fail_spawns(*process, 0.0));
+    processes.iter().for_each(|process| fail_spawns(*process, 0.0));
     network::act(|world| {
         world.heal();
         world.ensemble.heal(kernel::instant());
@@ -320,7 +322,7 @@ fn make(plan: &Plan, processes: &[Process], trouble: Trouble) {
             }
         }
         Trouble::ClockStep { client, milliseconds } => {
-            kernel::clock_step(processes[client], milliseconds * 1_000_000);
+            kernel::machine(processes[client], |machine| machine.ahead += milliseconds * 1_000_000);
             board(|board| board.steps.push((processes[client], now)));
         }
         Trouble::Full { client, time } => network::act(|world| {
@@ -328,8 +330,8 @@ fn make(plan: &Plan, processes: &[Process], trouble: Trouble) {
         }),
         Trouble::NoThreads { client, time } => {
             let process = processes[client];
-            kernel::fail_spawns(process, 0.5);
-            kernel::after(time, move || kernel::fail_spawns(process, 0.0));
+            fail_spawns(process, 0.5);
+            kernel::after(time, move || fail_spawns(process, 0.0));
         }
         Trouble::Kill { client } => {
             // It may be dead already.

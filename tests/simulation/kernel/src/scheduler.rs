@@ -45,7 +45,6 @@ pub enum End {
 enum State {
     Ready,
     Waits { what: &'static str, deadline: Option<u64>, ready: Option<*const dyn Fn() -> bool> },
-    Done,
 }
 
 pub(crate) struct Task {
@@ -87,7 +86,7 @@ pub(crate) struct Kernel {
     pub(crate) trace: Trace,
     /// Factor on the waits of fallback timers.
     patience: u32,
-    takes_no_shortcuts: bool,
+    shortcuts: bool,
     nestings: BTreeSet<Nesting>,
 }
 
@@ -138,6 +137,7 @@ pub fn run<T>(
     let kernel = Kernel {
         stacks: STACKS.take(),
         patience: 1,
+        shortcuts: true,
         trace: Trace::new(is_traced),
         choices: choices.fork(),
         ..Kernel::default()
@@ -233,7 +233,6 @@ fn resume(task: usize) {
         match result {
             CoroutineResult::Yield(()) => kernel.tasks[task].fiber = Some(fiber),
             CoroutineResult::Return(()) => {
-                kernel.tasks[task].state = State::Done;
                 kernel.live.retain(|&one| one != task);
                 kernel.stacks.push(fiber.into_stack());
             }
@@ -284,7 +283,7 @@ impl Kernel {
                 Due::Now
             }
             State::Waits { ready: Some(ready), .. } => Due::If(ready),
-            State::Waits { ready: None, .. } | State::Done => Due::Never,
+            State::Waits { ready: None, .. } => Due::Never,
         }
     }
 
@@ -325,7 +324,6 @@ impl Kernel {
                 State::Waits { what, deadline: Some(at), .. } => {
                     format!("waits in {what} until {:?}", Duration::from_nanos(*at))
                 }
-                State::Done => "has ended".to_owned(),
             };
             format!("process {}, {name}: {what}", process.0)
         });
@@ -420,21 +418,18 @@ pub(crate) fn has_unlocked(address: usize) {
     });
 }
 
-pub(crate) fn taken_at(address: usize) -> Option<&'static Location<'static>> {
+/// Returns where the running thread took this mutex. A new place takes the place of that.
+pub(crate) fn taken_at(
+    address: usize,
+    new: Option<&'static Location<'static>>,
+) -> Option<&'static Location<'static>> {
     with(|kernel| {
-        let held = &kernel.tasks[kernel.current?].held;
-        held.iter().find(|(other, _)| *other == address).map(|(_, place)| *place)
+        let held = &mut kernel.tasks[kernel.current?].held;
+        let (_, place) = held.iter_mut().find(|(other, _)| *other == address)?;
+        let before = *place;
+        *place = new.unwrap_or(before);
+        Some(before)
     })
-}
-
-/// Notes where the running thread took this mutex before a wait.
-pub(crate) fn is_taken_at(address: usize, place: &'static Location<'static>) {
-    with(|kernel| {
-        if let Some(task) = kernel.current {
-            let mut held = kernel.tasks[task].held.iter_mut();
-            held.find(|(other, _)| *other == address).into_iter().for_each(|held| held.1 = place);
-        }
-    });
 }
 
 /// Returns which mutexes were taken, and which waits began, while a mutex was held.
@@ -460,7 +455,7 @@ pub(crate) fn may_give_way() {
 }
 
 pub(crate) fn has_ended(task: usize) -> bool {
-    with(|kernel| matches!(kernel.tasks[task].state, State::Done))
+    with(|kernel| !kernel.live.contains(&task))
 }
 
 /// Returns the process of the running thread, or the world's process outside of threads.
@@ -517,24 +512,20 @@ pub fn elapsed() -> Duration {
     Duration::from_nanos(with(|kernel| kernel.now))
 }
 
-/// Makes fallback timers wait `patience` times longer, so that a run shows whether anything relies on them.
-pub fn rely_on_no_timer(patience: u32) {
-    with(|kernel| kernel.patience = patience);
+/// Makes fallback timers wait `patience` times longer, so that a run shows whether anything relies on them. Without
+/// shortcuts, a list precedes every grant.
+pub fn configure(patience: u32, shortcuts: bool) {
+    with(|kernel| (kernel.patience, kernel.shortcuts) = (patience, shortcuts));
 }
 
-/// Returns `times` multiplied by the factor that [`rely_on_no_timer`] sets.
+/// Returns `times` multiplied by the factor that [`configure`] sets.
 pub fn fallback(times: u32) -> u32 {
     times * with(|kernel| kernel.patience)
 }
 
-/// Makes the library take no shortcuts, so that a list precedes every grant.
-pub fn take_no_shortcuts() {
-    with(|kernel| kernel.takes_no_shortcuts = true);
-}
-
 /// Returns whether the library takes shortcuts.
 pub fn shortcuts() -> bool {
-    with(|kernel| !kernel.takes_no_shortcuts)
+    with(|kernel| kernel.shortcuts)
 }
 
 /// Ends the run.

@@ -10,9 +10,7 @@ use std::time::Instant;
 use lock_api::{GuardNoSend, RawMutex};
 
 use crate::clock::count;
-use crate::scheduler::{
-    MUTEX, block, has_locked, has_unlocked, is_taken_at, may_give_way, taken_at, will_lock,
-};
+use crate::scheduler::{MUTEX, block, has_locked, has_unlocked, may_give_way, taken_at, will_lock};
 
 /// Raw mutex.
 #[derive(Debug)]
@@ -102,9 +100,9 @@ impl Condvar {
         let is_told = || told.load(Ordering::Relaxed);
         // SAFETY: the raw mutex is neither locked nor unlocked by this.
         let address = unsafe { MutexGuard::mutex(guard).raw() }.address();
-        let place = taken_at(address);
+        let place = taken_at(address, None);
         MutexGuard::unlocked(guard, || block("a condition variable", end, Some(&is_told)));
-        place.inspect(|place| is_taken_at(address, place));
+        taken_at(address, place);
         self.0.borrow_mut().retain(|one| !Rc::ptr_eq(one, &told));
         WaitTimeoutResult(!is_told())
     }

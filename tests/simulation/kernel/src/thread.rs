@@ -103,10 +103,7 @@ unsafe impl<T> Send for JoinHandle<T> {}
 unsafe impl<T> Sync for JoinHandle<T> {}
 
 impl<T> JoinHandle<T> {
-    /// Waits until the thread ends.
-    ///
-    /// # Errors
-    /// Returns the payload if the thread panicked.
+    /// Waits until the thread ends. Fails with the payload if it panicked.
     pub fn join(self) -> Result<T, Box<dyn Any + Send>> {
         let task = self.thread.task;
         if !has_ended(task) {
@@ -144,19 +141,17 @@ impl Builder {
         Builder(name)
     }
 
-    /// Starts the thread in the process of the caller.
-    ///
-    /// # Errors
-    /// Fails if the world lets it, by `fail_spawns`.
-    pub fn spawn<T: 'static>(
-        self,
-        body: impl FnOnce() -> T + 'static,
-    ) -> io::Result<JoinHandle<T>> {
+    /// Starts the thread in the process of the caller. Fails as often as its machine says, by `fails_spawns`.
+    pub fn spawn<T, F>(self, body: F) -> io::Result<JoinHandle<T>>
+    where
+        T: 'static,
+        F: FnOnce() -> T + 'static,
+    {
         let process = own_process();
-        if !may_spawn(process) {
-            return Err(io::Error::other("the system has no thread to give"));
+        match may_spawn(process) {
+            true => Ok(spawn_in(process, &self.0, body)),
+            false => Err(io::Error::other("the system has no thread to give")),
         }
-        Ok(spawn_in(process, &self.0, body))
     }
 }
 
