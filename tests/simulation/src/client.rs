@@ -338,7 +338,7 @@ impl Shared {
 
     fn close(&self) {
         self.is_closed.set(true);
-        witness::closes(kernel::own_process());
+        witness(|witness| witness.closing.insert(kernel::own_process()));
         kernel::note(|| "closes".to_owned());
         let limit = Some(self.client.session_timeout());
         let closed = self.timed("close", limit, || self.client.close());

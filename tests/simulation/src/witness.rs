@@ -20,9 +20,7 @@ pub(crate) use holds::{
 use kernel::Process;
 pub(crate) use tree::{parent, stood};
 pub use turns::identity;
-pub(crate) use turns::{
-    Left, NodeId, asks, given, heard, id_of, is_there, says, turn, turns, unchecked_turn, wrote,
-};
+pub(crate) use turns::{Left, NodeId, heard, id_of, is_there, says, turn, turns, unchecked_turn};
 use zookeeper_testing::ensemble::Committed;
 
 use crate::client::board;
@@ -97,7 +95,7 @@ struct Gone {
 pub(crate) struct Witness {
     held: BTreeMap<usize, Held>,
     /// Processes that have begun to close their clients.
-    closing: BTreeSet<Process>,
+    pub(crate) closing: BTreeSet<Process>,
     nodes: BTreeMap<String, Node>,
     gone: BTreeMap<String, Gone>,
     /// Nodes that could not be read for a while.
@@ -112,29 +110,29 @@ pub(crate) struct Witness {
     pub(crate) broken: BTreeSet<String>,
     /// Locks and nodes of holds that have ended. Reads and writes are left out because they may share a node.
     former: Vec<(String, NodeId)>,
-    /// When each place was last given back.
-    ended_at: BTreeMap<Place, Duration>,
+    /// When each place was last given back, or has got more permits.
+    pub(crate) ended_at: BTreeMap<Place, Duration>,
     /// When each process last gave a lost hold of this kind back.
     lost_at: BTreeMap<holds::Level, Duration>,
     pub(crate) expired: BTreeSet<i64>,
-    /// Sessions of dead processes that a reaper ends, and not before this time.
-    reaped: BTreeMap<i64, Duration>,
+    /// Sessions of dead processes that a reaper ends, and not before this time, unless somebody else ends them.
+    pub(crate) reaped: BTreeMap<i64, Duration>,
     queues: BTreeMap<QueueId, Queue>,
     /// Queues of all exclusive holds.
     exclusive: BTreeMap<usize, QueueId>,
     /// Nodes that somebody has asked for, and those whose holders know of it.
-    asked: BTreeSet<NodeId>,
+    pub(crate) asked: BTreeSet<NodeId>,
     /// When the servers have first carried out a request for a node.
     requested: BTreeMap<NodeId, Duration>,
     heard: BTreeSet<NodeId>,
-    /// Nodes with a guarded write that got no answer.
-    unanswered: BTreeSet<NodeId>,
+    /// Nodes with a guarded write that got no answer. It may take effect as long as the node exists.
+    pub(crate) unanswered: BTreeSet<NodeId>,
     /// Number of turns with each node, by its queue and token, and how many turns the last owner allows.
     turns: BTreeMap<(QueueId, u64), (u32, Option<u32>)>,
     /// Nodes that a thread has released or handed over, and that no other thread has taken since.
     pub left: BTreeMap<NodeId, Left>,
     /// When the owner of each node's last turn began to give it back.
-    given: BTreeMap<NodeId, Duration>,
+    pub(crate) given: BTreeMap<NodeId, Duration>,
     /// Nodes that have to stay until this time.
     reserved: BTreeMap<String, Duration>,
     pub is_gentle: bool,
@@ -232,10 +230,6 @@ pub(crate) fn version(kind: Kind, place: Place) -> (i32, i32) {
     })
 }
 
-pub(crate) fn is_any(path: &str) -> bool {
-    witness(|witness| witness.nodes.contains_key(path))
-}
-
 /// Returns the number of nodes that a session has created, and the number that all others have.
 pub(crate) fn made(session: i64) -> (u64, u64) {
     witness(|witness| {
@@ -244,18 +238,9 @@ pub(crate) fn made(session: i64) -> (u64, u64) {
     })
 }
 
+/// Returns the session of the node at a path, or 0 for a node without one.
 pub(crate) fn owner(path: &str) -> Option<i64> {
     witness(|witness| witness.nodes.get(path).map(|node| node.owner))
-}
-
-/// Records that a process is about to close its client, which ends its sessions.
-pub(crate) fn closes(process: Process) {
-    witness(|witness| witness.closing.insert(process));
-}
-
-/// Records that the session of a process that dies now must not end before this time, unless somebody else ends it.
-pub(crate) fn reaps(session: i64, margin: Duration) {
-    witness(|witness| witness.reaped.insert(session, kernel::elapsed() + margin));
 }
 
 pub(crate) fn node_of(process: Process) -> Option<String> {
@@ -265,20 +250,6 @@ pub(crate) fn node_of(process: Process) -> Option<String> {
         let mut nodes = witness.nodes.iter();
         nodes.find(|(_, node)| is_its(node)).map(|(path, _)| path.clone())
     })
-}
-
-/// Returns whether an operator deletes the nodes of several locks now.
-pub(crate) fn takes_robbery() -> bool {
-    witness(|witness| {
-        let left = witness.robberies.checked_sub(1);
-        witness.robberies = left.unwrap_or_default();
-        left.is_some()
-    })
-}
-
-/// Notes that a place has more permits than before.
-pub(crate) fn freed(place: Place) {
-    witness(|witness| witness.ended_at.insert(place, kernel::elapsed()));
 }
 
 /// Returns the number of permits of the semaphore at a place.

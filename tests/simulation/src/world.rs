@@ -57,11 +57,7 @@ pub fn run(plan: &Plan, is_traced: bool) -> Outcome {
         STEPS,
         move || live(&plan),
         |end| {
-            match end {
-                kernel::End::Over => {}
-                kernel::End::Stuck(who) => violation(format!("all wait: {}", who.join("; "))),
-                kernel::End::Endless(who) => violation(format!("no end: {}", who.join("; "))),
-            }
+            end.err().into_iter().for_each(violation);
             for name in kernel::panicked() {
                 violation(format!("{name} has panicked"));
             }
@@ -168,28 +164,27 @@ fn live(plan: &Plan) {
     let are_done = || board(|board| board.operators == 0);
     kernel::block("what operators have to give back", None, Some(&are_done));
     // All calls that have begun must return.
-    let is_over = |limit: Duration, so_far: fn(&Board) -> &BTreeSet<Process>| {
-        let end = kernel::elapsed() + limit;
-        loop {
-            let is_over = |over: &BTreeSet<Process>| {
-                processes.iter().all(|process| over.contains(process) || kernel::is_dead(*process))
-            };
-            if board(|board| is_over(so_far(board))) {
-                return true;
-            }
+    let longest = longest(plan) + raw::longest(plan);
+    let is_over = |what: &str, so_far: fn(&Board) -> &BTreeSet<Process>| {
+        let end = kernel::elapsed() + longest;
+        let is_over = |process: &Process| {
+            board(|board| so_far(board).contains(process)) || kernel::is_dead(*process)
+        };
+        while !processes.iter().all(is_over) {
             if kernel::elapsed() > end {
+                let who = processes.iter().map(|process| (process.0, kernel::tasks(*process)));
+                let (who, holders) =
+                    (who.collect::<Vec<_>>(), witness(|witness| witness.holders()));
+                violation(format!("{what} {longest:?} without a fault: {who:?}; {holders:?}"));
+                kernel::stop();
                 return false;
             }
             thread::sleep(Duration::from_millis(50));
         }
+        true
     };
-    let longest = longest(plan) + raw::longest(plan);
-    if !is_over(longest, |board| &board.done) {
-        let who = processes.iter().map(|process| (process.0, kernel::tasks(*process)));
-        let who: Vec<_> = who.collect();
-        let holders = witness(|witness| witness.holders());
-        violation(format!("not over after {longest:?} without a fault: {who:?}; {holders:?}"));
-        return kernel::stop();
+    if !is_over("not over after", |board| &board.done) {
+        return;
     }
     // By then stalled machines run again and abandoned sessions have expired.
     let awake = board(|board| board.stalls.iter().map(|(_, _, until)| *until).max());
@@ -201,10 +196,8 @@ fn live(plan: &Plan) {
     let settled = timeout * 5 / 2 + Duration::from_secs(1) + asked;
     thread::sleep(awake.unwrap_or_default().saturating_sub(kernel::elapsed()) + settled);
     board(|board| board.are_healed = true);
-    if !is_over(longest, |board| &board.closed) {
-        let holders = witness(|witness| witness.holders());
-        violation(format!("clients do not end in {longest:?}: {holders:?}"));
-        return kernel::stop();
+    if !is_over("clients do not end in", |board| &board.closed) {
+        return;
     }
     // The servers report the end of a node to its owner and to the two contenders behind it. If one of these
     // goes, another one watches the node beside those that did.
@@ -303,23 +296,20 @@ fn make(plan: &Plan, processes: &[Process], trouble: Trouble) {
             world.machine(processes[client]).refused_until = now + time;
             world.cut(processes[client]);
         }),
-        Trouble::Freeze { client, time }
-        | Trouble::Sleep { client, time, .. }
-        | Trouble::Stall { client, time } => {
-            let process = processes[client];
-            stands_still(process, time);
-            match trouble {
-                Trouble::Stall { .. } if client < plan.clients.len() => {
-                    kernel::stall(process, time);
-                }
-                Trouble::Sleep { is_paused, .. } => {
-                    if is_paused {
-                        kernel::count("fault: a virtual machine is paused");
-                    }
-                    kernel::machine_sleeps(process, time, is_paused);
-                }
-                _ => kernel::freeze(process, time),
+        Trouble::Sleep { client, time, is_paused } => {
+            stands_still(processes[client], time);
+            if is_paused {
+                kernel::count("fault: a virtual machine is paused");
             }
+            kernel::machine_sleeps(processes[client], time, is_paused);
+        }
+        Trouble::Stall { client, time } if client < plan.clients.len() => {
+            stands_still(processes[client], time);
+            kernel::stall(processes[client], time);
+        }
+        Trouble::Freeze { client, time } | Trouble::Stall { client, time } => {
+            stands_still(processes[client], time);
+            kernel::freeze(processes[client], time);
         }
         Trouble::ClockStep { client, milliseconds } => {
             kernel::machine(processes[client], |machine| machine.ahead += milliseconds * 1_000_000);
@@ -367,9 +357,7 @@ fn make(plan: &Plan, processes: &[Process], trouble: Trouble) {
         Trouble::Lag { server, time } => {
             serve(|servers, now| servers.lag(server, time / 4, now));
         }
-        Trouble::Depose => {
-            serve(Ensemble::depose);
-        }
+        Trouble::Depose => _ = serve(Ensemble::depose),
         Trouble::Move { server } if plan.has_names => network::act(|world| world.move_away(server)),
         // Clients that know the servers by address would not find one that moved.
         Trouble::Move { .. } => {}
@@ -377,10 +365,9 @@ fn make(plan: &Plan, processes: &[Process], trouble: Trouble) {
             network::act(|world| world.forget_name(server, time, hangs));
         }
         Trouble::Delete { place, nth } => {
-            if let Some(node) = witness(|witness| witness.below(place, nth)) {
-                // Deletion fails if the node has children.
-                let _ = serve(|servers, now| servers.delete(&node, now));
-            }
+            let node = witness(|witness| witness.below(place, nth));
+            // Deletion fails if the node has children.
+            node.map(|node| serve(|servers, now| servers.delete(&node, now)));
         }
         Trouble::Clear { place, pause } => clear(place, pause),
         Trouble::Rob => witness(|witness| witness.robberies += 1),
@@ -455,7 +442,8 @@ fn reap(seed: u64, plan: &ClientPlan, dead: Process) {
     kernel::count("fault: the session of a process that died is ended");
     let margins = plan.objects.iter().filter_map(|object| object.options.margin);
     let margin = margins.max().unwrap_or_default();
-    witness::reaps(registration.session_id(), margin);
+    let until = kernel::elapsed() + margin;
+    witness(|witness| witness.reaped.insert(registration.session_id(), until));
     let reaper = kernel::process();
     if random.u8(..8) == 0 {
         kernel::after(noticed + Duration::from_millis(random.u64(..20)), move || {

@@ -28,8 +28,8 @@ pub use machine::{
     random,
 };
 pub use scheduler::{
-    End, Inner, Nesting, after, block, configure, elapsed, fallback, is_running, nestings,
-    own_process, panicked, peek, run, shortcuts, stall, stop, tasks, whoami, with_random,
+    Inner, Nesting, after, block, configure, elapsed, fallback, is_running, nestings, own_process,
+    panicked, peek, run, shortcuts, stall, stop, tasks, whoami, with_random,
 };
 pub use sync::{Condvar, Mutex, MutexGuard};
 pub use trace::{count, counts, hash, is_traced, mix, note, note_of, reached, reached_if, story};

@@ -30,17 +30,6 @@ type Fiber = Coroutine<(), (), (), DefaultStack>;
 /// Something that happens outside of all threads at its time.
 type Happening = Box<dyn FnOnce()>;
 
-/// How a run ended.
-#[derive(Debug)]
-pub enum End {
-    /// All threads have ended, or [`stop`] was called.
-    Over,
-    /// No thread can ever go on. Describes all waits.
-    Stuck(Vec<String>),
-    /// The run took more steps than allowed.
-    Endless(Vec<String>),
-}
-
 #[derive(Clone, Copy)]
 enum State {
     Ready,
@@ -125,13 +114,14 @@ pub fn is_running() -> bool {
 }
 
 /// Runs a simulation until all threads have ended. `main` is its first thread, in a separate process. `finish` may look
-/// at the world after the end.
+/// at the world after the end. It gets an error with all waits if no thread could go on, or if the run took more steps than
+/// allowed.
 pub fn run<T>(
     seed: u64,
     is_traced: bool,
     most_steps: u64,
     main: impl FnOnce() + 'static,
-    finish: impl FnOnce(End) -> T,
+    finish: impl FnOnce(Result<(), String>) -> T,
 ) -> T {
     let mut choices = Rng::with_seed(seed);
     let kernel = Kernel {
@@ -164,10 +154,10 @@ pub fn run<T>(
     finished
 }
 
-fn go(most_steps: u64) -> End {
+fn go(most_steps: u64) -> Result<(), String> {
     for _ in 0..most_steps {
         if with(|kernel| kernel.has_stopped) {
-            return End::Over;
+            return Ok(());
         }
         while let Some(happening) = with(Kernel::due) {
             happening();
@@ -178,12 +168,12 @@ fn go(most_steps: u64) -> End {
             Some(task) => resume(task),
             None => match with(Kernel::jump) {
                 true => {}
-                false if with(|kernel| kernel.is_all_done()) => return End::Over,
-                false => return End::Stuck(with(Kernel::who_waits)),
+                false if with(|kernel| kernel.is_all_done()) => return Ok(()),
+                false => return Err(format!("all wait: {}", with(Kernel::who_waits))),
             },
         }
     }
-    End::Endless(with(Kernel::who_waits))
+    Err(format!("no end: {}", with(Kernel::who_waits)))
 }
 
 fn choose() -> Option<usize> {
@@ -315,7 +305,7 @@ impl Kernel {
         self.live.iter().all(is_dead)
     }
 
-    fn who_waits(&mut self) -> Vec<String> {
+    fn who_waits(&mut self) -> String {
         let all = self.live.iter().map(|&task| {
             let Task { name, process, state, .. } = &self.tasks[task];
             let what = match state {
@@ -327,7 +317,7 @@ impl Kernel {
             };
             format!("process {}, {name}: {what}", process.0)
         });
-        all.collect()
+        all.collect::<Vec<_>>().join("; ")
     }
 }
 

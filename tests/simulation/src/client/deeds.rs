@@ -157,7 +157,9 @@ impl Shared {
         };
         let (begun, before) = (kernel::elapsed(), connections());
         let written = write.commit();
-        witness::wrote(turn.node(), &written);
+        if matches!(written, Err(Error::Disconnected { .. })) {
+            witness(|witness| witness.unanswered.insert(turn.node()));
+        }
         if !before.0 && connections() == before {
             self.judge_unsent(call, begun, &written);
         }
@@ -366,7 +368,7 @@ impl Shared {
         let beats = (kernel::elapsed() - begun).div_duration_f64(self.client.session_timeout() / 4);
         let took = self.client.stats().requests - requests;
         // Each turn lists the directory without shortcuts, and where it stays: its create may have lost its answer.
-        let stays = witness::is_any(self.plan.objects[object].place.path());
+        let stays = witness::owner(self.plan.objects[object].place.path()).is_some();
         let each = if kernel::shortcuts() && !stays { 7 } else { 10 };
         if witness(|witness| witness.is_well)
             && witness::made(session) == (own + u64::from(count), others)

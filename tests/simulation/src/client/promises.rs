@@ -289,7 +289,7 @@ impl Shared {
         witness::says(&node, options.identity);
         witness(|witness| witness.left.remove(&node));
         // A hold starts with enough time to work with. Stalls and set clocks take some of it.
-        let given = witness::given(&node).filter(|_| !is_first);
+        let given = witness(|witness| witness.given.get(&node).copied()).filter(|_| !is_first);
         let since = given.map_or(begun, |at| at.max(begun));
         let timeout = self.client.session_timeout();
         // A multi-lock takes one member over locally and then waits for the next.
@@ -467,8 +467,9 @@ impl Shared {
 /// Checks that nobody watches a missing contender's node. The node never comes back, so the watch would stay.
 pub(super) fn judge_watches(name: &str) {
     let missing = || {
-        let watched = network::with(|world| world.ensemble.watched()).into_iter();
-        watched.filter(|path| path.contains("/_c_") && !witness::is_any(path)).collect::<Vec<_>>()
+        let mut watched = network::with(|world| world.ensemble.watched());
+        watched.retain(|path| path.contains("/_c_") && witness::owner(path).is_none());
+        watched
     };
     let before = missing();
     if before.is_empty() {

@@ -73,7 +73,7 @@ impl Shared {
         let Some(holder) = self.holder(place) else { return };
         kernel::note(|| format!("asks {} to let go of {place}", holder.node));
         let node = (node_of(&holder), holder.token);
-        witness::asks(&node);
+        witness(|witness| witness.asked.insert(node.clone()));
         let was_there = witness::is_there(&node);
         // Time between the look and the request, in half of the cases.
         let rest = kernel::with_random(|random| random.u64(..200).saturating_sub(100));
@@ -98,7 +98,7 @@ impl Shared {
         self.told("set_limit", || semaphore.set_limit(1));
         thread::sleep(time);
         self.told("set_limit", || semaphore.set_limit(usual));
-        witness::freed(place);
+        witness(|witness| witness.ended_at.insert(place, kernel::elapsed()));
         if let Some(free) = self.told("available", || semaphore.available())
             && free > most.max(usual)
         {

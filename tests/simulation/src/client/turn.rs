@@ -199,7 +199,8 @@ impl Shared {
         }
         let members: Vec<_> =
             members.iter().map(|own| (own.path(), witness::id_of(*kind, own))).collect();
-        if !members.is_empty() && witness::takes_robbery() {
+        if !members.is_empty() && witness(|witness| witness.robberies > 0) {
+            witness(|witness| witness.robberies -= 1);
             for (_, (path, _)) in &members {
                 let _ = network::serve(|servers, now| servers.delete(path, now));
             }
