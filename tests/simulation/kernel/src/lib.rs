@@ -8,6 +8,8 @@
 //! Functions and types have the names and meanings of their counterparts in `std`, `parking_lot` and
 //! `crossbeam-channel`. `zookeeper/src/sys.rs` chooses between both.
 
+#![allow(missing_docs, reason = "the counterparts have docs")]
+
 mod channel;
 mod clock;
 mod machine;
