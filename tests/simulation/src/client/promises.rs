@@ -42,23 +42,6 @@ pub(super) fn goes(turn: &Turn<'_>, connections: u64, turns: u32) {
     });
 }
 
-/// Returns whether the error of an unlock says that this lock was lost, or may not be released.
-fn names(error: &Error, path: &str) -> bool {
-    match error {
-        Error::Release { failures } => failures.iter().any(|one| names(one, path)),
-        // The servers refuse a deletion before they look for the node.
-        Error::Lost { path: lost, .. } | Error::Denied { path: lost } => lost == path,
-        _ => false,
-    }
-}
-
-/// Checks that the error of an unlock of several locks names all that were lost before.
-pub(super) fn names_all(error: &Error, lost: &[&str]) {
-    if let Some(path) = lost.iter().find(|path| !names(error, path)) {
-        violation(format!("{path} was lost, and the unlock does not say so: {error}"));
-    }
-}
-
 impl Shared {
     /// Makes a call and checks its error, if there is one. Returns the value otherwise.
     pub(super) fn told<T>(&self, call: &str, make: impl FnOnce() -> Result<T>) -> Option<T> {

@@ -197,16 +197,13 @@ impl Shared {
         if let Some(turn) = turn.filter(|_| !members.is_empty()) {
             self.judge_members(turn.who, target, &members);
         }
-        let members: Vec<_> =
-            members.iter().map(|own| (own.path(), witness::id_of(*kind, own))).collect();
         if !members.is_empty() && witness(|witness| witness.robberies > 0) {
             witness(|witness| witness.robberies -= 1);
-            for (_, (path, _)) in &members {
-                let _ = network::serve(|servers, now| servers.delete(path, now));
+            for own in &members {
+                let (path, _) = witness::id_of(*kind, own);
+                let _ = network::serve(|servers, now| servers.delete(&path, now));
             }
         }
-        let lost = members.iter().filter(|(_, node)| !witness::is_there(node));
-        let lost: Vec<&str> = lost.map(|(path, _)| *path).collect();
         let was_there = turn.is_none_or(|turn| witness::is_there(&turn.node()));
         let connections = self.client.stats().connections;
         // Several locks have members at places of their own, which others lock from any place.
@@ -231,8 +228,7 @@ impl Shared {
         let is_shared = |turn: &Turn<'_>| turn.node().0.ends_with(&i32::MAX.to_string());
         let goes_on = matches!(end, End::Downgrade) && turn.is_some_and(is_shared);
         // With other options the node may go in the background, and nobody hears of a refusal.
-        let is_plain = options.is_plain();
-        let is_released = is_plain && released.is_ok() && !goes_on && !was_lost;
+        let is_released = options.is_plain() && released.is_ok() && !goes_on && !was_lost;
         if let Some(turn) = turn
             && is_released
             && was_connected
@@ -261,9 +257,6 @@ impl Shared {
             && options.hold_at_most.is_none()
             // A multi-lock may take one member over locally while it waits for the next.
             && *kind != Kind::Several;
-        if let (Err(error), true) = (&released, is_answered && is_plain) {
-            promises::names_all(error, &lost);
-        }
         if let Some(turn) = turn {
             let node = turn.node();
             if is_released && is_answered && *kind != Kind::Single {
