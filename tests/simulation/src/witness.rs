@@ -104,8 +104,6 @@ pub(crate) struct Witness {
     untold: BTreeSet<String>,
     /// Last transaction in each directory that created a node or deleted one that is not a contender.
     last_change: BTreeMap<String, i64>,
-    /// Number of nodes that each session has created.
-    made: BTreeMap<i64, u64>,
     /// Nodes that an operator is about to delete.
     pub(crate) broken: BTreeSet<String>,
     /// Locks and nodes of holds that have ended. Reads and writes are left out because they may share a node.
@@ -227,14 +225,6 @@ pub(crate) fn version(kind: Kind, place: Place) -> (i32, i32) {
     witness(|witness| {
         let left = witness.queues.get(&queue(kind, place)).map_or(0, |queue| queue.written);
         (witness.version, left)
-    })
-}
-
-/// Returns the number of nodes that a session has created, and the number that all others have.
-pub(crate) fn made(session: i64) -> (u64, u64) {
-    witness(|witness| {
-        let own = witness.made.get(&session).copied().unwrap_or_default();
-        (own, witness.made.values().sum::<u64>() - own)
     })
 }
 

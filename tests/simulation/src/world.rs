@@ -252,7 +252,7 @@ fn longest(plan: &Plan) -> Duration {
         for step in client.steps() {
             longest += step.rest;
             match &step.what {
-                What::Turns { count, .. } => longest += Duration::from_secs(2) * (count + 2),
+                What::Turns { count, .. } => longest += Duration::from_secs(2) * *count,
                 What::Lock(TurnPlan { wait, while_held, object, .. }) => {
                     let work = while_held.iter().map(|deed| match deed {
                         Deed::Work(time) => *time,

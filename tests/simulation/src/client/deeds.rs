@@ -335,49 +335,6 @@ impl Shared {
         }
     }
 
-    /// Takes turns without rivals, and checks the number of requests.
-    pub(super) fn take_turns(&self, object: usize, count: u32) {
-        let Some(lock) = self.objects[object].lock() else { return };
-        kernel::count("call: turns in a row");
-        let kind = self.plan.objects[object].kind;
-        let mut first = None;
-        // During the first turns the client finds out that it has no rivals.
-        for number in 0..count + 3 {
-            if !matches!(lock.try_lock_for(Duration::from_secs(2)), Ok(true)) {
-                return;
-            }
-            let node = Lock::holds(lock).first().map(|own| witness::id_of(kind, own));
-            // Without numbers to order by, only a list shows that nobody else is there.
-            if node.as_ref().is_some_and(|(path, _)| path.ends_with(&i32::MAX.to_string())) {
-                let _ = lock.unlock();
-                return;
-            }
-            let session = node.and_then(|(path, _)| witness::owner(&path));
-            let _ = lock.unlock();
-            if number == 2 {
-                // A search for orphans sends requests beside each unlock.
-                let session = session.filter(|_| self.client.stats().deleting == 0);
-                first = session.map(|session| {
-                    let made = witness::made(session);
-                    (session, made, kernel::elapsed(), self.client.stats().requests)
-                });
-            }
-        }
-        let Some((session, (own, others), begun, requests)) = first else { return };
-        // The client sends a heartbeat each quarter of a session timeout.
-        let beats = (kernel::elapsed() - begun).div_duration_f64(self.client.session_timeout() / 4);
-        let took = self.client.stats().requests - requests;
-        // Each turn lists the directory without shortcuts, and where it stays: its create may have lost its answer.
-        let stays = witness::owner(self.plan.objects[object].place.path()).is_some();
-        let each = if kernel::shortcuts() && !stays { 7 } else { 10 };
-        if witness(|witness| witness.is_well)
-            && witness::made(session) == (own + u64::from(count), others)
-            && took > u64::from(count) * each / 3 + beats as u64 + 2
-        {
-            self.fail(format!("{count} turns alone took {took} requests"));
-        }
-    }
-
     pub(super) fn do_odd(&self, name: &str, object: usize, odd: Odd, time: Duration) {
         let kind = self.plan.objects[object].kind;
         match odd {

@@ -10,7 +10,7 @@ use super::turn::Target;
 use super::{Shared, node_of};
 use crate::coverage::count_variant;
 use crate::network;
-use crate::plan::{Place, What};
+use crate::plan::{Place, TurnPlan, Wait, What};
 use crate::witness::{self, limit, lists, violation, witness};
 
 impl Shared {
@@ -49,7 +49,10 @@ impl Shared {
                 self.cancelled[*object].set(Some(kernel::elapsed()));
                 witness::cancels(*object);
             }
-            What::Turns { object, count } => self.take_turns(*object, *count),
+            What::Turns { object, count } => {
+                let turn = TurnPlan::plain(*object, Wait::For(Duration::from_secs(2)));
+                (0..*count).for_each(|_| self.use_lock(name, self.target(*object), &turn));
+            }
             What::Narrow { object, time } => self.narrow(*object, *time),
             What::LocksBelow => self.locks_below(),
             What::Odd { object, odd, time } => self.do_odd(name, *object, *odd, *time),

@@ -89,7 +89,6 @@ impl Witness {
                     };
                     self.gone.remove(path);
                     self.last_change.insert(parent(path).to_owned(), one.zxid);
-                    *self.made.entry(one.session).or_default() += 1;
                     self.were.insert(lists::contender(path, &node));
                     self.nodes.insert(path.to_owned(), node);
                     self.judge_created(path, *owner);
