@@ -13,7 +13,7 @@ use fastrand::Rng;
 use zookeeper::CreateMode;
 use zookeeper_testing::ensemble::Settings;
 
-pub(crate) use judge::{Rules, committed, finish, greeted, heard, is_deaf, reset, revealed};
+pub(crate) use judge::{Rules, committed, finish, greeted, heard, reset, revealed};
 pub(crate) use program::run;
 
 use crate::plan::{

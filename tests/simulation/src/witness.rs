@@ -150,7 +150,10 @@ pub(crate) struct Witness {
     /// Nodes that somebody else has deleted or whose session an operator has ended, with these sessions.
     robbed: BTreeSet<(i64, String)>,
     sessions: BTreeMap<i64, Process>,
-    connected_at: BTreeMap<Process, Duration>,
+    /// When each process has got its last session or connection, and the session.
+    connected: BTreeMap<Process, (Duration, i64)>,
+    /// Sessions that have ended.
+    pub(crate) closed: BTreeSet<i64>,
     waiting: BTreeMap<usize, calls::Waiting>,
     /// No fault delays anybody.
     pub is_well: bool,
@@ -259,7 +262,7 @@ pub(crate) fn expires(session: i64) {
 pub(crate) fn has_session(process: Process, session: i64) {
     witness(|witness| {
         witness.sessions.insert(session, process);
-        witness.connected_at.insert(process, kernel::elapsed());
+        witness.connected.insert(process, (kernel::elapsed(), session));
     });
 }
 
@@ -271,30 +274,23 @@ pub(crate) fn asks_for_nodes(process: Process, count: usize) {
     }
 }
 
-/// Checks that a client that gets no answers has lost its nodes after five timeouts.
-pub(crate) fn is_deaf(process: Process) {
-    let (nodes, time) = witness(|witness| {
-        let own = witness.held.values().filter(|held| held.process == process);
-        let nodes = own.flat_map(|held| &held.nodes).filter_map(|(path, _)| {
-            // The path may have another node by now.
-            let node = witness.nodes.get(path).filter(|node| node.owner != 0)?;
-            Some((path.clone(), node.czxid as u64))
-        });
-        (nodes.collect::<Vec<NodeId>>(), witness.timeout * 5)
-    });
+/// Checks that a client that gets no answers has lost its session after this time.
+pub(crate) fn is_deaf(process: Process, time: Duration) {
+    let session = witness(|witness| witness.connected.get(&process).map(|(_, session)| *session));
     kernel::after(time, move || {
-        if witness(|witness| witness.healed_at.is_some()) {
-            return;
-        }
-        for (path, token) in nodes.iter().filter(|node| is_there(node)) {
-            violation(format!("{path} ({token:#x}) is there, and its client hears nothing"));
-        }
+        judged(|witness| {
+            let is_its = |session: &i64| *session != 0 && !witness.closed.contains(session);
+            let session = session.filter(is_its).filter(|_| witness.healed_at.is_none())?;
+            let who = process.0;
+            Some(format!("session {session:#x} lives, and client {who} hears nothing"))
+        });
     });
 }
 
 pub(crate) fn committed(one: &Committed) {
     witness(|witness| {
         witness.committed(one);
+        witness.closed.extend(one.is_close.then_some(one.session));
         let until = witness.reaped.get(&one.session).filter(|_| one.is_close);
         if until.is_some_and(|until| kernel::elapsed() < *until)
             && !witness.expired.contains(&one.session)

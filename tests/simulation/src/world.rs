@@ -414,14 +414,15 @@ fn make(plan: &Plan, processes: &[Process], trouble: Trouble) {
     }
 }
 
-/// Tells the witness and the judge that a client gets no answers for `time`, if that is long enough to end its session.
+/// Tells the witness that a client gets no answers for `time`, if that is long enough to end its session.
 /// Server faults may delay the end of a session, so the rule does not apply with them.
 fn is_deaf(plan: &Plan, processes: &[Process], client: usize, time: Duration) {
     let own = plan.clients.iter().map(|client| client.timeout);
     let timeout = own.chain(plan.raw.iter().map(|raw| raw.timeout)).nth(client);
-    if timeout.is_some_and(|timeout| time >= timeout * 5) && !plan.troubles_servers() {
-        witness::is_deaf(processes[client]);
-        raw::is_deaf(processes[client]);
+    if let Some(end) = timeout.map(|timeout| timeout * 5).filter(|end| time >= *end)
+        && !plan.troubles_servers()
+    {
+        witness::is_deaf(processes[client], end);
     }
 }
 

@@ -216,24 +216,9 @@ pub(crate) fn revealed(process: Process, session: i64, question: Question) {
     problem.into_iter().for_each(|problem| report(process, format!("a stranger {problem}")));
 }
 
-/// Checks that a program that gets no answers has lost its session after five timeouts.
-pub(crate) fn is_deaf(process: Process) {
-    let (session, timeout) = judge(|judge| {
-        let program = judge.programs.get(&process);
-        program.map_or((0, Duration::ZERO), |program| (program.session, program.timeout))
-    });
-    kernel::after(timeout * 5, move || {
-        let is_healed = witness(|witness| witness.healed_at.is_some());
-        let is_over = judge(|judge| session == 0 || judge.history.closed.contains(&session));
-        if !is_healed && !is_over {
-            report(process, format!("session {session:#x} lives, and hears nothing"));
-        }
-    });
-}
-
 /// Checks that the sessions of a closed client have ended.
 pub(super) fn sessions_are_over(process: Process, mut sessions: Vec<i64>) {
-    judge(|judge| sessions.retain(|session| !judge.history.closed.contains(session)));
+    witness(|witness| sessions.retain(|session| !witness.closed.contains(session)));
     if !sessions.is_empty() {
         report(process, format!("it is closed, and its sessions live: {sessions:x?}"));
     }
@@ -258,7 +243,7 @@ pub(super) fn session(process: Process, client: usize, event: SessionEvent) {
         if kind == SessionEventKind::Expired && !program.is_closing && judge.rules.one_leader {
             // The servers may be about to agree on that.
             kernel::after(AGREED, move || {
-                if !self::judge(|judge| judge.history.closed.contains(&session_id)) {
+                if !witness(|witness| witness.closed.contains(&session_id)) {
                     report(process, format!("session {session_id:#x} is given up, and lives"));
                 }
             });

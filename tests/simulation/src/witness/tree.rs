@@ -342,7 +342,7 @@ impl Witness {
         let Some(since) = rivals.map(|(_, _, one)| one.made).min() else { return };
         let ended = self.ended_at.iter().find(|(place, _)| place.path() == directory);
         // Its client hears of the others as soon as it has a connection.
-        let heard = self.connected_at.get(&left.process);
+        let heard = self.connected.get(&left.process).map(|(at, _)| at);
         let both = ended.map(|(_, ended)| ended).into_iter().chain(heard);
         let since = both.copied().fold(since.max(left.since), Duration::max);
         // Clients look at nodes without events from time to time.
