@@ -32,14 +32,13 @@ pub(crate) struct RawPlan {
     pub(crate) timeout: Duration,
     /// Number of letters at the end of each node's name.
     pub(crate) tail: usize,
-    pub(crate) has_credentials: bool,
     /// The client is dropped, not closed.
     pub(crate) is_dropped: bool,
     pub(crate) threads: Vec<ThreadPlan<RawWhat>>,
 }
 
 /// What a thread of a program does next: it submits calls in one write, keeps the lease or lets it go, renews it or
-/// looks at it, drops its oldest listener, adds credentials, or creates or reads a node that needs them.
+/// looks at it, or drops its oldest listener.
 #[derive(Debug, Clone)]
 pub(crate) enum RawWhat {
     Calls { calls: Vec<RawCall>, how: How, limit: Duration, session: Option<Whose> },
@@ -48,8 +47,6 @@ pub(crate) enum RawWhat {
     Renew,
     Look,
     Unwatch,
-    Credentials,
-    Secret,
     Close,
 }
 
@@ -122,7 +119,7 @@ pub(crate) fn add(plan: &mut Plan) {
     }
     let tail = if random.u8(..100) == 0 { LONG } else { 0 };
     let count = random.usize(1..=3);
-    plan.raw = (0..count).map(|_| RawPlan::draw(random, timeout, tail, is_alone)).collect();
+    plan.raw = (0..count).map(|_| RawPlan::draw(random, timeout, tail)).collect();
     let all = plan.clients.len() + count;
     match random.u8(..12) {
         0 if is_alone => return fall_silent(plan, random, timeout),
@@ -281,24 +278,18 @@ pub(crate) fn timeout(plan: &Plan) -> Duration {
 }
 
 impl RawPlan {
-    fn draw(random: &mut Rng, timeout: Duration, tail: usize, is_alone: bool) -> RawPlan {
+    fn draw(random: &mut Rng, timeout: Duration, tail: usize) -> RawPlan {
         let threads = (0..random.usize(1..=3)).map(|number| {
             let first = (number == 0 && random.u8(..3) > 0)
                 .then(|| Step::at_once(RawWhat::create_all(timeout)));
             let steps = (0..random.usize(2..=14)).map(|_| {
                 let rest = if random.bool() { Duration::ZERO } else { ms(random, 1, 3_000) };
-                Step { rest, what: RawWhat::draw(random, timeout, is_alone) }
+                Step { rest, what: RawWhat::draw(random, timeout) }
             });
             let steps = first.into_iter().chain(steps).collect();
             ThreadPlan { begins: ms(random, 1, 1_000), steps }
         });
-        RawPlan {
-            timeout,
-            tail,
-            threads: threads.collect(),
-            has_credentials: random.u8(..4) == 0,
-            is_dropped: random.u8(..4) == 0,
-        }
+        RawPlan { timeout, tail, threads: threads.collect(), is_dropped: random.u8(..4) == 0 }
     }
 }
 
@@ -312,16 +303,13 @@ impl RawWhat {
         RawWhat::Calls { calls: calls.collect(), how, limit, session: None }
     }
 
-    fn draw(random: &mut Rng, timeout: Duration, is_alone: bool) -> RawWhat {
+    fn draw(random: &mut Rng, timeout: Duration) -> RawWhat {
         match random.u8(..32) {
             0 | 1 => RawWhat::Keep,
             2 => RawWhat::LetGo,
             3 => RawWhat::Renew,
             4 | 5 => RawWhat::Look,
             6 => RawWhat::Unwatch,
-            7 => RawWhat::Credentials,
-            // Clients that look for locks would find the secret.
-            8 | 9 if is_alone => RawWhat::Secret,
             10 if random.u8(..8) == 0 => RawWhat::Close,
             _ => {
                 let longest = timeout.as_millis() as u64 * 3 / 2;

@@ -17,7 +17,6 @@ pub fn request(frame: &[u8], is_first: bool) -> Option<String> {
         11 => return None,
         14 => return Some(format!("multi {:?}", multi(frame))),
         22 => "read several",
-        100 => "credentials",
         101 | 105 => return Some("sets its watches again".to_owned()),
         -11 => return Some("ends its session".to_owned()),
         code => operation(code),

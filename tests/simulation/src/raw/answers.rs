@@ -130,7 +130,7 @@ impl Judge {
     }
 
     fn check_said(&self, number: usize, asked: &Asked, said: &Said) -> Option<String> {
-        use Asked::{Children, Create, Delete, Exists, Get, Other, Secret, Set, Sync, Watch};
+        use Asked::{Children, Create, Delete, Exists, Get, Other, Set, Sync, Watch};
         let (seen, history) = (self.seen(number), &self.history);
         let done = history.done_for(number);
         let is_done = |zxid: i64| done.iter().any(|done| done.zxid == zxid);
@@ -157,17 +157,16 @@ impl Judge {
             }
             (Asked::Several(parts), Said::Several(results)) => parts.len() == results.len(),
             (Delete { .. } | Watch { .. } | Sync | Other, Said::Done) => true,
-            (Secret { .. }, said) => matches!(said, Said::Created(..) | Said::Data(..)),
             _ => false,
         };
         (!fits).then(|| format!("it was never so behind {seen:#x}: {said:?}; done: {done:?}"))
     }
 
     fn check_error(&self, number: usize, asked: &Asked, error: &Error) -> Option<String> {
-        use Asked::{Children, Create, Delete, Get, Secret, Set, Several};
+        use Asked::{Children, Create, Delete, Get, Set, Several};
         use ErrorKind::{
-            Closed, ConnectionLoss, InvalidAcl, NoAuth, NoChildrenForEphemerals, NoConnection,
-            NoNode, NodeExists, NotEmpty, SessionExpired, Timeout,
+            Closed, ConnectionLoss, NoChildrenForEphemerals, NoConnection, NoNode, NodeExists,
+            NotEmpty, SessionExpired, Timeout,
         };
         let call = &self.calls[number];
         let program = &self.programs[&call.made.process];
@@ -189,8 +188,6 @@ impl Judge {
             (kind, Several(parts)) if is_answer(kind) && kind != BUSY => {
                 error.failed_op().is_some_and(|failed| failed < parts.len())
             }
-            (NoAuth, Secret { is_known }) => !is_known,
-            (NoNode | NodeExists | InvalidAcl, Secret { .. }) => true,
             (BUSY, Delete { is_repeated: true, .. }) => false,
             (BUSY, _) => self.rules.throttle,
             (ConnectionLoss, Delete { is_repeated: true, .. }) => {

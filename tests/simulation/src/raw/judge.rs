@@ -43,7 +43,6 @@ pub(super) enum Asked {
     Children(String),
     Watch { paths: Vec<String>, since: i64 },
     Several(Vec<usize>),
-    Secret { is_known: bool },
     Other,
     Sync,
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kernel::{Process, thread};
 use zookeeper::{
-    Acl, CreateMode, ErrorKind, LeaseKeeper, Listener, SessionEvent, State, Watcher, ZooKeeper,
+    CreateMode, ErrorKind, LeaseKeeper, Listener, SessionEvent, State, Watcher, ZooKeeper,
 };
 
 use super::answers::answered;
@@ -17,7 +17,6 @@ use crate::client::{Board, SLACK, await_calm, board, run_all, stalled};
 use crate::coverage::count_variant;
 use crate::witness::witness;
 
-const SECRET: &[u8] = b"somebody:secret";
 /// A server whose leader was deposed may hang up this long after the last fault.
 const SETTLED: Duration = Duration::from_secs(3);
 
@@ -29,7 +28,6 @@ pub(super) struct Shared {
     /// Listeners of nodes with their numbers.
     pub(super) ears: RefCell<Vec<(usize, Watcher)>>,
     keepers: RefCell<Vec<LeaseKeeper>>,
-    knows_secret: Cell<bool>,
     is_closed: Cell<bool>,
 }
 
@@ -45,7 +43,6 @@ pub(crate) fn run(number: usize, plan: &RawPlan, hosts: &str) {
         zk,
         ears: RefCell::default(),
         keepers: RefCell::default(),
-        knows_secret: Cell::new(plan.has_credentials),
         is_closed: Cell::new(false),
     });
     run_all(plan.threads.iter().enumerate().map(|(index, plan)| {
@@ -67,13 +64,10 @@ fn connect(plan: &RawPlan, hosts: &str) -> Option<(ZooKeeper, Listener<SessionEv
         let client = judge(|judge| judge.enter(process, plan.timeout));
         let told = move |event: &SessionEvent| session(process, client, *event);
         let listener = Listener::new(told);
-        let mut builder = ZooKeeper::builder(hosts)
+        let builder = ZooKeeper::builder(hosts)
             .session_timeout(plan.timeout)
             .request_timeout(plan.timeout)
             .subscribe(&listener);
-        if plan.has_credentials {
-            builder = builder.auth("digest", SECRET);
-        }
         match builder.connect() {
             Ok(zk) => return Some((zk, listener)),
             Err(error) => kernel::note(|| format!("connect: {error}")),
@@ -123,13 +117,6 @@ impl Shared {
                     judge(|judge| judge.ears[number].is_dropped = true);
                 }
             }
-            RawWhat::Credentials => {
-                if self.zk.add_auth("digest", SECRET).is_ok() {
-                    kernel::count("raw: credentials are added");
-                    self.knows_secret.set(true);
-                }
-            }
-            RawWhat::Secret => self.use_secret(),
             RawWhat::Close => {
                 kernel::count("raw: a client is closed early");
                 self.close();
@@ -160,24 +147,6 @@ impl Shared {
         keepers.push(keeper);
     }
 
-    /// Creates or reads a node that needs the credentials.
-    fn use_secret(&self) {
-        let path = format!("{ROOT}/secret{}", self.number);
-        // Read before the request, because another thread may add credentials meanwhile.
-        let is_known = self.knows_secret.get();
-        let made = self.made(self.plan.timeout, None);
-        let is_made = judge(|judge| judge.history.is_there(&path));
-        let number = judge(|judge| judge.begin(made, Asked::Secret { is_known }, false));
-        let result = if is_known && !is_made {
-            let acl = Acl::creator_all();
-            self.zk.create(&path, b"secret", &acl, CreateMode::Persistent).map(Into::into)
-        } else {
-            kernel::count("raw: a secret is read");
-            self.zk.get_data(&path).map(Into::into)
-        };
-        answered(number, result, false);
-    }
-
     fn close(&self) {
         let process = self.process;
         judge(|judge| judge.program(process).is_closing = true);
@@ -201,15 +170,6 @@ impl Shared {
         }
     }
 
-    fn made(&self, limit: Duration, wanted: Option<i64>) -> Made {
-        let batch = judge(|judge| {
-            judge.batches += 1;
-            judge.batches
-        });
-        let (process, limit, listener) = (self.process, Some(limit), None);
-        Made { process, batch, limit, wanted, is_unheard: false, is_shared: false, listener }
-    }
-
     fn call(&self, calls: &[RawCall], how: How, limit: Duration, session: Option<Whose>) {
         let wanted = session.map(|whose| match whose {
             Whose::Present => self.zk.session_id(),
@@ -217,8 +177,13 @@ impl Shared {
         });
         let zk = self.zk.with_timeout(limit);
         let zk = wanted.map_or(zk.clone(), |wanted| zk.in_session(wanted));
-        let mut made = self.made(limit, wanted);
-        made.is_unheard = how == How::Never;
+        let batch = judge(|judge| {
+            judge.batches += 1;
+            judge.batches
+        });
+        let (process, is_unheard, limit) = (self.process, how == How::Never, Some(limit));
+        let made =
+            Made { process, batch, limit, wanted, is_unheard, is_shared: false, listener: None };
         witness(|witness| witness.calls += calls.len() as u64);
         let pending: Vec<Sent> =
             zk.submit(|batch| calls.iter().map(|call| self.ask(batch, made, call)).collect());
