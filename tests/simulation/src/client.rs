@@ -385,8 +385,6 @@ impl Shared {
         }
         self.judge_nodes();
         promises::judge_watches(&self.name);
-        let events = self.client.stats().events;
-        witness(|witness| witness.events += events);
         self.close();
     }
 }

@@ -162,9 +162,6 @@ pub(crate) struct Witness {
     pub has_strangers: bool,
     /// Nodes that strangers take away when they like.
     pub planted: BTreeSet<String>,
-    /// Number of watch events that clients got, and of nodes of sessions that have ended.
-    pub events: u64,
-    pub ends: u64,
     pub has_hidden: bool,
     pub healed_at: Option<Duration>,
     pub timeout: Duration,

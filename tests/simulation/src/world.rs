@@ -15,8 +15,8 @@ use crate::coverage;
 use crate::histories;
 use crate::network::{self, SLOW_NAME, hosts, serve};
 use crate::plan::{
-    ClientPlan, Deed, Fault, Kind, ObjectPlan, Place, Plan, Plant, TICK, Theme, Trouble, TurnPlan,
-    Wait, What,
+    ClientPlan, Deed, Fault, Kind, ObjectPlan, Place, Plan, Plant, TICK, Trouble, TurnPlan, Wait,
+    What,
 };
 use crate::raw;
 use crate::recording;
@@ -198,12 +198,6 @@ fn live(plan: &Plan) {
     board(|board| board.are_healed = true);
     if !is_over("clients do not end in", |board| &board.closed) {
         return;
-    }
-    // The servers report the end of a node to its owner and to the two contenders behind it. If one of these
-    // goes, another one watches the node beside those that did.
-    let (events, ends) = witness(|witness| (witness.events, witness.ends));
-    if plan.theme == Theme::Herd && events > ends * 5 {
-        violation(format!("{events} events of {ends} ends: a herd was woken"));
     }
     // Sessions of killed clients end by then, and so do sessions that could not be closed.
     thread::sleep(timeout * 2 + TICK * 2);

@@ -38,7 +38,7 @@ impl Plan {
     /// Adds rare actions to some plans. Returns whether it did so.
     fn add_oddities(&mut self, places: &[Place]) -> bool {
         let random = &mut Rng::with_seed(self.seed ^ 0x0dd);
-        if self.theme == Theme::Herd || random.u8(..3) > 0 {
+        if random.u8(..3) > 0 {
             return false;
         }
         self.has_names = random.u8(..4) == 0;
@@ -63,8 +63,7 @@ impl Plan {
     /// Lets objects differ in their options, and calls have objects for themselves, in some plans.
     fn add_objects(&mut self) {
         let random = &mut Rng::with_seed(self.seed ^ 0x0bec7);
-        let is_of_its_own =
-            matches!(self.theme, Theme::Herd | Theme::Numbers | Theme::Visitors | Theme::Behind);
+        let is_of_its_own = matches!(self.theme, Theme::Numbers | Theme::Visitors | Theme::Behind);
         if is_of_its_own || random.bool() {
             return;
         }
@@ -99,9 +98,7 @@ impl Plan {
     /// Has threads take further locks while they hold some, in any order, in some plans.
     fn add_beside(&mut self) {
         let random = &mut Rng::with_seed(self.seed ^ 0xc1c1e);
-        if matches!(self.theme, Theme::Herd | Theme::Numbers | Theme::Visitors)
-            || random.u8(..4) > 0
-        {
+        if matches!(self.theme, Theme::Numbers | Theme::Visitors) || random.u8(..4) > 0 {
             return;
         }
         for client in &mut self.clients {

@@ -90,7 +90,7 @@ impl Plan {
             // Only then it is certain who makes a turn again.
             faults.retain(Fault::is_of_operators);
         }
-        if servers > 1 && !matches!(theme, Theme::Gentle | Theme::Herd) && random.u8(..3) == 0 {
+        if servers > 1 && theme != Theme::Gentle && random.u8(..3) == 0 {
             // One server lags from the start, and clients look at the locks.
             for thread in clients.iter_mut().flat_map(|client| &mut client.threads) {
                 for _ in 0..2 {
@@ -103,7 +103,7 @@ impl Plan {
                 Trouble::Lag { server: random.usize(..servers), time: ms(random, 1_000, 16_000) };
             faults.push(lag.at(ms(random, 1, 500)));
         }
-        let is_used = theme != Theme::Herd && random.u8(..16) == 0;
+        let is_used = random.u8(..16) == 0;
         let used = is_used.then(|| (LAST - random.i32(0..12), places.clone()));
         let latency = match theme {
             Theme::Impatient => ms(random, 2, 40),
@@ -197,7 +197,7 @@ impl Options {
 impl ThreadPlan {
     fn draw(random: &mut Rng, theme: Theme, objects: &[ObjectPlan], places: &[Place]) -> Self {
         let begins = match theme {
-            Theme::Crowd | Theme::Herd | Theme::Weeding | Theme::Hidden => 50,
+            Theme::Crowd | Theme::Weeding | Theme::Hidden => 50,
             Theme::Asked | Theme::Impatient | Theme::Stuck | Theme::Groups => 300,
             Theme::Orders => 20,
             _ => 2_000,
@@ -220,7 +220,7 @@ impl ThreadPlan {
 impl Step {
     fn draw(random: &mut Rng, theme: Theme, objects: &[ObjectPlan], places: &[Place]) -> Step {
         let rest = match theme {
-            Theme::Herd | Theme::Weeding | Theme::Behind => Duration::ZERO,
+            Theme::Weeding | Theme::Behind => Duration::ZERO,
             _ if random.bool() => Duration::ZERO,
             Theme::Asked | Theme::Impatient | Theme::Stuck | Theme::Groups => ms(random, 1, 100),
             _ => ms(random, 1, 3_000),
@@ -229,7 +229,6 @@ impl Step {
         let object = random.usize(..objects.len());
         let of = if theme == Theme::Meddlers { 16 } else { 48 };
         let what = match random.u8(..of) {
-            _ if theme == Theme::Herd => What::Lock(TurnPlan::draw(random, theme, objects)),
             _ if theme == Theme::Asked && random.u8(..4) == 0 => What::Revoke(place),
             _ if theme == Theme::Groups && random.u8(..6) == 0 => What::CancelWaiters { object },
             0 => What::Contenders(place),
@@ -259,7 +258,7 @@ impl TurnPlan {
     fn draw(random: &mut Rng, theme: Theme, objects: &[ObjectPlan]) -> TurnPlan {
         let object = random.usize(..objects.len());
         let wait = match random.u8(..4) {
-            0 if !matches!(theme, Theme::Herd | Theme::Impatient | Theme::Groups) => Wait::Try,
+            0 if !matches!(theme, Theme::Impatient | Theme::Groups) => Wait::Try,
             0 | 1 if theme == Theme::Asked => Wait::For(ms(random, 1, 1_000)),
             _ if theme == Theme::Impatient => Wait::For(ms(random, 1, 300)),
             0..3 if theme == Theme::Groups => Wait::For(ms(random, 300, 4_000)),
@@ -281,7 +280,7 @@ impl TurnPlan {
         };
         let count = if theme == Theme::Behind { 1 } else { random.usize(..4) };
         let deeds = (0..count).map(|_| match theme {
-            Theme::Herd | Theme::Impatient => Deed::Work(ms(random, 1, 100)),
+            Theme::Impatient => Deed::Work(ms(random, 1, 100)),
             Theme::Orders if random.u8(..4) > 0 => Deed::Work(ms(random, 1, 100)),
             Theme::Stuck => Deed::Work(ms(random, 1, 1_000)),
             Theme::Groups if random.bool() => Deed::Work(ms(random, 100, 2_000)),

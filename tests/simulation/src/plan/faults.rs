@@ -69,8 +69,8 @@ impl Targets<'_> {
                 random.usize(4..16)
             }
             0 => 0,
-            1 if theme != Theme::Herd => random.usize(1..3),
-            _ if matches!(theme, Theme::Herd | Theme::Numbers | Theme::Visitors) => 0,
+            1 => random.usize(1..3),
+            _ if matches!(theme, Theme::Numbers | Theme::Visitors) => 0,
             _ if theme == Theme::Gentle => random.usize(2..10),
             _ => random.usize(1..12),
         };

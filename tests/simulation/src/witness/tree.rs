@@ -209,7 +209,6 @@ impl Witness {
         if !is_own && !is_late && is_of_locks && !is_broken {
             violation(format!("{path}, of session {:#x}, is deleted by another", node.owner));
         }
-        self.ends += u64::from(node.owner != 0);
         let by_somebody = match one.is_close {
             true => self.expired.contains(&node.owner),
             false => one.session != node.owner || is_broken || is_late,
