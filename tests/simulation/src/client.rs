@@ -248,15 +248,6 @@ pub(crate) fn node_of(contender: &Contender) -> String {
     }
 }
 
-/// Panic payload that panics again when it is dropped.
-struct Bomb;
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        resume_unwind(Box::new("dropped"));
-    }
-}
-
 /// Starts a leadership. The witness sees the leader as a holder while it acts.
 fn lead(shared: &Rc<Shared>, plan: &ObjectPlan, is_shut: &Arc<AtomicBool>) -> Option<Leadership> {
     if plan.kind != Kind::Leadership {
@@ -284,7 +275,7 @@ fn lead(shared: &Rc<Shared>, plan: &ObjectPlan, is_shut: &Arc<AtomicBool>) -> Op
         witness::left(hold);
         witness::ended(hold, Unlocked::Silent);
         if kernel::with_random(|random| random.u8(..32)) == 0 {
-            resume_unwind(Box::new(Bomb));
+            resume_unwind(Box::new("as planned"));
         }
     };
     match Leadership::new(&shared.client, place.path(), options(&plan.options), act) {

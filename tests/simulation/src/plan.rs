@@ -133,12 +133,8 @@ pub struct TurnPlan {
 pub enum Odd {
     /// Unlocks a lock that it does not hold.
     Unlock,
-    /// Drops all handles of a lock that it holds.
-    DropHeld,
     /// Takes many locks whose paths exceed the quota together; some may not be deleted.
     LongPaths { are_stuck: bool },
-    /// Connects another client and drops it, maybe with a cut at that moment.
-    Visit { is_cut: bool },
     /// Ends a leadership, and may wait for the end.
     Resign { waits: bool },
 }
@@ -444,8 +440,17 @@ impl ClientPlan {
         self.steps().any(|step| is_it(&step.what))
     }
 
-    pub(crate) fn steps_mut(&mut self) -> impl Iterator<Item = &mut Step> {
-        self.threads.iter_mut().flat_map(|thread| &mut thread.steps)
+    fn turns_mut(&mut self) -> impl Iterator<Item = &mut TurnPlan> {
+        self.threads.iter_mut().flat_map(ThreadPlan::turns_mut)
+    }
+}
+
+impl ThreadPlan {
+    fn turns_mut(&mut self) -> impl Iterator<Item = &mut TurnPlan> {
+        self.steps.iter_mut().filter_map(|step| match &mut step.what {
+            What::Lock(turn) => Some(turn),
+            _ => None,
+        })
     }
 }
 

@@ -6,12 +6,10 @@ use std::time::Duration;
 use kernel::thread;
 use zookeeper::Permissions;
 use zoolock::crossbeam_channel::RecvTimeoutError::Timeout;
-use zoolock::{
-    Client, ClientState, DistributedLock, DistributedSemaphore, Error, Hold, Lock, Transaction,
-};
-use zoolock_judge::{Mode, Unlocked};
+use zoolock::{ClientState, DistributedSemaphore, Error, Hold, Lock, Transaction};
+use zoolock_judge::Mode;
 
-use super::objects::{Object, make, mode};
+use super::objects::{Object, make};
 use super::turn::{Ask, Turn};
 use super::{SLACK, Shared, has_jumped};
 use crate::coverage::count_variant;
@@ -350,9 +348,7 @@ impl Shared {
                     violation(format!("{}, {name} has given back what it has not", self.name));
                 }
             }
-            Odd::DropHeld => self.drop_held(name, object, time),
             Odd::LongPaths { are_stuck } => self.lock_long_paths(time, are_stuck),
-            Odd::Visit { is_cut } => self.visit(is_cut),
             Odd::Resign { waits } => {
                 let Some(leadership) = self.leaderships.borrow_mut().pop() else { return };
                 kernel::count("call: the end of a leadership");
@@ -362,34 +358,6 @@ impl Shared {
                 }
             }
         }
-    }
-
-    /// Drops the last handle of a held lock, which releases the lock without waiting.
-    fn drop_held(&self, name: &str, object: usize, time: Duration) {
-        let plan = &self.plan.objects[object];
-        if matches!(plan.kind, Kind::Semaphore | Kind::Several | Kind::Leadership) {
-            return;
-        }
-        kernel::count("call: the last handle of what is held is dropped");
-        let second = make(&self.client, plan);
-        let Some(lock) = second.lock() else { return };
-        let (begun, mode) = (kernel::elapsed(), mode(plan.kind, 1));
-        let who = format!("{}, {name}", self.name);
-        let most = Duration::from_secs(2);
-        let has = self.call_at(plan.place, || lock.try_lock_for(most));
-        if self.told_since("nested lock", begun, most, has) != Some(true) {
-            return;
-        }
-        let holds = Lock::holds(lock);
-        count_turn(plan.place, plan.kind, lock);
-        let hold = (!holds.is_empty()).then(|| {
-            let held = Held::new(who, plan.kind, plan.place, mode, holds);
-            witness::granted(held, begun, plan.options.hold_at_most, None)
-        });
-        thread::sleep(time);
-        hold.into_iter().for_each(witness::left);
-        drop(second);
-        hold.into_iter().for_each(|hold| witness::ended(hold, Unlocked::Silent));
     }
 
     /// Checks that a client cannot take more paths than its quota allows.
@@ -427,20 +395,6 @@ impl Shared {
         thread::sleep(time);
         // The permits may be lost by then.
         drop(some);
-    }
-
-    /// Connects a client and drops it unclosed. Its session ends with the last handle.
-    fn visit(&self, is_cut: bool) {
-        let builder = Client::builder(&self.hosts).session_timeout(self.plan.timeout);
-        let Ok(client) = builder.connect() else { return };
-        kernel::count("call: a client that is dropped");
-        if let Ok(lock) = DistributedLock::new(&client, "/visit") {
-            let _ = lock.try_lock_for(Duration::from_secs(1));
-        }
-        drop(client);
-        if is_cut {
-            network::act(|world| world.cut(kernel::own_process()));
-        }
     }
 }
 

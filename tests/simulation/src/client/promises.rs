@@ -14,34 +14,6 @@ use crate::network;
 use crate::plan::{Kind, ObjectPlan, Odd, Wait, What};
 use crate::witness::{self, READ, SECOND, Witness, outages, violation, witness};
 
-/// Checks soon that a node has gone behind its unlock, if its client says that it has and does nothing. `turns` is the
-/// number of turns with the node at its lock: another one may have followed.
-pub(super) fn goes(turn: &Turn<'_>, connections: u64, turns: u32) {
-    let (process, node) = (kernel::own_process(), turn.node());
-    let (kind, place) = (turn.kind(), turn.place());
-    kernel::after(SLACK, move || {
-        let is_idle = |client: &Client| {
-            let stats = client.stats();
-            client.state() != ClientState::Closed
-                && (stats.connections, stats.held, stats.deleting) == (connections, 0, 0)
-        };
-        // It is not known where the look would have to wait for another thread.
-        let is_idle = board(|board| {
-            let client = board.sessions.get(&process)?;
-            kernel::peek(process, || is_idle(client))
-        });
-        // The servers may have refused a deletion that went on in the background.
-        let is_sure = !kernel::is_dead(process) && !witness(|witness| witness.has_hidden);
-        if is_idle == Some(true)
-            && is_sure
-            && witness::is_there(&node)
-            && witness::turns(place, kind, node.1) == turns
-        {
-            violation(format!("client {}: {} is there, and is forgotten", process.0, node.0));
-        }
-    });
-}
-
 impl Shared {
     /// Makes a call and checks its error, if there is one. Returns the value otherwise.
     pub(super) fn told<T>(&self, call: &str, make: impl FnOnce() -> Result<T>) -> Option<T> {
@@ -72,11 +44,6 @@ impl Shared {
         None
     }
 
-    /// Returns whether the connections of this process are those of its client alone.
-    fn has_one_client(&self) -> bool {
-        !self.plan.has(|what| matches!(what, What::Odd { odd: Odd::Visit { .. }, .. }))
-    }
-
     /// Checks the error of a guarded write that has met no connection: it is known to be none until its time is over.
     pub(super) fn judge_unsent(&self, call: &str, begun: Duration, written: &Result<()>) {
         let (process, took) = (kernel::own_process(), kernel::elapsed() - begun);
@@ -92,11 +59,8 @@ impl Shared {
     fn judge_unknown(&self, call: &str, begun: Duration, least: Duration) {
         let (process, took) = (kernel::own_process(), kernel::elapsed() - begun);
         let patience = self.client.session_timeout() / 3;
-        if !self.has_one_client() || has_jumped(process, begun) {
-            return;
-        }
         let problem = format!("{}: {call} found nothing out in {took:?}", self.name);
-        if took + SLACK < least.min(patience) {
+        if took + SLACK < least.min(patience) && !has_jumped(process, begun) {
             // A malformed answer fails its request, and then ends the connection.
             kernel::after(SLACK, move || {
                 if !outages::was_cut_off(process, begun) {
@@ -163,9 +127,7 @@ impl Shared {
 
     /// Checks that a call has ended after its time without a connection, and no sooner.
     pub(super) fn judge_outage(&self, ask: Ask<'_>, begun: Duration, error: Option<&Error>) {
-        if let Wait::Connected(time, limit) = ask.wait
-            && self.has_one_client()
-        {
+        if let Wait::Connected(time, limit) = ask.wait {
             // At its deadline, a call without an answer says the same.
             let is_in_time = time.is_none_or(|time| kernel::elapsed() < begun + time);
             let is_disconnected = is_in_time && matches!(error, Some(Error::Disconnected { .. }));
@@ -203,8 +165,7 @@ impl Shared {
         if matches!(kind, Kind::Several | Kind::Leadership) || has_stalled(process, since) {
             return;
         }
-        let is_cut = self.has_one_client()
-            && outages::is_cut_off(process, now.saturating_sub(SLACK))
+        let is_cut = outages::is_cut_off(process, now.saturating_sub(SLACK))
             && self.client.state() != ClientState::Connected;
         if is_cut && !witness::may_hold_here(process, kind, place) {
             let name = &self.name;

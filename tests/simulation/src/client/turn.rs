@@ -7,8 +7,8 @@ use kernel::thread;
 use zoolock::{ClientState, Hold, HoldState, ReadLock};
 use zoolock_judge::Unlocked;
 
+use super::Shared;
 use super::objects::{Object, Taken, mode, release};
-use super::{Shared, promises};
 use crate::coverage::count_variant;
 use crate::network;
 use crate::plan::{Deed, End, Kind, ObjectPlan, Place, TurnPlan, Wait};
@@ -229,15 +229,6 @@ impl Shared {
         let goes_on = matches!(end, End::Downgrade) && turn.is_some_and(is_shared);
         // With other options the node may go in the background, and nobody hears of a refusal.
         let is_released = options.is_plain() && released.is_ok() && !goes_on && !was_lost;
-        if let Some(turn) = turn
-            && is_released
-            && was_connected
-            && !is_silent
-            // The next thread may have the node.
-            && turn.count() == turns
-        {
-            promises::goes(turn, connections, turns);
-        }
         // An answer has come, so the client knows what happened to the node.
         let is_connected = self.client.state() == ClientState::Connected;
         let is_same = || self.client.stats().connections == connections;

@@ -67,7 +67,6 @@ impl Plan {
         if is_of_its_own || random.bool() {
             return;
         }
-        let drops = self.theme != Theme::Gentle && random.u8(..4) == 0;
         for client in &mut self.clients {
             for object in &mut client.objects {
                 match random.u8(..8) {
@@ -76,20 +75,10 @@ impl Plan {
                     _ => {}
                 }
             }
-            let objects = client.objects.len();
-            for step in client.steps_mut() {
-                match &mut step.what {
-                    What::Lock(turn) => {
-                        turn.is_fresh = random.bool();
-                        if random.u8(..6) == 0 {
-                            turn.while_held.push(Deed::Second { is_behind: random.bool() });
-                        }
-                    }
-                    what if drops && random.bool() => {
-                        let (object, time) = (random.usize(..objects), ms(random, 1, 1_000));
-                        *what = What::Odd { object, odd: Odd::DropHeld, time };
-                    }
-                    _ => {}
+            for turn in client.turns_mut() {
+                turn.is_fresh = random.bool();
+                if random.u8(..6) == 0 {
+                    turn.while_held.push(Deed::Second { is_behind: random.bool() });
                 }
             }
         }
@@ -103,8 +92,7 @@ impl Plan {
         }
         for client in &mut self.clients {
             let count = client.objects.len();
-            for step in client.steps_mut() {
-                let What::Lock(TurnPlan { while_held, .. }) = &mut step.what else { continue };
+            for TurnPlan { while_held, .. } in client.turns_mut() {
                 if random.u8(..3) > 0 {
                     let (object, wait) = (random.usize(..count), ms(random, 500, 8_000));
                     while_held.insert(0, Deed::Also { object, wait });
@@ -118,12 +106,8 @@ impl Plan {
     fn add_ends(&mut self) {
         let random = &mut Rng::with_seed(self.seed ^ 0xe2d);
         for client in &mut self.clients {
-            let objects = &client.objects;
-            let steps = client.threads.iter_mut().flat_map(|thread| &mut thread.steps);
-            for step in steps {
-                let What::Lock(TurnPlan { object, while_held, .. }) = &mut step.what else {
-                    continue;
-                };
+            let objects = client.objects.clone();
+            for TurnPlan { object, while_held, .. } in client.turns_mut() {
                 let options = &objects[*object].options;
                 if options.hold_at_least.is_some() && random.u8(..6) == 0 {
                     while_held.insert(0, Deed::Prolong(ms(random, 0, 100)));
@@ -157,11 +141,7 @@ impl Plan {
         let is_gentle = self.theme == Theme::Gentle;
         let threads = &mut self.clients[client].threads;
         let thread = random.usize(..threads.len());
-        let locks = threads[thread].steps.iter_mut().filter_map(|step| match &mut step.what {
-            What::Lock(turn) => Some(&mut turn.while_held),
-            _ => None,
-        });
-        for deeds in locks {
+        for TurnPlan { while_held: deeds, .. } in threads[thread].turns_mut() {
             let odd = match random.u8(..12) {
                 0..3 => Deed::ReadAndWrite(ms(random, 1, 300)),
                 3 => Deed::CreateAgain,
@@ -186,10 +166,8 @@ impl ClientPlan {
         let thread = random.usize(..self.threads.len());
         let object = random.usize(..self.objects.len());
         let odd = match random.u8(..8) {
-            0 | 1 => Odd::Unlock,
-            2 | 3 => Odd::DropHeld,
-            4 => Odd::LongPaths { are_stuck: random.bool() },
-            5 => Odd::Visit { is_cut: random.bool() },
+            0..3 => Odd::Unlock,
+            3 | 4 => Odd::LongPaths { are_stuck: random.bool() },
             _ => Odd::Resign { waits: random.bool() },
         };
         let steps = &mut self.threads[thread].steps;

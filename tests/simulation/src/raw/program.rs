@@ -5,14 +5,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use kernel::{Process, thread};
-use zookeeper::{
-    CreateMode, ErrorKind, LeaseKeeper, Listener, SessionEvent, State, Watcher, ZooKeeper,
-};
+use zookeeper::{CreateMode, LeaseKeeper, Listener, SessionEvent, State, Watcher, ZooKeeper};
 
 use super::answers::answered;
 use super::calls::Sent;
 use super::judge::{Asked, Made, Program, Said, judge, report, session, sessions_are_over};
-use super::{How, Node, ROOT, RawCall, RawPlan, RawWhat, Whose};
+use super::{How, Node, RawCall, RawPlan, RawWhat, Whose};
 use crate::client::{Board, SLACK, await_calm, board, run_all, stalled};
 use crate::coverage::count_variant;
 use crate::witness::witness;
@@ -191,8 +189,10 @@ impl Shared {
             How::Never => drop(pending),
             How::Callback => {
                 for (number, answer) in pending {
-                    let zk = zk.clone();
-                    answer.call_back(Box::new(move |result| called_back(number, result, &zk)));
+                    // It is mostly called by the client.
+                    answer.call_back(Box::new(move |result| {
+                        answered(number, result, thread::must_not_wait());
+                    }));
                 }
             }
             How::Wait => self.wait(pending),
@@ -313,17 +313,11 @@ impl Shared {
     fn end(self: Rc<Shared>) {
         let is_closed = self.is_closed.get();
         let zk = self.own(|own| own.zk.take());
-        if is_closed || !self.plan.is_dropped {
-            if !is_closed {
-                self.close();
-            }
-            let kind = self.zk.exists(ROOT).err().map(|error| error.kind());
-            if kind != Some(ErrorKind::Closed) {
-                self.fail(format!("a call of a client that is closed: {kind:?}"));
-            }
-        } else {
+        if !is_closed && self.plan.is_dropped {
             kernel::count("raw: a client is dropped");
             self.own(|own| own.is_closing = true);
+        } else if !is_closed {
+            self.close();
         }
         drop(zk);
         // Listeners stay until the client itself has ended.
@@ -335,17 +329,5 @@ impl Shared {
             report(process, "the end of the client is not told".to_owned());
         }
         drop(ears);
-    }
-}
-
-/// Handles a result, mostly in a callback of the client, where waiting is forbidden.
-fn called_back(number: usize, result: zookeeper::Result<Said>, zk: &ZooKeeper) {
-    answered(number, result, thread::must_not_wait());
-    if thread::must_not_wait() && number.is_multiple_of(5) {
-        kernel::count("raw: a call in a callback");
-        let kind = zk.exists(ROOT).err().map(|error| error.kind());
-        if kind != Some(ErrorKind::WouldBlock) {
-            report(kernel::own_process(), format!("a call in a callback: {kind:?}"));
-        }
     }
 }
