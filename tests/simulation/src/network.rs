@@ -77,8 +77,6 @@ struct Link {
     has_begun: bool,
     /// A frame has arrived, up and down.
     is_greeted: [bool; 2],
-    /// An answer that arrives after the next one.
-    swapped: Option<Vec<u8>>,
     /// Requests without an answer that has arrived.
     asked: BTreeMap<i32, (Of, String)>,
     /// A request was lost, and later ones are lost, too.

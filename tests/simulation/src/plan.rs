@@ -208,12 +208,8 @@ pub enum FrameFault {
     /// Half of the frame arrives.
     Tear,
     Delay(Duration),
-    /// The end of an answer is missing, or it names another node.
-    Garble,
     /// The process stands still while it takes the frame.
     Freezes(Duration),
-    /// An answer arrives after the next one.
-    Swap,
     /// Somebody meddles with the request's node this long before the request arrives.
     Meets(Meddling, Duration),
 }
