@@ -121,10 +121,8 @@ pub(crate) fn add(plan: &mut Plan) {
     let count = random.usize(1..=3);
     plan.raw = (0..count).map(|_| RawPlan::draw(random, timeout, tail)).collect();
     let all = plan.clients.len() + count;
-    match random.u8(..12) {
-        0 if is_alone => return fall_silent(plan, random, timeout),
-        1..4 if is_alone => return move_about(plan, random),
-        _ => {}
+    if random.u8(..4) == 0 && is_alone {
+        return move_about(plan, random);
     }
     let places: Vec<Place> = (0..3).map(Place).collect();
     let (theme, servers, places) = (plan.theme, plan.servers, &places[..]);
@@ -222,18 +220,6 @@ fn move_about(plan: &mut Plan, random: &mut Rng) {
     plan.faults.extend((0..plan.raw.len()).map(cut));
 }
 
-/// Silences each client once while it keeps its lease, without other faults.
-fn fall_silent(plan: &mut Plan, random: &mut Rng, timeout: Duration) {
-    for raw in &mut plan.raw {
-        raw.threads[0].steps = vec![Step::at_once(RawWhat::Keep)];
-    }
-    let silence = (0..plan.raw.len()).map(|client| {
-        let when = timeout * 5 / 2 + timeout.mul_f64(random.f64() * 3.0);
-        Trouble::BlackHole { client, time: timeout }.at(when)
-    });
-    plan.faults = silence.collect();
-}
-
 pub(crate) fn settings(plan: &Plan, settings: Settings) -> Settings {
     if plan.raw.is_empty() {
         return settings;
@@ -251,11 +237,7 @@ pub(crate) fn settings(plan: &Plan, settings: Settings) -> Settings {
 
 /// Returns what the judge may expect of the servers under these faults.
 pub(crate) fn rules(plan: &Plan) -> Rules {
-    let mut faults = plan.faults.iter();
-    let only_silence =
-        faults.all(|fault| matches!(fault, Fault::At { what: Trouble::BlackHole { .. }, .. }));
     Rules {
-        only_silence: plan.clients.is_empty() && only_silence,
         one_leader: plan.servers == 1 || !plan.unsettles_servers(),
         throttle: settings(plan, Settings::default()).throttle > 0.0,
         slowest: plan.latency * 20,

@@ -25,8 +25,6 @@ const AGREED: Duration = Duration::from_millis(10);
 pub(crate) struct Rules {
     /// No server wrongly takes itself for the leader.
     pub(super) one_leader: bool,
-    /// Connections end only because of silence.
-    pub(super) only_silence: bool,
     /// Servers may be too busy to answer.
     pub(super) throttle: bool,
     pub(super) slowest: Duration,
@@ -113,8 +111,6 @@ pub(super) struct Program {
     pub(super) made: Vec<String>,
     /// Number of its client; connecting may take several.
     pub(super) tries: usize,
-    /// When somebody last started to keep the lease.
-    pub(super) kept_since: Duration,
     heard: Duration,
     greeted: Option<Duration>,
     timeout: Duration,
@@ -249,33 +245,12 @@ pub(super) fn session(process: Process, client: usize, event: SessionEvent) {
         }
     });
     look(process);
-    if kind == SessionEventKind::Suspended {
-        fell_silent(process);
-    }
 }
 
 pub(super) fn look(process: Process) {
     let zk = judge(|judge| judge.programs.get(&process)?.zk.clone());
     if let Some(lease) = zk.and_then(|zk| kernel::peek(process, || zk.lease())) {
         judge(|judge| judge.program(process).looked(process, lease));
-    }
-}
-
-/// Checks after a silence of a server that a kept lease leaves the time to find another server.
-fn fell_silent(process: Process) {
-    let kept = judge(|judge| {
-        let (rules, now) = (judge.rules, kernel::elapsed());
-        let program = judge.programs.get(&process).filter(|_| rules.only_silence)?;
-        let is_kept = program.is_kept && !program.is_closing && !rules.throttle;
-        let is_settled = now > program.kept_since + program.timeout * 2;
-        let promised = (program.timeout / 5).saturating_sub(rules.slowest * 2 + SLACK / 5);
-        (is_kept && is_settled).then_some((program.zk.clone()?, promised))
-    });
-    let Some((zk, promised)) = kept else { return };
-    kernel::count("raw: a server falls silent for whoever has its lease kept");
-    let left = zk.valid_for();
-    if left < promised {
-        report(process, format!("the server was silent, and the lease has only {left:?} left"));
     }
 }
 

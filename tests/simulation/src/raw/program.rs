@@ -137,10 +137,7 @@ impl Shared {
         let is_certain = before.term == after.term && !after.valid_for.is_zero();
         let mut keepers = self.keepers.borrow_mut();
         if keepers.is_empty() {
-            self.own(|own| {
-                own.kept_since = kernel::elapsed();
-                own.is_kept = is_certain && after.session_id == own.session;
-            });
+            self.own(|own| own.is_kept = is_certain && after.session_id == own.session);
         }
         keepers.push(keeper);
     }
