@@ -84,21 +84,15 @@ impl Total {
 
     pub(crate) fn report(&self, took: Duration) {
         let seconds = took.as_secs_f64();
-        let rate = |count: f64| count / seconds;
         let faults = self.events.iter().filter(|(what, _)| what.starts_with("fault: "));
         let faults: u64 = faults.map(|(_, event)| event.count).sum();
+        let Total { done, calls, failed, linearized, .. } = self;
+        let (hours, failed) = (self.time.as_secs() / 3600, failed.len());
+        println!("{done} schedules in {seconds:.1} s; {failed} failed");
+        println!("{calls} calls and {faults} faults in {hours} simulated hours");
+        let Linearized { operations, open, undecided, .. } = linearized;
         println!(
-            "{} schedules in {seconds:.1} s, each second {:.0} with {:.0} calls, {:.0} faults and {:.2} simulated hours; {} failed",
-            self.done,
-            rate(self.done as f64),
-            rate(self.calls as f64),
-            rate(faults as f64),
-            rate(self.time.as_secs_f64() / 3600.0),
-            self.failed.len(),
-        );
-        let Linearized { operations, open, undecided, .. } = self.linearized;
-        println!(
-            "{operations} operations judged for linearizability, {open} of them without a known outcome; {undecided} pieces undecided"
+            "linearizable: {operations} operations, {open} open; {undecided} pieces undecided"
         );
     }
 }

@@ -24,7 +24,7 @@ const MANY: u32 = 200;
 impl Shared {
     pub(super) fn do_deed(&self, turn: &Turn<'_>, deed: &Deed) {
         let Turn { who, target, number, own } = turn;
-        let (kind, place) = (turn.kind(), turn.place());
+        let place = turn.place();
         count_variant("deed", deed);
         match deed {
             Deed::Work(time) => self.work(own, *time),
@@ -89,10 +89,7 @@ impl Shared {
                 }
             }
             Deed::WriteLate(rest) => self.write_late(turn, *rest),
-            Deed::Second { is_behind } => {
-                self.use_a_second(kind, place);
-                self.take_a_second(turn, *is_behind);
-            }
+            Deed::Second { is_behind } => self.take_a_second(turn, *is_behind),
             Deed::Expire(time) => {
                 let Some(session) = witness::owner(&turn.node().0) else { return };
                 kernel::count("deed: its session ends");
@@ -180,24 +177,6 @@ impl Shared {
         });
     }
 
-    fn another(&self, kind: Kind, place: Place) -> Object {
-        make(&self.client, &ObjectPlan { kind, place, options: Options::default() })
-    }
-
-    /// Checks that a second object of the held lock does not have the hold, and does not release it.
-    fn use_a_second(&self, kind: Kind, place: Place) {
-        let second = self.another(kind, place);
-        let Some(lock) = second.lock().filter(|_| kind != Kind::Several) else { return };
-        kernel::count("deed: unlocks through a second object");
-        if lock.is_held() || !lock.holds().is_empty() {
-            self.fail(format!("another object has {place}"));
-        }
-        let unlocked = lock.unlock();
-        if !matches!(unlocked, Err(Error::NotHeld { .. } | Error::Closed)) {
-            self.fail(format!("another object unlocks {place}: {unlocked:?}"));
-        }
-    }
-
     /// Checks that a second object of the held lock does not grant it again, unless the hold is lost.
     fn take_a_second(&self, turn: &Turn<'_>, is_behind: bool) {
         let (who, place, was_lost) = (turn.who, turn.place(), turn.is_lost());
@@ -208,7 +187,8 @@ impl Shared {
             _ => return,
         };
         kernel::count("deed: a second object of what is held");
-        let second = Rc::new(self.another(kind, place));
+        let second = ObjectPlan { kind, place, options: Options::default() };
+        let second = Rc::new(make(&self.client, &second));
         let (own, hold, name) = (turn.own.clone(), turn.number, self.name.clone());
         // Gives back what the second object has got.
         let end = Rc::new(move |lock: &dyn Lock| {
@@ -237,16 +217,6 @@ impl Shared {
                 && witness::holds_here(who, kind, place) == 1
             {
                 violation(format!("{who} cannot lock {place}, which it has lost"));
-            }
-        }
-        if turn.kind() == Kind::Read && is_behind {
-            // The other thread may be a writer that waits for this one by now.
-            if let Some(lock) = self.another(Kind::Read, place).lock() {
-                let end = || {
-                    count_turn(place, Kind::Read, lock);
-                    let _ = lock.unlock();
-                };
-                let _ = self.take_nested(turn, lock, false, end);
             }
         }
         other.into_iter().for_each(|other| drop(other.join()));

@@ -55,11 +55,6 @@ impl Plan {
                 let kind = kinds[random.usize(..kinds.len())];
                 let is_order = theme == Theme::Orders;
                 let place = if is_order { number } else { random.usize(..places.len()) };
-                let kind = match theme {
-                    Theme::Numbers if place == 0 => Kind::Exclusive,
-                    Theme::Numbers => Kind::Single,
-                    _ => kind,
-                };
                 let options = if is_uniform { fixed.clone() } else { Options::draw(random) };
                 ObjectPlan { kind, place: places[place], options }
             };
@@ -70,10 +65,10 @@ impl Plan {
             ClientPlan { timeout, is_observed, is_lazy, objects, threads }
         };
         let mut clients: Vec<ClientPlan> = (0..clients).map(client).collect();
-        if matches!(theme, Theme::Numbers | Theme::Visitors) {
+        if theme == Theme::Visitors {
             let is_alone = clients.len() == 1;
             for (number, client) in clients.iter_mut().enumerate() {
-                client.visit(random, theme, number == 0 && !is_alone, is_alone);
+                client.visit(random, number == 0 && !is_alone, is_alone);
             }
         }
         let targets = Targets { theme, clients: clients.len(), servers, places: &places, timeout };
@@ -132,31 +127,14 @@ impl Plan {
 
 impl ClientPlan {
     /// Turns the client into one that stays for long, or one that comes and goes.
-    fn visit(&mut self, random: &mut Rng, theme: Theme, stays: bool, is_alone: bool) {
-        let is_numbers = theme == Theme::Numbers;
-        if is_numbers {
-            // The single nodes in the order of their names, and the queue in their directory.
-            let first = random.usize(6..8);
-            let places = if stays { 5..6 } else { first..Place::SHARED };
-            let object = |place: usize| ObjectPlan {
-                kind: if place == 5 { Kind::Exclusive } else { Kind::Single },
-                place: Place(place),
-                options: Options::default(),
-            };
-            let queue = (!stays).then(|| object(5));
-            self.objects = places.map(object).chain(queue).collect();
-            if !stays && random.bool() {
-                // The last single node is left out.
-                self.objects.swap_remove(self.objects.len() - 2);
-            }
-        }
+    fn visit(&mut self, random: &mut Rng, stays: bool, is_alone: bool) {
         let count = self.objects.len();
         self.is_observed &= !is_alone;
-        self.threads.truncate(if is_numbers || is_alone { 1 } else { 2 });
+        self.threads.truncate(if is_alone { 1 } else { 2 });
         for thread in &mut self.threads {
             thread.begins = if stays { ms(random, 1, 50) } else { ms(random, 50, 2_000) };
-            let step = |number: usize| {
-                let object = if is_numbers { number % count } else { random.usize(..count) };
+            let step = |_| {
+                let object = random.usize(..count);
                 if is_alone && random.u8(..3) == 0 {
                     let turns = What::Turns { object, count: random.u32(6..12) };
                     return Step::at_once(turns);

@@ -65,7 +65,7 @@ impl Targets<'_> {
             }
             0 => 0,
             1 => random.usize(1..3),
-            _ if matches!(theme, Theme::Numbers | Theme::Visitors) => 0,
+            _ if theme == Theme::Visitors => 0,
             _ if theme == Theme::Gentle => random.usize(2..10),
             _ => random.usize(1..12),
         };

@@ -23,8 +23,6 @@ pub(crate) enum Theme {
     Gentle,
     /// Many threads want one lock.
     Crowd,
-    /// Single nodes whose names end in numbers, in the directory of a queue.
-    Numbers,
     /// Some clients take turns in quick succession while others stay for long.
     Visitors,
     /// Operators delete nodes of holders and waiters.
@@ -52,13 +50,12 @@ pub(crate) enum Theme {
 }
 
 /// Weights of the themes. Themes with rare findings have more weight.
-const THEMES: [(Theme, usize); 17] = [
+const THEMES: [(Theme, usize); 16] = [
     (Theme::Mixed, 8),
     (Theme::Frames, 4),
     (Theme::Gentle, 8),
     (Theme::Crowd, 4),
-    (Theme::Numbers, 2),
-    (Theme::Visitors, 2),
+    (Theme::Visitors, 4),
     (Theme::Weeding, 8),
     (Theme::Behind, 3),
     (Theme::Outages, 4),
@@ -83,7 +80,7 @@ impl Theme {
         match self {
             Theme::Crowd => random.usize(1..=2),
             Theme::Visitors => random.usize(1..=3),
-            Theme::Numbers | Theme::Behind => random.usize(2..=3),
+            Theme::Behind => random.usize(2..=3),
             Theme::Weeding => random.usize(2..=CLIENTS),
             Theme::Asked | Theme::Groups => random.usize(2..CLIENTS),
             Theme::Impatient | Theme::Stuck => 1 + random.usize(..3) / 2,
@@ -104,7 +101,6 @@ impl Theme {
     /// Draws the places of the locks. They are few, so that clients meet.
     pub(super) fn places(self, random: &mut Rng) -> Vec<Place> {
         match self {
-            Theme::Numbers => (5..Place::SHARED).map(Place).collect(),
             Theme::Orders => (Place::SHARED..Place::ALL.len()).map(Place).collect(),
             _ if self.has_one_place() || matches!(self, Theme::Asked | Theme::Impatient) => {
                 vec![Place(random.usize(..Place::SHARED))]
@@ -119,7 +115,6 @@ impl Theme {
 
     pub(super) fn kinds(self, random: &mut Rng) -> Vec<Kind> {
         match self {
-            Theme::Numbers => vec![Kind::Exclusive, Kind::Single],
             Theme::Visitors => {
                 let first = if random.bool() { Kind::Exclusive } else { Kind::Reentrant };
                 vec![first, Kind::Write, Kind::Read, Kind::Read]

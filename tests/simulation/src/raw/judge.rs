@@ -13,7 +13,7 @@ use zookeeper_testing::ensemble::Committed;
 
 use super::history::History;
 use super::watches::{Ear, Watch};
-use crate::client::{SLACK, has_stalled};
+use crate::client::has_stalled;
 use crate::network::Question;
 use crate::witness::{violation, witness};
 
