@@ -63,8 +63,7 @@ impl Plan {
     /// Lets objects differ in their options, and calls have objects for themselves, in some plans.
     fn add_objects(&mut self) {
         let random = &mut Rng::with_seed(self.seed ^ 0x0bec7);
-        let is_of_its_own = matches!(self.theme, Theme::Numbers | Theme::Visitors | Theme::Behind);
-        if is_of_its_own || random.bool() {
+        if matches!(self.theme, Theme::Visitors | Theme::Behind) || random.bool() {
             return;
         }
         for client in &mut self.clients {
