@@ -192,8 +192,11 @@ impl Shared {
         let (own, hold, name) = (turn.own.clone(), turn.number, self.name.clone());
         // Gives back what the second object has got.
         let end = Rc::new(move |lock: &dyn Lock| {
-            count_turn(place, kind, lock);
-            if own.is_held() && witness::is_sure(hold) && are_there(kind, lock) {
+            let holds = lock.holds();
+            holds.iter().for_each(|own| witness::unchecked_turn(place, kind, own));
+            // Its client may not know yet that they are deleted.
+            let are_there = holds.iter().all(|own| witness::is_there(&witness::id_of(kind, own)));
+            if own.is_held() && witness::is_sure(hold) && are_there {
                 violation(format!("{name} has {place} twice"));
             }
             let _ = lock.unlock();
@@ -211,36 +214,23 @@ impl Shared {
             other
         });
         if let Some(lock) = second.lock() {
-            let took = self.take_nested(turn, lock, was_lost, || end(lock));
-            if was_lost
-                && matches!(took, Err(Error::WouldDeadlock { .. }))
-                && witness::holds_here(who, kind, place) == 1
-            {
-                violation(format!("{who} cannot lock {place}, which it has lost"));
+            let (begun, most) = (kernel::elapsed(), Duration::from_secs(1));
+            let took = if was_lost { lock.lock().map(|()| true) } else { lock.try_lock_for(most) };
+            match took {
+                Ok(true) => end(lock),
+                Ok(false) if turn.own.is_held() && witness::is_sure(turn.number) => {
+                    violation(format!("{who} has waited for itself at {place}"));
+                }
+                Err(Error::WouldDeadlock { .. })
+                    if was_lost && witness::holds_here(who, kind, place) == 1 =>
+                {
+                    violation(format!("{who} cannot lock {place}, which it has lost"));
+                }
+                _ => {}
             }
+            self.told_since("nested lock", begun, most, took);
         }
         other.into_iter().for_each(|other| drop(other.join()));
-    }
-
-    /// Takes a further object of the held lock, and ends what it got. Checks that the thread did not wait for itself.
-    fn take_nested(
-        &self,
-        turn: &Turn<'_>,
-        lock: &dyn Lock,
-        waits: bool,
-        end: impl FnOnce(),
-    ) -> zoolock::Result<bool> {
-        let (begun, most) = (kernel::elapsed(), Duration::from_secs(1));
-        let took = if waits { lock.lock().map(|()| true) } else { lock.try_lock_for(most) };
-        match took {
-            Ok(true) => end(),
-            Ok(false) if turn.own.is_held() && witness::is_sure(turn.number) => {
-                violation(format!("{} has waited for itself at {}", turn.who, turn.place()));
-            }
-            _ => {}
-        }
-        self.told_since("nested lock", begun, most, took.clone());
-        took
     }
 
     /// Takes a read lock below the thread's own write. Returns the hold's number at the witness unless it has ended.
@@ -366,14 +356,4 @@ impl Shared {
         // The permits may be lost by then.
         drop(some);
     }
-}
-
-/// Counts the turn that this thread has with a second object of a lock.
-fn count_turn(place: Place, kind: Kind, lock: &dyn Lock) {
-    lock.holds().iter().for_each(|own| witness::unchecked_turn(place, kind, own));
-}
-
-/// Returns whether the nodes of this thread's hold are there. Its client may not know yet that they are deleted.
-fn are_there(kind: Kind, lock: &dyn Lock) -> bool {
-    lock.holds().iter().all(|own| witness::is_there(&witness::id_of(kind, own)))
 }

@@ -15,10 +15,8 @@ impl Plan {
             raw::add(self);
         }
         self.leave_a_clock();
-        self.add_objects();
-        self.add_beside();
+        self.vary_turns();
         self.add_robberies();
-        self.add_ends();
     }
 
     /// Keeps a machine from being paused if its system clock is set back. No clock would show it that time has passed.
@@ -60,53 +58,32 @@ impl Plan {
         true
     }
 
-    /// Lets objects differ in their options, and calls have objects for themselves, in some plans.
-    fn add_objects(&mut self) {
+    /// Varies the options of objects and the turns in some plans: calls have objects for themselves, and threads take
+    /// further locks while they hold some, work until their holds are over by the clock, or prolong them right then or
+    /// before.
+    fn vary_turns(&mut self) {
         let random = &mut Rng::with_seed(self.seed ^ 0x0bec7);
-        if matches!(self.theme, Theme::Visitors | Theme::Behind) || random.bool() {
-            return;
-        }
+        let is_varied = !matches!(self.theme, Theme::Visitors | Theme::Behind) && random.bool();
+        let takes_more = self.theme != Theme::Visitors && random.u8(..4) == 0;
         for client in &mut self.clients {
-            for object in &mut client.objects {
+            for object in client.objects.iter_mut().filter(|_| is_varied) {
                 match random.u8(..8) {
                     0 | 1 => object.options.identity = Some(random.u8(1..=2)),
                     2 => object.options = Options::draw(random),
                     _ => {}
                 }
             }
-            for turn in client.turns_mut() {
-                turn.is_fresh = random.bool();
-                if random.u8(..6) == 0 {
-                    turn.while_held.push(Deed::Second { is_behind: random.bool() });
+            let objects = client.objects.clone();
+            for TurnPlan { object, is_fresh, while_held, .. } in client.turns_mut() {
+                *is_fresh = is_varied && random.bool();
+                if is_varied && random.u8(..6) == 0 {
+                    while_held.push(Deed::Second { is_behind: random.bool() });
                 }
-            }
-        }
-    }
-
-    /// Has threads take further locks while they hold some, in any order, in some plans.
-    fn add_beside(&mut self) {
-        let random = &mut Rng::with_seed(self.seed ^ 0xc1c1e);
-        if self.theme == Theme::Visitors || random.u8(..4) > 0 {
-            return;
-        }
-        for client in &mut self.clients {
-            let count = client.objects.len();
-            for TurnPlan { while_held, .. } in client.turns_mut() {
-                if random.u8(..3) > 0 {
-                    let (object, wait) = (random.usize(..count), ms(random, 500, 8_000));
+                if takes_more && random.u8(..3) > 0 {
+                    let (object, wait) = (random.usize(..objects.len()), ms(random, 500, 8_000));
                     while_held.insert(0, Deed::Also { object, wait });
                     while_held.insert(0, Deed::Work(ms(random, 1, 100)));
                 }
-            }
-        }
-    }
-
-    /// Has threads work until their holds are over by the clock, or prolong them right then or before.
-    fn add_ends(&mut self) {
-        let random = &mut Rng::with_seed(self.seed ^ 0xe2d);
-        for client in &mut self.clients {
-            let objects = client.objects.clone();
-            for TurnPlan { object, while_held, .. } in client.turns_mut() {
                 let options = &objects[*object].options;
                 if options.hold_at_least.is_some() && random.u8(..6) == 0 {
                     while_held.insert(0, Deed::Prolong(ms(random, 0, 100)));
