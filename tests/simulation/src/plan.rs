@@ -100,8 +100,7 @@ pub struct Step<W = What> {
 }
 
 /// What a thread does next; `client/steps.rs` carries it out. Besides turns with locks, it looks at them from outside,
-/// meddles as an operator, or does something odd: a `BadName` contains a contender's name, and `Close` closes twice at
-/// once.
+/// meddles as an operator, or does something odd: `Close` closes twice at once.
 #[derive(Debug, Clone)]
 pub enum What {
     Lock(TurnPlan),
@@ -113,7 +112,6 @@ pub enum What {
     Narrow { object: usize, time: Duration },
     LocksBelow,
     Odd { object: usize, odd: Odd, time: Duration },
-    BadName(Place),
     Close,
 }
 
@@ -163,7 +161,6 @@ pub enum Deed {
     Write,
     Verify,
     ReadAndWrite(Duration),
-    CreateAgain,
     WriteLate(Duration),
     Second { is_behind: bool },
     Expire(Duration),

@@ -38,7 +38,7 @@ pub(crate) struct RawPlan {
 }
 
 /// What a thread of a program does next: it submits calls in one write, keeps the lease or lets it go, renews it or
-/// looks at it, or drops its oldest listener.
+/// looks at it.
 #[derive(Debug, Clone)]
 pub(crate) enum RawWhat {
     Calls { calls: Vec<RawCall>, how: How, limit: Duration, session: Option<Whose> },
@@ -46,7 +46,6 @@ pub(crate) enum RawWhat {
     LetGo,
     Renew,
     Look,
-    Unwatch,
     Close,
 }
 
@@ -291,7 +290,6 @@ impl RawWhat {
             2 => RawWhat::LetGo,
             3 => RawWhat::Renew,
             4 | 5 => RawWhat::Look,
-            6 => RawWhat::Unwatch,
             10 if random.u8(..8) == 0 => RawWhat::Close,
             _ => {
                 let longest = timeout.as_millis() as u64 * 3 / 2;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
-use std::io::{self, IsTerminal, Write, stderr};
+use std::io;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -115,12 +115,7 @@ pub(crate) fn run_all(args: &Args) -> Total {
             if !done.failed.is_empty() && !args.keep_going {
                 is_over.store(true, Ordering::Relaxed);
             }
-            let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
-            total.merge(done);
-            if stderr().is_terminal() {
-                eprint!("\r{} of {} ", total.done, args.seeds);
-                let _ = stderr().flush();
-            }
+            total.lock().unwrap_or_else(PoisonError::into_inner).merge(done);
         }
     };
     thread::scope(|scope| {

@@ -141,8 +141,6 @@ pub(crate) struct Witness {
     pub slowest: Duration,
     /// How old answers may be.
     pub lag: Duration,
-    /// Limit on the nodes of one client in a queue.
-    pub most_nodes: usize,
     /// Limit on the unanswered creates of one client.
     pub most_creates: usize,
     /// How many times an operator will delete the nodes of several locks.

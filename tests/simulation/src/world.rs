@@ -15,8 +15,7 @@ use crate::coverage;
 use crate::histories;
 use crate::network::{self, SLOW_NAME, hosts, serve};
 use crate::plan::{
-    ClientPlan, Deed, Fault, Kind, ObjectPlan, Place, Plan, Plant, TICK, Trouble, TurnPlan, Wait,
-    What,
+    ClientPlan, Fault, Kind, ObjectPlan, Place, Plan, Plant, TICK, Trouble, TurnPlan, Wait, What,
 };
 use crate::raw;
 use crate::recording;
@@ -122,8 +121,8 @@ fn live(plan: &Plan) {
         witness.is_quick = plan.latency <= Duration::from_millis(2);
         // Each thread may have one node on its way, and each object may keep one.
         let most = plan.clients.iter().map(|client| client.threads.len() + client.objects.len());
-        witness.most_nodes = most.max().unwrap_or_default() + 1;
-        witness.most_creates = witness.most_nodes * if plan.has(Kind::Semaphore) { 3 } else { 1 };
+        let each = if plan.has(Kind::Semaphore) { 3 } else { 1 };
+        witness.most_creates = (most.max().unwrap_or_default() + 1) * each;
     });
     let count = plan.clients.len() + plan.raw.len();
     let processes: Vec<Process> = (0..count).map(|_| kernel::process()).collect();
@@ -248,16 +247,12 @@ fn longest(plan: &Plan) -> Duration {
             match &step.what {
                 What::Turns { count, .. } => longest += Duration::from_secs(2) * *count,
                 What::Lock(TurnPlan { wait, while_held, object, .. }) => {
-                    let work = while_held.iter().map(|deed| match deed {
-                        Deed::Work(time) => *time,
-                        _ => Duration::ZERO,
-                    });
-                    longest += work.sum::<Duration>();
+                    // No deed takes longer than this.
+                    longest += Duration::from_secs(10) * while_held.len() as u32;
                     longest += client.objects[*object].options.hold_at_least.unwrap_or_default();
                     if let Wait::For(time) | Wait::Connected(Some(time), _) = wait {
                         longest += *time;
                     }
-                    longest += Duration::from_secs(5) * while_held.len() as u32;
                 }
                 What::Odd { .. } => longest += Duration::from_secs(30),
                 _ => {}

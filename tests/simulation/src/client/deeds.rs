@@ -82,12 +82,6 @@ impl Shared {
                 }
             }
             Deed::ReadAndWrite(rest) => self.read_and_write(turn, *rest),
-            Deed::CreateAgain => {
-                let write = own.transaction().create(DATA, turn.data());
-                if self.commit("careful commit", turn, write).is_ok() {
-                    violation(format!("{} has created {DATA}, which is there", self.name));
-                }
-            }
             Deed::WriteLate(rest) => self.write_late(turn, *rest),
             Deed::Second { is_behind } => self.take_a_second(turn, *is_behind),
             Deed::Expire(time) => {

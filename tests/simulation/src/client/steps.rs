@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kernel::thread;
-use zoolock::{Contender, DistributedLock};
+use zoolock::Contender;
 
 use super::objects::{Object, make};
 use super::turn::Target;
@@ -56,13 +56,6 @@ impl Shared {
             What::Narrow { object, time } => self.narrow(*object, *time),
             What::LocksBelow => self.locks_below(),
             What::Odd { object, odd, time } => self.do_odd(name, *object, *odd, *time),
-            What::BadName(place) => {
-                let path = format!("{place}/_c_{:032x}-lock-0000000001/x", 7);
-                if let Ok(lock) = DistributedLock::new(&self.client, path) {
-                    self.told("try lock", || lock.try_lock());
-                    let _ = lock.unlock();
-                }
-            }
             What::Close => {
                 let (process, client) = (kernel::own_process(), self.client.clone());
                 let other = thread::spawn_in(process, "second close", move || client.close());

@@ -119,8 +119,7 @@ impl Plan {
         let thread = random.usize(..threads.len());
         for TurnPlan { while_held: deeds, .. } in threads[thread].turns_mut() {
             let odd = match random.u8(..12) {
-                0..3 => Deed::ReadAndWrite(ms(random, 1, 300)),
-                3 => Deed::CreateAgain,
+                0..4 => Deed::ReadAndWrite(ms(random, 1, 300)),
                 4..6 => Deed::WriteLate(ms(random, 1, 400)),
                 6 | 7 => Deed::Second { is_behind: random.bool() },
                 8 if !is_gentle => {

@@ -215,7 +215,6 @@ impl Step {
             4 => What::CancelWaiters { object },
             5 => What::Narrow { object, time: ms(random, 1, 1_000) },
             6 => What::LocksBelow,
-            7 if random.u8(..4) == 0 => What::BadName(place),
             7 if random.u8(..4) == 0 && theme != Theme::Gentle => What::Close,
             _ => What::Lock(TurnPlan::draw(random, theme, objects)),
         };

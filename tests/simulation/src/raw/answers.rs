@@ -1,8 +1,6 @@
 //! Checks each answer: that it is in time and in order, and fits what the servers have done. At the end of a run, checks
 //! that each call was answered, and done as its answer says.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use kernel::Process;
 use zookeeper::{Error, ErrorKind, Result};
 
@@ -217,7 +215,6 @@ impl Judge {
         for (listener, ear) in self.ears.iter().enumerate() {
             self.check_listener(listener, ear);
         }
-        self.check_deletions();
     }
 
     /// Compares what the servers have done for a call with its answer.
@@ -260,37 +257,6 @@ impl Judge {
         (!fits).then(|| {
             format!("call {number}, {asked:?}: {:?}, and it was done {done:?}", call.outcome)
         })
-    }
-
-    /// Counts deletions for each client, because they carry no marks.
-    fn check_deletions(&self) {
-        let mut asked: BTreeMap<(Process, &str), [usize; 2]> = BTreeMap::new();
-        for call in &self.calls {
-            let Asked::Delete { path, is_repeated } = &call.asked else { continue };
-            let [least, most] = asked.entry((call.made.process, path)).or_default();
-            match call.outcome {
-                Some(Ok(())) if !is_repeated => (*least, *most) = (*least + 1, *most + 1),
-                // The client repeats a deletion whose first result is unknown.
-                Some(Ok(()) | Err(ErrorKind::ConnectionLoss | ErrorKind::Timeout)) | None => {
-                    *most += 1 + 9 * usize::from(*is_repeated);
-                }
-                Some(Err(_)) => {}
-            }
-        }
-        let deleted = self.history.deleted.keys().map(String::as_str);
-        let paths: BTreeSet<&str> = asked.keys().map(|(_, path)| *path).chain(deleted).collect();
-        for path in paths {
-            let done = self.history.deleted.get(path).map_or(&[][..], Vec::as_slice);
-            for (&process, program) in &self.programs {
-                let own = done.iter().filter(|done| program.all.contains(&done.session));
-                let own = own.count();
-                let [least, most] = asked.get(&(process, path)).copied().unwrap_or_default();
-                if own < least || own > most {
-                    let range = format!("{least} to {most}");
-                    report(process, format!("{path} was deleted {own} times, not {range}"));
-                }
-            }
-        }
     }
 }
 

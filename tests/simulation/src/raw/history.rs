@@ -63,7 +63,6 @@ pub(super) struct History {
     pub(super) children: Spells<BTreeSet<String>>,
     /// Writes with a call's number in their data, by call.
     pub(super) done: BTreeMap<usize, Vec<Done>>,
-    pub(super) deleted: BTreeMap<String, Vec<Done>>,
     pub(super) zxid: i64,
 }
 
@@ -92,9 +91,6 @@ impl History {
                     self.change_children(path, zxid, true);
                 }
                 ChangeKind::Deleted => {
-                    if !one.is_close {
-                        self.deleted.entry(path.to_owned()).or_default().push(done);
-                    }
                     self.nodes.begin(path, zxid, None);
                     self.children.begin(path, zxid, None);
                     self.change_children(path, zxid, false);

@@ -105,16 +105,6 @@ impl Shared {
             RawWhat::Look => {
                 self.look();
             }
-            RawWhat::Unwatch => {
-                let mut ears = self.ears.borrow_mut();
-                if !ears.is_empty() {
-                    kernel::count("raw: a listener is dropped");
-                    let (number, ear) = ears.remove(0);
-                    drop(ears);
-                    drop(ear);
-                    judge(|judge| judge.ears[number].is_dropped = true);
-                }
-            }
             RawWhat::Close => {
                 kernel::count("raw: a client is closed early");
                 self.close();

@@ -165,21 +165,10 @@ impl Witness {
     }
 
     fn judge_created(&self, path: &str, owner: i64) {
-        if owner == 0 {
-            return;
-        }
-        let (directory, name) = (parent(path), name_of(path));
-        // A client may have many reads and permits.
-        let is_alone = |name: &str| !name.contains("-__READ__") && !name.contains("-lease-");
-        if self.is_steady && is_of_queue(name) && is_alone(name) {
-            let all = self.children(directory);
-            let count = all.filter(|(name, node)| node.owner == owner && is_alone(name)).count();
-            if count > self.most_nodes {
-                violation(format!("{path} is the {count}th of its client in its queue"));
-            }
-        }
+        let name = name_of(path);
         // A client creates permits during its turn, while the turn's node is the first.
-        if let Some(place) = directory.strip_suffix("/leases")
+        if let Some(place) = parent(path).strip_suffix("/leases")
+            && owner != 0
             && !self.has_strangers
         {
             let turns = format!("{place}/locks");
