@@ -36,10 +36,8 @@ pub(crate) struct Board {
     /// Programs that have carried out their plans, and those that have closed.
     pub done: BTreeSet<Process>,
     pub closed: BTreeSet<Process>,
-    /// How long each machine stood still, and until when.
+    /// How long each machine stood still, and until when. For no time, its clock was set.
     pub stalls: Vec<(Process, Duration, Duration)>,
-    /// Machines whose clock was set, and when.
-    pub steps: Vec<(Process, Duration)>,
     pub sessions: BTreeMap<Process, Client>,
     /// What observers have heard on each thread since its last call.
     reports: BTreeMap<usize, Vec<(Report, Ahead)>>,
@@ -72,8 +70,8 @@ pub(crate) fn has_stalled(process: Process, since: Duration) -> bool {
 
 /// Returns whether a lease may have lost more than the elapsed time since then, by a stall or a set clock.
 pub(crate) fn has_jumped(process: Process, since: Duration) -> bool {
-    let was_set = |(one, when): &(Process, Duration)| *one == process && *when >= since;
-    has_stalled(process, since) || board(|board| board.steps.iter().any(was_set))
+    let is_it = |(one, _, until): &(_, _, _)| *one == process && *until >= since;
+    board(|board| board.stalls.iter().any(is_it))
 }
 
 impl Board {

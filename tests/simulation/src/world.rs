@@ -302,7 +302,7 @@ fn make(plan: &Plan, processes: &[Process], trouble: Trouble) {
         }
         Trouble::ClockStep { client, milliseconds } => {
             kernel::machine(processes[client], |machine| machine.ahead += milliseconds * 1_000_000);
-            board(|board| board.steps.push((processes[client], now)));
+            stands_still(processes[client], Duration::ZERO);
         }
         Trouble::Full { client, time } => network::act(|world| {
             world.machine(processes[client]).full_until = now + time;

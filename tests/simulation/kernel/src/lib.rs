@@ -30,7 +30,7 @@ pub use machine::{
     random,
 };
 pub use scheduler::{
-    Inner, Nesting, after, block, configure, elapsed, fallback, is_running, nestings, own_process,
+    Nesting, after, block, configure, elapsed, fallback, is_running, nestings, own_process,
     panicked, peek, run, shortcuts, stall, stop, tasks, whoami, with_random,
 };
 pub use sync::{Condvar, Mutex, MutexGuard};

@@ -84,17 +84,8 @@ pub(crate) struct Kernel {
 pub struct Nesting {
     /// Where the outer mutex was taken.
     pub outer: &'static Location<'static>,
-    /// What happened under it.
-    pub inner: Inner,
-}
-
-/// What happened under a mutex.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Inner {
-    /// Another mutex was taken there.
-    Mutex(&'static Location<'static>),
-    /// The thread waited for this.
-    Wait(&'static str),
+    /// Where another mutex was taken under it, or else what the thread waited for.
+    pub inner: Result<&'static Location<'static>, &'static str>,
 }
 
 thread_local! {
@@ -232,10 +223,9 @@ fn resume(task: usize) {
 
 impl Kernel {
     /// Notes what a thread does with mutexes held.
-    fn nests(&mut self, task: usize, inner: Inner) {
-        for (_, outer) in &self.tasks[task].held {
-            self.nestings.insert(Nesting { outer, inner: inner.clone() });
-        }
+    fn nests(&mut self, task: usize, inner: Result<&'static Location<'static>, &'static str>) {
+        let held = self.tasks[task].held.iter();
+        self.nestings.extend(held.map(|(_, outer)| Nesting { outer, inner }));
     }
 
     /// Returns whether a thread that could run is delayed by a busy machine.
@@ -372,7 +362,7 @@ pub fn block(what: &'static str, deadline: Option<u64>, ready: Option<&dyn Fn() 
         let ready: Option<*const (dyn Fn() -> bool + 'static)> =
             unsafe { std::mem::transmute(ready) };
         if what != MUTEX {
-            kernel.nests(task, Inner::Wait(what));
+            kernel.nests(task, Err(what));
         }
         kernel.tasks[task].state = State::Waits { what, deadline, ready };
         kernel.tasks[task].yielder
@@ -385,7 +375,7 @@ pub fn block(what: &'static str, deadline: Option<u64>, ready: Option<&dyn Fn() 
 pub(crate) fn will_lock(place: &'static Location<'static>) {
     with(|kernel| {
         if let Some(task) = kernel.current.filter(|_| kernel.looks_at.is_none()) {
-            kernel.nests(task, Inner::Mutex(place));
+            kernel.nests(task, Ok(place));
         }
     });
 }
