@@ -259,11 +259,6 @@ impl Program {
         self.last == Some(SessionEventKind::Closed)
     }
 
-    /// Returns whether watches may report that they have ended.
-    pub(super) fn has_ended(&self) -> bool {
-        self.last == Some(SessionEventKind::Expired)
-    }
-
     /// Records and checks an event.
     pub(super) fn told(&mut self, process: Process, event: SessionEvent) {
         use SessionEventKind::{

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kernel::Process;
-use zookeeper::{ErrorKind, EventType, WatchedEvent};
+use zookeeper::{ErrorKind, EventType, SessionEventKind, WatchedEvent};
 
 use super::judge::{Asked, Call, Judge, Said, judge, report};
 use crate::client::has_stalled;
@@ -41,7 +41,7 @@ pub(super) fn told(listener: usize, event: &WatchedEvent) {
         let ear = judge.ears.get_mut(listener)?;
         let program = judge.programs.get(&ear.process)?;
         ear.told.push((*what, path.clone(), kernel::elapsed()));
-        let may_end = program.has_ended() || program.is_closing;
+        let may_end = program.last == Some(SessionEventKind::Expired) || program.is_closing;
         let is_early = *what == EventType::WatchEnded && !may_end;
         is_early.then(|| format!("listener {listener} is told the end of {path}, too early"))
     });
