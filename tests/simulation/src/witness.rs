@@ -165,7 +165,6 @@ pub(crate) struct Witness {
     pub timeout: Duration,
     /// When the last node of each maker below each directory was created and deleted.
     left_at: BTreeMap<String, BTreeMap<Maker, (Duration, Duration)>>,
-    pub calls: u64,
     were: BTreeSet<NodeId>,
     outages: outages::Outages,
     /// No answer takes so long that a call or a lease ends before.
@@ -186,12 +185,11 @@ pub(crate) fn reset() {
     VIOLATIONS.take();
 }
 
-/// Returns the violations of the run and the number of calls for locks.
-pub(crate) fn finish() -> (Vec<String>, u64) {
-    let Witness { calls, held, .. } = WITNESS.take();
+/// Returns the violations of the run.
+pub(crate) fn finish() -> Vec<String> {
     // The holds are leaked because the world of their clients has ended.
-    std::mem::forget(held);
-    (VIOLATIONS.take(), calls)
+    std::mem::forget(WITNESS.take().held);
+    VIOLATIONS.take()
 }
 
 /// Records a violation. It may be called while the witness looks.

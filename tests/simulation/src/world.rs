@@ -35,10 +35,6 @@ pub struct Outcome {
     pub hash: u64,
     /// How often each event occurred.
     pub counts: BTreeMap<&'static str, u64>,
-    /// Number of calls for locks.
-    pub calls: u64,
-    /// Simulated duration of the run.
-    pub time: Duration,
     /// Log of the run for people; empty unless the run was traced.
     pub story: Vec<String>,
 }
@@ -65,14 +61,11 @@ pub fn run(plan: &Plan, is_traced: bool) -> Outcome {
             raw::finish(!witness::has_violations());
             // Clients that remain are leaked: their world ends here, so dropping them is not possible.
             std::mem::forget(board(|board| std::mem::take(&mut board.sessions)));
-            let (violations, calls) = witness::finish();
             Outcome {
-                violations,
+                violations: witness::finish(),
                 linearized,
                 hash: kernel::hash(),
                 counts: kernel::counts(),
-                calls,
-                time: kernel::elapsed(),
                 story: kernel::story(),
             }
         },

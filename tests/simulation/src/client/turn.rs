@@ -88,7 +88,6 @@ impl Shared {
             kernel::count("call: an object for one call");
         }
         kernel::note(|| format!("wants {place} ({kind:?}, {wait:?})"));
-        witness(|witness| witness.calls += 1);
         count_variant("kind", &kind);
         if matches!(wait, Wait::Connected(..)) {
             kernel::count("option: a wait is limited without a connection");

@@ -13,7 +13,6 @@ use super::judge::{Asked, Made, Program, Said, judge, report, session, sessions_
 use super::{How, Node, RawCall, RawPlan, RawWhat, Whose};
 use crate::client::{Board, SLACK, await_calm, board, run_all, stalled};
 use crate::coverage::count_variant;
-use crate::witness::witness;
 
 /// A server whose leader was deposed may hang up this long after the last fault.
 const SETTLED: Duration = Duration::from_secs(3);
@@ -169,7 +168,6 @@ impl Shared {
         let (process, is_unheard, limit) = (self.process, how == How::Never, Some(limit));
         let made =
             Made { process, batch, limit, wanted, is_unheard, is_shared: false, listener: None };
-        witness(|witness| witness.calls += calls.len() as u64);
         let pending: Vec<Sent> =
             zk.submit(|batch| calls.iter().map(|call| self.ask(batch, made, call)).collect());
         match how {
