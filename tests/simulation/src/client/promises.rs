@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kernel::thread;
 use zoolock::observer::Outcome;
-use zoolock::{Client, ClientState, Error, Hold, HoldState, LossReason, Result};
+use zoolock::{ClientState, Error, Hold, HoldState, LossReason, Result};
 
 use super::turn::{Ask, Target, Turn};
 use super::{Ahead, Report, SLACK, Shared, board, has_jumped, has_stalled, stalled};
