@@ -14,7 +14,7 @@ use super::turn::{Ask, Turn};
 use super::{SLACK, Shared, has_jumped};
 use crate::coverage::count_variant;
 use crate::network;
-use crate::plan::{Deed, End, Kind, ObjectPlan, Odd, Options, Place, Wait};
+use crate::plan::{Deed, End, Kind, ObjectPlan, Odd, Options, Wait};
 use crate::witness::{self, DATA, Held, violation, witness};
 use crate::world::restrict;
 

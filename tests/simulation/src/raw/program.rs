@@ -9,7 +9,7 @@ use zookeeper::{CreateMode, LeaseKeeper, Listener, SessionEvent, State, Watcher,
 
 use super::answers::answered;
 use super::calls::Sent;
-use super::judge::{Asked, Made, Program, Said, judge, report, session, sessions_are_over};
+use super::judge::{Made, Program, judge, report, session, sessions_are_over};
 use super::{How, Node, RawCall, RawPlan, RawWhat, Whose};
 use crate::client::{Board, SLACK, await_calm, board, run_all, stalled};
 use crate::coverage::count_variant;
