@@ -16,7 +16,6 @@ pub const ENOUGH: u64 = 10_000;
 /// Events that cannot occur, and why.
 const NEVER: &[(&str, &str)] = &[
     ("the answer to a create is of another node", "no frame is changed: see `faults garbled`"),
-    ("a garbled answer is refused", "no frame is changed: see `client-it hostile::answers`"),
     ("an answer out of order is refused", "no frame is changed: see `client-it hostile::answers`"),
     ("a waiting call gives a busy server time", "the servers of the locks are never too busy"),
     ("a server does not know a request, and says so before its turn", "simulated ones know all"),

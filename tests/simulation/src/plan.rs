@@ -131,6 +131,8 @@ pub struct TurnPlan {
 pub enum Odd {
     /// Unlocks a lock that it does not hold.
     Unlock,
+    /// Drops all handles of a lock that it holds.
+    DropHeld,
     /// Takes many locks whose paths exceed the quota together; some may not be deleted.
     LongPaths { are_stuck: bool },
     /// Ends a leadership, and may wait for the end.

@@ -7,10 +7,10 @@ use kernel::thread;
 use zookeeper::Permissions;
 use zoolock::crossbeam_channel::RecvTimeoutError::Timeout;
 use zoolock::{ClientState, DistributedSemaphore, Error, Hold, Lock, Transaction};
-use zoolock_judge::Mode;
+use zoolock_judge::{Mode, Unlocked};
 
 use super::objects::{Object, make};
-use super::turn::{Ask, Turn};
+use super::turn::{Ask, Target, Turn};
 use super::{SLACK, Shared, has_jumped};
 use crate::coverage::count_variant;
 use crate::network;
@@ -302,6 +302,7 @@ impl Shared {
                     violation(format!("{}, {name} has given back what it has not", self.name));
                 }
             }
+            Odd::DropHeld => self.drop_held(name, object, time),
             Odd::LongPaths { are_stuck } => self.lock_long_paths(time, are_stuck),
             Odd::Resign { waits } => {
                 let Some(leadership) = self.leaderships.borrow_mut().pop() else { return };
@@ -312,6 +313,26 @@ impl Shared {
                 }
             }
         }
+    }
+
+    /// Drops the last handle of a held lock, which releases the lock without waiting.
+    fn drop_held(&self, name: &str, number: usize, time: Duration) {
+        let plan = &self.plan.objects[number];
+        if matches!(plan.kind, Kind::Semaphore | Kind::Several | Kind::Leadership) {
+            return;
+        }
+        kernel::count("call: the last handle of what is held is dropped");
+        let (who, object) = (format!("{}, {name}", self.name), make(&self.client, plan));
+        let target = Target { number, is_fresh: true, object: &object, plan };
+        let wait = Wait::For(Duration::from_secs(2));
+        let ask = Ask { who: &who, target, wait, permits: 1 };
+        let Some((_, Some(turn))) = self.get("nested lock", ask, false) else { return };
+        thread::sleep(time);
+        let hold = turn.number;
+        witness::left(hold);
+        drop(turn);
+        drop(object);
+        witness::ended(hold, Unlocked::Silent);
     }
 
     /// Checks that a client cannot take more paths than its quota allows.

@@ -141,8 +141,9 @@ impl ClientPlan {
         let thread = random.usize(..self.threads.len());
         let object = random.usize(..self.objects.len());
         let odd = match random.u8(..8) {
-            0..3 => Odd::Unlock,
-            3 | 4 => Odd::LongPaths { are_stuck: random.bool() },
+            0 | 1 => Odd::Unlock,
+            2..4 => Odd::DropHeld,
+            4 => Odd::LongPaths { are_stuck: random.bool() },
             _ => Odd::Resign { waits: random.bool() },
         };
         let steps = &mut self.threads[thread].steps;

@@ -13,6 +13,7 @@ use super::judge::{Made, Program, judge, report, session, sessions_are_over};
 use super::{How, Node, RawCall, RawPlan, RawWhat, Whose};
 use crate::client::{Board, SLACK, await_calm, board, run_all, stalled};
 use crate::coverage::count_variant;
+use crate::network;
 
 /// A server whose leader was deposed may hang up this long after the last fault.
 const SETTLED: Duration = Duration::from_secs(3);
@@ -311,7 +312,11 @@ impl Shared {
         // Listeners stay until the client itself has ended.
         let (process, timeout) = (self.process, self.plan.timeout);
         let ears = self.ears.take();
+        let breaks = self.plan.is_dropped && kernel::with_random(|random| random.bool());
         drop(self);
+        if breaks {
+            network::act(|world| world.cut(process));
+        }
         thread::sleep(timeout / 2);
         if !judge(|judge| judge.program(process).is_closed()) {
             report(process, "the end of the client is not told".to_owned());
