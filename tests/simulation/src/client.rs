@@ -36,10 +36,8 @@ pub(crate) struct Board {
     /// Programs that have carried out their plans, and those that have closed.
     pub done: BTreeSet<Process>,
     pub closed: BTreeSet<Process>,
-    /// How long each machine stood still, and until when.
+    /// How long each machine stood still, and until when. For no time, its clock was set.
     pub stalls: Vec<(Process, Duration, Duration)>,
-    /// Machines whose clock was set, and when.
-    pub steps: Vec<(Process, Duration)>,
     pub sessions: BTreeMap<Process, Client>,
     /// What observers have heard on each thread since its last call.
     reports: BTreeMap<usize, Vec<(Report, Ahead)>>,
@@ -72,8 +70,8 @@ pub(crate) fn has_stalled(process: Process, since: Duration) -> bool {
 
 /// Returns whether a lease may have lost more than the elapsed time since then, by a stall or a set clock.
 pub(crate) fn has_jumped(process: Process, since: Duration) -> bool {
-    let was_set = |(one, when): &(Process, Duration)| *one == process && *when >= since;
-    has_stalled(process, since) || board(|board| board.steps.iter().any(was_set))
+    let is_it = |(one, _, until): &(_, _, _)| *one == process && *until >= since;
+    board(|board| board.stalls.iter().any(is_it))
 }
 
 impl Board {
@@ -248,15 +246,6 @@ pub(crate) fn node_of(contender: &Contender) -> String {
     }
 }
 
-/// Panic payload that panics again when it is dropped.
-struct Bomb;
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        resume_unwind(Box::new("dropped"));
-    }
-}
-
 /// Starts a leadership. The witness sees the leader as a holder while it acts.
 fn lead(shared: &Rc<Shared>, plan: &ObjectPlan, is_shut: &Arc<AtomicBool>) -> Option<Leadership> {
     if plan.kind != Kind::Leadership {
@@ -284,7 +273,7 @@ fn lead(shared: &Rc<Shared>, plan: &ObjectPlan, is_shut: &Arc<AtomicBool>) -> Op
         witness::left(hold);
         witness::ended(hold, Unlocked::Silent);
         if kernel::with_random(|random| random.u8(..32)) == 0 {
-            resume_unwind(Box::new(Bomb));
+            resume_unwind(Box::new("as planned"));
         }
     };
     match Leadership::new(&shared.client, place.path(), options(&plan.options), act) {
@@ -338,7 +327,7 @@ impl Shared {
 
     fn close(&self) {
         self.is_closed.set(true);
-        witness::closes(kernel::own_process());
+        witness(|witness| witness.closing.insert(kernel::own_process()));
         kernel::note(|| "closes".to_owned());
         let limit = Some(self.client.session_timeout());
         let closed = self.timed("close", limit, || self.client.close());
@@ -385,8 +374,6 @@ impl Shared {
         }
         self.judge_nodes();
         promises::judge_watches(&self.name);
-        let events = self.client.stats().events;
-        witness(|witness| witness.events += events);
         self.close();
     }
 }

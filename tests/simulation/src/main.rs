@@ -20,12 +20,9 @@ struct Args {
     /// Number of workers that run seeds in parallel
     #[arg(long, value_name = "N", default_value_t = 1)]
     jobs: usize,
-    /// Continue after a failing seed
+    /// Continue after a failing seed, and do not explain the first one
     #[arg(long)]
     keep_going: bool,
-    /// Do not shrink a failing seed or print its story
-    #[arg(long)]
-    brief: bool,
     /// Fail if an event that has to occur never does [default: true from 10000 seeds on]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     coverage: Option<bool>,
@@ -60,8 +57,7 @@ fn main() -> ExitCode {
     for (seed, violations) in &total.failed {
         println!("seed {seed}: {}", violations.join("\n    "));
     }
-    let is_brief = args.keep_going || args.brief;
-    if let (Some((seed, _)), false) = (total.failed.first_key_value(), is_brief) {
+    if let (Some((seed, _)), false) = (total.failed.first_key_value(), args.keep_going) {
         let smaller =
             shrink(&Plan::of(*seed), |left, of| eprintln!("  {left} of {of} faults and calls"));
         tell(&smaller);

@@ -77,8 +77,6 @@ struct Link {
     has_begun: bool,
     /// A frame has arrived, up and down.
     is_greeted: [bool; 2],
-    /// An answer that arrives after the next one.
-    swapped: Option<Vec<u8>>,
     /// Requests without an answer that has arrived.
     asked: BTreeMap<i32, (Of, String)>,
     /// A request was lost, and later ones are lost, too.
@@ -394,10 +392,7 @@ impl Network for Net {
                 _ => connection.into_iter().for_each(|connection| world.hang_up(connection)),
             }
             let is_taken = connection.is_some() || is_former && !is_refused;
-            at(world.arrival(socket, DOWN), move |_| match is_taken {
-                true => net::accepted(socket),
-                false => net::refused(socket),
-            });
+            at(world.arrival(socket, DOWN), move |_| net::answered(socket, is_taken));
         });
     }
 

@@ -100,8 +100,7 @@ pub struct Step<W = What> {
 }
 
 /// What a thread does next; `client/steps.rs` carries it out. Besides turns with locks, it looks at them from outside,
-/// meddles as an operator, or does something odd: a `BadName` contains a contender's name, and `Close` closes twice at
-/// once.
+/// meddles as an operator, or does something odd: `Close` closes twice at once.
 #[derive(Debug, Clone)]
 pub enum What {
     Lock(TurnPlan),
@@ -113,7 +112,6 @@ pub enum What {
     Narrow { object: usize, time: Duration },
     LocksBelow,
     Odd { object: usize, odd: Odd, time: Duration },
-    BadName(Place),
     Close,
 }
 
@@ -137,8 +135,6 @@ pub enum Odd {
     DropHeld,
     /// Takes many locks whose paths exceed the quota together; some may not be deleted.
     LongPaths { are_stuck: bool },
-    /// Connects another client and drops it, maybe with a cut at that moment.
-    Visit { is_cut: bool },
     /// Ends a leadership, and may wait for the end.
     Resign { waits: bool },
 }
@@ -167,7 +163,6 @@ pub enum Deed {
     Write,
     Verify,
     ReadAndWrite(Duration),
-    CreateAgain,
     WriteLate(Duration),
     Second { is_behind: bool },
     Expire(Duration),
@@ -212,12 +207,8 @@ pub enum FrameFault {
     /// Half of the frame arrives.
     Tear,
     Delay(Duration),
-    /// The end of an answer is missing, or it names another node.
-    Garble,
     /// The process stands still while it takes the frame.
     Freezes(Duration),
-    /// An answer arrives after the next one.
-    Swap,
     /// Somebody meddles with the request's node this long before the request arrives.
     Meets(Meddling, Duration),
 }
@@ -444,8 +435,17 @@ impl ClientPlan {
         self.steps().any(|step| is_it(&step.what))
     }
 
-    pub(crate) fn steps_mut(&mut self) -> impl Iterator<Item = &mut Step> {
-        self.threads.iter_mut().flat_map(|thread| &mut thread.steps)
+    fn turns_mut(&mut self) -> impl Iterator<Item = &mut TurnPlan> {
+        self.threads.iter_mut().flat_map(ThreadPlan::turns_mut)
+    }
+}
+
+impl ThreadPlan {
+    fn turns_mut(&mut self) -> impl Iterator<Item = &mut TurnPlan> {
+        self.steps.iter_mut().filter_map(|step| match &mut step.what {
+            What::Lock(turn) => Some(turn),
+            _ => None,
+        })
     }
 }
 

@@ -13,7 +13,7 @@ use fastrand::Rng;
 use zookeeper::CreateMode;
 use zookeeper_testing::ensemble::Settings;
 
-pub(crate) use judge::{Rules, committed, finish, greeted, heard, is_deaf, reset, revealed};
+pub(crate) use judge::{Rules, committed, finish, greeted, heard, reset, revealed};
 pub(crate) use program::run;
 
 use crate::plan::{
@@ -32,14 +32,13 @@ pub(crate) struct RawPlan {
     pub(crate) timeout: Duration,
     /// Number of letters at the end of each node's name.
     pub(crate) tail: usize,
-    pub(crate) has_credentials: bool,
     /// The client is dropped, not closed.
     pub(crate) is_dropped: bool,
     pub(crate) threads: Vec<ThreadPlan<RawWhat>>,
 }
 
 /// What a thread of a program does next: it submits calls in one write, keeps the lease or lets it go, renews it or
-/// looks at it, drops its oldest listener, adds credentials, or creates or reads a node that needs them.
+/// looks at it.
 #[derive(Debug, Clone)]
 pub(crate) enum RawWhat {
     Calls { calls: Vec<RawCall>, how: How, limit: Duration, session: Option<Whose> },
@@ -47,9 +46,6 @@ pub(crate) enum RawWhat {
     LetGo,
     Renew,
     Look,
-    Unwatch,
-    Credentials,
-    Secret,
     Close,
 }
 
@@ -122,12 +118,10 @@ pub(crate) fn add(plan: &mut Plan) {
     }
     let tail = if random.u8(..100) == 0 { LONG } else { 0 };
     let count = random.usize(1..=3);
-    plan.raw = (0..count).map(|_| RawPlan::draw(random, timeout, tail, is_alone)).collect();
+    plan.raw = (0..count).map(|_| RawPlan::draw(random, timeout, tail)).collect();
     let all = plan.clients.len() + count;
-    match random.u8(..12) {
-        0 if is_alone => return fall_silent(plan, random, timeout),
-        1..4 if is_alone => return move_about(plan, random),
-        _ => {}
+    if random.u8(..4) == 0 && is_alone {
+        return move_about(plan, random);
     }
     let places: Vec<Place> = (0..3).map(Place).collect();
     let (theme, servers, places) = (plan.theme, plan.servers, &places[..]);
@@ -225,18 +219,6 @@ fn move_about(plan: &mut Plan, random: &mut Rng) {
     plan.faults.extend((0..plan.raw.len()).map(cut));
 }
 
-/// Silences each client once while it keeps its lease, without other faults.
-fn fall_silent(plan: &mut Plan, random: &mut Rng, timeout: Duration) {
-    for raw in &mut plan.raw {
-        raw.threads[0].steps = vec![Step::at_once(RawWhat::Keep)];
-    }
-    let silence = (0..plan.raw.len()).map(|client| {
-        let when = timeout * 5 / 2 + timeout.mul_f64(random.f64() * 3.0);
-        Trouble::BlackHole { client, time: timeout }.at(when)
-    });
-    plan.faults = silence.collect();
-}
-
 pub(crate) fn settings(plan: &Plan, settings: Settings) -> Settings {
     if plan.raw.is_empty() {
         return settings;
@@ -254,11 +236,7 @@ pub(crate) fn settings(plan: &Plan, settings: Settings) -> Settings {
 
 /// Returns what the judge may expect of the servers under these faults.
 pub(crate) fn rules(plan: &Plan) -> Rules {
-    let mut faults = plan.faults.iter();
-    let only_silence =
-        faults.all(|fault| matches!(fault, Fault::At { what: Trouble::BlackHole { .. }, .. }));
     Rules {
-        only_silence: plan.clients.is_empty() && only_silence,
         one_leader: plan.servers == 1 || !plan.unsettles_servers(),
         throttle: settings(plan, Settings::default()).throttle > 0.0,
         slowest: plan.latency * 20,
@@ -281,24 +259,18 @@ pub(crate) fn timeout(plan: &Plan) -> Duration {
 }
 
 impl RawPlan {
-    fn draw(random: &mut Rng, timeout: Duration, tail: usize, is_alone: bool) -> RawPlan {
+    fn draw(random: &mut Rng, timeout: Duration, tail: usize) -> RawPlan {
         let threads = (0..random.usize(1..=3)).map(|number| {
             let first = (number == 0 && random.u8(..3) > 0)
                 .then(|| Step::at_once(RawWhat::create_all(timeout)));
             let steps = (0..random.usize(2..=14)).map(|_| {
                 let rest = if random.bool() { Duration::ZERO } else { ms(random, 1, 3_000) };
-                Step { rest, what: RawWhat::draw(random, timeout, is_alone) }
+                Step { rest, what: RawWhat::draw(random, timeout) }
             });
             let steps = first.into_iter().chain(steps).collect();
             ThreadPlan { begins: ms(random, 1, 1_000), steps }
         });
-        RawPlan {
-            timeout,
-            tail,
-            threads: threads.collect(),
-            has_credentials: random.u8(..4) == 0,
-            is_dropped: random.u8(..4) == 0,
-        }
+        RawPlan { timeout, tail, threads: threads.collect(), is_dropped: random.u8(..4) == 0 }
     }
 }
 
@@ -312,16 +284,12 @@ impl RawWhat {
         RawWhat::Calls { calls: calls.collect(), how, limit, session: None }
     }
 
-    fn draw(random: &mut Rng, timeout: Duration, is_alone: bool) -> RawWhat {
+    fn draw(random: &mut Rng, timeout: Duration) -> RawWhat {
         match random.u8(..32) {
             0 | 1 => RawWhat::Keep,
             2 => RawWhat::LetGo,
             3 => RawWhat::Renew,
             4 | 5 => RawWhat::Look,
-            6 => RawWhat::Unwatch,
-            7 => RawWhat::Credentials,
-            // Clients that look for locks would find the secret.
-            8 | 9 if is_alone => RawWhat::Secret,
             10 if random.u8(..8) == 0 => RawWhat::Close,
             _ => {
                 let longest = timeout.as_millis() as u64 * 3 / 2;

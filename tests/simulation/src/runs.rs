@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
-use std::io::{self, IsTerminal, Write, stderr};
+use std::io;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -44,8 +44,6 @@ impl Event {
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Total {
     pub(crate) done: u64,
-    calls: u64,
-    time: Duration,
     pub(crate) hash: u64,
     pub(crate) events: BTreeMap<String, Event>,
     linearized: Linearized,
@@ -54,20 +52,18 @@ pub(crate) struct Total {
 
 impl Total {
     fn of(seed: u64, outcome: Outcome, violations: Vec<String>) -> Total {
-        let Outcome { hash, counts, calls, time, linearized, .. } = outcome;
+        let Outcome { hash, counts, linearized, .. } = outcome;
         let first = if Plan::is_again(seed) { Vec::new() } else { vec![seed] };
         let event = |count| Event { count, seeds: 1, first: first.clone() };
         let events = counts.into_iter().map(|(what, count)| (what.to_owned(), event(count)));
         let failed = (!violations.is_empty()).then_some((seed, violations));
         let (events, failed) = (events.collect(), failed.into_iter().collect());
-        Total { done: 1, calls, time, hash: hash ^ seed, events, linearized, failed }
+        Total { done: 1, hash: hash ^ seed, events, linearized, failed }
     }
 
     /// Adds another total. The order of additions does not matter.
     fn merge(&mut self, other: Total) {
         self.done += other.done;
-        self.calls += other.calls;
-        self.time += other.time;
         self.hash = self.hash.wrapping_add(other.hash);
         for (what, event) in other.events {
             self.events.entry(what).or_default().add(event);
@@ -83,22 +79,10 @@ impl Total {
     }
 
     pub(crate) fn report(&self, took: Duration) {
-        let seconds = took.as_secs_f64();
-        let rate = |count: f64| count / seconds;
-        let faults = self.events.iter().filter(|(what, _)| what.starts_with("fault: "));
-        let faults: u64 = faults.map(|(_, event)| event.count).sum();
-        println!(
-            "{} schedules in {seconds:.1} s, each second {:.0} with {:.0} calls, {:.0} faults and {:.2} simulated hours; {} failed",
-            self.done,
-            rate(self.done as f64),
-            rate(self.calls as f64),
-            rate(faults as f64),
-            rate(self.time.as_secs_f64() / 3600.0),
-            self.failed.len(),
-        );
+        println!("{} schedules in {took:.1?}; {} failed", self.done, self.failed.len());
         let Linearized { operations, open, undecided, .. } = self.linearized;
         println!(
-            "{operations} operations judged for linearizability, {open} of them without a known outcome; {undecided} pieces undecided"
+            "linearizable: {operations} operations, {open} open; {undecided} pieces undecided"
         );
     }
 }
@@ -121,12 +105,7 @@ pub(crate) fn run_all(args: &Args) -> Total {
             if !done.failed.is_empty() && !args.keep_going {
                 is_over.store(true, Ordering::Relaxed);
             }
-            let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
-            total.merge(done);
-            if stderr().is_terminal() {
-                eprint!("\r{} of {} ", total.done, args.seeds);
-                let _ = stderr().flush();
-            }
+            total.lock().unwrap_or_else(PoisonError::into_inner).merge(done);
         }
     };
     thread::scope(|scope| {

@@ -4,30 +4,26 @@
 /// Returns `None` for pings.
 pub fn request(frame: &[u8], is_first: bool) -> Option<String> {
     if is_first {
-        let session = number(frame, 20, 8);
-        return Some(match session {
+        return Some(match number(frame, 20, 8) {
             0 => "asks for a session".to_owned(),
-            _ => format!("asks for session {session:#x} again"),
+            session => format!("asks for session {session:#x} again"),
         });
     }
     let name = match int(frame, 8) {
-        code @ (1 | 2 | 5 | 15) => operation(code),
-        19 => "create a container",
         3 => "exists",
         4 => "read",
         8 | 12 => "list",
         9 => "sync",
         11 => return None,
-        14 => return Some(format!("multi [{}]", in_words(&multi(frame)))),
+        14 => return Some(format!("multi {:?}", multi(frame))),
         22 => "read several",
-        100 => "credentials",
         101 | 105 => return Some("sets its watches again".to_owned()),
         -11 => return Some("ends its session".to_owned()),
-        _ => "another request",
+        code => operation(code),
     };
-    let path = text(frame, 12);
     let ends_in_watch = matches!(int(frame, 8), 3 | 4 | 8 | 12) && frame.last() == Some(&1);
-    Some(format!("{name} {path}{}", if ends_in_watch { ", and watches it" } else { "" }))
+    let watches = if ends_in_watch { ", and watches it" } else { "" };
+    Some(format!("{name} {}{watches}", text(frame, 12)))
 }
 
 /// Describes a frame from a server. Returns `None` for answers to pings.
@@ -77,11 +73,6 @@ fn operation(code: i32) -> &'static str {
         13 => "check",
         _ => "?",
     }
-}
-
-fn in_words(operations: &[(&str, String)]) -> String {
-    let all = operations.iter().map(|(what, path)| format!("{what} {path}"));
-    all.collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the operations of a transaction.

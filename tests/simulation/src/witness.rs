@@ -20,9 +20,7 @@ pub(crate) use holds::{
 use kernel::Process;
 pub(crate) use tree::{parent, stood};
 pub use turns::identity;
-pub(crate) use turns::{
-    Left, NodeId, asks, given, heard, id_of, is_there, says, turn, turns, unchecked_turn, wrote,
-};
+pub(crate) use turns::{Left, NodeId, heard, id_of, is_there, says, turn, turns, unchecked_turn};
 use zookeeper_testing::ensemble::Committed;
 
 use crate::client::board;
@@ -97,7 +95,7 @@ struct Gone {
 pub(crate) struct Witness {
     held: BTreeMap<usize, Held>,
     /// Processes that have begun to close their clients.
-    closing: BTreeSet<Process>,
+    pub(crate) closing: BTreeSet<Process>,
     nodes: BTreeMap<String, Node>,
     gone: BTreeMap<String, Gone>,
     /// Nodes that could not be read for a while.
@@ -106,35 +104,33 @@ pub(crate) struct Witness {
     untold: BTreeSet<String>,
     /// Last transaction in each directory that created a node or deleted one that is not a contender.
     last_change: BTreeMap<String, i64>,
-    /// Number of nodes that each session has created.
-    made: BTreeMap<i64, u64>,
     /// Nodes that an operator is about to delete.
     pub(crate) broken: BTreeSet<String>,
     /// Locks and nodes of holds that have ended. Reads and writes are left out because they may share a node.
     former: Vec<(String, NodeId)>,
-    /// When each place was last given back.
-    ended_at: BTreeMap<Place, Duration>,
+    /// When each place was last given back, or has got more permits.
+    pub(crate) ended_at: BTreeMap<Place, Duration>,
     /// When each process last gave a lost hold of this kind back.
     lost_at: BTreeMap<holds::Level, Duration>,
     pub(crate) expired: BTreeSet<i64>,
-    /// Sessions of dead processes that a reaper ends, and not before this time.
-    reaped: BTreeMap<i64, Duration>,
+    /// Sessions of dead processes that a reaper ends, and not before this time, unless somebody else ends them.
+    pub(crate) reaped: BTreeMap<i64, Duration>,
     queues: BTreeMap<QueueId, Queue>,
     /// Queues of all exclusive holds.
     exclusive: BTreeMap<usize, QueueId>,
     /// Nodes that somebody has asked for, and those whose holders know of it.
-    asked: BTreeSet<NodeId>,
+    pub(crate) asked: BTreeSet<NodeId>,
     /// When the servers have first carried out a request for a node.
     requested: BTreeMap<NodeId, Duration>,
     heard: BTreeSet<NodeId>,
-    /// Nodes with a guarded write that got no answer.
-    unanswered: BTreeSet<NodeId>,
+    /// Nodes with a guarded write that got no answer. It may take effect as long as the node exists.
+    pub(crate) unanswered: BTreeSet<NodeId>,
     /// Number of turns with each node, by its queue and token, and how many turns the last owner allows.
     turns: BTreeMap<(QueueId, u64), (u32, Option<u32>)>,
     /// Nodes that a thread has released or handed over, and that no other thread has taken since.
     pub left: BTreeMap<NodeId, Left>,
     /// When the owner of each node's last turn began to give it back.
-    given: BTreeMap<NodeId, Duration>,
+    pub(crate) given: BTreeMap<NodeId, Duration>,
     /// Nodes that have to stay until this time.
     reserved: BTreeMap<String, Duration>,
     pub is_gentle: bool,
@@ -145,8 +141,6 @@ pub(crate) struct Witness {
     pub slowest: Duration,
     /// How old answers may be.
     pub lag: Duration,
-    /// Limit on the nodes of one client in a queue.
-    pub most_nodes: usize,
     /// Limit on the unanswered creates of one client.
     pub most_creates: usize,
     /// How many times an operator will delete the nodes of several locks.
@@ -154,7 +148,10 @@ pub(crate) struct Witness {
     /// Nodes that somebody else has deleted or whose session an operator has ended, with these sessions.
     robbed: BTreeSet<(i64, String)>,
     sessions: BTreeMap<i64, Process>,
-    connected_at: BTreeMap<Process, Duration>,
+    /// When each process has got its last session or connection, and the session.
+    connected: BTreeMap<Process, (Duration, i64)>,
+    /// Sessions that have ended.
+    pub(crate) closed: BTreeSet<i64>,
     waiting: BTreeMap<usize, calls::Waiting>,
     /// No fault delays anybody.
     pub is_well: bool,
@@ -163,15 +160,11 @@ pub(crate) struct Witness {
     pub has_strangers: bool,
     /// Nodes that strangers take away when they like.
     pub planted: BTreeSet<String>,
-    /// Number of watch events that clients got, and of nodes of sessions that have ended.
-    pub events: u64,
-    pub ends: u64,
     pub has_hidden: bool,
     pub healed_at: Option<Duration>,
     pub timeout: Duration,
     /// When the last node of each maker below each directory was created and deleted.
     left_at: BTreeMap<String, BTreeMap<Maker, (Duration, Duration)>>,
-    pub calls: u64,
     were: BTreeSet<NodeId>,
     outages: outages::Outages,
     /// No answer takes so long that a call or a lease ends before.
@@ -192,12 +185,11 @@ pub(crate) fn reset() {
     VIOLATIONS.take();
 }
 
-/// Returns the violations of the run and the number of calls for locks.
-pub(crate) fn finish() -> (Vec<String>, u64) {
-    let Witness { calls, held, .. } = WITNESS.take();
+/// Returns the violations of the run.
+pub(crate) fn finish() -> Vec<String> {
     // The holds are leaked because the world of their clients has ended.
-    std::mem::forget(held);
-    (VIOLATIONS.take(), calls)
+    std::mem::forget(WITNESS.take().held);
+    VIOLATIONS.take()
 }
 
 /// Records a violation. It may be called while the witness looks.
@@ -232,30 +224,9 @@ pub(crate) fn version(kind: Kind, place: Place) -> (i32, i32) {
     })
 }
 
-pub(crate) fn is_any(path: &str) -> bool {
-    witness(|witness| witness.nodes.contains_key(path))
-}
-
-/// Returns the number of nodes that a session has created, and the number that all others have.
-pub(crate) fn made(session: i64) -> (u64, u64) {
-    witness(|witness| {
-        let own = witness.made.get(&session).copied().unwrap_or_default();
-        (own, witness.made.values().sum::<u64>() - own)
-    })
-}
-
+/// Returns the session of the node at a path, or 0 for a node without one.
 pub(crate) fn owner(path: &str) -> Option<i64> {
     witness(|witness| witness.nodes.get(path).map(|node| node.owner))
-}
-
-/// Records that a process is about to close its client, which ends its sessions.
-pub(crate) fn closes(process: Process) {
-    witness(|witness| witness.closing.insert(process));
-}
-
-/// Records that the session of a process that dies now must not end before this time, unless somebody else ends it.
-pub(crate) fn reaps(session: i64, margin: Duration) {
-    witness(|witness| witness.reaped.insert(session, kernel::elapsed() + margin));
 }
 
 pub(crate) fn node_of(process: Process) -> Option<String> {
@@ -265,20 +236,6 @@ pub(crate) fn node_of(process: Process) -> Option<String> {
         let mut nodes = witness.nodes.iter();
         nodes.find(|(_, node)| is_its(node)).map(|(path, _)| path.clone())
     })
-}
-
-/// Returns whether an operator deletes the nodes of several locks now.
-pub(crate) fn takes_robbery() -> bool {
-    witness(|witness| {
-        let left = witness.robberies.checked_sub(1);
-        witness.robberies = left.unwrap_or_default();
-        left.is_some()
-    })
-}
-
-/// Notes that a place has more permits than before.
-pub(crate) fn freed(place: Place) {
-    witness(|witness| witness.ended_at.insert(place, kernel::elapsed()));
 }
 
 /// Returns the number of permits of the semaphore at a place.
@@ -298,7 +255,7 @@ pub(crate) fn expires(session: i64) {
 pub(crate) fn has_session(process: Process, session: i64) {
     witness(|witness| {
         witness.sessions.insert(session, process);
-        witness.connected_at.insert(process, kernel::elapsed());
+        witness.connected.insert(process, (kernel::elapsed(), session));
     });
 }
 
@@ -310,30 +267,23 @@ pub(crate) fn asks_for_nodes(process: Process, count: usize) {
     }
 }
 
-/// Checks that a client that gets no answers has lost its nodes after five timeouts.
-pub(crate) fn is_deaf(process: Process) {
-    let (nodes, time) = witness(|witness| {
-        let own = witness.held.values().filter(|held| held.process == process);
-        let nodes = own.flat_map(|held| &held.nodes).filter_map(|(path, _)| {
-            // The path may have another node by now.
-            let node = witness.nodes.get(path).filter(|node| node.owner != 0)?;
-            Some((path.clone(), node.czxid as u64))
-        });
-        (nodes.collect::<Vec<NodeId>>(), witness.timeout * 5)
-    });
+/// Checks that a client that gets no answers has lost its session after this time.
+pub(crate) fn is_deaf(process: Process, time: Duration) {
+    let session = witness(|witness| witness.connected.get(&process).map(|(_, session)| *session));
     kernel::after(time, move || {
-        if witness(|witness| witness.healed_at.is_some()) {
-            return;
-        }
-        for (path, token) in nodes.iter().filter(|node| is_there(node)) {
-            violation(format!("{path} ({token:#x}) is there, and its client hears nothing"));
-        }
+        judged(|witness| {
+            let is_its = |session: &i64| *session != 0 && !witness.closed.contains(session);
+            let session = session.filter(is_its).filter(|_| witness.healed_at.is_none())?;
+            let who = process.0;
+            Some(format!("session {session:#x} lives, and client {who} hears nothing"))
+        });
     });
 }
 
 pub(crate) fn committed(one: &Committed) {
     witness(|witness| {
         witness.committed(one);
+        witness.closed.extend(one.is_close.then_some(one.session));
         let until = witness.reaped.get(&one.session).filter(|_| one.is_close);
         if until.is_some_and(|until| kernel::elapsed() < *until)
             && !witness.expired.contains(&one.session)

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use fastrand::Rng;
-use kernel::{Process, thread};
+use kernel::{Machine, Process, thread};
 use zookeeper::ErrorKind;
 use zookeeper::{Acl, Permissions, ZooKeeper};
 use zookeeper_testing::ensemble::{Ensemble, Refused, Settings};
@@ -15,8 +15,7 @@ use crate::coverage;
 use crate::histories;
 use crate::network::{self, SLOW_NAME, hosts, serve};
 use crate::plan::{
-    ClientPlan, Deed, Fault, Kind, ObjectPlan, Place, Plan, Plant, TICK, Theme, Trouble, TurnPlan,
-    Wait, What,
+    ClientPlan, Fault, Kind, ObjectPlan, Place, Plan, Plant, TICK, Trouble, TurnPlan, Wait, What,
 };
 use crate::raw;
 use crate::recording;
@@ -36,10 +35,6 @@ pub struct Outcome {
     pub hash: u64,
     /// How often each event occurred.
     pub counts: BTreeMap<&'static str, u64>,
-    /// Number of calls for locks.
-    pub calls: u64,
-    /// Simulated duration of the run.
-    pub time: Duration,
     /// Log of the run for people; empty unless the run was traced.
     pub story: Vec<String>,
 }
@@ -57,11 +52,7 @@ pub fn run(plan: &Plan, is_traced: bool) -> Outcome {
         STEPS,
         move || live(&plan),
         |end| {
-            match end {
-                kernel::End::Over => {}
-                kernel::End::Stuck(who) => violation(format!("all wait: {}", who.join("; "))),
-                kernel::End::Endless(who) => violation(format!("no end: {}", who.join("; "))),
-            }
+            end.err().into_iter().for_each(violation);
             for name in kernel::panicked() {
                 violation(format!("{name} has panicked"));
             }
@@ -70,14 +61,11 @@ pub fn run(plan: &Plan, is_traced: bool) -> Outcome {
             raw::finish(!witness::has_violations());
             // Clients that remain are leaked: their world ends here, so dropping them is not possible.
             std::mem::forget(board(|board| std::mem::take(&mut board.sessions)));
-            let (violations, calls) = witness::finish();
             Outcome {
-                violations,
+                violations: witness::finish(),
                 linearized,
                 hash: kernel::hash(),
                 counts: kernel::counts(),
-                calls,
-                time: kernel::elapsed(),
                 story: kernel::story(),
             }
         },
@@ -126,14 +114,15 @@ fn live(plan: &Plan) {
         witness.is_quick = plan.latency <= Duration::from_millis(2);
         // Each thread may have one node on its way, and each object may keep one.
         let most = plan.clients.iter().map(|client| client.threads.len() + client.objects.len());
-        witness.most_nodes = most.max().unwrap_or_default() + 1;
-        witness.most_creates = witness.most_nodes * if plan.has(Kind::Semaphore) { 3 } else { 1 };
+        let each = if plan.has(Kind::Semaphore) { 3 } else { 1 };
+        witness.most_creates = (most.max().unwrap_or_default() + 1) * each;
     });
     let count = plan.clients.len() + plan.raw.len();
     let processes: Vec<Process> = (0..count).map(|_| kernel::process()).collect();
     // The judge of programs expects answers at once, so only runs without programs have busy machines.
     if plan.raw.is_empty() && random.u8(..3) == 0 {
-        processes.iter().for_each(|process| kernel::is_busy(*process));
+        let is_busy = |machine: &mut Machine| machine.is_busy = true;
+        processes.iter().for_each(|process| kernel::machine(*process, is_busy));
     }
     for fault in &plan.faults {
         if let Fault::Frame { client, is_up, of, nth, what } = *fault {
@@ -142,13 +131,10 @@ fn live(plan: &Plan) {
             });
         }
     }
-    if !plan.hides_something() {
-        kernel::rely_on_no_timer(1_000);
-    }
     if plan.always_lists {
         kernel::count("run: no shortcuts");
-        kernel::take_no_shortcuts();
     }
+    kernel::configure(if plan.hides_something() { 1 } else { 1_000 }, !plan.always_lists);
     let hosts = hosts(plan);
     for (number, (client, &process)) in plan.clients.iter().zip(&processes).enumerate() {
         let (client, hosts) = (client.clone(), hosts.clone());
@@ -170,28 +156,27 @@ fn live(plan: &Plan) {
     let are_done = || board(|board| board.operators == 0);
     kernel::block("what operators have to give back", None, Some(&are_done));
     // All calls that have begun must return.
-    let is_over = |limit: Duration, so_far: fn(&Board) -> &BTreeSet<Process>| {
-        let end = kernel::elapsed() + limit;
-        loop {
-            let is_over = |over: &BTreeSet<Process>| {
-                processes.iter().all(|process| over.contains(process) || kernel::is_dead(*process))
-            };
-            if board(|board| is_over(so_far(board))) {
-                return true;
-            }
+    let longest = longest(plan) + raw::longest(plan);
+    let is_over = |what: &str, so_far: fn(&Board) -> &BTreeSet<Process>| {
+        let end = kernel::elapsed() + longest;
+        let is_over = |process: &Process| {
+            board(|board| so_far(board).contains(process)) || kernel::is_dead(*process)
+        };
+        while !processes.iter().all(is_over) {
             if kernel::elapsed() > end {
+                let who = processes.iter().map(|process| (process.0, kernel::tasks(*process)));
+                let (who, holders) =
+                    (who.collect::<Vec<_>>(), witness(|witness| witness.holders()));
+                violation(format!("{what} {longest:?} without a fault: {who:?}; {holders:?}"));
+                kernel::stop();
                 return false;
             }
             thread::sleep(Duration::from_millis(50));
         }
+        true
     };
-    let longest = longest(plan) + raw::longest(plan);
-    if !is_over(longest, |board| &board.done) {
-        let who = processes.iter().map(|process| (process.0, kernel::tasks(*process)));
-        let who: Vec<_> = who.collect();
-        let holders = witness(|witness| witness.holders());
-        violation(format!("not over after {longest:?} without a fault: {who:?}; {holders:?}"));
-        return kernel::stop();
+    if !is_over("not over after", |board| &board.done) {
+        return;
     }
     // By then stalled machines run again and abandoned sessions have expired.
     let awake = board(|board| board.stalls.iter().map(|(_, _, until)| *until).max());
@@ -203,16 +188,8 @@ fn live(plan: &Plan) {
     let settled = timeout * 5 / 2 + Duration::from_secs(1) + asked;
     thread::sleep(awake.unwrap_or_default().saturating_sub(kernel::elapsed()) + settled);
     board(|board| board.are_healed = true);
-    if !is_over(longest, |board| &board.closed) {
-        let holders = witness(|witness| witness.holders());
-        violation(format!("clients do not end in {longest:?}: {holders:?}"));
-        return kernel::stop();
-    }
-    // The servers report the end of a node to its owner and to the two contenders behind it. If one of these
-    // goes, another one watches the node beside those that did.
-    let (events, ends) = witness(|witness| (witness.events, witness.ends));
-    if plan.theme == Theme::Herd && events > ends * 5 {
-        violation(format!("{events} events of {ends} ends: a herd was woken"));
+    if !is_over("clients do not end in", |board| &board.closed) {
+        return;
     }
     // Sessions of killed clients end by then, and so do sessions that could not be closed.
     thread::sleep(timeout * 2 + TICK * 2);
@@ -237,10 +214,14 @@ fn has_queue(plan: &Plan, place: Place) -> bool {
     !plan.objects().any(is_above)
 }
 
+fn fail_spawns(process: Process, probability: f64) {
+    kernel::machine(process, |machine| machine.fails_spawns = probability);
+}
+
 fn heal(processes: &[Process]) {
     kernel::note(|| "== all is well from now on".to_owned());
     witness(|witness| witness.healed_at = Some(kernel::elapsed()));
-    processes.iter().for_each(|process| kernel::fail_spawns(*process, 0.0));
+    processes.iter().for_each(|process| fail_spawns(*process, 0.0));
     network::act(|world| {
         world.heal();
         world.ensemble.heal(kernel::instant());
@@ -257,18 +238,14 @@ fn longest(plan: &Plan) -> Duration {
         for step in client.steps() {
             longest += step.rest;
             match &step.what {
-                What::Turns { count, .. } => longest += Duration::from_secs(2) * (count + 2),
+                What::Turns { count, .. } => longest += Duration::from_secs(2) * *count,
                 What::Lock(TurnPlan { wait, while_held, object, .. }) => {
-                    let work = while_held.iter().map(|deed| match deed {
-                        Deed::Work(time) => *time,
-                        _ => Duration::ZERO,
-                    });
-                    longest += work.sum::<Duration>();
+                    // No deed takes longer than this.
+                    longest += Duration::from_secs(10) * while_held.len() as u32;
                     longest += client.objects[*object].options.hold_at_least.unwrap_or_default();
                     if let Wait::For(time) | Wait::Connected(Some(time), _) = wait {
                         longest += *time;
                     }
-                    longest += Duration::from_secs(5) * while_held.len() as u32;
                 }
                 What::Odd { .. } => longest += Duration::from_secs(30),
                 _ => {}
@@ -301,35 +278,32 @@ fn make(plan: &Plan, processes: &[Process], trouble: Trouble) {
             world.machine(processes[client]).refused_until = now + time;
             world.cut(processes[client]);
         }),
-        Trouble::Freeze { client, time }
-        | Trouble::Sleep { client, time, .. }
-        | Trouble::Stall { client, time } => {
-            let process = processes[client];
-            stands_still(process, time);
-            match trouble {
-                Trouble::Stall { .. } if client < plan.clients.len() => {
-                    kernel::stall(process, time);
-                }
-                Trouble::Sleep { is_paused, .. } => {
-                    if is_paused {
-                        kernel::count("fault: a virtual machine is paused");
-                    }
-                    kernel::machine_sleeps(process, time, is_paused);
-                }
-                _ => kernel::freeze(process, time),
+        Trouble::Sleep { client, time, is_paused } => {
+            stands_still(processes[client], time);
+            if is_paused {
+                kernel::count("fault: a virtual machine is paused");
             }
+            kernel::machine_sleeps(processes[client], time, is_paused);
+        }
+        Trouble::Stall { client, time } if client < plan.clients.len() => {
+            stands_still(processes[client], time);
+            kernel::stall(processes[client], time);
+        }
+        Trouble::Freeze { client, time } | Trouble::Stall { client, time } => {
+            stands_still(processes[client], time);
+            kernel::freeze(processes[client], time);
         }
         Trouble::ClockStep { client, milliseconds } => {
-            kernel::clock_step(processes[client], milliseconds * 1_000_000);
-            board(|board| board.steps.push((processes[client], now)));
+            kernel::machine(processes[client], |machine| machine.ahead += milliseconds * 1_000_000);
+            stands_still(processes[client], Duration::ZERO);
         }
         Trouble::Full { client, time } => network::act(|world| {
             world.machine(processes[client]).full_until = now + time;
         }),
         Trouble::NoThreads { client, time } => {
             let process = processes[client];
-            kernel::fail_spawns(process, 0.5);
-            kernel::after(time, move || kernel::fail_spawns(process, 0.0));
+            fail_spawns(process, 0.5);
+            kernel::after(time, move || fail_spawns(process, 0.0));
         }
         Trouble::Kill { client } => {
             // It may be dead already.
@@ -365,9 +339,7 @@ fn make(plan: &Plan, processes: &[Process], trouble: Trouble) {
         Trouble::Lag { server, time } => {
             serve(|servers, now| servers.lag(server, time / 4, now));
         }
-        Trouble::Depose => {
-            serve(Ensemble::depose);
-        }
+        Trouble::Depose => _ = serve(Ensemble::depose),
         Trouble::Move { server } if plan.has_names => network::act(|world| world.move_away(server)),
         // Clients that know the servers by address would not find one that moved.
         Trouble::Move { .. } => {}
@@ -375,10 +347,9 @@ fn make(plan: &Plan, processes: &[Process], trouble: Trouble) {
             network::act(|world| world.forget_name(server, time, hangs));
         }
         Trouble::Delete { place, nth } => {
-            if let Some(node) = witness(|witness| witness.below(place, nth)) {
-                // Deletion fails if the node has children.
-                let _ = serve(|servers, now| servers.delete(&node, now));
-            }
+            let node = witness(|witness| witness.below(place, nth));
+            // Deletion fails if the node has children.
+            node.map(|node| serve(|servers, now| servers.delete(&node, now)));
         }
         Trouble::Clear { place, pause } => clear(place, pause),
         Trouble::Rob => witness(|witness| witness.robberies += 1),
@@ -425,14 +396,15 @@ fn make(plan: &Plan, processes: &[Process], trouble: Trouble) {
     }
 }
 
-/// Tells the witness and the judge that a client gets no answers for `time`, if that is long enough to end its session.
+/// Tells the witness that a client gets no answers for `time`, if that is long enough to end its session.
 /// Server faults may delay the end of a session, so the rule does not apply with them.
 fn is_deaf(plan: &Plan, processes: &[Process], client: usize, time: Duration) {
     let own = plan.clients.iter().map(|client| client.timeout);
     let timeout = own.chain(plan.raw.iter().map(|raw| raw.timeout)).nth(client);
-    if timeout.is_some_and(|timeout| time >= timeout * 5) && !plan.troubles_servers() {
-        witness::is_deaf(processes[client]);
-        raw::is_deaf(processes[client]);
+    if let Some(end) = timeout.map(|timeout| timeout * 5).filter(|end| time >= *end)
+        && !plan.troubles_servers()
+    {
+        witness::is_deaf(processes[client], end);
     }
 }
 
@@ -453,7 +425,8 @@ fn reap(seed: u64, plan: &ClientPlan, dead: Process) {
     kernel::count("fault: the session of a process that died is ended");
     let margins = plan.objects.iter().filter_map(|object| object.options.margin);
     let margin = margins.max().unwrap_or_default();
-    witness::reaps(registration.session_id(), margin);
+    let until = kernel::elapsed() + margin;
+    witness(|witness| witness.reaped.insert(registration.session_id(), until));
     let reaper = kernel::process();
     if random.u8(..8) == 0 {
         kernel::after(noticed + Duration::from_millis(random.u64(..20)), move || {

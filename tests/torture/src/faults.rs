@@ -113,11 +113,8 @@ impl Scene<'_> {
                     held.release();
                 }
             }),
-            // The proxy changes no bytes and no order, and nobody else can act right then.
-            FrameFault::Garble
-            | FrameFault::Swap
-            | FrameFault::Freezes(_)
-            | FrameFault::Meets(..) => false,
+            // Nobody else can act right then.
+            FrameFault::Freezes(_) | FrameFault::Meets(..) => false,
         }
     }
 

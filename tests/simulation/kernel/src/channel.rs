@@ -56,13 +56,11 @@ fn await_message<T>(receiver: &Receiver<T>, end: Option<u64>) {
     }
 }
 
-/// Corresponds to `Receiver::recv`.
 pub fn recv<T>(receiver: &Receiver<T>) -> Result<T, RecvError> {
     await_message(receiver, None);
     now_or_never(receiver)
 }
 
-/// Corresponds to `Receiver::recv_deadline`.
 pub fn recv_deadline<T>(receiver: &Receiver<T>, end: Instant) -> Result<T, RecvTimeoutError> {
     await_message(receiver, Some(count(end)));
     receiver.try_recv().map_err(|error| match error {
@@ -71,7 +69,6 @@ pub fn recv_deadline<T>(receiver: &Receiver<T>, end: Instant) -> Result<T, RecvT
     })
 }
 
-/// Corresponds to `Receiver::recv_timeout`.
 pub fn recv_timeout<T>(receiver: &Receiver<T>, limit: Duration) -> Result<T, RecvTimeoutError> {
     recv_deadline(receiver, now() + limit)
 }

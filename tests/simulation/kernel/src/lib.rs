@@ -8,6 +8,8 @@
 //! Functions and types have the names and meanings of their counterparts in `std`, `parking_lot` and
 //! `crossbeam-channel`. `zookeeper/src/sys.rs` chooses between both.
 
+#![allow(missing_docs, reason = "the counterparts have docs")]
+
 mod channel;
 mod clock;
 mod machine;
@@ -24,13 +26,12 @@ pub use channel::{at, never, recv, recv_deadline, recv_timeout};
 pub use channel::{is_ready, now_or_never, wait};
 pub use clock::{instant, now, since_boot, system_time};
 pub use machine::{
-    Process, clock_step, fail_spawns, freeze, is_busy, is_dead, kill, machine_sleeps, process,
-    process_id, program, random,
+    Machine, Process, freeze, is_dead, kill, machine, machine_sleeps, process, process_id, program,
+    random,
 };
 pub use scheduler::{
-    End, Inner, Nesting, after, block, elapsed, fallback, is_running, nestings, own_process,
-    panicked, peek, rely_on_no_timer, run, shortcuts, stall, stop, take_no_shortcuts, tasks,
-    whoami, with_random,
+    Nesting, after, block, configure, elapsed, fallback, is_running, nestings, own_process,
+    panicked, peek, run, shortcuts, stall, stop, tasks, whoami, with_random,
 };
 pub use sync::{Condvar, Mutex, MutexGuard};
 pub use trace::{count, counts, hash, is_traced, mix, note, note_of, reached, reached_if, story};

@@ -19,8 +19,9 @@ pub(crate) enum Fate {
     Dead,
 }
 
+/// The machine of a process.
 #[derive(Default)]
-pub(crate) struct Machine {
+pub struct Machine {
     pub(crate) fate: Fate,
     /// How long its monotonic clock stood still.
     pub(crate) asleep: u64,
@@ -29,10 +30,11 @@ pub(crate) struct Machine {
     /// End of its last sleep.
     awake_at: u64,
     /// How far its system clock is ahead, in nanoseconds.
-    pub(crate) ahead: i64,
-    fails_spawns: f64,
+    pub ahead: i64,
+    /// With this probability, the process fails to start a thread.
+    pub fails_spawns: f64,
     /// Other programs use its processors now and then.
-    pub(crate) is_busy: bool,
+    pub is_busy: bool,
     pub(crate) random: Rng,
 }
 
@@ -63,9 +65,9 @@ pub fn freeze(process: Process, time: Duration) {
     });
 }
 
-/// Makes the threads of a process share their processors with other programs from now on.
-pub fn is_busy(process: Process) {
-    with(|kernel| kernel.machines[process.0].is_busy = true);
+/// Changes the machine of a process.
+pub fn machine(process: Process, change: impl FnOnce(&mut Machine)) {
+    with(|kernel| change(&mut kernel.machines[process.0]));
 }
 
 /// Suspends a machine: [`freeze`]s the process and stops its monotonic clock. If the host pauses it, its time since
@@ -81,16 +83,6 @@ pub fn machine_sleeps(process: Process, time: Duration, is_paused: bool) {
         machine.paused += if is_paused { longer } else { 0 };
         machine.awake_at = end.max(machine.awake_at);
     });
-}
-
-/// Moves the system clock of a process.
-pub fn clock_step(process: Process, nanoseconds: i64) {
-    with(|kernel| kernel.machines[process.0].ahead += nanoseconds);
-}
-
-/// Makes a process fail to start threads with this probability.
-pub fn fail_spawns(process: Process, probability: f64) {
-    with(|kernel| kernel.machines[process.0].fails_spawns = probability);
 }
 
 /// Kills a process with all its connections.

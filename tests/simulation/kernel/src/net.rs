@@ -14,7 +14,7 @@ use crate::scheduler::{block, may_give_way, own_process, with};
 
 /// The other end of all sockets.
 pub trait Network {
-    /// Opens a connection for a process. The world answers with [`accepted`] or [`refused`], or never.
+    /// Opens a connection for a process. The world answers with [`answered`], or never.
     fn connect(&self, process: Process, socket: u64, address: SocketAddr);
     /// Takes bytes from a process, as many as there is room for. Returns their number.
     fn send(&self, socket: u64, bytes: &[u8]) -> usize;
@@ -63,18 +63,13 @@ pub fn set_network(network: Rc<dyn Network>) {
     with(|kernel| kernel.sockets.network = Some(network));
 }
 
-/// Completes a connection.
-pub fn accepted(socket: u64) {
-    end(socket, |end| {
-        if end.state == State::Connecting {
-            end.state = State::Open;
-        }
+/// Completes a connection, or refuses it.
+pub fn answered(socket: u64, is_accepted: bool) {
+    end(socket, |end| match (end.state, is_accepted) {
+        (State::Connecting, true) => end.state = State::Open,
+        (_, true) => {}
+        (_, false) => end.state = State::Failed(io::ErrorKind::ConnectionRefused),
     });
-}
-
-/// Refuses a connection.
-pub fn refused(socket: u64) {
-    end(socket, |end| end.state = State::Failed(io::ErrorKind::ConnectionRefused));
 }
 
 /// Delivers bytes to the process.
@@ -116,10 +111,7 @@ pub(crate) fn shut_all(process: Process) {
 pub struct Stream(u64);
 
 impl Stream {
-    /// Starts to connect.
-    ///
-    /// # Errors
-    /// Never fails.
+    /// Starts to connect. Never fails.
     pub fn connect(address: SocketAddr) -> io::Result<Stream> {
         let process = own_process();
         let socket = with(|kernel| {
@@ -133,10 +125,7 @@ impl Stream {
         Ok(Stream(socket))
     }
 
-    /// Returns whether the connection is established.
-    ///
-    /// # Errors
-    /// Fails if the connection failed.
+    /// Returns whether the connection is established. Fails if the connection failed.
     pub fn is_connected(&self) -> io::Result<bool> {
         match end(self.0, |end| end.state) {
             Some(State::Connecting) => Ok(false),
@@ -146,10 +135,7 @@ impl Stream {
         }
     }
 
-    /// Waits for bytes and reads them. Returns 0 at the end of the connection.
-    ///
-    /// # Errors
-    /// Fails if the connection is torn.
+    /// Waits for bytes and reads them. Returns 0 at the end of the connection, and fails if it is torn.
     pub fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         may_give_way();
         let is_ready = || {
@@ -172,10 +158,8 @@ impl Stream {
         read.unwrap_or(Ok(0))
     }
 
-    /// Sends as many bytes as there is room for.
-    ///
-    /// # Errors
-    /// Fails with `WouldBlock` if there is no room, and with another error if the connection is not open.
+    /// Sends as many bytes as there is room for. Fails with `WouldBlock` if there is none, and with another error if the
+    /// connection is not open.
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         match end(self.0, |end| end.state) {
             Some(State::Open) => match network().send(self.0, bytes) {
@@ -187,10 +171,7 @@ impl Stream {
         }
     }
 
-    /// Closes the connection, which ends reads.
-    ///
-    /// # Errors
-    /// Fails if the connection was already closed.
+    /// Closes the connection, which ends reads. Fails if it was already closed.
     pub fn shut_down(&self) -> io::Result<()> {
         let before = end(self.0, |end| std::mem::replace(&mut end.state, State::Shut));
         if matches!(before, None | Some(State::Shut)) {
@@ -211,9 +192,6 @@ impl Drop for Stream {
 }
 
 /// Asks the world for the addresses of a name.
-///
-/// # Errors
-/// Returns the world's error.
 pub fn resolve(name: &str) -> io::Result<Vec<SocketAddr>> {
     let (time, found) = network().resolve(own_process(), name);
     crate::thread::sleep(time);
@@ -225,10 +203,7 @@ pub fn resolve(name: &str) -> io::Result<Vec<SocketAddr>> {
 pub struct Bell(AtomicBool);
 
 impl Bell {
-    /// Creates a bell that has not been rung.
-    ///
-    /// # Errors
-    /// Never fails.
+    /// Creates a bell that has not been rung. Never fails.
     pub fn new() -> io::Result<Bell> {
         Ok(Bell(AtomicBool::new(false)))
     }

@@ -30,22 +30,10 @@ type Fiber = Coroutine<(), (), (), DefaultStack>;
 /// Something that happens outside of all threads at its time.
 type Happening = Box<dyn FnOnce()>;
 
-/// How a run ended.
-#[derive(Debug)]
-pub enum End {
-    /// All threads have ended, or [`stop`] was called.
-    Over,
-    /// No thread can ever go on. Describes all waits.
-    Stuck(Vec<String>),
-    /// The run took more steps than allowed.
-    Endless(Vec<String>),
-}
-
 #[derive(Clone, Copy)]
 enum State {
     Ready,
     Waits { what: &'static str, deadline: Option<u64>, ready: Option<*const dyn Fn() -> bool> },
-    Done,
 }
 
 pub(crate) struct Task {
@@ -87,7 +75,7 @@ pub(crate) struct Kernel {
     pub(crate) trace: Trace,
     /// Factor on the waits of fallback timers.
     patience: u32,
-    takes_no_shortcuts: bool,
+    shortcuts: bool,
     nestings: BTreeSet<Nesting>,
 }
 
@@ -96,17 +84,8 @@ pub(crate) struct Kernel {
 pub struct Nesting {
     /// Where the outer mutex was taken.
     pub outer: &'static Location<'static>,
-    /// What happened under it.
-    pub inner: Inner,
-}
-
-/// What happened under a mutex.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Inner {
-    /// Another mutex was taken there.
-    Mutex(&'static Location<'static>),
-    /// The thread waited for this.
-    Wait(&'static str),
+    /// Where another mutex was taken under it, or else what the thread waited for.
+    pub inner: Result<&'static Location<'static>, &'static str>,
 }
 
 thread_local! {
@@ -126,18 +105,20 @@ pub fn is_running() -> bool {
 }
 
 /// Runs a simulation until all threads have ended. `main` is its first thread, in a separate process. `finish` may look
-/// at the world after the end.
+/// at the world after the end. It gets an error with all waits if no thread could go on, or if the run took more steps than
+/// allowed.
 pub fn run<T>(
     seed: u64,
     is_traced: bool,
     most_steps: u64,
     main: impl FnOnce() + 'static,
-    finish: impl FnOnce(End) -> T,
+    finish: impl FnOnce(Result<(), String>) -> T,
 ) -> T {
     let mut choices = Rng::with_seed(seed);
     let kernel = Kernel {
         stacks: STACKS.take(),
         patience: 1,
+        shortcuts: true,
         trace: Trace::new(is_traced),
         choices: choices.fork(),
         ..Kernel::default()
@@ -164,10 +145,10 @@ pub fn run<T>(
     finished
 }
 
-fn go(most_steps: u64) -> End {
+fn go(most_steps: u64) -> Result<(), String> {
     for _ in 0..most_steps {
         if with(|kernel| kernel.has_stopped) {
-            return End::Over;
+            return Ok(());
         }
         while let Some(happening) = with(Kernel::due) {
             happening();
@@ -178,12 +159,12 @@ fn go(most_steps: u64) -> End {
             Some(task) => resume(task),
             None => match with(Kernel::jump) {
                 true => {}
-                false if with(|kernel| kernel.is_all_done()) => return End::Over,
-                false => return End::Stuck(with(Kernel::who_waits)),
+                false if with(|kernel| kernel.is_all_done()) => return Ok(()),
+                false => return Err(format!("all wait: {}", with(Kernel::who_waits))),
             },
         }
     }
-    End::Endless(with(Kernel::who_waits))
+    Err(format!("no end: {}", with(Kernel::who_waits)))
 }
 
 fn choose() -> Option<usize> {
@@ -233,7 +214,6 @@ fn resume(task: usize) {
         match result {
             CoroutineResult::Yield(()) => kernel.tasks[task].fiber = Some(fiber),
             CoroutineResult::Return(()) => {
-                kernel.tasks[task].state = State::Done;
                 kernel.live.retain(|&one| one != task);
                 kernel.stacks.push(fiber.into_stack());
             }
@@ -243,10 +223,9 @@ fn resume(task: usize) {
 
 impl Kernel {
     /// Notes what a thread does with mutexes held.
-    fn nests(&mut self, task: usize, inner: Inner) {
-        for (_, outer) in &self.tasks[task].held {
-            self.nestings.insert(Nesting { outer, inner: inner.clone() });
-        }
+    fn nests(&mut self, task: usize, inner: Result<&'static Location<'static>, &'static str>) {
+        let held = self.tasks[task].held.iter();
+        self.nestings.extend(held.map(|(_, outer)| Nesting { outer, inner }));
     }
 
     /// Returns whether a thread that could run is delayed by a busy machine.
@@ -284,7 +263,7 @@ impl Kernel {
                 Due::Now
             }
             State::Waits { ready: Some(ready), .. } => Due::If(ready),
-            State::Waits { ready: None, .. } | State::Done => Due::Never,
+            State::Waits { ready: None, .. } => Due::Never,
         }
     }
 
@@ -316,7 +295,7 @@ impl Kernel {
         self.live.iter().all(is_dead)
     }
 
-    fn who_waits(&mut self) -> Vec<String> {
+    fn who_waits(&mut self) -> String {
         let all = self.live.iter().map(|&task| {
             let Task { name, process, state, .. } = &self.tasks[task];
             let what = match state {
@@ -325,11 +304,10 @@ impl Kernel {
                 State::Waits { what, deadline: Some(at), .. } => {
                     format!("waits in {what} until {:?}", Duration::from_nanos(*at))
                 }
-                State::Done => "has ended".to_owned(),
             };
             format!("process {}, {name}: {what}", process.0)
         });
-        all.collect()
+        all.collect::<Vec<_>>().join("; ")
     }
 }
 
@@ -384,7 +362,7 @@ pub fn block(what: &'static str, deadline: Option<u64>, ready: Option<&dyn Fn() 
         let ready: Option<*const (dyn Fn() -> bool + 'static)> =
             unsafe { std::mem::transmute(ready) };
         if what != MUTEX {
-            kernel.nests(task, Inner::Wait(what));
+            kernel.nests(task, Err(what));
         }
         kernel.tasks[task].state = State::Waits { what, deadline, ready };
         kernel.tasks[task].yielder
@@ -397,7 +375,7 @@ pub fn block(what: &'static str, deadline: Option<u64>, ready: Option<&dyn Fn() 
 pub(crate) fn will_lock(place: &'static Location<'static>) {
     with(|kernel| {
         if let Some(task) = kernel.current.filter(|_| kernel.looks_at.is_none()) {
-            kernel.nests(task, Inner::Mutex(place));
+            kernel.nests(task, Ok(place));
         }
     });
 }
@@ -420,21 +398,18 @@ pub(crate) fn has_unlocked(address: usize) {
     });
 }
 
-pub(crate) fn taken_at(address: usize) -> Option<&'static Location<'static>> {
+/// Returns where the running thread took this mutex. A new place takes the place of that.
+pub(crate) fn taken_at(
+    address: usize,
+    new: Option<&'static Location<'static>>,
+) -> Option<&'static Location<'static>> {
     with(|kernel| {
-        let held = &kernel.tasks[kernel.current?].held;
-        held.iter().find(|(other, _)| *other == address).map(|(_, place)| *place)
+        let held = &mut kernel.tasks[kernel.current?].held;
+        let (_, place) = held.iter_mut().find(|(other, _)| *other == address)?;
+        let before = *place;
+        *place = new.unwrap_or(before);
+        Some(before)
     })
-}
-
-/// Notes where the running thread took this mutex before a wait.
-pub(crate) fn is_taken_at(address: usize, place: &'static Location<'static>) {
-    with(|kernel| {
-        if let Some(task) = kernel.current {
-            let mut held = kernel.tasks[task].held.iter_mut();
-            held.find(|(other, _)| *other == address).into_iter().for_each(|held| held.1 = place);
-        }
-    });
 }
 
 /// Returns which mutexes were taken, and which waits began, while a mutex was held.
@@ -460,7 +435,7 @@ pub(crate) fn may_give_way() {
 }
 
 pub(crate) fn has_ended(task: usize) -> bool {
-    with(|kernel| matches!(kernel.tasks[task].state, State::Done))
+    with(|kernel| !kernel.live.contains(&task))
 }
 
 /// Returns the process of the running thread, or the world's process outside of threads.
@@ -517,24 +492,20 @@ pub fn elapsed() -> Duration {
     Duration::from_nanos(with(|kernel| kernel.now))
 }
 
-/// Makes fallback timers wait `patience` times longer, so that a run shows whether anything relies on them.
-pub fn rely_on_no_timer(patience: u32) {
-    with(|kernel| kernel.patience = patience);
+/// Makes fallback timers wait `patience` times longer, so that a run shows whether anything relies on them. Without
+/// shortcuts, a list precedes every grant.
+pub fn configure(patience: u32, shortcuts: bool) {
+    with(|kernel| (kernel.patience, kernel.shortcuts) = (patience, shortcuts));
 }
 
-/// Returns `times` multiplied by the factor that [`rely_on_no_timer`] sets.
+/// Returns `times` multiplied by the factor that [`configure`] sets.
 pub fn fallback(times: u32) -> u32 {
     times * with(|kernel| kernel.patience)
 }
 
-/// Makes the library take no shortcuts, so that a list precedes every grant.
-pub fn take_no_shortcuts() {
-    with(|kernel| kernel.takes_no_shortcuts = true);
-}
-
 /// Returns whether the library takes shortcuts.
 pub fn shortcuts() -> bool {
-    with(|kernel| !kernel.takes_no_shortcuts)
+    with(|kernel| kernel.shortcuts)
 }
 
 /// Ends the run.

@@ -10,11 +10,8 @@ use std::time::Instant;
 use lock_api::{GuardNoSend, RawMutex};
 
 use crate::clock::count;
-use crate::scheduler::{
-    MUTEX, block, has_locked, has_unlocked, is_taken_at, may_give_way, taken_at, will_lock,
-};
+use crate::scheduler::{MUTEX, block, has_locked, has_unlocked, may_give_way, taken_at, will_lock};
 
-/// Raw mutex.
 #[derive(Debug)]
 pub struct Raw(AtomicBool);
 
@@ -55,12 +52,9 @@ impl Raw {
     }
 }
 
-/// Corresponds to `parking_lot::Mutex`.
 pub type Mutex<T> = lock_api::Mutex<Raw, T>;
-/// Corresponds to `parking_lot::MutexGuard`.
 pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, Raw, T>;
 
-/// Corresponds to `parking_lot::Condvar`.
 #[derive(Debug, Default)]
 pub struct Condvar(RefCell<VecDeque<Rc<AtomicBool>>>);
 
@@ -69,29 +63,24 @@ unsafe impl Send for Condvar {}
 // SAFETY: the same.
 unsafe impl Sync for Condvar {}
 
-/// Corresponds to `parking_lot::WaitTimeoutResult`.
 #[derive(Debug, Clone, Copy)]
 pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
-    /// Returns whether the wait ended without a notification.
     pub fn timed_out(self) -> bool {
         self.0
     }
 }
 
 impl Condvar {
-    /// Creates a condition variable.
     pub fn new() -> Condvar {
         Condvar::default()
     }
 
-    /// Waits for a notification.
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         self.wait_for(guard, None);
     }
 
-    /// Waits for a notification until this instant.
     pub fn wait_until<T>(&self, guard: &mut MutexGuard<'_, T>, end: Instant) -> WaitTimeoutResult {
         self.wait_for(guard, Some(count(end)))
     }
@@ -102,9 +91,9 @@ impl Condvar {
         let is_told = || told.load(Ordering::Relaxed);
         // SAFETY: the raw mutex is neither locked nor unlocked by this.
         let address = unsafe { MutexGuard::mutex(guard).raw() }.address();
-        let place = taken_at(address);
+        let place = taken_at(address, None);
         MutexGuard::unlocked(guard, || block("a condition variable", end, Some(&is_told)));
-        place.inspect(|place| is_taken_at(address, place));
+        taken_at(address, place);
         self.0.borrow_mut().retain(|one| !Rc::ptr_eq(one, &told));
         WaitTimeoutResult(!is_told())
     }
@@ -116,7 +105,6 @@ impl Condvar {
         }
     }
 
-    /// Wakes all waiting threads.
     pub fn notify_all(&self) {
         for told in self.0.borrow_mut().drain(..) {
             told.store(true, Ordering::Relaxed);

@@ -10,11 +10,9 @@ use crate::clock::{count, now};
 use crate::machine::may_spawn;
 use crate::scheduler::{block, give_way, has_ended, own_process, start, with};
 
-/// Corresponds to `std::thread::ThreadId`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ThreadId(usize);
 
-/// Corresponds to `std::thread::Thread`.
 #[derive(Debug, Clone)]
 pub struct Thread {
     task: usize,
@@ -22,7 +20,6 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// Returns the thread's id.
     pub fn id(&self) -> ThreadId {
         ThreadId(self.task)
     }
@@ -38,7 +35,6 @@ impl Thread {
     }
 }
 
-/// Returns the running thread.
 pub fn current() -> Thread {
     with(|kernel| {
         let task = kernel.current.expect("a thread of the simulation");
@@ -51,12 +47,10 @@ pub fn number() -> usize {
     with(|kernel| kernel.current.map_or(0, |task| task + 1))
 }
 
-/// Corresponds to `std::thread::park`.
 pub fn park() {
     park_until(None);
 }
 
-/// Corresponds to `std::thread::park_timeout`.
 pub fn park_timeout(limit: Duration) {
     park_until(Some(count(now() + limit)));
 }
@@ -70,12 +64,10 @@ fn park_until(end: Option<u64>) {
     with(|kernel| kernel.tasks[task].has_token = false);
 }
 
-/// Corresponds to `std::thread::sleep`.
 pub fn sleep(time: Duration) {
     block("a sleep", Some(count(now() + time)), None);
 }
 
-/// Corresponds to `std::thread::yield_now`.
 pub fn yield_now() {
     give_way();
 }
@@ -90,7 +82,6 @@ pub fn must_not_wait() -> bool {
     with(|kernel| kernel.current.is_some_and(|task| kernel.tasks[task].never_waits))
 }
 
-/// Corresponds to `std::thread::JoinHandle`.
 #[derive(Debug)]
 pub struct JoinHandle<T> {
     thread: Thread,
@@ -103,10 +94,6 @@ unsafe impl<T> Send for JoinHandle<T> {}
 unsafe impl<T> Sync for JoinHandle<T> {}
 
 impl<T> JoinHandle<T> {
-    /// Waits until the thread ends.
-    ///
-    /// # Errors
-    /// Returns the payload if the thread panicked.
     pub fn join(self) -> Result<T, Box<dyn Any + Send>> {
         let task = self.thread.task;
         if !has_ended(task) {
@@ -118,45 +105,38 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// Returns whether the thread has ended.
     pub fn is_finished(&self) -> bool {
         has_ended(self.thread.task)
     }
 
-    /// Returns the thread.
     pub fn thread(&self) -> &Thread {
         &self.thread
     }
 }
 
-/// Corresponds to `std::thread::Builder`.
 #[derive(Debug, Default)]
 pub struct Builder(String);
 
 impl Builder {
-    /// Creates a builder without a name.
     pub fn new() -> Builder {
         Builder::default()
     }
 
-    /// Sets the thread's name.
     pub fn name(self, name: String) -> Builder {
         Builder(name)
     }
 
-    /// Starts the thread in the process of the caller.
-    ///
-    /// # Errors
-    /// Fails if the world lets it, by `fail_spawns`.
-    pub fn spawn<T: 'static>(
-        self,
-        body: impl FnOnce() -> T + 'static,
-    ) -> io::Result<JoinHandle<T>> {
+    /// Starts the thread in the process of the caller. Fails as often as its machine says, by `fails_spawns`.
+    pub fn spawn<T, F>(self, body: F) -> io::Result<JoinHandle<T>>
+    where
+        T: 'static,
+        F: FnOnce() -> T + 'static,
+    {
         let process = own_process();
-        if !may_spawn(process) {
-            return Err(io::Error::other("the system has no thread to give"));
+        match may_spawn(process) {
+            true => Ok(spawn_in(process, &self.0, body)),
+            false => Err(io::Error::other("the system has no thread to give")),
         }
-        Ok(spawn_in(process, &self.0, body))
     }
 }
 

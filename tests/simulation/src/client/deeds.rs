@@ -6,17 +6,15 @@ use std::time::Duration;
 use kernel::thread;
 use zookeeper::Permissions;
 use zoolock::crossbeam_channel::RecvTimeoutError::Timeout;
-use zoolock::{
-    Client, ClientState, DistributedLock, DistributedSemaphore, Error, Hold, Lock, Transaction,
-};
+use zoolock::{ClientState, DistributedSemaphore, Error, Hold, Lock, Transaction};
 use zoolock_judge::{Mode, Unlocked};
 
-use super::objects::{Object, make, mode};
-use super::turn::{Ask, Turn};
+use super::objects::{Object, make};
+use super::turn::{Ask, Target, Turn};
 use super::{SLACK, Shared, has_jumped};
 use crate::coverage::count_variant;
 use crate::network;
-use crate::plan::{Deed, End, Kind, ObjectPlan, Odd, Options, Place, Wait};
+use crate::plan::{Deed, End, Kind, ObjectPlan, Odd, Options, Wait};
 use crate::witness::{self, DATA, Held, violation, witness};
 use crate::world::restrict;
 
@@ -26,7 +24,7 @@ const MANY: u32 = 200;
 impl Shared {
     pub(super) fn do_deed(&self, turn: &Turn<'_>, deed: &Deed) {
         let Turn { who, target, number, own } = turn;
-        let (kind, place) = (turn.kind(), turn.place());
+        let place = turn.place();
         count_variant("deed", deed);
         match deed {
             Deed::Work(time) => self.work(own, *time),
@@ -84,17 +82,8 @@ impl Shared {
                 }
             }
             Deed::ReadAndWrite(rest) => self.read_and_write(turn, *rest),
-            Deed::CreateAgain => {
-                let write = own.transaction().create(DATA, turn.data());
-                if self.commit("careful commit", turn, write).is_ok() {
-                    violation(format!("{} has created {DATA}, which is there", self.name));
-                }
-            }
             Deed::WriteLate(rest) => self.write_late(turn, *rest),
-            Deed::Second { is_behind } => {
-                self.use_a_second(kind, place);
-                self.take_a_second(turn, *is_behind);
-            }
+            Deed::Second { is_behind } => self.take_a_second(turn, *is_behind),
             Deed::Expire(time) => {
                 let Some(session) = witness::owner(&turn.node().0) else { return };
                 kernel::count("deed: its session ends");
@@ -157,7 +146,9 @@ impl Shared {
         };
         let (begun, before) = (kernel::elapsed(), connections());
         let written = write.commit();
-        witness::wrote(turn.node(), &written);
+        if matches!(written, Err(Error::Disconnected { .. })) {
+            witness(|witness| witness.unanswered.insert(turn.node()));
+        }
         if !before.0 && connections() == before {
             self.judge_unsent(call, begun, &written);
         }
@@ -180,24 +171,6 @@ impl Shared {
         });
     }
 
-    fn another(&self, kind: Kind, place: Place) -> Object {
-        make(&self.client, &ObjectPlan { kind, place, options: Options::default() })
-    }
-
-    /// Checks that a second object of the held lock does not have the hold, and does not release it.
-    fn use_a_second(&self, kind: Kind, place: Place) {
-        let second = self.another(kind, place);
-        let Some(lock) = second.lock().filter(|_| kind != Kind::Several) else { return };
-        kernel::count("deed: unlocks through a second object");
-        if lock.is_held() || !lock.holds().is_empty() {
-            self.fail(format!("another object has {place}"));
-        }
-        let unlocked = lock.unlock();
-        if !matches!(unlocked, Err(Error::NotHeld { .. } | Error::Closed)) {
-            self.fail(format!("another object unlocks {place}: {unlocked:?}"));
-        }
-    }
-
     /// Checks that a second object of the held lock does not grant it again, unless the hold is lost.
     fn take_a_second(&self, turn: &Turn<'_>, is_behind: bool) {
         let (who, place, was_lost) = (turn.who, turn.place(), turn.is_lost());
@@ -208,12 +181,16 @@ impl Shared {
             _ => return,
         };
         kernel::count("deed: a second object of what is held");
-        let second = Rc::new(self.another(kind, place));
+        let second = ObjectPlan { kind, place, options: Options::default() };
+        let second = Rc::new(make(&self.client, &second));
         let (own, hold, name) = (turn.own.clone(), turn.number, self.name.clone());
         // Gives back what the second object has got.
         let end = Rc::new(move |lock: &dyn Lock| {
-            count_turn(place, kind, lock);
-            if own.is_held() && witness::is_sure(hold) && are_there(kind, lock) {
+            let holds = lock.holds();
+            holds.iter().for_each(|own| witness::unchecked_turn(place, kind, own));
+            // Its client may not know yet that they are deleted.
+            let are_there = holds.iter().all(|own| witness::is_there(&witness::id_of(kind, own)));
+            if own.is_held() && witness::is_sure(hold) && are_there {
                 violation(format!("{name} has {place} twice"));
             }
             let _ = lock.unlock();
@@ -231,46 +208,23 @@ impl Shared {
             other
         });
         if let Some(lock) = second.lock() {
-            let took = self.take_nested(turn, lock, was_lost, || end(lock));
-            if was_lost
-                && matches!(took, Err(Error::WouldDeadlock { .. }))
-                && witness::holds_here(who, kind, place) == 1
-            {
-                violation(format!("{who} cannot lock {place}, which it has lost"));
+            let (begun, most) = (kernel::elapsed(), Duration::from_secs(1));
+            let took = if was_lost { lock.lock().map(|()| true) } else { lock.try_lock_for(most) };
+            match took {
+                Ok(true) => end(lock),
+                Ok(false) if turn.own.is_held() && witness::is_sure(turn.number) => {
+                    violation(format!("{who} has waited for itself at {place}"));
+                }
+                Err(Error::WouldDeadlock { .. })
+                    if was_lost && witness::holds_here(who, kind, place) == 1 =>
+                {
+                    violation(format!("{who} cannot lock {place}, which it has lost"));
+                }
+                _ => {}
             }
-        }
-        if turn.kind() == Kind::Read && is_behind {
-            // The other thread may be a writer that waits for this one by now.
-            if let Some(lock) = self.another(Kind::Read, place).lock() {
-                let end = || {
-                    count_turn(place, Kind::Read, lock);
-                    let _ = lock.unlock();
-                };
-                let _ = self.take_nested(turn, lock, false, end);
-            }
+            self.told_since("nested lock", begun, most, took);
         }
         other.into_iter().for_each(|other| drop(other.join()));
-    }
-
-    /// Takes a further object of the held lock, and ends what it got. Checks that the thread did not wait for itself.
-    fn take_nested(
-        &self,
-        turn: &Turn<'_>,
-        lock: &dyn Lock,
-        waits: bool,
-        end: impl FnOnce(),
-    ) -> zoolock::Result<bool> {
-        let (begun, most) = (kernel::elapsed(), Duration::from_secs(1));
-        let took = if waits { lock.lock().map(|()| true) } else { lock.try_lock_for(most) };
-        match took {
-            Ok(true) => end(),
-            Ok(false) if turn.own.is_held() && witness::is_sure(turn.number) => {
-                violation(format!("{} has waited for itself at {}", turn.who, turn.place()));
-            }
-            _ => {}
-        }
-        self.told_since("nested lock", begun, most, took.clone());
-        took
     }
 
     /// Takes a read lock below the thread's own write. Returns the hold's number at the witness unless it has ended.
@@ -333,49 +287,6 @@ impl Shared {
         }
     }
 
-    /// Takes turns without rivals, and checks the number of requests.
-    pub(super) fn take_turns(&self, object: usize, count: u32) {
-        let Some(lock) = self.objects[object].lock() else { return };
-        kernel::count("call: turns in a row");
-        let kind = self.plan.objects[object].kind;
-        let mut first = None;
-        // During the first turns the client finds out that it has no rivals.
-        for number in 0..count + 3 {
-            if !matches!(lock.try_lock_for(Duration::from_secs(2)), Ok(true)) {
-                return;
-            }
-            let node = Lock::holds(lock).first().map(|own| witness::id_of(kind, own));
-            // Without numbers to order by, only a list shows that nobody else is there.
-            if node.as_ref().is_some_and(|(path, _)| path.ends_with(&i32::MAX.to_string())) {
-                let _ = lock.unlock();
-                return;
-            }
-            let session = node.and_then(|(path, _)| witness::owner(&path));
-            let _ = lock.unlock();
-            if number == 2 {
-                // A search for orphans sends requests beside each unlock.
-                let session = session.filter(|_| self.client.stats().deleting == 0);
-                first = session.map(|session| {
-                    let made = witness::made(session);
-                    (session, made, kernel::elapsed(), self.client.stats().requests)
-                });
-            }
-        }
-        let Some((session, (own, others), begun, requests)) = first else { return };
-        // The client sends a heartbeat each quarter of a session timeout.
-        let beats = (kernel::elapsed() - begun).div_duration_f64(self.client.session_timeout() / 4);
-        let took = self.client.stats().requests - requests;
-        // Each turn lists the directory without shortcuts, and where it stays: its create may have lost its answer.
-        let stays = witness::is_any(self.plan.objects[object].place.path());
-        let each = if kernel::shortcuts() && !stays { 7 } else { 10 };
-        if witness(|witness| witness.is_well)
-            && witness::made(session) == (own + u64::from(count), others)
-            && took > u64::from(count) * each / 3 + beats as u64 + 2
-        {
-            self.fail(format!("{count} turns alone took {took} requests"));
-        }
-    }
-
     pub(super) fn do_odd(&self, name: &str, object: usize, odd: Odd, time: Duration) {
         let kind = self.plan.objects[object].kind;
         match odd {
@@ -393,7 +304,6 @@ impl Shared {
             }
             Odd::DropHeld => self.drop_held(name, object, time),
             Odd::LongPaths { are_stuck } => self.lock_long_paths(time, are_stuck),
-            Odd::Visit { is_cut } => self.visit(is_cut),
             Odd::Resign { waits } => {
                 let Some(leadership) = self.leaderships.borrow_mut().pop() else { return };
                 kernel::count("call: the end of a leadership");
@@ -406,31 +316,23 @@ impl Shared {
     }
 
     /// Drops the last handle of a held lock, which releases the lock without waiting.
-    fn drop_held(&self, name: &str, object: usize, time: Duration) {
-        let plan = &self.plan.objects[object];
+    fn drop_held(&self, name: &str, number: usize, time: Duration) {
+        let plan = &self.plan.objects[number];
         if matches!(plan.kind, Kind::Semaphore | Kind::Several | Kind::Leadership) {
             return;
         }
         kernel::count("call: the last handle of what is held is dropped");
-        let second = make(&self.client, plan);
-        let Some(lock) = second.lock() else { return };
-        let (begun, mode) = (kernel::elapsed(), mode(plan.kind, 1));
-        let who = format!("{}, {name}", self.name);
-        let most = Duration::from_secs(2);
-        let has = self.call_at(plan.place, || lock.try_lock_for(most));
-        if self.told_since("nested lock", begun, most, has) != Some(true) {
-            return;
-        }
-        let holds = Lock::holds(lock);
-        count_turn(plan.place, plan.kind, lock);
-        let hold = (!holds.is_empty()).then(|| {
-            let held = Held::new(who, plan.kind, plan.place, mode, holds);
-            witness::granted(held, begun, plan.options.hold_at_most, None)
-        });
+        let (who, object) = (format!("{}, {name}", self.name), make(&self.client, plan));
+        let target = Target { number, is_fresh: true, object: &object, plan };
+        let wait = Wait::For(Duration::from_secs(2));
+        let ask = Ask { who: &who, target, wait, permits: 1 };
+        let Some((_, Some(turn))) = self.get("nested lock", ask, false) else { return };
         thread::sleep(time);
-        hold.into_iter().for_each(witness::left);
-        drop(second);
-        hold.into_iter().for_each(|hold| witness::ended(hold, Unlocked::Silent));
+        let hold = turn.number;
+        witness::left(hold);
+        drop(turn);
+        drop(object);
+        witness::ended(hold, Unlocked::Silent);
     }
 
     /// Checks that a client cannot take more paths than its quota allows.
@@ -469,28 +371,4 @@ impl Shared {
         // The permits may be lost by then.
         drop(some);
     }
-
-    /// Connects a client and drops it unclosed. Its session ends with the last handle.
-    fn visit(&self, is_cut: bool) {
-        let builder = Client::builder(&self.hosts).session_timeout(self.plan.timeout);
-        let Ok(client) = builder.connect() else { return };
-        kernel::count("call: a client that is dropped");
-        if let Ok(lock) = DistributedLock::new(&client, "/visit") {
-            let _ = lock.try_lock_for(Duration::from_secs(1));
-        }
-        drop(client);
-        if is_cut {
-            network::act(|world| world.cut(kernel::own_process()));
-        }
-    }
-}
-
-/// Counts the turn that this thread has with a second object of a lock.
-fn count_turn(place: Place, kind: Kind, lock: &dyn Lock) {
-    lock.holds().iter().for_each(|own| witness::unchecked_turn(place, kind, own));
-}
-
-/// Returns whether the nodes of this thread's hold are there. Its client may not know yet that they are deleted.
-fn are_there(kind: Kind, lock: &dyn Lock) -> bool {
-    lock.holds().iter().all(|own| witness::is_there(&witness::id_of(kind, own)))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kernel::thread;
 use zoolock::observer::Outcome;
-use zoolock::{Client, ClientState, Error, Hold, HoldState, LossReason, Result};
+use zoolock::{ClientState, Error, Hold, HoldState, LossReason, Result};
 
 use super::turn::{Ask, Target, Turn};
 use super::{Ahead, Report, SLACK, Shared, board, has_jumped, has_stalled, stalled};
@@ -13,51 +13,6 @@ use crate::coverage::count_variant;
 use crate::network;
 use crate::plan::{Kind, ObjectPlan, Odd, Wait, What};
 use crate::witness::{self, READ, SECOND, Witness, outages, violation, witness};
-
-/// Checks soon that a node has gone behind its unlock, if its client says that it has and does nothing. `turns` is the
-/// number of turns with the node at its lock: another one may have followed.
-pub(super) fn goes(turn: &Turn<'_>, connections: u64, turns: u32) {
-    let (process, node) = (kernel::own_process(), turn.node());
-    let (kind, place) = (turn.kind(), turn.place());
-    kernel::after(SLACK, move || {
-        let is_idle = |client: &Client| {
-            let stats = client.stats();
-            client.state() != ClientState::Closed
-                && (stats.connections, stats.held, stats.deleting) == (connections, 0, 0)
-        };
-        // It is not known where the look would have to wait for another thread.
-        let is_idle = board(|board| {
-            let client = board.sessions.get(&process)?;
-            kernel::peek(process, || is_idle(client))
-        });
-        // The servers may have refused a deletion that went on in the background.
-        let is_sure = !kernel::is_dead(process) && !witness(|witness| witness.has_hidden);
-        if is_idle == Some(true)
-            && is_sure
-            && witness::is_there(&node)
-            && witness::turns(place, kind, node.1) == turns
-        {
-            violation(format!("client {}: {} is there, and is forgotten", process.0, node.0));
-        }
-    });
-}
-
-/// Returns whether the error of an unlock says that this lock was lost, or may not be released.
-fn names(error: &Error, path: &str) -> bool {
-    match error {
-        Error::Release { failures } => failures.iter().any(|one| names(one, path)),
-        // The servers refuse a deletion before they look for the node.
-        Error::Lost { path: lost, .. } | Error::Denied { path: lost } => lost == path,
-        _ => false,
-    }
-}
-
-/// Checks that the error of an unlock of several locks names all that were lost before.
-pub(super) fn names_all(error: &Error, lost: &[&str]) {
-    if let Some(path) = lost.iter().find(|path| !names(error, path)) {
-        violation(format!("{path} was lost, and the unlock does not say so: {error}"));
-    }
-}
 
 impl Shared {
     /// Makes a call and checks its error, if there is one. Returns the value otherwise.
@@ -89,11 +44,6 @@ impl Shared {
         None
     }
 
-    /// Returns whether the connections of this process are those of its client alone.
-    fn has_one_client(&self) -> bool {
-        !self.plan.has(|what| matches!(what, What::Odd { odd: Odd::Visit { .. }, .. }))
-    }
-
     /// Checks the error of a guarded write that has met no connection: it is known to be none until its time is over.
     pub(super) fn judge_unsent(&self, call: &str, begun: Duration, written: &Result<()>) {
         let (process, took) = (kernel::own_process(), kernel::elapsed() - begun);
@@ -109,11 +59,8 @@ impl Shared {
     fn judge_unknown(&self, call: &str, begun: Duration, least: Duration) {
         let (process, took) = (kernel::own_process(), kernel::elapsed() - begun);
         let patience = self.client.session_timeout() / 3;
-        if !self.has_one_client() || has_jumped(process, begun) {
-            return;
-        }
         let problem = format!("{}: {call} found nothing out in {took:?}", self.name);
-        if took + SLACK < least.min(patience) {
+        if took + SLACK < least.min(patience) && !has_jumped(process, begun) {
             // A malformed answer fails its request, and then ends the connection.
             kernel::after(SLACK, move || {
                 if !outages::was_cut_off(process, begun) {
@@ -180,9 +127,7 @@ impl Shared {
 
     /// Checks that a call has ended after its time without a connection, and no sooner.
     pub(super) fn judge_outage(&self, ask: Ask<'_>, begun: Duration, error: Option<&Error>) {
-        if let Wait::Connected(time, limit) = ask.wait
-            && self.has_one_client()
-        {
+        if let Wait::Connected(time, limit) = ask.wait {
             // At its deadline, a call without an answer says the same.
             let is_in_time = time.is_none_or(|time| kernel::elapsed() < begun + time);
             let is_disconnected = is_in_time && matches!(error, Some(Error::Disconnected { .. }));
@@ -220,8 +165,7 @@ impl Shared {
         if matches!(kind, Kind::Several | Kind::Leadership) || has_stalled(process, since) {
             return;
         }
-        let is_cut = self.has_one_client()
-            && outages::is_cut_off(process, now.saturating_sub(SLACK))
+        let is_cut = outages::is_cut_off(process, now.saturating_sub(SLACK))
             && self.client.state() != ClientState::Connected;
         if is_cut && !witness::may_hold_here(process, kind, place) {
             let name = &self.name;
@@ -289,7 +233,7 @@ impl Shared {
         witness::says(&node, options.identity);
         witness(|witness| witness.left.remove(&node));
         // A hold starts with enough time to work with. Stalls and set clocks take some of it.
-        let given = witness::given(&node).filter(|_| !is_first);
+        let given = witness(|witness| witness.given.get(&node).copied()).filter(|_| !is_first);
         let since = given.map_or(begun, |at| at.max(begun));
         let timeout = self.client.session_timeout();
         // A multi-lock takes one member over locally and then waits for the next.
@@ -467,8 +411,9 @@ impl Shared {
 /// Checks that nobody watches a missing contender's node. The node never comes back, so the watch would stay.
 pub(super) fn judge_watches(name: &str) {
     let missing = || {
-        let watched = network::with(|world| world.ensemble.watched()).into_iter();
-        watched.filter(|path| path.contains("/_c_") && !witness::is_any(path)).collect::<Vec<_>>()
+        let mut watched = network::with(|world| world.ensemble.watched());
+        watched.retain(|path| path.contains("/_c_") && witness::owner(path).is_none());
+        watched
     };
     let before = missing();
     if before.is_empty() {

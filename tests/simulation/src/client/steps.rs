@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use kernel::thread;
-use zoolock::{Contender, DistributedLock};
+use zoolock::Contender;
 
 use super::objects::{Object, make};
 use super::turn::Target;
 use super::{Shared, node_of};
 use crate::coverage::count_variant;
 use crate::network;
-use crate::plan::{Place, What};
+use crate::plan::{Place, TurnPlan, Wait, What};
 use crate::witness::{self, limit, lists, violation, witness};
 
 impl Shared {
@@ -49,17 +49,13 @@ impl Shared {
                 self.cancelled[*object].set(Some(kernel::elapsed()));
                 witness::cancels(*object);
             }
-            What::Turns { object, count } => self.take_turns(*object, *count),
+            What::Turns { object, count } => {
+                let turn = TurnPlan::plain(*object, Wait::For(Duration::from_secs(2)));
+                (0..*count).for_each(|_| self.use_lock(name, self.target(*object), &turn));
+            }
             What::Narrow { object, time } => self.narrow(*object, *time),
             What::LocksBelow => self.locks_below(),
             What::Odd { object, odd, time } => self.do_odd(name, *object, *odd, *time),
-            What::BadName(place) => {
-                let path = format!("{place}/_c_{:032x}-lock-0000000001/x", 7);
-                if let Ok(lock) = DistributedLock::new(&self.client, path) {
-                    self.told("try lock", || lock.try_lock());
-                    let _ = lock.unlock();
-                }
-            }
             What::Close => {
                 let (process, client) = (kernel::own_process(), self.client.clone());
                 let other = thread::spawn_in(process, "second close", move || client.close());
@@ -73,7 +69,7 @@ impl Shared {
         let Some(holder) = self.holder(place) else { return };
         kernel::note(|| format!("asks {} to let go of {place}", holder.node));
         let node = (node_of(&holder), holder.token);
-        witness::asks(&node);
+        witness(|witness| witness.asked.insert(node.clone()));
         let was_there = witness::is_there(&node);
         // Time between the look and the request, in half of the cases.
         let rest = kernel::with_random(|random| random.u64(..200).saturating_sub(100));
@@ -98,7 +94,7 @@ impl Shared {
         self.told("set_limit", || semaphore.set_limit(1));
         thread::sleep(time);
         self.told("set_limit", || semaphore.set_limit(usual));
-        witness::freed(place);
+        witness(|witness| witness.ended_at.insert(place, kernel::elapsed()));
         if let Some(free) = self.told("available", || semaphore.available())
             && free > most.max(usual)
         {

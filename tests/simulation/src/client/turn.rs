@@ -7,8 +7,8 @@ use kernel::thread;
 use zoolock::{ClientState, Hold, HoldState, ReadLock};
 use zoolock_judge::Unlocked;
 
+use super::Shared;
 use super::objects::{Object, Taken, mode, release};
-use super::{Shared, promises};
 use crate::coverage::count_variant;
 use crate::network;
 use crate::plan::{Deed, End, Kind, ObjectPlan, Place, TurnPlan, Wait};
@@ -88,7 +88,6 @@ impl Shared {
             kernel::count("call: an object for one call");
         }
         kernel::note(|| format!("wants {place} ({kind:?}, {wait:?})"));
-        witness(|witness| witness.calls += 1);
         count_variant("kind", &kind);
         if matches!(wait, Wait::Connected(..)) {
             kernel::count("option: a wait is limited without a connection");
@@ -197,15 +196,13 @@ impl Shared {
         if let Some(turn) = turn.filter(|_| !members.is_empty()) {
             self.judge_members(turn.who, target, &members);
         }
-        let members: Vec<_> =
-            members.iter().map(|own| (own.path(), witness::id_of(*kind, own))).collect();
-        if !members.is_empty() && witness::takes_robbery() {
-            for (_, (path, _)) in &members {
-                let _ = network::serve(|servers, now| servers.delete(path, now));
+        if !members.is_empty() && witness(|witness| witness.robberies > 0) {
+            witness(|witness| witness.robberies -= 1);
+            for own in &members {
+                let (path, _) = witness::id_of(*kind, own);
+                let _ = network::serve(|servers, now| servers.delete(&path, now));
             }
         }
-        let lost = members.iter().filter(|(_, node)| !witness::is_there(node));
-        let lost: Vec<&str> = lost.map(|(path, _)| *path).collect();
         let was_there = turn.is_none_or(|turn| witness::is_there(&turn.node()));
         let connections = self.client.stats().connections;
         // Several locks have members at places of their own, which others lock from any place.
@@ -230,17 +227,7 @@ impl Shared {
         let is_shared = |turn: &Turn<'_>| turn.node().0.ends_with(&i32::MAX.to_string());
         let goes_on = matches!(end, End::Downgrade) && turn.is_some_and(is_shared);
         // With other options the node may go in the background, and nobody hears of a refusal.
-        let is_plain = options.is_plain();
-        let is_released = is_plain && released.is_ok() && !goes_on && !was_lost;
-        if let Some(turn) = turn
-            && is_released
-            && was_connected
-            && !is_silent
-            // The next thread may have the node.
-            && turn.count() == turns
-        {
-            promises::goes(turn, connections, turns);
-        }
+        let is_released = options.is_plain() && released.is_ok() && !goes_on && !was_lost;
         // An answer has come, so the client knows what happened to the node.
         let is_connected = self.client.state() == ClientState::Connected;
         let is_same = || self.client.stats().connections == connections;
@@ -260,9 +247,6 @@ impl Shared {
             && options.hold_at_most.is_none()
             // A multi-lock may take one member over locally while it waits for the next.
             && *kind != Kind::Several;
-        if let (Err(error), true) = (&released, is_answered && is_plain) {
-            promises::names_all(error, &lost);
-        }
         if let Some(turn) = turn {
             let node = turn.node();
             if is_released && is_answered && *kind != Kind::Single {
@@ -279,14 +263,6 @@ impl Shared {
         turn.into_iter().for_each(|turn| witness::ended(turn.number, said));
     }
 
-    /// Returns whether the connection lives a moment later: a malformed answer fails its request, and then ends that.
-    fn is_still_connected(&self) -> bool {
-        let connections = self.client.stats().connections;
-        thread::sleep(Duration::from_millis(1));
-        self.client.state() == ClientState::Connected
-            && self.client.stats().connections == connections
-    }
-
     /// Checks a node whose owner knows that it has released it.
     fn judge_release(&self, turn: &Turn<'_>, was_there: bool, is_silent: bool) {
         let node = turn.node();
@@ -297,7 +273,7 @@ impl Shared {
         let may_stay = is_silent && witness(|witness| witness.has_hidden);
         // It may have lasted for too long by then, and its node goes in the background.
         let is_lost = witness::is_lost(turn.number);
-        if witness::is_there(&node) && !may_stay && !is_lost && self.is_still_connected() {
+        if witness::is_there(&node) && !may_stay && !is_lost {
             self.fail(format!("{} is there behind the unlock", node.0));
         }
     }

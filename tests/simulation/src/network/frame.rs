@@ -1,4 +1,4 @@
-//! What becomes of a whole frame on its way: it arrives, late, torn or changed, or somebody is faster.
+//! What becomes of a whole frame on its way: it arrives, late or torn, or somebody is faster.
 
 use std::time::Duration;
 
@@ -99,31 +99,12 @@ impl World {
                 bytes.truncate(bytes.len() / 2);
                 at(behind, tear);
             }
-            Some(FrameFault::Garble) => {
-                let other = another_node(&bytes).filter(|_| of == Of::Create);
-                let other = other.filter(|_| kernel::with_random(|random| random.bool()));
-                if other.is_some() {
-                    // A client ends a connection with a malformed answer itself.
-                    at(behind, tear);
-                }
-                if let Some(garbled) = other.or_else(|| garbled(&bytes)) {
-                    kernel::count("fault: a garbled answer");
-                    bytes = garbled;
-                }
-            }
             Some(FrameFault::Freezes(time)) => {
                 let soon = kernel::with_random(|random| random.u64(..TAKEN_IN));
                 at(arrives + Duration::from_nanos(soon), move |_| {
                     stands_still(process, time);
                     kernel::freeze(process, time);
                 });
-            }
-            Some(FrameFault::Swap) => {
-                if let (Some(link), true) = (self.links.get_mut(&socket), is_answer(&bytes)) {
-                    kernel::count("fault: two answers swapped");
-                    link.swapped = Some(bytes);
-                    return;
-                }
             }
             Some(FrameFault::Away(time)) => {
                 self.machine(process).refused_until = arrives + time;
@@ -140,14 +121,6 @@ impl World {
                 if let Some(link) = self.links.get_mut(&socket) {
                     link.last[way] = arrives + Duration::from_nanos(1);
                 }
-            }
-        }
-        let link = self.links.get_mut(&socket).filter(|_| way == DOWN);
-        if let Some(swapped) = link.and_then(|link| link.swapped.take()) {
-            // An event keeps its place, because the client would believe a misplaced one.
-            match is_answer(&bytes) {
-                true => bytes.extend(swapped),
-                false => bytes = [swapped, bytes].concat(),
             }
         }
         at(arrives, move |world| world.arrive(socket, way, &bytes));
@@ -219,25 +192,4 @@ fn kind(frame: &[u8]) -> Of {
         14 => Of::Transaction,
         _ => Of::Any,
     }
-}
-
-/// Returns whether a frame is an answer to a request, not an event or an answer to a ping or a handshake.
-fn is_answer(frame: &[u8]) -> bool {
-    // An answer to a handshake has the version here.
-    story::int(frame, 4) > 0
-}
-
-/// Returns the answer to a create with the name of another node.
-fn another_node(frame: &[u8]) -> Option<Vec<u8>> {
-    let mut other = frame.to_vec();
-    let id = frame.windows(4).position(|part| part == b"/_c_")? + 4;
-    *other.get_mut(id)? = b'z';
-    Some(other)
-}
-
-/// Returns an answer without its last byte.
-fn garbled(frame: &[u8]) -> Option<Vec<u8>> {
-    let body = frame.get(4..frame.len() - 1).filter(|_| is_answer(frame))?;
-    let length = u32::try_from(body.len()).ok()?;
-    Some([&length.to_be_bytes(), body].concat())
 }

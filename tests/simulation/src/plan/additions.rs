@@ -15,10 +15,8 @@ impl Plan {
             raw::add(self);
         }
         self.leave_a_clock();
-        self.add_objects();
-        self.add_beside();
+        self.vary_turns();
         self.add_robberies();
-        self.add_ends();
     }
 
     /// Keeps a machine from being paused if its system clock is set back. No clock would show it that time has passed.
@@ -38,7 +36,7 @@ impl Plan {
     /// Adds rare actions to some plans. Returns whether it did so.
     fn add_oddities(&mut self, places: &[Place]) -> bool {
         let random = &mut Rng::with_seed(self.seed ^ 0x0dd);
-        if self.theme == Theme::Herd || random.u8(..3) > 0 {
+        if random.u8(..3) > 0 {
             return false;
         }
         self.has_names = random.u8(..4) == 0;
@@ -60,73 +58,32 @@ impl Plan {
         true
     }
 
-    /// Lets objects differ in their options, and calls have objects for themselves, in some plans.
-    fn add_objects(&mut self) {
+    /// Varies the options of objects and the turns in some plans: calls have objects for themselves, and threads take
+    /// further locks while they hold some, work until their holds are over by the clock, or prolong them right then or
+    /// before.
+    fn vary_turns(&mut self) {
         let random = &mut Rng::with_seed(self.seed ^ 0x0bec7);
-        let is_of_its_own =
-            matches!(self.theme, Theme::Herd | Theme::Numbers | Theme::Visitors | Theme::Behind);
-        if is_of_its_own || random.bool() {
-            return;
-        }
-        let drops = self.theme != Theme::Gentle && random.u8(..4) == 0;
+        let is_varied = !matches!(self.theme, Theme::Visitors | Theme::Behind) && random.bool();
+        let takes_more = self.theme != Theme::Visitors && random.u8(..4) == 0;
         for client in &mut self.clients {
-            for object in &mut client.objects {
+            for object in client.objects.iter_mut().filter(|_| is_varied) {
                 match random.u8(..8) {
                     0 | 1 => object.options.identity = Some(random.u8(1..=2)),
                     2 => object.options = Options::draw(random),
                     _ => {}
                 }
             }
-            let objects = client.objects.len();
-            for step in client.steps_mut() {
-                match &mut step.what {
-                    What::Lock(turn) => {
-                        turn.is_fresh = random.bool();
-                        if random.u8(..6) == 0 {
-                            turn.while_held.push(Deed::Second { is_behind: random.bool() });
-                        }
-                    }
-                    what if drops && random.bool() => {
-                        let (object, time) = (random.usize(..objects), ms(random, 1, 1_000));
-                        *what = What::Odd { object, odd: Odd::DropHeld, time };
-                    }
-                    _ => {}
+            let objects = client.objects.clone();
+            for TurnPlan { object, is_fresh, while_held, .. } in client.turns_mut() {
+                *is_fresh = is_varied && random.bool();
+                if is_varied && random.u8(..6) == 0 {
+                    while_held.push(Deed::Second { is_behind: random.bool() });
                 }
-            }
-        }
-    }
-
-    /// Has threads take further locks while they hold some, in any order, in some plans.
-    fn add_beside(&mut self) {
-        let random = &mut Rng::with_seed(self.seed ^ 0xc1c1e);
-        if matches!(self.theme, Theme::Herd | Theme::Numbers | Theme::Visitors)
-            || random.u8(..4) > 0
-        {
-            return;
-        }
-        for client in &mut self.clients {
-            let count = client.objects.len();
-            for step in client.steps_mut() {
-                let What::Lock(TurnPlan { while_held, .. }) = &mut step.what else { continue };
-                if random.u8(..3) > 0 {
-                    let (object, wait) = (random.usize(..count), ms(random, 500, 8_000));
+                if takes_more && random.u8(..3) > 0 {
+                    let (object, wait) = (random.usize(..objects.len()), ms(random, 500, 8_000));
                     while_held.insert(0, Deed::Also { object, wait });
                     while_held.insert(0, Deed::Work(ms(random, 1, 100)));
                 }
-            }
-        }
-    }
-
-    /// Has threads work until their holds are over by the clock, or prolong them right then or before.
-    fn add_ends(&mut self) {
-        let random = &mut Rng::with_seed(self.seed ^ 0xe2d);
-        for client in &mut self.clients {
-            let objects = &client.objects;
-            let steps = client.threads.iter_mut().flat_map(|thread| &mut thread.steps);
-            for step in steps {
-                let What::Lock(TurnPlan { object, while_held, .. }) = &mut step.what else {
-                    continue;
-                };
                 let options = &objects[*object].options;
                 if options.hold_at_least.is_some() && random.u8(..6) == 0 {
                     while_held.insert(0, Deed::Prolong(ms(random, 0, 100)));
@@ -160,14 +117,9 @@ impl Plan {
         let is_gentle = self.theme == Theme::Gentle;
         let threads = &mut self.clients[client].threads;
         let thread = random.usize(..threads.len());
-        let locks = threads[thread].steps.iter_mut().filter_map(|step| match &mut step.what {
-            What::Lock(turn) => Some(&mut turn.while_held),
-            _ => None,
-        });
-        for deeds in locks {
+        for TurnPlan { while_held: deeds, .. } in threads[thread].turns_mut() {
             let odd = match random.u8(..12) {
-                0..3 => Deed::ReadAndWrite(ms(random, 1, 300)),
-                3 => Deed::CreateAgain,
+                0..4 => Deed::ReadAndWrite(ms(random, 1, 300)),
                 4..6 => Deed::WriteLate(ms(random, 1, 400)),
                 6 | 7 => Deed::Second { is_behind: random.bool() },
                 8 if !is_gentle => {
@@ -190,9 +142,8 @@ impl ClientPlan {
         let object = random.usize(..self.objects.len());
         let odd = match random.u8(..8) {
             0 | 1 => Odd::Unlock,
-            2 | 3 => Odd::DropHeld,
+            2..4 => Odd::DropHeld,
             4 => Odd::LongPaths { are_stuck: random.bool() },
-            5 => Odd::Visit { is_cut: random.bool() },
             _ => Odd::Resign { waits: random.bool() },
         };
         let steps = &mut self.threads[thread].steps;

@@ -55,11 +55,6 @@ impl Plan {
                 let kind = kinds[random.usize(..kinds.len())];
                 let is_order = theme == Theme::Orders;
                 let place = if is_order { number } else { random.usize(..places.len()) };
-                let kind = match theme {
-                    Theme::Numbers if place == 0 => Kind::Exclusive,
-                    Theme::Numbers => Kind::Single,
-                    _ => kind,
-                };
                 let options = if is_uniform { fixed.clone() } else { Options::draw(random) };
                 ObjectPlan { kind, place: places[place], options }
             };
@@ -70,10 +65,10 @@ impl Plan {
             ClientPlan { timeout, is_observed, is_lazy, objects, threads }
         };
         let mut clients: Vec<ClientPlan> = (0..clients).map(client).collect();
-        if matches!(theme, Theme::Numbers | Theme::Visitors) {
+        if theme == Theme::Visitors {
             let is_alone = clients.len() == 1;
             for (number, client) in clients.iter_mut().enumerate() {
-                client.visit(random, theme, number == 0 && !is_alone, is_alone);
+                client.visit(random, number == 0 && !is_alone, is_alone);
             }
         }
         let targets = Targets { theme, clients: clients.len(), servers, places: &places, timeout };
@@ -90,7 +85,7 @@ impl Plan {
             // Only then it is certain who makes a turn again.
             faults.retain(Fault::is_of_operators);
         }
-        if servers > 1 && !matches!(theme, Theme::Gentle | Theme::Herd) && random.u8(..3) == 0 {
+        if servers > 1 && theme != Theme::Gentle && random.u8(..3) == 0 {
             // One server lags from the start, and clients look at the locks.
             for thread in clients.iter_mut().flat_map(|client| &mut client.threads) {
                 for _ in 0..2 {
@@ -103,7 +98,7 @@ impl Plan {
                 Trouble::Lag { server: random.usize(..servers), time: ms(random, 1_000, 16_000) };
             faults.push(lag.at(ms(random, 1, 500)));
         }
-        let is_used = theme != Theme::Herd && random.u8(..16) == 0;
+        let is_used = random.u8(..16) == 0;
         let used = is_used.then(|| (LAST - random.i32(0..12), places.clone()));
         let latency = match theme {
             Theme::Impatient => ms(random, 2, 40),
@@ -132,31 +127,14 @@ impl Plan {
 
 impl ClientPlan {
     /// Turns the client into one that stays for long, or one that comes and goes.
-    fn visit(&mut self, random: &mut Rng, theme: Theme, stays: bool, is_alone: bool) {
-        let is_numbers = theme == Theme::Numbers;
-        if is_numbers {
-            // The single nodes in the order of their names, and the queue in their directory.
-            let first = random.usize(6..8);
-            let places = if stays { 5..6 } else { first..Place::SHARED };
-            let object = |place: usize| ObjectPlan {
-                kind: if place == 5 { Kind::Exclusive } else { Kind::Single },
-                place: Place(place),
-                options: Options::default(),
-            };
-            let queue = (!stays).then(|| object(5));
-            self.objects = places.map(object).chain(queue).collect();
-            if !stays && random.bool() {
-                // The last single node is left out.
-                self.objects.swap_remove(self.objects.len() - 2);
-            }
-        }
+    fn visit(&mut self, random: &mut Rng, stays: bool, is_alone: bool) {
         let count = self.objects.len();
         self.is_observed &= !is_alone;
-        self.threads.truncate(if is_numbers || is_alone { 1 } else { 2 });
+        self.threads.truncate(if is_alone { 1 } else { 2 });
         for thread in &mut self.threads {
             thread.begins = if stays { ms(random, 1, 50) } else { ms(random, 50, 2_000) };
-            let step = |number: usize| {
-                let object = if is_numbers { number % count } else { random.usize(..count) };
+            let step = |_| {
+                let object = random.usize(..count);
                 if is_alone && random.u8(..3) == 0 {
                     let turns = What::Turns { object, count: random.u32(6..12) };
                     return Step::at_once(turns);
@@ -197,7 +175,7 @@ impl Options {
 impl ThreadPlan {
     fn draw(random: &mut Rng, theme: Theme, objects: &[ObjectPlan], places: &[Place]) -> Self {
         let begins = match theme {
-            Theme::Crowd | Theme::Herd | Theme::Weeding | Theme::Hidden => 50,
+            Theme::Crowd | Theme::Weeding | Theme::Hidden => 50,
             Theme::Asked | Theme::Impatient | Theme::Stuck | Theme::Groups => 300,
             Theme::Orders => 20,
             _ => 2_000,
@@ -220,7 +198,7 @@ impl ThreadPlan {
 impl Step {
     fn draw(random: &mut Rng, theme: Theme, objects: &[ObjectPlan], places: &[Place]) -> Step {
         let rest = match theme {
-            Theme::Herd | Theme::Weeding | Theme::Behind => Duration::ZERO,
+            Theme::Weeding | Theme::Behind => Duration::ZERO,
             _ if random.bool() => Duration::ZERO,
             Theme::Asked | Theme::Impatient | Theme::Stuck | Theme::Groups => ms(random, 1, 100),
             _ => ms(random, 1, 3_000),
@@ -229,7 +207,6 @@ impl Step {
         let object = random.usize(..objects.len());
         let of = if theme == Theme::Meddlers { 16 } else { 48 };
         let what = match random.u8(..of) {
-            _ if theme == Theme::Herd => What::Lock(TurnPlan::draw(random, theme, objects)),
             _ if theme == Theme::Asked && random.u8(..4) == 0 => What::Revoke(place),
             _ if theme == Theme::Groups && random.u8(..6) == 0 => What::CancelWaiters { object },
             0 => What::Contenders(place),
@@ -238,7 +215,6 @@ impl Step {
             4 => What::CancelWaiters { object },
             5 => What::Narrow { object, time: ms(random, 1, 1_000) },
             6 => What::LocksBelow,
-            7 if random.u8(..4) == 0 => What::BadName(place),
             7 if random.u8(..4) == 0 && theme != Theme::Gentle => What::Close,
             _ => What::Lock(TurnPlan::draw(random, theme, objects)),
         };
@@ -259,7 +235,7 @@ impl TurnPlan {
     fn draw(random: &mut Rng, theme: Theme, objects: &[ObjectPlan]) -> TurnPlan {
         let object = random.usize(..objects.len());
         let wait = match random.u8(..4) {
-            0 if !matches!(theme, Theme::Herd | Theme::Impatient | Theme::Groups) => Wait::Try,
+            0 if !matches!(theme, Theme::Impatient | Theme::Groups) => Wait::Try,
             0 | 1 if theme == Theme::Asked => Wait::For(ms(random, 1, 1_000)),
             _ if theme == Theme::Impatient => Wait::For(ms(random, 1, 300)),
             0..3 if theme == Theme::Groups => Wait::For(ms(random, 300, 4_000)),
@@ -281,7 +257,7 @@ impl TurnPlan {
         };
         let count = if theme == Theme::Behind { 1 } else { random.usize(..4) };
         let deeds = (0..count).map(|_| match theme {
-            Theme::Herd | Theme::Impatient => Deed::Work(ms(random, 1, 100)),
+            Theme::Impatient => Deed::Work(ms(random, 1, 100)),
             Theme::Orders if random.u8(..4) > 0 => Deed::Work(ms(random, 1, 100)),
             Theme::Stuck => Deed::Work(ms(random, 1, 1_000)),
             Theme::Groups if random.bool() => Deed::Work(ms(random, 100, 2_000)),

@@ -18,15 +18,10 @@ pub(crate) struct Targets<'a> {
 
 pub(super) fn draw_odd(random: &mut Rng, client: usize, places: &[Place], time: Duration) -> Fault {
     let place = places[random.usize(..places.len())];
-    let what = match random.u8(..12) {
-        0..6 => {
-            let what = if random.bool() { FrameFault::Garble } else { FrameFault::Swap };
-            let nth = random.u32(1..60);
-            return Fault::Frame { client, is_up: false, of: Of::Any, nth, what };
-        }
-        6 | 7 => Trouble::Full { client, time },
-        8 | 9 => draw_ban(random, place, time),
-        10 => Trouble::Plant { place, what: Plant::Past, time },
+    let what = match random.u8(..6) {
+        0 | 1 => Trouble::Full { client, time },
+        2 | 3 => draw_ban(random, place, time),
+        4 => Trouble::Plant { place, what: Plant::Past, time },
         _ => return Trouble::NoThreads { client, time }.at(Duration::ZERO),
     };
     what.at(ms(random, 10, 10_000))
@@ -69,8 +64,8 @@ impl Targets<'_> {
                 random.usize(4..16)
             }
             0 => 0,
-            1 if theme != Theme::Herd => random.usize(1..3),
-            _ if matches!(theme, Theme::Herd | Theme::Numbers | Theme::Visitors) => 0,
+            1 => random.usize(1..3),
+            _ if theme == Theme::Visitors => 0,
             _ if theme == Theme::Gentle => random.usize(2..10),
             _ => random.usize(1..12),
         };

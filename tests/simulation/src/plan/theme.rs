@@ -12,9 +12,6 @@ const THREADS: usize = 4;
 const OBJECTS: usize = 5;
 /// Limit on the threads of a client in a crowd.
 const CROWD: usize = 8;
-/// Number of clients in a herd, and number of objects and threads of each.
-const HERD: usize = 8;
-const QUEUE: usize = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Theme {
@@ -26,10 +23,6 @@ pub(crate) enum Theme {
     Gentle,
     /// Many threads want one lock.
     Crowd,
-    /// A long queue without faults.
-    Herd,
-    /// Single nodes whose names end in numbers, in the directory of a queue.
-    Numbers,
     /// Some clients take turns in quick succession while others stay for long.
     Visitors,
     /// Operators delete nodes of holders and waiters.
@@ -57,14 +50,12 @@ pub(crate) enum Theme {
 }
 
 /// Weights of the themes. Themes with rare findings have more weight.
-const THEMES: [(Theme, usize); 18] = [
+const THEMES: [(Theme, usize); 16] = [
     (Theme::Mixed, 8),
     (Theme::Frames, 4),
     (Theme::Gentle, 8),
-    (Theme::Crowd, 3),
-    (Theme::Herd, 1),
-    (Theme::Numbers, 2),
-    (Theme::Visitors, 2),
+    (Theme::Crowd, 4),
+    (Theme::Visitors, 4),
     (Theme::Weeding, 8),
     (Theme::Behind, 3),
     (Theme::Outages, 4),
@@ -88,9 +79,8 @@ impl Theme {
     pub(super) fn clients(self, random: &mut Rng) -> usize {
         match self {
             Theme::Crowd => random.usize(1..=2),
-            Theme::Herd => HERD,
             Theme::Visitors => random.usize(1..=3),
-            Theme::Numbers | Theme::Behind => random.usize(2..=3),
+            Theme::Behind => random.usize(2..=3),
             Theme::Weeding => random.usize(2..=CLIENTS),
             Theme::Asked | Theme::Groups => random.usize(2..CLIENTS),
             Theme::Impatient | Theme::Stuck => 1 + random.usize(..3) / 2,
@@ -111,7 +101,6 @@ impl Theme {
     /// Draws the places of the locks. They are few, so that clients meet.
     pub(super) fn places(self, random: &mut Rng) -> Vec<Place> {
         match self {
-            Theme::Numbers => (5..Place::SHARED).map(Place).collect(),
             Theme::Orders => (Place::SHARED..Place::ALL.len()).map(Place).collect(),
             _ if self.has_one_place() || matches!(self, Theme::Asked | Theme::Impatient) => {
                 vec![Place(random.usize(..Place::SHARED))]
@@ -126,8 +115,6 @@ impl Theme {
 
     pub(super) fn kinds(self, random: &mut Rng) -> Vec<Kind> {
         match self {
-            Theme::Numbers => vec![Kind::Exclusive, Kind::Single],
-            Theme::Herd => vec![Kind::Exclusive],
             Theme::Visitors => {
                 let first = if random.bool() { Kind::Exclusive } else { Kind::Reentrant };
                 vec![first, Kind::Write, Kind::Read, Kind::Read]
@@ -159,7 +146,7 @@ impl Theme {
     pub(super) fn options(self, random: &mut Rng) -> Options {
         use Theme::{Asked, Groups, Impatient, Orders, Short, Stuck};
         match self {
-            Theme::Herd | Theme::Visitors | Theme::Behind | Theme::Weeding => Options::default(),
+            Theme::Visitors | Theme::Behind | Theme::Weeding => Options::default(),
             Theme::Outages => Options {
                 local_handoffs: random.u32(1..4),
                 margin: random.bool().then(|| ms(random, 50, 250)),
@@ -179,7 +166,6 @@ impl Theme {
     pub(super) fn size(self, random: &mut Rng) -> (usize, usize) {
         match self {
             Theme::Crowd => (random.usize(1..=2), random.usize(3..=CROWD)),
-            Theme::Herd => (QUEUE, QUEUE),
             Theme::Impatient => (1 + random.usize(..3) / 2, random.usize(2..=CROWD)),
             Theme::Stuck => (random.usize(1..=3), random.usize(1..=3)),
             Theme::Weeding | Theme::Outages => (random.usize(1..=3), random.usize(2..=5)),
@@ -192,7 +178,7 @@ impl Theme {
 
     /// Returns whether all locks have the same path and options.
     pub(super) fn has_one_place(self) -> bool {
-        use Theme::{Behind, Crowd, Herd, Hidden, Outages, Stuck, Visitors, Weeding};
-        matches!(self, Crowd | Herd | Visitors | Weeding | Hidden | Behind | Outages | Stuck)
+        use Theme::{Behind, Crowd, Hidden, Outages, Stuck, Visitors, Weeding};
+        matches!(self, Crowd | Visitors | Weeding | Hidden | Behind | Outages | Stuck)
     }
 }

@@ -1,8 +1,6 @@
 //! Checks each answer: that it is in time and in order, and fits what the servers have done. At the end of a run, checks
 //! that each call was answered, and done as its answer says.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use kernel::Process;
 use zookeeper::{Error, ErrorKind, Result};
 
@@ -130,7 +128,7 @@ impl Judge {
     }
 
     fn check_said(&self, number: usize, asked: &Asked, said: &Said) -> Option<String> {
-        use Asked::{Children, Create, Delete, Exists, Get, Other, Secret, Set, Sync, Watch};
+        use Asked::{Children, Create, Delete, Exists, Get, Other, Set, Sync, Watch};
         let (seen, history) = (self.seen(number), &self.history);
         let done = history.done_for(number);
         let is_done = |zxid: i64| done.iter().any(|done| done.zxid == zxid);
@@ -157,17 +155,16 @@ impl Judge {
             }
             (Asked::Several(parts), Said::Several(results)) => parts.len() == results.len(),
             (Delete { .. } | Watch { .. } | Sync | Other, Said::Done) => true,
-            (Secret { .. }, said) => matches!(said, Said::Created(..) | Said::Data(..)),
             _ => false,
         };
         (!fits).then(|| format!("it was never so behind {seen:#x}: {said:?}; done: {done:?}"))
     }
 
     fn check_error(&self, number: usize, asked: &Asked, error: &Error) -> Option<String> {
-        use Asked::{Children, Create, Delete, Get, Secret, Set, Several};
+        use Asked::{Children, Create, Delete, Get, Set, Several};
         use ErrorKind::{
-            Closed, ConnectionLoss, InvalidAcl, NoAuth, NoChildrenForEphemerals, NoConnection,
-            NoNode, NodeExists, NotEmpty, SessionExpired, Timeout,
+            Closed, ConnectionLoss, NoChildrenForEphemerals, NoConnection, NoNode, NodeExists,
+            NotEmpty, SessionExpired, Timeout,
         };
         let call = &self.calls[number];
         let program = &self.programs[&call.made.process];
@@ -189,8 +186,6 @@ impl Judge {
             (kind, Several(parts)) if is_answer(kind) && kind != BUSY => {
                 error.failed_op().is_some_and(|failed| failed < parts.len())
             }
-            (NoAuth, Secret { is_known }) => !is_known,
-            (NoNode | NodeExists | InvalidAcl, Secret { .. }) => true,
             (BUSY, Delete { is_repeated: true, .. }) => false,
             (BUSY, _) => self.rules.throttle,
             (ConnectionLoss, Delete { is_repeated: true, .. }) => {
@@ -220,7 +215,6 @@ impl Judge {
         for (listener, ear) in self.ears.iter().enumerate() {
             self.check_listener(listener, ear);
         }
-        self.check_deletions();
     }
 
     /// Compares what the servers have done for a call with its answer.
@@ -263,37 +257,6 @@ impl Judge {
         (!fits).then(|| {
             format!("call {number}, {asked:?}: {:?}, and it was done {done:?}", call.outcome)
         })
-    }
-
-    /// Counts deletions for each client, because they carry no marks.
-    fn check_deletions(&self) {
-        let mut asked: BTreeMap<(Process, &str), [usize; 2]> = BTreeMap::new();
-        for call in &self.calls {
-            let Asked::Delete { path, is_repeated } = &call.asked else { continue };
-            let [least, most] = asked.entry((call.made.process, path)).or_default();
-            match call.outcome {
-                Some(Ok(())) if !is_repeated => (*least, *most) = (*least + 1, *most + 1),
-                // The client repeats a deletion whose first result is unknown.
-                Some(Ok(()) | Err(ErrorKind::ConnectionLoss | ErrorKind::Timeout)) | None => {
-                    *most += 1 + 9 * usize::from(*is_repeated);
-                }
-                Some(Err(_)) => {}
-            }
-        }
-        let deleted = self.history.deleted.keys().map(String::as_str);
-        let paths: BTreeSet<&str> = asked.keys().map(|(_, path)| *path).chain(deleted).collect();
-        for path in paths {
-            let done = self.history.deleted.get(path).map_or(&[][..], Vec::as_slice);
-            for (&process, program) in &self.programs {
-                let own = done.iter().filter(|done| program.all.contains(&done.session));
-                let own = own.count();
-                let [least, most] = asked.get(&(process, path)).copied().unwrap_or_default();
-                if own < least || own > most {
-                    let range = format!("{least} to {most}");
-                    report(process, format!("{path} was deleted {own} times, not {range}"));
-                }
-            }
-        }
     }
 }
 

@@ -52,17 +52,6 @@ said! {
     Vec<OpResult>: results => Said::Several(results);
 }
 
-impl RawCall {
-    fn is_shared(&self) -> bool {
-        matches!(self, RawCall::Create { is_shared: true, .. } | RawCall::Delete(_, true))
-    }
-
-    fn is_watched(&self) -> bool {
-        use RawCall::{Children, Exists, Get, Watch};
-        matches!(self, Get(_, true) | Exists(_, true) | Children(_, true) | Watch(..))
-    }
-}
-
 impl Shared {
     fn path(&self, node: Node) -> String {
         let tail = || "x".repeat(self.plan.tail);
@@ -135,9 +124,13 @@ impl Shared {
         if let RawCall::Several(calls) = call {
             return self.ask_several(batch, made, calls);
         }
-        let (listener, ear) = call.is_watched().then(|| self.ear()).unzip();
-        let limit = made.limit.filter(|_| !matches!(call, RawCall::DeleteEventually(_)));
-        let (asked, is_shared) = (self.asked(call), call.is_shared());
+        use RawCall::{Children, Create, Delete, DeleteEventually, Exists, Get, Watch};
+        let is_shared = matches!(call, Create { is_shared: true, .. } | Delete(_, true));
+        let is_watched =
+            matches!(call, Get(_, true) | Exists(_, true) | Children(_, true) | Watch(..));
+        let (listener, ear) = is_watched.then(|| self.ear()).unzip();
+        let limit = made.limit.filter(|_| !matches!(call, DeleteEventually(_)));
+        let asked = self.asked(call);
         let made = Made { listener, limit, is_shared, ..made };
         let number = judge(|judge| judge.begin(made, asked.clone(), false));
         let (acl, data, ear) = (Acl::open(), mark(number), ear.as_ref());

@@ -63,8 +63,6 @@ pub(super) struct History {
     pub(super) children: Spells<BTreeSet<String>>,
     /// Writes with a call's number in their data, by call.
     pub(super) done: BTreeMap<usize, Vec<Done>>,
-    pub(super) deleted: BTreeMap<String, Vec<Done>>,
-    pub(super) closed: BTreeSet<i64>,
     pub(super) zxid: i64,
 }
 
@@ -79,9 +77,6 @@ fn marked(data: &[u8]) -> Option<usize> {
 impl History {
     pub(super) fn committed(&mut self, one: &Committed) {
         self.zxid = one.zxid;
-        if one.is_close {
-            self.closed.insert(one.session);
-        }
         let done = Done { zxid: one.zxid, session: one.session };
         let zxid = one.zxid;
         for change in one.changes.iter().filter(|change| change.path.starts_with(ROOT)) {
@@ -96,9 +91,6 @@ impl History {
                     self.change_children(path, zxid, true);
                 }
                 ChangeKind::Deleted => {
-                    if !one.is_close {
-                        self.deleted.entry(path.to_owned()).or_default().push(done);
-                    }
                     self.nodes.begin(path, zxid, None);
                     self.children.begin(path, zxid, None);
                     self.change_children(path, zxid, false);

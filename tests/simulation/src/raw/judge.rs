@@ -13,7 +13,7 @@ use zookeeper_testing::ensemble::Committed;
 
 use super::history::History;
 use super::watches::{Ear, Watch};
-use crate::client::{SLACK, has_stalled};
+use crate::client::has_stalled;
 use crate::network::Question;
 use crate::witness::{violation, witness};
 
@@ -25,8 +25,6 @@ const AGREED: Duration = Duration::from_millis(10);
 pub(crate) struct Rules {
     /// No server wrongly takes itself for the leader.
     pub(super) one_leader: bool,
-    /// Connections end only because of silence.
-    pub(super) only_silence: bool,
     /// Servers may be too busy to answer.
     pub(super) throttle: bool,
     pub(super) slowest: Duration,
@@ -43,7 +41,6 @@ pub(super) enum Asked {
     Children(String),
     Watch { paths: Vec<String>, since: i64 },
     Several(Vec<usize>),
-    Secret { is_known: bool },
     Other,
     Sync,
 }
@@ -114,8 +111,6 @@ pub(super) struct Program {
     pub(super) made: Vec<String>,
     /// Number of its client; connecting may take several.
     pub(super) tries: usize,
-    /// When somebody last started to keep the lease.
-    pub(super) kept_since: Duration,
     heard: Duration,
     greeted: Option<Duration>,
     timeout: Duration,
@@ -216,24 +211,9 @@ pub(crate) fn revealed(process: Process, session: i64, question: Question) {
     problem.into_iter().for_each(|problem| report(process, format!("a stranger {problem}")));
 }
 
-/// Checks that a program that gets no answers has lost its session after five timeouts.
-pub(crate) fn is_deaf(process: Process) {
-    let (session, timeout) = judge(|judge| {
-        let program = judge.programs.get(&process);
-        program.map_or((0, Duration::ZERO), |program| (program.session, program.timeout))
-    });
-    kernel::after(timeout * 5, move || {
-        let is_healed = witness(|witness| witness.healed_at.is_some());
-        let is_over = judge(|judge| session == 0 || judge.history.closed.contains(&session));
-        if !is_healed && !is_over {
-            report(process, format!("session {session:#x} lives, and hears nothing"));
-        }
-    });
-}
-
 /// Checks that the sessions of a closed client have ended.
 pub(super) fn sessions_are_over(process: Process, mut sessions: Vec<i64>) {
-    judge(|judge| sessions.retain(|session| !judge.history.closed.contains(session)));
+    witness(|witness| sessions.retain(|session| !witness.closed.contains(session)));
     if !sessions.is_empty() {
         report(process, format!("it is closed, and its sessions live: {sessions:x?}"));
     }
@@ -258,16 +238,13 @@ pub(super) fn session(process: Process, client: usize, event: SessionEvent) {
         if kind == SessionEventKind::Expired && !program.is_closing && judge.rules.one_leader {
             // The servers may be about to agree on that.
             kernel::after(AGREED, move || {
-                if !self::judge(|judge| judge.history.closed.contains(&session_id)) {
+                if !witness(|witness| witness.closed.contains(&session_id)) {
                     report(process, format!("session {session_id:#x} is given up, and lives"));
                 }
             });
         }
     });
     look(process);
-    if kind == SessionEventKind::Suspended {
-        fell_silent(process);
-    }
 }
 
 pub(super) fn look(process: Process) {
@@ -277,32 +254,9 @@ pub(super) fn look(process: Process) {
     }
 }
 
-/// Checks after a silence of a server that a kept lease leaves the time to find another server.
-fn fell_silent(process: Process) {
-    let kept = judge(|judge| {
-        let (rules, now) = (judge.rules, kernel::elapsed());
-        let program = judge.programs.get(&process).filter(|_| rules.only_silence)?;
-        let is_kept = program.is_kept && !program.is_closing && !rules.throttle;
-        let is_settled = now > program.kept_since + program.timeout * 2;
-        let promised = (program.timeout / 5).saturating_sub(rules.slowest * 2 + SLACK / 5);
-        (is_kept && is_settled).then_some((program.zk.clone()?, promised))
-    });
-    let Some((zk, promised)) = kept else { return };
-    kernel::count("raw: a server falls silent for whoever has its lease kept");
-    let left = zk.valid_for();
-    if left < promised {
-        report(process, format!("the server was silent, and the lease has only {left:?} left"));
-    }
-}
-
 impl Program {
     pub(super) fn is_closed(&self) -> bool {
         self.last == Some(SessionEventKind::Closed)
-    }
-
-    /// Returns whether watches may report that they have ended.
-    pub(super) fn has_ended(&self) -> bool {
-        self.last == Some(SessionEventKind::Expired)
     }
 
     /// Records and checks an event.

@@ -5,19 +5,16 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use kernel::{Process, thread};
-use zookeeper::{
-    Acl, CreateMode, ErrorKind, LeaseKeeper, Listener, SessionEvent, State, Watcher, ZooKeeper,
-};
+use zookeeper::{CreateMode, LeaseKeeper, Listener, SessionEvent, State, Watcher, ZooKeeper};
 
 use super::answers::answered;
 use super::calls::Sent;
-use super::judge::{Asked, Made, Program, Said, judge, report, session, sessions_are_over};
-use super::{How, Node, ROOT, RawCall, RawPlan, RawWhat, Whose};
+use super::judge::{Made, Program, judge, report, session, sessions_are_over};
+use super::{How, Node, RawCall, RawPlan, RawWhat, Whose};
 use crate::client::{Board, SLACK, await_calm, board, run_all, stalled};
 use crate::coverage::count_variant;
-use crate::witness::witness;
+use crate::network;
 
-const SECRET: &[u8] = b"somebody:secret";
 /// A server whose leader was deposed may hang up this long after the last fault.
 const SETTLED: Duration = Duration::from_secs(3);
 
@@ -29,7 +26,6 @@ pub(super) struct Shared {
     /// Listeners of nodes with their numbers.
     pub(super) ears: RefCell<Vec<(usize, Watcher)>>,
     keepers: RefCell<Vec<LeaseKeeper>>,
-    knows_secret: Cell<bool>,
     is_closed: Cell<bool>,
 }
 
@@ -45,7 +41,6 @@ pub(crate) fn run(number: usize, plan: &RawPlan, hosts: &str) {
         zk,
         ears: RefCell::default(),
         keepers: RefCell::default(),
-        knows_secret: Cell::new(plan.has_credentials),
         is_closed: Cell::new(false),
     });
     run_all(plan.threads.iter().enumerate().map(|(index, plan)| {
@@ -67,13 +62,10 @@ fn connect(plan: &RawPlan, hosts: &str) -> Option<(ZooKeeper, Listener<SessionEv
         let client = judge(|judge| judge.enter(process, plan.timeout));
         let told = move |event: &SessionEvent| session(process, client, *event);
         let listener = Listener::new(told);
-        let mut builder = ZooKeeper::builder(hosts)
+        let builder = ZooKeeper::builder(hosts)
             .session_timeout(plan.timeout)
             .request_timeout(plan.timeout)
             .subscribe(&listener);
-        if plan.has_credentials {
-            builder = builder.auth("digest", SECRET);
-        }
         match builder.connect() {
             Ok(zk) => return Some((zk, listener)),
             Err(error) => kernel::note(|| format!("connect: {error}")),
@@ -113,23 +105,6 @@ impl Shared {
             RawWhat::Look => {
                 self.look();
             }
-            RawWhat::Unwatch => {
-                let mut ears = self.ears.borrow_mut();
-                if !ears.is_empty() {
-                    kernel::count("raw: a listener is dropped");
-                    let (number, ear) = ears.remove(0);
-                    drop(ears);
-                    drop(ear);
-                    judge(|judge| judge.ears[number].is_dropped = true);
-                }
-            }
-            RawWhat::Credentials => {
-                if self.zk.add_auth("digest", SECRET).is_ok() {
-                    kernel::count("raw: credentials are added");
-                    self.knows_secret.set(true);
-                }
-            }
-            RawWhat::Secret => self.use_secret(),
             RawWhat::Close => {
                 kernel::count("raw: a client is closed early");
                 self.close();
@@ -152,30 +127,9 @@ impl Shared {
         let is_certain = before.term == after.term && !after.valid_for.is_zero();
         let mut keepers = self.keepers.borrow_mut();
         if keepers.is_empty() {
-            self.own(|own| {
-                own.kept_since = kernel::elapsed();
-                own.is_kept = is_certain && after.session_id == own.session;
-            });
+            self.own(|own| own.is_kept = is_certain && after.session_id == own.session);
         }
         keepers.push(keeper);
-    }
-
-    /// Creates or reads a node that needs the credentials.
-    fn use_secret(&self) {
-        let path = format!("{ROOT}/secret{}", self.number);
-        // Read before the request, because another thread may add credentials meanwhile.
-        let is_known = self.knows_secret.get();
-        let made = self.made(self.plan.timeout, None);
-        let is_made = judge(|judge| judge.history.is_there(&path));
-        let number = judge(|judge| judge.begin(made, Asked::Secret { is_known }, false));
-        let result = if is_known && !is_made {
-            let acl = Acl::creator_all();
-            self.zk.create(&path, b"secret", &acl, CreateMode::Persistent).map(Into::into)
-        } else {
-            kernel::count("raw: a secret is read");
-            self.zk.get_data(&path).map(Into::into)
-        };
-        answered(number, result, false);
     }
 
     fn close(&self) {
@@ -201,15 +155,6 @@ impl Shared {
         }
     }
 
-    fn made(&self, limit: Duration, wanted: Option<i64>) -> Made {
-        let batch = judge(|judge| {
-            judge.batches += 1;
-            judge.batches
-        });
-        let (process, limit, listener) = (self.process, Some(limit), None);
-        Made { process, batch, limit, wanted, is_unheard: false, is_shared: false, listener }
-    }
-
     fn call(&self, calls: &[RawCall], how: How, limit: Duration, session: Option<Whose>) {
         let wanted = session.map(|whose| match whose {
             Whose::Present => self.zk.session_id(),
@@ -217,17 +162,23 @@ impl Shared {
         });
         let zk = self.zk.with_timeout(limit);
         let zk = wanted.map_or(zk.clone(), |wanted| zk.in_session(wanted));
-        let mut made = self.made(limit, wanted);
-        made.is_unheard = how == How::Never;
-        witness(|witness| witness.calls += calls.len() as u64);
+        let batch = judge(|judge| {
+            judge.batches += 1;
+            judge.batches
+        });
+        let (process, is_unheard, limit) = (self.process, how == How::Never, Some(limit));
+        let made =
+            Made { process, batch, limit, wanted, is_unheard, is_shared: false, listener: None };
         let pending: Vec<Sent> =
             zk.submit(|batch| calls.iter().map(|call| self.ask(batch, made, call)).collect());
         match how {
             How::Never => drop(pending),
             How::Callback => {
                 for (number, answer) in pending {
-                    let zk = zk.clone();
-                    answer.call_back(Box::new(move |result| called_back(number, result, &zk)));
+                    // It is mostly called by the client.
+                    answer.call_back(Box::new(move |result| {
+                        answered(number, result, thread::must_not_wait());
+                    }));
                 }
             }
             How::Wait => self.wait(pending),
@@ -311,26 +262,29 @@ impl Shared {
         let begun = kernel::elapsed();
         let least = (timeout * 2 / 5).saturating_sub(slowest * 2);
         let ends = self.own(|own| own.lease_ends);
+        // With throttling the renewal may take several tries.
+        let fail = |problem| {
+            if !is_throttled {
+                self.fail(problem);
+            }
+        };
         let requests = self.requests_in(|| {
-            if is_throttled {
-                // With throttling the renewal may take several tries.
-                thread::sleep(timeout);
-            } else if let Err(error) = &renewed {
-                self.fail(format!("a lease is not renewed: {error}"));
+            if let Err(error) = &renewed {
+                fail(format!("a lease is not renewed: {error}"));
             }
             while kernel::elapsed() < begun + timeout * 3 {
                 thread::sleep(timeout / 7);
                 let left = self.look();
-                if left < least && !is_throttled {
-                    self.fail(format!("a lease that is kept has only {left:?} left"));
+                if left < least {
+                    fail(format!("a lease that is kept has only {left:?} left"));
                 }
             }
         });
-        if requests > 3 * 4 + 2 && !is_throttled {
-            self.fail(format!("{requests} requests for a lease that is kept for three timeouts"));
+        if requests > 3 * 4 + 2 {
+            fail(format!("{requests} requests for a lease that is kept for three timeouts"));
         }
-        if self.own(|own| own.lease_ends) != ends && !is_throttled {
-            self.fail("a lease that is kept ends".to_owned());
+        if self.own(|own| own.lease_ends) != ends {
+            fail("a lease that is kept ends".to_owned());
         }
         self.step(&RawWhat::LetGo);
     }
@@ -348,39 +302,25 @@ impl Shared {
     fn end(self: Rc<Shared>) {
         let is_closed = self.is_closed.get();
         let zk = self.own(|own| own.zk.take());
-        if is_closed || !self.plan.is_dropped {
-            if !is_closed {
-                self.close();
-            }
-            let kind = self.zk.exists(ROOT).err().map(|error| error.kind());
-            if kind != Some(ErrorKind::Closed) {
-                self.fail(format!("a call of a client that is closed: {kind:?}"));
-            }
-        } else {
+        if !is_closed && self.plan.is_dropped {
             kernel::count("raw: a client is dropped");
             self.own(|own| own.is_closing = true);
+        } else if !is_closed {
+            self.close();
         }
         drop(zk);
         // Listeners stay until the client itself has ended.
         let (process, timeout) = (self.process, self.plan.timeout);
         let ears = self.ears.take();
+        let breaks = self.plan.is_dropped && kernel::with_random(|random| random.bool());
         drop(self);
+        if breaks {
+            network::act(|world| world.cut(process));
+        }
         thread::sleep(timeout / 2);
         if !judge(|judge| judge.program(process).is_closed()) {
             report(process, "the end of the client is not told".to_owned());
         }
         drop(ears);
-    }
-}
-
-/// Handles a result, mostly in a callback of the client, where waiting is forbidden.
-fn called_back(number: usize, result: zookeeper::Result<Said>, zk: &ZooKeeper) {
-    answered(number, result, thread::must_not_wait());
-    if thread::must_not_wait() && number.is_multiple_of(5) {
-        kernel::count("raw: a call in a callback");
-        let kind = zk.exists(ROOT).err().map(|error| error.kind());
-        if kind != Some(ErrorKind::WouldBlock) {
-            report(kernel::own_process(), format!("a call in a callback: {kind:?}"));
-        }
     }
 }

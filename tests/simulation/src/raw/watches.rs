@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kernel::Process;
-use zookeeper::{ErrorKind, EventType, WatchedEvent};
+use zookeeper::{ErrorKind, EventType, SessionEventKind, WatchedEvent};
 
 use super::judge::{Asked, Call, Judge, Said, judge, report};
 use crate::client::has_stalled;
@@ -32,7 +32,6 @@ pub(super) struct Watch {
 pub(super) struct Ear {
     pub(super) process: Process,
     pub(super) told: Vec<(EventType, String, Duration)>,
-    pub(super) is_dropped: bool,
 }
 
 pub(super) fn told(listener: usize, event: &WatchedEvent) {
@@ -42,10 +41,7 @@ pub(super) fn told(listener: usize, event: &WatchedEvent) {
         let ear = judge.ears.get_mut(listener)?;
         let program = judge.programs.get(&ear.process)?;
         ear.told.push((*what, path.clone(), kernel::elapsed()));
-        if ear.is_dropped {
-            return Some(format!("listener {listener} is told of {path} and was dropped"));
-        }
-        let may_end = program.has_ended() || program.is_closing;
+        let may_end = program.last == Some(SessionEventKind::Expired) || program.is_closing;
         let is_early = *what == EventType::WatchEnded && !may_end;
         is_early.then(|| format!("listener {listener} is told the end of {path}, too early"))
     });
@@ -97,7 +93,7 @@ impl Judge {
             if !was_there {
                 kernel::count("raw: a watch of a missing node beside others");
             }
-            if !was_there && !self.ears[listener].is_dropped && !self.has_told(&watch) {
+            if !was_there && !self.has_told(&watch) {
                 let problem = format!("call {number} is answered, and told nothing: {watch:?}");
                 report(self.ears[listener].process, problem);
             }
@@ -133,10 +129,8 @@ impl Judge {
         watch.kind == WatchKind::Exist && program.lost.iter().any(|lost| *lost >= watch.begun)
     }
 
-    /// Returns the watches of this session whose listener was not dropped.
     fn heard_in(&self, session: i64) -> impl Iterator<Item = &Watch> {
-        let own = self.watches.iter().filter(move |watch| watch.session == session);
-        own.filter(|watch| !self.ears[watch.listener].is_dropped)
+        self.watches.iter().filter(move |watch| watch.session == session)
     }
 
     /// Checks that all changes up to a transaction that an answer shows have been reported.
@@ -221,9 +215,7 @@ impl Judge {
                 fail(format!("{event:?} of {path}, which was not"));
             }
         }
-        let must_be_told = !ear.is_dropped
-            && !kernel::is_dead(ear.process)
-            && self.programs[&ear.process].is_closed();
+        let must_be_told = !kernel::is_dead(ear.process) && self.programs[&ear.process].is_closed();
         let own = self.watches.iter().filter(|watch| must_be_told && watch.listener == listener);
         for watch in own.filter(|watch| !self.has_told(watch)) {
             fail(format!("of nothing, not even its end: {watch:?}"));

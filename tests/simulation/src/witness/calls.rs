@@ -33,15 +33,12 @@ pub(super) struct Waiting {
 pub(crate) fn waits(object: Option<usize>, plan: &ObjectPlan, mode: Mode) -> usize {
     let ObjectPlan { kind, place, ref options } = *plan;
     let is_brief = options.hold_at_most.is_some_and(|time| time < LATE);
-    let (process, begun) = (kernel::own_process(), kernel::elapsed());
+    let (process, begun, number) = (kernel::own_process(), kernel::elapsed(), histories::next());
     let (turnless, is_cancelled) = (None, false);
     let call =
         Waiting { process, object, kind, place, mode, begun, turnless, is_cancelled, is_brief };
-    witness(|witness| {
-        let number = histories::next();
-        witness.waiting.insert(number, call);
-        number
-    })
+    witness(|witness| witness.waiting.insert(number, call));
+    number
 }
 
 pub(crate) fn cancels(object: usize) {

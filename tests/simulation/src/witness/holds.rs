@@ -234,7 +234,7 @@ impl Witness {
         let freed = freed.map(|(_, (_, left))| *left);
         let freed = freed.chain(self.ended_at.get(&held.place).copied());
         // A call may begin before the first session.
-        let freed = freed.chain(self.connected_at.get(&held.process).copied());
+        let freed = freed.chain(self.connected.get(&held.process).map(|(at, _)| *at));
         let late = kernel::elapsed() - freed.fold(begun, Duration::max);
         (late > soon)
             .then(|| format!("{} has {} only {late:?} after it was free", held.who, held.place))

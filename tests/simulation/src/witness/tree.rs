@@ -89,7 +89,6 @@ impl Witness {
                     };
                     self.gone.remove(path);
                     self.last_change.insert(parent(path).to_owned(), one.zxid);
-                    *self.made.entry(one.session).or_default() += 1;
                     self.were.insert(lists::contender(path, &node));
                     self.nodes.insert(path.to_owned(), node);
                     self.judge_created(path, *owner);
@@ -166,21 +165,10 @@ impl Witness {
     }
 
     fn judge_created(&self, path: &str, owner: i64) {
-        if owner == 0 {
-            return;
-        }
-        let (directory, name) = (parent(path), name_of(path));
-        // A client may have many reads and permits.
-        let is_alone = |name: &str| !name.contains("-__READ__") && !name.contains("-lease-");
-        if self.is_steady && is_of_queue(name) && is_alone(name) {
-            let all = self.children(directory);
-            let count = all.filter(|(name, node)| node.owner == owner && is_alone(name)).count();
-            if count > self.most_nodes {
-                violation(format!("{path} is the {count}th of its client in its queue"));
-            }
-        }
+        let name = name_of(path);
         // A client creates permits during its turn, while the turn's node is the first.
-        if let Some(place) = directory.strip_suffix("/leases")
+        if let Some(place) = parent(path).strip_suffix("/leases")
+            && owner != 0
             && !self.has_strangers
         {
             let turns = format!("{place}/locks");
@@ -210,7 +198,6 @@ impl Witness {
         if !is_own && !is_late && is_of_locks && !is_broken {
             violation(format!("{path}, of session {:#x}, is deleted by another", node.owner));
         }
-        self.ends += u64::from(node.owner != 0);
         let by_somebody = match one.is_close {
             true => self.expired.contains(&node.owner),
             false => one.session != node.owner || is_broken || is_late,
@@ -343,7 +330,7 @@ impl Witness {
         let Some(since) = rivals.map(|(_, _, one)| one.made).min() else { return };
         let ended = self.ended_at.iter().find(|(place, _)| place.path() == directory);
         // Its client hears of the others as soon as it has a connection.
-        let heard = self.connected_at.get(&left.process);
+        let heard = self.connected.get(&left.process).map(|(at, _)| at);
         let both = ended.map(|(_, ended)| ended).into_iter().chain(heard);
         let since = both.copied().fold(since.max(left.since), Duration::max);
         // Clients look at nodes without events from time to time.

@@ -4,7 +4,7 @@ use std::mem;
 use std::time::Duration;
 
 use kernel::Process;
-use zoolock::{Error, Hold, Result};
+use zoolock::Hold;
 
 use super::{NAMED, judged, queue, violation, witness};
 use crate::plan::{Kind, Place};
@@ -66,13 +66,6 @@ pub(crate) fn turn(
     })
 }
 
-/// Records the result of a guarded write. A write without an answer may take effect as long as the node exists.
-pub(crate) fn wrote(node: NodeId, written: &Result<()>) {
-    if matches!(written, Err(Error::Disconnected { .. })) {
-        witness(|witness| witness.unanswered.insert(node));
-    }
-}
-
 pub(crate) fn turns(place: Place, kind: Kind, token: u64) -> u32 {
     let key = (queue(kind, place), token);
     witness(|witness| witness.turns.get(&key).map_or(0, |(count, _)| *count))
@@ -105,11 +98,6 @@ pub(crate) fn unchecked_turn(place: Place, kind: Kind, hold: &Hold) {
     });
 }
 
-/// Records that somebody is about to ask for a node.
-pub(crate) fn asks(node: &NodeId) {
-    witness(|witness| witness.asked.insert(node.clone()));
-}
-
 /// Records that a holder knows of a request for its node, and checks that there was one.
 pub(crate) fn heard(node: &NodeId) {
     judged(|witness| {
@@ -122,9 +110,4 @@ pub(crate) fn heard(node: &NodeId) {
 
 pub(crate) fn is_there((path, token): &NodeId) -> bool {
     witness(|witness| witness.node(path, *token).is_some())
-}
-
-/// Returns when the owner of the node's last turn began to give it back.
-pub(crate) fn given(node: &NodeId) -> Option<Duration> {
-    witness(|witness| witness.given.get(node).copied())
 }

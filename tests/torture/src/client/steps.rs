@@ -61,7 +61,7 @@ impl Program {
                 let _ = second.join();
             }
             // They are about what a client knows by itself. The replay sends their requests.
-            What::Odd { .. } | What::BadName(_) => {}
+            What::Odd { .. } => {}
         }
     }
 
@@ -130,8 +130,7 @@ impl Program {
                 });
             }
             // They are about what a client knows by itself. The replay sends their requests.
-            Deed::Also { .. } | Deed::Second { .. } | Deed::ReadAndWrite(_) | Deed::CreateAgain => {
-            }
+            Deed::Also { .. } | Deed::Second { .. } | Deed::ReadAndWrite(_) => {}
         }
     }
 }
