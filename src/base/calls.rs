@@ -1,16 +1,15 @@
-//! The calls of a client that wait, and what ends them before their deadline: a cancel, or an outage
-//! that is longer than a call allows. It sends no requests.
+//! The calls of a client that wait for a connection for a limited time, and their end by an outage
+//! that is longer than that. It sends no requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::base::signal::{Ended, Signal};
 use crate::base::sys::{self, Mutex};
 
-/// The waiting calls of one client.
+/// The calls of one client that an outage may end.
 #[derive(Debug, Default)]
 pub(crate) struct WaitingCalls(Mutex<Table>);
 
@@ -30,60 +29,35 @@ struct Table {
 
 #[derive(Debug)]
 struct Entry {
-    /// The number of the lock object.
-    object: u64,
     /// How long the call goes on without a connection.
-    connection: Option<Duration>,
-    /// Its place among those that an outage ends.
+    limit: Duration,
+    /// Its place among those that the current outage ends.
     due: Option<(Instant, u64)>,
-    call: Arc<Call>,
+    signal: Arc<Signal>,
 }
 
-#[derive(Debug)]
-struct Call {
-    signal: Signal,
-    /// An outage ended the call, and no cancel.
-    is_outage: AtomicBool,
-}
-
-/// A call that may have to wait, until this is dropped.
+/// A call that an outage may end, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct WaitingCall {
     all: Arc<WaitingCalls>,
     number: u64,
-    call: Arc<Call>,
+    signal: Arc<Signal>,
 }
 
 impl WaitingCalls {
-    /// Registers a call for a lock object, which goes on for this long without a connection.
-    pub(crate) fn begin(
-        self: &Arc<Self>,
-        object: u64,
-        connection: Option<Duration>,
-    ) -> WaitingCall {
-        let call = Arc::new(Call { signal: Signal::new(), is_outage: AtomicBool::new(false) });
+    /// Registers a call that goes on for this long without a connection.
+    pub(crate) fn begin(self: &Arc<Self>, limit: Duration) -> WaitingCall {
+        let signal = Arc::new(Signal::new());
         let mut guard = self.0.lock();
         let table = &mut *guard;
         table.last += 1;
         let number = table.last;
-        let mut entry = Entry { object, connection, due: None, call: Arc::clone(&call) };
+        let mut entry = Entry { limit, due: None, signal: Arc::clone(&signal) };
         if let Some(outage) = &mut table.outage {
             outage.extend(entry.begin(sys::now(), number));
         }
         table.calls.insert(number, entry);
-        WaitingCall { all: Arc::clone(self), number, call }
-    }
-
-    /// Ends the calls for this lock object; all calls for `None`.
-    pub(crate) fn cancel(&self, object: Option<u64>) {
-        let is_its = |entry: &&Entry| object.is_none_or(|object| entry.object == object);
-        let calls: Vec<_> = {
-            let table = self.0.lock();
-            table.calls.values().filter(is_its).map(|entry| Arc::clone(&entry.call)).collect()
-        };
-        for call in calls {
-            call.signal.raise();
-        }
+        WaitingCall { all: Arc::clone(self), number, signal }
     }
 
     /// Notes that there is a connection.
@@ -116,7 +90,7 @@ impl WaitingCalls {
             });
             let later = outage.split_off(&(now, u64::MAX));
             for (_, number) in mem::replace(outage, later) {
-                over.extend(table.calls.get(&number).map(|entry| Arc::clone(&entry.call)));
+                over.extend(table.calls.get(&number).map(|entry| Arc::clone(&entry.signal)));
             }
             let first = outage.first().map(|(due, _)| *due);
             if first.is_some_and(|first| table.look.is_none_or(|look| look <= now || first < look))
@@ -125,10 +99,9 @@ impl WaitingCalls {
                 next = first;
             }
         }
-        for call in over {
+        for signal in over {
             sys::reached("an outage is longer than a waiting call allows");
-            call.is_outage.store(true, Ordering::Relaxed);
-            call.signal.raise();
+            signal.raise();
         }
         next
     }
@@ -138,20 +111,15 @@ impl Entry {
     /// Notes that the call of this number goes on without a connection since `begun`. Returns when
     /// that is for long enough. A limit too large for the clock is none.
     fn begin(&mut self, begun: Instant, number: u64) -> Option<(Instant, u64)> {
-        self.due = Some((begun.checked_add(self.connection?)?, number));
+        self.due = Some((begun.checked_add(self.limit)?, number));
         self.due
     }
 }
 
 impl WaitingCall {
-    /// Returns a signal that is ready when the call has to end before its deadline.
+    /// Returns a signal that is ready when an outage has ended the call.
     pub(crate) fn ended(&self) -> &Ended {
-        self.call.signal.ended()
-    }
-
-    /// Returns whether an outage has ended the call, and no cancel.
-    pub(crate) fn is_by_outage(&self) -> bool {
-        self.call.is_outage.load(Ordering::Relaxed)
+        self.signal.ended()
     }
 }
 
@@ -168,24 +136,18 @@ impl Drop for WaitingCall {
 
 #[cfg(test)]
 mod tests {
-    use crossbeam_channel::TryRecvError;
-
     use super::*;
-
-    fn is_ended(call: &WaitingCall) -> bool {
-        call.ended().try_recv() == Err(TryRecvError::Disconnected)
-    }
 
     /// A thread sees that there is no connection, and is late.
     #[test]
     fn outage_that_is_over_is_not_counted() {
         let all = Arc::<WaitingCalls>::default();
         let limit = Duration::from_millis(20);
-        let call = all.begin(1, Some(limit));
+        let call = all.begin(limit);
         all.end_outage();
         assert_eq!(all.end_overdue(0), None);
         std::thread::sleep(2 * limit);
         assert!(all.end_overdue(1).is_some(), "the next outage begins now");
-        assert!(!is_ended(&call));
+        assert!(!call.signal.is_raised());
     }
 }

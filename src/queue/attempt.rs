@@ -89,7 +89,8 @@ impl From<Error> for Stop {
 /// | the server refuses a request | that error | that error |
 /// | an event comes late, or never | looks again after some session timeouts | waits for no event |
 /// | the deadline, also of an answer | busy if somebody was seen ahead, and there is a connection; otherwise an error | the same |
-/// | a cancel | that error | is not cancelled |
+/// | a cancel | that error | that error |
+/// | an outage that lasts longer than the call allows | `Disconnected` | the first row |
 /// | the close of the client | that error | that error |
 ///
 /// Whatever ends the call, its nodes are given up, and its unanswered creates looked for.
@@ -406,6 +407,7 @@ impl<'a> Attempt<'a> {
                     sys::reached("a cancel ends a wait in the queue");
                     return Err(Stopped::Cancelled.into());
                 }
+                recv(until.outage) -> _ => return Err(Stopped::Outage.into()),
                 recv(self.requests().closed()) -> _ => {
                     sys::reached("the close ends a wait in the queue");
                     return Err(Stopped::Closed.into());

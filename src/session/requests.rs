@@ -266,7 +266,7 @@ impl Requests {
 
     /// Sends requests in this session, or in the current one for `None`. Waits for the answer to
     /// the request that `make` returns beside the others. The deadline is that of the requests: the
-    /// client answers them then. So a failure here means a cancel or the close.
+    /// client answers them then. So a failure here means a cancel, an outage or the close.
     pub(crate) fn ask<R, T: Send + 'static>(
         &self,
         session: Option<i64>,
@@ -293,6 +293,7 @@ impl Requests {
                 sys::reached("a cancel ends the wait for an answer");
                 Err(Stopped::Cancelled.into())
             }
+            recv(until.outage) -> _ => Err(Stopped::Outage.into()),
             recv(self.closed()) -> _ => {
                 sys::reached("the close ends the wait for an answer");
                 Err(Stopped::Closed.into())
@@ -437,9 +438,9 @@ impl Requests {
             _ if self.is_closed() => Error::Closed,
             Failure::Stopped(Stopped::Closed) => Error::Closed,
             Failure::Stopped(Stopped::Cancelled) => Error::Cancelled { path },
-            Failure::Stopped(Stopped::Deadline) | Failure::Broken | Failure::SessionOver => {
-                Error::Disconnected { path }
-            }
+            Failure::Stopped(Stopped::Deadline | Stopped::Outage)
+            | Failure::Broken
+            | Failure::SessionOver => Error::Disconnected { path },
             Failure::Limit { what, max } => Error::Limit { what, max },
             Failure::Refused(cause) => match cause.kind() {
                 ErrorKind::NoAuth | ErrorKind::AuthFailed => Error::Denied { path },

@@ -163,22 +163,14 @@ impl Inner {
         self.end_overdue_calls();
     }
 
-    /// Returns when the waits of a call for a lock object have to end.
-    pub(crate) fn until(self: &Arc<Self>, object: u64, wait: Wait) -> Until {
-        if wait.is_try() {
-            return Until::within(self.requests.patience());
-        }
-        let connection = wait.connection_limit();
-        let call = self.calls.begin(object, connection);
-        if connection.is_some() {
+    /// Returns when the waits of a call have to end.
+    pub(crate) fn until(self: &Arc<Self>, wait: &Wait) -> Until {
+        let limit = wait.connection_limit().filter(|_| !wait.is_try());
+        let call = limit.map(|limit| self.calls.begin(limit));
+        if call.is_some() {
             self.end_overdue_calls();
         }
-        Until::of(call, wait.deadline())
-    }
-
-    /// Ends the waiting calls for this lock object; all calls for `None`.
-    pub(crate) fn cancel_waiters(&self, object: Option<u64>) {
-        self.calls.cancel(object);
+        Until::new(wait, self.requests.patience(), call)
     }
 
     /// Ends the calls that do not wait for a connection any longer, now and as soon as others don't.
@@ -401,7 +393,7 @@ mod tests {
     #[test]
     fn client_that_ends_by_itself_closes_its_locks() {
         let inner = connected();
-        let until = inner.until(1, Wait::FOREVER);
+        let until = inner.until(&Wait::FOREVER);
         // As if its reader had ended.
         drop(inner.requests.zk.with_timeout(Duration::ZERO).close());
         let told = inner.requests.closed().recv_timeout(Duration::from_secs(30));
