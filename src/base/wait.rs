@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::Receiver;
+use crossbeam_channel::{Receiver, RecvError};
 
-use crate::base::calls::WaitingCall;
 use crate::base::error::{Error, Result};
+use crate::base::outages::Outages;
 use crate::base::signal::{Ended, Signal};
 use crate::base::sys::{self, never, select_biased};
 
@@ -251,25 +251,22 @@ pub(crate) struct Until {
     pub(crate) waits: bool,
     pub(crate) deadline: Option<Instant>,
     pub(crate) cancelled: Ended,
-    /// Ready when an outage is longer than the call allows.
-    pub(crate) outage: Ended,
-    /// Keeps the call among those that an outage may end.
-    _call: Option<WaitingCall>,
+    /// The outages, of which one may last for this long. Those before this instant do not count.
+    outages: Option<(Arc<Outages>, Duration, Instant)>,
     /// Another contender was seen ahead, so that the lock is busy at the deadline.
     seen_ahead: AtomicBool,
 }
 
 impl Until {
-    /// Waits as long as `wait` says, and for answers for at most `patience` if that is a try. An
-    /// outage may end the `call`.
-    pub(crate) fn new(wait: &Wait, patience: Duration, call: Option<WaitingCall>) -> Until {
-        let waits = !wait.is_try();
+    /// Waits as long as `wait` says, and for answers for at most `patience` if that is a try.
+    pub(crate) fn new(wait: &Wait, patience: Duration, outages: Option<&Arc<Outages>>) -> Until {
+        let (waits, now) = (!wait.is_try(), sys::now());
+        let limit = wait.connection_limit().filter(|_| waits);
         Until {
             waits,
-            deadline: if waits { wait.deadline() } else { Some(sys::now() + patience) },
+            deadline: if waits { wait.deadline() } else { Some(now + patience) },
             cancelled: wait.cancel.as_ref().map_or_else(never, |token| token.cancelled().clone()),
-            outage: call.as_ref().map_or_else(never, |call| call.ended().clone()),
-            _call: call,
+            outages: outages.zip(limit).map(|(outages, limit)| (Arc::clone(outages), limit, now)),
             seen_ahead: AtomicBool::new(false),
         }
     }
@@ -279,28 +276,69 @@ impl Until {
         Until::new(&Wait::TRY, limit, None)
     }
 
-    /// Returns a channel that is ready at the deadline.
-    pub(crate) fn expiry(&self) -> Receiver<Instant> {
-        self.deadline.map_or_else(never, sys::at)
-    }
-
-    /// Waits for a message on this channel, or for its end.
+    /// Waits for a message on this channel, or for its end, until the deadline.
     pub(crate) fn wait_for<T>(&self, news: &Receiver<T>, closed: &Ended) -> Result<(), Stopped> {
-        select_biased! {
-            recv(closed) -> _ => {
-                sys::reached("the close ends a wait");
-                Err(Stopped::Closed)
-            }
-            recv(self.cancelled) -> _ => {
-                sys::reached("a cancel ends a wait");
-                Err(Stopped::Cancelled)
-            }
-            recv(self.outage) -> _ => Err(Stopped::Outage),
-            recv(news) -> _ => Ok(()),
-            recv(self.expiry()) -> _ => {
+        match self.receive(news, closed, self.deadline)? {
+            Some(_) => Ok(()),
+            None => {
                 sys::reached("a deadline ends a wait");
                 Err(Stopped::Deadline)
             }
+        }
+    }
+
+    /// Receives what comes on this channel, `None` if nothing came by this instant.
+    pub(crate) fn receive<T>(
+        &self,
+        news: &Receiver<T>,
+        closed: &Ended,
+        by: Option<Instant>,
+    ) -> Result<Option<Result<T, RecvError>>, Stopped> {
+        loop {
+            let (too_long, outage) = self.outage();
+            let first = by.into_iter().chain(too_long).min();
+            select_biased! {
+                recv(closed) -> _ => {
+                    sys::reached("the close ends a wait");
+                    return Err(Stopped::Closed);
+                }
+                recv(self.cancelled) -> _ => {
+                    sys::reached("a cancel ends a wait");
+                    return Err(Stopped::Cancelled);
+                }
+                recv(news) -> received => return Ok(Some(received)),
+                recv(outage) -> _ => {}
+                recv(first.map_or_else(never, sys::at)) -> _ => {
+                    self.check_outage()?;
+                    if by.is_some_and(|by| by <= sys::now()) {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns when the current outage is longer than the call allows, and a signal of the next one,
+    /// for which the first may differ.
+    pub(crate) fn outage(&self) -> (Option<Instant>, Ended) {
+        // In this order, so that none is missed.
+        let next = self.outages.as_ref().map_or_else(never, |(outages, ..)| outages.next());
+        (self.too_long_at(), next)
+    }
+
+    fn too_long_at(&self) -> Option<Instant> {
+        let (outages, limit, begun) = self.outages.as_ref()?;
+        outages.too_long_at(*begun, *limit)
+    }
+
+    /// Returns an error if the current outage is longer than the call allows.
+    pub(crate) fn check_outage(&self) -> Result<(), Stopped> {
+        match self.too_long_at().is_some_and(|end| end <= sys::now()) {
+            true => {
+                sys::reached("an outage is longer than a waiting call allows");
+                Err(Stopped::Outage)
+            }
+            false => Ok(()),
         }
     }
 

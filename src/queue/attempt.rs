@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 use log::debug;
@@ -401,13 +402,13 @@ impl<'a> Attempt<'a> {
         // When to look though nothing was told.
         let mut look = self.requests().next_look();
         loop {
-            let first = until.deadline.map_or(look, |deadline| look.min(deadline));
+            let (too_long, outage) = until.outage();
+            let first = until.deadline.into_iter().chain(too_long).fold(look, Instant::min);
             select_biased! {
                 recv(until.cancelled) -> _ => {
                     sys::reached("a cancel ends a wait in the queue");
                     return Err(Stopped::Cancelled.into());
                 }
-                recv(until.outage) -> _ => return Err(Stopped::Outage.into()),
                 recv(self.requests().closed()) -> _ => {
                     sys::reached("the close ends a wait in the queue");
                     return Err(Stopped::Closed.into());
@@ -418,7 +419,9 @@ impl<'a> Attempt<'a> {
                 recv(self.more_stuck) -> _ => {
                     sys::reached("a waiting call hears of a node that stays");
                 }
+                recv(outage) -> _ => continue,
                 recv(at(first)) -> _ => {
+                    until.check_outage()?;
                     if until.is_over() {
                         return Ok(false);
                     }

@@ -14,7 +14,7 @@ use super::registrar::Registrar;
 use crate::base::error::{Error, Result};
 use crate::base::path::{self, LockPath};
 use crate::base::signal::{Broadcast, Ended, Signal};
-use crate::base::sys::{self, at, select_biased};
+use crate::base::sys::{self, at};
 use crate::base::wait::{Stopped, Until};
 
 /// For this long, a wait for an answer listens to nothing else.
@@ -287,17 +287,9 @@ impl Requests {
         let (sender, answer) = bounded(1);
         // The channel has room. The receiver may be gone.
         last.on_done(move |result| drop(sender.send(result)));
-        select_biased! {
-            recv(answer) -> answer => Ok((others, answer.map_err(|_| Stopped::Closed)?)),
-            recv(until.cancelled) -> _ => {
-                sys::reached("a cancel ends the wait for an answer");
-                Err(Stopped::Cancelled.into())
-            }
-            recv(until.outage) -> _ => Err(Stopped::Outage.into()),
-            recv(self.closed()) -> _ => {
-                sys::reached("the close ends the wait for an answer");
-                Err(Stopped::Closed.into())
-            }
+        match until.receive(&answer, self.closed(), None)? {
+            Some(Ok(answer)) => Ok((others, answer)),
+            _ => Err(Stopped::Closed.into()),
         }
     }
 
