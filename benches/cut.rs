@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock::{Client, DistributedLock, DistributedRwLock, Hold, HoldState, Lock, ReadLock};
+use zoolock::{
+    CancelToken, Client, DistributedLock, DistributedRwLock, Hold, HoldState, Lock, Wait,
+};
 use zoolock_test_support::{FaultProxy, Probe, fresh_path, wait_until};
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -109,8 +111,7 @@ fn look_until(what: &str, mut condition: impl FnMut() -> bool) {
 struct Queue {
     ahead: DistributedLock,
     waiting: Vec<thread::JoinHandle<zoolock::Result<()>>>,
-    /// Each read has a node. Other calls of one client for a path wait in the process.
-    locks: Vec<ReadLock>,
+    token: CancelToken,
 }
 
 impl Queue {
@@ -119,21 +120,22 @@ impl Queue {
         let ahead = DistributedLock::new(&Client::connect(server, SESSION_TIMEOUT)?, &path)?;
         ahead.lock()?;
         let probe = Probe::connect(server)?;
-        let (mut waiting, mut locks) = (Vec::new(), Vec::new());
+        let (mut waiting, token) = (Vec::new(), CancelToken::new());
         for _ in 0..count {
-            let lock = DistributedRwLock::new(client, &path)?.read_lock();
-            locks.push(lock.clone());
+            // Each read has a node. Other calls of one client for a path wait in the process.
+            let lock = DistributedRwLock::new(client, &path)?.reader();
+            let wait = Wait::FOREVER.cancelled_by(&token);
             let builder = thread::Builder::new().stack_size(256 * 1024);
-            waiting.push(builder.spawn(move || lock.lock())?);
+            waiting.push(builder.spawn(move || lock.lock_within(wait).map(drop))?);
         }
         wait_until("all are in the queue", PATIENCE, || {
             probe.children(&path).is_ok_and(|nodes| nodes.len() > count)
         });
-        Ok(Queue { ahead, waiting, locks })
+        Ok(Queue { ahead, waiting, token })
     }
 
     fn end(self) -> Result<()> {
-        self.locks.iter().for_each(ReadLock::cancel_waiters);
+        self.token.cancel();
         for waiter in self.waiting {
             let ended = waiter.join().map_err(|_| "a waiter panicked")?;
             if !ended.is_err_and(|error| error.is_cancelled()) {

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use serde_json::Value;
 use zookeeper::ZooKeeper;
-use zoolock::{Client, DistributedLock, Hold, Lock};
+use zoolock::{CancelToken, Client, DistributedLock, Hold, Lock, Wait};
 use zoolock_test_support::{FaultProxy, Server, fresh_path, wait_until};
 
 use sleepers::sleepers;
@@ -93,8 +93,7 @@ fn table(rows: &[Row]) {
 
 /// Threads that wait for one lock, and their results.
 struct Queue {
-    locks: Vec<DistributedLock>,
-    threads: Vec<JoinHandle<zoolock::Result<Instant>>>,
+    threads: Vec<(CancelToken, JoinHandle<zoolock::Result<Instant>>)>,
     stage: Arc<Barrier>,
     grants: Arc<Mutex<Vec<Instant>>>,
     /// The place where the last holder waits, when the hand-overs are over.
@@ -108,7 +107,6 @@ impl Queue {
     fn new(clients: &[Client], path: &str, number: usize) -> Result<Queue> {
         let last = HAND_OVERS.min(number - number / 10);
         let mut queue = Queue {
-            locks: Vec::new(),
             threads: Vec::new(),
             stage: Arc::new(Barrier::new(number + 1)),
             grants: Arc::default(),
@@ -118,12 +116,12 @@ impl Queue {
         for client in clients.iter().cycle().take(number) {
             let (stage, grants) = (Arc::clone(&queue.stage), Arc::clone(&queue.grants));
             let end = Arc::clone(&queue.end);
-            let lock = DistributedLock::new(client, path)?;
-            queue.locks.push(lock.clone());
+            let (lock, token) = (DistributedLock::new(client, path)?, CancelToken::new());
+            let forever = Wait::FOREVER.cancelled_by(&token);
             let wait = move || {
                 stage.wait();
                 stage.wait();
-                if let Err(error) = lock.lock() {
+                if let Err(error) = lock.lock_within(forever) {
                     return if error.is_cancelled() { Ok(Instant::now()) } else { Err(error) };
                 }
                 let granted = Instant::now();
@@ -137,7 +135,8 @@ impl Queue {
                 lock.unlock()?;
                 Ok(granted)
             };
-            queue.threads.push(thread::Builder::new().stack_size(STACK).spawn(wait)?);
+            let thread = thread::Builder::new().stack_size(STACK).spawn(wait)?;
+            queue.threads.push((token, thread));
         }
         queue.stage.wait();
         Ok(queue)
@@ -146,9 +145,9 @@ impl Queue {
     /// Lets a waiter in the middle give up. Returns how long that takes.
     fn leave(&mut self) -> Result<f64> {
         let middle = self.threads.len() / 2;
-        let (lock, thread) = (self.locks.swap_remove(middle), self.threads.swap_remove(middle));
+        let (token, thread) = self.threads.swap_remove(middle);
         let begun = Instant::now();
-        lock.cancel_waiters();
+        token.cancel();
         let left = thread.join().map_err(|_| "a waiter panicked")??;
         Ok(millis(left - begun))
     }
@@ -205,11 +204,11 @@ fn queue(number: usize) -> Result<Row> {
     let slow = gaps[gaps.len() * 99 / 100];
 
     let begun = Instant::now();
-    queue.locks.iter().for_each(DistributedLock::cancel_waiters);
+    queue.threads.iter().for_each(|(token, _)| token.cancel());
     await_count("all but the holder have left", 1);
     let left = begun.elapsed().as_secs_f64();
     queue.end.wait();
-    for thread in queue.threads {
+    for (_, thread) in queue.threads {
         thread.join().map_err(|_| "a waiter panicked")??;
     }
     Ok(vec![

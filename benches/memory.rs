@@ -131,6 +131,6 @@ fn wait(client: &Client, stage: &Barrier, path: &str) -> LockError {
     stage.wait(); // all are there
     stage.wait(); // all go
     // Each read has a node. Other calls of one client for a path wait in the process.
-    let waited = DistributedRwLock::new(client, path).and_then(|lock| lock.read_lock().lock());
+    let waited = DistributedRwLock::new(client, path).and_then(|lock| lock.reader().lock());
     waited.expect_err("somebody else has the lock")
 }

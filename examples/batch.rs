@@ -63,7 +63,7 @@ fn run() -> zoolock::Result<()> {
 
     let guard = lock.acquire()?;
     for step in 1..=STEPS {
-        guard.prolong(LONGEST_STEP)?;
+        guard.expire_in(LONGEST_STEP)?;
         println!("step {step} begins at {} ms", now());
         if hangs && step == 2 {
             loop {

@@ -64,7 +64,7 @@ impl Configuration {
 fn server(lock: &DistributedRwLock, shared: &Configuration) -> Outcome<u64> {
     let mut cached = 0;
     for _ in 0..REFRESHES {
-        let reading = lock.read_lock().acquire()?; // together with other readers
+        let reading = lock.read()?; // together with other readers
         let version = shared.load()?;
         reading.release()?; // an error if the lock was lost: then the parts may not match
         if version < cached {
@@ -78,10 +78,10 @@ fn server(lock: &DistributedRwLock, shared: &Configuration) -> Outcome<u64> {
 fn editor(lock: &DistributedRwLock, shared: &Configuration) -> Outcome<u64> {
     let mut seen = 0;
     for _ in 0..EDITS {
-        let writing = lock.write_lock().acquire()?; // alone
+        let writing = lock.write()?; // alone
         shared.store();
         let stored = shared.load()?;
-        let reading = lock.read_lock().acquire()?; // at once: this thread holds the write
+        let reading = lock.read()?; // at once: this thread holds the write
         writing.release()?; // lets other readers in, but no editor
         seen = shared.load()?;
         if seen != stored {

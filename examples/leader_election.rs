@@ -29,11 +29,11 @@ enum News {
     Ends(&'static str),
 }
 
-/// Runs as the leader. Real work would be in a loop, `while !term.wait(..) { .. }`, with each step
+/// Runs as the leader. Real work would be in a loop, `while !term.wait_timeout(..) { .. }`, with each step
 /// shorter than the time until `term.deadline()`.
 fn lead(name: &'static str, term: &Term, tell: &Sender<News>) {
     let _ = tell.send(News::Leads(name, term.fencing_token()));
-    let is_over = term.wait(LONGEST);
+    let is_over = term.wait_timeout(LONGEST);
     println!("{name} {}", if is_over { "has to stop" } else { "steps down" });
     let _ = tell.send(News::Ends(name));
 }
@@ -44,7 +44,7 @@ fn candidate(
     tell: Sender<News>,
 ) -> zoolock::Result<Leadership> {
     let options = LockOptions::new().identity(name);
-    Leadership::new(client, PATH, options, move |term| lead(name, term, &tell))
+    Leadership::start_with_options(client, PATH, options, move |term| lead(name, term, &tell))
 }
 
 /// Checks that no two candidates lead at the same time.
@@ -154,8 +154,8 @@ mod tests {
     fn leader_keeps_leading_in_a_short_outage() {
         let server = Server::start().expect("a server");
         let client = server.client().unwrap();
-        let leadership = Leadership::new(&client, PATH, LockOptions::new(), |term| {
-            term.wait(Duration::from_secs(60));
+        let leadership = Leadership::start(&client, PATH, |term| {
+            term.wait_timeout(Duration::from_secs(60));
         });
         let (leadership, soon) = (leadership.unwrap(), std::time::Instant::now());
         while !leadership.is_leader() {

@@ -44,7 +44,7 @@ fn work(hold: &Hold, jobs: &Receiver<Instant>, mut step: impl FnMut()) -> Outcom
     let asked = hold.revocation()?;
     loop {
         select! {
-            recv(hold.lost()) -> _ => return Ok(Ended::Lost),
+            recv(hold.ended()) -> _ => return Ok(Ended::Lost),
             recv(asked) -> request => match request {
                 Ok(()) => return Ok(Ended::Asked),
                 Err(_) => return Ok(Ended::Lost), // the channel ends with the hold

@@ -301,13 +301,6 @@ impl Client {
         told.map_err(|failure| requests.error("/", failure))
     }
 
-    /// Cancels all calls that wait for locks of this client, in any thread. They return
-    /// [`Error::Cancelled`], and their nodes are deleted. Later calls are not affected. A
-    /// [`Leadership`](crate::Leadership) goes on contending. Does not block.
-    pub fn cancel_waiters(&self) {
-        self.inner.cancel_waiters(None);
-    }
-
     /// Ends the session. Every lock still held is lost with
     /// [`LossReason::ClientClosed`](crate::LossReason::ClientClosed). Waiting and later calls
     /// return [`Error::Closed`]. Closing again is allowed, and returns `Ok` whether the servers

@@ -117,7 +117,8 @@
 //! | [`Guard`] | [`DistributedLock`], [`EphemeralLock`] | owned: into a struct, to any thread |
 //! | [`ReentrantGuard`] | [`DistributedReentrantLock`], [`ReadLock`], [`WriteLock`] | owned: into a struct, stays with its thread |
 //! | [`Permits`] | [`DistributedSemaphore`] | owned: into a struct, to any thread |
-//! | [`Locker`] | [`MultiLock`], and any [`dyn Lock`](Lock) | borrows its lock |
+//! | [`MultiGuard`] | [`MultiLock`] | owned: into a struct, to any thread that may unlock all members |
+//! | [`LockGuard`] | any [`dyn Lock`](Lock) | borrows its lock |
 //!
 //! ```no_run
 //! use zoolock::{DistributedLock, Guard};
@@ -147,8 +148,7 @@
 //! One deadline covers a whole call: the wait for a connection, for the threads of this process and
 //! for other clients. `try_lock`, `try_acquire`, `unlock` and the drop of a guard wait for answers
 //! only, for at most a third of the session timeout. `lock` and `acquire` wait without a limit.
-//! Another thread can end them with [`cancel_waiters`](DistributedLock::cancel_waiters) or
-//! [`Client::close`].
+//! Another thread can end them with [`Client::close`], or with a [`CancelToken`] in their [`Wait`].
 //!
 //! ```no_run
 //! # fn f(lock: &zoolock::DistributedLock) -> zoolock::Result<()> {
@@ -198,7 +198,7 @@
 //!   T is left. The client reconnects and resumes its session, usually within milliseconds. The
 //!   nodes belong to the session, so the hold is then *Held* again.
 //! - A hold is also *Lost* when an operator deletes its node, or when its client is closed. It
-//!   stays lost. [`Hold::is_held`] is false from the exact end of the lease on. [`Hold::lost`]
+//!   stays lost. [`Hold::is_held`] is false from the exact end of the lease on. [`Hold::ended`]
 //!   wakes its listeners within 100 ms.
 //! - The unlock of a lost hold returns [`Error::Lost`], does not touch the next holder's node, and
 //!   makes the object usable again. Until then the object counts as in use, because the code that
@@ -211,7 +211,7 @@
 //!
 //! A program that cannot stop its work otherwise may end itself at a loss: the example `batch` does
 //! so, by an [`observer`] of all holds. Long work should check its hold from time to time, or wait on
-//! [`Hold::lost`] together with its other channels:
+//! [`Hold::ended`] together with its other channels:
 //!
 //! ```no_run
 //! # fn step(_part: u32) {}
@@ -221,7 +221,7 @@
 //!     let guard = lock.acquire()?;
 //!     loop {
 //!         select! {
-//!             recv(guard.lost()) -> _ => break,
+//!             recv(guard.ended()) -> _ => break,
 //!             recv(parts) -> part => match part {
 //!                 // Both may be ready, and `select!` takes any of them.
 //!                 Ok(part) if guard.is_held() => step(part),
@@ -415,17 +415,17 @@ pub use base::acl::Acl;
 pub use base::contender::{Contender, Kind};
 pub use base::error::{ConflictReason, Error, LossReason, Result};
 pub use base::options::LockOptions;
-pub use base::wait::Wait;
+pub use base::wait::{CancelToken, Wait};
 pub use client::{Client, ClientBuilder};
 pub use held::guard::{AnyThread, Guard, ReentrantGuard, ThisThread};
 pub use held::hold::Hold;
 pub use held::transaction::Transaction;
+pub use locks::any::{Lock, LockGuard, LockId, MultiGuard};
 pub use locks::ephemeral::EphemeralLock;
 pub use locks::handle::LockHandle;
 pub use locks::leadership::{Leadership, Term};
 pub use locks::lock::DistributedLock;
-pub use locks::locker::{Lock, LockId, Locker};
-pub use locks::multi::MultiLock;
+pub use locks::multi::{Busy, MultiLock};
 pub use locks::reentrant::DistributedReentrantLock;
 pub use locks::rwlock::{DistributedRwLock, ReadLock, WriteLock};
 pub use locks::semaphore::{DistributedSemaphore, Permits};

@@ -138,7 +138,7 @@ pub enum Reason<'a> {
     Busy,
     /// Another contender was ahead until the deadline.
     TimedOut,
-    /// `cancel_waiters` ended the call.
+    /// A [`CancelToken`](crate::CancelToken) ended the call.
     Cancelled,
     /// The call returned this error.
     Failed(&'a Error),

@@ -17,7 +17,7 @@
 //! | all servers are down | [`stop`](Server::stop), then [`start_again`](Server::start_again) | as when its connection breaks |
 //! | another process is first | a second [`client`](Server::client) | |
 //!
-//! No test has to sleep: [`Hold::lost`] is ready when a hold is over, [`Client::subscribe`] tells
+//! No test has to sleep: [`Hold::ended`] is ready when a hold is over, [`Client::subscribe`] tells
 //! of the connection, and the methods here return when the client knows.
 //!
 //! A program that stops its work while suspended can rely on this: when [`Client::subscribe`] sends
@@ -91,7 +91,7 @@
 //! let brief = server.builder().session_timeout(Duration::from_millis(500)).connect()?;
 //! let guard = DistributedLock::new(&brief, "/other")?.acquire()?;
 //! server.suspend(&brief);
-//! let _ = guard.lost().recv(); // returns when the hold is over
+//! guard.wait(); // returns when the hold is over
 //! assert_eq!(guard.state(), HoldState::Lost(LossReason::LeaseExpired));
 //! # Ok(())
 //! # }
@@ -306,7 +306,7 @@ impl Server {
             Error::invalid("hold", reason)
         })?;
         // The channel never has a message: it is disconnected.
-        let _ = hold.lost().recv();
+        hold.wait();
         Ok(())
     }
 

@@ -5,13 +5,14 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use crate::base::error::Error;
 use crate::base::options::LockOptions;
+use crate::base::wait::CancelToken;
 use crate::client::{Client, ClientBuilder};
 use crate::held::guard::{Guard, ReentrantGuard};
 use crate::held::hold::Hold;
 use crate::held::transaction::Transaction;
+use crate::locks::any::{Lock, LockGuard};
 use crate::locks::handle::LockHandle;
 use crate::locks::leadership::{Leadership, Term};
-use crate::locks::locker::Locker;
 use crate::locks::multi::MultiLock;
 use crate::locks::rwlock::DistributedRwLock;
 use crate::locks::semaphore::{DistributedSemaphore, Permits};
@@ -27,10 +28,12 @@ macro_rules! unwind_safe {
 }
 
 unwind_safe! {
-    Client, ClientBuilder, LockOptions, Subscription, Error,
+    CancelToken, Client, ClientBuilder, LockOptions, Subscription, Error,
     DistributedRwLock, DistributedSemaphore, MultiLock, Leadership,
-    Guard, ReentrantGuard, Locker<'_>, Permits, Hold, Term, Transaction,
+    Guard, ReentrantGuard, Permits, Hold, Term, Transaction,
 }
 
+impl<L: Lock> UnwindSafe for LockGuard<L> {}
+impl<L: Lock> RefUnwindSafe for LockGuard<L> {}
 impl<K, O> UnwindSafe for LockHandle<K, O> {}
 impl<K, O> RefUnwindSafe for LockHandle<K, O> {}

@@ -53,8 +53,8 @@ impl Session for Own {
         let Variant(_, make, set) = self.variant;
         let lock = match side {
             Side::Mutex => make(&self.client, path, set(LockOptions::new()))?,
-            Side::Read => DistributedRwLock::new(&self.client, path)?.read_lock().into(),
-            Side::Write => DistributedRwLock::new(&self.client, path)?.write_lock().into(),
+            Side::Read => DistributedRwLock::new(&self.client, path)?.reader().into(),
+            Side::Write => DistributedRwLock::new(&self.client, path)?.writer().into(),
         };
         Ok(Box::new(Of(lock)))
     }

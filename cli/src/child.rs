@@ -158,7 +158,7 @@ impl Child {
                     Ok(Event::Ended(..) | Event::Failed(_)) | Err(_) => return,
                     Ok(_) => {}
                 },
-                recv(held.hold.lost()) -> _ => break,
+                recv(held.hold.ended()) -> _ => break,
                 recv(after(end.saturating_duration_since(Instant::now()))) -> _ => break,
             }
         }

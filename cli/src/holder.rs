@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select_biased};
 use zoolock::{
     Client, ClientState, DistributedLock, DistributedRwLock, DistributedSemaphore, Error, Hold,
-    Lock, Locker, Permits, Registration, Wait,
+    Lock, LockGuard, Permits, Registration, Wait,
 };
 
 use nix::sys::signal::{SIGCONT, SIGTSTP, Signal, raise};
@@ -234,7 +234,7 @@ enum Wanted {
 
 /// The lock or the permit, held.
 enum Got<'a> {
-    One(Locker<'a>),
+    One(LockGuard<&'a dyn Lock>),
     Permit(Permits),
 }
 
@@ -247,7 +247,7 @@ impl Wanted {
                 Wanted::Permit(semaphore, run.permits)
             }
             None if run.shared => {
-                Wanted::One(DistributedRwLock::new(client, path)?.read_lock().into())
+                Wanted::One(DistributedRwLock::new(client, path)?.reader().into())
             }
             // To readers, the nodes of this lock are writers.
             None => Wanted::One(DistributedLock::new(client, path)?.into()),

@@ -86,7 +86,7 @@ fn hold_on(
                 Ok(SIGCONT) => {}
                 Ok(_) | Err(RecvError) => return true,
             },
-            recv(held.hold.lost()) -> _ => {
+            recv(held.hold.ended()) -> _ => {
                 say(&format!("{path}: the lock was lost after the program had ended"));
                 return false;
             }
@@ -184,7 +184,7 @@ impl<'a> Term<'a> {
         let path = &program.lock.path;
         // This channel also speeds up the news of a loss: the client watches the node, and learns
         // at once that it was deleted.
-        let mut asked = held.hold.revocation().unwrap_or_else(|_| never());
+        let mut asked = held.hold.revocation().cloned().unwrap_or_else(|_| never());
         let mut remind = never();
         loop {
             child.allow_the_lease(held);
@@ -246,7 +246,7 @@ impl<'a> Term<'a> {
                     }
                     Err(RecvError) => asked = never(),
                 },
-                recv(held.hold.lost()) -> _ => {}
+                recv(held.hold.ended()) -> _ => {}
                 recv(remind) -> _ => {
                     remind = never();
                     let left = child.left().join(", ");

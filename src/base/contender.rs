@@ -15,7 +15,7 @@ pub enum Kind {
     /// A permit of a semaphore.
     Permit,
     /// Leadership, together with the participants of Curator's `LeaderLatch`
-    /// ([`Leadership::in_latch`](crate::Leadership::in_latch)).
+    /// ([`Leadership::start_in_latch`](crate::Leadership::start_in_latch)).
     Latch,
     /// Nothing: this is a node that another program created there for another purpose. It blocks no
     /// contender.

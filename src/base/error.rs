@@ -129,7 +129,7 @@ pub enum Error {
         /// The lock's path.
         path: String,
     },
-    /// `cancel_waiters()` was called while this call was waiting.
+    /// The [`CancelToken`](crate::CancelToken) of the call was cancelled.
     Cancelled {
         /// The lock's path.
         path: String,
@@ -239,7 +239,7 @@ impl Error {
         self.any(|error| matches!(error, Error::Closed))
     }
 
-    /// Returns whether `cancel_waiters()` ended the call.
+    /// Returns whether a [`CancelToken`](crate::CancelToken) ended the call.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.any(|error| matches!(error, Error::Cancelled { .. }))

@@ -20,7 +20,7 @@ pub enum LockKind {
     Semaphore,
     /// [`EphemeralLock`](crate::EphemeralLock)
     Ephemeral,
-    /// [`Leadership::in_latch`](crate::Leadership::in_latch)
+    /// [`Leadership::start_in_latch`](crate::Leadership::start_in_latch)
     Latch,
 }
 

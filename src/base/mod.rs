@@ -2,13 +2,13 @@
 //! wakes. Pure, but for [`sys`].
 
 pub(crate) mod acl;
-pub(crate) mod calls;
 pub(crate) mod contender;
 pub(crate) mod data;
 pub(crate) mod error;
 pub(crate) mod kind;
 pub(crate) mod names;
 pub(crate) mod options;
+pub(crate) mod outages;
 pub(crate) mod panics;
 pub(crate) mod path;
 pub(crate) mod shortcuts;

@@ -133,7 +133,7 @@ impl LockOptions {
     /// At the end, [`Hold::is_held`](crate::Hold::is_held) turns false by this process's clock, and
     /// the node is deleted in the background. So the next holder comes after the end. The thread is
     /// not stopped: it has to look at its hold, as for any [loss](crate#loss), and its unlock
-    /// reports the loss. [`Hold::prolong`](crate::Hold::prolong) moves the end. A time too large for
+    /// reports the loss. [`Hold::expire_in`](crate::Hold::expire_in) moves the end. A time too large for
     /// the clock never ends. Zero, or less than [`hold_at_least`](LockOptions::hold_at_least), is
     /// refused with [`Error::InvalidArgument`] when the lock is created.
     pub fn hold_at_most(mut self, time: Duration) -> LockOptions {

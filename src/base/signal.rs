@@ -3,7 +3,7 @@
 
 use std::convert::Infallible;
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 
 use crate::base::sys::Mutex;
 
@@ -28,6 +28,10 @@ impl Signal {
         // The sender is taken out first, so that listeners wake without the mutex.
         let keeper = self.keeper.lock().take();
         keeper.is_some()
+    }
+
+    pub(crate) fn is_raised(&self) -> bool {
+        self.ended.try_recv() == Err(TryRecvError::Disconnected)
     }
 
     pub(crate) fn ended(&self) -> &Ended {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use crate::base::error::Result;
 use crate::base::panics::log_drop;
@@ -16,7 +16,11 @@ pub struct AnyThread(());
 /// Marks a lock, and its [`Guard`], that only the thread that acquired it may release. The guard is
 /// `Sync`, not `Send`.
 #[derive(Debug)]
-pub struct ThisThread(PhantomData<MutexGuard<'static, ()>>);
+pub struct ThisThread(PhantomData<dyn OnlyTheThreadThatAcquiredItMayReleaseIt>);
+
+/// Makes its object `Sync`, and not `Send`. The compiler names it where a guard is sent to another
+/// thread.
+trait OnlyTheThreadThatAcquiredItMayReleaseIt: Sync {}
 
 /// A lock object to which a guard gives its hold back.
 pub(crate) trait Releases: Send + Sync {
@@ -26,7 +30,7 @@ pub(crate) trait Releases: Send + Sync {
 
 /// A held lock, which is released when this is dropped. This guard is for one hold of a lock whose
 /// type is known. The guard of permits is [`Permits`](crate::Permits). That of several locks, or of
-/// a lock of any type, is [`Locker`](crate::Locker).
+/// a lock of any type, is [`LockGuard`](crate::LockGuard).
 ///
 /// The guard is owned (`'static`), so it can be stored. It derefs to its [`Hold`]. A drop waits for
 /// the server's answer for at most a third of the session timeout. A deletion without an answer by
@@ -42,7 +46,8 @@ pub struct Guard<O = AnyThread> {
     owner: PhantomData<O>,
 }
 
-/// The guard of a lock that belongs to a thread. It stays with that thread.
+/// The guard of a lock that belongs to a thread. It stays with that thread. The compiler refuses to
+/// send it to another one: `OnlyTheThreadThatAcquiredItMayReleaseIt` cannot be sent between threads.
 ///
 /// ```compile_fail
 /// fn to_another_thread(guard: zoolock::ReentrantGuard) {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crossbeam_channel::Receiver;
 
 use crate::base::error::{Error, Result};
+use crate::base::sys;
 use crate::session::{Grant, Guarding, HoldState, Holds, Inner, Node, Write, commit};
 
 /// A view of one hold of a lock, for any number of threads. It has the state of the hold, the rest
@@ -61,8 +62,56 @@ impl Hold {
     /// within 100 ms of the end of [`valid_for`](Hold::valid_for). The [crate
     /// documentation](crate#loss) has an example.
     #[must_use]
-    pub fn lost(&self) -> &Receiver<Infallible> {
+    pub fn ended(&self) -> &Receiver<Infallible> {
         self.grant.ended()
+    }
+
+    /// Blocks until the hold ends, by release or by loss.
+    pub fn wait(&self) {
+        if self.is_held() {
+            // It carries no message.
+            let _ = sys::recv(self.ended());
+        }
+    }
+
+    /// Blocks until the hold ends, by release or by loss, and for at most `timeout`. Returns whether
+    /// it has ended.
+    pub fn wait_timeout(&self, timeout: Duration) -> bool {
+        if self.is_held() {
+            let _ = sys::recv_timeout(self.ended(), timeout);
+        }
+        !self.is_held()
+    }
+
+    /// Has `call` called once when the hold ends, by release or by loss; at once if that is over.
+    /// [`state`](Hold::state) then returns which it was. Does not block.
+    ///
+    /// It is never called by this call itself, but on another thread, which the client has for such
+    /// functions and for its [observer](crate::observer). It may block there, and the functions
+    /// behind it wait meanwhile. Up to ten thousand wait; further ones are dropped. A panic of
+    /// `call` is printed, and has no other effect.
+    ///
+    /// Closing the client ends the hold, and calls it. It is dropped without a call if the client
+    /// no longer exists when this is called, because its last handle was dropped. A process that
+    /// ends does not wait for it.
+    ///
+    /// ```no_run
+    /// # fn f(lock: &zoolock::DistributedLock) -> zoolock::Result<()> {
+    /// use zoolock::HoldState;
+    ///
+    /// let guard = lock.acquire()?;
+    /// let hold = guard.hold();
+    /// guard.on_end(move || {
+    ///     if let HoldState::Lost(reason) = hold.state() {
+    ///         eprintln!("stopping: {reason}");
+    ///         std::process::exit(1);
+    ///     }
+    /// });
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on_end(&self, call: impl FnOnce() + Send + 'static) {
+        self.grant.on_end(call);
     }
 
     /// Returns what is left of the certified lease, by the clock that advanced further, or until the
@@ -73,18 +122,17 @@ impl Hold {
         self.grant.valid_for()
     }
 
-    /// Lets the hold last until `time` from now, whatever
-    /// [`hold_at_most`](crate::LockOptions::hold_at_most) says; less than before is possible, too, but
-    /// not less than [`hold_at_least`](crate::LockOptions::hold_at_least). The lease has to be renewed
-    /// all the same. A time too large for the clock never ends. No I/O,
-    /// never blocks.
+    /// Lets the hold end `time` from now, as [`hold_at_most`](crate::LockOptions::hold_at_most) does
+    /// when it is granted. This replaces the end that was set before, be it sooner or later. The hold
+    /// still lasts for [`hold_at_least`](crate::LockOptions::hold_at_least), and it is lost earlier
+    /// if its lease is not renewed. A time too large for the clock sets no end. No I/O, never blocks.
     ///
     /// # Errors
     /// [`Error::Lost`](crate::Error::Lost) or [`Error::NotHeld`](crate::Error::NotHeld) when the
     /// hold is over.
-    pub fn prolong(&self, time: Duration) -> Result<()> {
+    pub fn expire_in(&self, time: Duration) -> Result<()> {
         self.grant.check()?;
-        self.holds.upgrade().ok_or(Error::Closed)?.prolong(&self.grant, time)
+        self.holds.upgrade().ok_or(Error::Closed)?.expire_in(&self.grant, time)
     }
 
     /// Returns the fencing token, a number by which a resource can refuse writes of earlier
@@ -126,16 +174,16 @@ impl Hold {
         self.its_node().token
     }
 
-    /// Returns a channel that gets a message when another client requests the lock with
+    /// Returns the channel that gets a message when another client requests the lock with
     /// [`Client::revoke`](crate::Client::revoke), with Curator's `Revoker`, or by writing
     /// `__REVOKE__` to the hold's node. The holder decides whether to unlock. The channel is
     /// disconnected when the hold ends.
     ///
-    /// Each request sends a message, unless one is still unread. Each call creates a channel that
-    /// is kept until the hold ends: call once, and keep it.
+    /// Each request sends a message, unless one is still unread. A hold has one such channel, so that
+    /// one of several threads receives each message.
     ///
-    /// Does not block. The client watches the node from now on, which costs one request. Without a
-    /// connection, it begins on the next one.
+    /// Does not block. The client watches the node from the first call on, which costs one request.
+    /// Without a connection, it begins on the next one.
     ///
     /// ```
     /// use zoolock::crossbeam_channel::select;
@@ -144,7 +192,7 @@ impl Hold {
     ///     let asked = guard.revocation()?;
     ///     select! {
     ///         recv(asked) -> _ => {}
-    ///         recv(guard.lost()) -> _ => {}
+    ///         recv(guard.ended()) -> _ => {}
     ///     }
     ///     guard.release()
     /// }
@@ -153,7 +201,7 @@ impl Hold {
     /// # Errors
     /// [`Error::Lost`](crate::Error::Lost) or [`Error::NotHeld`](crate::Error::NotHeld) when the
     /// hold is over.
-    pub fn revocation(&self) -> Result<Receiver<()>> {
+    pub fn revocation(&self) -> Result<&Receiver<()>> {
         self.grant.check()?;
         let asked = self.grant.revocation(self.index);
         self.watch_now();
@@ -163,6 +211,11 @@ impl Hold {
     /// Watches the node from now on.
     pub(crate) fn watch_now(&self) {
         self.holds.upgrade().inspect(|holds| holds.watch(self.grant.nodes()));
+    }
+
+    /// Puts the message of a request back, so that other threads receive it, too.
+    pub(crate) fn leave_request(&self) {
+        self.grant.tell_request(self.index);
     }
 
     /// Returns whether another client has requested the lock, as far as the node is watched.

@@ -13,7 +13,7 @@ use crate::base::wait::{Wait, surely};
 use crate::client::Client;
 use crate::held::guard::{AnyThread, Guard, ThisThread};
 use crate::held::hold::Hold;
-use crate::locks::locker::{Lock, LockId};
+use crate::locks::any::{Lock, LockId};
 use crate::process::{RawLock, Readers, Site, TwoLevel};
 
 /// An exclusive lock: a queue for one holder.
@@ -43,8 +43,8 @@ pub enum Write {}
 /// type takes a [`dyn Lock`](Lock). The parameters only tell the types apart: `K` is the kind of
 /// lock, and `O` says who may unlock, any thread or only the thread that locked.
 ///
-/// A clone is the same lock object. Another thread can end a waiting call, with
-/// [`cancel_waiters`](Self::cancel_waiters) or [`Client::close`].
+/// A clone is the same lock object. Another thread can end a waiting call, with a
+/// [`CancelToken`](crate::CancelToken) or [`Client::close`].
 pub struct LockHandle<K, O = AnyThread> {
     raw: Arc<dyn RawLock>,
     /// Keeps the reading side alive: a read lasts as long as a handle to either side.
@@ -106,43 +106,82 @@ impl<K, O> LockHandle<K, O> {
         self.raw.path()
     }
 
-    /// Acquires the lock. Waits without a limit, also for a connection.
+    /// Acquires the lock until the returned guard is dropped. Waits without a limit, also for a
+    /// connection. Where a thread owns the hold, the guard is a
+    /// [`ReentrantGuard`](crate::ReentrantGuard).
     ///
     /// # Errors
-    /// [`Cancelled`](crate::Error::Cancelled), [`Closed`](crate::Error::Closed),
-    /// [`Denied`](crate::Error::Denied), [`Limit`](crate::Error::Limit), and the errors that the
-    /// lock type's documentation adds.
-    pub fn lock(&self) -> Result<()> {
-        surely(self.raw.acquire(Wait::FOREVER)?, self.path()).map(drop)
+    /// [`Closed`](crate::Error::Closed), [`Denied`](crate::Error::Denied),
+    /// [`Limit`](crate::Error::Limit), and the errors that the lock type's documentation adds.
+    pub fn acquire(&self) -> Result<Guard<O>> {
+        surely(self.acquire_within(Wait::FOREVER)?, self.path())
     }
 
     /// Acquires the lock if it is free, in this process and all others. Waits for the servers'
-    /// answers only, for at most a third of the session timeout. Returns false if another contender
+    /// answers only, for at most a third of the session timeout. Returns `None` if another contender
     /// is ahead.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock), and [`Disconnected`](crate::Error::Disconnected) if the client
+    /// As [`acquire`](Self::acquire), and [`Disconnected`](crate::Error::Disconnected) if the client
     /// cannot find out whether the lock is free.
-    pub fn try_lock(&self) -> Result<bool> {
-        self.lock_within(Wait::TRY)
+    pub fn try_acquire(&self) -> Result<Option<Guard<O>>> {
+        self.acquire_within(Wait::TRY)
     }
 
     /// Acquires the lock. Waits for at most `timeout`, which includes the wait for a connection. A
     /// timeout too large for the clock waits forever. A zero timeout is the same as
-    /// [`try_lock`](Self::try_lock). Returns false if another contender was ahead until then.
+    /// [`try_acquire`](Self::try_acquire). Returns `None` if another contender was ahead until then.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock), and [`Disconnected`](crate::Error::Disconnected) if the client has
-    /// not found out by then whether the lock is free.
+    /// As [`acquire`](Self::acquire), and [`Disconnected`](crate::Error::Disconnected) if the client
+    /// has not found out by then whether the lock is free.
+    pub fn try_acquire_for(&self, timeout: Duration) -> Result<Option<Guard<O>>> {
+        self.acquire_within(timeout)
+    }
+
+    /// Acquires the lock. Waits as long as `wait` says: a [`Wait`], a `Duration`, or an `Instant`.
+    /// Returns `None` if another contender was ahead until then.
+    ///
+    /// # Errors
+    /// As [`try_acquire_for`](Self::try_acquire_for), and [`Cancelled`](crate::Error::Cancelled) if
+    /// the [token](crate::CancelToken) of `wait` is cancelled.
+    pub fn acquire_within(&self, wait: impl Into<Wait>) -> Result<Option<Guard<O>>> {
+        let got = self.raw.acquire(wait.into())?;
+        Ok(got.map(|grant| Guard::new(self.raw.hold_of(grant), Arc::clone(&self.raw) as _)))
+    }
+
+    /// Acquires the lock like [`acquire`](Self::acquire), without a guard. Nothing releases it but
+    /// [`unlock`](Self::unlock), not even a panic.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    pub fn lock(&self) -> Result<()> {
+        surely(self.raw.acquire(Wait::FOREVER)?, self.path()).map(drop)
+    }
+
+    /// Acquires the lock like [`try_acquire`](Self::try_acquire), without a guard. Returns false if
+    /// another contender is ahead.
+    ///
+    /// # Errors
+    /// As [`try_acquire`](Self::try_acquire).
+    pub fn try_lock(&self) -> Result<bool> {
+        self.lock_within(Wait::TRY)
+    }
+
+    /// Acquires the lock like [`try_acquire_for`](Self::try_acquire_for), without a guard. Returns
+    /// false if another contender was ahead until then.
+    ///
+    /// # Errors
+    /// As [`try_acquire_for`](Self::try_acquire_for).
     pub fn try_lock_for(&self, timeout: Duration) -> Result<bool> {
         self.lock_within(timeout)
     }
 
-    /// Acquires the lock. Waits as long as `wait` says: a [`Wait`], a `Duration`, or an `Instant`.
-    /// Returns false if another contender was ahead until then.
+    /// Acquires the lock like [`acquire_within`](Self::acquire_within), without a guard. Returns
+    /// false if another contender was ahead until then.
     ///
     /// # Errors
-    /// As [`try_lock_for`](Self::try_lock_for).
+    /// As [`acquire_within`](Self::acquire_within).
     pub fn lock_within(&self, wait: impl Into<Wait>) -> Result<bool> {
         self.raw.acquire(wait.into()).map(|got| got.is_some())
     }
@@ -159,40 +198,6 @@ impl<K, O> LockHandle<K, O> {
     /// - The errors that the lock type's documentation adds.
     pub fn unlock(&self) -> Result<()> {
         self.raw.release_once(None)
-    }
-
-    /// Acquires the lock until the returned guard is dropped. Waits like [`lock`](Self::lock).
-    /// Where a thread owns the hold, the guard is a [`ReentrantGuard`](crate::ReentrantGuard).
-    ///
-    /// # Errors
-    /// As [`lock`](Self::lock).
-    pub fn acquire(&self) -> Result<Guard<O>> {
-        surely(self.acquire_within(Wait::FOREVER)?, self.path())
-    }
-
-    /// Like [`try_lock`](Self::try_lock), with a guard.
-    ///
-    /// # Errors
-    /// As [`try_lock`](Self::try_lock).
-    pub fn try_acquire(&self) -> Result<Option<Guard<O>>> {
-        self.acquire_within(Wait::TRY)
-    }
-
-    /// Like [`try_lock_for`](Self::try_lock_for), with a guard.
-    ///
-    /// # Errors
-    /// As [`try_lock_for`](Self::try_lock_for).
-    pub fn try_acquire_for(&self, timeout: Duration) -> Result<Option<Guard<O>>> {
-        self.acquire_within(timeout)
-    }
-
-    /// Like [`lock_within`](Self::lock_within), with a guard.
-    ///
-    /// # Errors
-    /// As [`try_lock_for`](Self::try_lock_for).
-    pub fn acquire_within(&self, wait: impl Into<Wait>) -> Result<Option<Guard<O>>> {
-        let got = self.raw.acquire(wait.into())?;
-        Ok(got.map(|grant| Guard::new(self.raw.hold_of(grant), Arc::clone(&self.raw) as _)))
     }
 
     /// Returns whether the lock is held. Where a thread owns the hold, returns whether the calling
@@ -218,13 +223,6 @@ impl<K, O> LockHandle<K, O> {
     /// session timeout, [`Closed`](crate::Error::Closed), [`Denied`](crate::Error::Denied).
     pub fn contenders(&self) -> Result<Vec<Contender>> {
         self.raw.site().contenders()
-    }
-
-    /// Cancels all calls that wait on this object or a clone of it. They return
-    /// [`Cancelled`](crate::Error::Cancelled), and their nodes are deleted. Later calls are not
-    /// affected. Does not block.
-    pub fn cancel_waiters(&self) {
-        self.raw.cancel_waiters();
     }
 }
 

@@ -7,7 +7,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError};
+use crossbeam_channel::{Receiver, RecvTimeoutError};
 use log::{Level, error, warn};
 
 use crate::base::contender::Contender;
@@ -16,10 +16,9 @@ use crate::base::kind::LockKind;
 use crate::base::names;
 use crate::base::options::LockOptions;
 use crate::base::panics::caught;
-use crate::base::signal::{Ended, Signal};
 use crate::base::sys::thread::{self, JoinHandle};
-use crate::base::sys::{self, Mutex, select};
-use crate::base::wait::Until;
+use crate::base::sys::{self, Mutex, never, select};
+use crate::base::wait::{CancelToken, Wait};
 use crate::client::Client;
 use crate::held::guard::{AnyThread, Guard};
 use crate::held::hold::Hold;
@@ -56,7 +55,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 ///
 /// # When the session dies
 /// The term is over: [`Term::is_over`] is true from the very end of its lease, and
-/// [`lost`](Hold::lost) wakes its listeners. The function must return then. The next term does not
+/// [`ended`](Hold::ended) wakes its listeners. The function must return then. The next term does not
 /// begin before it has.
 ///
 /// Any process can make a leader step down: call [`Client::revoke`] with the result of
@@ -70,14 +69,14 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// # Example
 /// ```no_run
 /// use std::time::Duration;
-/// use zoolock::{Client, Leadership, LockOptions};
+/// use zoolock::{Client, Leadership};
 ///
 /// # fn step(_term: u64) {}
 /// # fn main() -> zoolock::Result<()> {
 /// let client = Client::connect("127.0.0.1:2181", Duration::from_secs(10))?;
-/// let leadership = Leadership::new(&client, "/services/billing", LockOptions::new(), |term| {
+/// let leadership = Leadership::start(&client, "/services/billing", |term| {
 ///     // Once a second, for as long as this process leads.
-///     while !term.wait(Duration::from_secs(1)) {
+///     while !term.wait_timeout(Duration::from_secs(1)) {
 ///         step(term.fencing_token());
 ///     }
 /// })?;
@@ -99,7 +98,7 @@ pub struct Leadership {
 #[derive(Debug)]
 struct Shared {
     lock: Arc<TwoLevel>,
-    stopping: Signal,
+    stopping: CancelToken,
     contest: Mutex<Contest>,
 }
 
@@ -119,14 +118,27 @@ impl Leadership {
     ///
     /// The term ends when `lead` returns, and the next candidate in the queue leads. Without other
     /// candidates, `lead` is called again at once, so a function with nothing to do should
-    /// [wait](Term::wait). With [`hold_at_least`](LockOptions::hold_at_least), the next term of any
-    /// process begins no sooner than that long after the start of this one. The option for other threads
-    /// of the process, [`local_handoffs`](LockOptions::local_handoffs), has no effect.
+    /// [wait](Term::wait).
     ///
     /// # Errors
     /// [`Error::InvalidPath`], [`Error::InvalidArgument`]; [`Error::Thread`] if the operating
     /// system refuses a thread.
-    pub fn new(
+    pub fn start(
+        client: &Client,
+        path: impl Into<String>,
+        lead: impl FnMut(&Term) + Send + 'static,
+    ) -> Result<Leadership> {
+        Leadership::start_with_options(client, path, LockOptions::new(), lead)
+    }
+
+    /// Starts a thread like [`start`](Leadership::start), with these options. With
+    /// [`hold_at_least`](LockOptions::hold_at_least), the next term of any process begins no sooner
+    /// than that long after the start of this one. The option for other threads of the process,
+    /// [`local_handoffs`](LockOptions::local_handoffs), has no effect.
+    ///
+    /// # Errors
+    /// Those of [`start`](Leadership::start).
+    pub fn start_with_options(
         client: &Client,
         path: impl Into<String>,
         options: LockOptions,
@@ -136,19 +148,19 @@ impl Leadership {
     }
 
     /// Takes part in the election of a Curator `LeaderLatch` at `path`, with the same rules as
-    /// [`new`](Leadership::new): to the latches this process is one of them. Their participants' ids
-    /// are the identities here. For a service whose Java instances keep their latches.
+    /// [`start`](Leadership::start): to the latches this process is one of them. Their participants'
+    /// ids are the identities here. For a service whose Java instances keep their latches.
     ///
     /// A latch does not see other contenders. A call that finds some at `path`, such as those of
-    /// [`new`](Leadership::new) or of a lock, fails with [`Error::InvalidPath`], which is logged, and
-    /// [`is_healthy`](Leadership::is_healthy) turns false. The same is true of `new` where there are
-    /// latches. Others that come while this process stands by or leads may lead beside it; the first
+    /// [`start`](Leadership::start) or of a lock, fails with [`Error::InvalidPath`], which is logged,
+    /// and [`is_healthy`](Leadership::is_healthy) turns false. The same is true of `start` where there
+    /// are latches. Others that come while this process stands by or leads may lead beside it; the first
     /// one is logged as an error, within four session timeouts of the term's beginning or of its
     /// own. So first end all instances of one kind, or use another path.
     ///
     /// # Errors
-    /// Those of [`new`](Leadership::new).
-    pub fn in_latch(
+    /// Those of [`start`](Leadership::start).
+    pub fn start_in_latch(
         client: &Client,
         path: impl Into<String>,
         options: LockOptions,
@@ -166,7 +178,7 @@ impl Leadership {
     ) -> Result<Leadership> {
         let lock = TwoLevel::new(Site::new(client, path, kind, options.without_handoffs())?);
         let contest = Mutex::new(Contest::Contends { since: sys::now(), failing: None });
-        let shared = Arc::new(Shared { lock, stopping: Signal::new(), contest });
+        let shared = Arc::new(Shared { lock, stopping: CancelToken::new(), contest });
         look_for_others(&shared);
         let contending = Arc::clone(&shared);
         let thread = thread::Builder::new().name("zoolock-leadership".into());
@@ -218,7 +230,7 @@ impl Leadership {
     /// Blocks until the function has returned, and for at most a third of the session timeout after
     /// that. Does not block when the function itself calls it.
     pub fn shutdown(mut self) {
-        self.shared.stopping.raise();
+        self.shared.stopping.cancel();
         let is_another = |thread: &JoinHandle<()>| thread.thread().id() != thread::current().id();
         // The thread catches panics of the function, but not those of its drop.
         let ended = self.thread.take().filter(is_another).map(JoinHandle::join);
@@ -229,7 +241,7 @@ impl Leadership {
 /// Ends the contest like [`shutdown`](Leadership::shutdown), without waiting.
 impl Drop for Leadership {
     fn drop(&mut self) {
-        self.shared.stopping.raise();
+        self.shared.stopping.cancel();
     }
 }
 
@@ -244,7 +256,7 @@ impl Shared {
 
     fn run(&self, mut lead: impl FnMut(&Term)) {
         let (mut failing, mut pause) = (None, PAUSE);
-        while !is_ended(self.stopping.ended()) {
+        loop {
             let since = sys::now();
             *self.contest.lock() = Contest::Contends { since, failing };
             // The program has to make sure that state which the function shares with others
@@ -271,7 +283,8 @@ impl Shared {
             });
             let failing = *failing.get_or_insert_with(sys::now);
             *self.contest.lock() = Contest::Pauses { failing };
-            if sys::recv_timeout(self.stopping.ended(), pause) != Err(RecvTimeoutError::Timeout) {
+            if sys::recv_timeout(self.stopping.cancelled(), pause) != Err(RecvTimeoutError::Timeout)
+            {
                 sys::reached("a contest ends in its pause");
                 return;
             }
@@ -281,16 +294,16 @@ impl Shared {
 
     /// Runs one term. Resets `failing` as soon as it has the lock.
     fn one_term(&self, lead: &mut impl FnMut(&Term), failing: &mut Option<Instant>) -> Result<()> {
-        let stopping = self.stopping.ended().clone();
-        let until = Until::new(None, stopping.clone());
-        let Some(grant) = self.lock.acquire_by(&until)? else {
+        let stopping = self.stopping.clone();
+        let Some(grant) = self.lock.acquire(Wait::FOREVER.cancelled_by(&stopping))? else {
             return Ok(()); // not without a deadline
         };
         *failing = None;
         let guard: Guard<AnyThread> =
             Guard::new(self.lock.hold_of(grant), Arc::clone(&self.lock) as _);
         let hold = guard.hold();
-        if let (Ok(asked), false) = (hold.revocation(), is_ended(&stopping)) {
+        let asked = hold.revocation().cloned();
+        if let (Ok(asked), false) = (asked, stopping.is_cancelled()) {
             let term = Arc::new(Term { hold, stopping, asked });
             *self.contest.lock() = Contest::Leads { term: Arc::clone(&term), overdue: None };
             lead(&term);
@@ -360,18 +373,15 @@ impl Contest {
     }
 }
 
-fn is_ended(signal: &Ended) -> bool {
-    signal.try_recv() == Err(TryRecvError::Disconnected)
-}
-
 /// One term of a [`Leadership`]. It derefs to its [`Hold`]. That has the [fencing
 /// token](Hold::fencing_token), the number of the term, which rises from one leader to the next: a
-/// leader claims a resource with it before reading. It also has [`lost`](Hold::lost), and [guarded
-/// writes](Hold::transaction). Other threads can have a clone of the hold, `Hold::clone(term)`.
+/// leader claims a resource with it before reading. It also has [`ended`](Hold::ended), and [guarded
+/// writes](Hold::transaction). Other threads can have a clone of the hold, `Hold::clone(term)`. A hold
+/// knows nothing of a shutdown: its [`wait`](Hold::wait) ends with the hold only.
 #[derive(Debug)]
 pub struct Term {
     hold: Hold,
-    stopping: Ended,
+    stopping: CancelToken,
     asked: Receiver<()>,
 }
 
@@ -397,21 +407,34 @@ impl Term {
     /// up, until [`deadline`](Term::deadline).
     #[must_use]
     pub fn is_stopping(&self) -> bool {
-        is_ended(&self.stopping)
+        self.stopping.is_cancelled()
     }
 
-    /// Blocks for `time`, or until the term [is over](Term::is_over) if that is sooner. Returns
-    /// whether it is over. Of several waiting threads, a revocation wakes one.
-    pub fn wait(&self, time: Duration) -> bool {
+    /// Blocks until the term [is over](Term::is_over).
+    pub fn wait(&self) {
+        self.wait_for(never());
+    }
+
+    /// Blocks until the term [is over](Term::is_over), and for at most `timeout`. Returns whether it
+    /// is over.
+    pub fn wait_timeout(&self, timeout: Duration) -> bool {
+        self.wait_for(sys::now().checked_add(timeout).map_or_else(never, sys::at));
+        self.is_over()
+    }
+
+    fn wait_for(&self, expiry: Receiver<Instant>) {
         if !self.is_over() {
             select! {
-                recv(self.hold.lost()) -> _ => sys::reached("a leader hears that its term is lost"),
-                recv(self.stopping) -> _ => sys::reached("a leader hears that it is to stop"),
-                recv(self.asked) -> _ => sys::reached("a leader is asked to let go"),
-                default(time) => {}
+                recv(self.hold.ended()) -> _ => sys::reached("a leader hears that its term is lost"),
+                recv(self.stopping.cancelled()) -> _ => sys::reached("a leader hears that it is to stop"),
+                recv(self.asked) -> _ => {
+                    sys::reached("a leader is asked to let go");
+                    // Several threads may wait.
+                    self.hold.leave_request();
+                }
+                recv(expiry) -> _ => {}
             }
         }
-        self.is_over()
     }
 }
 

@@ -16,7 +16,6 @@ use crate::locks::handle::{AtPath, Exclusive, LockHandle};
 /// - Each object has its own hold. Another object does not see it, and its `unlock` returns
 ///   [`NotHeld`](crate::Error::NotHeld). A call through another object waits, and a call that only
 ///   tries finds the lock taken. This is true for the same thread, too.
-/// - [`cancel_waiters`](DistributedLock::cancel_waiters) ends only the calls of its own object.
 /// - A lost hold keeps only its own object in use. Other objects may lock as soon as the client
 ///   knows of the loss.
 /// - The drop of the last handle of an object releases its hold, and lets the next thread in.
@@ -52,7 +51,7 @@ use crate::locks::handle::{AtPath, Exclusive, LockHandle};
 /// # When the session dies
 /// A hold outlives its connection while its certified lease runs, because the client resumes its
 /// session on the next connection; see [`Hold`](crate::Hold). If no connection comes in time, the
-/// hold is lost: `is_held()` is false, `lost()` is ready, and [`unlock`](DistributedLock::unlock)
+/// hold is lost: `is_held()` is false, `ended()` is ready, and [`unlock`](DistributedLock::unlock)
 /// or the guard's release returns [`Error::Lost`](crate::Error::Lost). Until then the object counts
 /// as in use, because the code that lost the lock may still be running. A waiting call goes on
 /// waiting and keeps its queue position. If the session ended before the next connection, the call
@@ -60,7 +59,8 @@ use crate::locks::handle::{AtPath, Exclusive, LockHandle};
 ///
 /// # Errors
 /// Finding the lock taken is not an error. Calls that lock return
-/// [`Cancelled`](crate::Error::Cancelled); [`Limit`](crate::Error::Limit);
+/// [`Cancelled`](crate::Error::Cancelled) by the [token](crate::CancelToken) of their
+/// [`Wait`](crate::Wait); [`Limit`](crate::Error::Limit);
 /// [`Denied`](crate::Error::Denied); [`WouldDeadlock`](crate::Error::WouldDeadlock), if this thread
 /// holds a re-entrant or a read-write lock at the same path; [`InvalidPath`](crate::Error::InvalidPath) if a node above the
 /// lock is ephemeral; [`InvalidArgument`](crate::Error::InvalidArgument) for an ACL that the server

@@ -1,6 +1,8 @@
 //! Several locks as one, taken in an order that all programs share. This module knows them only as
 //! [`Lock`]s.
 
+use std::error::Error as StdError;
+use std::fmt;
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +12,9 @@ use log::warn;
 use crate::base::error::{Error, Result};
 use crate::base::panics::caught;
 use crate::base::sys;
-use crate::base::wait::Wait;
+use crate::base::wait::{Wait, surely};
 use crate::held::hold::Hold;
-use crate::locks::locker::{Lock, LockId, Locker};
+use crate::locks::any::{Lock, LockGuard, LockId, MultiGuard};
 
 /// Several locks that are held together or not at all.
 ///
@@ -52,7 +54,7 @@ use crate::locks::locker::{Lock, LockId, Locker};
 ///
 /// # Guarantees
 /// - While [`is_held`](Lock::is_held) is true, all members are held, each with the guarantees of
-///   its type. Each has a separate fencing token; see [`holds`](Locker::holds).
+///   its type. Each has a separate fencing token; see [`holds`](LockGuard::holds).
 /// - A call that fails to take all members has released those that it took, or reports those that
 ///   it could not release. An unlock also visits every member.
 ///
@@ -87,14 +89,14 @@ use crate::locks::locker::{Lock, LockId, Locker};
 /// let to = DistributedLock::new(&client, "/accounts/4")?;
 /// let both = MultiLock::new([from.clone().into(), to.into()])?;
 /// match both.try_acquire_for(Duration::from_secs(5))? {
-///     Some(locked) => {
+///     Ok(locked) => {
 ///         assert!(from.is_held());
 ///         for hold in locked.holds() {
 ///             println!("writing {} with token {}", hold.path(), hold.fencing_token());
 ///         }
 ///         locked.release()?;
 ///     }
-///     None => println!("another client has one of them"),
+///     Err(busy) => println!("another client has {}", busy.path()),
 /// }
 /// # Ok(())
 /// # }
@@ -141,40 +143,40 @@ impl MultiLock {
     ///
     /// # Errors
     /// Those of the [type](MultiLock#errors).
-    pub fn acquire(&self) -> Result<Locker<'_>> {
-        (self as &dyn Lock).acquire()
+    pub fn acquire(&self) -> Result<MultiGuard> {
+        surely(self.acquire_within(Wait::FOREVER)?.ok(), &self.path)
     }
 
-    /// Like [`try_lock`](Lock::try_lock), with a guard.
+    /// Like [`try_lock`](Lock::try_lock), with a guard, or the member that is busy.
     ///
     /// # Errors
     /// Those of the [type](MultiLock#errors).
-    pub fn try_acquire(&self) -> Result<Option<Locker<'_>>> {
-        (self as &dyn Lock).try_acquire()
+    pub fn try_acquire(&self) -> Result<Result<MultiGuard, Busy>> {
+        self.acquire_within(Wait::TRY)
     }
 
-    /// Like [`try_lock_for`](Lock::try_lock_for), with a guard.
+    /// Like [`try_lock_for`](Lock::try_lock_for), with a guard, or the member that is busy.
     ///
     /// # Errors
     /// Those of the [type](MultiLock#errors).
-    pub fn try_acquire_for(&self, timeout: Duration) -> Result<Option<Locker<'_>>> {
-        (self as &dyn Lock).try_acquire_for(timeout)
+    pub fn try_acquire_for(&self, timeout: Duration) -> Result<Result<MultiGuard, Busy>> {
+        self.acquire_within(timeout)
     }
 
-    /// Like [`lock_within`](Lock::lock_within), with a guard. `wait` may also be a `Duration` or an
-    /// `Instant`.
+    /// Like [`lock_within`](Lock::lock_within), with a guard, or the member that is busy. `wait` may
+    /// also be a `Duration` or an `Instant`.
     ///
     /// # Errors
     /// Those of the [type](MultiLock#errors).
-    pub fn acquire_within(&self, wait: impl Into<Wait>) -> Result<Option<Locker<'_>>> {
-        (self as &dyn Lock).acquire_within(wait)
+    pub fn acquire_within(&self, wait: impl Into<Wait>) -> Result<Result<MultiGuard, Busy>> {
+        Ok(self.take(&wait.into())?.map(|()| LockGuard::new(self.clone())))
     }
 
-    /// Takes all members, or none. Returns false if a member is busy.
-    fn take(&self, wait: Wait) -> Result<bool> {
+    /// Takes all members, or none if one is busy.
+    fn take(&self, wait: &Wait) -> Result<Result<(), Busy>> {
         let mut taken = Taken { locks: &[], failures: Vec::new() };
         for (index, lock) in self.locks.iter().enumerate() {
-            let wait = if index == 0 { wait } else { wait.for_another() };
+            let wait = if index == 0 { wait.clone() } else { wait.for_another() };
             let got = lock.lock_within(wait);
             if matches!(got, Ok(true)) {
                 taken.locks = &self.locks[..=index];
@@ -183,14 +185,16 @@ impl MultiLock {
             sys::reached_if(index > 0, "locks of a group are given back");
             return match (got, taken.give_back()) {
                 (Err(reason), failures) => Err(failure(reason, failures)),
-                (Ok(_), failures) if failures.is_empty() => Ok(false),
+                (Ok(_), failures) if failures.is_empty() => {
+                    Ok(Err(Busy { index, path: lock.path().into() }))
+                }
                 (Ok(_), failures) => Err(Error::Release { failures }),
             };
         }
         // An earlier member may have been lost while a later one was waited for.
         let Some(gone) = self.locks.iter().find(|lock| !lock.is_held()) else {
             mem::forget(taken);
-            return Ok(true);
+            return Ok(Ok(()));
         };
         sys::reached("a lock of a group is lost while another is waited for");
         let mut losses = taken.give_back().into_iter();
@@ -199,6 +203,35 @@ impl MultiLock {
         Err(failure(losses.next().unwrap_or_else(not_held), losses.collect()))
     }
 }
+
+/// The member of a [`MultiLock`] that others had, so that the call took none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Busy {
+    index: usize,
+    path: Box<str>,
+}
+
+impl Busy {
+    /// Returns the index of the member in [`MultiLock::locks`].
+    #[must_use]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Returns the path of the member.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+}
+
+impl fmt::Display for Busy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "lock {:?} is busy", self.path)
+    }
+}
+
+impl StdError for Busy {}
 
 /// `locks` are sorted, with clones taken out.
 fn check(locks: &[(LockId, Box<dyn Lock>)]) -> Result<()> {
@@ -274,7 +307,7 @@ impl Lock for MultiLock {
     }
 
     fn lock_within(&self, wait: Wait) -> Result<bool> {
-        self.take(wait)
+        Ok(self.take(&wait)?.is_ok())
     }
 
     fn unlock(&self) -> Result<()> {

@@ -1,20 +1,23 @@
 //! The read-write lock.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::base::error::Result;
 use crate::base::kind::LockKind;
 use crate::base::options::LockOptions;
+use crate::base::wait::Wait;
 use crate::client::Client;
-use crate::held::guard::ThisThread;
+use crate::held::guard::{ReentrantGuard, ThisThread};
 use crate::locks::handle::{LockHandle, Read, Write};
 use crate::process::{RawLock, Readers, Site, TwoLevel};
 
 /// A fair read-write lock: any number of readers, or one writer alone.
 ///
-/// [`read_lock`](DistributedRwLock::read_lock) and [`write_lock`](DistributedRwLock::write_lock)
-/// return handles to the two sides, each of which is a [`Lock`](crate::Lock). Clones, and all
-/// handles made from them, belong to the same object.
+/// [`read`](DistributedRwLock::read), [`write`](DistributedRwLock::write) and their variants return
+/// guards. [`reader`](DistributedRwLock::reader) and [`writer`](DistributedRwLock::writer) return
+/// handles to the two sides, each of which is a [`Lock`](crate::Lock). Clones, and all handles made
+/// from them, belong to the same object.
 ///
 /// # Who owns a hold
 /// On both sides, a thread. It may lock again without a request, and must unlock as often. Readers
@@ -66,12 +69,12 @@ use crate::process::{RawLock, Readers, Site, TwoLevel};
 /// let client = Client::connect("127.0.0.1:2181", Duration::from_secs(10))?;
 /// let lock = DistributedRwLock::new(&client, "/locks/config")?;
 /// {
-///     let _reading = lock.read_lock().acquire()?; // beside other readers
+///     let _reading = lock.read()?; // beside other readers
 ///     load();
 /// }
-/// let writing = lock.write_lock().acquire()?; // alone
+/// let writing = lock.write()?; // alone
 /// store();
-/// let _reading = lock.read_lock().acquire()?; // still alone
+/// let _reading = lock.read()?; // still alone
 /// writing.release()?; // other readers may come in, no writer did in between
 /// load();
 /// # Ok(())
@@ -114,15 +117,87 @@ impl DistributedRwLock {
         self.write.path()
     }
 
-    /// Returns a handle to the reading side. No I/O.
+    /// Acquires the lock as a reader, beside others, until the guard is dropped. Waits without a
+    /// limit, also for a connection.
+    ///
+    /// # Errors
+    /// As [`LockHandle::acquire`], and those of [`ReadLock`](ReadLock#errors).
+    pub fn read(&self) -> Result<ReentrantGuard> {
+        self.reader().acquire()
+    }
+
+    /// Acquires the lock as a reader if no writer has it or waits for it. Waits for the servers'
+    /// answers only, for at most a third of the session timeout.
+    ///
+    /// # Errors
+    /// As [`LockHandle::try_acquire`], and those of [`ReadLock`](ReadLock#errors).
+    pub fn try_read(&self) -> Result<Option<ReentrantGuard>> {
+        self.reader().try_acquire()
+    }
+
+    /// Acquires the lock as a reader. Waits for at most `timeout`, which includes the wait for a
+    /// connection.
+    ///
+    /// # Errors
+    /// As [`LockHandle::try_acquire_for`], and those of [`ReadLock`](ReadLock#errors).
+    pub fn try_read_for(&self, timeout: Duration) -> Result<Option<ReentrantGuard>> {
+        self.reader().try_acquire_for(timeout)
+    }
+
+    /// Acquires the lock as a reader. Waits as long as `wait` says: a [`Wait`], a `Duration`, or an
+    /// `Instant`.
+    ///
+    /// # Errors
+    /// As [`LockHandle::acquire_within`], and those of [`ReadLock`](ReadLock#errors).
+    pub fn read_within(&self, wait: impl Into<Wait>) -> Result<Option<ReentrantGuard>> {
+        self.reader().acquire_within(wait)
+    }
+
+    /// Acquires the lock as the only writer, without readers, until the guard is dropped. Waits
+    /// without a limit, also for a connection.
+    ///
+    /// # Errors
+    /// As [`LockHandle::acquire`], and those of [`WriteLock`](WriteLock#errors).
+    pub fn write(&self) -> Result<ReentrantGuard> {
+        self.writer().acquire()
+    }
+
+    /// Acquires the lock as the only writer if nobody else has it or waits for it. Waits for the
+    /// servers' answers only, for at most a third of the session timeout.
+    ///
+    /// # Errors
+    /// As [`LockHandle::try_acquire`], and those of [`WriteLock`](WriteLock#errors).
+    pub fn try_write(&self) -> Result<Option<ReentrantGuard>> {
+        self.writer().try_acquire()
+    }
+
+    /// Acquires the lock as the only writer. Waits for at most `timeout`, which includes the wait
+    /// for a connection.
+    ///
+    /// # Errors
+    /// As [`LockHandle::try_acquire_for`], and those of [`WriteLock`](WriteLock#errors).
+    pub fn try_write_for(&self, timeout: Duration) -> Result<Option<ReentrantGuard>> {
+        self.writer().try_acquire_for(timeout)
+    }
+
+    /// Acquires the lock as the only writer. Waits as long as `wait` says: a [`Wait`], a `Duration`,
+    /// or an `Instant`.
+    ///
+    /// # Errors
+    /// As [`LockHandle::acquire_within`], and those of [`WriteLock`](WriteLock#errors).
+    pub fn write_within(&self, wait: impl Into<Wait>) -> Result<Option<ReentrantGuard>> {
+        self.writer().acquire_within(wait)
+    }
+
+    /// Returns a handle to the reading side, which is a [`Lock`](crate::Lock). No I/O.
     #[must_use = "does nothing until lock() or acquire()"]
-    pub fn read_lock(&self) -> ReadLock {
+    pub fn reader(&self) -> ReadLock {
         LockHandle::of(Arc::clone(&self.read) as _)
     }
 
-    /// Returns a handle to the writing side. No I/O.
+    /// Returns a handle to the writing side, which is a [`Lock`](crate::Lock). No I/O.
     #[must_use = "does nothing until lock() or acquire()"]
-    pub fn write_lock(&self) -> WriteLock {
+    pub fn writer(&self) -> WriteLock {
         LockHandle::of(Arc::clone(&self.write) as _).beside(Arc::clone(&self.read))
     }
 }
@@ -157,7 +232,7 @@ impl DistributedRwLock {
 /// ```no_run
 /// # fn load() {}
 /// # fn f(config: &zoolock::DistributedRwLock) -> zoolock::Result<()> {
-/// let _reading = config.read_lock().acquire()?; // beside other readers
+/// let _reading = config.read()?; // beside other readers
 /// load();
 /// # Ok(())
 /// # }
@@ -189,7 +264,7 @@ pub type ReadLock = LockHandle<Read, ThisThread>;
 /// ```no_run
 /// # fn store() {}
 /// # fn f(config: &zoolock::DistributedRwLock) -> zoolock::Result<()> {
-/// let writing = config.write_lock().acquire()?; // alone
+/// let writing = config.write()?; // alone
 /// store();
 /// writing.release()?;
 /// # Ok(())

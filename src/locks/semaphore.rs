@@ -28,8 +28,7 @@ use crate::session::{Grant, HoldState, release};
 ///
 /// A call takes any number of permits at once, all or none, as [`Permits`], which any thread may
 /// release. Clones are the same object. Calls of one client at one path take turns in the process,
-/// whichever objects they use, and each object has its own limit and its own
-/// [`cancel_waiters`](DistributedSemaphore::cancel_waiters).
+/// whichever objects they use, and each object has its own limit.
 ///
 /// # The limit
 /// The limit belongs to the object, so all users of a path should use the same limit. If limits
@@ -157,8 +156,8 @@ impl DistributedSemaphore {
     /// Takes `count` permits. Waits without a limit, also for a connection.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for a count of zero or above the limit; [`Error::Cancelled`],
-    /// [`Error::Closed`], [`Error::Denied`], [`Error::Limit`].
+    /// [`Error::InvalidArgument`] for a count of zero or above the limit; [`Error::Closed`],
+    /// [`Error::Denied`], [`Error::Limit`].
     pub fn acquire(&self, count: u32) -> Result<Permits> {
         surely(self.acquire_within(count, Wait::FOREVER)?, self.path())
     }
@@ -184,13 +183,13 @@ impl DistributedSemaphore {
     }
 
     /// Takes `count` permits, and waits as long as `wait` says: a [`Wait`], a `Duration`, or an
-    /// `Instant`. Returns `None` if other calls were
-    /// ahead until then, or too few permits were free.
+    /// `Instant`. Returns `None` if other calls were ahead until then, or too few permits were free.
     ///
     /// # Errors
-    /// As [`try_acquire`](Self::try_acquire).
+    /// As [`try_acquire`](Self::try_acquire), and [`Error::Cancelled`] if the
+    /// [token](crate::CancelToken) of `wait` is cancelled.
     pub fn acquire_within(&self, count: u32, wait: impl Into<Wait>) -> Result<Option<Permits>> {
-        self.inner.acquire(count, wait.into())
+        self.inner.acquire(count, &wait.into())
     }
 
     /// Returns this object's limit of permits.
@@ -201,7 +200,7 @@ impl DistributedSemaphore {
 
     /// Changes the limit of this object and its clones, also for waiting calls. A call for more
     /// permits than the new limit continues to wait. If it has the turn, all other calls wait
-    /// behind it, until [`cancel_waiters`](Self::cancel_waiters) ends it.
+    /// behind it, until a [token](crate::CancelToken) cancels it.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if `limit` is zero.
@@ -232,13 +231,6 @@ impl DistributedSemaphore {
     pub fn contenders(&self) -> Result<Vec<Contender>> {
         self.inner.site.contenders()
     }
-
-    /// Cancels all calls that wait on this object or a clone of it. They return
-    /// [`Error::Cancelled`], and their nodes are deleted. Later calls are not affected. Does not
-    /// block.
-    pub fn cancel_waiters(&self) {
-        self.inner.turn.cancel_waiters();
-    }
 }
 
 fn check_limit(limit: u32) -> Result<()> {
@@ -249,13 +241,12 @@ fn check_limit(limit: u32) -> Result<()> {
 }
 
 impl Semaphore {
-    fn acquire(self: &Arc<Self>, count: u32, wait: Wait) -> Result<Option<Permits>> {
-        let until = self.turn.until(wait);
-        let grant = self.site.observe(&until, |report| {
+    fn acquire(self: &Arc<Self>, count: u32, wait: &Wait) -> Result<Option<Permits>> {
+        let grant = self.site.observe(wait, |until, report| {
             self.check_count(count)?;
             match until.waits {
-                true => self.wait(count, &until, report),
-                false => self.take(count, None, &until),
+                true => self.wait(count, until, report),
+                false => self.take(count, None, until),
             }
         })?;
         let lock = || Arc::clone(self) as Arc<dyn Releases>;
@@ -380,10 +371,10 @@ impl Permits {
     }
 
     /// Returns a channel that never carries a message, and is disconnected when the permits end, by
-    /// release or by loss; see [`Hold::lost`].
+    /// release or by loss; see [`Hold::ended`].
     #[must_use]
-    pub fn lost(&self) -> &Receiver<Infallible> {
-        self.0.lost()
+    pub fn ended(&self) -> &Receiver<Infallible> {
+        self.0.ended()
     }
 
     /// Returns a hold for each permit, with its token, node and revocation, for any thread. The

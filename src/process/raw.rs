@@ -32,8 +32,6 @@ pub(crate) trait RawLock: Releases + fmt::Debug {
     /// Returns how many times the calling thread has locked without unlocking.
     fn depth(&self) -> u32;
 
-    fn cancel_waiters(&self);
-
     fn path(&self) -> &str {
         self.site().path()
     }

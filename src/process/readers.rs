@@ -22,8 +22,6 @@ use crate::session::{Grant, release};
 /// The reads of one lock object.
 pub(crate) struct Readers {
     reads: Mutex<HashMap<ThreadId, Read>>,
-    /// The number of this object.
-    number: u64,
     site: Site,
     /// The writing side, which knows what the calling thread holds there.
     write: Arc<TwoLevel>,
@@ -37,10 +35,10 @@ struct Read {
 
 impl Readers {
     pub(crate) fn new(write: Arc<TwoLevel>) -> Arc<Readers> {
-        let (number, facts) = (write.site().inner().levels.object(), &write.site().facts);
+        let facts = &write.site().facts;
         let (directory, options) = (facts.directory.clone(), facts.options.clone());
         let site = write.site().part(directory, LockKind::Read, options);
-        Arc::new(Readers { reads: Mutex::default(), number, site, write })
+        Arc::new(Readers { reads: Mutex::default(), site, write })
     }
 
     /// Takes the read under the thread's own write.
@@ -99,17 +97,17 @@ impl RawLock for Readers {
     fn acquire(&self, wait: Wait) -> Result<Option<Arc<Grant>>> {
         let me = thread::current().id();
         if let Some(grant) = self.grant() {
+            wait.check(self.path())?;
             grant.check()?;
             if let Some(read) = self.reads.lock().get_mut(&me) {
                 read.depth += 1;
             }
             return Ok(Some(grant));
         }
-        let until = self.site.inner().until(self.number, wait);
-        self.site.observe(&until, |report| {
+        self.site.observe(&wait, |until, report| {
             let grant = match self.write.grant() {
-                Some(write) => self.under(&write, &until, report)?,
-                None => self.site.take(Recipe::Queue(Mode::Read), None, &until, report)?,
+                Some(write) => self.under(&write, until, report)?,
+                None => self.site.take(Recipe::Queue(Mode::Read), None, until, report)?,
             };
             if let Some(grant) = &grant {
                 let grant = Arc::clone(grant);
@@ -134,10 +132,6 @@ impl RawLock for Readers {
     fn depth(&self) -> u32 {
         let reads = self.reads.lock();
         reads.get(&thread::current().id()).map_or(0, |read| read.depth)
-    }
-
-    fn cancel_waiters(&self) {
-        self.site.inner().cancel_waiters(Some(self.number));
     }
 }
 

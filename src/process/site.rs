@@ -8,7 +8,7 @@ use crate::base::error::{Error, Result};
 use crate::base::kind::LockKind;
 use crate::base::options::LockOptions;
 use crate::base::path::LockPath;
-use crate::base::wait::Until;
+use crate::base::wait::{Until, Wait};
 use crate::client::Client;
 use crate::contenders::contenders;
 use crate::observer::{Observed, Report};
@@ -62,18 +62,19 @@ impl Site {
         &self.inner().requests
     }
 
-    /// Runs a call that waits as `until` says, and reports its outcome to the observer.
+    /// Runs a call that waits as `wait` says, and reports its outcome to the observer.
     pub(crate) fn observe(
         &self,
-        until: &Until,
-        acquire: impl FnOnce(Option<&Report>) -> Result<Option<Arc<Grant>>>,
+        wait: &Wait,
+        acquire: impl FnOnce(&Until, Option<&Report>) -> Result<Option<Arc<Grant>>>,
     ) -> Result<Option<Arc<Grant>>> {
+        let until = self.inner().until(wait);
         let report = self.client.observer().cloned().map(|observer| {
             let (lock, name) = (self.facts.kind, Arc::clone(&self.facts.options.name));
             let observed = Observed { observer, lock, name };
             Report::begin(observed, until.waits)
         });
-        let got = until.explain(acquire(report.as_ref()));
+        let got = wait.check(self.path()).and_then(|()| acquire(&until, report.as_ref()));
         report.inspect(|report| Site::end_call(report, &got));
         got
     }

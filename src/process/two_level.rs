@@ -47,18 +47,12 @@ impl TwoLevel {
         Arc::new(TwoLevel { level, number, site })
     }
 
-    /// Like `acquire`, with the deadline and the cancel signal of `until`.
-    pub(crate) fn acquire_by(&self, until: &Until) -> Result<Option<Arc<Grant>>> {
-        self.site.observe(until, |report| self.enter(until, report))
-    }
-
-    /// Like [`acquire_by`](Self::acquire_by), as part of an observed call.
+    /// Takes both levels like `acquire`, as part of an observed call.
     pub(crate) fn enter(
         &self,
         until: &Until,
         report: Option<&Report>,
     ) -> Result<Option<Arc<Grant>>> {
-        let path = || self.path().to_owned();
         let local = &self.level.local;
         let turn = match local.try_enter(self.number) {
             Some(turn) => Ok(turn),
@@ -67,7 +61,7 @@ impl TwoLevel {
                 // The thread ahead waits for this thread, or will wait for it.
                 if self.inner().holds.registry.holds_here(&self.site.facts) {
                     sys::reached("a thread would wait for one that waits for it");
-                    return Err(Error::WouldDeadlock { path: path() });
+                    return Err(Error::WouldDeadlock { path: self.path().to_owned() });
                 }
                 until.note_ahead();
                 local.enter(self.number, until, self.site.requests().closed())
@@ -76,8 +70,7 @@ impl TwoLevel {
         match turn {
             Ok(turn) => self.second_level(turn, until, report),
             Err(Stopped::Deadline) => self.busy(),
-            Err(Stopped::Cancelled) => Err(Error::Cancelled { path: path() }),
-            Err(Stopped::Closed) => Err(Error::Closed),
+            Err(stopped) => Err(self.site.requests().error(self.path(), stopped.into())),
         }
     }
 
@@ -165,11 +158,6 @@ impl TwoLevel {
         }
     }
 
-    /// Returns when the waits of a call have to end.
-    pub(crate) fn until(&self, wait: Wait) -> Until {
-        self.inner().until(self.number, wait)
-    }
-
     fn inner(&self) -> &Arc<Inner> {
         self.site.inner()
     }
@@ -183,11 +171,12 @@ impl RawLock for TwoLevel {
     fn acquire(&self, wait: Wait) -> Result<Option<Arc<Grant>>> {
         let is_of_a_thread = self.site.facts.kind.is_of_a_thread();
         if let Some(grant) = is_of_a_thread.then(|| self.grant()).flatten() {
+            wait.check(self.path())?;
             grant.check()?;
             self.level.local.deepen(self.number);
             return Ok(Some(grant));
         }
-        self.acquire_by(&self.until(wait))
+        self.site.observe(&wait, |until, report| self.enter(until, report))
     }
 
     fn release_once(&self, only: Option<&Arc<Grant>>) -> Result<()> {
@@ -204,10 +193,6 @@ impl RawLock for TwoLevel {
 
     fn depth(&self) -> u32 {
         self.level.local.depth(self.number)
-    }
-
-    fn cancel_waiters(&self) {
-        self.inner().cancel_waiters(Some(self.number));
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 use log::debug;
@@ -89,7 +90,8 @@ impl From<Error> for Stop {
 /// | the server refuses a request | that error | that error |
 /// | an event comes late, or never | looks again after some session timeouts | waits for no event |
 /// | the deadline, also of an answer | busy if somebody was seen ahead, and there is a connection; otherwise an error | the same |
-/// | a cancel | that error | is not cancelled |
+/// | a cancel | that error | that error |
+/// | an outage that lasts longer than the call allows | `Disconnected` | the first row |
 /// | the close of the client | that error | that error |
 ///
 /// Whatever ends the call, its nodes are given up, and its unanswered creates looked for.
@@ -400,7 +402,8 @@ impl<'a> Attempt<'a> {
         // When to look though nothing was told.
         let mut look = self.requests().next_look();
         loop {
-            let first = until.deadline.map_or(look, |deadline| look.min(deadline));
+            let (too_long, outage) = until.outage();
+            let first = until.deadline.into_iter().chain(too_long).fold(look, Instant::min);
             select_biased! {
                 recv(until.cancelled) -> _ => {
                     sys::reached("a cancel ends a wait in the queue");
@@ -416,7 +419,9 @@ impl<'a> Attempt<'a> {
                 recv(self.more_stuck) -> _ => {
                     sys::reached("a waiting call hears of a node that stays");
                 }
+                recv(outage) -> _ => continue,
                 recv(at(first)) -> _ => {
+                    until.check_outage()?;
                     if until.is_over() {
                         return Ok(false);
                     }

@@ -118,9 +118,9 @@ impl Holds {
         grant.ends_at().into_iter().for_each(|end| self.attend_at(end));
     }
 
-    /// Lets a hold last until `time` from now. Returns an error if it is over.
-    pub(crate) fn prolong(self: &Arc<Self>, grant: &Grant, time: Duration) -> Result<()> {
-        if !grant.prolong(after(sys::now(), time)) {
+    /// Lets a hold end `time` from now. Returns an error if it is over.
+    pub(crate) fn expire_in(self: &Arc<Self>, grant: &Grant, time: Duration) -> Result<()> {
+        if !grant.expire_at(after(sys::now(), time)) {
             grant.check()?;
         }
         self.set_alarms(grant);

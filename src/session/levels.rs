@@ -78,13 +78,6 @@ struct Table {
 }
 
 impl Levels {
-    /// Returns a number for a new object.
-    pub(crate) fn object(&self) -> u64 {
-        let mut table = self.0.lock();
-        table.objects += 1;
-        table.objects
-    }
-
     /// Returns the first level for a new object, and the object's number. A new level calls `discard`
     /// with what was handed over and nobody takes.
     pub(crate) fn join(

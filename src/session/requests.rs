@@ -14,7 +14,7 @@ use super::registrar::Registrar;
 use crate::base::error::{Error, Result};
 use crate::base::path::{self, LockPath};
 use crate::base::signal::{Broadcast, Ended, Signal};
-use crate::base::sys::{self, at, select_biased};
+use crate::base::sys::{self, at};
 use crate::base::wait::{Stopped, Until};
 
 /// For this long, a wait for an answer listens to nothing else.
@@ -266,7 +266,7 @@ impl Requests {
 
     /// Sends requests in this session, or in the current one for `None`. Waits for the answer to
     /// the request that `make` returns beside the others. The deadline is that of the requests: the
-    /// client answers them then. So a failure here means a cancel or the close.
+    /// client answers them then. So a failure here means a cancel, an outage or the close.
     pub(crate) fn ask<R, T: Send + 'static>(
         &self,
         session: Option<i64>,
@@ -287,16 +287,9 @@ impl Requests {
         let (sender, answer) = bounded(1);
         // The channel has room. The receiver may be gone.
         last.on_done(move |result| drop(sender.send(result)));
-        select_biased! {
-            recv(answer) -> answer => Ok((others, answer.map_err(|_| Stopped::Closed)?)),
-            recv(until.cancelled) -> _ => {
-                sys::reached("a cancel ends the wait for an answer");
-                Err(Stopped::Cancelled.into())
-            }
-            recv(self.closed()) -> _ => {
-                sys::reached("the close ends the wait for an answer");
-                Err(Stopped::Closed.into())
-            }
+        match until.receive(&answer, self.closed(), None)? {
+            Some(Ok(answer)) => Ok((others, answer)),
+            _ => Err(Stopped::Closed.into()),
         }
     }
 
@@ -437,9 +430,9 @@ impl Requests {
             _ if self.is_closed() => Error::Closed,
             Failure::Stopped(Stopped::Closed) => Error::Closed,
             Failure::Stopped(Stopped::Cancelled) => Error::Cancelled { path },
-            Failure::Stopped(Stopped::Deadline) | Failure::Broken | Failure::SessionOver => {
-                Error::Disconnected { path }
-            }
+            Failure::Stopped(Stopped::Deadline | Stopped::Outage)
+            | Failure::Broken
+            | Failure::SessionOver => Error::Disconnected { path },
             Failure::Limit { what, max } => Error::Limit { what, max },
             Failure::Refused(cause) => match cause.kind() {
                 ErrorKind::NoAuth | ErrorKind::AuthFailed => Error::Denied { path },

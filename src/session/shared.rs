@@ -14,7 +14,7 @@ use super::levels::Levels;
 use super::own::OwnNodes;
 use super::registrar::Registrar;
 use super::requests::Requests;
-use crate::base::calls::WaitingCalls;
+use crate::base::outages::Outages;
 use crate::base::sys;
 use crate::base::wait::{Until, Wait};
 
@@ -24,7 +24,7 @@ pub(crate) struct Inner {
     pub(crate) own: Arc<OwnNodes>,
     pub(crate) holds: Arc<Holds>,
     pub(crate) levels: Arc<Levels>,
-    pub(crate) calls: Arc<WaitingCalls>,
+    outages: Arc<Outages>,
     subscribers: Subscribers,
     listener: Listener<SessionEvent>,
 }
@@ -61,17 +61,16 @@ impl Inner {
                 }
             });
             let subscribers = Subscribers::default();
-            let calls = Arc::default();
-            Inner { requests, own, holds, levels, calls, subscribers, listener }
+            let outages = Arc::new(Outages::new());
+            Inner { requests, own, holds, levels, outages, subscribers, listener }
         });
         // An event may come at any time from now on.
         inner.on_suspended();
         inner.requests.zk.subscribe(&inner.listener);
-        if inner.requests.is_connected() {
-            inner.on_connected();
-            if !inner.requests.is_connected() {
-                inner.on_suspended();
-            }
+        let mut is_told = false;
+        while inner.requests.is_connected() != is_told {
+            is_told = !is_told;
+            if is_told { inner.on_connected() } else { inner.on_suspended() }
         }
         if inner.requests.registrar.is_some() {
             inner.keep_registered();
@@ -122,7 +121,7 @@ impl Inner {
 
     fn on_suspended(self: &Arc<Self>) {
         self.subscribers.suspended();
-        self.end_overdue_calls();
+        self.outages.begin();
         let after = self.requests.timeout();
         self.requests.call_at(sys::now() + after, self, move |inner| {
             // A client that never had a session has lost none.
@@ -158,38 +157,12 @@ impl Inner {
         self.requests.on_connected();
         self.register();
         self.own.on_connected();
-        self.calls.end_outage();
-        // The connection may be gone by now.
-        self.end_overdue_calls();
+        self.outages.end();
     }
 
-    /// Returns when the waits of a call for a lock object have to end.
-    pub(crate) fn until(self: &Arc<Self>, object: u64, wait: Wait) -> Until {
-        if wait.is_try() {
-            return Until::within(self.requests.patience());
-        }
-        let connection = wait.connection_limit();
-        let call = self.calls.begin(object, connection);
-        if connection.is_some() {
-            self.end_overdue_calls();
-        }
-        Until::of(call, wait.deadline())
-    }
-
-    /// Ends the waiting calls for this lock object; all calls for `None`.
-    pub(crate) fn cancel_waiters(&self, object: Option<u64>) {
-        self.calls.cancel(object);
-    }
-
-    /// Ends the calls that do not wait for a connection any longer, now and as soon as others don't.
-    fn end_overdue_calls(self: &Arc<Self>) {
-        let connections = self.calls.connections();
-        if self.requests.is_connected() {
-            return;
-        }
-        if let Some(next) = self.calls.end_overdue(connections) {
-            self.requests.call_at(next, self, Inner::end_overdue_calls);
-        }
+    /// Returns when the waits of a call have to end.
+    pub(crate) fn until(&self, wait: &Wait) -> Until {
+        Until::new(wait, self.requests.patience(), Some(&self.outages))
     }
 
     pub(crate) fn state(&self) -> ClientState {
@@ -401,7 +374,7 @@ mod tests {
     #[test]
     fn client_that_ends_by_itself_closes_its_locks() {
         let inner = connected();
-        let until = inner.until(1, Wait::FOREVER);
+        let until = inner.until(&Wait::FOREVER);
         // As if its reader had ended.
         drop(inner.requests.zk.with_timeout(Duration::ZERO).close());
         let told = inner.requests.closed().recv_timeout(Duration::from_secs(30));

@@ -20,10 +20,10 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use zoolock::{
-    Acl, Client, ClientBuilder, ConnectionEvent, Contender, DistributedLock,
+    Acl, Busy, CancelToken, Client, ClientBuilder, ConnectionEvent, Contender, DistributedLock,
     DistributedReentrantLock, DistributedRwLock, DistributedSemaphore, EphemeralLock, Error, Guard,
-    Hold, HoldState, Leadership, Lock, LockId, LockOptions, MultiLock, Permits, ReadLock,
-    ReentrantGuard, Stats, Subscription, Term, Transaction, WriteLock,
+    Hold, HoldState, Leadership, Lock, LockGuard, LockId, LockOptions, MultiGuard, MultiLock,
+    Permits, ReadLock, ReentrantGuard, Stats, Subscription, Term, Transaction, Wait, WriteLock,
 };
 
 const BLESS: &str = "ZOOLOCK_BLESS";
@@ -73,10 +73,12 @@ fn all_types_except_thread_guards_are_send_and_may_cross_catch_unwind() {
     both::<(DistributedRwLock, ReadLock, WriteLock)>();
     both::<(DistributedSemaphore, Permits, MultiLock, LockId)>();
     both::<(Leadership, Term, Transaction)>();
-    both::<(Guard, Hold, Contender, Error, Subscription)>();
+    both::<(Guard, MultiGuard, LockGuard<&'static dyn Lock>, Hold, Contender, Error, Subscription)>(
+    );
+    both::<(CancelToken, Busy)>();
     both::<(zookeeper::ZooKeeper, zookeeper::Builder, zookeeper::LeaseKeeper)>();
     both::<(zookeeper::Pending<()>, zookeeper::Watcher, zookeeper::Error)>();
-    goes::<(HoldState, Box<dyn Lock>, Stats, ConnectionEvent)>();
+    goes::<(HoldState, Box<dyn Lock>, Stats, ConnectionEvent, Wait)>();
     // That it is not `Send` is said, and tested, where it is declared.
-    unwinds::<(ReentrantGuard, zoolock::Locker<'static>)>();
+    unwinds::<(ReentrantGuard,)>();
 }

@@ -206,7 +206,7 @@ fn locks_below_finds_every_kind_of_lock_in_tree_order() {
     let _below_a_lock = lock_of(&client, &at("a/b")).acquire().unwrap();
     let _behind = lock_of(&client, &at("a-b")).acquire().unwrap();
     let rw = rw_of(&client, &at("deep/er/read"));
-    rw.read_lock().lock().unwrap();
+    rw.reader().lock().unwrap();
     let permits = semaphore(&client, &at("permits"), 2);
     let some = permits.acquire(2).unwrap();
     let more = waiting_with_the_turn(&permits, 1);
@@ -242,7 +242,7 @@ fn locks_below_finds_every_kind_of_lock_in_tree_order() {
     let all: Vec<_> = answered(below_all).unwrap();
     let here = all.iter().filter(|contenders| contenders[0].path.starts_with(&root));
     assert_eq!(here.count(), expected.len());
-    rw.read_lock().unlock().unwrap();
+    rw.reader().unlock().unwrap();
     drop(some);
     drop(more.result("the waiter").unwrap());
 }

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::observer::{Acquired, Ended, LockKind, NotAcquired, Observer};
-use zoolock::{Client, DistributedSemaphore, Error, LockOptions};
+use zoolock::{CancelToken, Client, DistributedSemaphore, Error, LockOptions};
 
 use common::*;
 
@@ -107,7 +107,7 @@ fn observer_gets_the_times_of_each_hold() {
         let Pair { object, .. } = pair(subject, "turn-told", &notes);
         for ask in [Ask::Wait, Ask::Try, Ask::For(SOON)] {
             let begun = Instant::now();
-            let guard = object.guard(ask).unwrap().unwrap();
+            let guard = object.guard(&ask).unwrap().unwrap();
             let is_in = Instant::now();
             thread::sleep(Duration::from_millis(5));
             let held = is_in.elapsed();
@@ -146,12 +146,15 @@ fn observer_hears_why_a_call_failed_and_how_many_were_ahead() {
 
         // The failed call's node is deleted in the background.
         subject.await_nodes(&path, subject.nodes_of_one());
-        let waiting = Task::spawn(visit(object.clone()));
+        let token = CancelToken::new();
+        let waiting = Task::spawn(visit_by(object.clone(), &token));
         subject.await_waiting(&path, &[&ours], 1);
-        object.cancel_waiters();
-        let cancelled = waiting.result("the call that waits");
-        assert!(matches!(cancelled, Err(Error::Cancelled { .. })), "{cancelled:?}");
-        notes.were(subject.name, &["Cancelled"]);
+        token.cancel();
+        for cancelled in [waiting.result("the call that waits"), visit_by(object.clone(), &token)()]
+        {
+            assert!(matches!(cancelled, Err(Error::Cancelled { .. })), "{cancelled:?}");
+        }
+        notes.were(subject.name, &["Cancelled"; 2]);
 
         ours.close().unwrap();
         assert!(matches!(object.lock(), Err(Error::Closed)));

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::crossbeam_channel::unbounded;
-use zoolock::{Client, Hold, Leadership, LockOptions, Term};
+use zoolock::{Client, Hold, Leadership, Term};
 
 use common::*;
 
@@ -17,7 +17,7 @@ use crate::Bomb;
 const EVER: Duration = Duration::from_secs(600);
 
 fn candidate(client: &Client, path: &str, lead: impl FnMut(&Term) + Send + 'static) -> Leadership {
-    Leadership::new(client, path, LockOptions::new(), lead).unwrap()
+    Leadership::start(client, path, lead).unwrap()
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn lost_term_is_followed_by_another_and_is_no_failure() {
     warnings(&path);
     let one = candidate(&client(), &path, move |term| {
         tell.send(Hold::clone(term)).unwrap();
-        term.wait(EVER);
+        term.wait_timeout(EVER);
     });
     let mut last = 0;
     for _ in 0..3 {
@@ -78,7 +78,7 @@ fn shutdown_ends_a_term_in_order_and_a_wait_at_once() {
     let leading = candidate(&own, &path, move |term| {
         assert!(!term.is_over() && term.deadline() > Instant::now());
         tell.send(("leads", term.is_stopping())).unwrap();
-        assert!(term.wait(EVER));
+        assert!(term.wait_timeout(EVER));
         // Some of the lease is left to stop in order.
         assert!(term.is_held() && term.deadline() > Instant::now());
         tell.send(("stopped", term.is_stopping())).unwrap();
@@ -139,7 +139,7 @@ fn revoked_term_ends_every_kind_of_wait() {
     let (own, path, (tell, told)) = (client(), fresh_path("asked-for"), unbounded());
     let one = candidate(&own, &path, move |term| {
         tell.send(false).unwrap();
-        tell.send(term.wait(EVER) && term.wait(EVER) && term.is_held()).unwrap();
+        tell.send(term.wait_timeout(EVER) && term.wait_timeout(EVER) && term.is_held()).unwrap();
     });
     for _ in 0..3 {
         assert_eq!(told.recv_timeout(SOON), Ok(false), "it leads");
@@ -170,7 +170,7 @@ fn health_is_bad_while_the_function_ignores_a_revocation() {
     let (go_on, waits) = unbounded::<()>();
     let own = client_of(&connect_string(), Duration::from_secs(2));
     let one = candidate(&own, &path, move |term| {
-        tell.send(term.wait(EVER)).unwrap();
+        tell.send(term.wait_timeout(EVER)).unwrap();
         let _ = waits.recv();
     });
     wait_until("it leads", SOON, || one.is_leader());
@@ -191,7 +191,7 @@ fn panic_after_a_long_term_keeps_the_health_good() {
     let timeout = own.session_timeout();
     let one = candidate(&own, &path, move |term| {
         tell.send(Hold::clone(term)).unwrap();
-        assert!(term.wait(timeout + timeout / 10), "on purpose");
+        assert!(term.wait_timeout(timeout + timeout / 10), "on purpose");
     });
     let first = terms.recv_timeout(SOON).unwrap();
     wait_until("the next term", SOON, || {

@@ -3,10 +3,11 @@
 mod scripted;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use zoolock::{
     Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, EphemeralLock, Error,
-    Hold, Lock, MultiLock, Result,
+    Hold, Lock, MultiGuard, MultiLock, Result,
 };
 
 use common::*;
@@ -79,7 +80,41 @@ fn unlock_visits_every_member_and_reports_all_failures() {
     delete_node(&multi.holds()[1]);
     drop(locked);
     let logged = warnings(&root);
-    assert!(logged.iter().any(|line| line.contains("dropped a locker")), "{logged:?}");
+    assert!(logged.iter().any(|line| line.contains("dropped a guard")), "{logged:?}");
+    assert_eq!(nodes(&multi), 0);
+}
+
+#[test]
+fn guard_of_several_locks_is_owned_and_guards_writes_by_all_of_them() {
+    let (ours, others, root) = (client(), client(), fresh_path("multi-guard"));
+    let [a, b] = members(&ours, &root, ["a", "b"]);
+    let multi = multi_of(&[b.clone(), a.clone()]);
+    let locked: MultiGuard = multi.acquire().unwrap();
+    // It goes to a thread, and back.
+    let locked = Task::spawn(move || locked).result("another thread");
+    assert!(locked.is_held() && locked.holds().len() == 2);
+    let data = format!("{root}/data");
+    locked.transaction().unwrap().create(&data, "1").commit().unwrap();
+    delete_node(&hold_of(&b));
+    let late = locked.transaction().unwrap().set(&data, "2", None).commit();
+    assert!(late.is_err_and(|error| error.is_lost()));
+    assert!(locked.release().is_err_and(|error| error.is_lost()));
+
+    let locked = multi.try_acquire().unwrap().unwrap();
+    multi.unlock().unwrap();
+    assert!(matches!(locked.transaction(), Err(Error::NotHeld { .. })));
+    assert!(!locked.is_held() && locked.release().is_err());
+
+    let rival = lock_of(&others, b.path()).acquire().unwrap();
+    let busy = [multi.try_acquire(), multi.try_acquire_for(Duration::from_millis(100))];
+    for busy in busy.map(|taken| taken.unwrap().unwrap_err()) {
+        println!("{busy}");
+        assert_eq!((busy.index(), busy.path()), (1, b.path()));
+        assert_eq!(multi.locks()[busy.index()].path(), busy.path());
+    }
+    assert!(!multi.is_held());
+    rival.release().unwrap();
+    drop(multi.acquire_within(SOON).unwrap().unwrap());
     assert_eq!(nodes(&multi), 0);
 }
 
@@ -93,9 +128,9 @@ fn multi_lock_takes_members_of_any_type_once_in_path_order() {
         let r = DistributedReentrantLock::new(client, at("b")).unwrap();
         let given: [Box<dyn Lock>; 8] = [
             a.clone().into(),
-            DistributedRwLock::new(client, at("e")).unwrap().read_lock().into(),
+            DistributedRwLock::new(client, at("e")).unwrap().reader().into(),
             r.clone().into(),
-            DistributedRwLock::new(client, at("d")).unwrap().write_lock().into(),
+            DistributedRwLock::new(client, at("d")).unwrap().writer().into(),
             EphemeralLock::new(client, at("c")).unwrap().into(),
             Box::new(Arc::new(a.clone())),
             Box::new(Box::new(r.clone())),
@@ -140,8 +175,8 @@ fn multi_lock_refuses_empty_nested_and_duplicate_members() {
         lock_of(&clients[0], a.path()).into(),
         lock_of(&clients[1], a.path()).into(),
         DistributedReentrantLock::new(&clients[0], a.path()).unwrap().into(),
-        rw.read_lock().into(),
-        rw.write_lock().into(),
+        rw.reader().into(),
+        rw.writer().into(),
         EphemeralLock::new(&clients[0], a.path()).unwrap().into(),
     ];
     let named = format!("{:?}", a.path());
@@ -150,8 +185,8 @@ fn multi_lock_refuses_empty_nested_and_duplicate_members() {
         assert!(reason.contains(&named), "{reason}");
     }
     // The two sides of a read-write lock exclude each other. All handles of one side are the same lock.
-    assert!(refused([rw.read_lock().into(), rw.write_lock().into()]).contains(&named));
-    let readers = [rw.read_lock().into(), rw.read_lock().into()];
+    assert!(refused([rw.reader().into(), rw.writer().into()]).contains(&named));
+    let readers = [rw.reader().into(), rw.reader().into()];
     assert_eq!(MultiLock::new(readers).unwrap().locks().len(), 1);
 
     assert_eq!(refused([]), "it is empty");

@@ -115,7 +115,7 @@ fn holder() -> (Client, DistributedLock, Hold) {
 
 #[track_caller]
 fn is_ended(hold: &Hold) {
-    let ended = hold.lost().recv_timeout(SOON);
+    let ended = hold.ended().recv_timeout(SOON);
     println!("{ended:?}: {:?}", hold.state());
     assert!(!hold.is_held());
 }

@@ -25,11 +25,35 @@ fn queues(proxy: &FaultProxy, lock: impl Into<Box<dyn Lock>>) -> Visitor {
 }
 
 #[test]
+fn guards_of_both_sides_exclude_as_their_handles_do() {
+    let (ours, others, path) = (client(), client(), fresh_path("rw-guards"));
+    let [lock, other] = [&ours, &others].map(|client| rw_of(client, &path));
+    let short = Duration::from_millis(100);
+    let reading = [lock.read().unwrap(), other.try_read().unwrap().expect("beside it")];
+    assert!(lock.reader().is_held() && !lock.writer().is_held());
+    drop(other.try_read_for(SOON).unwrap().expect("again"));
+    drop(other.read_within(SOON).unwrap().expect("again"));
+    let third = client();
+    let third = rw_of(&third, &path);
+    assert!(third.try_write().unwrap().is_none());
+    assert!(third.try_write_for(short).unwrap().is_none());
+    assert!(third.write_within(short).unwrap().is_none());
+    drop(reading);
+    let writing = lock.write().unwrap();
+    assert!(other.try_read().unwrap().is_none());
+    assert!(other.try_read_for(short).unwrap().is_none());
+    assert!(other.read_within(short).unwrap().is_none());
+    let reading = lock.read().unwrap();
+    writing.release().unwrap();
+    assert!(reading.is_held() && other.try_write().unwrap().is_none());
+}
+
+#[test]
 fn read_lasts_as_long_as_a_handle_to_either_side() {
     let (client, path) = (client(), fresh_path("either-side"));
     let lock = rw_of(&client, &path);
-    lock.read_lock().lock().unwrap();
-    let write = lock.write_lock();
+    lock.reader().lock().unwrap();
+    let write = lock.writer();
     drop(lock);
     assert_eq!(children(&path).len(), 1, "its other side has a handle");
     drop(write);
@@ -41,20 +65,20 @@ fn read_behind_a_writer_that_waits_for_the_same_thread_is_an_error() {
     let ((proxy, client), path) = (behind_a_proxy(SOON), fresh_path("read-write-read"));
     let elsewhere = client_of(&proxy.connect_string(), SOON);
     let [lock, other] = [(); 2].map(|()| rw_of(&client, &path));
-    let (own, second) = (lock.read_lock(), other.read_lock());
+    let (own, second) = (lock.reader(), other.reader());
     for writes in [&elsewhere, &client] {
         own.lock().unwrap();
         second.lock().unwrap();
         second.unlock().unwrap();
-        let writer = queues(&proxy, rw_of(writes, &path).write_lock());
+        let writer = queues(&proxy, rw_of(writes, &path).writer());
         for wait in [Wait::within(SOON), Wait::FOREVER] {
-            let waited = second.acquire_within(wait);
+            let waited = second.acquire_within(&wait);
             println!("{wait:?}: {waited:?}");
             assert!(would_deadlock(&waited, &path), "{waited:?}");
         }
         assert!(!second.try_lock().unwrap());
         // Another thread waits behind the writer, and not for itself.
-        let beside = queues(&proxy, other.read_lock());
+        let beside = queues(&proxy, other.reader());
         assert!(own.try_lock().unwrap(), "entering again past the writer");
         own.unlock().unwrap();
         own.unlock().unwrap();
@@ -74,7 +98,7 @@ fn plain_lock_under_a_lock_of_the_same_thread_is_an_error() {
     let single = EphemeralLock::new(&client, format!("{path}/single")).unwrap();
     let several = MultiLock::new(vec![plain.clone().into()]).unwrap();
     let reentrant = DistributedReentrantLock::new(&client, &path).unwrap();
-    let (read, write) = (rw_of(&client, &path).read_lock(), rw_of(&client, &path).write_lock());
+    let (read, write) = (rw_of(&client, &path).reader(), rw_of(&client, &path).writer());
     let held: [Box<dyn Lock>; 3] = [reentrant.into(), read.into(), write.into()];
     for held in held {
         held.lock().unwrap();
@@ -92,7 +116,7 @@ fn plain_lock_under_a_lock_of_the_same_thread_is_an_error() {
     }
     // Any thread may end this hold, so waiting for it is no deadlock.
     plain.lock().unwrap();
-    let read = rw_of(&client, &path).read_lock();
+    let read = rw_of(&client, &path).reader();
     assert!(is_waited_for(read.try_lock_for(Duration::from_millis(50))));
     plain.unlock().unwrap();
     await_nodes(&path, 0);
@@ -113,12 +137,12 @@ fn release_wakes_only_admitted_waiters() {
     let (proxy, path) = (shared_proxy(), fresh_path("wakes"));
     let clients = [(); CLIENTS].map(|()| client_of(&proxy.connect_string(), SOON));
     let lock = |client: usize| rw_of(&clients[client], &path);
-    let first = Visitor::start(lock(0).write_lock());
+    let first = Visitor::start(lock(0).writer());
     first.comes_in();
-    let second = queues(&proxy, lock(1).write_lock());
+    let second = queues(&proxy, lock(1).writer());
     let mut readers: Vec<_> =
-        (0..READERS).map(|number| queues(&proxy, lock(number % CLIENTS).read_lock())).collect();
-    let last = queues(&proxy, lock(2).write_lock());
+        (0..READERS).map(|number| queues(&proxy, lock(number % CLIENTS).reader())).collect();
+    let last = queues(&proxy, lock(2).writer());
     assert_eq!(children(&path).len(), READERS + 3, "each has a place of its own");
     let seen = || (proxy.events(), proxy.requests(Op::GetChildren));
     let mut before = seen();
@@ -154,11 +178,11 @@ fn release_wakes_only_admitted_waiters() {
 fn write_under_the_same_threads_read_is_an_error() {
     let (client, path) = (client(), fresh_path("read-write"));
     let lock = rw_of(&client, &path);
-    let (read, write) = (lock.read_lock(), lock.write_lock());
+    let (read, write) = (lock.reader(), lock.writer());
     let is_told = |when: &str| {
         for wait in [Wait::FOREVER, Wait::within(SOON)] {
             let waited =
-                [write.lock_within(wait), write.acquire_within(wait).map(|it| it.is_some())];
+                [write.lock_within(&wait), write.acquire_within(&wait).map(|it| it.is_some())];
             println!("{when}: {waited:?}");
             assert!(waited.iter().all(|seen| would_deadlock(seen, &path)), "{when}: {waited:?}");
         }
@@ -178,7 +202,7 @@ fn write_under_the_same_threads_read_is_an_error() {
         is_told("alone");
         assert_eq!(await_nodes(&path, 1), [hold_of(&read).node()], "nothing is left");
         // The error also comes while another thread is between the levels of this object.
-        let writer = Visitor::start(lock.write_lock());
+        let writer = Visitor::start(lock.writer());
         await_nodes(&path, 2);
         is_told("behind another thread");
         assert!(read.try_lock().unwrap(), "entering again past writers");
@@ -196,7 +220,7 @@ fn write_under_the_same_threads_read_is_an_error() {
 fn downgraded_read_has_an_ephemeral_node_and_the_writes_token() {
     let (client, path) = (client(), fresh_path("downgrade-node"));
     let lock = rw_of(&client, &path);
-    let (read, write) = (lock.read_lock(), lock.write_lock());
+    let (read, write) = (lock.reader(), lock.writer());
     let mut last = 0;
     for asked in ["before the read", "under both", "after the write"] {
         write.lock().unwrap();
@@ -232,7 +256,7 @@ fn downgraded_read_has_an_ephemeral_node_and_the_writes_token() {
 fn downgrade_costs_a_node_and_a_list_and_nesting_costs_nothing() {
     let ((proxy, client), path) = (behind_a_proxy(SOON), fresh_path("cost"));
     let lock = rw_of(&client, &path);
-    let (read, write) = (lock.read_lock(), lock.write_lock());
+    let (read, write) = (lock.reader(), lock.writer());
     let costs = |what: &str, [list, delete, transaction]: [u64; 3], step: &dyn Fn()| {
         assert_eq!(cost(&proxy, step), [0, delete, list, 0, transaction], "{what}");
     };

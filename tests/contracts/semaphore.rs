@@ -40,7 +40,7 @@ fn permits_are_counted_and_returned() {
     let rest = own.try_acquire(3).unwrap().expect("three are free");
     assert_eq!(own.available().unwrap(), 0);
     assert!(own.try_acquire(1).unwrap().is_none());
-    let lost = rest.lost().clone();
+    let lost = rest.ended().clone();
     assert!(lost.try_recv().is_err_and(|told| told.is_empty()));
     rest.release().unwrap();
     assert!(lost.try_recv().is_err_and(|told| told.is_disconnected()));

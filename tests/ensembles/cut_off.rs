@@ -23,7 +23,7 @@ fn holder_at_a_cut_off_follower_hears_of_its_loss_first() {
     let (next, seen) = (lock_of(&at_leader, "/cut-off"), hold.clone());
     let rival = Task::spawn(move || {
         next.lock()?;
-        let told = seen.lost().try_recv().is_err_and(|error| error.is_disconnected());
+        let told = seen.ended().try_recv().is_err_and(|error| error.is_disconnected());
         let saw = (seen.is_held(), told);
         next.unlock().map(|()| saw)
     });

@@ -107,7 +107,7 @@ fn last_drop_of_client_lock_or_guard_ends_the_session() {
     assert!(guard.is_held(), "{guard:?}");
     assert_eq!(children(&path), [guard.node()]);
     drop(guard);
-    let lost = view.lost().recv_timeout(SOON).map(drop);
+    let lost = view.ended().recv_timeout(SOON).map(drop);
     assert_eq!(lost, Err(RecvTimeoutError::Disconnected));
     assert!(!view.is_held(), "{view:?}");
     wait_until("the node is gone", SOON, || children(&path).is_empty());

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use zoolock::{ClientState, Error};
+use zoolock::{CancelToken, ClientState, Error};
 
 use super::{LONG, SHORT};
 use common::line::Line;
@@ -17,7 +17,8 @@ fn lost_create_of_an_old_session_delays_no_later_call() {
     }
     proxy.refuse(true);
     let lost = proxy.drop_answer(Op::Multi, 1, Then::Cut);
-    let call = locking(&lock);
+    let token = CancelToken::new();
+    let call = locking_by(&lock, &token);
     assert!(lost.wait(SOON), "{:#?}", proxy.log());
     wait_until("it is suspended", SOON, || own.state() == ClientState::Suspended);
     proxy.expire_sessions().unwrap();
@@ -25,7 +26,7 @@ fn lost_create_of_an_old_session_delays_no_later_call() {
     let connecting = proxy.on(Op::Connect).nth(2).hold_answer();
     proxy.refuse(false);
     assert!(connecting.wait(SOON), "{:#?}", proxy.log());
-    lock.cancel_waiters();
+    token.cancel();
     assert!(matches!(call.result("lock()"), Err(Error::Cancelled { .. })));
     connecting.release();
     wait_until("it is connected", SOON, || own.state() == ClientState::Connected);
@@ -68,7 +69,7 @@ fn quota_regains_lost_creates_of_waiting_calls() {
     held.lock().unwrap();
     // Each read has a node, and threads do not wait for each other.
     let read = |_| {
-        let lock = rw_of(&own, &path).read_lock();
+        let lock = rw_of(&own, &path).reader();
         Task::spawn(move || lock.lock().and_then(|()| lock.unlock()))
     };
     // The client knows the directory from now on, and creates one node for each call.
@@ -121,10 +122,8 @@ fn looks_behind_an_outage(waiting: usize) -> Option<u64> {
     let (proxy, own) = behind_a_proxy_of(&server, SHORT);
     let probe = Probe::connect(server.address()).unwrap();
     probe.create_all("/crowd/lock-0000000000").unwrap();
-    let wait = |_| {
-        let lock = rw_of(&own, "/crowd").read_lock();
-        (lock.clone(), Task::spawn(move || lock.lock()))
-    };
+    let token = CancelToken::new();
+    let wait = |_| locking_by(&rw_of(&own, "/crowd").reader(), &token);
     let calls: Vec<_> = (0..waiting).map(wait).collect();
     // A look ends with a request for watches.
     let all = waiting as u64;
@@ -146,8 +145,8 @@ fn looks_behind_an_outage(waiting: usize) -> Option<u64> {
     }
     let (looks, took) = (proxy.requests(Op::GetChildren) - before, begun.elapsed());
     println!("{looks} looks in {took:?} behind the outage, {:?}", own.stats());
-    calls.iter().for_each(|(lock, _)| lock.cancel_waiters());
-    calls.into_iter().for_each(|(_, call)| drop(call.result("a call")));
+    token.cancel();
+    calls.into_iter().for_each(|call| drop(call.result("a call")));
     (took < SHORT && own.stats().sessions == 1).then_some(looks)
 }
 

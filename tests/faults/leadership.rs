@@ -16,9 +16,9 @@ use common::*;
 fn health_is_bad_in_an_outage_and_the_leader_returns_after_it() {
     let ((proxy, own), path) = (behind_a_proxy(SHORT), fresh_path("leads-later"));
     let (tell, terms) = unbounded();
-    let one = Leadership::new(&own, &*path, LockOptions::new(), move |term| {
+    let one = Leadership::start(&own, &*path, move |term| {
         let _ = tell.send(Hold::clone(term));
-        while !term.wait(LONG) {}
+        while !term.wait_timeout(LONG) {}
     });
     let (one, leads) = (one.unwrap(), || terms.recv_timeout(SOON).expect("it leads in the end"));
     let term = leads();
@@ -48,14 +48,14 @@ fn shutdown_without_answers_takes_a_third_of_a_session_timeout() {
             "is away" => proxy.cut_off(),
             _ => {}
         }
-        let one = Leadership::new(&own, &*path, LockOptions::new(), move |term| {
+        let one = Leadership::start(&own, &*path, move |term| {
             tell.send(()).unwrap();
             if what == "pauses" {
                 // Unwinds without a backtrace, which would be slow.
                 resume_unwind(Box::new("on purpose"));
             }
-            term.wait(Duration::MAX);
-            assert!(!term.wait(Duration::ZERO) || term.is_over());
+            term.wait_timeout(Duration::MAX);
+            assert!(!term.wait_timeout(Duration::ZERO) || term.is_over());
         })
         .unwrap();
         if ["leads", "pauses"].contains(&what) {
@@ -82,9 +82,9 @@ fn health_is_bad_while_every_request_ends_the_connection() {
     });
     let own = client_of(&hosts, Duration::from_secs(2));
     let (begun, (tell, terms)) = (Instant::now(), unbounded());
-    let one = Leadership::new(&own, &*path, LockOptions::new(), move |term| {
+    let one = Leadership::start(&own, &*path, move |term| {
         tell.send(()).unwrap();
-        while !term.wait(LONG) {}
+        while !term.wait_timeout(LONG) {}
     });
     let one = one.unwrap();
     wait_until("its health is bad", SOON, || !one.is_healthy());

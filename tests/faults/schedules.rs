@@ -4,7 +4,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zookeeper::Permissions;
-use zoolock::{ClientState, ConnectionEvent, DistributedLock, EphemeralLock, Error, LockOptions};
+use zoolock::{
+    CancelToken, ClientState, ConnectionEvent, DistributedLock, EphemeralLock, Error, LockOptions,
+};
 
 use super::{LONG, SHORT, allow, hide};
 use common::semaphore::{acquiring, await_leases, await_turns, leases_of, semaphore};
@@ -20,9 +22,10 @@ fn lost_create_found_by_two_searches_is_deleted_once() {
     beside.lock().unwrap();
     // The create has no answer when its caller gives up, so the client searches for the node.
     let creating = proxy.on(Op::Multi).path_contains("/x").hold_answer();
-    let call = locking(&lock);
+    let token = CancelToken::new();
+    let call = locking_by(&lock, &token);
     assert!(creating.wait(SOON));
-    lock.cancel_waiters();
+    token.cancel();
     assert!(call.result("lock()").unwrap_err().is_cancelled());
     let waiting = locking(&rival);
     // A release in the same directory searches for it too.
@@ -50,9 +53,10 @@ fn deadline_and_cancel_end_the_creation_of_directories() {
     proxy.restore();
     let making = proxy.on(Op::Multi).hold_request();
     let lock = deep();
-    let call = locking(&lock);
+    let token = CancelToken::new();
+    let call = locking_by(&lock, &token);
     assert!(making.wait(SOON));
-    lock.cancel_waiters();
+    token.cancel();
     let ended = in_time("lock(), after the cancel", LONG / 12, || call.result("lock()"));
     assert!(ended.unwrap_err().is_cancelled());
 }
@@ -65,11 +69,12 @@ fn cancel_and_close_end_the_creation_of_the_chroot() {
         let own = client_of(&hosts, LONG);
         let making = proxy.on(Op::Create).path_contains("/2").hold_request();
         let lock = lock_of(&own, "/lock");
-        let call = locking(&lock);
+        let token = CancelToken::new();
+        let call = locking_by(&lock, &token);
         assert!(making.wait(SOON));
         let closed = closes.then(|| Task::spawn(move || own.close()));
         if !closes {
-            lock.cancel_waiters();
+            token.cancel();
         }
         let ended = in_time("lock(), while it is made", LONG / 12, || call.result("lock()"));
         let is_it = match (closes, &ended) {
@@ -91,7 +96,8 @@ fn chroot_is_created_again_when_a_level_of_it_goes_meanwhile() {
     let own = client_of(&format!("{}{above}/1", proxy.connect_string()), LONG);
     let making = proxy.on(Op::Create).path_contains(&format!("{above}/1")).hold_request();
     let lock = lock_of(&own, "/lock");
-    let call = locking(&lock);
+    let token = CancelToken::new();
+    let call = locking_by(&lock, &token);
     assert!(making.wait(SOON));
     let seen = format!("< Create {above} error -110");
     wait_until("it is there", SOON, || proxy.log().iter().any(|line| line.contains(&seen)));

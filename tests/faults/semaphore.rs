@@ -32,7 +32,7 @@ fn deletion_of_one_permit_loses_all_permits_of_the_guard() {
         let holds = permits.holds();
         shared_probe().unwrap().delete(&format!("{path}/leases/{}", holds[1].node())).unwrap();
         if noticed {
-            for lost in holds.iter().map(Hold::lost).chain([permits.lost()]) {
+            for lost in holds.iter().map(Hold::ended).chain([permits.ended()]) {
                 let heard = lost.recv_timeout(SOON);
                 assert!(heard.is_err_and(|error| error.is_disconnected()));
                 assert!(!holds.iter().any(Hold::is_held) && !permits.is_held());
@@ -40,7 +40,7 @@ fn deletion_of_one_permit_loses_all_permits_of_the_guard() {
             assert_eq!(permits.state(), HoldState::Lost(LossReason::NodeDeleted));
             assert!(permits.valid_for().is_zero());
             // Permits taken in another call are still held.
-            assert!(others.lost().try_recv().is_err_and(|error| error.is_empty()));
+            assert!(others.ended().try_recv().is_err_and(|error| error.is_empty()));
             // The other two permits are free.
             await_leases(&path, 1);
         }

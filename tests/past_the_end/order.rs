@@ -20,7 +20,7 @@ fn queue_and_serve(stage: &Stage, set: [Option<i32>; 6]) {
         let lock: Box<dyn Lock> = match at {
             0..3 => lock_of(client, path).into(),
             3 => DistributedReentrantLock::new(client, path).unwrap().into(),
-            _ => rw_of(client, path).write_lock().into(),
+            _ => rw_of(client, path).writer().into(),
         };
         queue.push(stage.queues(lock));
     }
@@ -65,16 +65,16 @@ fn read_that_outlives_its_write_has_the_end_of_its_own_object() {
     let new = |options| DistributedRwLock::with_options(&client, &stage.path, options).unwrap();
     let lasting = new(LockOptions::new().local_handoffs(1));
     let limited = new(LockOptions::new().local_handoffs(1).hold_at_most(Duration::from_secs(1)));
-    lasting.write_lock().lock().unwrap();
-    let made = hold_of(&lasting.write_lock()).node();
+    lasting.writer().lock().unwrap();
+    let made = hold_of(&lasting.writer()).node();
     let downgrade = Task::spawn_blocked(move || {
-        let (read, write) = (limited.read_lock(), limited.write_lock());
+        let (read, write) = (limited.reader(), limited.writer());
         write.lock().unwrap();
         read.lock().unwrap();
         write.unlock().unwrap();
         (hold_of(&read), limited)
     });
-    lasting.write_lock().unlock().unwrap();
+    lasting.writer().unlock().unwrap();
     let (read, _limited) = downgrade.result("the downgrade");
     assert_eq!(read.node(), made, "it has the node of the other object");
     await_lost(&read);
@@ -86,7 +86,7 @@ fn read_that_outlives_its_write_has_the_end_of_its_own_object() {
 fn write_that_outlives_a_read_at_its_node_hears_of_its_loss() {
     let Some(stage) = Stage::new("end-rw-lost", END) else { return };
     let lock = rw_of(&stage.client(), &stage.path);
-    let (read, write) = (lock.read_lock(), lock.write_lock());
+    let (read, write) = (lock.reader(), lock.writer());
     write.lock().unwrap();
     read.lock().unwrap();
     let hold = hold_of(&write);

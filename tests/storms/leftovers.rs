@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock::{Client, Error, Leadership, LockOptions};
+use zoolock::{CancelToken, Client, Error, Leadership, Wait};
 
 use common::semaphore::semaphore;
 use common::*;
@@ -52,7 +52,7 @@ fn reads_without_delete_permission_reach_a_safe_limit() {
     let probe = Probe::connect(server.address()).unwrap();
     without_delete(&probe, &path);
     let client = client_of(&server.connect_string(), LONG);
-    let read = zoolock::DistributedRwLock::new(&client, &path).unwrap().read_lock();
+    let read = zoolock::DistributedRwLock::new(&client, &path).unwrap().reader();
     let calls = (0..1_000).find(|_| {
         let seen = read.lock().and_then(|()| read.unlock());
         match seen {
@@ -75,7 +75,7 @@ fn leadership_without_delete_permission_leaves_one_node() {
     without_delete(&probe, path);
     warnings(path);
     let client = client_of(&server.connect_string(), LONG);
-    let leadership = Leadership::new(&client, path, LockOptions::new(), |_| {}).unwrap();
+    let leadership = Leadership::start(&client, path, |_| {}).unwrap();
     let refused = || warnings(path).iter().filter(|line| line.contains("retrying in")).count();
     wait_until("it has tried again and again", SOON, || refused() > 5);
     assert_eq!(children(&probe, path), 1);
@@ -171,7 +171,7 @@ fn requests_of_turns(threads: usize, is_cut: bool) -> u64 {
         for _ in 0..threads {
             scope.spawn(|| {
                 // Each read has a node, and threads do not wait for each other.
-                let lock = rw_of(&client, "/turns").read_lock();
+                let lock = rw_of(&client, "/turns").reader();
                 lock.lock().unwrap();
                 lock.unlock().unwrap();
             });
@@ -214,9 +214,11 @@ fn permits_lost_in_one_cut_are_found_by_one_search() {
     // The callers give up, so that the client must search for all of these nodes.
     let creates = proxy.on(Op::Create).path_contains("leases").hold_request();
     thread::scope(|scope| {
-        let taking = scope.spawn(|| semaphore.acquire(COUNT));
+        let token = CancelToken::new();
+        let wait = Wait::FOREVER.cancelled_by(&token);
+        let taking = scope.spawn(|| semaphore.acquire_within(COUNT, wait));
         assert!(creates.wait(SOON), "{:#?}", proxy.log());
-        semaphore.cancel_waiters();
+        token.cancel();
         let seen = taking.join().unwrap();
         assert!(matches!(seen, Err(Error::Cancelled { .. })), "{seen:?}");
     });

@@ -1,7 +1,7 @@
 //! The figures of one lock after calls with every outcome, and after every way to lose it.
 
-use zoolock::Error;
 use zoolock::testing::Server;
+use zoolock::{CancelToken, Error, Wait};
 use zoolock_test_support::wait_until;
 
 use super::*;
@@ -25,24 +25,25 @@ fn each_outcome_of_a_call_and_each_end_of_a_hold_is_counted() {
     let held = rival.acquire().expect("held");
     assert!(lock.try_acquire().expect("busy").is_none());
     assert!(lock.try_acquire_for(Duration::from_millis(50)).expect("late").is_none());
-    let waiting = lock.clone();
-    let waiting = thread::spawn(move || waiting.acquire().map(drop));
+    let (waiting, token) = (lock.clone(), CancelToken::new());
+    let wait = Wait::FOREVER.cancelled_by(&token);
+    let waiting = thread::spawn(move || waiting.acquire_within(wait).map(drop));
     wait_until("it waits", SOON, || client.stats().waiting == 1);
-    lock.cancel_waiters();
+    token.cancel();
     let cancelled = waiting.join().expect("no panic");
     assert!(matches!(cancelled, Err(Error::Cancelled { .. })), "{cancelled:?}");
     held.release().expect("released");
 
     lock.acquire().and_then(|guard| guard.release()).expect("a turn");
     let held = brief.acquire().expect("held");
-    assert!(held.lost().recv().is_err(), "it is held for too long");
+    held.wait(); // it is held for too long
     drop(held);
     let held = lock.acquire().expect("held");
     server.delete(&held.hold()).expect("deleted");
     drop(held);
     let held = lock.acquire().expect("held");
     server.suspend(&client);
-    assert!(held.lost().recv().is_err(), "its lease ends");
+    held.wait(); // its lease ends
     server.resume(&client);
     drop(held);
     let held = lock.acquire().expect("held");

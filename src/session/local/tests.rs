@@ -1,10 +1,11 @@
 //! The first level alone: what the simulation hardly ever causes.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::*;
-use crate::base::signal::{Broadcast, Signal};
+use crate::base::signal::Signal;
+use crate::base::wait::Wait;
 
 /// A time that is longer than this test.
 const LONG: Duration = Duration::from_secs(20);
@@ -12,9 +13,9 @@ const LONG: Duration = Duration::from_secs(20);
 #[test]
 fn hold_is_not_handed_to_a_thread_behind_the_lost_hold_of_its_object() {
     let local: Local<u32, u32> = Local::new(false, Box::new(|_| panic!("nothing was left")));
-    let (cancel, closed) = (Broadcast::new(), Signal::new());
+    let closed = Signal::new();
     let enter = |object| {
-        let until = Until::new(Some(Instant::now() + LONG), cancel.listen());
+        let until = Until::new(&Wait::within(LONG), LONG, None);
         match local.enter(object, &until, closed.ended()) {
             Ok(turn) => turn,
             Err(_) => panic!("not in as the first"),

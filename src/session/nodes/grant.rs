@@ -1,7 +1,8 @@
 //! One hold: a grant of nodes, until it is released or lost.
 
+use std::fmt;
 use std::mem;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -43,8 +44,26 @@ pub(crate) struct Grant {
     since: Instant,
     /// The observer of its end. The first thread to tell it takes this out.
     observed: Mutex<Option<Observed>>,
-    /// Those who listen for revocation requests, by the index of the node.
-    listeners: Mutex<Vec<(usize, Sender<()>)>>,
+    /// The revocation requests of each node, once somebody listens for any.
+    requests: OnceLock<Box<[Requested]>>,
+    /// What to call behind its end.
+    on_end: Mutex<Vec<OnEnd>>,
+}
+
+/// The channel of one node's revocation requests, which the end of the hold disconnects.
+#[derive(Debug)]
+struct Requested {
+    sender: Mutex<Option<Sender<()>>>,
+    receiver: Receiver<()>,
+}
+
+/// A function of the user.
+struct OnEnd(Box<dyn FnOnce() + Send>);
+
+impl fmt::Debug for OnEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnEnd")
+    }
 }
 
 #[derive(Debug)]
@@ -90,7 +109,8 @@ impl Grant {
             ended: Signal::new(),
             since,
             observed: Mutex::default(),
-            listeners: Mutex::default(),
+            requests: OnceLock::new(),
+            on_end: Mutex::default(),
         })
     }
 
@@ -166,7 +186,7 @@ impl Grant {
     }
 
     /// Sets until when it may last, which is no sooner than it has to. Returns false if it is over.
-    pub(in crate::session) fn prolong(&self, due: Instant) -> bool {
+    pub(in crate::session) fn expire_at(&self, due: Instant) -> bool {
         let due = due.max(after(self.since, self.nodes.facts.options.hold_at_least));
         let mut ending = self.ending.lock();
         let is_over = ending.end.is_some() || ending.is_overdue();
@@ -240,26 +260,59 @@ impl Grant {
         released
     }
 
-    /// Returns a channel with a message for each revocation request of one of the nodes. It is
+    /// Returns the channel with a message for each revocation request of one of the nodes. It is
     /// disconnected when the hold ends.
-    pub(crate) fn revocation(&self, index: usize) -> Receiver<()> {
-        let (sender, receiver) = bounded(1);
-        let mut listeners = self.listeners.lock();
-        if self.known_end().is_none() {
-            listeners.push((index, sender.clone()));
+    pub(crate) fn revocation(&self, index: usize) -> &Receiver<()> {
+        let mut is_new = false;
+        let requests = self.requests.get_or_init(|| {
+            is_new = true;
+            let requested = |_: &Node| {
+                let (sender, receiver) = bounded(1);
+                Requested { sender: Mutex::new(Some(sender)), receiver }
+            };
+            self.list().iter().map(requested).collect()
+        });
+        // After that, so that neither a request nor the end is missed.
+        if is_new {
+            let requested = (0..requests.len()).filter(|index| self.nodes.is_requested(*index));
+            requested.for_each(|index| self.tell_request(index));
+            if self.is_over() {
+                self.end_requests();
+            }
         }
-        drop(listeners);
-        // After that, so that no request is missed.
-        if self.nodes.is_requested(index) {
-            let _ = sender.try_send(());
-        }
-        receiver
+        &requests[index].receiver
     }
 
-    pub(super) fn tell_request(&self, index: usize) {
-        for (_, listener) in self.listeners.lock().iter().filter(|(other, _)| *other == index) {
+    /// Tells who listens that the lock was requested from the holder of the node with this index.
+    pub(crate) fn tell_request(&self, index: usize) {
+        if let Some(requests) = self.requests.get()
+            && let Some(sender) = &*requests[index].sender.lock()
+        {
             // A full channel has an unread request.
-            let _ = listener.try_send(());
+            let _ = sender.try_send(());
+        }
+    }
+
+    fn end_requests(&self) {
+        for requested in self.requests.get().into_iter().flatten() {
+            let sender = requested.sender.lock().take();
+            drop(sender);
+        }
+    }
+
+    /// Has `call` called behind its end, where it may block.
+    pub(crate) fn on_end(&self, call: impl FnOnce() + Send + 'static) {
+        self.on_end.lock().push(OnEnd(Box::new(call)));
+        // Otherwise, whoever ends it comes later.
+        if self.is_over() {
+            self.tell_end();
+        }
+    }
+
+    fn tell_end(&self) {
+        let all = mem::take(&mut *self.on_end.lock());
+        if let Some(requests) = self.nodes.term.requests.upgrade() {
+            all.into_iter().for_each(|OnEnd(call)| requests.zk.call_aside(call));
         }
     }
 
@@ -270,8 +323,8 @@ impl Grant {
 
     /// Tells all listeners that it has ended.
     pub(super) fn raise(&self) {
-        let listeners = mem::take(&mut *self.listeners.lock());
-        drop(listeners);
+        self.end_requests();
         self.ended.raise();
+        self.tell_end();
     }
 }

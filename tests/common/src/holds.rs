@@ -49,7 +49,7 @@ pub fn delete_node(hold: &Hold) {
 #[track_caller]
 pub fn await_lost(hold: &Hold) -> Duration {
     let begun = Instant::now();
-    let told = hold.lost().recv_timeout(SOON);
+    let told = hold.ended().recv_timeout(SOON);
     assert!(told.is_err_and(|error| error.is_disconnected()), "not over within {SOON:?}: {hold:?}");
     begun.elapsed()
 }

@@ -37,7 +37,7 @@ pub use object::{Ask, Object};
 pub use processes::{Beside, OWN_PROCESS, Signal, alone, run_again, send, state, with_all_signals};
 pub use stages::{Scene, behind_a_proxy, behind_a_proxy_of};
 pub use subjects::{Subject, every_subject, every_subject_that};
-pub use task::{Task, locking, visit};
+pub use task::{Task, locking, locking_by, visit, visit_by};
 pub use visitor::Visitor;
 
 /// The session timeout of most tests, so long that a busy machine ends no session.

@@ -13,7 +13,7 @@ use zoolock::{
 use crate::Task;
 
 /// A way to ask for a lock.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub enum Ask {
     Wait,
     Try,
@@ -28,7 +28,7 @@ impl Ask {
     }
 
     /// Whether the call would wait for a holder.
-    pub fn waits(self) -> bool {
+    pub fn waits(&self) -> bool {
         match self {
             Ask::Within(wait) => !wait.is_try(),
             Ask::Try => false,
@@ -51,7 +51,7 @@ impl Guarded<'_> {
 
 /// What the types offer beside [`Lock`].
 pub(crate) trait Guards: Send + Sync {
-    fn guard(&self, ask: Ask) -> Result<Option<Guarded<'_>>>;
+    fn guard(&self, ask: &Ask) -> Result<Option<Guarded<'_>>>;
     /// The entry count of this thread, for reentrant types.
     fn hold_count(&self) -> Option<u32> {
         None
@@ -59,14 +59,14 @@ pub(crate) trait Guards: Send + Sync {
 }
 
 macro_rules! guards {
-    ($lock:ty, ($($permits:expr)?), $guard:ident has $holds:expr $(, $count:ident)?) => {
+    ($lock:ty, ($($permits:expr)?), $guard:ident has $holds:expr $(, $count:ident)? $(; $ok:ident)?) => {
         impl Guards for $lock {
-            fn guard(&self, ask: Ask) -> Result<Option<Guarded<'_>>> {
+            fn guard(&self, ask: &Ask) -> Result<Option<Guarded<'_>>> {
                 let guard = match ask {
                     Ask::Wait => Some(self.acquire($($permits)?)?),
-                    Ask::Try => self.try_acquire($($permits)?)?,
-                    Ask::For(time) => self.try_acquire_for($($permits,)? time)?,
-                    Ask::Within(wait) => self.acquire_within($($permits,)? wait)?,
+                    Ask::Try => self.try_acquire($($permits)?)?$(.$ok())?,
+                    Ask::For(time) => self.try_acquire_for($($permits,)? *time)?$(.$ok())?,
+                    Ask::Within(wait) => self.acquire_within($($permits,)? wait)?$(.$ok())?,
                 };
                 Ok(guard.map(|$guard| Guarded {
                     holds: $holds,
@@ -86,7 +86,7 @@ guards!(DistributedReentrantLock, (), guard has vec![guard.hold()], hold_count);
 guards!(WriteLock, (), guard has vec![guard.hold()], hold_count);
 guards!(ReadLock, (), guard has vec![guard.hold()], hold_count);
 guards!(EphemeralLock, (), guard has vec![guard.hold()]);
-guards!(MultiLock, (), guard has guard.holds());
+guards!(MultiLock, (), guard has guard.holds(); ok);
 guards!(DistributedSemaphore, (1), guard has guard.holds());
 
 /// A lock object of any type. Clones are the same object.
@@ -94,20 +94,11 @@ guards!(DistributedSemaphore, (1), guard has guard.holds());
 pub struct Object {
     lock: Arc<dyn Lock>,
     guards: Arc<dyn Guards>,
-    cancel: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl Object {
-    pub(crate) fn new(
-        lock: impl Lock + 'static,
-        guards: impl Guards + 'static,
-        cancel: impl Fn() + Send + Sync + 'static,
-    ) -> Object {
-        Object { lock: Arc::new(lock), guards: Arc::new(guards), cancel: Arc::new(cancel) }
-    }
-
-    pub fn cancel_waiters(&self) {
-        (self.cancel)();
+    pub(crate) fn new(lock: impl Lock + 'static, guards: impl Guards + 'static) -> Object {
+        Object { lock: Arc::new(lock), guards: Arc::new(guards) }
     }
 
     /// The first hold.
@@ -133,25 +124,25 @@ impl Object {
     }
 
     /// Locks without a guard.
-    pub fn enter(&self, ask: Ask) -> Result<bool> {
+    pub fn enter(&self, ask: &Ask) -> Result<bool> {
         match ask {
             Ask::Wait => self.lock().map(|()| true),
             Ask::Try => self.try_lock(),
-            Ask::For(time) => self.try_lock_for(time),
-            Ask::Within(wait) => self.lock_within(wait),
+            Ask::For(time) => self.try_lock_for(*time),
+            Ask::Within(wait) => self.lock_within(wait.clone()),
         }
     }
 
     /// Locks with the guard of its type.
-    pub fn guard(&self, ask: Ask) -> Result<Option<Guarded<'_>>> {
+    pub fn guard(&self, ask: &Ask) -> Result<Option<Guarded<'_>>> {
         self.guards.guard(ask)
     }
 
     /// Passes the result of each way to ask, of which none should be granted.
-    pub fn is_refused(&self, patience: Duration, mut says: impl FnMut(Ask, Result<bool>)) {
+    pub fn is_refused(&self, patience: Duration, mut says: impl FnMut(&Ask, Result<bool>)) {
         for ask in Ask::each(patience) {
-            says(ask, self.enter(ask));
-            says(ask, self.guard(ask).map(|guard| guard.is_some()));
+            says(&ask, self.enter(&ask));
+            says(&ask, self.guard(&ask).map(|guard| guard.is_some()));
         }
         assert!(!self.is_held(), "{self:?}");
     }

@@ -134,21 +134,19 @@ impl Subject {
             ($lock:ty $(, $side:ident)?) => {{
                 let made = <$lock>::with_options(client, path, options).expect("a good path");
                 let lock = made$(.$side())?;
-                let waiting = lock.clone();
-                Object::new(lock.clone(), lock, move || waiting.cancel_waiters())
+                Object::new(lock.clone(), lock)
             }};
         }
         match kind {
             Kind::Exclusive => object!(DistributedLock),
             Kind::Reentrant => object!(DistributedReentrantLock),
-            Kind::Write => object!(DistributedRwLock, write_lock),
-            Kind::Read => object!(DistributedRwLock, read_lock),
+            Kind::Write => object!(DistributedRwLock, writer),
+            Kind::Read => object!(DistributedRwLock, reader),
             Kind::Single => object!(EphemeralLock),
             Kind::Permit => {
                 let semaphore = DistributedSemaphore::with_options(client, path, 1, options);
                 let semaphore = semaphore.expect("a good path");
-                let (waiting, lock) = (semaphore.clone(), OnePermit::of(semaphore.clone()));
-                Object::new(lock, semaphore, move || waiting.cancel_waiters())
+                Object::new(OnePermit::of(semaphore.clone()), semaphore)
             }
             Kind::Several => {
                 let members = ["a", "b"].map(|name| {
@@ -156,9 +154,8 @@ impl Subject {
                     let lock = DistributedLock::with_options(client, path, options.clone());
                     lock.expect("a good path")
                 });
-                let both = MultiLock::new(members.clone().map(Into::into)).expect("two paths");
-                let cancel = move || members.iter().for_each(DistributedLock::cancel_waiters);
-                Object::new(both.clone(), both, cancel)
+                let both = MultiLock::new(members.map(Into::into)).expect("two paths");
+                Object::new(both.clone(), both)
             }
         }
     }

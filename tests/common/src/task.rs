@@ -4,7 +4,7 @@ use std::fs;
 use std::thread;
 
 use zoolock::crossbeam_channel::{Receiver, bounded};
-use zoolock::{Lock, Result};
+use zoolock::{CancelToken, Lock, Result, Wait};
 use zoolock_test_support::wait_until;
 
 use super::SOON;
@@ -17,14 +17,27 @@ pub type Start = fn(Box<dyn FnOnce() -> Result<()> + Send>) -> Task<Result<()>>;
 
 /// A call of `lock()` on another thread.
 pub fn locking(lock: &(impl Lock + Clone + 'static)) -> Task<Result<()>> {
-    let lock = lock.clone();
-    Task::spawn(move || lock.lock())
+    locking_by(lock, &CancelToken::new())
+}
+
+/// A call on another thread that locks, or is cancelled.
+pub fn locking_by(lock: &(impl Lock + Clone + 'static), token: &CancelToken) -> Task<Result<()>> {
+    let (lock, wait) = (lock.clone(), Wait::FOREVER.cancelled_by(token));
+    Task::spawn(move || lock.lock_within(wait).map(drop))
 }
 
 /// A call that locks and unlocks.
 pub fn visit(lock: impl Into<Box<dyn Lock>>) -> impl FnOnce() -> Result<()> + Send + 'static {
-    let lock = lock.into();
-    move || lock.lock().and_then(|()| lock.unlock())
+    visit_by(lock.into(), &CancelToken::new())
+}
+
+/// A call that locks and unlocks, or is cancelled.
+pub fn visit_by<L: Into<Box<dyn Lock>>>(
+    lock: L,
+    token: &CancelToken,
+) -> impl FnOnce() -> Result<()> + Send + use<L> {
+    let (lock, wait) = (lock.into(), Wait::FOREVER.cancelled_by(token));
+    move || lock.lock_within(wait).and_then(|_| lock.unlock())
 }
 
 impl<R: Send + 'static> Task<R> {

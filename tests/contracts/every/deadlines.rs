@@ -31,12 +31,12 @@ fn all_fail(name: &str, object: &Object) {
     ];
     for timeout in [Duration::ZERO, TIMEOUT] {
         for ask in asks {
-            fails_in_its_time(name, timeout, || object.enter(ask(timeout)));
-            fails_in_its_time(name, timeout, || object.guard(ask(timeout)).map(|it| it.is_some()));
+            fails_in_its_time(name, timeout, || object.enter(&ask(timeout)));
+            fails_in_its_time(name, timeout, || object.guard(&ask(timeout)).map(|it| it.is_some()));
         }
     }
     fails_in_its_time(name, Duration::ZERO, || object.try_lock());
-    fails_in_its_time(name, Duration::ZERO, || object.guard(Ask::Try).map(|it| it.is_some()));
+    fails_in_its_time(name, Duration::ZERO, || object.guard(&Ask::Try).map(|it| it.is_some()));
     assert!(!object.is_held());
 }
 
@@ -70,7 +70,7 @@ fn call_fails_at_its_deadline_and_leaves_nothing() {
         let brief = brief.into_iter().filter(|_| subject.goes_with_its_unlock());
         for ask in brief.chain([Ask::For(Duration::MAX)]) {
             let is_brief = matches!(ask, Ask::For(time) if time == nanosecond);
-            match object.enter(ask) {
+            match object.enter(&ask) {
                 Ok(true) => object.unlock().unwrap(),
                 // A call without time for an answer fails instead of reporting busy.
                 Err(Error::Disconnected { .. }) if is_brief => {}

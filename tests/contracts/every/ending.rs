@@ -1,10 +1,11 @@
-//! Ends of holds and waits: by their owner, a close of the client, and a cancel of an object's waits.
+//! Ends of holds and waits: by their owner, a close of the client, and a cancel of waits.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 use std::time::Duration;
 
-use zoolock::{Client, Error, HoldState, LossReason, Result};
+use zoolock::crossbeam_channel::unbounded;
+use zoolock::{CancelToken, Client, Error, Hold, HoldState, LossReason, Result, Wait};
 
 use super::Pair;
 use common::*;
@@ -12,12 +13,12 @@ use common::*;
 const ROUNDS: u64 = 8;
 
 /// Two visits and one with a timeout, all asleep in their waits.
-fn waits(object: &Object) -> [Task<Result<()>>; 3] {
-    let timed = object.clone();
-    let timed = move || timed.try_lock_for(SOON * 2).and_then(|_| timed.unlock());
+fn waits(object: &Object, token: &CancelToken) -> [Task<Result<()>>; 3] {
+    let (timed, wait) = (object.clone(), Wait::within(SOON * 2).cancelled_by(token));
+    let timed = move || timed.lock_within(wait).and_then(|_| timed.unlock());
     [
-        Task::spawn_blocked(visit(object.clone())),
-        Task::spawn_blocked(visit(object.clone())),
+        Task::spawn_blocked(visit_by(object.clone(), token)),
+        Task::spawn_blocked(visit_by(object.clone(), token)),
         Task::spawn_blocked(timed),
     ]
 }
@@ -49,7 +50,7 @@ fn close_ends_each_hold_and_wait_once_and_refuses_later_calls() {
         // The turn for permits is deleted after the grant.
         subject.await_nodes(&waited, subject.nodes_of_one());
         let waiting = [subject.at(&ours, &waited), subject.at(&ours, &waited)];
-        let waits = waiting.each_ref().map(waits);
+        let waits = waiting.each_ref().map(|object| waits(object, &CancelToken::new()));
         let holds = [object.holds(), forgotten.holds()].concat();
 
         ours.close().unwrap();
@@ -77,7 +78,6 @@ fn close_ends_each_hold_and_wait_once_and_refuses_later_calls() {
         object.is_refused(SOON, |_, seen| closed(subject, &seen));
         closed(subject, &ours.contenders(&held));
         closed(subject, &ours.verify_token(&held, 1));
-        object.cancel_waiters();
         in_time("drop", Duration::from_secs(10), || drop(forgotten));
         // Permits report the loss, on their own thread.
         let what = format!("{}: somebody was told", subject.name);
@@ -105,10 +105,11 @@ fn cancel_ends_a_call_at_any_moment() {
         ahead.lock().unwrap();
         for round in 0..ROUNDS {
             let before = ours.stats().requests;
-            let visit = Task::spawn(visit(object.clone()));
+            let token = CancelToken::new();
+            let visit = Task::spawn(visit_by(object.clone(), &token));
             // A visit sends no more than half of the rounds before it sleeps.
             await_requests(&ours, before + 1 + round % (ROUNDS / 2));
-            object.cancel_waiters();
+            token.cancel();
             cancelled(subject, &visit.result("a cancelled call"), &path);
             subject.await_nodes(&path, subject.nodes_of_one());
             assert!(ahead.is_held(), "{}", subject.name);
@@ -118,47 +119,86 @@ fn cancel_ends_a_call_at_any_moment() {
 }
 
 #[test]
-fn cancel_ends_only_the_waits_of_its_object_or_client() {
+fn cancel_ends_the_calls_of_its_token_alone_and_all_later_ones() {
     every_subject(|subject| {
         let Pair { ours, others, path, object, rival: ahead } = Pair::of(subject, "cancel", SOON);
         ahead.lock().unwrap();
         let other = subject.at(&ours, &path);
-        let meant = waits(&object);
-        let bystander = Task::spawn_blocked(visit(other.clone()));
-        // Repeated, because a thread may sleep on a mutex before its wait can be cancelled.
-        wait_until("all are cancelled", SOON, || {
-            object.cancel_waiters();
-            meant.iter().all(Task::is_done)
-        });
-        for wait in &meant {
+        let token = CancelToken::new();
+        let meant = [&object, &other].map(|object| waits(object, &token));
+        let bystander = Task::spawn_blocked(visit(object.clone()));
+        token.cancel();
+        for wait in meant.iter().flatten() {
             cancelled(subject, &wait.result("a cancelled call"), &path);
         }
-        assert!(!bystander.is_done(), "{}: another object's", subject.name);
-        // Later waits and holds are unaffected.
-        object.cancel_waiters();
-        let later = Task::spawn_blocked(visit(object.clone()));
-        ahead.cancel_waiters();
-        assert!(!later.is_done() && ahead.is_held(), "{}", subject.name);
+        assert!(!bystander.is_done(), "{}: without a token", subject.name);
         println!("{}: cancelled, {:?}", subject.name, subject.nodes(&path));
         ahead.unlock().unwrap();
         bystander.result("the bystander").unwrap();
-        later.result("who came later").unwrap();
 
-        ahead.lock().unwrap();
-        let all = [&object, &object, &other].map(|own| Task::spawn_blocked(visit(own.clone())));
-        wait_until("all of the client are cancelled", SOON, || {
-            ours.cancel_waiters();
-            all.iter().all(Task::is_done)
-        });
-        for wait in &all {
-            cancelled(subject, &wait.result("a cancelled call"), &path);
+        subject.await_nodes(&path, 0);
+        assert!(token.clone().is_cancelled());
+        for wait in [Wait::TRY, Wait::within(SOON), Wait::FOREVER] {
+            let (begun, wait) = (ours.stats().requests, wait.cancelled_by(&token));
+            let seen = object.lock_within(wait.clone()).map(drop);
+            cancelled(subject, &seen, &path);
+            cancelled(subject, &object.guard(&Ask::Within(wait)).map(drop), &path);
+            // Heartbeats aside.
+            assert!(ours.stats().requests < begun + 2, "{}", subject.name);
         }
-        let later = Task::spawn_blocked(visit(object.clone()));
-        ahead.unlock().unwrap();
-        later.result("who came later").unwrap();
+        object.lock().unwrap();
+        let again = object.lock_within(Wait::TRY.cancelled_by(&token)).map(drop);
+        cancelled(subject, &again, &path);
+        assert!(object.is_held(), "{}: what is held stays so", subject.name);
+        object.unlock().unwrap();
         drop((object, other));
         subject.await_nodes(&path, 0);
         [ours, others].iter().for_each(await_nothing_left);
+    });
+}
+
+#[test]
+fn end_of_a_hold_is_told_once_to_each_function_though_one_panics() {
+    every_subject(|subject| {
+        let Pair { ours, object, .. } = Pair::of(subject, "on-end", SOON);
+        let (tell, told) = unbounded();
+        let tells = |hold: &Hold| {
+            let (its, tell) = (hold.clone(), tell.clone());
+            hold.on_end(move || tell.send((thread::current().id(), its.state())).unwrap());
+        };
+        let expect = |holds: &[Hold], end: HoldState| {
+            for _ in holds {
+                let (thread, state) = told.recv_timeout(SOON).expect(subject.name);
+                assert_eq!(state, end, "{}", subject.name);
+                assert_ne!(thread, thread::current().id(), "{}", subject.name);
+            }
+        };
+        object.lock().unwrap();
+        let holds = object.holds();
+        for hold in &holds {
+            hold.on_end(|| panic!("on purpose"));
+            tells(hold);
+            assert!(!hold.wait_timeout(Duration::ZERO), "{}", subject.name);
+        }
+        let waiting = holds.clone();
+        let waiting = Task::spawn(move || waiting.iter().for_each(Hold::wait));
+        assert!(told.is_empty(), "{}", subject.name);
+        object.unlock().unwrap();
+        expect(&holds, HoldState::Released);
+        waiting.result("who waits for the end");
+        holds.iter().for_each(tells);
+        expect(&holds, HoldState::Released);
+
+        object.lock().unwrap();
+        let holds = object.holds();
+        holds.iter().for_each(tells);
+        ours.close().unwrap();
+        let lost = HoldState::Lost(LossReason::ClientClosed);
+        expect(&holds, lost);
+        holds.iter().for_each(tells);
+        expect(&holds, lost);
+        assert!(told.is_empty() && holds.iter().all(|hold| hold.wait_timeout(SOON)));
+        object.unlock().unwrap_err();
     });
 }
 
@@ -183,7 +223,7 @@ fn guard_of_a_lost_hold_goes_in_a_panic_beside_a_logger_that_panics() {
         // So that the news of the loss comes at once.
         let _asked = guard.revocation().unwrap();
         shared_probe().unwrap().delete(&format!("{path}/{}", guard.node())).unwrap();
-        assert!(guard.lost().recv().is_err());
+        assert!(guard.ended().recv().is_err());
         let ended = catch_unwind(AssertUnwindSafe(|| {
             let _guard = guard;
             assert!(!panics, "on purpose");
@@ -198,7 +238,7 @@ fn panic_releases_the_guard_and_poisons_nothing() {
     every_subject_that(Subject::goes_with_its_unlock, |subject| {
         let Pair { path, object, .. } = Pair::of(subject, "panic", SOON);
         let panicked = catch_unwind(AssertUnwindSafe(|| {
-            let guard = object.guard(Ask::Wait).unwrap().expect("it waited");
+            let guard = object.guard(&Ask::Wait).unwrap().expect("it waited");
             assert!(guard.holds.iter().all(|hold| hold.is_held()));
             panic!("as the test wants it");
         }));
@@ -241,7 +281,7 @@ fn drop_of_the_last_handle_releases_a_held_lock_and_warns() {
 fn stale_guard_releases_no_later_hold() {
     every_subject_that(Subject::guards_the_object, |subject| {
         let Pair { path, object, .. } = Pair::of(subject, "stale", SOON);
-        let stale = object.guard(Ask::Wait).unwrap().expect("it waited");
+        let stale = object.guard(&Ask::Wait).unwrap().expect("it waited");
         object.unlock().unwrap();
         object.lock().unwrap();
         let released = stale.release();

@@ -20,7 +20,7 @@ fn are_granted(subject: Subject, client: &Client, path: &str, holds: &[Hold], la
         let (valid_for, stat) = (hold.valid_for(), stat(node));
         println!("{}: {hold:?}, valid for {valid_for:?}, at {node}", subject.name);
         assert_eq!(hold.state(), HoldState::Held);
-        assert!(hold.is_held() && hold.lost().try_recv().is_err_and(|told| told.is_empty()));
+        assert!(hold.is_held() && hold.ended().try_recv().is_err_and(|told| told.is_empty()));
         assert!(!valid_for.is_zero() && valid_for <= client.session_timeout());
         assert!(node.starts_with(hold.path()) && node.ends_with(&hold.node()), "{hold:?}");
         assert_ne!(stat.ephemeral_owner, 0, "{node}");
@@ -53,7 +53,7 @@ fn token_is_the_zxid_of_the_nodes_creation() {
         assert!(!object.is_held() && object.holds().is_empty());
         let mut last = 0;
         for ask in Ask::each(SOON).into_iter().chain([Ask::For(Duration::MAX)]) {
-            assert!(object.enter(ask).unwrap(), "{}, {ask:?}: it is free", subject.name);
+            assert!(object.enter(&ask).unwrap(), "{}, {ask:?}: it is free", subject.name);
             assert!(object.is_held());
             let holds = object.holds();
             last = are_granted(subject, &ours, &path, &holds, last);
@@ -61,7 +61,7 @@ fn token_is_the_zxid_of_the_nodes_creation() {
             assert!(!object.is_held() && object.holds().is_empty());
             are_over(subject, &path, &holds);
 
-            let guard = object.guard(ask).unwrap().expect("it is free");
+            let guard = object.guard(&ask).unwrap().expect("it is free");
             let holds = guard.holds.clone();
             last = are_granted(subject, &ours, &path, &holds, last);
             match ask.waits() {
@@ -121,9 +121,9 @@ fn node_has_curators_name_and_the_identity_as_data() {
 }
 
 #[test]
-fn locker_holds_any_lock_until_its_drop() {
+fn guard_of_any_lock_holds_it_until_its_drop() {
     every_subject_that(Subject::goes_with_its_unlock, |subject| {
-        let Pair { object, rival, .. } = Pair::of(subject, "locker", SOON);
+        let Pair { object, rival, .. } = Pair::of(subject, "any-lock", SOON);
         let boxed: Box<dyn Lock> = object.clone().into();
         let shared = Arc::new(&*object);
         let tokens = |holds: Vec<Hold>| -> Vec<_> {
@@ -132,22 +132,22 @@ fn locker_holds_any_lock_until_its_drop() {
         for lock in [&*object, &boxed, &&*boxed, &shared] as [&dyn Lock; 4] {
             assert_eq!((lock.path(), lock.id()), (object.path(), object.id()));
             for ask in 0..4 {
-                let locker = match ask {
+                let guard = match ask {
                     0 => lock.acquire().map(Some),
                     1 => lock.try_acquire(),
                     2 => lock.try_acquire_for(SOON),
                     _ => lock.acquire_within(Instant::now() + SOON),
                 };
-                let locker = locker.unwrap().expect("nobody else is there");
+                let guard = guard.unwrap().expect("nobody else is there");
                 assert!(lock.is_held() && object.is_held(), "{lock:?}");
-                assert_eq!(tokens(locker.holds()), tokens(object.holds()));
+                assert_eq!(tokens(guard.holds()), tokens(object.holds()));
                 assert!((*rival).try_acquire().unwrap().is_none());
                 match ask {
-                    0 | 1 => locker.release().unwrap(),
-                    2 => drop(locker),
+                    0 | 1 => guard.release().unwrap(),
+                    2 => drop(guard),
                     _ => {
                         lock.unlock().unwrap();
-                        assert!(locker.release().is_err(), "{}: released twice", subject.name);
+                        assert!(guard.release().is_err(), "{}: released twice", subject.name);
                     }
                 }
                 assert!(!lock.is_held(), "{lock:?}");

@@ -105,7 +105,7 @@ fn hold_that_lasts_too_long_is_lost_and_lets_others_in_after_the_margin() {
             waiting.leaves();
             let unlocked = object.unlock().expect_err("it was lost");
             assert!(is_too_long(&unlocked), "{}, turn {turn}: {unlocked:?}", subject.name);
-            assert!(hold.prolong(SOON).is_err_and(|error| is_too_long(&error)));
+            assert!(hold.expire_in(SOON).is_err_and(|error| is_too_long(&error)));
         }
         await_nothing_left(&ours);
         assert_eq!(ours.stats().holds_lost, 2 * subject.nodes_of_one() as u64, "{}", subject.name);
@@ -120,10 +120,10 @@ fn prolonged_hold_lasts_until_its_new_end() {
         let begun = Instant::now();
         object.lock().unwrap();
         let holds = object.holds();
-        holds.iter().for_each(|hold| hold.prolong(SOON).unwrap());
+        holds.iter().for_each(|hold| hold.expire_in(SOON).unwrap());
         thread::sleep((begun + AT_MOST * 2).saturating_duration_since(Instant::now()));
         assert!(object.is_held(), "{}: {holds:?}", subject.name);
-        holds[0].prolong(Duration::ZERO).unwrap();
+        holds[0].expire_in(Duration::ZERO).unwrap();
         assert_eq!(holds[0].state(), TOO_LONG, "{}", subject.name);
         // The other member of a multi-lock was held.
         assert!(object.unlock().is_err_and(|error| is_too_long(&error)), "{}", subject.name);

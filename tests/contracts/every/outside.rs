@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use zoolock::{Contender, EphemeralLock, Error, LossReason, Result};
+use zoolock::{Contender, EphemeralLock, Error, Hold, LossReason, Result};
 
 use super::Pair;
 use common::*;
@@ -123,30 +123,30 @@ fn revoke_reaches_its_hold_whenever_the_hold_listens() {
             }
             let (holds, what) = (object.holds(), subject.name);
             let meant: Vec<_> = holds.iter().map(|hold| contender_of(&others, hold)).collect();
-            let mut listening = vec![Vec::new(); holds.len()];
+            let channel = |hold: &Hold| hold.revocation().unwrap().clone();
             if listens_before {
-                let listeners = listening.iter_mut().zip(&holds);
-                listeners.for_each(|(all, hold)| all.push(hold.revocation().unwrap()));
+                holds.iter().map(channel).for_each(|asked| is_not_asked(&asked, what));
             }
             for (index, hold) in holds.iter().enumerate() {
                 others.revoke(&meant[index]).unwrap();
-                listening[index].iter().for_each(|asked| is_asked(asked, what));
-                // Later listeners hear of this revocation too, and all hear of the next.
-                for _ in 0..2 {
-                    listening[index].push(hold.revocation().unwrap());
-                    is_asked(listening[index].last().unwrap(), what);
-                }
+                // Who listens only now receives this request, too. All have the same channel.
+                is_asked(hold.revocation().unwrap(), what);
+                is_not_asked(&channel(&hold.clone()), what);
                 shared_probe().unwrap().set(&znode(&meant[index]), REVOKE).unwrap();
-                listening[index].iter().for_each(|asked| is_asked(asked, what));
-                listening[index + 1..].iter().flatten().for_each(|asked| is_not_asked(asked, what));
+                is_asked(hold.revocation().unwrap(), what);
+                if listens_before {
+                    let later = holds[index + 1..].iter().map(channel);
+                    later.for_each(|asked| is_not_asked(&asked, what));
+                }
                 assert!(hold.is_held(), "{what}: it is up to the holder");
             }
+            let listening: Vec<_> = holds.iter().map(channel).collect();
             if subject.is_a_threads() {
                 object.unlock().unwrap();
-                listening.iter().flatten().for_each(|asked| is_not_asked(asked, what));
+                listening.iter().for_each(|asked| is_not_asked(asked, what));
             }
             object.unlock().unwrap();
-            listening.iter().flatten().for_each(|asked| ends(asked, what));
+            listening.iter().for_each(|asked| ends(asked, what));
             for hold in &holds {
                 let late = hold.revocation();
                 assert!(matches!(late, Err(Error::NotHeld { .. })), "{what}: {late:?}");
@@ -182,12 +182,12 @@ fn revoked_holder_still_shows_its_identity() {
                     false => drop(shared_probe().unwrap().set(&znode(&meant), REVOKE).unwrap()),
                 }
                 assert!(contender_of(&others, &hold).asked, "{}", subject.name);
-                is_asked(&asked, subject.name);
+                is_asked(asked, subject.name);
                 wait_until("it says who it is", SOON, || {
                     let now = contender_of(&others, &hold);
                     now.asked && now.identity.as_deref() == Some("who holds")
                 });
-                is_not_asked(&asked, "by itself");
+                is_not_asked(asked, "by itself");
             }
         }
         object.unlock().unwrap();
@@ -226,7 +226,7 @@ fn single_node_is_neither_revoked_nor_broken() {
     is_invalid("contender", &others.revoke(&meant));
     is_invalid("contender", &others.break_lock(&meant));
     assert_eq!(shared_probe().unwrap().get(&path).unwrap(), before);
-    let asked = lock.hold().unwrap().revocation().unwrap();
+    let asked = lock.hold().unwrap().revocation().unwrap().clone();
     // The second event comes behind what the look after the first one has shown.
     for _ in 0..2 {
         let before = ours.stats();

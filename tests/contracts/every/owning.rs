@@ -115,9 +115,9 @@ fn nested_hold_ends_with_the_outermost_unlock() {
         };
         let mut guards = Vec::new();
         for (depth, ask) in (1..).step_by(2).zip(Ask::each(Duration::ZERO)) {
-            assert!(object.enter(ask).unwrap(), "{ask:?} at depth {depth}");
+            assert!(object.enter(&ask).unwrap(), "{ask:?} at depth {depth}");
             still(depth + 1);
-            guards.push(object.guard(ask).unwrap().expect("the thread is in"));
+            guards.push(object.guard(&ask).unwrap().expect("the thread is in"));
             still(depth + 2);
         }
         println!("{}: entered 9 times as {node:?} with token {token}", subject.name);

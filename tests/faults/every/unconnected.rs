@@ -26,9 +26,9 @@ fn wait_ends_after_its_time_without_a_connection() {
         scene.rival.lock().unwrap();
         let asks = [Wait::FOREVER, Wait::within(LONG)].map(|wait| wait.for_connection(BRIEF));
         // One waits at the servers, and the others behind its thread or beside it.
-        let waiting = asks.map(|wait| {
-            let own = scene.own.clone();
-            Task::spawn_blocked(move || own.enter(Ask::Within(wait)))
+        let waiting = asks.each_ref().map(|wait| {
+            let (own, ask) = (scene.own.clone(), Ask::Within(wait.clone()));
+            Task::spawn_blocked(move || own.enter(&ask))
         });
         let patient = scene.own.clone();
         let patient = Task::spawn_blocked(move || patient.lock().and_then(|()| patient.unlock()));
@@ -42,7 +42,7 @@ fn wait_ends_after_its_time_without_a_connection() {
         await_suspended(&scene);
         for limit in [Duration::ZERO, BRIEF] {
             let wait = Wait::FOREVER.for_connection(limit);
-            let ended = scene.own.guard(Ask::Within(wait)).map(|guard| guard.is_some());
+            let ended = scene.own.guard(&Ask::Within(wait)).map(|guard| guard.is_some());
             assert!(says(ended, is_disconnected), "{}: {limit:?}", subject.name);
         }
         assert!(!patient.is_done(), "{}", subject.name);
@@ -52,7 +52,7 @@ fn wait_ends_after_its_time_without_a_connection() {
         // With a connection the limit does not matter.
         let wait = Wait::within(SOON).for_connection(Duration::ZERO);
         wait_until("it is connected", SOON, || scene.client.state() == ClientState::Connected);
-        assert!(scene.own.enter(Ask::Within(wait)).unwrap(), "{}", subject.name);
+        assert!(scene.own.enter(&Ask::Within(wait)).unwrap(), "{}", subject.name);
         scene.own.unlock().unwrap();
         scene.leaves_nothing("calls that did not wait for a connection");
     });

@@ -1,7 +1,7 @@
 //! Missing events. Servers with the fix of CVE-2024-23944 send no event of a node to clients that may not
 //! read it by then. No call relies on an event alone: a missing one costs a few session timeouts and no more.
 
-use zoolock::Kind;
+use zoolock::{CancelToken, Kind};
 
 use super::*;
 use crate::{SHORT, hide};
@@ -73,14 +73,14 @@ fn waiter_is_denied_at_a_node_that_could_never_be_read() {
     assert!(!own.try_lock_for(BRIEFLY).unwrap(), "a node that may be read");
     rival.unlock().unwrap();
     hides();
-    let waiting = own.clone();
     let sent = |op| proxy.requests(op);
     let watches = sent(Op::SetWatches);
-    let waiting = Task::spawn(move || waiting.lock());
+    let token = CancelToken::new();
+    let waiting = locking_by(&own, &token);
     wait_until("it watches", SOON, || sent(Op::SetWatches) > watches);
     let lists = sent(Op::GetChildren);
     in_time("a look", LOOK, || wait_until("it looks", SOON, || sent(Op::GetChildren) > lists));
-    own.cancel_waiters();
+    token.cancel();
     assert!(waiting.result("a waiter").is_err());
     is_denied("after a look");
     rival.unlock().unwrap();

@@ -197,7 +197,7 @@ pub fn readers_share(theirs: &Implementation) {
     let stage = Stage::new("rw-share");
     let [mut peer] = theirs.start();
     let client = client();
-    let ours = stage.read_write(&client).read_lock();
+    let ours = stage.read_write(&client).reader();
     let read = format!("read {}", stage.path);
 
     peer.ask(&read);
@@ -219,9 +219,9 @@ pub fn a_write_of_ours_becomes_a_read(theirs: &Implementation) {
     let [mut reader, mut writer] = theirs.start();
     let client = client();
     let lock = stage.read_write(&client);
-    let writing = lock.write_lock().acquire().expect("locked");
+    let writing = lock.write().expect("locked");
     stage.has_to_wait(&mut reader, "read");
-    let reading = lock.read_lock().acquire().expect("locked");
+    let reading = lock.read().expect("locked");
     println!("{:?}", stage.nodes());
     writer.tell(&format!("write {}", stage.path));
     stage.await_nodes(4);

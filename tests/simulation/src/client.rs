@@ -19,7 +19,7 @@ use kernel::{Process, thread};
 use objects::{Object, make, options};
 use turn::Target;
 use zoolock::observer::{Acquired, Ended, NotAcquired, Observer, Outcome, Reason};
-use zoolock::{Client, Contender, Error, Hold, Leadership, Term};
+use zoolock::{CancelToken, Client, Contender, Error, Hold, Leadership, Term};
 use zoolock_judge::{Mode, Unlocked};
 
 use crate::coverage::count_variant;
@@ -103,12 +103,17 @@ struct Told {
     ended: AtomicU64,
 }
 
-/// Records what an observer hears. None runs on the threads that read answers and keep the time: these must not wait.
-fn heard(report: Report, ahead: Ahead) {
+/// Checks that the running thread may wait. Those must not that read answers and keep the time.
+fn may_wait(who: &str) {
     let (_, name) = kernel::whoami();
     if matches!(&*name, "zookeeper-reader" | "zookeeper-timer") {
-        violation(format!("an observer is called by the {name}"));
+        violation(format!("{who} is called by the {name}"));
     }
+}
+
+/// Records what an observer hears.
+fn heard(report: Report, ahead: Ahead) {
+    may_wait("an observer");
     board(|board| board.reports.entry(thread::number()).or_default().push((report, ahead)));
 }
 
@@ -148,11 +153,20 @@ struct Shared {
     leaderships: RefCell<Vec<Leadership>>,
     objects: Vec<Object>,
     is_closed: Cell<bool>,
-    /// When the waiters of each object were last cancelled.
-    cancelled: Vec<Cell<Option<Duration>>>,
+    /// The token of the calls for each object, until it is cancelled and another one takes its place.
+    tokens: Vec<RefCell<Token>>,
     /// Number of calls at each place that have begun, and that have returned.
     calls: [Cell<(u64, u64)>; Place::ALL.len()],
     told: Option<Arc<Told>>,
+    /// Number of ends of holds that were to be told, and that were.
+    ends: Arc<[AtomicU64; 2]>,
+}
+
+/// The token of calls, and since when it is certainly cancelled.
+#[derive(Clone, Default)]
+struct Token {
+    token: CancelToken,
+    cancelled: Rc<Cell<Option<Duration>>>,
 }
 
 pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
@@ -169,9 +183,10 @@ pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
         leaderships: RefCell::default(),
         objects,
         is_closed: Cell::new(false),
-        cancelled: plan.objects.iter().map(|_| Cell::new(None)).collect(),
+        tokens: plan.objects.iter().map(|_| RefCell::default()).collect(),
         calls: Default::default(),
         told,
+        ends: Arc::default(),
     });
     let is_shut = Arc::new(AtomicBool::new(false));
     let leaderships = plan.objects.iter().filter_map(|object| lead(&shared, object, &is_shut));
@@ -265,7 +280,7 @@ fn lead(shared: &Rc<Shared>, plan: &ObjectPlan, is_shut: &Arc<AtomicBool>) -> Op
         let held = Held::new(who.clone(), kind, place, Mode::Exclusive, vec![own]);
         let hold = witness::granted(held, now, None, None);
         let time = kernel::with_random(|random| random.u64(1..4_000));
-        let is_over = term.wait(Duration::from_millis(time));
+        let is_over = term.wait_timeout(Duration::from_millis(time));
         witness::listened(hold, now);
         if is_over && term.is_held() && !term.is_stopping() {
             witness::heard(&node);
@@ -276,7 +291,8 @@ fn lead(shared: &Rc<Shared>, plan: &ObjectPlan, is_shut: &Arc<AtomicBool>) -> Op
             resume_unwind(Box::new("as planned"));
         }
     };
-    match Leadership::new(&shared.client, place.path(), options(&plan.options), act) {
+    match Leadership::start_with_options(&shared.client, place.path(), options(&plan.options), act)
+    {
         Ok(leadership) => Some(leadership),
         Err(Error::Thread { .. }) => None,
         Err(error) => {
@@ -362,12 +378,15 @@ impl Shared {
             // The observer learns of every end, soon after it.
             let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
             let told = self.told.as_ref().map(|told| (count(&told.acquired), count(&told.ended)));
-            let is_told = told.is_none_or(|(acquired, ended)| acquired == ended);
+            let [expected, ended] = self.ends.each_ref().map(count);
+            let is_told =
+                expected == ended && told.is_none_or(|(acquired, ended)| acquired == ended);
             if is_told && (stats.held, stats.waiting, stats.deleting) == (0, 0, 0) {
                 break;
             }
             if kernel::elapsed() > limit {
-                self.fail(format!("gauges do not go to zero: {stats:?}, {told:?}"));
+                let ends = (expected, ended);
+                self.fail(format!("gauges do not go to zero: {stats:?}, {told:?}, {ends:?}"));
                 break;
             }
             thread::sleep(Duration::from_millis(200));

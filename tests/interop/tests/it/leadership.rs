@@ -25,8 +25,8 @@ fn leads(
         let _ = tell.send(());
     };
     let leadership = match in_latch {
-        true => Leadership::in_latch(client, &*stage.path, LockOptions::new(), lead),
-        false => Leadership::new(client, &*stage.path, LockOptions::new(), lead),
+        true => Leadership::start_in_latch(client, &*stage.path, LockOptions::new(), lead),
+        false => Leadership::start(client, &*stage.path, lead),
     };
     (leadership.unwrap(), terms)
 }
@@ -36,7 +36,7 @@ fn leading() -> (impl FnMut(&Term) + Send + 'static, Receiver<()>) {
     let (tell, terms) = unbounded();
     let lead = move |term: &Term| {
         tell.send(()).unwrap();
-        while !term.wait(SOON) {}
+        while !term.wait_timeout(SOON) {}
     };
     (lead, terms)
 }
@@ -76,7 +76,7 @@ pub(crate) fn selector_hands_over(curator: &Implementation) {
     let client = client();
     peer.ask(&format!("lead {}", stage.path));
     let (lead, terms) = leading();
-    let ours = Leadership::new(&client, &*stage.path, LockOptions::new(), lead).unwrap();
+    let ours = Leadership::start(&client, &*stage.path, lead).unwrap();
     stage.await_nodes(2);
     stage.await_watched(&stage.nodes()[0]);
     assert!(!ours.is_leader() && terms.is_empty(), "ours was let in");
@@ -96,7 +96,7 @@ pub(crate) fn leader_is_killed(curator: &Implementation) {
     let latch = format!("latch {}", stage.path);
     first.ask(&latch);
     let (lead, terms) = leading();
-    let ours = Leadership::in_latch(&cut, &*stage.path, LockOptions::new(), lead).unwrap();
+    let ours = Leadership::start_in_latch(&cut, &*stage.path, LockOptions::new(), lead).unwrap();
     stage.await_nodes(2);
     stage.await_watched(&stage.nodes()[0]);
     assert!(terms.is_empty(), "ours was let in");

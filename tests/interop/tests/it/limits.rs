@@ -42,7 +42,7 @@ pub(crate) fn fails_beside_a_read_write_lock(go_zookeeper: &Implementation) {
     let stage = Stage::new("mixed");
     let [mut peer]: [Peer; 1] = go_zookeeper.start();
     let client = client();
-    let writing = stage.read_write(&client).write_lock();
+    let writing = stage.read_write(&client).writer();
     let guard = writing.acquire().unwrap();
     peer.tell(&format!("lock {}", stage.path));
     let failed = peer.result().expect_err("it cannot read the node");

@@ -32,7 +32,7 @@ impl Shared {
                 let least = target.plan.options.hold_at_least.unwrap_or_default();
                 let now = kernel::elapsed();
                 let was_lost = turn.is_lost();
-                if self.told("prolong", || own.prolong(*time)).is_some() {
+                if self.told("expire_in", || own.expire_in(*time)).is_some() {
                     if was_lost {
                         violation(format!("{who}: a hold of {place} that was lost is prolonged"));
                     }
@@ -56,7 +56,7 @@ impl Shared {
             Deed::UntilAsked(time) => {
                 let since = kernel::elapsed();
                 let Some(asked) = self.told("revocation", || own.revocation()) else { return };
-                let is_asked = kernel::recv_timeout(&asked, *time).is_ok();
+                let is_asked = kernel::recv_timeout(asked, *time).is_ok();
                 witness::listened(*number, since);
                 if is_asked {
                     kernel::count("deed: was asked");
@@ -263,7 +263,7 @@ impl Shared {
                 return;
             }
             let begun = kernel::elapsed();
-            if kernel::recv_timeout(own.lost(), left.min(own.valid_for())) != Err(Timeout) {
+            if kernel::recv_timeout(own.ended(), left.min(own.valid_for())) != Err(Timeout) {
                 if own.is_held() {
                     violation(format!("{} heard of an end, and holds", self.name));
                 }
@@ -273,14 +273,14 @@ impl Shared {
                 continue;
             }
             // It is announced within 100 ms, and stays over until then.
-            let told = kernel::recv_timeout(own.lost(), Duration::from_millis(100) + SLACK);
+            let told = kernel::recv_timeout(own.ended(), Duration::from_millis(100) + SLACK);
             if own.is_held() {
                 violation(format!("{} holds again what was over", self.name));
             }
             // Another thread may be just about to announce it.
             if told == Err(Timeout)
                 && !has_jumped(kernel::own_process(), begun)
-                && kernel::recv_timeout(own.lost(), SLACK) == Err(Timeout)
+                && kernel::recv_timeout(own.ended(), SLACK) == Err(Timeout)
             {
                 violation(format!("{} was not told of the end of its hold", self.name));
             }

@@ -5,9 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 use zoolock::{
-    Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore,
-    EphemeralLock, Guard, Hold, Lock, LockOptions, Locker, MultiLock, Permits, ReadLock,
-    ReentrantGuard, Result, WriteLock,
+    CancelToken, Client, DistributedLock, DistributedReentrantLock, DistributedRwLock,
+    DistributedSemaphore, EphemeralLock, Guard, Hold, Lock, LockOptions, MultiGuard, MultiLock,
+    Permits, ReadLock, ReentrantGuard, Result, WriteLock,
 };
 use zoolock_judge::Mode;
 
@@ -26,11 +26,11 @@ pub(super) enum Object {
     Leadership,
 }
 
-pub(super) enum Taken<'a> {
+pub(super) enum Taken {
     Lock,
     Guard(Guard),
     Own(ReentrantGuard),
-    Several(Locker<'a>),
+    Several(MultiGuard),
     Permits(Permits),
 }
 
@@ -48,18 +48,23 @@ macro_rules! on_lock {
     };
 }
 
-/// Takes permits, or a guard of any type.
+/// Takes permits, or a guard of any type. A multi-lock also says who is busy, which is not `ok`.
 macro_rules! acquire {
-    ($lock:expr, $wait:expr, $taken:path $(, $permits:expr)?) => {
+    ($lock:expr, $wait:expr, $token:expr, $taken:path $(, $permits:expr)? $(; $ok:ident)?) => {
         match $wait {
-            Wait::Forever => $lock.acquire($($permits)?).map(|taken| Some($taken(taken))),
-            Wait::Try => $lock.try_acquire($($permits)?).map(|taken| taken.map($taken)),
-            Wait::For(time) => {
-                $lock.try_acquire_for($($permits,)? time).map(|taken| taken.map($taken))
+            Wait::Forever if $token.is_none() => {
+                $lock.acquire($($permits)?).map(|taken| Some($taken(taken)))
             }
-            Wait::Connected(time, limit) => {
-                let taken = $lock.acquire_within($($permits,)? connected(time, limit));
-                taken.map(|taken| taken.map($taken))
+            Wait::Try if $token.is_none() => {
+                $lock.try_acquire($($permits)?).map(|taken| taken$(.$ok())?.map($taken))
+            }
+            Wait::For(time) if $token.is_none() => {
+                let taken = $lock.try_acquire_for($($permits,)? time);
+                taken.map(|taken| taken$(.$ok())?.map($taken))
+            }
+            wait => {
+                let taken = $lock.acquire_within($($permits,)? within(wait, $token));
+                taken.map(|taken| taken$(.$ok())?.map($taken))
             }
         }
     };
@@ -95,9 +100,9 @@ pub(super) fn make(client: &Client, plan: &ObjectPlan) -> Object {
         }
         Kind::Single => EphemeralLock::with_options(client, path, options).map(Object::Single),
         Kind::Read => DistributedRwLock::with_options(client, path, options)
-            .map(|lock| Object::Read(lock.read_lock())),
+            .map(|lock| Object::Read(lock.reader())),
         Kind::Write => DistributedRwLock::with_options(client, path, options)
-            .map(|lock| Object::Write(lock.write_lock(), lock.read_lock())),
+            .map(|lock| Object::Write(lock.writer(), lock.reader())),
         Kind::Semaphore => {
             DistributedSemaphore::with_options(client, path, limit(plan.place), options)
                 .map(Object::Semaphore)
@@ -112,7 +117,7 @@ pub(super) fn make(client: &Client, plan: &ObjectPlan) -> Object {
 fn several(client: &Client, path: &str, options: LockOptions) -> Result<MultiLock> {
     let own = DistributedLock::with_options(client, path, options.clone())?;
     let other = DistributedLock::with_options(client, witness::SECOND, options.clone())?;
-    let read = DistributedRwLock::with_options(client, witness::READ, options)?.read_lock();
+    let read = DistributedRwLock::with_options(client, witness::READ, options)?.reader();
     let mut all: [Box<dyn Lock>; 3] = [own.into(), other.into(), read.into()];
     shuffle(&mut all);
     MultiLock::new(all)
@@ -126,9 +131,19 @@ pub(super) fn mode(kind: Kind, permits: u32) -> Mode {
     }
 }
 
-/// Returns a wait that is limited without a connection.
-fn connected(time: Option<Duration>, limit: Duration) -> zoolock::Wait {
-    time.map_or(zoolock::Wait::FOREVER, zoolock::Wait::within).for_connection(limit)
+fn within(wait: Wait, token: Option<&CancelToken>) -> zoolock::Wait {
+    let limited =
+        |time: Option<Duration>| time.map_or(zoolock::Wait::FOREVER, zoolock::Wait::within);
+    let wait = match wait {
+        Wait::Forever => limited(None),
+        Wait::Try => zoolock::Wait::TRY,
+        Wait::For(time) => limited(Some(time)),
+        Wait::Connected(time, limit) => limited(time).for_connection(limit),
+    };
+    match token {
+        Some(token) => wait.cancelled_by(token),
+        None => wait,
+    }
 }
 
 impl Object {
@@ -139,36 +154,37 @@ impl Object {
         }
     }
 
-    pub(super) fn cancel_waiters(&self) {
+    pub(super) fn take(
+        &self,
+        wait: Wait,
+        token: Option<&CancelToken>,
+        permits: u32,
+        guard: bool,
+    ) -> Result<Option<Taken>> {
         match self {
-            Object::Semaphore(semaphore) => semaphore.cancel_waiters(),
-            lock => on_lock!(lock, lock => lock.cancel_waiters(), ()),
-        }
-    }
-
-    pub(super) fn take(&self, wait: Wait, permits: u32, guard: bool) -> Result<Option<Taken<'_>>> {
-        match self {
-            Object::Semaphore(semaphore) => acquire!(semaphore, wait, Taken::Permits, permits),
-            Object::Exclusive(lock) if guard => acquire!(lock, wait, Taken::Guard),
-            Object::Single(lock) if guard => acquire!(lock, wait, Taken::Guard),
-            Object::Reentrant(lock) if guard => acquire!(lock, wait, Taken::Own),
-            Object::Read(lock) if guard => acquire!(lock, wait, Taken::Own),
-            Object::Write(lock, _) if guard => acquire!(lock, wait, Taken::Own),
-            Object::Several(lock) if guard => acquire!(lock, wait, Taken::Several),
+            Object::Semaphore(semaphore) => {
+                acquire!(semaphore, wait, token, Taken::Permits, permits)
+            }
+            Object::Exclusive(lock) if guard => acquire!(lock, wait, token, Taken::Guard),
+            Object::Single(lock) if guard => acquire!(lock, wait, token, Taken::Guard),
+            Object::Reentrant(lock) if guard => acquire!(lock, wait, token, Taken::Own),
+            Object::Read(lock) if guard => acquire!(lock, wait, token, Taken::Own),
+            Object::Write(lock, _) if guard => acquire!(lock, wait, token, Taken::Own),
+            Object::Several(lock) if guard => acquire!(lock, wait, token, Taken::Several; ok),
             _ => {
                 let Some(lock) = self.lock() else { return Ok(None) };
                 let has = match wait {
-                    Wait::Forever => lock.lock().map(|()| true),
-                    Wait::Try => lock.try_lock(),
-                    Wait::For(time) => lock.try_lock_for(time),
-                    Wait::Connected(time, limit) => lock.lock_within(connected(time, limit)),
+                    Wait::Forever if token.is_none() => lock.lock().map(|()| true),
+                    Wait::Try if token.is_none() => lock.try_lock(),
+                    Wait::For(time) if token.is_none() => lock.try_lock_for(time),
+                    wait => lock.lock_within(within(wait, token)),
                 };
                 has.map(|has| has.then_some(Taken::Lock))
             }
         }
     }
 
-    pub(super) fn holds(&self, taken: &Taken<'_>) -> Vec<Hold> {
+    pub(super) fn holds(&self, taken: &Taken) -> Vec<Hold> {
         match taken {
             Taken::Permits(permits) => permits.holds(),
             _ => self.lock().map_or_else(Vec::new, Lock::holds),
@@ -176,7 +192,7 @@ impl Object {
     }
 }
 
-impl Taken<'_> {
+impl Taken {
     fn release(self) -> Result<()> {
         match self {
             Taken::Lock => Ok(()),
@@ -188,7 +204,7 @@ impl Taken<'_> {
     }
 }
 
-pub(super) fn release(object: &Object, taken: Taken<'_>, end: End) -> Result<()> {
+pub(super) fn release(object: &Object, taken: Taken, end: End) -> Result<()> {
     match (taken, end) {
         (Taken::Lock, _) => object.lock().map_or(Ok(()), Lock::unlock),
         (taken, End::Drop) => {

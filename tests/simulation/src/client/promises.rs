@@ -8,7 +8,7 @@ use zoolock::observer::Outcome;
 use zoolock::{ClientState, Error, Hold, HoldState, LossReason, Result};
 
 use super::turn::{Ask, Target, Turn};
-use super::{Ahead, Report, SLACK, Shared, board, has_jumped, has_stalled, stalled};
+use super::{Ahead, Report, SLACK, Shared, Token, board, has_jumped, has_stalled, stalled};
 use crate::coverage::count_variant;
 use crate::network;
 use crate::plan::{Kind, ObjectPlan, Odd, Wait, What};
@@ -93,7 +93,7 @@ impl Shared {
             }
             Error::Lost { .. } if witness(|witness| witness.is_gentle) => self.is_closed.get(),
             Error::Lost { .. } => {
-                let of_holds = ["re-entry", "read below", "revocation", "prolong"];
+                let of_holds = ["re-entry", "read below", "revocation", "expire_in"];
                 let is_commit = call.ends_with("commit");
                 waits_or_tries
                     || is_commit
@@ -194,19 +194,34 @@ impl Shared {
         }
     }
 
-    /// Checks that a cancelled call was cancelled by somebody, and that a call that waited ends behind a cancel.
-    pub(super) fn judge_cancel(&self, ask: Ask<'_>, begun: Duration, error: Option<&Error>) {
-        let Ask { target, wait, .. } = ask;
-        let last = target.shared().and_then(|object| self.cancelled[object].get());
-        if error.is_some_and(Error::is_cancelled) && last.is_none_or(|last| last < begun) {
+    /// Checks that a call is cancelled only by its token, that it ends soon behind that, and that it gets nothing if its
+    /// token was cancelled before it began.
+    pub(super) fn judge_cancel<T>(
+        &self,
+        ask: Ask<'_>,
+        begun: Duration,
+        token: Option<&Token>,
+        was_cancelled: bool,
+        taken: &Result<Option<T>>,
+    ) {
+        let is_cancelled = taken.as_ref().is_err_and(Error::is_cancelled);
+        let token = token.filter(|token| token.token.is_cancelled());
+        if is_cancelled && token.is_none() {
             self.fail("a call was cancelled, and nobody has done that");
         }
-        // Nobody cancels a try or a call for several locks. Others may have come just behind the cancel.
-        let late = witness(|witness| witness.late());
-        let waits = !matches!(wait, Wait::Try) && target.plan.kind != Kind::Several;
-        if let Some(last) = last.filter(|last| waits && begun + late < *last) {
-            let late = kernel::elapsed().saturating_sub(last);
-            if late > SLACK + self.delay(last) {
+        let kind = ask.target.plan.kind;
+        if was_cancelled && kind != Kind::Leadership {
+            kernel::count("call: cancelled before it began");
+            if !matches!(taken, Err(Error::Cancelled { .. })) {
+                self.fail("a call goes on though it was cancelled before it began");
+            }
+        }
+        if let Some(since) = token.and_then(|token| token.cancelled.get()) {
+            let since = since.max(begun);
+            let late = kernel::elapsed() - since;
+            // Several locks are given back, one by one.
+            let more = self.client.session_timeout() / 3 * (kind.members() - 1);
+            if late > more + SLACK + self.delay(since) {
                 self.fail(format!("a call that was cancelled goes on for {late:?}"));
             }
         }

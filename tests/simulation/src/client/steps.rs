@@ -7,7 +7,7 @@ use zoolock::Contender;
 
 use super::objects::{Object, make};
 use super::turn::Target;
-use super::{Shared, node_of};
+use super::{Shared, Token, node_of};
 use crate::coverage::count_variant;
 use crate::network;
 use crate::plan::{Place, TurnPlan, Wait, What};
@@ -42,12 +42,16 @@ impl Shared {
             }
             What::CancelWaiters { object } => {
                 kernel::note(|| "cancels who waits".to_owned());
-                self.cancelled[*object].set(Some(Duration::MAX));
+                let Token { token, cancelled } = self.tokens[*object].borrow().clone();
                 witness::cancels(*object);
-                self.objects[*object].cancel_waiters();
-                // Waiters that came before the cancellation took effect are cancelled, too.
-                self.cancelled[*object].set(Some(kernel::elapsed()));
+                token.cancel();
+                cancelled.set(Some(kernel::elapsed()));
+                // Calls may have come before the token was cancelled.
                 witness::cancels(*object);
+                // Others come with it behind that.
+                let rest = kernel::with_random(|random| random.u64(..200).saturating_sub(100));
+                thread::sleep(Duration::from_millis(rest));
+                self.tokens[*object].take();
             }
             What::Turns { object, count } => {
                 let turn = TurnPlan::plain(*object, Wait::For(Duration::from_secs(2)));

@@ -1,18 +1,20 @@
 //! A turn with a lock: the call for it, the deeds of its owner, and its return.
 
 use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kernel::thread;
-use zoolock::{ClientState, Hold, HoldState, ReadLock};
+use zoolock::{CancelToken, ClientState, Hold, HoldState, ReadLock};
 use zoolock_judge::Unlocked;
 
-use super::Shared;
 use super::objects::{Object, Taken, mode, release};
+use super::{Shared, Token, may_wait};
 use crate::coverage::count_variant;
 use crate::network;
-use crate::plan::{Deed, End, Kind, ObjectPlan, Place, TurnPlan, Wait};
-use crate::witness::{self, Held, Left, NodeId, limit, witness};
+use crate::plan::{Deed, End, Kind, ObjectPlan, Place, TurnPlan, Wait, What};
+use crate::witness::{self, Held, Left, NodeId, limit, violation, witness};
 
 /// A lock object, and its number in the plan. Another object of that number may be fresh, made for one call.
 #[derive(Clone, Copy)]
@@ -120,7 +122,7 @@ impl Shared {
         call: &str,
         ask: Ask<'a>,
         is_guard: bool,
-    ) -> Option<(Taken<'a>, Option<Turn<'a>>)> {
+    ) -> Option<(Taken, Option<Turn<'a>>)> {
         let Ask { who, target, wait, permits } = ask;
         let ObjectPlan { kind, place, ref options } = *target.plan;
         let (begun, mode) = (kernel::elapsed(), mode(kind, permits));
@@ -128,7 +130,10 @@ impl Shared {
         let was_free = self.is_free(target.plan, begun);
         let waiting = waits.then(|| witness::waits(target.shared(), target.plan, mode));
         let _ = self.reports();
-        let take = || target.object.take(wait, permits, is_guard);
+        let token = self.token(target);
+        let its = token.as_ref().map(|token| &token.token);
+        let was_cancelled = its.is_some_and(CancelToken::is_cancelled);
+        let take = || target.object.take(wait, its, permits, is_guard);
         let taken = self.timed(call, self.limit_of(kind, wait), || self.call_at(place, take));
         if let (Some(number), Ok(Some(_))) = (waiting, &taken) {
             witness::in_order(number, who);
@@ -139,7 +144,7 @@ impl Shared {
             self.judge_busy(target.plan, begun, was_free);
         }
         self.judge_outage(ask, begun, taken.as_ref().err());
-        self.judge_cancel(ask, begun, taken.as_ref().err());
+        self.judge_cancel(ask, begun, token.as_ref(), was_cancelled, &taken);
         let least = match wait {
             Wait::Forever | Wait::Try => self.client.session_timeout(),
             Wait::For(time) => time,
@@ -158,9 +163,34 @@ impl Shared {
             let number = witness::granted(held, begun, options.hold_at_most, None);
             let turn = Turn { who, target, number, own };
             self.judge_turn(&turn, begun, ahead);
+            if number.is_multiple_of(8) {
+                self.expect_end(&turn.own);
+            }
             turn
         });
         Some((taken, turn))
+    }
+
+    /// Returns the token of the calls for an object that somebody cancels.
+    fn token(&self, target: Target<'_>) -> Option<Token> {
+        let number = target.shared()?;
+        let is_it =
+            |what: &What| matches!(what, What::CancelWaiters { object } if *object == number);
+        self.plan.has(is_it).then(|| self.tokens[number].borrow().clone())
+    }
+
+    /// Has the end of a hold told, which the end of the program waits for.
+    fn expect_end(&self, own: &Hold) {
+        kernel::count("call: on_end");
+        let (ends, who, hold) = (Arc::clone(&self.ends), self.name.clone(), own.clone());
+        ends[0].fetch_add(1, Ordering::Relaxed);
+        own.on_end(move || {
+            may_wait("the end of a hold");
+            if hold.is_held() {
+                violation(format!("{who} is told of the end of a hold that lasts"));
+            }
+            ends[1].fetch_add(1, Ordering::Relaxed);
+        });
     }
 
     pub(super) fn end_read(&self, read: Option<usize>, lock: &ReadLock) {
@@ -180,7 +210,7 @@ impl Shared {
     pub(super) fn give_back(
         &self,
         target: Target<'_>,
-        taken: Taken<'_>,
+        taken: Taken,
         end: End,
         turn: Option<&Turn<'_>>,
     ) {

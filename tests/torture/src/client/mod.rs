@@ -8,12 +8,12 @@ mod turn;
 use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use zoolock::{Client, Error, Hold, Leadership, Term};
+use zoolock::{CancelToken, Client, Error, Hold, Leadership, Term};
 use zoolock_judge::{Call, Missed, Mode, Unlocked, WorkerId, after};
 
 use crate::Outcome;
@@ -42,6 +42,8 @@ pub(crate) struct Program {
     number: usize,
     plan: ClientPlan,
     objects: Vec<Object>,
+    /// The token of the calls for each object, until it is cancelled and another one takes its place.
+    tokens: Vec<Mutex<CancelToken>>,
     leaderships: Mutex<Vec<Leadership>>,
     is_closed: AtomicBool,
     /// The number of holds so far.
@@ -61,6 +63,7 @@ pub(crate) fn run(options: ClientOptions) -> Outcome<()> {
     let client = connect(&hosts, &plan, reaper);
     let program = &*Box::leak(Box::new(Program {
         objects: plan.objects.iter().map(|object| make(&client, object)).collect(),
+        tokens: plan.objects.iter().map(|_| Mutex::default()).collect(),
         client,
         number,
         plan,
@@ -122,6 +125,10 @@ fn shuffle<T>(all: &mut [T]) {
 }
 
 impl Program {
+    fn token_of(&self, object: usize) -> MutexGuard<'_, CancelToken> {
+        self.tokens[object].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns how long a call may take that waits for one answer.
     fn patience(&self) -> Duration {
         self.client.session_timeout() / 3
@@ -198,13 +205,14 @@ impl Program {
             let lock = zoolock_simulation::lock(plan.kind, plan.place);
             let begun = ("term", lock, Mode::Exclusive, now());
             let holding = self.begin(begun, vec![Hold::clone(term)], None);
-            term.wait(Duration::from_millis(fastrand::u64(1..1_000)));
+            term.wait_timeout(Duration::from_millis(fastrand::u64(1..1_000)));
             holding.leave();
             holding.ended(Unlocked::Silent);
         };
         let (path, options) = (plan.place.path(), options(&plan.options));
         let leads = plan.kind == Kind::Leadership;
-        let leadership = leads.then(|| Leadership::new(&self.client, path, options, act));
+        let leadership =
+            leads.then(|| Leadership::start_with_options(&self.client, path, options, act));
         self.told("lead", leadership.transpose())?
     }
 

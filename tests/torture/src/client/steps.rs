@@ -1,5 +1,6 @@
 //! The steps of a client's threads, and their deeds while they hold a lock.
 
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -40,7 +41,10 @@ impl Program {
                     self.told("break_lock", self.client.break_lock(&holder));
                 }
             }
-            What::CancelWaiters { object } => self.objects[*object].cancel_waiters(),
+            What::CancelWaiters { object } => {
+                let token = mem::take(&mut *self.token_of(*object));
+                token.cancel();
+            }
             What::Narrow { object, time } => {
                 if let Object::Semaphore(semaphore) = &self.objects[*object] {
                     self.told("set_limit", semaphore.set_limit(1));
@@ -78,7 +82,7 @@ impl Program {
         match deed {
             Deed::Work(time) => thread::sleep(shortened(*time)),
             Deed::Prolong(time) => {
-                if self.told("prolong", own.prolong(*time)).is_some() {
+                if self.told("expire_in", own.expire_in(*time)).is_some() {
                     turn.hold.look_at_its_end();
                 }
             }

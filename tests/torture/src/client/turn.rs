@@ -1,5 +1,6 @@
 //! A turn with a lock: the call for it, the hold, and its return.
 
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -19,7 +20,7 @@ use crate::witness::limit;
 pub(super) struct Turn<'a> {
     pub(super) object: &'a Object,
     pub(super) plan: &'a ObjectPlan,
-    taken: Taken<'a>,
+    taken: Taken,
     pub(super) hold: Holding,
     pub(super) writer: Arc<Writer>,
 }
@@ -89,12 +90,15 @@ impl Program {
                 Some(time + self.patience() * (kind.members() - 1))
             }
         };
-        let missed = |taken: &Result<Option<Taken<'_>>>| match taken {
+        let missed = |taken: &Result<Option<Taken>>| match taken {
             Ok(Some(_)) => None,
             // With an error, it may have been taken for a time.
             taken => Some(taken.is_ok()),
         };
-        let take = || object.take(wait, permits, is_guard);
+        // A fresh object is not among them.
+        let number = self.objects.iter().position(|one| ptr::eq(one, object));
+        let token = number.filter(|_| fastrand::bool()).map(|number| self.token_of(number).clone());
+        let take = || object.take(wait, token.as_ref(), permits, is_guard);
         let taken = self.timed((call, lock, Some(mode)), within, take, missed);
         if matches!((wait, &taken), (Wait::Forever, Ok(None))) {
             self.unexpected(format!("{call} at {place} came back without the lock"));
@@ -219,7 +223,7 @@ fn watch(hold: HoldId, all: Vec<Hold>, due: &Arc<AtomicU64>) -> JoinHandle<()> {
         while all.iter().all(Hold::is_held) {
             let left = all.iter().map(Hold::valid_for).min().unwrap_or_default();
             due.store(after(now(), left), Ordering::SeqCst);
-            if !all[0].lost().recv_timeout(left).is_err_and(|error| error.is_timeout()) {
+            if !all[0].ended().recv_timeout(left).is_err_and(|error| error.is_timeout()) {
                 break;
             }
         }

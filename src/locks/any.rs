@@ -1,14 +1,14 @@
 //! The trait of all locks, the id of a lock, and the guard of a lock of any type.
 
 use std::fmt::Debug;
-use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::panics::log_drop;
 use crate::base::wait::{Wait, surely};
 use crate::held::hold::Hold;
+use crate::held::transaction::Transaction;
 use crate::process::Site;
 
 /// A lock of any type, for code that works with all of them, such as a
@@ -43,12 +43,16 @@ pub trait Lock: Debug + Send + Sync {
     /// to each member. Returns false if another contender is ahead until then; without a limit, it
     /// returns true or an error. The other ways to lock all call this.
     ///
+    /// A lock type of your own should return [`Error::Cancelled`](crate::Error::Cancelled) when the
+    /// [token](Wait::cancel_token) of `wait` is cancelled, even before the call.
+    ///
     /// # Errors
     /// See the lock's type. With a limit also [`Error::Disconnected`](crate::Error::Disconnected),
     /// if the client has not found out by then whether the lock is free.
     fn lock_within(&self, wait: Wait) -> Result<bool>;
 
-    /// Acquires the lock. Waits without a limit, also for a connection.
+    /// Acquires the lock. Nothing releases it but [`unlock`](Lock::unlock), not even a panic; the
+    /// method `acquire` of a `dyn Lock` returns a guard. Waits without a limit, also for a connection.
     ///
     /// # Errors
     /// As [`lock_within`](Lock::lock_within).
@@ -200,20 +204,31 @@ impl LockId {
     }
 }
 
-/// A guard of a lock that is known as a [`dyn Lock`](Lock) only, or of several locks as one. It
-/// unlocks the lock once when it is dropped. A drop waits as [`Lock::unlock`] does, and logs a
-/// failure.
+/// A guard of a lock that is known as a [`Lock`] only, or of several locks as one. It unlocks the
+/// lock once when it is dropped. A drop waits as [`Lock::unlock`] does, and logs a failure.
 ///
-/// A lock whose type is known has a [`Guard`](crate::Guard), which is owned and releases only its
-/// own hold. This one borrows the lock, and unlocks whatever is locked by then. Where a thread owns
-/// the hold, only that thread can release it: on another one, the unlock fails.
+/// It owns the lock if `L` does: that of a [`MultiLock`](crate::MultiLock), a [`MultiGuard`], can be
+/// stored, returned and sent to another thread. That of a `&dyn Lock` borrows the lock.
+///
+/// A lock whose type is known has a [`Guard`](crate::Guard), which releases only its own hold. This
+/// one unlocks whatever is locked by then. Where a thread owns the hold, only that thread can release
+/// it: on another one, the unlock fails with [`NotOwner`](crate::Error::NotOwner) or
+/// [`NotHeld`](crate::Error::NotHeld), and the lock stays locked.
 #[derive(Debug)]
 #[must_use = "if unused the lock is released at once"]
-pub struct Locker<'l> {
-    lock: &'l dyn Lock,
+pub struct LockGuard<L: Lock> {
+    lock: L,
+    is_released: bool,
 }
 
-impl Locker<'_> {
+/// The guard of several locks as one.
+pub type MultiGuard = LockGuard<crate::MultiLock>;
+
+impl<L: Lock> LockGuard<L> {
+    pub(crate) fn new(lock: L) -> LockGuard<L> {
+        LockGuard { lock, is_released: false }
+    }
+
     /// Returns the holds of the lock, as [`Lock::holds`] does, for their fencing tokens and their
     /// loss. No I/O, never blocks.
     #[must_use]
@@ -221,20 +236,49 @@ impl Locker<'_> {
         self.lock.holds()
     }
 
+    /// Returns whether the lock is held, as [`Lock::is_held`] does. Reads the clocks; no I/O, never
+    /// blocks.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.lock.is_held()
+    }
+
+    /// Returns an empty transaction, which the servers carry out only while all the
+    /// [`holds`](LockGuard::holds) are held. They have to be of one client. No I/O before
+    /// [`commit`](Transaction::commit).
+    ///
+    /// ```no_run
+    /// # fn f(both: &zoolock::MultiLock) -> zoolock::Result<()> {
+    /// let locked = both.acquire()?;
+    /// locked.transaction()?.set("/balances/17", "1", None).set("/balances/4", "9", None).commit()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NotHeld`] if there is no hold, because the lock was unlocked without this guard or is
+    /// of a type without holds.
+    pub fn transaction(&self) -> Result<Transaction> {
+        let mut holds = self.holds().into_iter();
+        let first = holds.next();
+        let first = first.ok_or_else(|| Error::NotHeld { path: self.lock.path().to_owned() })?;
+        Ok(holds.fold(first.transaction(), |transaction, hold| transaction.and_held(&hold)))
+    }
+
     /// Releases the lock and returns the result. Waits as [`Lock::unlock`] does.
     ///
     /// # Errors
     /// As [`Lock::unlock`].
-    pub fn release(self) -> Result<()> {
-        let lock = self.lock;
-        mem::forget(self);
-        lock.unlock()
+    pub fn release(mut self) -> Result<()> {
+        self.is_released = true;
+        self.lock.unlock()
     }
 }
 
-impl Drop for Locker<'_> {
+impl<L: Lock> Drop for LockGuard<L> {
     fn drop(&mut self) {
-        log_drop("locker", self.lock.unlock());
+        if !self.is_released {
+            log_drop("guard", self.lock.unlock());
+        }
     }
 }
 
@@ -243,7 +287,7 @@ impl dyn Lock + '_ {
     ///
     /// # Errors
     /// As [`Lock::lock_within`].
-    pub fn acquire(&self) -> Result<Locker<'_>> {
+    pub fn acquire(&self) -> Result<LockGuard<&Self>> {
         surely(self.acquire_within(Wait::FOREVER)?, self.path())
     }
 
@@ -251,7 +295,7 @@ impl dyn Lock + '_ {
     ///
     /// # Errors
     /// As [`Lock::lock_within`].
-    pub fn try_acquire(&self) -> Result<Option<Locker<'_>>> {
+    pub fn try_acquire(&self) -> Result<Option<LockGuard<&Self>>> {
         self.acquire_within(Wait::TRY)
     }
 
@@ -259,7 +303,7 @@ impl dyn Lock + '_ {
     ///
     /// # Errors
     /// As [`Lock::lock_within`].
-    pub fn try_acquire_for(&self, timeout: Duration) -> Result<Option<Locker<'_>>> {
+    pub fn try_acquire_for(&self, timeout: Duration) -> Result<Option<LockGuard<&Self>>> {
         self.acquire_within(timeout)
     }
 
@@ -268,7 +312,7 @@ impl dyn Lock + '_ {
     ///
     /// # Errors
     /// As [`Lock::lock_within`].
-    pub fn acquire_within(&self, wait: impl Into<Wait>) -> Result<Option<Locker<'_>>> {
-        Ok(self.lock_within(wait.into())?.then(|| Locker { lock: self }))
+    pub fn acquire_within(&self, wait: impl Into<Wait>) -> Result<Option<LockGuard<&Self>>> {
+        Ok(self.lock_within(wait.into())?.then(|| LockGuard::new(self)))
     }
 }

@@ -1,0 +1,43 @@
+//! The outages of a client's connection, for calls that wait for one for a limited time. It sends no
+//! requests.
+
+use std::time::{Duration, Instant};
+
+use crate::base::signal::{Broadcast, Ended};
+use crate::base::sys::{self, Mutex};
+
+/// Whether a client has a connection, as far as its events have reported.
+#[derive(Debug)]
+pub(crate) struct Outages {
+    /// When the current outage began.
+    since: Mutex<Option<Instant>>,
+    /// Sent when an outage begins.
+    begun: Broadcast,
+}
+
+impl Outages {
+    pub(crate) fn new() -> Outages {
+        Outages { since: Mutex::new(None), begun: Broadcast::new() }
+    }
+
+    pub(crate) fn begin(&self) {
+        self.since.lock().get_or_insert_with(sys::now);
+        self.begun.send();
+    }
+
+    pub(crate) fn end(&self) {
+        *self.since.lock() = None;
+    }
+
+    /// Returns a signal of the next outage.
+    pub(crate) fn next(&self) -> Ended {
+        self.begun.listen()
+    }
+
+    /// Returns when the current outage is too long for a call that began at this instant. A limit too
+    /// large for the clock is none.
+    pub(crate) fn too_long_at(&self, begun: Instant, limit: Duration) -> Option<Instant> {
+        let since = *self.since.lock();
+        since?.max(begun).checked_add(limit)
+    }
+}
