@@ -65,7 +65,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] for a malformed list or timeout; [`Error::Connect`] with the
-    /// answer of each server; [`Error::Thread`] if the operating system refuses a thread.
+    /// answer of each server; [`Error::SpawnThread`] if the operating system refuses a thread.
     pub fn connect(hosts: &str, session_timeout: Duration) -> Result<Client> {
         Client::builder(hosts).session_timeout(session_timeout).connect()
     }
@@ -82,9 +82,9 @@ impl Client {
     }
 
     /// Returns the session timeout that the servers granted. They limit the requested one to their
-    /// bounds (`minSessionTimeout`, `maxSessionTimeout`; by default 2 and 20 ticks). If it is another
-    /// one, a [line in the log](crate::guide::operating) says so. Before the first connection this is
-    /// the requested one.
+    /// bounds (`minSessionTimeout`, `maxSessionTimeout`; by default 2 and 20 ticks). If it is
+    /// another one, a [line in the log](crate::guide::operating) says so. Before the first
+    /// connection this is the requested one.
     #[must_use]
     pub fn session_timeout(&self) -> Duration {
         self.inner.requests.timeout()
@@ -94,8 +94,8 @@ impl Client {
         self.inner.requests.session_key()
     }
 
-    /// Returns the id of the current session, which a [`Contender`] of this client has, too. 0 before
-    /// the first session. No I/O.
+    /// Returns the id of the current session, which a [`Contender`] of this client has, too. 0
+    /// before the first session. No I/O.
     #[must_use]
     pub fn session_id(&self) -> i64 {
         self.inner.requests.session_id()
@@ -117,7 +117,7 @@ impl Client {
     /// type, and its nodes of any client. Empty if there are none. Costs one list and one read for
     /// each contender; blocks for at most a session timeout.
     ///
-    /// A node that may not be read makes the whole answer [`Error::Denied`].
+    /// A node that may not be read makes the whole answer [`Error::PermissionDenied`].
     ///
     /// The answer may be out of date when it arrives. It is for people and for
     /// [`revoke`](Client::revoke), not for deciding who may act.
@@ -134,7 +134,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::InvalidPath`]; [`Error::Disconnected`] without a connection or an answer in time,
-    /// [`Error::Closed`], [`Error::Denied`].
+    /// [`Error::Closed`], [`Error::PermissionDenied`].
     pub fn contenders(&self, path: &str) -> Result<Vec<Contender>> {
         contenders(&self.inner.requests, &LockPath::parse_node(path)?)
     }
@@ -158,7 +158,7 @@ impl Client {
     /// for contenders in client.locks_below("/locks")? {
     ///     match contenders {
     ///         Ok(contenders) => println!("{}: {}", contenders[0].path, contenders.len()),
-    ///         Err(zoolock::Error::Denied { path }) => println!("{path}: not allowed"),
+    ///         Err(zoolock::Error::PermissionDenied { path }) => println!("{path}: not allowed"),
     ///         Err(error) => return Err(error),
     ///     }
     /// }
@@ -167,8 +167,8 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// [`Error::InvalidPath`]. The iterator returns [`Error::Denied`] for each lock and directory
-    /// that may not be read, and continues. Any other error is its last item:
+    /// [`Error::InvalidPath`]. The iterator returns [`Error::PermissionDenied`] for each lock and
+    /// directory that may not be read, and continues. Any other error is its last item:
     /// [`Error::Disconnected`] without a connection or an answer in time, [`Error::Closed`].
     pub fn locks_below(
         &self,
@@ -204,7 +204,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::InvalidPath`]; [`Error::Disconnected`] without a connection or an answer in time,
-    /// also from a server that has lost its leader; [`Error::Closed`], [`Error::Denied`].
+    /// also from a server that has lost its leader; [`Error::Closed`], [`Error::PermissionDenied`].
     pub fn verify_token(&self, path: &str, token: u64) -> Result<bool> {
         verify(&self.inner.requests, &LockPath::parse_node(path)?, token)
     }
@@ -215,13 +215,14 @@ impl Client {
     /// connection is down at the moment. Blocks for at most a third of the session timeout.
     ///
     /// Only this contender is asked. This does not work for an
-    /// [`EphemeralLock`](crate::EphemeralLock): the next holder's node has the same name, and may be
-    /// there by the time of the write. End the session of its holder.
+    /// [`EphemeralLock`](crate::EphemeralLock): the next holder's node has the same name, and may
+    /// be there by the time of the write. End the session of its holder.
     ///
     /// # Errors
     /// [`Error::NotHeld`] if the node is gone. [`Error::InvalidArgument`] for a node that is not a
-    /// contender's, or that is an [`EphemeralLock`](crate::EphemeralLock)'s. [`Error::Disconnected`]
-    /// without a connection or an answer, [`Error::Closed`], [`Error::Denied`].
+    /// contender's, or that is an [`EphemeralLock`](crate::EphemeralLock)'s.
+    /// [`Error::Disconnected`] without a connection or an answer, [`Error::Closed`],
+    /// [`Error::PermissionDenied`].
     pub fn revoke(&self, contender: &Contender) -> Result<()> {
         self.at_node(contender, |requests, until| {
             let path = contender.znode();
@@ -247,7 +248,7 @@ impl Client {
     /// [`Error::NotHeld`] if the node is gone. [`Error::InvalidArgument`] for a node that is not a
     /// contender's, or that is an [`EphemeralLock`](crate::EphemeralLock)'s.
     /// [`Error::Disconnected`] without a connection or an answer: the node may be deleted;
-    /// [`Error::Closed`], [`Error::Denied`].
+    /// [`Error::Closed`], [`Error::PermissionDenied`].
     pub fn break_lock(&self, contender: &Contender) -> Result<()> {
         self.at_node(contender, |requests, until| remove(requests, contender, until))
     }
@@ -276,7 +277,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::InvalidPath`]; [`Error::Disconnected`] without a connection or an answer in time,
-    /// [`Error::Closed`], [`Error::Denied`].
+    /// [`Error::Closed`], [`Error::PermissionDenied`].
     pub fn read(&self, path: &str) -> Result<Option<(Vec<u8>, i32)>> {
         LockPath::parse_node(path)?;
         let until = Until::within(self.inner.requests.patience());
@@ -287,9 +288,9 @@ impl Client {
         }
     }
 
-    /// Returns whom the servers take this client for: the scheme and the user of each identity, such
-    /// as `("digest", "billing")`. They grant permissions by it; see [`Acl`](crate::Acl). One request;
-    /// blocks for at most a third of the session timeout.
+    /// Returns whom the servers take this client for: the scheme and the user of each identity,
+    /// such as `("digest", "billing")`. They grant permissions by it; see [`Acl`](crate::Acl). One
+    /// request; blocks for at most a third of the session timeout.
     ///
     /// # Errors
     /// [`Error::Disconnected`] without a connection or an answer in time, [`Error::Closed`], and
@@ -318,8 +319,8 @@ impl Client {
     /// session timeout after the connection broke. After that it returns at once.
     ///
     /// # Errors
-    /// [`Error::Timeout`] if the servers could not be told. They end the session themselves, one
-    /// session timeout after they last heard from it, give or take a tick.
+    /// [`Error::CloseTimeout`] if the servers could not be told. They end the session themselves,
+    /// one session timeout after they last heard from it, give or take a tick.
     pub fn close(&self) -> Result<()> {
         self.close_within(self.inner.requests.timeout())
     }
@@ -330,7 +331,7 @@ impl Client {
     /// As [`close`](Client::close).
     pub fn close_within(&self, after: Duration) -> Result<()> {
         let what = "confirmed end of the session";
-        self.inner.close(after).map_err(|_| Error::Timeout { what, after })
+        self.inner.close(after).map_err(|_| Error::CloseTimeout { what, after })
     }
 
     pub(crate) fn inner(&self) -> &Arc<Inner> {

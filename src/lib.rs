@@ -210,8 +210,8 @@
 //!   servers have ended the session, it queues again, behind the contenders that are there by then.
 //!
 //! A program that cannot stop its work otherwise may end itself at a loss: the example `batch` does
-//! so, by an [`observer`] of all holds. Long work should check its hold from time to time, or wait on
-//! [`Hold::lost`] together with its other channels:
+//! so, by an [`observer`] of all holds. Long work should check its hold from time to time, or wait
+//! on [`Hold::lost`] together with its other channels:
 //!
 //! ```no_run
 //! # fn step(_part: u32) {}
@@ -386,7 +386,7 @@
 //! - **Quota.** A client may have 896 KiB of node paths at a time: 10,000 locks held or waited for
 //!   at paths of 20 bytes. A node counts until the servers are known not to have it. That includes
 //!   nodes that are being deleted, that the servers refuse to delete, or whose creates have no
-//!   answer. Past the quota, calls return [`Error::Limit`].
+//!   answer. Past the quota, calls return [`Error::LimitExceeded`].
 //! - **Threads and forks.** A client has two threads and one connection. After a fork, the child
 //!   must neither use nor drop it. There, each [`Hold`] is over; other calls may wait for ever.
 

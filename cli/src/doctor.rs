@@ -139,7 +139,7 @@ fn access(client: &Client, path: &str) -> zoolock::Result<Access> {
 /// Separates denied permission, as a text, from other errors.
 fn denied<T>(result: zoolock::Result<T>) -> zoolock::Result<Result<T, String>> {
     match result {
-        Err(error @ Error::Denied { .. }) => Ok(Err(error.to_string())),
+        Err(error @ Error::PermissionDenied { .. }) => Ok(Err(error.to_string())),
         result => result.map(Ok),
     }
 }

@@ -21,14 +21,14 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// | error | what to do |
 /// |---|---|
 /// | [`Disconnected`](Error::Disconnected) | call again; the client reconnects |
-/// | [`Timeout`](Error::Timeout) | nothing; the servers end the session themselves |
+/// | [`CloseTimeout`](Error::CloseTimeout) | nothing; the servers end the session themselves |
 /// | [`Lost`](Error::Lost) | stop what the lock guards, then lock again if needed |
 /// | [`Connect`](Error::Connect) | check the address, and try later; its [`failure`](crate::ConnectFailure) tells what failed |
-/// | [`Refused`](Error::Refused) | check the credentials |
-/// | [`Thread`](Error::Thread) | raise the process's limits of threads and memory |
-/// | [`Denied`](Error::Denied) | check credentials and ACLs |
-/// | [`Limit`](Error::Limit) | hold fewer locks, or use more clients; after an outage, try again later |
-/// | [`Release`](Error::Release) | look at each failure |
+/// | [`AuthFailed`](Error::AuthFailed) | check the credentials |
+/// | [`SpawnThread`](Error::SpawnThread) | raise the process's limits of threads and memory |
+/// | [`PermissionDenied`](Error::PermissionDenied) | check credentials and ACLs |
+/// | [`LimitExceeded`](Error::LimitExceeded) | hold fewer locks, or use more clients; after an outage, try again later |
+/// | [`Multiple`](Error::Multiple) | look at each failure |
 /// | [`Cancelled`](Error::Cancelled), [`Closed`](Error::Closed) | nothing unusual: the program itself cancelled the call, or closed the client |
 /// | [`Conflict`](Error::Conflict) | read again, and check whether the write is still needed |
 /// | [`NotHeld`](Error::NotHeld), [`NotOwner`](Error::NotOwner) | fix the caller, which unlocks too often or on the wrong thread |
@@ -70,7 +70,7 @@ pub enum Error {
         failure: ConnectFailure,
     },
     /// A server refused the credentials when the client was created.
-    Refused {
+    AuthFailed {
         /// The connect string.
         hosts: String,
         /// The answer of each server that was tried.
@@ -78,12 +78,12 @@ pub enum Error {
     },
     /// The operating system refused a thread to a new [`Client`](crate::Client) or
     /// [`Leadership`](crate::Leadership).
-    Thread {
+    SpawnThread {
         /// The message of the operating system.
         cause: String,
     },
     /// `Client::close` was not confirmed in time.
-    Timeout {
+    CloseTimeout {
         /// What the call waited for.
         what: &'static str,
         /// The limit of the wait, from the call or from the end of the connection before it.
@@ -138,13 +138,13 @@ pub enum Error {
     Closed,
     /// The server refused the request for lack of permission: the ACL does not allow it with these
     /// credentials.
-    Denied {
+    PermissionDenied {
         /// The lock's path. For a node that cannot be deleted, or that the program reads or writes,
         /// the path of this node.
         path: String,
     },
     /// A limit of this library was reached.
-    Limit {
+    LimitExceeded {
         /// What is limited.
         what: &'static str,
         /// The limit.
@@ -152,7 +152,7 @@ pub enum Error {
     },
     /// Some of several locks could not be released. The call tried all of them: locks without a
     /// failure here are released.
-    Release {
+    Multiple {
         /// The failures, in the order in which they happened. After a call that could not take all
         /// of its locks, the first is the cause, if that was a failure. The others are from giving
         /// back the locks that it had taken.
@@ -214,25 +214,25 @@ impl Error {
     }
 
     /// Returns whether the call is worth repeating. True for [`Error::Disconnected`] and
-    /// [`Error::Timeout`], which pass when the connection is back. True for [`Error::Release`] if
-    /// its first failure, which ended the call, is one of these.
+    /// [`Error::CloseTimeout`], which pass when the connection is back. True for
+    /// [`Error::Multiple`] if its first failure, which ended the call, is one of these.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
-            Error::Disconnected { .. } | Error::Timeout { .. } => true,
-            Error::Release { failures } => failures.first().is_some_and(Error::is_retryable),
+            Error::Disconnected { .. } | Error::CloseTimeout { .. } => true,
+            Error::Multiple { failures } => failures.first().is_some_and(Error::is_retryable),
             _ => false,
         }
     }
 
-    /// Returns whether a hold was lost. For [`Error::Release`], returns whether one of its holds
+    /// Returns whether a hold was lost. For [`Error::Multiple`], returns whether one of its holds
     /// was lost.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.any(|error| matches!(error, Error::Lost { .. }))
     }
 
-    /// Returns whether the client is closed. For [`Error::Release`], returns whether the client of
+    /// Returns whether the client is closed. For [`Error::Multiple`], returns whether the client of
     /// one of its locks is closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
@@ -248,7 +248,7 @@ impl Error {
     /// Returns whether `is_it` is true for this error, or for one of those that it contains.
     fn any(&self, is_it: fn(&Error) -> bool) -> bool {
         match self {
-            Error::Release { failures } => failures.iter().any(|error| error.any(is_it)),
+            Error::Multiple { failures } => failures.iter().any(|error| error.any(is_it)),
             error => is_it(error),
         }
     }
@@ -282,11 +282,11 @@ impl fmt::Display for Error {
         match self {
             Error::InvalidPath { path, reason } => write!(f, "invalid path {path:?}: {reason}"),
             Error::InvalidArgument { what, reason } => write!(f, "invalid {what}: {reason}"),
-            Error::Connect { hosts, cause, .. } | Error::Refused { hosts, cause } => {
+            Error::Connect { hosts, cause, .. } | Error::AuthFailed { hosts, cause } => {
                 write!(f, "failed to connect to ZooKeeper at {hosts:?}: {cause}")
             }
-            Error::Thread { cause } => write!(f, "failed to start a thread: {cause}"),
-            Error::Timeout { what, after } => write!(f, "no {what} within {after:?}"),
+            Error::SpawnThread { cause } => write!(f, "failed to start a thread: {cause}"),
+            Error::CloseTimeout { what, after } => write!(f, "no {what} within {after:?}"),
             Error::Disconnected { path } => {
                 write!(f, "no connection to ZooKeeper, or no answer in time, for {path:?}")
             }
@@ -304,9 +304,9 @@ impl fmt::Display for Error {
             ),
             Error::Cancelled { path } => write!(f, "waiting for lock {path:?} was cancelled"),
             Error::Closed => f.write_str("the client is closed"),
-            Error::Denied { path } => write!(f, "permission denied at {path:?}"),
-            Error::Limit { what, max } => write!(f, "too much: {what} is limited to {max}"),
-            Error::Release { failures } => {
+            Error::PermissionDenied { path } => write!(f, "permission denied at {path:?}"),
+            Error::LimitExceeded { what, max } => write!(f, "too much: {what} is limited to {max}"),
+            Error::Multiple { failures } => {
                 f.write_str("failed on some of several locks")?;
                 for (index, failure) in failures.iter().enumerate() {
                     write!(f, "{}{failure}", if index == 0 { ": " } else { "; " })?;
@@ -322,7 +322,7 @@ impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
             Error::ZooKeeper { cause, .. } => Some(&**cause),
-            Error::Release { failures } => failures.first().map(|first| first as _),
+            Error::Multiple { failures } => failures.first().map(|first| first as _),
             _ => None,
         }
     }
@@ -338,7 +338,7 @@ mod tests {
         let disconnected = Error::Disconnected { path: path("/b") };
         let lost = Error::Lost { path: path("/a"), reason: LossReason::LeaseExpired };
         let failures = vec![disconnected.clone(), lost.clone()];
-        let both = Error::Release { failures };
+        let both = Error::Multiple { failures };
         println!("{both}");
         let expected = format!("failed on some of several locks: {disconnected}; {lost}");
         assert_eq!(both.to_string(), expected);
@@ -348,7 +348,7 @@ mod tests {
         assert!(!both.is_closed() && !both.is_cancelled());
 
         let failures = vec![lost, disconnected, Error::Closed];
-        let unlocking = Error::Release { failures };
+        let unlocking = Error::Multiple { failures };
         assert!(!unlocking.is_retryable() && unlocking.is_lost() && unlocking.is_closed());
     }
 }

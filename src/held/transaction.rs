@@ -105,7 +105,7 @@ impl Transaction {
     /// - [`Lost`](crate::Error::Lost), [`NotHeld`](crate::Error::NotHeld): the lock is no longer
     ///   held.
     /// - [`Conflict`](crate::Error::Conflict): the lock is held, but a node is not as required.
-    /// - [`Denied`](crate::Error::Denied): an ACL does not allow it.
+    /// - [`PermissionDenied`](crate::Error::PermissionDenied): an ACL does not allow it.
     /// - [`InvalidPath`](crate::Error::InvalidPath): by the rules for locks. Only a node that is
     ///   created must not be named as a contender.
     /// - [`InvalidArgument`](crate::Error::InvalidArgument): more than a megabyte, a version of -1,

@@ -110,8 +110,9 @@ impl<K, O> LockHandle<K, O> {
     ///
     /// # Errors
     /// [`Cancelled`](crate::Error::Cancelled), [`Closed`](crate::Error::Closed),
-    /// [`Denied`](crate::Error::Denied), [`Limit`](crate::Error::Limit), and the errors that the
-    /// lock type's documentation adds.
+    /// [`PermissionDenied`](crate::Error::PermissionDenied),
+    /// [`LimitExceeded`](crate::Error::LimitExceeded), and the errors that the lock type's
+    /// documentation adds.
     pub fn lock(&self) -> Result<()> {
         surely(self.raw.acquire(Wait::FOREVER)?, self.path()).map(drop)
     }
@@ -154,8 +155,8 @@ impl<K, O> LockHandle<K, O> {
     /// - [`Lost`](crate::Error::Lost) if the hold was lost. No other holder's node was touched, and
     ///   the lock can be used again.
     /// - [`NotHeld`](crate::Error::NotHeld) if the lock is not locked.
-    /// - [`Denied`](crate::Error::Denied) if the server refuses to delete the node, which then ends
-    ///   with the session.
+    /// - [`PermissionDenied`](crate::Error::PermissionDenied) if the server refuses to delete the
+    ///   node, which then ends with the session.
     /// - The errors that the lock type's documentation adds.
     pub fn unlock(&self) -> Result<()> {
         self.raw.release_once(None)
@@ -215,7 +216,8 @@ impl<K, O> LockHandle<K, O> {
     ///
     /// # Errors
     /// [`Disconnected`](crate::Error::Disconnected) without a connection or an answer within a
-    /// session timeout, [`Closed`](crate::Error::Closed), [`Denied`](crate::Error::Denied).
+    /// session timeout, [`Closed`](crate::Error::Closed),
+    /// [`PermissionDenied`](crate::Error::PermissionDenied).
     pub fn contenders(&self) -> Result<Vec<Contender>> {
         self.raw.site().contenders()
     }

@@ -120,11 +120,11 @@ impl Leadership {
     /// The term ends when `lead` returns, and the next candidate in the queue leads. Without other
     /// candidates, `lead` is called again at once, so a function with nothing to do should
     /// [wait](Term::wait). With [`hold_at_least`](LockOptions::hold_at_least), the next term of any
-    /// process begins no sooner than that long after the start of this one. The option for other threads
-    /// of the process, [`local_handoffs`](LockOptions::local_handoffs), has no effect.
+    /// process begins no sooner than that long after the start of this one. The option for other
+    /// threads of the process, [`local_handoffs`](LockOptions::local_handoffs), has no effect.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`], [`Error::InvalidArgument`]; [`Error::Thread`] if the operating
+    /// [`Error::InvalidPath`], [`Error::InvalidArgument`]; [`Error::SpawnThread`] if the operating
     /// system refuses a thread.
     pub fn new(
         client: &Client,
@@ -136,15 +136,15 @@ impl Leadership {
     }
 
     /// Takes part in the election of a Curator `LeaderLatch` at `path`, with the same rules as
-    /// [`new`](Leadership::new): to the latches this process is one of them. Their participants' ids
-    /// are the identities here. For a service whose Java instances keep their latches.
+    /// [`new`](Leadership::new): to the latches this process is one of them. Their participants'
+    /// ids are the identities here. For a service whose Java instances keep their latches.
     ///
     /// A latch does not see other contenders. A call that finds some at `path`, such as those of
-    /// [`new`](Leadership::new) or of a lock, fails with [`Error::InvalidPath`], which is logged, and
-    /// [`is_healthy`](Leadership::is_healthy) turns false. The same is true of `new` where there are
-    /// latches. Others that come while this process stands by or leads may lead beside it; the first
-    /// one is logged as an error, within four session timeouts of the term's beginning or of its
-    /// own. So first end all instances of one kind, or use another path.
+    /// [`new`](Leadership::new) or of a lock, fails with [`Error::InvalidPath`], which is logged,
+    /// and [`is_healthy`](Leadership::is_healthy) turns false. The same is true of `new` where
+    /// there are latches. Others that come while this process stands by or leads may lead beside
+    /// it; the first one is logged as an error, within four session timeouts of the term's
+    /// beginning or of its own. So first end all instances of one kind, or use another path.
     ///
     /// # Errors
     /// Those of [`new`](Leadership::new).
@@ -171,7 +171,7 @@ impl Leadership {
         let contending = Arc::clone(&shared);
         let thread = thread::Builder::new().name("zoolock-leadership".into());
         let thread = thread.spawn(move || contending.run(lead));
-        let thread = thread.map_err(|cause| Error::Thread { cause: cause.to_string() })?;
+        let thread = thread.map_err(|cause| Error::SpawnThread { cause: cause.to_string() })?;
         Ok(Leadership { shared, thread: Some(thread) })
     }
 
@@ -189,7 +189,7 @@ impl Leadership {
     ///
     /// # Errors
     /// [`Error::Disconnected`] without a connection or an answer in time, [`Error::Closed`],
-    /// [`Error::Denied`].
+    /// [`Error::PermissionDenied`].
     pub fn leader(&self) -> Result<Option<Contender>> {
         let candidates = self.shared.lock.site().contenders()?;
         Ok(candidates.into_iter().find(|candidate| candidate.holds))

@@ -69,11 +69,11 @@ use crate::locks::locker::{Lock, LockId, Locker};
 ///
 /// # Errors
 /// Those of the members, and [`Lost`](Error::Lost) if a member was lost before the last one was
-/// taken. After an error no member is held. If giving back members fails, too, [`Error::Release`]
+/// taken. After an error no member is held. If giving back members fails, too, [`Error::Multiple`]
 /// has both errors, the cause first.
 ///
 /// An unlock visits every member, in reverse order, even if some of them fail. A failed unlock is
-/// always an [`Error::Release`], with the failures of all members that were lost, not held, or not
+/// always an [`Error::Multiple`], with the failures of all members that were lost, not held, or not
 /// held by this thread. The others are released.
 ///
 /// # Example
@@ -184,7 +184,7 @@ impl MultiLock {
             return match (got, taken.give_back()) {
                 (Err(reason), failures) => Err(failure(reason, failures)),
                 (Ok(_), failures) if failures.is_empty() => Ok(false),
-                (Ok(_), failures) => Err(Error::Release { failures }),
+                (Ok(_), failures) => Err(Error::Multiple { failures }),
             };
         }
         // An earlier member may have been lost while a later one was waited for.
@@ -225,7 +225,7 @@ fn check(locks: &[(LockId, Box<dyn Lock>)]) -> Result<()> {
 fn failure(reason: Error, others: Vec<Error>) -> Error {
     match others.is_empty() {
         true => reason,
-        false => Error::Release { failures: [reason].into_iter().chain(others).collect() },
+        false => Error::Multiple { failures: [reason].into_iter().chain(others).collect() },
     }
 }
 
@@ -280,7 +280,7 @@ impl Lock for MultiLock {
     fn unlock(&self) -> Result<()> {
         match (Taken { locks: &self.locks, failures: Vec::new() }).give_back() {
             failures if failures.is_empty() => Ok(()),
-            failures => Err(Error::Release { failures }),
+            failures => Err(Error::Multiple { failures }),
         }
     }
 

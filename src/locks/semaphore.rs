@@ -59,8 +59,9 @@ use crate::session::{Grant, HoldState, release};
 /// First come, first served. A waiting call has a turn in a queue, and takes its permits when its
 /// turn has come. So requests for few permits do not starve a request for many, and two large
 /// requests cannot block each other half-way. [`try_acquire`](DistributedSemaphore::try_acquire)
-/// takes no turn: it takes free permits that the call with the turn does not wait for. Two calls that
-/// try for several permits at the same moment may find too few free, each because of the other.
+/// takes no turn: it takes free permits that the call with the turn does not wait for. Two calls
+/// that try for several permits at the same moment may find too few free, each because of the
+/// other.
 ///
 /// # When the session dies
 /// Permits are holds like those of
@@ -158,7 +159,7 @@ impl DistributedSemaphore {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] for a count of zero or above the limit; [`Error::Cancelled`],
-    /// [`Error::Closed`], [`Error::Denied`], [`Error::Limit`].
+    /// [`Error::Closed`], [`Error::PermissionDenied`], [`Error::LimitExceeded`].
     pub fn acquire(&self, count: u32) -> Result<Permits> {
         surely(self.acquire_within(count, Wait::FOREVER)?, self.path())
     }
@@ -217,7 +218,7 @@ impl DistributedSemaphore {
     ///
     /// # Errors
     /// [`Error::Disconnected`] without a connection or an answer, [`Error::Closed`],
-    /// [`Error::Denied`].
+    /// [`Error::PermissionDenied`].
     pub fn available(&self) -> Result<u32> {
         let out = u32::try_from(self.inner.count()?).unwrap_or(u32::MAX);
         Ok(self.limit().saturating_sub(out))
@@ -228,7 +229,7 @@ impl DistributedSemaphore {
     ///
     /// # Errors
     /// [`Error::Disconnected`] without a connection or an answer, [`Error::Closed`],
-    /// [`Error::Denied`].
+    /// [`Error::PermissionDenied`].
     pub fn contenders(&self) -> Result<Vec<Contender>> {
         self.inner.site.contenders()
     }

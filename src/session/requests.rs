@@ -440,9 +440,9 @@ impl Requests {
             Failure::Stopped(Stopped::Deadline) | Failure::Broken | Failure::SessionOver => {
                 Error::Disconnected { path }
             }
-            Failure::Limit { what, max } => Error::Limit { what, max },
+            Failure::Limit { what, max } => Error::LimitExceeded { what, max },
             Failure::Refused(cause) => match cause.kind() {
-                ErrorKind::NoAuth | ErrorKind::AuthFailed => Error::Denied { path },
+                ErrorKind::NoAuth | ErrorKind::AuthFailed => Error::PermissionDenied { path },
                 ErrorKind::InvalidAcl => {
                     let reason =
                         "the server refused it; it may name credentials that were not given";

@@ -192,7 +192,7 @@ fn semaphore_shows_its_permits_and_then_its_waiters() {
 fn paths<'f>(root: &str, found: &'f [Result<Vec<Contender>>]) -> Vec<&'f str> {
     let path = |found: &'f Result<Vec<Contender>>| match found {
         Ok(contenders) => contenders[0].path.strip_prefix(root).expect("it is below"),
-        Err(Error::Denied { path }) => path.strip_prefix(root).expect("it is below"),
+        Err(Error::PermissionDenied { path }) => path.strip_prefix(root).expect("it is below"),
         Err(other) => panic!("{other:?}"),
     };
     found.iter().map(path).collect()
@@ -237,7 +237,7 @@ fn locks_below_finds_every_kind_of_lock_in_tree_order() {
     let single: Vec<_> = client.locks_below(&at("single")).unwrap().collect();
     assert_eq!(paths(&root, &single), ["/single"]);
     // These are the locks of all tests, and some are unreadable. On a busy machine the walk may time out.
-    let is_denied = |found: &Result<_>| matches!(found, Err(Error::Denied { .. }));
+    let is_denied = |found: &Result<_>| matches!(found, Err(Error::PermissionDenied { .. }));
     let below_all = || client.locks_below("/")?.filter(|found| !is_denied(found)).collect();
     let all: Vec<_> = answered(below_all).unwrap();
     let here = all.iter().filter(|contenders| contenders[0].path.starts_with(&root));
@@ -269,7 +269,10 @@ fn locks_below_names_unreadable_paths_and_finds_the_rest() {
     assert_eq!(are_seen, [true, false, false, false, true]);
     for path in [at("hidden"), at("partly")] {
         let seen = client.contenders(&path);
-        assert!(matches!(&seen, Err(Error::Denied { path: at }) if *at == path), "{seen:?}");
+        assert!(
+            matches!(&seen, Err(Error::PermissionDenied { path: at }) if *at == path),
+            "{seen:?}"
+        );
     }
     drop(held);
 }

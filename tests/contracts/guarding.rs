@@ -61,7 +61,10 @@ fn transaction_applies_all_in_order_or_names_the_failed_part() {
     let owners = held(&owner(), "owned");
     let own = format!("{}/{}", owners.path(), owners.node());
     let refused = write().set(&own, "x", None).commit();
-    assert!(matches!(&refused, Err(Error::Denied { path }) if *path == own), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(Error::PermissionDenied { path }) if *path == own),
+        "{refused:?}"
+    );
     has(&a, "new", 1);
 }
 

@@ -32,11 +32,11 @@ fn nodes(multi: &MultiLock) -> usize {
 /// Each failure in a few words, with its path below `root`.
 fn brief(error: &Error, root: &str) -> String {
     let (what, path) = match error {
-        Error::Release { failures } => {
+        Error::Multiple { failures } => {
             return failures.iter().map(|one| brief(one, root)).collect::<Vec<_>>().join(", ");
         }
         Error::Disconnected { path } => ("disconnected".to_owned(), path),
-        Error::Denied { path } => ("denied".to_owned(), path),
+        Error::PermissionDenied { path } => ("denied".to_owned(), path),
         Error::NotHeld { path } => ("not held".to_owned(), path),
         Error::Lost { path, reason } => (format!("{reason:?}"), path),
         other => panic!("{other:?}"),

@@ -100,7 +100,7 @@ fn revoke_fails_without_permission_or_connection() {
     let asked = guard.revocation().unwrap();
     let contender = contender_of(&other, &guard);
     let seen = other.revoke(&contender);
-    assert!(matches!(&seen, Err(Error::Denied { path: at }) if *at == path), "{seen:?}");
+    assert!(matches!(&seen, Err(Error::PermissionDenied { path: at }) if *at == path), "{seen:?}");
     proxy.cut_off();
     wait_until("away", SOON, || other.state() != zoolock::ClientState::Connected);
     let seen = other.revoke(&contender);

@@ -102,9 +102,10 @@ fn parse(data: Option<&(Vec<u8>, i32)>) -> Result<u64, Answer> {
 fn failed(error: Error) -> Answer {
     match error {
         Error::InvalidPath { reason, .. } => bad_name(&reason),
-        Error::Disconnected { .. } | Error::Closed | Error::Limit { .. } | Error::Lost { .. } => {
-            Answer::unavailable(format!("{error}\n"))
-        }
+        Error::Disconnected { .. }
+        | Error::Closed
+        | Error::LimitExceeded { .. }
+        | Error::Lost { .. } => Answer::unavailable(format!("{error}\n")),
         error => {
             eprintln!("web_service: {error}");
             Answer::new("500 Internal Server Error", "see the log\n")

@@ -75,7 +75,7 @@ const TOO_LONG: HoldState = HoldState::Lost(LossReason::HeldTooLong);
 
 fn is_too_long(error: &Error) -> bool {
     match error {
-        Error::Release { failures } => failures.iter().all(is_too_long),
+        Error::Multiple { failures } => failures.iter().all(is_too_long),
         error => matches!(error, Error::Lost { reason: LossReason::HeldTooLong, .. }),
     }
 }

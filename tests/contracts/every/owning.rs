@@ -18,7 +18,7 @@ fn seen_elsewhere(object: &Object) -> (bool, Option<u32>, usize) {
 fn says_not_held(object: &Object) {
     let seen = object.unlock().expect_err("it is not held");
     let is_it = match &seen {
-        Error::Release { failures } => {
+        Error::Multiple { failures } => {
             failures.iter().all(|one| matches!(one, Error::NotHeld { .. }))
         }
         Error::NotHeld { path } => path == object.path(),

@@ -51,7 +51,7 @@ impl Scripted {
             Busy => Ok(false),
             Panic => panic!("told to panic when asked to {verb} {name}"),
             Explode => panic_any(Bomb),
-            Fail if verb == "unlock" => Err(Error::Denied { path }),
+            Fail if verb == "unlock" => Err(Error::PermissionDenied { path }),
             Fail => Err(Error::Disconnected { path }),
         }
     }

@@ -174,7 +174,7 @@ impl Shared {
                 Ok(()) => kernel::count("deed: was written late"),
                 Err(Error::Lost { .. } | Error::NotHeld { .. } | Error::Closed) => {}
                 Err(Error::Disconnected { .. } | Error::InvalidArgument { .. }) => {}
-                Err(Error::Denied { .. }) if witness(|witness| witness.has_hidden) => {}
+                Err(Error::PermissionDenied { .. }) if witness(|witness| witness.has_hidden) => {}
                 Err(error) => violation(format!("{name}: late commit: {error}")),
             }
         });
@@ -452,7 +452,7 @@ impl Shared {
             let permits = some.take().map_or_else(Vec::new, |permits| {
                 let nodes = permits.holds();
                 match permits.release() {
-                    Err(Error::Denied { .. }) => nodes,
+                    Err(Error::PermissionDenied { .. }) => nodes,
                     _ => Vec::new(),
                 }
             });

@@ -45,9 +45,9 @@ pub(super) fn goes(turn: &Turn<'_>, connections: u64, turns: u32) {
 /// Returns whether the error of an unlock says that this lock was lost, or may not be released.
 fn names(error: &Error, path: &str) -> bool {
     match error {
-        Error::Release { failures } => failures.iter().any(|one| names(one, path)),
+        Error::Multiple { failures } => failures.iter().any(|one| names(one, path)),
         // The servers refuse a deletion before they look for the node.
-        Error::Lost { path: lost, .. } | Error::Denied { path: lost } => lost == path,
+        Error::Lost { path: lost, .. } | Error::PermissionDenied { path: lost } => lost == path,
         _ => false,
     }
 }
@@ -128,10 +128,10 @@ impl Shared {
         let waits_or_tries = matches!(call, "lock" | "try lock" | "nested lock");
         match error {
             Error::Closed => self.is_closed.get(),
-            Error::Release { failures } => {
+            Error::Multiple { failures } => {
                 (waits_or_tries || call == "unlock")
                     && failures.iter().all(|one| {
-                        !matches!(one, Error::Release { .. })
+                        !matches!(one, Error::Multiple { .. })
                             && (self.may_say(call, one) || self.may_say("unlock", one))
                     })
             }
@@ -157,7 +157,7 @@ impl Shared {
             Error::InvalidPath { .. } => waits_or_tries || call == "read below",
             Error::Cancelled { .. } => waits_or_tries,
             // Others have few nodes.
-            Error::Limit { .. } => {
+            Error::LimitExceeded { .. } => {
                 let is_much =
                     |what: &What| matches!(what, What::Odd { odd: Odd::LongPaths { .. }, .. });
                 waits_or_tries && self.plan.has(is_much)
@@ -172,8 +172,8 @@ impl Shared {
                 waits_or_tries
                     || matches!(call, "revoke" | "break_lock" | "commit" | "careful commit")
             }
-            Error::Timeout { .. } => call == "close",
-            Error::Denied { .. } => witness(|witness| witness.has_hidden),
+            Error::CloseTimeout { .. } => call == "close",
+            Error::PermissionDenied { .. } => witness(|witness| witness.has_hidden),
             _ => false,
         }
     }

@@ -187,7 +187,7 @@ impl Program {
         let keeps_on = matches!(call, "lock" | "unlock" | "re-entry" | "revocation" | "set_limit");
         match error {
             Error::Closed => self.is_closed.load(Ordering::SeqCst),
-            Error::Release { failures } => {
+            Error::Multiple { failures } => {
                 failures.iter().all(|one| self.may_say(call, one) || self.may_say("unlock", one))
             }
             Error::Disconnected { .. } => !keeps_on,
@@ -197,7 +197,7 @@ impl Program {
             Error::InvalidArgument { .. } => waits_or_tries || matches!(call, "commit" | "revoke"),
             Error::WouldDeadlock { .. } => call == "nested lock",
             Error::NotHeld { .. } => matches!(call, "commit" | "revoke" | "break_lock"),
-            Error::Timeout { .. } => call == "close",
+            Error::CloseTimeout { .. } => call == "close",
             _ => false,
         }
     }

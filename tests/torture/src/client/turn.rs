@@ -181,8 +181,8 @@ impl Program {
         hold.ended(match &said {
             _ if is_silent => Unlocked::Silent,
             Ok(()) => Unlocked::Fine,
-            Err(Error::Release { failures }) if failures.iter().any(is_its) => Unlocked::Lost,
-            Err(Error::Release { .. }) => Unlocked::Fine,
+            Err(Error::Multiple { failures }) if failures.iter().any(is_its) => Unlocked::Lost,
+            Err(Error::Multiple { .. }) => Unlocked::Fine,
             Err(error) if is_its(error) => Unlocked::Lost,
             Err(_) => Unlocked::Unexpected,
         });
