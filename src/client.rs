@@ -13,8 +13,9 @@ use crate::base::data::REVOKE;
 use crate::base::error::{Error, Result};
 use crate::base::path::LockPath;
 use crate::base::sys::thread;
+use crate::base::version::Version;
 use crate::base::wait::Until;
-use crate::contenders::{Below, contenders, remove, verify};
+use crate::contenders::{LocksBelow, contenders, remove, verify};
 use crate::observer::SharedObserver;
 use crate::session::{ClientState, Failure, Inner, Requests, Stats, Subscription};
 pub use builder::ClientBuilder;
@@ -65,14 +66,14 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] for a malformed list or timeout; [`Error::Connect`] with the
-    /// answer of each server; [`Error::Thread`] if the operating system refuses a thread.
-    pub fn connect(hosts: &str, session_timeout: Duration) -> Result<Client> {
+    /// answer of each server; [`Error::SpawnThread`] if the operating system refuses a thread.
+    pub fn connect(hosts: impl AsRef<str>, session_timeout: Duration) -> Result<Client> {
         Client::builder(hosts).session_timeout(session_timeout).connect()
     }
 
     /// Returns a builder for a client with more settings. No I/O before [`ClientBuilder::connect`].
-    pub fn builder(hosts: &str) -> ClientBuilder {
-        ClientBuilder::new(hosts)
+    pub fn builder(hosts: impl AsRef<str>) -> ClientBuilder {
+        ClientBuilder::new(hosts.as_ref())
     }
 
     /// Returns the state of the connection. No I/O, never blocks.
@@ -82,9 +83,9 @@ impl Client {
     }
 
     /// Returns the session timeout that the servers granted. They limit the requested one to their
-    /// bounds (`minSessionTimeout`, `maxSessionTimeout`; by default 2 and 20 ticks). If it is another
-    /// one, a [line in the log](crate::guide::operating) says so. Before the first connection this is
-    /// the requested one.
+    /// bounds (`minSessionTimeout`, `maxSessionTimeout`; by default 2 and 20 ticks). If it is
+    /// another one, a [line in the log](crate::guide::operating) says so. Before the first
+    /// connection this is the requested one.
     #[must_use]
     pub fn session_timeout(&self) -> Duration {
         self.inner.requests.timeout()
@@ -94,11 +95,11 @@ impl Client {
         self.inner.requests.session_key()
     }
 
-    /// Returns the id of the current session, which a [`Contender`] of this client has, too. 0 before
-    /// the first session. No I/O.
+    /// Returns the id of the current session, which a [`Contender`] of this client has, too.
+    /// `None` before the first session. No I/O.
     #[must_use]
-    pub fn session_id(&self) -> i64 {
-        self.inner.requests.session_id()
+    pub fn session_id(&self) -> Option<i64> {
+        Some(self.inner.requests.session_id()).filter(|id| *id != 0)
     }
 
     /// Returns a channel of the connection's changes from now on. It is disconnected when the
@@ -117,7 +118,7 @@ impl Client {
     /// type, and its nodes of any client. Empty if there are none. Costs one list and one read for
     /// each contender; blocks for at most a session timeout.
     ///
-    /// A node that may not be read makes the whole answer [`Error::Denied`].
+    /// A node that may not be read makes the whole answer [`Error::PermissionDenied`].
     ///
     /// The answer may be out of date when it arrives. It is for people and for
     /// [`revoke`](Client::revoke), not for deciding who may act.
@@ -134,9 +135,9 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::InvalidPath`]; [`Error::Disconnected`] without a connection or an answer in time,
-    /// [`Error::Closed`], [`Error::Denied`].
-    pub fn contenders(&self, path: &str) -> Result<Vec<Contender>> {
-        contenders(&self.inner.requests, &LockPath::parse_node(path)?)
+    /// [`Error::Closed`], [`Error::PermissionDenied`].
+    pub fn contenders(&self, path: impl AsRef<str>) -> Result<Vec<Contender>> {
+        contenders(&self.inner.requests, &LockPath::parse_node(path.as_ref())?)
     }
 
     /// Returns all locks at and below `root`, which may be `/`. The locks may be of any type, and
@@ -158,7 +159,7 @@ impl Client {
     /// for contenders in client.locks_below("/locks")? {
     ///     match contenders {
     ///         Ok(contenders) => println!("{}: {}", contenders[0].path, contenders.len()),
-    ///         Err(zoolock::Error::Denied { path }) => println!("{path}: not allowed"),
+    ///         Err(zoolock::Error::PermissionDenied { path, .. }) => println!("{path}: not allowed"),
     ///         Err(error) => return Err(error),
     ///     }
     /// }
@@ -167,14 +168,11 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// [`Error::InvalidPath`]. The iterator returns [`Error::Denied`] for each lock and directory
-    /// that may not be read, and continues. Any other error is its last item:
+    /// [`Error::InvalidPath`]. The iterator returns [`Error::PermissionDenied`] for each lock and
+    /// directory that may not be read, and continues. Any other error is its last item:
     /// [`Error::Disconnected`] without a connection or an answer in time, [`Error::Closed`].
-    pub fn locks_below(
-        &self,
-        root: &str,
-    ) -> Result<impl Iterator<Item = Result<Vec<Contender>>> + use<>> {
-        Ok(Below::new(Arc::clone(&self.inner), LockPath::parse_directory(root)?))
+    pub fn locks_below(&self, root: impl AsRef<str>) -> Result<LocksBelow> {
+        Ok(LocksBelow::new(Arc::clone(&self.inner), LockPath::parse_directory(root.as_ref())?))
     }
 
     /// Returns whether this [fencing token](crate::Hold::fencing_token) belongs to the current
@@ -204,9 +202,9 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::InvalidPath`]; [`Error::Disconnected`] without a connection or an answer in time,
-    /// also from a server that has lost its leader; [`Error::Closed`], [`Error::Denied`].
-    pub fn verify_token(&self, path: &str, token: u64) -> Result<bool> {
-        verify(&self.inner.requests, &LockPath::parse_node(path)?, token)
+    /// also from a server that has lost its leader; [`Error::Closed`], [`Error::PermissionDenied`].
+    pub fn verify_token(&self, path: impl AsRef<str>, token: u64) -> Result<bool> {
+        verify(&self.inner.requests, &LockPath::parse_node(path.as_ref())?, token)
     }
 
     /// Requests the lock from a holder, by writing `__REVOKE__` to its node, as Curator does. The
@@ -215,13 +213,14 @@ impl Client {
     /// connection is down at the moment. Blocks for at most a third of the session timeout.
     ///
     /// Only this contender is asked. This does not work for an
-    /// [`EphemeralLock`](crate::EphemeralLock): the next holder's node has the same name, and may be
-    /// there by the time of the write. End the session of its holder.
+    /// [`EphemeralLock`](crate::EphemeralLock): the next holder's node has the same name, and may
+    /// be there by the time of the write. End the session of its holder.
     ///
     /// # Errors
     /// [`Error::NotHeld`] if the node is gone. [`Error::InvalidArgument`] for a node that is not a
-    /// contender's, or that is an [`EphemeralLock`](crate::EphemeralLock)'s. [`Error::Disconnected`]
-    /// without a connection or an answer, [`Error::Closed`], [`Error::Denied`].
+    /// contender's, or that is an [`EphemeralLock`](crate::EphemeralLock)'s.
+    /// [`Error::Disconnected`] without a connection, [`Error::MaybeDone`] without an answer,
+    /// [`Error::Closed`], [`Error::PermissionDenied`].
     pub fn revoke(&self, contender: &Contender) -> Result<()> {
         self.at_node(contender, |requests, until| {
             let path = contender.znode();
@@ -246,8 +245,8 @@ impl Client {
     /// # Errors
     /// [`Error::NotHeld`] if the node is gone. [`Error::InvalidArgument`] for a node that is not a
     /// contender's, or that is an [`EphemeralLock`](crate::EphemeralLock)'s.
-    /// [`Error::Disconnected`] without a connection or an answer: the node may be deleted;
-    /// [`Error::Closed`], [`Error::Denied`].
+    /// [`Error::Disconnected`] without a connection, [`Error::MaybeDone`] without an answer,
+    /// [`Error::Closed`], [`Error::PermissionDenied`].
     pub fn break_lock(&self, contender: &Contender) -> Result<()> {
         self.at_node(contender, |requests, until| remove(requests, contender, until))
     }
@@ -263,8 +262,8 @@ impl Client {
         requests.require_connection(path)?;
         let until = Until::within(requests.patience());
         send(requests, &until).map_err(|failure| match failure.is(ErrorKind::NoNode) {
-            true => Error::NotHeld { path: path.to_owned() },
-            false => requests.error(path, failure),
+            true => Error::not_held(path),
+            false => requests.error_of_write(path, failure),
         })
     }
 
@@ -276,20 +275,21 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::InvalidPath`]; [`Error::Disconnected`] without a connection or an answer in time,
-    /// [`Error::Closed`], [`Error::Denied`].
-    pub fn read(&self, path: &str) -> Result<Option<(Vec<u8>, i32)>> {
+    /// [`Error::Closed`], [`Error::PermissionDenied`].
+    pub fn read(&self, path: impl AsRef<str>) -> Result<Option<(Vec<u8>, Version)>> {
+        let path = path.as_ref();
         LockPath::parse_node(path)?;
         let until = Until::within(self.inner.requests.patience());
         match self.inner.requests.read(path, &until) {
-            Ok((data, stat)) => Ok(Some((data, stat.version))),
+            Ok((data, stat)) => Ok(Some((data, stat.version.into()))),
             Err(failure) if failure.is(ErrorKind::NoNode) => Ok(None),
             Err(failure) => Err(self.inner.requests.error(path, failure)),
         }
     }
 
-    /// Returns whom the servers take this client for: the scheme and the user of each identity, such
-    /// as `("digest", "billing")`. They grant permissions by it; see [`Acl`](crate::Acl). One request;
-    /// blocks for at most a third of the session timeout.
+    /// Returns whom the servers take this client for: the scheme and the user of each identity,
+    /// such as `("digest", "billing")`. They grant permissions by it; see [`Acl`](crate::Acl). One
+    /// request; blocks for at most a third of the session timeout.
     ///
     /// # Errors
     /// [`Error::Disconnected`] without a connection or an answer in time, [`Error::Closed`], and
@@ -311,8 +311,8 @@ impl Client {
     /// session timeout after the connection broke. After that it returns at once.
     ///
     /// # Errors
-    /// [`Error::Timeout`] if the servers could not be told. They end the session themselves, one
-    /// session timeout after they last heard from it, give or take a tick.
+    /// [`Error::CloseTimeout`] if the servers could not be told. They end the session themselves,
+    /// one session timeout after they last heard from it, give or take a tick.
     pub fn close(&self) -> Result<()> {
         self.close_within(self.inner.requests.timeout())
     }
@@ -322,8 +322,7 @@ impl Client {
     /// # Errors
     /// As [`close`](Client::close).
     pub fn close_within(&self, after: Duration) -> Result<()> {
-        let what = "confirmed end of the session";
-        self.inner.close(after).map_err(|_| Error::Timeout { what, after })
+        self.inner.close(after).map_err(|_| Error::CloseTimeout { after })
     }
 
     pub(crate) fn inner(&self) -> &Arc<Inner> {

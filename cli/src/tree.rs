@@ -37,7 +37,7 @@ pub(crate) fn list(root: &Target, as_json: bool) -> Result<u8, Failed> {
                 printed = true;
             }
             Ok(contenders) => rows.push(row(&contenders, &grants)),
-            Err(denied @ Error::Denied { .. }) => {
+            Err(denied @ Error::PermissionDenied { .. }) => {
                 say(&denied.to_string());
                 code = DENIED;
             }
@@ -63,7 +63,7 @@ pub(crate) fn look(client: &Client, root: &Target) -> zoolock::Result<(Vec<Conte
     let (mut all, mut denied) = (Vec::new(), 0);
     for found in client.locks_below(&root.path)? {
         match found {
-            Err(Error::Denied { .. }) => denied += 1,
+            Err(Error::PermissionDenied { .. }) => denied += 1,
             contenders => all.extend(contenders?),
         }
     }

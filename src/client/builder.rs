@@ -85,9 +85,9 @@ impl ClientBuilder {
 
     /// Sets how long the servers keep the session, and with it the locks, of a silent client.
     /// Default: 10 s. Servers limit it; [`Client::session_timeout`] returns what they granted. It
-    /// should be four server ticks or more, which is 8 s at the default tick of 2 s. A follower tells its leader every half tick which clients it has heard from, and an
-    /// observer behind another one takes up to a tick. A lease relies on that within a quarter of
-    /// this timeout.
+    /// should be four server ticks or more, which is 8 s at the default tick of 2 s. A follower
+    /// tells its leader every half tick which clients it has heard from, and an observer behind
+    /// another one takes up to a tick. A lease relies on that within a quarter of this timeout.
     pub fn session_timeout(mut self, timeout: Duration) -> ClientBuilder {
         self.session_timeout = timeout;
         self
@@ -172,29 +172,29 @@ impl ClientBuilder {
 
     /// Returns the list of servers, as it was given.
     #[must_use]
-    pub fn get_hosts(&self) -> &str {
+    pub fn hosts(&self) -> &str {
         &self.hosts
     }
 
     /// Returns the session timeout that the client will ask for.
     #[must_use]
-    pub fn get_session_timeout(&self) -> Duration {
+    pub fn requested_timeout(&self) -> Duration {
         self.session_timeout
     }
 
     /// Returns the settings of TLS, if the client will use it.
     #[cfg(feature = "tls")]
     #[must_use]
-    pub fn get_tls(&self) -> Option<&Tls> {
+    pub fn tls_settings(&self) -> Option<&Tls> {
         self.tls.as_ref()
     }
 
     /// Connects. Blocks for at most the connect timeout.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`], which names the setting that is not usable; [`Error::Refused`]
-    /// if a server refused the credentials; [`Error::Connect`] with the answer of each server;
-    /// [`Error::Thread`] if the operating system refuses a thread.
+    /// [`Error::InvalidArgument`], which names the setting that is not usable;
+    /// [`Error::AuthFailed`] if a server refused the credentials; [`Error::Connect`] with the
+    /// answer of each server; [`Error::SpawnThread`] if the operating system refuses a thread.
     pub fn connect(self) -> Result<Client> {
         let (hosts, existing_chroot) = (self.hosts.clone(), self.existing_chroot);
         let within = self.connect_timeout.unwrap_or(self.session_timeout);
@@ -212,15 +212,15 @@ impl ClientBuilder {
         })
     }
 
-    /// Creates a client that connects in the background, for programs that have to start without the
-    /// servers. Its state is [`Suspended`](crate::ClientState::Suspended) until a server has
+    /// Creates a client that connects in the background, for programs that have to start without
+    /// the servers. Its state is [`Suspended`](crate::ClientState::Suspended) until a server has
     /// answered. Calls wait for a connection until then, or fail without one, as they do in an
     /// outage. Failures to connect are logged; refused credentials are one of them. Never blocks.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`], which names the setting that is not usable; it may be
     /// [`existing_chroot`](ClientBuilder::existing_chroot), which needs the servers.
-    /// [`Error::Thread`] if the operating system refuses a thread.
+    /// [`Error::SpawnThread`] if the operating system refuses a thread.
     pub fn connect_lazily(self) -> Result<Client> {
         if self.existing_chroot {
             let reason = "only connect() can look for it, because it waits for the servers";
@@ -349,8 +349,8 @@ fn failed_to_connect(hosts: &str, error: &zookeeper::Error) -> Error {
     let hosts = hosts.to_owned();
     match error.kind() {
         ErrorKind::BadArguments => Error::invalid("host list", cause),
-        ErrorKind::AuthFailed => Error::Refused { hosts, cause },
-        ErrorKind::NoThread => Error::Thread { cause },
+        ErrorKind::AuthFailed => Error::AuthFailed { hosts, cause },
+        ErrorKind::NoThread => Error::SpawnThread { cause },
         _ => {
             let failure = error.connect_failure().unwrap_or(ConnectFailure::Silent);
             Error::Connect { hosts, cause, failure }

@@ -78,7 +78,7 @@ where
     ///
     /// # Errors
     /// [`Error::InvalidPath`](crate::Error::InvalidPath), which says which rule the path breaks.
-    pub fn new(client: &Client, path: impl Into<String>) -> Result<Self> {
+    pub fn new(client: &Client, path: impl AsRef<str>) -> Result<Self> {
         Self::with_options(client, path, LockOptions::new())
     }
 
@@ -91,10 +91,10 @@ where
     ///   take; each [option](LockOptions) says which.
     pub fn with_options(
         client: &Client,
-        path: impl Into<String>,
+        path: impl AsRef<str>,
         options: LockOptions,
     ) -> Result<Self> {
-        let site = Site::new(client, &path.into(), Self::KIND, options)?;
+        let site = Site::new(client, path.as_ref(), Self::KIND, options)?;
         Ok(LockHandle::of(TwoLevel::new(site)))
     }
 }
@@ -111,8 +111,8 @@ impl<K, O> LockHandle<K, O> {
     /// [`ReentrantGuard`](crate::ReentrantGuard).
     ///
     /// # Errors
-    /// [`Closed`](crate::Error::Closed), [`Denied`](crate::Error::Denied),
-    /// [`Limit`](crate::Error::Limit), and the errors that the lock type's documentation adds.
+    /// [`Closed`](crate::Error::Closed), [`PermissionDenied`](crate::Error::PermissionDenied),
+    /// [`LimitExceeded`](crate::Error::LimitExceeded), and the errors that the lock type's documentation adds.
     pub fn acquire(&self) -> Result<Guard<O>> {
         surely(self.acquire_within(Wait::FOREVER)?, self.path())
     }
@@ -193,8 +193,8 @@ impl<K, O> LockHandle<K, O> {
     /// - [`Lost`](crate::Error::Lost) if the hold was lost. No other holder's node was touched, and
     ///   the lock can be used again.
     /// - [`NotHeld`](crate::Error::NotHeld) if the lock is not locked.
-    /// - [`Denied`](crate::Error::Denied) if the server refuses to delete the node, which then ends
-    ///   with the session.
+    /// - [`PermissionDenied`](crate::Error::PermissionDenied) if the server refuses to delete the
+    ///   node, which then ends with the session.
     /// - The errors that the lock type's documentation adds.
     pub fn unlock(&self) -> Result<()> {
         self.raw.release_once(None)
@@ -220,7 +220,8 @@ impl<K, O> LockHandle<K, O> {
     ///
     /// # Errors
     /// [`Disconnected`](crate::Error::Disconnected) without a connection or an answer within a
-    /// session timeout, [`Closed`](crate::Error::Closed), [`Denied`](crate::Error::Denied).
+    /// session timeout, [`Closed`](crate::Error::Closed),
+    /// [`PermissionDenied`](crate::Error::PermissionDenied).
     pub fn contenders(&self) -> Result<Vec<Contender>> {
         self.raw.site().contenders()
     }

@@ -118,10 +118,11 @@ impl Leadership {
     ///
     /// The term ends when `lead` returns, and the next candidate in the queue leads. Without other
     /// candidates, `lead` is called again at once, so a function with nothing to do should
-    /// [wait](Term::wait).
+    /// [wait](Term::wait). With [`hold_at_least`](LockOptions::hold_at_least), the next term of any
+    /// process begins no sooner than that long after the start of this one.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`], [`Error::InvalidArgument`]; [`Error::Thread`] if the operating
+    /// [`Error::InvalidPath`], [`Error::InvalidArgument`]; [`Error::SpawnThread`] if the operating
     /// system refuses a thread.
     pub fn start(
         client: &Client,
@@ -176,14 +177,15 @@ impl Leadership {
         options: LockOptions,
         lead: impl FnMut(&Term) + Send + 'static,
     ) -> Result<Leadership> {
-        let lock = TwoLevel::new(Site::new(client, path, kind, options.without_handoffs())?);
+        // It takes the options of a latch in any case: its terms are in one thread.
+        let lock = TwoLevel::new(Site::new(client, path, kind, options.check(LockKind::Latch)?)?);
         let contest = Mutex::new(Contest::Contends { since: sys::now(), failing: None });
         let shared = Arc::new(Shared { lock, stopping: CancelToken::new(), contest });
         look_for_others(&shared);
         let contending = Arc::clone(&shared);
         let thread = thread::Builder::new().name("zoolock-leadership".into());
         let thread = thread.spawn(move || contending.run(lead));
-        let thread = thread.map_err(|cause| Error::Thread { cause: cause.to_string() })?;
+        let thread = thread.map_err(|cause| Error::SpawnThread { cause: cause.to_string() })?;
         Ok(Leadership { shared, thread: Some(thread) })
     }
 
@@ -201,7 +203,7 @@ impl Leadership {
     ///
     /// # Errors
     /// [`Error::Disconnected`] without a connection or an answer in time, [`Error::Closed`],
-    /// [`Error::Denied`].
+    /// [`Error::PermissionDenied`].
     pub fn leader(&self) -> Result<Option<Contender>> {
         let candidates = self.shared.lock.site().contenders()?;
         Ok(candidates.into_iter().find(|candidate| candidate.holds))

@@ -38,8 +38,8 @@ use crate::locks::handle::{AtPath, Exclusive, LockHandle};
 ///   the client repeats it in the background until the node is known to be gone.
 /// - The lock of a process that dies is free one session timeout later, give or take a server tick.
 ///
-/// With [`local_handoffs`](crate::LockOptions::local_handoffs), consecutive turns of one process may
-/// share a token. What no lock can promise is described under [fencing](crate#fencing).
+/// With [`local_handoffs`](crate::LockOptions::local_handoffs), consecutive turns of one process
+/// may share a token. What no lock can promise is described under [fencing](crate#fencing).
 ///
 /// # Fairness
 /// First come, first served among all clients, in the order in which the servers received their
@@ -60,14 +60,15 @@ use crate::locks::handle::{AtPath, Exclusive, LockHandle};
 /// # Errors
 /// Finding the lock taken is not an error. Calls that lock return
 /// [`Cancelled`](crate::Error::Cancelled) by the [token](crate::CancelToken) of their
-/// [`Wait`](crate::Wait); [`Limit`](crate::Error::Limit);
-/// [`Denied`](crate::Error::Denied); [`WouldDeadlock`](crate::Error::WouldDeadlock), if this thread
+/// [`Wait`](crate::Wait); [`LimitExceeded`](crate::Error::LimitExceeded);
+/// [`PermissionDenied`](crate::Error::PermissionDenied); [`WouldDeadlock`](crate::Error::WouldDeadlock), if this thread
 /// holds a re-entrant or a read-write lock at the same path; [`InvalidPath`](crate::Error::InvalidPath) if a node above the
 /// lock is ephemeral; [`InvalidArgument`](crate::Error::InvalidArgument) for an ACL that the server
 /// refuses; and [`ZooKeeper`](crate::Error::ZooKeeper) for any other refusal. Calls with a deadline
 /// and calls that only try also return [`Disconnected`](crate::Error::Disconnected). Calls that
 /// unlock return [`Lost`](crate::Error::Lost), [`NotHeld`](crate::Error::NotHeld) and
-/// [`Denied`](crate::Error::Denied). All calls return [`Closed`](crate::Error::Closed).
+/// [`PermissionDenied`](crate::Error::PermissionDenied). All calls return
+/// [`Closed`](crate::Error::Closed).
 ///
 /// # Example
 /// ```no_run

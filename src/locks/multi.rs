@@ -71,11 +71,11 @@ use crate::locks::any::{Lock, LockGuard, LockId, MultiGuard};
 ///
 /// # Errors
 /// Those of the members, and [`Lost`](Error::Lost) if a member was lost before the last one was
-/// taken. After an error no member is held. If giving back members fails, too, [`Error::Release`]
+/// taken. After an error no member is held. If giving back members fails, too, [`Error::Multiple`]
 /// has both errors, the cause first.
 ///
 /// An unlock visits every member, in reverse order, even if some of them fail. A failed unlock is
-/// always an [`Error::Release`], with the failures of all members that were lost, not held, or not
+/// always an [`Error::Multiple`], with the failures of all members that were lost, not held, or not
 /// held by this thread. The others are released.
 ///
 /// # Example
@@ -188,7 +188,7 @@ impl MultiLock {
                 (Ok(_), failures) if failures.is_empty() => {
                     Ok(Err(Busy { index, path: lock.path().into() }))
                 }
-                (Ok(_), failures) => Err(Error::Release { failures }),
+                (Ok(_), failures) => Err(Error::Multiple { failures }),
             };
         }
         // An earlier member may have been lost while a later one was waited for.
@@ -199,7 +199,7 @@ impl MultiLock {
         sys::reached("a lock of a group is lost while another is waited for");
         let mut losses = taken.give_back().into_iter();
         // A foreign lock may be unheld and still unlock without an error.
-        let not_held = || Error::NotHeld { path: gone.path().to_owned() };
+        let not_held = || Error::not_held(gone.path());
         Err(failure(losses.next().unwrap_or_else(not_held), losses.collect()))
     }
 }
@@ -258,7 +258,7 @@ fn check(locks: &[(LockId, Box<dyn Lock>)]) -> Result<()> {
 fn failure(reason: Error, others: Vec<Error>) -> Error {
     match others.is_empty() {
         true => reason,
-        false => Error::Release { failures: [reason].into_iter().chain(others).collect() },
+        false => Error::Multiple { failures: [reason].into_iter().chain(others).collect() },
     }
 }
 
@@ -313,7 +313,7 @@ impl Lock for MultiLock {
     fn unlock(&self) -> Result<()> {
         match (Taken { locks: &self.locks, failures: Vec::new() }).give_back() {
             failures if failures.is_empty() => Ok(()),
-            failures => Err(Error::Release { failures }),
+            failures => Err(Error::Multiple { failures }),
         }
     }
 

@@ -58,8 +58,9 @@ use crate::session::{Grant, HoldState, release};
 /// First come, first served. A waiting call has a turn in a queue, and takes its permits when its
 /// turn has come. So requests for few permits do not starve a request for many, and two large
 /// requests cannot block each other half-way. [`try_acquire`](DistributedSemaphore::try_acquire)
-/// takes no turn: it takes free permits that the call with the turn does not wait for. Two calls that
-/// try for several permits at the same moment may find too few free, each because of the other.
+/// takes no turn: it takes free permits that the call with the turn does not wait for. Two calls
+/// that try for several permits at the same moment may find too few free, each because of the
+/// other.
 ///
 /// # When the session dies
 /// Permits are holds like those of
@@ -111,11 +112,7 @@ impl DistributedSemaphore {
     /// # Errors
     /// [`Error::InvalidPath`], which says which rule the path breaks. [`Error::InvalidArgument`] if
     /// the limit is zero.
-    pub fn new(
-        client: &Client,
-        path: impl Into<String>,
-        limit: u32,
-    ) -> Result<DistributedSemaphore> {
+    pub fn new(client: &Client, path: impl AsRef<str>, limit: u32) -> Result<DistributedSemaphore> {
         DistributedSemaphore::with_options(client, path, limit, LockOptions::new())
     }
 
@@ -126,19 +123,19 @@ impl DistributedSemaphore {
     /// would be read as a revocation request.
     pub fn with_options(
         client: &Client,
-        path: impl Into<String>,
+        path: impl AsRef<str>,
         limit: u32,
         options: LockOptions,
     ) -> Result<DistributedSemaphore> {
         check_limit(limit)?;
-        let lock = Site::new(client, &path.into(), LockKind::Semaphore, options)?;
+        let lock = Site::new(client, path.as_ref(), LockKind::Semaphore, options)?;
         let (path, options) = (&lock.facts.lock, lock.facts.options.clone());
         // A call that has its permits, or no time left, need not wait for the end of its turn.
         let of_turns = LockOptions {
             background_release: true,
             hold_at_least: Duration::ZERO,
             hold_at_most: None,
-            ..options.clone().without_handoffs()
+            ..options.clone()
         };
         let turn = TwoLevel::new(lock.part(path.below(LOCKS), LockKind::Exclusive, of_turns));
         let limit = Limit::new(limit, Arc::clone(lock.inner()), path.clone());
@@ -157,7 +154,7 @@ impl DistributedSemaphore {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] for a count of zero or above the limit; [`Error::Closed`],
-    /// [`Error::Denied`], [`Error::Limit`].
+    /// [`Error::PermissionDenied`], [`Error::LimitExceeded`].
     pub fn acquire(&self, count: u32) -> Result<Permits> {
         surely(self.acquire_within(count, Wait::FOREVER)?, self.path())
     }
@@ -216,7 +213,7 @@ impl DistributedSemaphore {
     ///
     /// # Errors
     /// [`Error::Disconnected`] without a connection or an answer, [`Error::Closed`],
-    /// [`Error::Denied`].
+    /// [`Error::PermissionDenied`].
     pub fn available(&self) -> Result<u32> {
         let out = u32::try_from(self.inner.count()?).unwrap_or(u32::MAX);
         Ok(self.limit().saturating_sub(out))
@@ -227,7 +224,7 @@ impl DistributedSemaphore {
     ///
     /// # Errors
     /// [`Error::Disconnected`] without a connection or an answer, [`Error::Closed`],
-    /// [`Error::Denied`].
+    /// [`Error::PermissionDenied`].
     pub fn contenders(&self) -> Result<Vec<Contender>> {
         self.inner.site.contenders()
     }

@@ -58,7 +58,7 @@ impl Readers {
         }
         let read = self.site.take(Recipe::Under(write), None, until, report);
         // With these errors there is no node, or one that is given up.
-        if !matches!(read, Err(Error::Limit { .. } | Error::Denied { .. })) {
+        if !matches!(read, Err(Error::LimitExceeded { .. } | Error::PermissionDenied { .. })) {
             write.nodes().mark_read_under();
         }
         if let Err(Error::Lost { reason: LossReason::NodeDeleted, .. }) = &read {

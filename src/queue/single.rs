@@ -132,7 +132,7 @@ impl<'a> SingleCall<'a> {
             && own.is_stuck(&self.attempt.place, self.name())
         {
             sys::reached("a single node of ours stays and is in the way");
-            return Err(Error::Denied { path: path.to_owned() }.into());
+            return Err(Error::PermissionDenied { path: path.to_owned() }.into());
         }
         Ok(true)
     }

@@ -1,5 +1,5 @@
-//! The loop of a call that queues: it looks what there is, creates its nodes, and waits until they are
-//! first. A [`Recipe`] decides which nodes are granted, and which to wait for.
+//! The loop of a call that queues: it looks what there is, creates its nodes, and waits until they
+//! are first. A [`Recipe`] decides which nodes are granted, and which to wait for.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -56,8 +56,8 @@ impl<'a> AsMut<Attempt<'a>> for Waiter<'a> {
 }
 
 impl Ears {
-    /// The thread that delivers an event, unless that is the grant, sends the next list, so that the
-    /// waiter is woken once, behind both. A waiter that watches the list is woken at once.
+    /// The thread that delivers an event, unless that is the grant, sends the next list, so that
+    /// the waiter is woken once, behind both. A waiter that watches the list is woken at once.
     fn open(attempt: &Attempt<'_>, recipe: &Recipe<'_>) -> Ears {
         let (waker, wake) = bounded(1);
         let stay = Arc::<Mutex<Stay<String, Names>>>::default();
@@ -251,7 +251,7 @@ impl Waiter<'_> {
         match stuck.iter().next() {
             Some(name) if !self.recipe.is_free(&stuck) => {
                 sys::reached("nodes that stay leave no room");
-                Err(Error::Denied { path: self.attempt.facts.directory.child(name) })
+                Err(Error::PermissionDenied { path: self.attempt.facts.directory.child(name) })
             }
             _ => Ok(()),
         }
@@ -273,7 +273,7 @@ impl Waiter<'_> {
             if inner.own.is_stuck(&self.attempt.place, &ahead.nearest) {
                 let path = facts.directory.child(&ahead.nearest);
                 sys::reached("the node ahead is ours and cannot be deleted");
-                return Err(Error::Denied { path }.into());
+                return Err(Error::PermissionDenied { path }.into());
             }
             self.watch(ahead)?;
         } else {
@@ -284,9 +284,9 @@ impl Waiter<'_> {
         self.await_change()
     }
 
-    /// Watches the nodes ahead and our own nodes, as far as they are not watched. If the nearest node
-    /// has gone meanwhile, its event comes before the answer, behind that of our own node if that is
-    /// gone, too.
+    /// Watches the nodes ahead and our own nodes, as far as they are not watched. If the nearest
+    /// node has gone meanwhile, its event comes before the answer, behind that of our own node if
+    /// that is gone, too.
     fn watch(&mut self, ahead: Ahead<String>) -> Result<(), Stop> {
         let (epoch, nearest) = (self.attempt.requests().epoch(), ahead.nearest.clone());
         let own = self.attempt.nodes[0].name.clone();

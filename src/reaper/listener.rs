@@ -1,5 +1,5 @@
-//! The reaper itself: a socket at which clients register, and the thread that waits for the end of their
-//! processes.
+//! The reaper itself: a socket at which clients register, and the thread that waits for the end of
+//! their processes.
 
 use std::fs::File;
 use std::io::IoSliceMut;
@@ -43,11 +43,11 @@ const MOST: usize = 10_000;
 /// Ends the ZooKeeper sessions of processes that have died, so that the locks of a crashed process
 /// are free in milliseconds in place of a session timeout.
 ///
-/// A client whose builder names [the same socket](crate::ClientBuilder::reaper) registers its session, and
-/// a handle to its process with it: a pidfd, which Linux makes ready when all threads of the process
-/// have ended, and not before. Then the reaper resumes the session at any server and closes it. It
-/// goes on over outages until a server says that the session is over. Nothing else counts: neither
-/// a socket that is closed, nor a process that stops, forks or is debugged.
+/// A client whose builder names [the same socket](crate::ClientBuilder::reaper) registers its
+/// session, and a handle to its process with it: a pidfd, which Linux makes ready when all threads
+/// of the process have ended, and not before. Then the reaper resumes the session at any server and
+/// closes it. It goes on over outages until a server says that the session is over. Nothing else
+/// counts: neither a socket that is closed, nor a process that stops, forks or is debugged.
 ///
 /// # What has to be safe first
 ///
@@ -57,9 +57,9 @@ const MOST: usize = 10_000;
 /// [fencing tokens](crate::Hold::fencing_token). A program whose children do the work is better run
 /// by the command, `zoolock run`, which waits for all of them.
 ///
-/// The reaper must not run where a process can go on elsewhere: with machines or containers that are
-/// frozen, copied or moved while they run. It does nothing for a process whose machine dies, or that
-/// dies together with the reaper, as a container does with its first process.
+/// The reaper must not run where a process can go on elsewhere: with machines or containers that
+/// are frozen, copied or moved while they run. It does nothing for a process whose machine dies, or
+/// that dies together with the reaper, as a container does with its first process.
 ///
 /// # Examples
 ///
@@ -90,21 +90,21 @@ pub struct Reaper {
 }
 
 impl Reaper {
-    /// Starts a thread that listens at a new Unix socket, and leaves a file `.lock` beside it. Who may
-    /// connect there may have sessions ended, which everybody may who reaches the servers. As for every
-    /// file, the process's umask decides.
+    /// Starts a thread that listens at a new Unix socket, and leaves a file `.lock` beside it. Who
+    /// may connect there may have sessions ended, which everybody may who reaches the servers. As
+    /// for every file, the process's umask decides.
     ///
     /// # Errors
     ///
-    /// - [`Error::InvalidArgument`] if there can be no such socket: another reaper listens there, it
-    ///   is another file, or its path is longer than 107 bytes.
-    /// - [`Error::Thread`] if the operating system refuses a thread.
+    /// - [`Error::InvalidArgument`] if there can be no such socket: another reaper listens there,
+    ///   it is another file, or its path is longer than 107 bytes.
+    /// - [`Error::SpawnThread`] if the operating system refuses a thread.
     pub fn start(path: impl AsRef<Path>) -> Result<Reaper> {
         let path = path.as_ref().to_owned();
         let wrong =
             |reason: io::Error| Error::invalid("socket of a reaper", format!("{path:?}: {reason}"));
         let (lock, socket) = listen_at(&path).map_err(wrong)?;
-        let no_thread = |cause: io::Error| Error::Thread { cause: cause.to_string() };
+        let no_thread = |cause: io::Error| Error::SpawnThread { cause: cause.to_string() };
         let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| no_thread(error.into()))?;
         let stopped = stop.try_clone().map_err(no_thread)?;
         let (litter, closing) = unbounded::<OwnedFd>();
@@ -120,8 +120,8 @@ impl Reaper {
 }
 
 /// Stops listening, and removes the socket. A session that is being ended is tried once more at the
-/// most: this waits for that, for a session timeout or a minute if the servers are away. The processes
-/// that live are forgotten.
+/// most: this waits for that, for a session timeout or a minute if the servers are away. The
+/// processes that live are forgotten.
 impl Drop for Reaper {
     fn drop(&mut self) {
         if self.process != process::id() {
@@ -177,8 +177,8 @@ struct Listener {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// A file of somebody else. Its close may wait, as that of a socket with data to send, so another thread
-/// does that.
+/// A file of somebody else. Its close may wait, as that of a socket with data to send, so another
+/// thread does that.
 struct Foreign {
     file: Option<OwnedFd>,
     litter: Sender<OwnedFd>,
@@ -234,8 +234,9 @@ impl Listener {
         self.threads.into_iter().for_each(|thread| drop(thread.join()));
     }
 
-    /// Waits until there is something to do. Returns for each peer whether there is; no answer means
-    /// that there may be. If the operating system was short of something, it waits for a second.
+    /// Waits until there is something to do. Returns for each peer whether there is; no answer
+    /// means that there may be. If the operating system was short of something, it waits for a
+    /// second.
     fn wait(&self, stopped: &OwnedFd, is_short: bool) -> rustix::io::Result<Vec<bool>> {
         let looks_again = is_short || self.peers.iter().any(|peer| peer.closed.is_some());
         let limit = looks_again.then_some(Timespec { tv_sec: 1, tv_nsec: 0 });
@@ -347,8 +348,8 @@ impl Peer {
         self.registered.as_ref().is_some_and(|one| is_ready(&one.process))
     }
 
-    /// Returns whether nothing is to be expected of it: its client has gone, and its session with it. A
-    /// client that lives registers again.
+    /// Returns whether nothing is to be expected of it: its client has gone, and its session with
+    /// it. A client that lives registers again.
     fn is_over(&self) -> bool {
         let over = |registered: &Registered| {
             let session = registered.registration.session_timeout() * 2;

@@ -61,16 +61,16 @@ impl Registration {
     /// Ends the session: what it holds is free at once. **Only call this when the process that had
     /// the session is known to have ended**, with all that may still work for it.
     ///
-    /// Blocks until a server has said that the session is over, for a session timeout at most. It may
-    /// be over before, which is fine.
+    /// Blocks until a server has said that the session is over, for a session timeout at most. It
+    /// may be over before, which is fine.
     ///
     /// # Errors
     ///
     /// - [`Error::InvalidArgument`] if the settings cannot be used, for example because a file of a
     ///   certificate is gone.
-    /// - [`Error::Disconnected`] if no server has answered in time. They are away, or have ended the
+    /// - [`Error::MaybeDone`] if no server has answered in time. They are away, or have ended the
     ///   session by themselves. Trying again is safe.
-    /// - [`Error::Thread`] if the operating system refuses a thread.
+    /// - [`Error::SpawnThread`] if the operating system refuses a thread.
     pub fn end_session(&self) -> Result<()> {
         let look_up = |name: &str| {
             let found = self.settings.iter().find(|(setting, _)| setting == name);
@@ -87,8 +87,8 @@ impl Registration {
         let key = SessionKey { timeout: self.key.timeout.min(LONGEST_TRY), ..self.key.clone() };
         builder.end_session(&key).map_err(|error| match error.kind() {
             ErrorKind::BadArguments => Error::invalid("settings", error.to_string()),
-            ErrorKind::NoThread => Error::Thread { cause: error.to_string() },
-            _ => Error::Disconnected { path: format!("session {:#x}", self.key.id) },
+            ErrorKind::NoThread => Error::SpawnThread { cause: error.to_string() },
+            _ => Error::MaybeDone { path: format!("session {:#x}", self.key.id) },
         })
     }
 
@@ -172,9 +172,9 @@ impl Registration {
 }
 
 impl Client {
-    /// Returns what it takes to end this client's session from outside, for programs that watch over
-    /// other processes by themselves. A [`Reaper`](crate::Reaper) does all of it. `None` while there
-    /// is no session, and for settings that a [reaper](ClientBuilder::reaper) cannot use.
+    /// Returns what it takes to end this client's session from outside, for programs that watch
+    /// over other processes by themselves. A [`Reaper`](crate::Reaper) does all of it. `None` while
+    /// there is no session, and for settings that a [reaper](ClientBuilder::reaper) cannot use.
     #[must_use]
     pub fn registration(&self) -> Option<Registration> {
         Some(Registration::new(vars_of(&self.builder)?, self.session_key()?))

@@ -191,7 +191,10 @@ fn invalid_limits_and_counts_are_refused_and_leave_nothing() {
     for count in [100_000, i32::MAX as u32, u32::MAX] {
         let seen = &asks(count)[..3];
         println!("{count}: {seen:?}");
-        assert!(seen.iter().all(|seen| matches!(seen, Err(Error::Limit { .. }))), "{seen:?}");
+        assert!(
+            seen.iter().all(|seen| matches!(seen, Err(Error::LimitExceeded { .. }))),
+            "{seen:?}"
+        );
     }
     own.acquire(3).unwrap().release().unwrap();
     is_free(&own, &[&client]);

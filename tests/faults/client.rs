@@ -31,7 +31,10 @@ fn lazy_client_starts_without_servers() {
     assert_eq!((client.state(), client.stats().sessions), (ClientState::Connected, 1));
     let node = format!("{path}/{}", lock.hold().unwrap().node());
     let acl = common::owner().read(&node);
-    assert!(matches!(acl, Err(Error::Denied { .. })), "its credentials were sent: {acl:?}");
+    assert!(
+        matches!(acl, Err(Error::PermissionDenied { .. })),
+        "its credentials were sent: {acl:?}"
+    );
     lock.unlock().unwrap();
     client.close_within(SOON).unwrap();
 }
@@ -87,7 +90,7 @@ fn close_without_a_server_is_bounded_and_honest() {
         }
         let seen = in_time("close()", session + Duration::from_secs(1), || client.close());
         // A server that nobody could reach has not ended the session.
-        let said = matches!(seen, Err(Error::Timeout { .. })) || gone && seen.is_ok();
+        let said = matches!(seen, Err(Error::CloseTimeout { .. })) || gone && seen.is_ok();
         assert!(said, "its server gone: {gone}: {seen:?}");
     }
 }

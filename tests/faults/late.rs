@@ -61,7 +61,7 @@ fn quota_regains_lost_creates_of_waiting_calls() {
     };
     let (path, beside) = (format!("{}/path", deep("charged")), deep("beside"));
     let locks = |count| (0..count).map(|number| lock_of(&own, &format!("{beside}/{number:04}")));
-    let is_limit = |seen: &Result<bool, Error>| matches!(seen, Err(Error::Limit { .. }));
+    let is_limit = |seen: &Result<bool, Error>| matches!(seen, Err(Error::LimitExceeded { .. }));
     let filled: Vec<_> = locks(1000).take_while(|lock| !is_limit(&lock.try_lock())).collect();
     filled.iter().for_each(|lock| lock.unlock().unwrap());
     let rival = client();

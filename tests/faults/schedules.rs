@@ -125,7 +125,7 @@ fn waiter_is_denied_when_stuck_permits_leave_no_room() {
     let waited = waiting.result("who waits for two").map(drop);
     println!("{denied:?}, {also_denied:?}, {waited:?}");
     for refused in [denied, also_denied, waited] {
-        assert!(matches!(refused, Err(Error::Denied { .. })), "{refused:?}");
+        assert!(matches!(refused, Err(Error::PermissionDenied { .. })), "{refused:?}");
     }
 }
 

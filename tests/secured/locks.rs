@@ -62,7 +62,7 @@ fn refused_client_learns_why() {
     };
     let refused = why("bob", "wrong");
     let said = refused.to_string();
-    assert!(matches!(refused, Error::Refused { .. }), "{said}");
+    assert!(matches!(refused, Error::AuthFailed { .. }), "{said}");
     assert!(said.contains("the server refused the SASL user \"bob\""), "{said}");
     assert!(why("", "x").to_string().contains("invalid SASL user"));
 }

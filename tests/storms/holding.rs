@@ -22,7 +22,7 @@ fn hold_all(client: &Client, of: &str) -> Vec<DistributedLock> {
                 lock_of(client, &format!("/{of}/{:012}", next.fetch_add(1, Ordering::SeqCst)));
             match lock.lock() {
                 Ok(()) => held.push(lock),
-                Err(Error::Limit { .. }) => return held,
+                Err(Error::LimitExceeded { .. }) => return held,
                 Err(error) => panic!("{error}"),
             }
         }

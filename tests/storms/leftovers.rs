@@ -56,8 +56,8 @@ fn reads_without_delete_permission_reach_a_safe_limit() {
     let calls = (0..1_000).find(|_| {
         let seen = read.lock().and_then(|()| read.unlock());
         match seen {
-            Err(Error::Denied { .. }) => false,
-            Err(Error::Limit { .. }) => true,
+            Err(Error::PermissionDenied { .. }) => false,
+            Err(Error::LimitExceeded { .. }) => true,
             seen => panic!("{seen:?}"),
         }
     });

@@ -45,8 +45,7 @@ impl TaskLock {
         match (&mut call.thread).await.map_err(|error| error.try_into_panic()) {
             Ok(acquired) => acquired,
             Err(Ok(panic)) => resume_unwind(panic),
-            // The runtime ends.
-            Err(Err(_)) => Err(Error::Cancelled { path: self.lock.path().to_owned() }),
+            Err(Err(_)) => Err(Error::Closed), // the runtime ends
         }
     }
 }

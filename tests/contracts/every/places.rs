@@ -43,7 +43,8 @@ fn is_denied(subject: Subject, client: &Client, path: &str) {
         println!("{} at {path}, {ask:?}: {seen:?}", subject.name);
         // A try may see that a single node exists and report busy.
         let busy = !ask.waits() && matches!(seen, Ok(false));
-        let denied = matches!(&seen, Err(Error::Denied { path: at }) if at.starts_with(path));
+        let denied =
+            matches!(&seen, Err(Error::PermissionDenied { path: at, .. }) if at.starts_with(path));
         assert!(denied || busy, "{}, {ask:?}: {seen:?}", subject.name);
     });
     await_nothing_left(client);
@@ -78,7 +79,7 @@ fn credentials_of_the_owner_are_required() {
         let verify = |client: &Client| client.verify_token(hold.path(), hold.fencing_token());
         assert!(verify(&second).unwrap(), "{}", subject.name);
         let seen = verify(&stranger);
-        assert!(matches!(seen, Err(Error::Denied { .. })), "{}: {seen:?}", subject.name);
+        assert!(matches!(seen, Err(Error::PermissionDenied { .. })), "{}: {seen:?}", subject.name);
         let next = subject.at(&second, &path);
         assert!(!next.try_lock().unwrap(), "the same credentials may take part");
         let waiting = Task::spawn(visit(next));
@@ -137,7 +138,7 @@ fn invalid_paths_are_refused_with_a_reason() {
 #[track_caller]
 fn is_invalid<T: std::fmt::Debug>(seen: Result<T>, path: &str, why: &str) {
     let error = seen.expect_err(path);
-    let named = matches!(&error, Error::InvalidPath { path: at, reason }
+    let named = matches!(&error, Error::InvalidPath { path: at, reason, .. }
         if at.starts_with(path) && !reason.is_empty() && error.to_string().contains(why));
     assert!(named, "{path:?}: {error:?}");
 }
@@ -210,7 +211,7 @@ fn client_refuses_more_path_bytes_than_the_server_survives() {
     let (client, root) = (client(), fresh_path("long"));
     let long = format!("{root}{}", format!("/{}", "x".repeat(255)).repeat(15));
     let lock = |number: usize| DistributedLock::new(&client, format!("{long}/{number}")).unwrap();
-    let is_limit = |seen: &Result<bool>| matches!(seen, Err(Error::Limit { .. }));
+    let is_limit = |seen: &Result<bool>| matches!(seen, Err(Error::LimitExceeded { .. }));
     let mut held = Vec::new();
     let seen = loop {
         let lock = lock(held.len());

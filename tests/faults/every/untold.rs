@@ -32,7 +32,10 @@ fn waiter_without_read_permission_polls_or_is_denied() {
         if !subject.queues() {
             let refused = waiter.result();
             println!("{name}: {refused:?}");
-            assert!(says(refused, |error| matches!(error, Error::Denied { .. })), "{name}");
+            assert!(
+                says(refused, |error| matches!(error, Error::PermissionDenied { .. })),
+                "{name}"
+            );
             return scene.rival.unlock().unwrap();
         }
         let lists = scene.proxy.requests(Op::GetChildren);
@@ -64,7 +67,7 @@ fn waiter_is_denied_at_a_node_that_could_never_be_read() {
     let is_denied = |what: &str| {
         let refused = own.try_lock_for(SHORT);
         println!("{what}: {refused:?}");
-        assert!(matches!(refused, Err(Error::Denied { .. })), "{what}: {refused:?}");
+        assert!(matches!(refused, Err(Error::PermissionDenied { .. })), "{what}: {refused:?}");
     };
     hides();
     is_denied("at first");

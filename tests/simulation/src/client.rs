@@ -240,7 +240,7 @@ fn connect(plan: &ClientPlan, hosts: &str, told: Option<&Arc<Told>>) -> Option<C
                 kernel::note(|| "is connected".to_owned());
                 return Some(client);
             }
-            Err(error @ (Error::Connect { .. } | Error::Thread { .. })) => {
+            Err(error @ (Error::Connect { .. } | Error::SpawnThread { .. })) => {
                 count_variant("error", &error);
             }
             Err(error) => violation(format!("connect: {error}")),
@@ -291,10 +291,9 @@ fn lead(shared: &Rc<Shared>, plan: &ObjectPlan, is_shut: &Arc<AtomicBool>) -> Op
             resume_unwind(Box::new("as planned"));
         }
     };
-    match Leadership::start_with_options(&shared.client, place.path(), options(&plan.options), act)
-    {
+    match Leadership::start_with_options(&shared.client, place.path(), options(plan), act) {
         Ok(leadership) => Some(leadership),
-        Err(Error::Thread { .. }) => None,
+        Err(Error::SpawnThread { .. }) => None,
         Err(error) => {
             violation(format!("{plan:?}: {error}"));
             None

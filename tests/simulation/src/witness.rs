@@ -20,7 +20,10 @@ pub(crate) use holds::{
 use kernel::Process;
 pub(crate) use tree::{parent, stood};
 pub use turns::identity;
-pub(crate) use turns::{Left, NodeId, heard, id_of, is_there, says, turn, turns, unchecked_turn};
+pub(crate) use turns::{
+    Left, NodeId, heard, id_of, is_there, number_of_a_write, says, turn, turns, unchecked_turn,
+    wrote,
+};
 use zookeeper_testing::ensemble::Committed;
 
 use crate::client::board;
@@ -123,8 +126,13 @@ pub(crate) struct Witness {
     /// When the servers have first carried out a request for a node.
     requested: BTreeMap<NodeId, Duration>,
     heard: BTreeSet<NodeId>,
-    /// Nodes with a guarded write that got no answer. It may take effect as long as the node exists.
-    pub(crate) unanswered: BTreeSet<NodeId>,
+    /// Number of guarded writes.
+    writes: usize,
+    /// The data of those that were carried out, and of those that were reported not to be.
+    written: BTreeSet<String>,
+    not_written: BTreeSet<String>,
+    /// Nodes with a guarded write that got no answer.
+    unanswered: BTreeSet<NodeId>,
     /// Number of turns with each node, by its queue and token, and how many turns the last owner allows.
     turns: BTreeMap<(QueueId, u64), (u32, Option<u32>)>,
     /// Nodes that a thread has released or handed over, and that no other thread has taken since.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kernel::thread;
 use zoolock::observer::Outcome;
-use zoolock::{ClientState, Error, Hold, HoldState, LossReason, Result};
+use zoolock::{ClientState, Error, ErrorKind, Hold, HoldState, LossReason, Result};
 
 use super::turn::{Ask, Target, Turn};
 use super::{Ahead, Report, SLACK, Shared, Token, board, has_jumped, has_stalled, stalled};
@@ -38,7 +38,7 @@ impl Shared {
         if !self.may_say(call, &error) {
             self.fail(format!("{call}: {error}"));
         }
-        if error.is_retryable() {
+        if error.kind() == ErrorKind::Unavailable {
             self.judge_unknown(call, begun, least);
         }
         None
@@ -47,7 +47,7 @@ impl Shared {
     /// Checks the error of a guarded write that has met no connection: it is known to be none until its time is over.
     pub(super) fn judge_unsent(&self, call: &str, begun: Duration, written: &Result<()>) {
         let (process, took) = (kernel::own_process(), kernel::elapsed() - begun);
-        if written.as_ref().is_err_and(Error::is_retryable)
+        if written.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable)
             && took + SLACK < self.client.session_timeout() / 3
             && !has_jumped(process, begun)
         {
@@ -75,17 +75,20 @@ impl Shared {
         let waits_or_tries = matches!(call, "lock" | "try lock" | "nested lock");
         match error {
             Error::Closed => self.is_closed.get(),
-            Error::Release { failures } => {
+            Error::Multiple { failures, .. } => {
                 (waits_or_tries || call == "unlock")
                     && failures.iter().all(|one| {
-                        !matches!(one, Error::Release { .. })
+                        !matches!(one, Error::Multiple { .. })
                             && (self.may_say(call, one) || self.may_say("unlock", one))
                     })
             }
             Error::Disconnected { .. } => {
                 !matches!(call, "lock" | "unlock" | "re-entry" | "revocation" | "set_limit")
             }
-            Error::Lost { path, reason } if !witness::may_be_lost(path, *reason) => false,
+            Error::MaybeDone { .. } => {
+                call.ends_with("commit") || matches!(call, "revoke" | "break_lock")
+            }
+            Error::Lost { path, reason, .. } if !witness::may_be_lost(path, *reason) => false,
             Error::Lost { reason: LossReason::ClientClosed, .. } => self.is_closed.get(),
             // The run has no faults that could cost a hold.
             Error::Lost { reason: LossReason::HeldTooLong, .. } => {
@@ -104,7 +107,7 @@ impl Shared {
             Error::InvalidPath { .. } => waits_or_tries || call == "read below",
             Error::Cancelled { .. } => waits_or_tries,
             // Others have few nodes.
-            Error::Limit { .. } => {
+            Error::LimitExceeded { .. } => {
                 let is_much =
                     |what: &What| matches!(what, What::Odd { odd: Odd::LongPaths { .. }, .. });
                 waits_or_tries && self.plan.has(is_much)
@@ -119,8 +122,8 @@ impl Shared {
                 waits_or_tries
                     || matches!(call, "revoke" | "break_lock" | "commit" | "careful commit")
             }
-            Error::Timeout { .. } => call == "close",
-            Error::Denied { .. } => witness(|witness| witness.has_hidden),
+            Error::CloseTimeout { .. } => call == "close",
+            Error::PermissionDenied { .. } => witness(|witness| witness.has_hidden),
             _ => false,
         }
     }

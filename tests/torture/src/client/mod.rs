@@ -184,17 +184,18 @@ impl Program {
         let keeps_on = matches!(call, "lock" | "unlock" | "re-entry" | "revocation" | "set_limit");
         match error {
             Error::Closed => self.is_closed.load(Ordering::SeqCst),
-            Error::Release { failures } => {
+            Error::Multiple { failures, .. } => {
                 failures.iter().all(|one| self.may_say(call, one) || self.may_say("unlock", one))
             }
             Error::Disconnected { .. } => !keeps_on,
+            Error::MaybeDone { .. } => matches!(call, "commit" | "revoke" | "break_lock"),
             Error::Lost { .. } => !matches!(call, "verify" | "contenders" | "close"),
             // An ephemeral node may be where the directory of a lost hold was.
             Error::InvalidPath { .. } | Error::Cancelled { .. } => waits_or_tries,
             Error::InvalidArgument { .. } => waits_or_tries || matches!(call, "commit" | "revoke"),
             Error::WouldDeadlock { .. } => call == "nested lock",
             Error::NotHeld { .. } => matches!(call, "commit" | "revoke" | "break_lock"),
-            Error::Timeout { .. } => call == "close",
+            Error::CloseTimeout { .. } => call == "close",
             _ => false,
         }
     }
@@ -209,7 +210,7 @@ impl Program {
             holding.leave();
             holding.ended(Unlocked::Silent);
         };
-        let (path, options) = (plan.place.path(), options(&plan.options));
+        let (path, options) = (plan.place.path(), options(plan));
         let leads = plan.kind == Kind::Leadership;
         let leadership =
             leads.then(|| Leadership::start_with_options(&self.client, path, options, act));
