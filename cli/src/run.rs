@@ -178,7 +178,8 @@ impl<'a> Term<'a> {
         self.attend(child, terminal.as_ref())
     }
 
-    /// Forwards signals and stops, until the program ends, or has to end because the hold ends.
+    /// Forwards signals, and stops zoolock when the program is stopped, until the program ends or the
+    /// hold is about to end.
     fn attend(&mut self, mut child: Child, terminal: Option<&Terminal>) -> Result<u8, Failed> {
         let Term { program, held, signals, .. } = *self;
         let path = &program.lock.path;

@@ -310,8 +310,8 @@ impl Supervisor {
     }
 }
 
-/// Closes the files that were inherited from the process that started zoolock. They are those without
-/// close-on-exec, which all own files have.
+/// Closes the files that were inherited from the process that started zoolock. They can be recognized
+/// because all other files of this process are close-on-exec.
 fn close_inherited() {
     const CLOEXEC: u32 = 0o2000000;
     for file in fs::read_dir("/proc/self/fdinfo").into_iter().flatten().flatten() {
