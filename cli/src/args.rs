@@ -35,8 +35,8 @@ const SETTINGS: &str = "/etc/zoolock.toml";
 /// The environment variable with the name of another settings file.
 const CONFIG: &str = "ZOOKEEPER_CONFIG";
 
-/// The environment variable with the identity of the run around this one: a nest of runs waits for
-/// itself where two lines of a list show one identity.
+/// The environment variable with the identity of the outer zoolock. Nested runs share one identity,
+/// so that a list shows when one of them waits for another.
 pub(crate) const IDENTITY: &str = "ZOOLOCK_IDENTITY";
 
 /// The environment variable with the socket of a reaper.
@@ -75,7 +75,7 @@ pub(crate) enum Action {
     /// Show who holds a lock and who waits for it, live
     #[command(after_help = help!("watch"))]
     Watch {
-        /// The time between two looks
+        /// The time between two polls
         #[arg(long, value_name = "SECS", default_value = "1", value_parser = interval, allow_negative_numbers = true)]
         interval: Duration,
         /// Show all locks at PATH and below, busiest first
@@ -92,7 +92,7 @@ pub(crate) enum Action {
     Verify {
         #[command(flatten)]
         lock: Target,
-        /// The fencing token, in decimal or as 0x..
+        /// The fencing token, in decimal or hexadecimal (0x..)
         #[arg(value_parser = token)]
         token: u64,
     },
@@ -104,7 +104,7 @@ pub(crate) enum Action {
     Break {
         #[command(flatten)]
         lock: Target,
-        /// The contender's fencing token, in decimal or as 0x..
+        /// The fencing token of the contender, in decimal or hexadecimal (0x..)
         #[arg(long, value_name = "N", value_parser = token)]
         token: u64,
     },
@@ -116,13 +116,13 @@ pub(crate) enum Action {
         json: bool,
         #[command(flatten)]
         servers: Servers,
-        /// A path for locks: check what this client may do there
+        /// The path of a lock: also check what this client may do there
         path: Option<String>,
     },
-    /// End the sessions of programs of this machine that die, so that their locks are free at once
+    /// End the sessions of programs on this machine that die, which frees their locks at once
     #[command(after_help = help!("reaper"))]
     Reaper {
-        /// Where programs register: a Unix socket, which is created
+        /// The Unix socket to create, where programs register
         #[arg(long, value_name = "PATH")]
         socket: PathBuf,
     },
@@ -135,7 +135,7 @@ pub(crate) enum Action {
     /// Write the man pages
     #[command(after_help = help!("man"))]
     Man {
-        /// The folder for the pages, one for each subcommand; it is created if it is missing
+        /// The folder for the pages, one for each subcommand; created if it is missing
         folder: PathBuf,
     },
 }
@@ -145,7 +145,7 @@ pub(crate) enum Action {
 pub(crate) struct Target {
     #[command(flatten)]
     servers: Servers,
-    /// The lock's path
+    /// The path of the lock
     pub(crate) path: String,
 }
 
@@ -162,7 +162,7 @@ pub(crate) struct Servers {
     /// The servers, HOST:PORT[,HOST:PORT]..[/CHROOT] [env: ZOOKEEPER_CONNECT]
     #[arg(short, long, value_name = "HOSTS")]
     connect: Option<String>,
-    /// How long the servers keep the locks of a silent client, 10 by default; at least four server ticks, and within the servers' bounds (4 to 40 by default) [env: ZOOKEEPER_SESSION_TIMEOUT]
+    /// How long the servers keep the locks of a client that has gone silent, 10 by default; at least four ticks of the servers, and within their bounds (4 to 40 by default) [env: ZOOKEEPER_SESSION_TIMEOUT]
     #[arg(long, value_name = "SECS", value_parser = seconds, allow_negative_numbers = true)]
     session_timeout: Option<Duration>,
     /// Use TLS, at the servers' secureClientPort [env: ZOOKEEPER_TLS]
@@ -171,16 +171,16 @@ pub(crate) struct Servers {
     /// Use TLS, and trust these root certificates (PEM) instead of the system's [env: ZOOKEEPER_CACERT]
     #[arg(long, value_name = "FILE")]
     cacert: Option<OsString>,
-    /// Use TLS, and present this certificate (PEM); with --key [env: ZOOKEEPER_CERT]
+    /// Use TLS, and present this client certificate (PEM); needs --key [env: ZOOKEEPER_CERT]
     #[arg(long, value_name = "FILE")]
     cert: Option<OsString>,
-    /// The key of --cert (PEM), which must not be open to everybody [env: ZOOKEEPER_KEY]
+    /// The private key of --cert (PEM), in a file that must not be accessible to all users [env: ZOOKEEPER_KEY]
     #[arg(long, value_name = "FILE")]
     key: Option<OsString>,
     /// A settings file (TOML) that may set connect, session_timeout, auth, tls, cacert, cert and key; /etc/zoolock.toml by default [env: ZOOKEEPER_CONFIG]
     #[arg(long, value_name = "FILE")]
     config: Option<OsString>,
-    /// Fail if the CHROOT of HOSTS does not exist, instead of creating it: it may be misspelled
+    /// Fail if the CHROOT of HOSTS does not exist, because it may be misspelled; by default it is created
     #[arg(long)]
     pub(crate) no_create: bool,
 }
@@ -190,7 +190,7 @@ impl Servers {
     pub(crate) fn builder(&self) -> Result<ClientBuilder, Failed> {
         let file = self.file()?;
         let own = |name: &str| {
-            // A reaper would not wait for the program's descendants, as the supervisor does.
+            // Unlike the supervisor, a reaper would not wait for the program's descendants.
             let is_for_programs = name == REAPER;
             let text = self.option(name).or_else(|| env::var_os(name));
             text.filter(|text| !text.is_empty() && !is_for_programs)
@@ -219,7 +219,8 @@ impl Servers {
         builder.connect().map_err(|error| self.wrong(error))
     }
 
-    /// Reads the file of the option, else of the variable, else the default one if it is there.
+    /// Reads the file that the option names, otherwise that of the variable, otherwise the default file
+    /// if it exists.
     fn file(&self) -> Result<BTreeMap<String, Setting>, Failed> {
         let default = || Path::new(SETTINGS).exists().then(|| (SETTINGS, SETTINGS.into()));
         let option = self.config.clone().map(|file| ("--config", file));
@@ -231,7 +232,7 @@ impl Servers {
         in_file(Path::new(&file)).map_err(wrong)
     }
 
-    /// Renames a setting in an error: the library knows the variable, the user gave an option.
+    /// Renames a setting in an error: the library names the variable, but the user set an option.
     pub(crate) fn wrong(&self, error: Error) -> Failed {
         let Error::InvalidArgument { what, reason, .. } = &error else {
             return error.into();
@@ -252,7 +253,7 @@ impl Servers {
             "ZOOKEEPER_SESSION_TIMEOUT" => {
                 self.session_timeout.map(|timeout| timeout.as_secs_f64().to_string().into())
             }
-            // A file for TLS turns it on, whatever the environment says.
+            // A certificate option turns TLS on, even if the environment turns it off.
             "ZOOKEEPER_TLS" => {
                 let files = [&self.cacert, &self.cert, &self.key];
                 let is_meant = self.tls || files.into_iter().any(Option::is_some);
@@ -275,7 +276,7 @@ pub(crate) struct Run {
     /// Share the lock with others that use -s
     #[arg(short, long, group = "kind")]
     pub(crate) shared: bool,
-    /// Take one of N permits; all users of PATH must give the same N, and a warning tells of another one. They must not use -x or -s, which is not checked: locks and permits do not exclude each other
+    /// Take one of N permits. All users of PATH must set the same N (zoolock warns of a different one), and must not use -x or -s there (not checked): locks and permits do not exclude each other
     #[arg(long, value_name = "N", group = "kind", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) semaphore: Option<u32>,
     /// Take this many permits of the N at once
@@ -284,19 +285,19 @@ pub(crate) struct Run {
     /// Do not wait if another client has the lock
     #[arg(short, long, visible_alias = "nb", conflicts_with = "wait")]
     pub(crate) nonblock: bool,
-    /// Wait for at most this long, also for servers; 0 is -n
+    /// Wait for at most this long, for servers and for the lock; 0 is the same as -n
     #[arg(short, long, visible_alias = "timeout", value_name = "SECS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) wait: Option<Duration>,
-    /// Wait for servers for at most this long, also with -n; -w counts from the connection then
+    /// Wait for servers for at most this long, even with -n; -w then limits only the wait for the lock
     #[arg(long, value_name = "SECS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) wait_servers: Option<Duration>,
     /// The exit code if another client has the lock (-n), or keeps it for too long (-w)
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = CONFLICT, allow_negative_numbers = true)]
     pub(crate) conflict_exit_code: u8,
-    /// Keep the lock for at least this long after its grant, even if the program ends earlier: for a short job that is due on many machines whose clocks differ
+    /// Keep the lock for at least this long after acquiring it, even if the program ends earlier: for a short job that is due on many machines, whose clocks differ
     #[arg(long, value_name = "SECS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) hold_at_least: Option<Duration>,
-    /// Send this signal, such as TERM, to the program when another client asks for the lock (`zoolock revoke`)
+    /// Send this signal, such as TERM, to the program when another client requests the release of the lock (`zoolock revoke`)
     #[arg(long, value_name = "SIGNAL", value_parser = signal)]
     pub(crate) on_revoke: Option<Signal>,
     #[command(flatten)]
@@ -312,10 +313,10 @@ pub(crate) struct Program {
     /// Leave ZOOKEEPER_AUTH in the program's environment
     #[arg(long)]
     pub(crate) keep_auth: bool,
-    /// Do not wait for descendants of the program that have sessions of their own (setsid), and never end them
+    /// Neither wait for nor end descendants of the program that have sessions of their own (setsid)
     #[arg(long)]
     pub(crate) leave_daemons: bool,
-    /// The identity in the lock's nodes; by default that of the run around this one, or HOST/PID
+    /// The identity in the nodes of the lock; by default that of the outer zoolock, or HOST/PID
     #[arg(long, value_name = "TEXT")]
     identity: Option<String>,
     #[command(flatten)]
@@ -326,7 +327,7 @@ pub(crate) struct Program {
 }
 
 impl Run {
-    /// Returns the settings of an exclusive lock that is waited for without a limit.
+    /// Returns the settings of an exclusive lock, with no limit on the wait.
     pub(crate) fn alone(program: Program) -> Run {
         Run {
             exclusive: true,
@@ -350,7 +351,7 @@ impl Program {
         self.lock.servers.connect_as(&self.identity(), within)
     }
 
-    /// Returns the identity in the lock's nodes.
+    /// Returns the identity for the lock's nodes.
     pub(crate) fn identity(&self) -> String {
         let around = || env::var(IDENTITY).ok().filter(|identity| !identity.is_empty());
         self.identity.clone().or_else(around).unwrap_or_else(own_identity)
@@ -385,7 +386,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
             Duration::try_from_secs_f64(number).map_err(|_| "too long")
         }
         _ => humantime::parse_duration(text)
-            .map_err(|_| "not a duration such as 90, 0.5, 500ms, 5m or 1h30m"),
+            .map_err(|_| "not a duration (expected e.g. 90, 0.5, 500ms, 5m or 1h30m)"),
     };
     parsed.map_err(str::to_owned)
 }
@@ -396,7 +397,7 @@ fn signal(text: &str) -> Result<Signal, String> {
     let name = format!("SIG{}", name.strip_prefix("SIG").unwrap_or(&name));
     let by_number = || text.parse().ok().and_then(|number: i32| Signal::try_from(number).ok());
     let signal = Signal::from_str(&name).ok().or_else(by_number);
-    signal.ok_or_else(|| "not a signal such as TERM or USR1".to_owned())
+    signal.ok_or_else(|| "not a signal (expected e.g. TERM or USR1)".to_owned())
 }
 
 #[cfg(test)]

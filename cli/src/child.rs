@@ -1,5 +1,5 @@
-//! zoolock's side of the [supervisor](crate::supervisor), which runs the program: what zoolock tells
-//! it and hears from it, and what zoolock does when it ends too early.
+//! zoolock's side of the [supervisor](crate::supervisor), which runs the program: sends and receives
+//! the messages, and kills the descendants if the supervisor ends too early.
 
 use std::fs;
 use std::io;
@@ -25,26 +25,27 @@ use crate::holder::Held;
 use crate::messages::{LONGEST, Message, pair, receive, send};
 use crate::supervisor;
 
-/// Interval between looks at children of zoolock itself. Events tell of the supervisor's end; as the
-/// first process of a container, zoolock also has to bury strangers.
+/// Interval between checks of zoolock's own children. There is an event for the supervisor's end, but as
+/// the first process of a container, zoolock also has to reap unrelated processes.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// How long a supervisor may take to kill what can be killed.
+/// How long a supervisor may take to kill all processes that can be killed.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// What happened to the program.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// The program may start. Has its process.
+    /// The program may start. Contains its process.
     Ready(Pid),
     Stopped(Signal),
-    /// The program has ended. Some descendants may not.
+    /// The program has ended. Some of its descendants may still be running.
     ProgramEnded,
-    /// There is no supervisor, for this reason, so the program was killed with all its descendants.
+    /// There is no supervisor, for this reason. Therefore the program and all its descendants were
+    /// killed.
     Failed(Failed),
-    /// The program and all its descendants have ended. Has the program's exit code, as shells
-    /// report it, and the signal that ended the program, or 0: a number, because `Signal` does not
-    /// have all of them.
+    /// The program and all its descendants have ended. Contains the program's exit code, as shells
+    /// report it, and the signal that ended the program, or 0. The signal is a number, because `Signal`
+    /// does not include all of them.
     Ended(u8, i32),
 }
 
@@ -56,14 +57,14 @@ pub(crate) struct Child {
     /// The step's socket.
     go: OwnedFd,
     events: Receiver<Event>,
-    /// Continues zoolock at the end of the lease: it may be stopped, and its supervisor killed.
+    /// Continues zoolock at the end of the lease, in case it is stopped and its supervisor was killed.
     alarm: Alarm,
 }
 
 impl Child {
-    /// Starts a supervisor whose program gets this environment. It ends the session of the
-    /// `registration` if zoolock is killed, once all have ended. Call this on a thread that lives as
-    /// long as the process: the supervisor takes the end of the thread for that of zoolock.
+    /// Starts a supervisor whose program gets this environment. If zoolock is killed, the supervisor
+    /// ends the session of the `registration` when all processes have ended. Call this on a thread that
+    /// lives as long as the process, because to the supervisor its end is the end of zoolock.
     pub(crate) fn start(
         environment: impl FnOnce(&mut Command),
         leaves_daemons: bool,
@@ -72,12 +73,12 @@ impl Child {
         let failed = |error| Failed::to_start("a process", error);
         // Descendants of a supervisor that was killed become children of zoolock.
         set_child_subreaper(true)?;
-        // From before its exec, or left as daemons.
+        // They were started before zoolock was executed, or were left as daemons.
         let strangers = children().map_err(failed)?;
         let ((socket, its_socket), (go, its_go)) =
             (pair().map_err(failed)?, pair().map_err(failed)?);
         let registration = registration.map(Registration::to_text);
-        // Without it, the lock of a zoolock that is killed is free a session timeout later.
+        // Without a registration, the lock of a killed zoolock becomes free a session timeout later.
         let registration = registration.filter(|text| text.len() < LONGEST / 2);
         let prepare = Message::Prepare { leaves_daemons, registration };
         send(&socket, &prepare, &[its_go.as_fd()]).map_err(failed)?;
@@ -88,10 +89,10 @@ impl Child {
         let handle = pidfd_open(process::Pid::from_child(&supervisor), PidfdFlags::empty());
         let handle = handle.map_err(|error| failed(error.into()))?;
         let supervisor = Pid::from_raw(supervisor.id().cast_signed());
-        // Closes its socket here.
+        // Closes the supervisor's socket in this process.
         drop(command);
         if !children().map_err(failed)?.contains(&supervisor) {
-            return Err(failed(io::Error::other("/proc does not show what it has started")));
+            return Err(failed(io::Error::other("/proc does not list the process just started")));
         }
         let socket = Arc::new(socket);
         let (sender, events) = unbounded();
@@ -105,28 +106,27 @@ impl Child {
         &self.events
     }
 
-    /// Lets the program of so many words start, with zoolock's standard input.
+    /// Starts the program, whose command line has this many words, with zoolock's standard input.
     pub(crate) fn go(&self, words: usize) -> io::Result<()> {
         send(&self.go, &Message::Go(words), &[io::stdin().as_fd()])
     }
 
-    /// Signals the group of the program, or its descendants if it has ended.
+    /// Signals the group of the program. If the program has ended, signals its descendants.
     pub(crate) fn signal(&self, signal: Signal) {
         self.tell(&Message::Signal(signal as i32));
     }
 
-    /// Tells the supervisor that all may run until the lease ends, whatever happens to zoolock.
+    /// Lets all processes run until the lease ends, whatever happens to zoolock.
     pub(crate) fn allow_the_lease(&mut self, held: &Held) {
-        // Read the clock first: if zoolock is stopped in between, the result is too early, never
-        // too late.
+        // Read the clock first: if zoolock is stopped in between, the end is too early, not too late.
         let now = now();
-        // It takes a while to kill many that have started each other.
+        // Leave time to kill many generations of processes.
         let end = now + held.hold.valid_for().saturating_sub(held.grace / 4);
         let _ = self.alarm.set(end);
         self.tell(&Message::RunUntil(end));
     }
 
-    /// Kills all. Returns when they have ended.
+    /// Kills all processes. Returns when they have ended.
     pub(crate) fn kill(&self) {
         self.tell(&Message::RunUntil(Duration::ZERO));
         loop {
@@ -134,7 +134,7 @@ impl Child {
                 Ok(Event::Ended(..) | Event::Failed(_)) | Err(RecvTimeoutError::Disconnected) => {
                     return;
                 }
-                // A debugger may have stopped it. zoolock has to do its work.
+                // A debugger may have stopped the supervisor. zoolock has to do its work.
                 Err(RecvTimeoutError::Timeout) => {
                     let _ = pidfd_send_signal(&self.handle, process::Signal::KILL);
                 }
@@ -143,9 +143,9 @@ impl Child {
         }
     }
 
-    /// Ends the program and its descendants before another client can get the lock. They get TERM
+    /// Ends the program and its descendants before another client can acquire the lock. They get TERM
     /// at once, and KILL from the supervisor shortly before the certified lease runs out. The servers
-    /// let the next client in behind that.
+    /// do not grant the lock to the next client before that.
     pub(crate) fn end_before_the_lease(&self, held: &Held) {
         let end = Instant::now() + held.hold.valid_for();
         // A stopped process does not handle TERM until it continues.
@@ -176,21 +176,21 @@ impl Child {
         children.split_whitespace().map(name).collect()
     }
 
-    /// Tells the supervisor something, which it may miss while it does not read: then an older end of
-    /// the lease is on the safe side.
+    /// Sends a message to the supervisor. If its socket is full, the message is lost; an older end of
+    /// the lease is then on the safe side.
     fn tell(&self, message: &Message) {
         let _ = send(&*self.socket, message, &[]);
-        // It may be stopped.
+        // The supervisor may be stopped.
         let _ = pidfd_send_signal(&self.handle, process::Signal::CONT);
     }
 }
 
-/// Reports what the supervisor says, and does its work if it ends too early.
+/// Passes on the messages of the supervisor, and does its work if it ends too early.
 fn watch(supervisor: Pid, socket: &OwnedFd, mut strangers: Vec<Pid>, say: &Sender<Event>) {
     let mut last = None;
     while !bury(Some(supervisor), &mut strangers) {
         if is_dead(supervisor) {
-            // A debugger keeps it. Its children are those of zoolock all the same.
+            // A debugger keeps it as a zombie. Its children have become children of zoolock anyway.
             strangers.push(supervisor);
             break;
         }
@@ -198,7 +198,7 @@ fn watch(supervisor: Pid, socket: &OwnedFd, mut strangers: Vec<Pid>, say: &Sende
         let _ = poll(&mut [PollFd::new(socket, PollFlags::IN)], wait.as_ref());
         last = last.or(hear(socket, say));
     }
-    // It may have spoken just before.
+    // It may have sent a message just before.
     last = last.or(hear(socket, say));
     let _ = say.send(match last {
         Some(Message::Ended(code, by)) => Event::Ended(code, by),
@@ -210,13 +210,15 @@ fn watch(supervisor: Pid, socket: &OwnedFd, mut strangers: Vec<Pid>, say: &Sende
             kill_all_but(strangers);
             Event::Failed(match last {
                 Some(Message::Failed(why)) => Failed::to_start("a process", why),
-                _ => Failed::new(SYSTEM, "the program was killed, because its supervisor was"),
+                _ => {
+                    Failed::new(SYSTEM, "the program was killed, because its supervisor was killed")
+                }
             })
         }
     });
 }
 
-/// Passes on what was said. Returns the last words of a supervisor.
+/// Passes on the messages that have arrived. Returns the last one of the supervisor.
 fn hear(socket: &OwnedFd, say: &Sender<Event>) -> Option<Message> {
     while let Ok(Some((message, _))) = receive(socket, RecvFlags::DONTWAIT) {
         let event = match message {

@@ -1,11 +1,11 @@
-//! The processes below this one, and the clock by which they end.
+//! The descendants of this process, and the clock that decides when they have to end.
 //!
-//! A process may give up everything by which it could be recognized: its group, session, user,
-//! environment and name. It cannot give up its parent. When the parent ends, the system makes it a
-//! child of the nearest ancestor that asked for that with PR_SET_CHILD_SUBREAPER. So whatever a
-//! program has started becomes, sooner or later, a child of the process that supervises it. Only
-//! children are signalled. Who waits for a child decides when its number may be used again, so the
-//! number cannot belong to another process.
+//! A process may change everything by which it could be recognized: its group, session, user,
+//! environment and name. It cannot change its parent. When the parent ends, the process becomes a
+//! child of the nearest ancestor that has set PR_SET_CHILD_SUBREAPER. Every descendant of a program
+//! therefore becomes, sooner or later, a child of the process that supervises it. Only children are
+//! signalled: their numbers cannot belong to other processes, because the system reuses a number only
+//! after the parent has waited for the child.
 
 use std::time::Duration;
 use std::{fs, io, thread};
@@ -18,14 +18,14 @@ use nix::unistd::Pid;
 use rustix::io::Errno;
 use rustix::process::{WaitOptions, wait};
 
-/// Interval between looks for children where no event tells of them.
+/// Interval between checks for children, where there is no event for them.
 pub(crate) const PAUSE: Duration = Duration::from_millis(20);
 
-/// The first such interval, when children are killed that end at once.
+/// The first such interval after a kill, because most children end at once.
 const SHORTEST: Duration = Duration::from_micros(500);
 
-/// Returns the children of this process. Those that have ended are among them until somebody waits
-/// for them, since a process whose first thread has ended looks the same.
+/// Returns the children of this process. Those that have ended are included until this process waits
+/// for them, because a process whose first thread has ended looks the same.
 pub(crate) fn children() -> io::Result<Vec<Pid>> {
     let mut children = Vec::new();
     for thread in fs::read_dir("/proc/self/task")? {
@@ -36,7 +36,7 @@ pub(crate) fn children() -> io::Result<Vec<Pid>> {
     Ok(children)
 }
 
-/// Kills and buries all children but these, and what becomes a child meanwhile, until none are left.
+/// Kills and reaps all children except these, including new ones, until none are left.
 pub(crate) fn kill_all_but(mut strangers: Vec<Pid>) {
     let mut pause = SHORTEST;
     while !bury(None, &mut strangers) {
@@ -49,15 +49,15 @@ pub(crate) fn kill_all_but(mut strangers: Vec<Pid>) {
                 let _ = kill(child, SIGKILL);
             }
         }
-        // Each level of processes takes a round.
+        // Each generation of processes takes one more round.
         thread::sleep(pause);
         pause = PAUSE.min(2 * pause);
     }
 }
 
 /// Waits for children that have ended, and continues the `awaited` one if it is stopped. Returns
-/// whether that one has ended, or all have. Those that have are no strangers any more: another
-/// process may get their numbers.
+/// whether that one has ended, or all have. Removes children that have ended from the strangers,
+/// because another process may reuse their numbers.
 pub(crate) fn bury(awaited: Option<Pid>, strangers: &mut Vec<Pid>) -> bool {
     loop {
         let (process, status) = match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
@@ -74,7 +74,7 @@ pub(crate) fn bury(awaited: Option<Pid>, strangers: &mut Vec<Pid>) -> bool {
     }
 }
 
-/// Wakes this process at a time of its clock and then again and again, even if it is stopped.
+/// Continues this process at a given time, and periodically afterwards, even if it is stopped.
 pub(crate) struct Alarm(Timer);
 
 impl Alarm {
@@ -89,10 +89,10 @@ impl Alarm {
     }
 }
 
-/// Returns the time since the machine was started, which all its processes share. It goes on while
-/// the machine sleeps.
+/// Returns the time since the machine was booted, which is the same for all its processes and includes
+/// the time that the machine was suspended.
 pub(crate) fn now() -> Duration {
     let now = clock_gettime(ClockId::CLOCK_BOOTTIME).map(Duration::from);
-    // Too late is on the safe side: an end in the past kills.
+    // Without a clock, assume the latest time, which is on the safe side: all processes are killed.
     now.unwrap_or(Duration::MAX)
 }

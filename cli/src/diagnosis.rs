@@ -1,5 +1,5 @@
-//! What is wrong, and what to do about it: judges what the servers and the session have said. Pure:
-//! asks nobody.
+//! Evaluates the answers of the servers and the session: what is wrong, and what to do about it. Pure
+//! functions, without I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -36,7 +36,7 @@ impl Level {
 
 use Level::{Ok as Fine, Problem, Warning};
 
-/// Returns the name of a server for people.
+/// Returns the name of a server, for display.
 pub(crate) fn name(server: &Server) -> String {
     match server.address {
         Some(address) if !server.host.contains(&address.ip().to_string()) => {
@@ -46,9 +46,9 @@ pub(crate) fn name(server: &Server) -> String {
     }
 }
 
-/// Judges the servers, for sessions with this timeout.
+/// Evaluates the servers, for sessions with this timeout.
 pub(crate) fn servers(servers: &[Server], timeout: Duration) -> Vec<Finding> {
-    // What several servers have in common is said once.
+    // A finding that several servers have in common is reported once.
     let mut said: Vec<(Finding, Vec<String>)> = Vec::new();
     for server in servers {
         let found = match &server.answer {
@@ -80,7 +80,7 @@ pub(crate) fn why(failure: &Failure) -> String {
     let text = match failure {
         Failure::NotResolved(error) => {
             return format!(
-                "the name has no address ({error}): check its spelling, and the resolver"
+                "the name does not resolve ({error}): check its spelling, and the resolver"
             );
         }
         Failure::Unreachable(error) => {
@@ -88,35 +88,37 @@ pub(crate) fn why(failure: &Failure) -> String {
         }
         Failure::Tls(error) => {
             return format!(
-                "TLS fails ({error}): check the certificates, and whether it expects TLS at this port"
+                "TLS failed ({error}): check the certificates, and whether the server expects TLS at this port"
             );
         }
         Failure::Foreign(begin) => {
-            return format!("this is no ZooKeeper server, it says {begin:?}: check the port");
+            return format!("it is not a ZooKeeper server, it answers {begin:?}: check the port");
         }
-        Failure::Refused => "it refuses connections: check the port, and whether the server runs",
+        Failure::Refused => {
+            "it refuses connections: check the port, and whether the server is running"
+        }
         Failure::NoConnection => {
-            "a connection gets no answer: no host has this address, or a firewall drops packets"
+            "it does not answer: no host has this address, or a firewall drops packets"
         }
         Failure::Silent => {
-            "it accepts connections and does not answer: the server hangs, or expects TLS at this port"
+            "it accepts connections but does not answer: the server hangs, or expects TLS at this port"
         }
         Failure::HungUp => {
-            "it hangs up without an answer: it has too many connections from this machine \
-             (maxClientCnxns), or expects TLS at this port; see its log"
+            "it closes the connection without an answer: it has too many connections from this \
+             machine (maxClientCnxns), or expects TLS at this port; see its log"
         }
         Failure::NotServing => {
-            "it finds no majority of its ensemble: check the other servers, and their quorum ports"
+            "it cannot reach a majority of its ensemble: check the other servers, and their quorum ports"
         }
     };
     text.to_owned()
 }
 
-/// Judges one server that has answered.
+/// Evaluates one server that has answered.
 fn one(answer: &Answer, timeout: Duration) -> Vec<Finding> {
     let mut all = Vec::new();
     if answer.text("Mode") == Some("read-only") {
-        all.push(Problem.says("it only takes reads: it finds no majority of its ensemble"));
+        all.push(Problem.says("it is read-only: it cannot reach a majority of its ensemble"));
     }
     all.extend(old(answer));
     all.extend(slow(answer, timeout));
@@ -130,13 +132,15 @@ fn old(answer: &Answer) -> Option<Finding> {
     let (level, what) = match (major, minor, patch) {
         (0, ..) => return None,
         (..=2, ..) | (3, ..=4, _) | (3, 5, ..=2) => (Problem, "zoolock needs 3.5.3"),
-        (3, 5, _) => (Warning, "locks lose their order after 2,147,483,647 turns in a directory"),
+        (3, 5, _) => {
+            (Warning, "the order of locks is lost after 2,147,483,647 acquisitions in a directory")
+        }
         _ => return None,
     };
-    Some(level.says(format!("its version is {text}, and {what}: upgrade it to 3.6 or later")))
+    Some(level.says(format!("its version is {text}, but {what}: upgrade it to 3.6 or later")))
 }
 
-/// Judges round trips: a hold survives those of up to an eighth of the session timeout. From a
+/// Evaluates round trips: a hold survives those of up to an eighth of the session timeout. From a
 /// sixth on, its lease ends before a heartbeat can renew it.
 fn slow(answer: &Answer, timeout: Duration) -> Option<Finding> {
     let longest = answer.text("Latency min/avg/max").and_then(|all| all.rsplit('/').next());
@@ -148,8 +152,8 @@ fn slow(answer: &Answer, timeout: Duration) -> Option<Finding> {
         _ => return None,
     };
     Some(level.says(format!(
-        "a request took {} ms {when}, and holds need less than {} ms with this session timeout: \
-         check its disk, memory and network, or ask for a longer timeout",
+        "a request took {} ms {when}, but locks need less than {} ms with this session timeout: \
+         check its disk, memory and network, or set a longer timeout",
         took.as_millis(),
         (timeout / 8).as_millis()
     )))
@@ -158,7 +162,7 @@ fn slow(answer: &Answer, timeout: Duration) -> Option<Finding> {
 /// A server that has answered.
 type Answered<'a> = (&'a Server, &'a Answer);
 
-/// Judges the versions, which have to be the same on all servers.
+/// Evaluates the versions, which have to be the same on all servers.
 fn versions(answers: &[Answered<'_>]) -> Option<Finding> {
     let mut all: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (server, answer) in answers {
@@ -166,24 +170,24 @@ fn versions(answers: &[Answered<'_>]) -> Option<Finding> {
     }
     let has = |(version, names): (_, &Vec<_>)| format!("{} has {version}", names.join(", "));
     let each: Vec<_> = all.iter().map(has).collect();
-    let text = || format!("the version differs, {}: finish the upgrade", each.join("; "));
+    let text = || format!("the versions differ, {}: finish the upgrade", each.join("; "));
     (all.len() > 1).then(|| Warning.says(text()))
 }
 
-/// Judges whether the servers are one ensemble, and all of it.
+/// Checks whether the servers are one ensemble, and all of it.
 fn ensemble(answers: &[Answered<'_>], addresses: usize) -> Option<Finding> {
     let modes = ["leader", "follower", "observer", "standalone"];
     let counts = modes.map(|mode| of_mode(answers, mode).count());
     let [leaders, followers, observers, alone] = counts;
     if let Some(what) = apart(answers) {
         return Some(Problem.says(format!(
-            "the servers are not one ensemble, so their locks do not exclude each other ({what}): \
-             remove foreign servers from the list"
+            "the servers are not one ensemble ({what}), and their locks do not exclude each other: \
+             remove the servers of other ensembles from the list"
         )));
     }
     let is_whole = answers.len() == addresses;
     if leaders == 0 && followers + observers > 0 && is_whole {
-        let text = "no server of the list is the leader: name all servers of the ensemble";
+        let text = "the leader is not in the list: name all servers of the ensemble";
         return Some(Warning.says(text));
     }
     let counts = counts.iter().zip(modes).filter(|(count, _)| **count > 0);
@@ -197,23 +201,25 @@ fn of_mode<'a>(answers: &'a [Answered<'a>], mode: &str) -> impl Iterator<Item = 
     answers.iter().filter(move |(_, answer)| answer.text("Mode") == Some(mode))
 }
 
-/// Returns why the servers cannot be one ensemble.
+/// Returns the reason why the servers cannot be one ensemble.
 fn apart(answers: &[Answered<'_>]) -> Option<String> {
-    // The addresses of a name may be those of one server.
+    // Several addresses of a name may belong to the same server.
     let hosts =
         |mode| of_mode(answers, mode).map(|(server, _)| &server.host).collect::<BTreeSet<_>>();
     let [leaders, alone] = ["leader", "standalone"].map(|mode| hosts(mode).len());
     if leaders > 1 {
-        return Some(format!("{leaders} are leaders, unless one has just lost its majority"));
+        return Some(format!(
+            "{leaders} of them are leaders, unless one has just lost its majority"
+        ));
     }
     if alone > 0 && (alone > 1 || of_mode(answers, "standalone").count() < answers.len()) {
-        return Some(format!("{alone} of them standalone"));
+        return Some(format!("{alone} of them are standalone"));
     }
     let epoch = |answer: &Answer| {
         let zxid = answer.text("Zxid")?.strip_prefix("0x")?;
         Some(u64::from_str_radix(zxid, 16).ok()? >> 32)
     };
-    // A follower may show the epoch before, until the first transaction of this one.
+    // A follower shows the previous epoch until the first transaction of the new one.
     let leads = epoch(of_mode(answers, "leader").next()?.1)?;
     let is_ahead = |(_, answer): &&Answered<'_>| epoch(answer) > Some(leads);
     let (ahead, _) = answers.iter().find(is_ahead)?;
@@ -225,63 +231,65 @@ pub(crate) fn version(answer: &Answer) -> Option<&str> {
     answer.text("Zookeeper version")?.split(['-', ',']).next()
 }
 
-/// Judges a session that was opened.
+/// Evaluates a session that was opened.
 pub(crate) fn session(asked: Duration, granted: Duration, took: Duration) -> Finding {
     let took = took.as_millis();
     match granted == asked {
-        true => Fine.says(format!("a session opened in {took} ms, with a timeout of {granted:?}")),
+        true => Fine.says(format!("opened a session in {took} ms, with a timeout of {granted:?}")),
         false => Warning.says(format!(
-            "a session opened in {took} ms, with a timeout of {granted:?} in place of {asked:?}: give \
+            "opened a session in {took} ms, with a timeout of {granted:?} instead of {asked:?}: set \
              --session-timeout {}, or change the bounds of the servers",
             granted.as_secs_f64()
         )),
     }
 }
 
-/// Says whom the servers take the client for: by these schemes and users they grant permissions.
+/// Lists the identities that the servers have authenticated for the client. They grant permissions to
+/// these schemes and users.
 pub(crate) fn identities(all: &[(String, String)], is_private: bool) -> Finding {
     let each: Vec<_> = all.iter().map(|(scheme, user)| format!("{scheme}:{user}")).collect();
     let has = |scheme| all.iter().any(|(its, _)| its == scheme);
-    let mut text = format!("the servers take this client for {}", each.join(", "));
+    let mut text = format!("the servers have authenticated this client as {}", each.join(", "));
     if has("digest") {
-        text += "; they take any password, and one that is wrong shows only where an ACL names the user";
+        text += "; they accept any password for digest, and a wrong one fails only where an ACL names the user";
     }
     if (has("digest") || has("sasl")) && !is_private {
-        text += "; without TLS, who can listen on the network can learn its password: use --tls";
+        text +=
+            "; without TLS, anyone who can listen on the network can learn the password: use --tls";
         return Warning.says(text);
     }
     Fine.says(text)
 }
 
-/// Says whether a reaper ends the sessions of programs that die.
+/// Reports whether a reaper ends the sessions of programs that die.
 pub(crate) fn reaper(socket: &OsStr, has_accepted: bool) -> Finding {
     match has_accepted {
         true => Fine.says(format!("the reaper at {socket:?} accepts sessions")),
         false => Warning.says(format!(
-            "no reaper accepts sessions at {socket:?}: the locks of a program that dies stay taken \
-             for a session timeout"
+            "no reaper accepts sessions at {socket:?}: if a program dies, its locks stay taken for a \
+             session timeout. Start `zoolock reaper`, and check the permissions of its socket"
         )),
     }
 }
 
-/// Judges a chroot that does not exist. `required` tells that the user wants no other.
+/// Reports a chroot that does not exist. `required` is true if it must not be created.
 pub(crate) fn no_chroot(hosts: &str, required: bool) -> Finding {
     let (_, chroot) = hosts.split_once('/').unwrap_or_default();
     let level = if required { Problem } else { Warning };
     level.says(format!(
-        "there is no chroot \"/{chroot}\": check its spelling; the first lock creates it, unless \
-         --no-create is given"
+        "the chroot \"/{chroot}\" does not exist: check its spelling; the first lock creates it, \
+         unless --no-create is set"
     ))
 }
 
-/// What a client may do for locks at `path`. The errors are texts.
+/// The permissions of a client for locks at `path`. The errors are texts.
 #[derive(Debug)]
 pub(crate) struct Access {
     pub(crate) path: String,
     pub(crate) exists: bool,
     /// The directory in which contenders create their nodes, or the nearest one above.
     pub(crate) at: String,
-    /// Whether a `LeaderLatch` has participants there, beside other contenders.
+    /// Whether both participants of a `LeaderLatch` and other contenders are there.
     pub(crate) mixed: bool,
     /// The limits under which permits were taken there.
     pub(crate) limits: BTreeSet<u32>,
@@ -305,20 +313,20 @@ pub(crate) fn access(access: &Access) -> Vec<Finding> {
     let denied = |(permission, place, result): (&str, &String, &Result<(), String>)| {
         let error = result.as_ref().err()?;
         Some(Problem.says(format!(
-            "this client does not have {permission} {place} ({error}): check ZOOKEEPER_AUTH, and the \
-             node's ACL, which needs cdrw for all who share the lock"
+            "this client does not have {permission} permission {place} ({error}): check \
+             ZOOKEEPER_AUTH, and the node's ACL, which must grant cdrw to all who share the lock"
         )))
     };
     let mixed = access.mixed.then(|| {
         Problem.says(format!(
-            "participants of a LeaderLatch and other contenders are at {path}, and do not see each other: \
-             end all of one kind"
+            "participants of a LeaderLatch and other contenders share {path}, and do not exclude each \
+             other: stop all of one kind"
         ))
     });
     let limits = (access.limits.len() > 1).then(|| {
         let each: Vec<_> = access.limits.iter().map(u32::to_string).collect();
         let text = format!("permits at {path} have different limits, {}", each.join(", "));
-        Warning.says(text + ": give all their users the same one")
+        Warning.says(text + ": set the same limit in all programs")
     });
     let mut all: Vec<_> = tried.into_iter().filter_map(denied).chain(mixed).collect();
     if all.is_empty() {
@@ -360,22 +368,22 @@ mod tests {
             (
                 of(&["Zookeeper version: 3.5.2-alpha"]),
                 10,
-                "problem a: its version is 3.5.2, and zoolock needs 3.5.3",
+                "problem a: its version is 3.5.2, but zoolock needs 3.5.3",
             ),
             (
                 of(&["Zookeeper version: 3.5.10-1"]),
                 10,
-                "warning a: its version is 3.5.10, and locks lose",
+                "warning a: its version is 3.5.10, but the order of locks is lost",
             ),
             (of(&["Zookeeper version: strange"]), 10, "ok "),
-            (of(&["Mode: read-only"]), 10, "problem a: it only takes reads"),
+            (of(&["Mode: read-only"]), 10, "problem a: it is read-only"),
             (late(999), 8, "ok "),
             (late(1000), 8, "warning a: a request took 1000 ms now"),
             (late(1334), 8, "problem a: a request took 1334 ms now"),
             (of(&["Latency min/avg/max: 0/0.5/1000"]), 8, "warning a: a request took 1000 ms once"),
             (of(&["Latency min/avg/max: 0/0.5/999"]), 8, "ok "),
             (of(&[leader, follower]), 10, "ok 2 of 2 addresses answer: 1 leader, 1 follower"),
-            (of(&[follower]), 10, "warning no server of the list is the leader"),
+            (of(&[follower]), 10, "warning the leader is not in the list"),
             (of(&[leader, leader]), 10, "problem the servers are not one ensemble"),
             (of(&[leader, follower, ""]), 10, "problem the servers are not one ensemble"),
             (of(&["", ""]), 10, "problem the servers are not one ensemble"),
@@ -387,9 +395,9 @@ mod tests {
             (
                 of(&[leader, "Mode: follower\nZookeeper version: 3.9.2-1"]),
                 10,
-                "warning the version differs, a has 3.8.0; b has 3.9.2",
+                "warning the versions differ, a has 3.8.0; b has 3.9.2",
             ),
-            // The addresses of one name may be those of one server.
+            // Several addresses of a name may belong to the same server.
             (vec![server("a", ""), server("a", "")], 10, "ok 2 of 2"),
             (vec![server("a", leader), server("a", leader)], 10, "ok 2 of 2"),
             (vec![server("a", leader), server("a", follower)], 10, "ok 2 of 2"),

@@ -1,4 +1,4 @@
-//! `doctor`: opens a session and asks the servers, and shows what is wrong.
+//! `doctor`: opens a session, queries the servers, and shows what is wrong.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime};
@@ -22,7 +22,7 @@ const ANSWER: Duration = Duration::from_secs(1);
 pub(crate) fn examine(to: &Servers, path: Option<&str>, as_json: bool) -> Result<u8, Failed> {
     let builder = to.builder()?;
     let asked = builder.requested_timeout();
-    // The session comes first: a list that the client refuses is not asked.
+    // The session comes first: if the client rejects the list of servers, none is queried.
     let seen = through_a_session(to, &builder, path)?;
     let within = (asked / 3).clamp(Duration::from_secs(1), Duration::from_secs(10));
     let servers = ask_all(builder.hosts(), builder.tls_settings(), within)?;
@@ -47,7 +47,7 @@ pub(crate) fn examine(to: &Servers, path: Option<&str>, as_json: bool) -> Result
     Ok(if is_problem { CONFLICT } else { 0 })
 }
 
-/// Opens a session, and looks at `path` with it.
+/// Opens a session, and checks the permissions at `path` with it.
 fn through_a_session(
     to: &Servers,
     builder: &ClientBuilder,
@@ -60,7 +60,7 @@ fn through_a_session(
         None => builder.clone(),
     };
     let opened = match builder.clone().existing_chroot(true).connect() {
-        // Either another argument is wrong, or only the chroot is missing.
+        // Either the chroot is missing, or another argument is wrong.
         Err(Error::InvalidArgument { .. }) => {
             builder.clone().existing_chroot(false).connect().map(|client| (client, false))
         }
@@ -82,7 +82,7 @@ fn through_a_session(
             Err(error) => findings.push(Level::Problem.says(error.to_string())),
         }
     }
-    // Servers before 3.7 do not tell it, and end the connection.
+    // Servers before 3.7 do not support this request, and end the connection.
     if let Ok(all) = client.who_am_i() {
         findings.insert(1, diagnosis::identities(&all, builder.tls_settings().is_some()));
     }
@@ -97,8 +97,8 @@ fn through_a_session(
     Ok(findings)
 }
 
-/// Tries what the client may do at `path`. The node that this creates ends with the session at the
-/// latest.
+/// Tries out the client's permissions at `path`. The node that this creates is deleted with the session
+/// at the latest.
 fn access(client: &Client, path: &str) -> zoolock::Result<Access> {
     let above = |path: &str| match path.rsplit_once('/') {
         None | Some(("", _)) => "/".to_owned(),
@@ -115,7 +115,7 @@ fn access(client: &Client, path: &str) -> zoolock::Result<Access> {
     let (exists, mut read, mut mixed, mut limits) = (at == path, Ok(()), false, BTreeSet::new());
     if exists && at != "/" {
         let contenders = denied(client.contenders(path))?;
-        // An `EphemeralLock` that is held: its contenders need the directory above.
+        // This is an `EphemeralLock` that is held. Its contenders create nodes in the directory above.
         if contenders.as_ref().is_ok_and(|all| all.iter().any(|one| one.node.is_empty())) {
             at = above(&at);
         }

@@ -1,5 +1,5 @@
-//! How the command ends: its exit codes, and the code for each error. The codes are those of
-//! flock(1) where it has one, otherwise those of sysexits(3).
+//! The exit codes, and the code for each error. They are those of flock(1) where it defines one,
+//! otherwise those of sysexits(3).
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
@@ -14,7 +14,7 @@ use crate::output::say;
 pub(crate) const CONFLICT: u8 = 1;
 /// The arguments or settings are wrong.
 pub(crate) const USAGE: u8 = 64;
-/// No server, or no answer: the state of the lock is unknown.
+/// No server can be reached, or none answers: the state of the lock is unknown.
 pub(crate) const UNAVAILABLE: u8 = 69;
 /// The operating system refused something that the command needs.
 pub(crate) const SYSTEM: u8 = 71;
@@ -88,8 +88,8 @@ pub(crate) fn start_thread(name: &str, run: impl FnOnce() + Send + 'static) -> R
     thread.map(drop).map_err(|cause| Failed::to_start(&format!("the thread `{name}`"), cause))
 }
 
-/// Writes to standard output, in one piece. A reader that has closed the pipe is not an error to
-/// report. Blocks while a reader is slow, so do not call this while a lock is held.
+/// Writes to standard output, in one piece. If the reader has closed the pipe, ends without a message.
+/// Blocks while the reader is slow, so do not call this while a lock is held.
 pub(crate) fn print(text: &[u8]) -> Result<u8, Failed> {
     let mut output = io::stdout().lock();
     match output.write_all(text).and_then(|()| output.flush()) {

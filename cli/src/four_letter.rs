@@ -1,5 +1,5 @@
-//! Asks servers with ZooKeeper's four-letter word `srvr`, the only one that they always answer. This module
-//! knows the format of the answers, and does not judge them.
+//! Queries servers by ZooKeeper's four-letter word `srvr`, the only one that they always answer. This
+//! module parses the answers, but does not evaluate them.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -11,7 +11,7 @@ use zoolock::crossbeam_channel::unbounded;
 
 use crate::exit::{Failed, start_thread};
 
-/// The most bytes of an answer, which has ten lines.
+/// The maximum length of an answer, in bytes. It has ten lines.
 const LONGEST: usize = 64 << 10;
 
 /// A server at one address of the list.
@@ -26,7 +26,7 @@ pub(crate) struct Server {
 
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
-    /// The time of a connect and the first answer.
+    /// The time to connect and to get the answer.
     pub(crate) latency: Duration,
     values: BTreeMap<String, String>,
 }
@@ -36,14 +36,14 @@ pub(crate) enum Failure {
     NotResolved(String),
     Refused,
     Unreachable(String),
-    /// There was no answer to the connect.
+    /// The attempt to connect was not answered.
     NoConnection,
-    /// There was no answer on the connection.
+    /// The server accepted the connection, but did not answer.
     Silent,
     HungUp,
     Tls(String),
     NotServing,
-    /// The answer is not ZooKeeper's. This is its beginning.
+    /// The answer is not one of ZooKeeper. Contains its beginning.
     Foreign(String),
 }
 
@@ -63,8 +63,7 @@ impl Answer {
     }
 }
 
-/// Asks each address of each server in a list that a client accepts. All of them are asked at the
-/// same time.
+/// Queries each address of each server in a list that a client has accepted, all at the same time.
 pub(crate) fn ask_all(
     list: &str,
     tls: Option<&Tls>,
@@ -94,7 +93,7 @@ pub(crate) fn ask_all(
     let ask = move |(host, address): (String, Option<SocketAddr>)| {
         Some(ask(name_and_port(&host).0, address?, tls.as_ref(), within))
     };
-    // `ask` ends by itself, a little later.
+    // `ask` returns by itself, a little later.
     let answers = each(all, within * 2, ask)?;
     for (server, answer) in servers.iter_mut().zip(answers) {
         if let Some(answer) = answer.flatten() {
@@ -104,7 +103,7 @@ pub(crate) fn ask_all(
     Ok(servers)
 }
 
-/// Calls `act` for each item, on a thread each. The result is `None` if it is not there in time.
+/// Calls `act` for each item, on a thread of its own. The result is `None` if it is late.
 fn each<T: Send + 'static, R: Send + 'static>(
     items: Vec<T>,
     within: Duration,
@@ -155,7 +154,9 @@ fn ask(
     })?;
     let mut answer = Answer { latency: begun.elapsed(), ..Answer::default() };
     match String::from_utf8_lossy(&said) {
-        said if said.is_empty() && tls.is_some() => Err(Failure::Tls("it hangs up".to_owned())),
+        said if said.is_empty() && tls.is_some() => {
+            Err(Failure::Tls("it closes the connection".to_owned()))
+        }
         said if said.is_empty() => Err(Failure::HungUp),
         said if said.contains("not currently serving requests") => Err(Failure::NotServing),
         said if !said.contains("Zookeeper version: ") => {
@@ -202,7 +203,7 @@ fn exchange(
         wait()?;
         match stream.read(&mut piece) {
             Ok(0) => return Ok(said),
-            // Many servers end TLS without a word.
+            // Many servers end TLS without a close_notify.
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(said),
             Ok(_) if said.len() > LONGEST || Instant::now() >= end => {
                 return Err(ErrorKind::TimedOut.into());

@@ -18,16 +18,16 @@ use crate::output::say;
 use crate::progress::{self, Reports};
 use crate::signals::stop;
 
-/// The divisor of the session timeout that gives the grace. While the connection is healthy, nearly
-/// half of the timeout is left or more. A broken connection usually returns long before, or not at
-/// all.
+/// The session timeout divided by this is the grace. While the connection is healthy, nearly half of
+/// the timeout or more is left of the lease. A broken connection is usually back long before the grace
+/// begins, or not at all.
 const GRACE: u32 = 10;
 
 /// How long to wait before trying the servers again.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// How long to wait for the servers to confirm a release or the end of the session. Without that,
-/// the session expires.
+/// How long to wait until the servers confirm a release or the end of the session. If they do not, the
+/// session expires later.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A lock that is held.
@@ -37,14 +37,14 @@ pub(crate) struct Held {
     pub(crate) token: u64,
     /// The time that the program has between TERM and the end of the lease.
     pub(crate) grace: Duration,
-    /// Ends the session once zoolock and the program have.
+    /// Ends the session when both zoolock and the program have ended.
     pub(crate) registration: Option<Registration>,
 }
 
 pub(crate) struct Holder {
     connected: Receiver<Result<Client, Failed>>,
     held: Receiver<Result<Held, Failed>>,
-    /// Asks the thread to take the lock, and then to release it.
+    /// Requests that the thread acquire the lock, and then that it release it.
     ask: Sender<()>,
     released: Receiver<zoolock::Result<()>>,
     client: Option<Client>,
@@ -65,7 +65,7 @@ impl Holder {
                 deadline = from_now(limit(&run));
             }
             let grace = client.session_timeout() / GRACE;
-            // After a signal, the main thread does not listen any more.
+            // After a signal, the main thread no longer receives.
             let mut wanted = say_connected.send(Ok(client.clone())).is_ok();
             while wanted && asked.recv().is_ok() {
                 wanted = match take(&run, &client, &lock, deadline) {
@@ -88,23 +88,23 @@ impl Holder {
         Ok(())
     }
 
-    /// Waits for the lock and takes it. A signal ends the wait with a failure. Call this only after
+    /// Waits for the lock and acquires it. A signal ends the wait with a failure. Call this only after
     /// the previous hold was released.
     pub(crate) fn take(&self, signals: &Receiver<Signal>) -> Result<Held, Failed> {
         let _ = self.ask.send(());
         hear(&self.held, signals)
     }
 
-    /// Releases the lock, and reports a release that is late. Returns false if its result is
-    /// unknown, because the servers do not answer. The thread that took the lock releases it, since
-    /// some locks belong to a thread.
+    /// Releases the lock, and reports a release that is late. Returns false if the outcome is unknown
+    /// because the servers do not answer. The thread that acquired the lock releases it, because some
+    /// locks belong to a thread.
     pub(crate) fn release(&self, path: &str) -> Result<bool, Failed> {
-        // An answer to an earlier release, which came too late.
+        // Discard the answer to an earlier release, if it came too late.
         self.released.try_iter().for_each(drop);
         let _ = self.ask.send(());
         let released = match self.released.recv_timeout(PATIENCE) {
             Err(RecvTimeoutError::Timeout) => {
-                say(&format!("{path}: the release is not confirmed: no answer from the servers"));
+                say(&format!("{path}: the release is not confirmed: the servers do not answer"));
                 return Ok(false);
             }
             Err(RecvTimeoutError::Disconnected) => Err(Error::Closed),
@@ -118,9 +118,9 @@ impl Holder {
         Ok(true)
     }
 
-    /// Leaves the queue or releases the lock: closes the session, which deletes its nodes on the
-    /// servers. Without a connection, the session expires instead. Further signals do not shorten
-    /// this, because signals often come in pairs: timeout(1) and service managers also send CONT.
+    /// Leaves the queue or releases the lock: closes the session, and the servers delete its nodes.
+    /// Without a connection, the session expires instead. Further signals do not shorten this, because
+    /// signals often come in pairs: timeout(1) and service managers also send CONT.
     pub(crate) fn leave(mut self) {
         let Some(client) = self.client.take() else {
             return;
@@ -152,7 +152,7 @@ fn hear<T>(said: &Receiver<Result<T, Failed>>, signals: &Receiver<Signal>) -> Re
     }
 }
 
-/// Returns how long to wait for servers and the lock, if there is a limit.
+/// Returns how long to wait for servers and for the lock, if there is a limit.
 fn limit(run: &Run) -> Option<Duration> {
     run.wait.filter(|_| !nonblock(run))
 }
@@ -172,7 +172,7 @@ fn connect(run: &Run, deadline: Option<Instant>) -> Result<(Client, Wanted), Fai
 }
 
 /// Connects, and waits for servers until the deadline. Without a deadline it does not wait, so that
-/// a wrong address is noticed.
+/// the user notices a wrong address.
 fn reach(program: &Program, deadline: Option<Instant>) -> Result<Client, Failed> {
     let (mut told, mut before) = (false, None);
     loop {
@@ -181,7 +181,8 @@ fn reach(program: &Program, deadline: Option<Instant>) -> Result<Client, Failed>
             Err(failed) if failed.code == UNAVAILABLE => failed,
             known => return known,
         };
-        // A try with hardly any time gets no answer, whatever is wrong.
+        // An attempt with hardly any time left gets no answer, whatever the problem is: report the
+        // cause of the one before.
         let why = match before {
             Some(before) if left.is_some_and(|left| left < RETRY) => before,
             _ => failed,
@@ -226,7 +227,7 @@ fn take<'a>(
     Ok((got, hold, token))
 }
 
-/// The lock that is asked for.
+/// The lock to acquire.
 enum Wanted {
     One(Box<dyn Lock>),
     Permit(DistributedSemaphore, u32),

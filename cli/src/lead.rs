@@ -1,5 +1,5 @@
-//! `lead`: does in each term what `run` does once. It does not use the library's `Leadership`: a
-//! program has signals, a terminal and processes, which `run` handles.
+//! `lead`: does in each term what `run` does once. It does not use the library's `Leadership`, because
+//! it has to handle the signals, the terminal and the descendants of a program, as `run` does.
 
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
@@ -17,8 +17,8 @@ use crate::{notify, signals, step};
 /// The first pause between the end of the program and the next contention.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-/// The longest such pause. A program that ran for this long has not failed at its start, so the
-/// next pause is the shortest one again.
+/// The longest such pause. A program that ran for this long did not fail at its start, so the next
+/// pause is the shortest one again.
 const LONGEST: Duration = Duration::from_secs(30);
 
 pub(crate) fn lead(program: Program) -> Result<u8, Failed> {
@@ -30,7 +30,7 @@ pub(crate) fn lead(program: Program) -> Result<u8, Failed> {
     notify::stopping();
     holder.leave();
     match ended.text {
-        // A signal, which is the usual way to end.
+        // A signal ended it, which is not a failure.
         None => Ok(0),
         Some(_) => Err(ended),
     }
@@ -68,7 +68,9 @@ fn terms(
             return Err(Failed::silent(0));
         }
         if is_asked && code.is_some() {
-            say(&format!("{path}: stepped down because another client asked for the lock"));
+            say(&format!(
+                "{path}: stepped down because another client requested the release of the lock"
+            ));
         }
         let Some(code) = code.filter(|_| !is_asked) else {
             notify::status(&format!("contending for {path} again"));

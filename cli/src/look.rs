@@ -1,4 +1,4 @@
-//! `list`, `verify`, `revoke` and `break`: one look at a lock, or one request about its contenders.
+//! `list`, `verify`, `revoke` and `break`: list a lock once, or send one request about its contenders.
 
 use zoolock::{Client, Contender, Error, Kind};
 
@@ -13,7 +13,7 @@ pub(crate) fn list(lock: &Target, json: bool) -> Result<u8, Failed> {
     let contenders = client.contenders(&lock.path)?;
     let _ = client.close();
     if contenders.is_empty() && !json {
-        say(&format!("{}: nobody holds it and nobody waits for it", lock.path));
+        say(&format!("{}: the lock is free, and no client waits for it", lock.path));
         return Ok(0);
     }
     let text = match json {
@@ -33,7 +33,7 @@ pub(crate) fn verify(lock: &Target, token: u64) -> Result<u8, Failed> {
 pub(crate) fn revoke(lock: &Target) -> Result<u8, Failed> {
     let is_meant = |contender: &Contender| contender.holds;
     let line = |one: &Contender| format!("asked {}, token {}\n", name(one), one.token);
-    each(lock, is_meant, Client::revoke, line, "nobody holds it")
+    each(lock, is_meant, Client::revoke, line, "the lock is free")
 }
 
 pub(crate) fn break_lock(lock: &Target, token: u64) -> Result<u8, Failed> {
@@ -41,7 +41,7 @@ pub(crate) fn break_lock(lock: &Target, token: u64) -> Result<u8, Failed> {
         |contender: &Contender| contender.token == token && contender.kind != Kind::Foreign;
     let line = |one: &Contender| {
         let did = if one.holds { "held" } else { "waited for" };
-        format!("removed {}, which {did} it, token {token}\n", name(one))
+        format!("removed {}, which {did} the lock, token {token}\n", name(one))
     };
     each(lock, is_meant, Client::break_lock, line, &format!("no contender has the token {token}"))
 }

@@ -2,7 +2,9 @@
 //! one, and shows who has a lock and who waits for it. It uses only the public API of the library.
 
 #[cfg(not(target_os = "linux"))]
-compile_error!("the command needs Linux: elsewhere, no process hears of all its descendants");
+compile_error!(
+    "the command needs Linux: elsewhere, a process cannot supervise all its descendants"
+);
 
 mod args;
 mod child;
@@ -47,7 +49,7 @@ fn main() -> ExitCode {
                 text.lines().for_each(output::line);
                 exit::USAGE
             } else {
-                // The user asked for help, so this is no failure.
+                // The user asked for help, so this is not a failure.
                 exit::print(text.as_bytes()).unwrap_or_else(Failed::tell)
             }
         }

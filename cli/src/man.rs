@@ -1,4 +1,4 @@
-//! `man`: a page for each subcommand, made of its help.
+//! `man`: writes a page for each subcommand, generated from its help.
 
 use std::fs;
 use std::iter::once;

@@ -1,5 +1,5 @@
-//! What zoolock, the supervisor and the step say to each other, over sockets that keep messages
-//! apart. A message may carry open files.
+//! The messages between zoolock, the supervisor and the step. Their sockets preserve message
+//! boundaries. A message may carry open files.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -13,48 +13,48 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The most bytes of a message. The longest has a registration.
+/// The maximum length of a message, in bytes. The longest message carries a registration.
 pub(crate) const LONGEST: usize = 64 * 1024;
 
-/// The most files of a message.
+/// The maximum number of files in a message.
 const FILES: usize = 1;
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Message {
     // To the supervisor.
-    /// Start the step, whose socket comes along.
+    /// Start the step, whose socket is attached.
     Prepare {
-        /// Descendants in other sessions are not waited for and not signalled.
+        /// Neither wait for nor signal descendants in other sessions.
         leaves_daemons: bool,
         /// The session to end if zoolock is killed, as text.
         registration: Option<String>,
     },
-    /// All have to end at this time of [`now`](crate::descendants::now), if zoolock does not name a
-    /// later one.
+    /// All processes have to end at this time of [`now`](crate::descendants::now), unless zoolock sends
+    /// a later one.
     RunUntil(Duration),
-    /// Signal the program's group, because the program decides about its other descendants. Signal
-    /// those if the program has ended.
+    /// Signal the program's group, and leave it to the program to signal its other descendants. If the
+    /// program has ended, signal those.
     Signal(i32),
-    /// Signal the program's group and all that have lost their parents.
+    /// Signal the program's group and all orphans.
     SignalAll(i32),
 
     // To the step.
-    /// Become the program of so many words. Its standard input comes along.
+    /// Execute the program, whose command line has this many words. Its standard input is attached.
     Go(usize),
 
     // To zoolock.
-    /// The program may start. Has the process that will become the program.
+    /// The program may start. Contains the process that will become the program.
     Ready(i32),
-    /// The supervisor cannot do its work, for this reason. No program was started.
+    /// The supervisor cannot work, for this reason. The program was not started.
     Failed(String),
     /// The program was stopped by this signal.
     Stopped(i32),
-    /// The program has ended. Descendants of it may be left.
+    /// The program has ended. Some of its descendants may still be running.
     ProgramEnded,
-    /// All have ended. Has the program's exit code, as shells report it, and the signal that ended the
-    /// program, or 0.
+    /// All processes have ended. Contains the program's exit code, as shells report it, and the signal
+    /// that ended the program, or 0.
     Ended(u8, i32),
-    /// All were killed, because the lease was about to end.
+    /// All processes were killed, because the lease was about to end.
     Overdue,
 }
 
@@ -80,8 +80,8 @@ pub(crate) fn send(
     Ok(())
 }
 
-/// Receives a message, and the files that come along. Returns `None` when the other side has closed
-/// its socket.
+/// Receives a message and the files attached to it. Returns `None` when the other side has closed its
+/// socket.
 pub(crate) fn receive(
     socket: impl AsFd,
     flags: RecvFlags,

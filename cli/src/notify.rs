@@ -1,6 +1,6 @@
-//! Reports the state to a service manager, by the protocol of sd_notify(3). A thread sends the
-//! messages: their reader may be slow, and the lock needs care meanwhile. The crate `sd-notify`
-//! does not support abstract sockets.
+//! Reports the state to a service manager, by the protocol of sd_notify(3). A thread of its own sends
+//! the messages, because their reader may be slow, and this must not delay the work for the lock. The
+//! crate `sd-notify` does not support abstract sockets.
 
 use std::convert::Infallible;
 use std::env;
@@ -15,21 +15,21 @@ use zoolock::crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::table::plain;
 
-/// The environment variable with the socket. The program does not get it. The service manager would
-/// take the program's messages for those of the service, or refuse them.
+/// The environment variable with the socket. The program does not get it, because the service manager
+/// would treat the program's messages as those of the service, or reject them.
 pub(crate) const SOCKET: &str = "NOTIFY_SOCKET";
 
 /// How many messages may wait for a reader. More are dropped.
 const LONGEST: usize = 100;
 
-/// How long the process delays its end until all messages are read.
+/// How long the process waits at its end until all messages are read.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 static MANAGER: OnceLock<Option<Sender<Message>>> = OnceLock::new();
 
 enum Message {
     Text(String),
-    /// Dropped when all messages before it were sent.
+    /// Dropped when all messages before it have been sent.
     End(#[expect(dead_code, reason = "only its drop matters")] Sender<Infallible>),
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn ready(status: &str) {
     send(Message::Text(format!("READY=1\nSTATUS={}", plain(status))));
 }
 
-/// Reports the status, a text for people.
+/// Reports the status, a text for operators.
 pub(crate) fn status(text: &str) {
     send(Message::Text(format!("STATUS={}", plain(text))));
 }
@@ -71,7 +71,7 @@ fn manager() -> Option<&'static Sender<Message>> {
         let (address, socket) = (address()?, UnixDatagram::unbound().ok()?);
         let (sender, messages) = bounded(LONGEST);
         let tell = move || tell(&messages, &socket, &address);
-        // Without a thread there are no reports. The command still does its work.
+        // Without a thread there are no reports, but the command works.
         thread::Builder::new().spawn(tell).ok()?;
         Some(sender)
     };
@@ -86,7 +86,7 @@ fn tell(messages: &Receiver<Message>, socket: &UnixDatagram, address: &SocketAdd
     }
 }
 
-/// Returns the address of the socket: a file, or after an `@` an abstract name.
+/// Returns the address of the socket: a file, or an abstract name (after an `@`).
 fn address() -> Option<SocketAddr> {
     let socket = env::var_os(SOCKET)?;
     match socket.as_bytes().split_first()? {

@@ -1,7 +1,7 @@
-//! Writes to standard error. A thread does this: the reader may be slow, because a pipe is full or
-//! a terminal is stopped, and the lock needs care meanwhile. Lines that do not fit into the queue
-//! are dropped and counted. If the system refuses a thread, the queue is written when the process
-//! ends.
+//! Writes to standard error, on a thread of its own: the reader may be slow, because a pipe is full
+//! or a terminal is stopped, and this must not delay the work for the lock. Lines that do not fit into
+//! the queue are dropped and counted. If the system refuses the thread, the queue is written when the
+//! process ends.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -20,7 +20,7 @@ use crate::table::{clip, plain};
 /// How many lines may wait for a reader.
 const LONGEST: usize = 100;
 
-/// How long the process delays its end until all lines are read.
+/// How long the process waits at its end until all lines are read.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Goes to the beginning of the line and clears it.
@@ -44,7 +44,7 @@ impl Said {
         let has_status = matches!(&self, Said::Status(text) if !text.is_empty());
         let text = match self {
             Said::Line(text) => format!("{clear}{text}\n"),
-            Said::Dropped(number) => format!("{clear}zoolock: {number} lines left out here\n"),
+            Said::Dropped(number) => format!("{clear}zoolock: {number} lines were dropped here\n"),
             Said::Status(text) if text.is_empty() => clear.to_owned(),
             Said::Status(text) => format!("{CLEAR}{}", clip(&text, stderr)),
         };
@@ -69,7 +69,8 @@ struct Queue {
     busy: bool,
 }
 
-/// Shows the library's warnings about wrong use. What else it logs, the command says by itself.
+/// Shows the library's warnings about wrong use. The command has its own messages for everything else
+/// that the library logs.
 pub(crate) fn show_warnings() {
     if log::set_logger(&Warnings).is_ok() {
         log::set_max_level(LevelFilter::Warn);
@@ -97,7 +98,7 @@ pub(crate) fn say(text: &str) {
     line(&format!("zoolock: {text}"));
 }
 
-/// Writes a line. Escapes control characters, because parts of the line may come from other people.
+/// Writes a line. Escapes control characters, because other users may have chosen parts of the line.
 pub(crate) fn line(text: &str) {
     stderr().push(Said::Line(plain(text)));
 }
@@ -107,14 +108,14 @@ pub(crate) fn status(text: &str) {
     stderr().push(Said::Status(plain(&format!("zoolock: {text}"))));
 }
 
-/// Returns when all is written, or at the end of this time.
+/// Waits until all lines are written, for at most this long.
 pub(crate) fn flush(patience: Duration) {
     if let Some(output) = STDERR.get() {
         output.flush(patience);
     }
 }
 
-/// Clears the status and waits until all is written, for a limited time. Call this before the
+/// Clears the status and waits until all lines are written, for a limited time. Call this before the
 /// process ends.
 pub(crate) fn finish() {
     if let Some(output) = STDERR.get() {
@@ -125,10 +126,10 @@ pub(crate) fn finish() {
 
 fn stderr() -> &'static Output {
     STDERR.get_or_init(|| {
-        // A copy of the file, because Rust's own `Stderr` has a mutex that a panic would wait for.
+        // A duplicate of the file, because Rust's own `Stderr` has a mutex on which a panic would wait.
         let own = io::stderr().as_fd().try_clone_to_owned();
         let write = |own| move || STDERR.wait().write_to(File::from(own));
-        // Without a thread, the command still does its work, and writes all lines at its end.
+        // Without a thread, the command works, and writes all lines at its end.
         let writing = own.and_then(|own| thread::Builder::new().spawn(write(own)));
         Output { is_unattended: writing.is_err(), ..Output::default() }
     })
@@ -161,7 +162,7 @@ impl Output {
         }
     }
 
-    /// Writes the queue on this thread. Stops when nothing was read for this time.
+    /// Writes the queue on this thread, for at most this long.
     fn write_now(&self, patience: Duration) {
         let (mut stderr, end) = (io::stderr(), Instant::now() + patience);
         let mut has_status = false;
@@ -190,7 +191,7 @@ impl Output {
     }
 }
 
-/// Waits until there is room for a line. Returns false when there is none by `end`.
+/// Waits until there is room for a line. Returns false if there is none before `end`.
 fn is_writable(file: impl AsFd, end: Instant) -> bool {
     loop {
         let left = Timespec::try_from(end.saturating_duration_since(Instant::now())).ok();
@@ -235,7 +236,7 @@ mod tests {
         for number in 0..LONGEST {
             assert_eq!(lines.next(), Some(number.to_string()));
         }
-        assert_eq!(lines.next().as_deref(), Some("zoolock: 7 lines left out here"));
+        assert_eq!(lines.next().as_deref(), Some("zoolock: 7 lines were dropped here"));
         output.push(Said::Line("on".to_owned()));
         assert_eq!(lines.next().as_deref(), Some("on"), "it goes on");
     }

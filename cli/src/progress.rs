@@ -1,6 +1,6 @@
 //! The reports of `-v`: the queue position while waiting, and changes of the connection at any
 //! time. A terminal shows the position in one line that is overwritten; elsewhere, each change is a
-//! line. A service manager gets the position, too.
+//! line. A service manager also gets the position.
 
 use std::convert::Infallible;
 use std::io::{self, IsTerminal};
@@ -17,33 +17,33 @@ use crate::notify;
 use crate::output::{say, status};
 use crate::table::{held, name};
 
-/// Interval between looks at the queue. A look at a long queue rests for longer.
+/// Interval between polls of the queue. It is longer if a poll takes long.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Time before the first look. Who gets the lock sooner need not know of a queue.
+/// Time before the first poll. If the lock is acquired sooner, no position is reported.
 const FIRST: Duration = Duration::from_millis(100);
 
-/// How much longer the rest is than the look before it, at least.
+/// The interval is at least this many times as long as the poll before it.
 const REST: u32 = 20;
 
-/// The reports of a call that waits for the lock. Their drop ends them: none comes after it.
+/// Reports the position of a call that waits for the lock, until this is dropped.
 pub(crate) struct Reports {
     seen: Arc<Mutex<Option<Seen>>>,
-    /// Ends the rest of the thread.
+    /// Wakes and ends the thread when dropped.
     _waits: Sender<Infallible>,
 }
 
-/// What the looks at the queue have shown.
+/// What the polls of the queue have shown.
 #[derive(Default)]
 struct Seen {
-    /// How many contenders were ahead at the last one, and the token of the first.
+    /// How many contenders were ahead at the last poll, and the token of the first of them.
     position: Option<(usize, Option<u64>)>,
     grants: Grants,
 }
 
 /// The queue position of this program.
 struct Position {
-    /// How many contenders are ahead, including holders. For a semaphore, those that wait.
+    /// How many contenders are ahead, including holders. For a semaphore, only those that wait.
     ahead: usize,
     /// The first of them.
     first: Option<Contender>,
@@ -70,7 +70,7 @@ impl Reports {
                 }
             }
         };
-        // Without a thread there are no reports. The command still does its work.
+        // Without a thread there are no reports, but the command works.
         let _ = thread::Builder::new().name("zoolock-position".into()).spawn(look);
         Reports { seen, _waits: waits }
     }
@@ -90,19 +90,19 @@ pub(crate) fn follow(client: &Client, path: String) {
             let text = match event {
                 ConnectionEvent::Suspended => "disconnected, trying to resume the session",
                 ConnectionEvent::Connected => "connected",
-                ConnectionEvent::Lost => "the session has expired, or may have",
+                ConnectionEvent::Lost => "the session has expired or may have expired",
                 _ => continue,
             };
             say(&format!("{path}: {text}"));
         }
     };
-    // Without a thread there are no reports. The command still does its work.
+    // Without a thread there are no reports, but the command works.
     let _ = thread::Builder::new().spawn(tell);
 }
 
 impl Position {
-    /// Returns the position of the session's waiter among the contenders of a lock. `None` if it does
-    /// not wait.
+    /// Returns the position of the session's waiter among the contenders of a lock. `None` if the
+    /// session does not wait.
     fn find(mut contenders: Vec<Contender>, session: i64) -> Option<Position> {
         let is_own = |one: &Contender| one.session == session && !one.holds;
         let own = contenders.iter().rposition(is_own)?;
@@ -112,7 +112,7 @@ impl Position {
         Some(Position { ahead: contenders.len(), first: contenders.into_iter().next() })
     }
 
-    /// Returns the position without times, which would change with every look.
+    /// Returns the position without times, which would change at every poll.
     fn ahead(&self) -> String {
         match self.first.as_ref().filter(|first| first.holds) {
             Some(first) => format!("{} ahead, held by {}", self.ahead, name(first)),
@@ -144,7 +144,7 @@ impl Seen {
             Some(first) if first.holds => {
                 format!("{number}, held by {} for {}", name(first), held(first, &self.grants))
             }
-            Some(first) => format!("{number}, the next permits are for {}", name(first)),
+            Some(first) => format!("{number}, the next permits go to {}", name(first)),
             None => format!("{number}, all permits are taken"),
         }
     }

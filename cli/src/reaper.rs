@@ -1,4 +1,4 @@
-//! `reaper`: ends the sessions of programs of this machine that have died.
+//! `reaper`: ends the sessions of programs on this machine that have died.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use zoolock::Reaper;
 use crate::exit::Failed;
 use crate::{notify, signals};
 
-/// Listens until a signal ends it.
+/// Listens until a signal arrives.
 pub(crate) fn reap(socket: &Path) -> Result<u8, Failed> {
     // Signals have to be blocked before any other thread starts.
     let signals = signals::receive()?;

@@ -18,10 +18,10 @@ use crate::table::seconds;
 use crate::terminal::Terminal;
 use crate::{notify, signals, step};
 
-/// How long the start of the program waits for a slow reader of standard error.
+/// How long zoolock waits for a slow reader of standard error before it starts the program.
 const BRIEFLY: Duration = Duration::from_millis(50);
 
-/// How long descendants may outlive the program without a word about them.
+/// How long after the end of the program its remaining descendants are reported.
 const A_MOMENT: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(run: Run) -> Result<u8, Failed> {
@@ -41,7 +41,7 @@ pub(crate) fn run(run: Run) -> Result<u8, Failed> {
     let mut term = Term::of(&run.program, &held, &signals, run.on_revoke);
     let code = term.supervise();
     if let (Ok(code), Some(time), false) = (&code, run.hold_at_least, term.is_told_to_end) {
-        // A time too large for the clock has no end.
+        // A time that is too large for the clock means forever.
         let end = granted.checked_add(time);
         if !hold_on(&run.program, &held, &signals, end) {
             return Ok(*code);
@@ -49,7 +49,7 @@ pub(crate) fn run(run: Run) -> Result<u8, Failed> {
     }
     notify::stopping();
     let code = match code {
-        // There is nothing to release: another client may have the lock by now.
+        // There is nothing to release: another client may already have the lock.
         Err(failed) if failed.code == LOST => return Err(failed),
         code => code,
     };
@@ -60,7 +60,7 @@ pub(crate) fn run(run: Run) -> Result<u8, Failed> {
 }
 
 /// Keeps the lock until `end`, because other machines may be late for the same job. A signal ends
-/// the wait. Returns false if the lock is lost.
+/// the wait early. Returns false if the lock is lost.
 fn hold_on(
     program: &Program,
     held: &Held,
@@ -100,14 +100,14 @@ pub(crate) struct Term<'a> {
     program: &'a Program,
     held: &'a Held,
     signals: &'a Receiver<Signal>,
-    /// The signal for the program when another client asks for the lock.
+    /// The signal for the program when another client requests the release of the lock.
     on_revoke: Option<Signal>,
-    /// Whether another client has asked, and the program has got that signal.
+    /// Whether another client has requested the release, and the program was sent that signal.
     pub(crate) is_asked: bool,
     /// Whether zoolock has received a signal that ends a service.
     pub(crate) is_told_to_end: bool,
-    /// Whether a signal ended the program that comes from the terminal, which it shared. Such a signal
-    /// goes to the program's group, not to zoolock.
+    /// Whether the program was ended by a signal of the terminal that it shared. The terminal sends such
+    /// a signal to the program's group, not to zoolock.
     pub(crate) is_interrupted: bool,
 }
 
@@ -122,9 +122,9 @@ impl<'a> Term<'a> {
         Term { program, held, signals, on_revoke, is_asked, is_told_to_end, is_interrupted }
     }
 
-    /// Runs the program while the lock is held, and returns its exit code. If a signal comes before
-    /// the program starts, returns the code of the signal. The program and its descendants have
-    /// ended when this returns.
+    /// Runs the program while the lock is held, and returns its exit code. If a signal arrives before
+    /// the program starts, returns the code of the signal. When this returns, the program and its
+    /// descendants have ended.
     pub(crate) fn supervise(&mut self) -> Result<u8, Failed> {
         let Term { program, held, signals, .. } = *self;
         let environment = |command: &mut Command| {
@@ -146,7 +146,7 @@ impl<'a> Term<'a> {
                     Ok(SIGTSTP) => signals::stop(|| raise(SIGTSTP)),
                     Ok(SIGCONT) | Err(_) => {}
                     Ok(signal) => {
-                        // Without its go, no program can start.
+                        // The program cannot start without the message `Go`.
                         self.is_told_to_end = true;
                         return Ok(by_signal(signal as i32));
                     }
@@ -156,7 +156,8 @@ impl<'a> Term<'a> {
                     Ok(Event::Stopped(_) | Event::ProgramEnded) => {}
                     Ok(Event::Failed(failed)) => return Err(failed),
                     Ok(Event::Ended(code, _)) => {
-                        let cause = format!("it ended before the program, exit code {code}");
+                        let cause =
+                            format!("it ended before it ran the program, exit code {code}");
                         return Err(Failed::to_start("a process", cause));
                     }
                     Err(RecvError) => return Ok(SYSTEM),
@@ -164,13 +165,12 @@ impl<'a> Term<'a> {
             }
         };
         child.allow_the_lease(held);
-        // zoolock may have been stopped meanwhile, so that it has not heard of the end of the
-        // lease.
+        // zoolock may have been stopped in between, and missed the end of the lease.
         if !held.hold.is_held() {
             child.kill();
             return Err(self.lost());
         }
-        // Lines so far come before those of the program.
+        // The lines so far should appear before those of the program.
         flush(BRIEFLY);
         let terminal = Terminal::share_with(id);
         child.go(program.command.len()).map_err(|error| Failed::to_start("a process", error))?;
@@ -178,12 +178,13 @@ impl<'a> Term<'a> {
         self.attend(child, terminal.as_ref())
     }
 
-    /// Hands signals and stops on, until the program ends, or has to end because the lock does.
+    /// Forwards signals, and stops zoolock when the program is stopped, until the program ends or the
+    /// hold is about to end.
     fn attend(&mut self, mut child: Child, terminal: Option<&Terminal>) -> Result<u8, Failed> {
         let Term { program, held, signals, .. } = *self;
         let path = &program.lock.path;
-        // This channel also speeds up the news of a loss: the client watches the node, and learns
-        // at once that it was deleted.
+        // This channel also makes the client watch the node, so that it is notified at once when the
+        // node is deleted.
         let mut asked = held.hold.revocation().cloned().unwrap_or_else(|_| never());
         let mut remind = never();
         loop {
@@ -207,7 +208,7 @@ impl<'a> Term<'a> {
                             goes_on = by == SIGTSTP;
                         }
                     },
-                    // From now on Ctrl-C goes to zoolock, which hands it on to what is left.
+                    // From now on zoolock receives Ctrl-C, and forwards it to the descendants.
                     Ok(Event::ProgramEnded) => {
                         if let Some(terminal) = terminal {
                             terminal.take_back();
@@ -237,7 +238,7 @@ impl<'a> Term<'a> {
                 recv(asked) -> request => match request {
                     Ok(()) => {
                         if program.verbose {
-                            say(&format!("{path}: another client asks for the lock"));
+                            say(&format!("{path}: another client requests the release of the lock"));
                         }
                         if let Some(signal) = self.on_revoke {
                             self.is_asked = true;
@@ -251,13 +252,16 @@ impl<'a> Term<'a> {
                     remind = never();
                     let left = child.left().join(", ");
                     if !left.is_empty() {
-                        say(&format!("{path}: the program has ended, but the lock is held for {left}"));
+                        say(&format!(
+                            "{path}: the program has ended, but zoolock keeps the lock for its \
+                             descendants: {left}"
+                        ));
                     }
                 }
-                // Often enough for the supervisor, also on a busy machine that runs zoolock late.
+                // Often enough for the supervisor, even if a busy machine runs zoolock late.
                 recv(after(held.grace.min(left - held.grace))) -> _ => {}
             }
-            // zoolock may have been stopped for long, so this looks at the lease first.
+            // zoolock may have been stopped for a long time, so check the lease first.
             if goes_on && held.hold.is_held() {
                 if let Some(terminal) = terminal {
                     terminal.go_on();
@@ -271,7 +275,7 @@ impl<'a> Term<'a> {
         let (path, state) = (&self.program.lock.path, self.held.hold.state());
         let why = match state {
             HoldState::Lost(reason) => reason.to_string(),
-            _ => "no server has answered, and its lease was about to end".to_owned(),
+            _ => "no server answered before the lease was about to end".to_owned(),
         };
         Failed::new(LOST, format!("{path}: the lock was lost while the program ran: {why}"))
     }

@@ -1,4 +1,4 @@
-//! The settings file: reads it, and does not know what the settings mean.
+//! Reads the settings file. This module does not interpret the settings.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 /// The settings that the file may contain.
 const NAMES: [&str; 7] = ["connect", "session_timeout", "auth", "tls", "cacert", "cert", "key"];
 
-/// A device has no end.
+/// The maximum length of the file, in bytes. A device such as /dev/zero never ends.
 const LONGEST: u64 = 1 << 20;
 
 /// A setting, and a text to append to an error about it.
@@ -25,15 +25,15 @@ pub(crate) fn in_file(file: &Path) -> Result<BTreeMap<String, Setting>, String> 
     let opened = File::open(file).map_err(failed)?;
     let is_open = opened.metadata().map_err(failed)?.permissions().mode() & 0o007 != 0;
     if opened.take(LONGEST).read_to_end(&mut bytes).map_err(failed)? as u64 == LONGEST {
-        return Err(format!("{file:?}: it is too long for a settings file"));
+        return Err(format!("{file:?} is too long for a settings file (at most 1 MiB)"));
     }
-    let text = str::from_utf8(&bytes).map_err(|_| "it is not UTF-8")?;
+    let text = str::from_utf8(&bytes).map_err(|_| format!("{file:?} is not UTF-8"))?;
     let place = |at: usize| {
         let line = bytes.iter().take(at).filter(|byte| **byte == b'\n').count() + 1;
         format!(" (in {file:?}, line {line})")
     };
     let table = DeTable::parse(text).map_err(|error| {
-        // The whole error would show the line, which may have a secret.
+        // The complete error would show the line, which may contain a secret.
         let at = error.span().map_or(0, |span| span.start);
         format!("{}{}", error.message(), place(at))
     })?;
@@ -48,14 +48,14 @@ pub(crate) fn in_file(file: &Path) -> Result<BTreeMap<String, Setting>, String> 
             DeValue::Integer(number) => number.to_string(),
             DeValue::Float(number) => number.to_string(),
             DeValue::Boolean(truth) => truth.to_string(),
-            _ => return Err(format!("{key} is no text, number or truth value{place}")),
+            _ => return Err(format!("{key} is not a string, number or boolean{place}")),
         };
         if text.is_empty() {
             continue;
         }
         if key == "auth" && is_open {
             return Err(format!(
-                "{file:?} has a secret and is open to everybody: chmod o= {file:?}"
+                "{file:?} contains a secret and is accessible to all users: chmod o= {file:?}"
             ));
         }
         let text = match key {

@@ -1,5 +1,5 @@
-//! The signals that zoolock hands on. They are blocked in every thread, and one thread waits for
-//! them. So there is no handler, and no call is interrupted.
+//! The signals that zoolock forwards. They are blocked in every thread, and one thread waits for them.
+//! Therefore there is no handler, and no call is interrupted.
 
 use std::process;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use zoolock::crossbeam_channel::{Receiver, unbounded};
 use crate::exit::{Failed, SYSTEM, by_signal, start_thread};
 
 /// Signals for the program. Before it starts, they end the wait. The terminal sends TSTP to zoolock
-/// if the program's group is not in the foreground: then the program must stop before zoolock does.
+/// if the program's group is not in the foreground; the program must then stop before zoolock does.
 const HANDED_ON: [Signal; 7] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP];
 
 /// Returns a channel that receives these signals and SIGCONT from now on. Call this before any
@@ -23,13 +23,13 @@ pub(crate) fn receive() -> Result<Receiver<Signal>, Failed> {
     let is_ignored = |signal: Signal| ignored & (1 << (signal as u32 - 1)) != 0;
     let mut wanted = SigSet::empty();
     wanted.add(SIGCONT);
-    // A signal that was ignored, such as HUP under nohup(1), stays ignored, also in the program.
+    // A signal that was ignored, such as HUP under nohup(1), stays ignored, including in the program.
     for signal in HANDED_ON {
         if !is_ignored(signal) {
             wanted.add(signal);
         }
     }
-    // SIGCHLD is the exception: while it is ignored, the system does not tell how a child ended.
+    // SIGCHLD is the exception: while it is ignored, the system does not report how a child ended.
     if is_ignored(SIGCHLD) {
         signal_hook::flag::register(SIGCHLD as i32, Arc::default())
             .map_err(|error| Failed::new(SYSTEM, error.to_string()))?;
@@ -49,9 +49,8 @@ pub(crate) fn receive() -> Result<Receiver<Signal>, Failed> {
     Ok(received)
 }
 
-/// Makes these signals end this process, as the first process of a container. The system does not
-/// deliver signals to that process unless it handles them. Call this before any other thread
-/// starts.
+/// Makes these signals end this process if it is the first process of a container, to which the system
+/// delivers only signals that it handles. Call this before any other thread starts.
 pub(crate) fn end_by_them() -> Result<(), Failed> {
     let signals = receive()?;
     start_thread("zoolock-exit", move || {
@@ -62,7 +61,7 @@ pub(crate) fn end_by_them() -> Result<(), Failed> {
     })
 }
 
-/// Unblocks these signals for this thread, and so for the program that it executes next.
+/// Unblocks these signals for this thread, and thereby for the program that it executes next.
 pub(crate) fn unblock() -> Result<(), Failed> {
     let mut all: SigSet = HANDED_ON.into_iter().collect();
     all.add(SIGCONT);
@@ -70,9 +69,9 @@ pub(crate) fn unblock() -> Result<(), Failed> {
     Ok(all.thread_unblock()?)
 }
 
-/// Stops this process, with or without others: `send` sends SIGTSTP. Call this on the main thread,
-/// which then receives the signal. Returns when the process continues. Returns at once in a group
-/// without a shell that could continue it: the system does not stop such a group.
+/// Stops this process, or its group: `send` sends SIGTSTP. Call this on the main thread, which then
+/// receives the signal. Returns when the process continues. Returns at once in a group without a shell
+/// that could continue it, because the system does not stop such a group.
 pub(crate) fn stop(send: impl FnOnce() -> nix::Result<()>) {
     let signal = SigSet::from(SIGTSTP);
     let _ = signal.thread_unblock();

@@ -1,7 +1,7 @@
-//! The step between the supervisor and the program: a process that becomes the program when zoolock
-//! says so. First it asks the system to kill it when its supervisor dies; only the process itself
-//! can ask for that. Then it waits for the standard input of the program, which comes in a message,
-//! so no signal can start a program too early.
+//! The step between the supervisor and the program: a process that executes the program when zoolock
+//! tells it to. First it requests that the system kill it when its supervisor dies, which only the
+//! process itself can request. Then it waits for a message with the standard input of the program.
+//! Because it needs that message, a signal cannot start the program too early.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
@@ -23,7 +23,7 @@ use crate::signals;
 /// The first argument of a step process. No user would type it.
 const STEP: &str = "--exec-step";
 
-/// This program, even if its file was replaced meanwhile.
+/// This program, even if its file has been replaced.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// Returns the command that starts a step of this zoolock. This process is its parent.
@@ -33,11 +33,11 @@ pub(crate) fn command(zoolock: Pid) -> Command {
     command
 }
 
-/// Fails if there is no such program: so its lock is not waited for in vain. Fails without /proc,
-/// too, which the supervisor needs.
+/// Fails if the program does not exist, so that zoolock does not wait for the lock in vain. Also fails
+/// without /proc, which the supervisor needs.
 pub(crate) fn find(program: &[OsString]) -> Result<(), Failed> {
     if !Path::new(OWN_PROGRAM).exists() {
-        let text = "failed to start a process: /proc is not mounted, which zoolock needs";
+        let text = "failed to start a process: zoolock needs /proc, which is not mounted";
         return Err(Failed::new(SYSTEM, text));
     }
     let (Some(name), Some(path)) = (program.first(), env::var_os("PATH")) else {
@@ -52,7 +52,7 @@ pub(crate) fn find(program: &[OsString]) -> Result<(), Failed> {
     if is_there {
         return Ok(());
     }
-    let text = format!("failed to run '{}': there is no such program", name.display());
+    let text = format!("failed to run '{}': the program does not exist", name.display());
     Err(Failed::new(NOT_FOUND, text))
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn own_program() -> Command {
     Command::new(OWN_PROGRAM)
 }
 
-/// If this process is a step, becomes the program. Returns an exit code if that fails.
+/// If this process is a step, executes the program. Returns an exit code if that fails.
 pub(crate) fn run_if_asked_for() -> Option<u8> {
     let mut arguments = env::args_os().skip(1);
     arguments.next().filter(|first| first == STEP)?;
@@ -69,11 +69,11 @@ pub(crate) fn run_if_asked_for() -> Option<u8> {
     Some(run(&parent, &zoolock).map_or_else(Failed::tell, |()| SYSTEM))
 }
 
-/// Becomes the program. Returns only if zoolock has ended, or if that fails.
+/// Executes the program. Returns only if that fails, or if zoolock has ended.
 fn run(parent: &OsStr, zoolock: &OsStr) -> Result<(), Failed> {
     let failed = |error| Failed::to_start("a process", error);
     set_pdeathsig(SIGKILL)?;
-    // The supervisor may have died before this process asked for the signal.
+    // The supervisor may have died before this process requested the signal.
     if parent != OsStr::new(&getppid().to_string()) {
         return Ok(());
     }
@@ -82,7 +82,8 @@ fn run(parent: &OsStr, zoolock: &OsStr) -> Result<(), Failed> {
     else {
         return Ok(());
     };
-    // The last words of zoolock's own command line. No other process shows them before.
+    // The last words of zoolock's own command line. They are read only now, so that no other process
+    // has the program's command line before the program runs.
     let line = fs::read(Path::new("/proc").join(zoolock).join("cmdline")).map_err(failed)?;
     let line = line.strip_suffix(b"\0").unwrap_or_default();
     let words: Vec<_> = line.split(|byte| *byte == 0).map(OsStr::from_bytes).collect();

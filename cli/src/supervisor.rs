@@ -3,9 +3,9 @@
 //! report in time that the lock is still held. If the supervisor itself is killed, its descendants
 //! become children of zoolock, which kills them.
 //!
-//! It has one thread, one loop, and no state that it could lose. The program starts when the
-//! supervisor is ready. If zoolock was killed, the supervisor ends zoolock's session at last, so that
-//! the lock is free at once in place of a session timeout later.
+//! It has one thread and one loop. The program starts when the supervisor is ready. If zoolock was
+//! killed, the supervisor finally ends zoolock's session, so that the lock is free at once instead of
+//! a session timeout later.
 
 use std::fs::{self, File};
 use std::os::fd::{AsFd, OwnedFd};
@@ -40,14 +40,14 @@ use crate::step::{self, own_program};
 /// The first argument of a supervisor. No user would type it.
 const SUPERVISOR: &str = "--exec-supervisor";
 
-/// How long to bury the dead before the next look at the clock: more may die at any speed.
+/// How long to reap ended children before the next check of the clock: more may end at any rate.
 const BURIAL: Duration = Duration::from_millis(2);
 
 /// Returns the command that starts a supervisor with this socket. This process is its parent.
 pub(crate) fn command(socket: OwnedFd) -> Command {
     let mut command = own_program();
-    // Its name is not zoolock, so that `pkill zoolock` spares it. In its own group, it survives a
-    // kill of zoolock's group.
+    // Its name is not zoolock, so that `pkill zoolock` does not kill it. It has its own group, so that
+    // it survives when zoolock's group is killed.
     command.arg0("lock-supervisor").process_group(0);
     command.args([SUPERVISOR, &process::id().to_string()]).stdin(socket);
     command
@@ -80,18 +80,19 @@ struct Supervisor {
     program: Pid,
     /// The code and the signal of the program, when it has ended.
     ended: Option<(u8, i32)>,
-    /// When all have to end, and whether that was so once: a lease that is renewed then comes too
-    /// late.
+    /// When all processes have to end.
     end: Duration,
+    /// Whether `end` has passed. A later one comes too late.
     is_overdue: bool,
     leaves_daemons: bool,
-    /// Ready when zoolock has ended, with all its threads.
+    /// Readable when zoolock has ended, with all its threads.
     parent: OwnedFd,
     registration: Option<Registration>,
 }
 
 impl Supervisor {
-    /// Gets ready, with a step that waits for its go. Returns `None` if zoolock has ended.
+    /// Prepares everything, and starts a step that waits for the message `Go`. Returns `None` if
+    /// zoolock has ended.
     fn start(zoolock: Pid, socket: &OwnedFd) -> io::Result<Option<Supervisor>> {
         // This signal continues a supervisor that is stopped.
         set_pdeathsig(SIGCONT)?;
@@ -105,21 +106,21 @@ impl Supervisor {
         let registration = registration.and_then(|text| Registration::from_text(&text).ok());
         let parent = Process::from_raw(zoolock.as_raw()).ok_or(io::ErrorKind::InvalidData)?;
         let parent = pidfd_open(parent, PidfdFlags::empty())?;
-        // Otherwise it may be that of another process.
+        // Otherwise the pidfd may be that of another process.
         if getppid() != zoolock {
             return Ok(None);
         }
         let mut command = step::command(zoolock);
         command.process_group(0).stdin(files.pop().ok_or(io::ErrorKind::InvalidData)?);
         let program = Pid::from_raw(command.spawn()?.id().cast_signed());
-        // Closes its socket here.
+        // Closes the step's socket in this process.
         drop(command);
-        // Only now, because the step inherits what is blocked.
+        // Only now, because the step inherits the blocked signals.
         SigSet::all().thread_block()?;
         let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
         let signals = SignalFd::with_flags(&SigSet::all(), flags)?;
         let alarm = Alarm::new()?;
-        // It must not come late because others are busy. The step keeps its own priority.
+        // Other busy processes must not delay the supervisor. The step keeps its own priority.
         let _ = setpriority_process(None, -20);
         send(socket, &Message::Ready(program.as_raw()), &[])?;
         let socket = Some(socket.try_clone()?);
@@ -139,7 +140,8 @@ impl Supervisor {
         }))
     }
 
-    /// Returns when the program and its descendants have ended, and zoolock's session if zoolock has.
+    /// Returns when the program and its descendants have ended. If zoolock has ended as well, first ends
+    /// its session.
     fn run(mut self) {
         self.supervise();
         if self.is_alone()
@@ -149,8 +151,8 @@ impl Supervisor {
         }
     }
 
-    /// Ends zoolock's session, for a limited time, unless a signal ends that. Nobody has to wait for this
-    /// process: it lets go of all that it has inherited.
+    /// Ends zoolock's session, for a limited time, or until a signal arrives. First closes all inherited
+    /// files, so that no other process waits for this one.
     fn end_session(self, registration: Registration) {
         drop(self.socket);
         let _ = File::options().read(true).write(true).open("/dev/null").map(|nothing| {
@@ -167,14 +169,14 @@ impl Supervisor {
             iter::from_fn(|| signals.read_signal().ok()?).any(|one| told.contains(&one.ssi_signo))
         };
         while !thread.is_finished() && Instant::now() < end && !is_told_to_end(&self.signals) {
-            // No event tells of the end of a thread.
+            // There is no event for the end of a thread.
             let wait = Timespec::try_from(PAUSE).ok();
             let _ = poll(&mut [PollFd::new(&self.signals, PollFlags::IN)], wait.as_ref());
         }
     }
 
-    /// Returns whether zoolock has ended. A process that dies closes its sockets just before its end; one
-    /// that lives may have, too.
+    /// Returns whether zoolock has ended. A process that dies closes its sockets just before its end, but
+    /// a closed socket alone does not prove that it has.
     fn is_alone(&self) -> bool {
         let wait = if self.socket.is_none() { A_MOMENT } else { Duration::ZERO };
         let wait = Timespec::try_from(wait).ok();
@@ -205,7 +207,7 @@ impl Supervisor {
                 }
                 return;
             }
-            // No event tells of an orphan that has come, or of a daemon that has left.
+            // There is no event for a new orphan, or for a descendant that becomes a daemon.
             let wait = match kills || self.leaves_daemons && self.ended.is_some() {
                 _ if goes_on => Some(Timespec::default()),
                 true => Timespec::try_from(PAUSE).ok(),
@@ -217,12 +219,12 @@ impl Supervisor {
         }
     }
 
-    /// Carries out what zoolock has said.
+    /// Carries out the messages of zoolock.
     fn obey(&mut self) {
         while let Some(socket) = &self.socket {
             match receive(socket, RecvFlags::DONTWAIT) {
                 Ok(Some((Message::RunUntil(end), _))) if !self.is_overdue => {
-                    // Without an alarm the end comes now.
+                    // Without an alarm, all have to end now.
                     self.end = self.alarm.set(end).map_or(Duration::ZERO, |()| end);
                 }
                 Ok(Some((Message::Signal(signal), _))) if self.ended.is_none() => {
@@ -240,7 +242,7 @@ impl Supervisor {
 
     fn signal_all(&self, signal: i32) {
         let children = children().unwrap_or_default();
-        // As long as the program or another child is in the group, no other group has its number.
+        // As long as the program or another child is in the group, its number is not reused.
         let is_in_group = |child: &Pid| getpgid(Some(*child)) == Ok(self.program);
         if self.ended.is_none() || children.iter().any(is_in_group) {
             signal_group(self.program, signal);
@@ -252,8 +254,8 @@ impl Supervisor {
         }
     }
 
-    /// Waits for children that have ended, for a limited time. Returns whether some are left, and
-    /// whether there may be more that have ended.
+    /// Waits for children that have ended, for a limited time. Returns whether children are left, and
+    /// whether more of them may have ended.
     fn bury(&mut self) -> (bool, bool) {
         let end = Instant::now() + BURIAL;
         while Instant::now() < end {
@@ -270,11 +272,11 @@ impl Supervisor {
     }
 
     fn note(&mut self, process: Pid, status: WaitStatus) {
-        // Another process may get the number of a program that has ended.
+        // Another process may reuse the number of a program that has ended.
         let is_program = process == self.program && self.ended.is_none();
         match status.stopping_signal() {
-            // While the program lives, only its own stop counts: the rest of its group stops with it.
-            // Later those of a terminal do.
+            // While the program runs, only its own stop counts, because the rest of its group stops with
+            // it. Afterwards, a stop by the terminal counts.
             Some(by) => {
                 let by_terminal = [SIGTSTP, SIGTTIN, SIGTTOU].map(|signal| signal as i32);
                 if is_program || self.ended.is_some() && by_terminal.contains(&by) {
@@ -301,15 +303,15 @@ impl Supervisor {
         !self.leaves_daemons || getsid(Some(child)) == getsid(None)
     }
 
-    /// Tells zoolock something. Returns whether it has not read enough to take it.
+    /// Sends a message to zoolock. Returns true if its socket is full.
     fn report(&self, message: &Message) -> bool {
         let sent = self.socket.as_ref().map(|socket| send(socket, message, &[]));
         matches!(sent, Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock)
     }
 }
 
-/// Closes the files that this process has from the one that started zoolock: they have no close-on-exec,
-/// as all of its own do.
+/// Closes the files that were inherited from the process that started zoolock. They can be recognized
+/// because all other files of this process are close-on-exec.
 fn close_inherited() {
     const CLOEXEC: u32 = 0o2000000;
     for file in fs::read_dir("/proc/self/fdinfo").into_iter().flatten().flatten() {

@@ -1,4 +1,4 @@
-//! Contenders as tables for people and as JSON for programs.
+//! Prints contenders as tables, and as JSON for programs.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -13,11 +13,11 @@ use crate::grants::Grants;
 
 const HEADER: [&str; 8] = ["PLACE", "STATE", "KIND", "IDENTITY", "SESSION", "AGE", "HELD", "TOKEN"];
 
-/// Columns whose cells are cut where the terminal is too narrow, and the width that is left.
+/// Columns whose cells are shortened if the terminal is too narrow, and the minimum width.
 const CUT: [&str; 5] = ["PATH", "HOLDER", "NEXT", "IDENTITY", "SESSION"];
 const NARROWEST: usize = 8;
 
-/// How many characters of an identity a table shows. A node may have a megabyte of them.
+/// How many characters of an identity a table shows. A node may contain a megabyte of them.
 const LONGEST: usize = 80;
 
 /// Returns a table with a line for each contender, in at most this many lines.
@@ -26,9 +26,9 @@ pub(crate) fn table(contenders: &[Contender], grants: &Grants, lines: usize) -> 
     columns(HEADER, rows.map(|(index, contender)| row(index + 1, contender, grants)), lines)
 }
 
-/// Returns the rows in columns that are as wide as their widest cells. Cuts cells and lines that are
-/// too long for the terminal. Without space for all rows in this number of lines, the last line is
-/// the number of the other rows.
+/// Returns the rows in columns that are as wide as their widest cells. Shortens cells and lines that are
+/// too long for the terminal. If the rows do not fit into this number of lines, the last line counts the
+/// rest.
 pub(crate) fn columns<const N: usize>(
     header: [&str; N],
     rows: impl ExactSizeIterator<Item = [String; N]>,
@@ -128,8 +128,8 @@ fn is_plain(character: char) -> bool {
     matches!(character, '"' | '\'' | '\\') || character.escape_debug().len() == 1
 }
 
-/// Returns the text on one line, with escapes for all other characters: anybody may have written
-/// it.
+/// Returns the text on one line, with escapes for all other characters, because any user may have
+/// written it.
 pub(crate) fn plain(text: &str) -> String {
     let escaped = text.chars().map(|character| match is_plain(character) {
         true => character.to_string(),
@@ -138,7 +138,7 @@ pub(crate) fn plain(text: &str) -> String {
     escaped.collect()
 }
 
-/// Returns the beginning of a contender's identity as plain text.
+/// Returns the first characters of a contender's identity as plain text.
 pub(crate) fn identity(contender: &Contender) -> Option<String> {
     let identity = contender.identity.as_deref()?;
     let begin: String = identity.chars().take(LONGEST).collect();
@@ -146,18 +146,19 @@ pub(crate) fn identity(contender: &Contender) -> Option<String> {
     Some(plain(&begin) + more)
 }
 
-/// Returns the identity, or "somebody" if the contender has none.
+/// Returns the identity, or a placeholder if the contender has none.
 pub(crate) fn name(contender: &Contender) -> String {
-    identity(contender).unwrap_or_else(|| "somebody".to_owned())
+    identity(contender).unwrap_or_else(|| "a client without an identity".to_owned())
 }
 
-/// Returns the age of a contender's node: this machine's clock less the server's time of its
-/// creation.
+/// Returns the age of a contender's node: the time of this machine minus the creation time, which is
+/// that of the server.
 pub(crate) fn age(contender: &Contender) -> Duration {
     contender.since.elapsed().unwrap_or_default()
 }
 
-/// Returns how long a holder has held the lock. If the grant was not seen, this is at most the age.
+/// Returns how long a holder has held the lock, or the age of its node as an upper bound if no poll has
+/// shown when it acquired the lock.
 pub(crate) fn held(holder: &Contender, grants: &Grants) -> String {
     match grants.granted(holder) {
         Some(granted) => seconds(granted.elapsed().unwrap_or_default()),
@@ -177,7 +178,7 @@ pub(crate) fn clip(line: &str, terminal: &impl AsFd) -> String {
     fitting(line.chars(), width_of(terminal))
 }
 
-/// Returns the text with `…` in place of its middle, if it is wider than this.
+/// Returns the text with its middle replaced by `…`, if it is wider than this.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
@@ -212,7 +213,7 @@ pub(crate) fn state(contender: &Contender) -> &'static str {
     }
 }
 
-/// Returns what a contender asks for, with the limit of its permit.
+/// Returns the kind of a contender, with the limit of its permit.
 fn wish(contender: &Contender) -> String {
     match contender.limit {
         Some(limit) => format!("permit of {limit}"),

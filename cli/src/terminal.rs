@@ -11,17 +11,17 @@ use crate::signals;
 /// The terminal that controls this process.
 pub(crate) struct Terminal {
     terminal: File,
-    /// Whether standard input is the terminal. If not, other processes of zoolock's group may read
-    /// from the terminal, such as those of a pipeline.
+    /// Whether standard input is the terminal. If not, other processes of zoolock's group, such as
+    /// those of a pipeline, may read from the terminal.
     pub(crate) is_input: bool,
     own: Pid,
     child: Pid,
 }
 
 impl Terminal {
-    /// Hands the foreground over to the child's group, if zoolock's group has it and standard input
-    /// is the terminal. Takes it back when the result is dropped, for the shell that started
-    /// zoolock. Returns `None` if there is no terminal.
+    /// Moves the foreground to the child's group, if zoolock's group has it and standard input is the
+    /// terminal. Takes it back when the result is dropped, for the shell that started zoolock.
+    /// Returns `None` if there is no terminal.
     pub(crate) fn share_with(child: Pid) -> Option<Terminal> {
         let terminal = File::options().read(true).write(true).open("/dev/tty");
         let terminal = Terminal {
@@ -34,15 +34,15 @@ impl Terminal {
         Some(terminal)
     }
 
-    /// Hands the terminal over to a child that is about to continue.
+    /// Gives the terminal to a child that is about to continue.
     pub(crate) fn go_on(&self) {
         if self.is_input {
             self.hand_over();
         }
     }
 
-    /// Hands the terminal over to a child that wants to use it. Returns false if zoolock is not in
-    /// the foreground.
+    /// Gives the terminal to a child that wants to use it. Returns false if zoolock is not in the
+    /// foreground.
     pub(crate) fn hand_over(&self) -> bool {
         self.move_foreground(self.own, self.child)
     }
@@ -52,7 +52,7 @@ impl Terminal {
         self.move_foreground(self.child, self.own);
     }
 
-    /// Stops zoolock's group after the child was stopped, so that the shell sees it and takes the
+    /// Stops zoolock's group after the child was stopped, so that the shell is notified and takes the
     /// terminal back. Returns when the shell continues the group, or at once if the group cannot be
     /// stopped.
     pub(crate) fn stop_with_child(&self) {

@@ -23,7 +23,7 @@ const EVERY: Duration = Duration::from_secs(1);
 
 pub(crate) fn list(root: &Target, as_json: bool) -> Result<u8, Failed> {
     let client = root.connect()?;
-    // JSON on a terminal appears piece by piece, so it needs no other sign of progress.
+    // JSON on a terminal appears piece by piece, which shows the progress.
     let is_seen = as_json && io::stdout().is_terminal();
     let progress = (!is_seen).then(|| Progress::of(&client, root));
     let mut code = 0;
@@ -49,15 +49,15 @@ pub(crate) fn list(root: &Target, as_json: bool) -> Result<u8, Failed> {
     if as_json {
         print(if printed { b"\n]\n" } else { b"[]\n" })?;
     } else if rows.is_empty() {
-        let more = if code == 0 { "" } else { " where zoolock may look" };
-        say(&format!("{}: nobody holds a lock or waits for one{more}", root.path));
+        let more = if code == 0 { "" } else { ", except where read permission is denied" };
+        say(&format!("{}: no client holds a lock or waits for one{more}", root.path));
     } else {
         print(columns(HEADER, rows.into_iter(), usize::MAX).as_bytes())?;
     }
     Ok(code)
 }
 
-/// Returns the contenders of all locks, lock by lock, and the number of paths that may not be read.
+/// Returns the contenders of all locks, lock by lock, and the number of paths that deny read permission.
 pub(crate) fn look(client: &Client, root: &Target) -> zoolock::Result<(Vec<Contender>, usize)> {
     let _progress = Progress::of(client, root);
     let (mut all, mut denied) = (Vec::new(), 0);
@@ -70,8 +70,8 @@ pub(crate) fn look(client: &Client, root: &Target) -> zoolock::Result<(Vec<Conte
     Ok((all, denied))
 }
 
-/// Returns the number of locks, and a table of them in at most this many lines: first those with
-/// most waiters, and of these, the longest held.
+/// Returns the number of locks, and a table of them in at most this many lines. The locks with the most
+/// waiters come first; of these, those that have been held longest.
 pub(crate) fn busiest(all: &[Contender], grants: &Grants, lines: usize) -> (usize, String) {
     let mut locks: Vec<_> = all.chunk_by(|one, next| one.path == next.path).collect();
     locks.sort_by_cached_key(|lock| {
@@ -137,10 +137,10 @@ impl Progress {
         let tell = move || {
             while is_done.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
                 let nodes = client.stats().requests - before;
-                status(&format!("{path}: {nodes} nodes looked at"));
+                status(&format!("{path}: {nodes} nodes read"));
             }
         };
-        // Without a thread there are no reports. The command still does its work.
+        // Without a thread there are no reports, but the command works.
         let thread = thread::Builder::new().spawn(tell);
         Progress(thread.ok().map(|thread| (done, thread)))
     }
@@ -151,7 +151,7 @@ impl Drop for Progress {
         if let Some((done, thread)) = self.0.take() {
             drop(done);
             let _ = thread.join();
-            // The status has to be gone before the table comes to the same terminal.
+            // The status has to be cleared before the table is printed to the same terminal.
             finish();
         }
     }

@@ -1,4 +1,4 @@
-//! `watch`: looks at a lock, or at all locks below a path, again and again.
+//! `watch`: polls a lock, or all locks below a path, and shows the changes.
 
 use std::collections::HashMap;
 use std::io::{self, IsTerminal};
@@ -16,14 +16,14 @@ use crate::output::say;
 use crate::table::{self, clip, cut, identity, kind, plain, state, table, width_of};
 use crate::tree;
 
-/// The contenders, and the number of paths that may not be read.
+/// The contenders, and the number of paths that deny read permission.
 type Look = (Vec<Contender>, usize);
 
 /// Goes to the upper left corner and clears everything below.
 const CLEAR: &str = "\x1b[H\x1b[J";
 
-/// Watches until a signal or a failure ends the process. The modes of the terminal stay as they
-/// are, so a signal leaves nothing to restore.
+/// Watches until a signal or a failure ends the process. Does not change the modes of the terminal, so
+/// there is nothing to restore after a signal.
 pub(crate) fn watch(
     lock: &Target,
     interval: Duration,
@@ -33,7 +33,7 @@ pub(crate) fn watch(
     let client = lock.connect()?;
     let is_drawn = io::stdout().is_terminal() && !as_json;
     if is_drawn {
-        // Scrolls up what the terminal shows.
+        // Scroll the earlier output up.
         print("\n".repeat(height().unwrap_or(0)).as_bytes())?;
     }
     let (mut before, mut grants) = (None::<Look>, Grants::default());
@@ -55,7 +55,10 @@ pub(crate) fn watch(
                         let (before, denied) =
                             before.as_ref().map_or((&[][..], 0), |(all, denied)| (all, *denied));
                         if denied != look.1 {
-                            say(&format!("{}: {} paths are not readable", lock.path, look.1));
+                            say(&format!(
+                                "{}: permission to read {} paths denied",
+                                lock.path, look.1
+                            ));
                         }
                         let line = if as_json { object } else { line };
                         changes(before, &look.0).into_iter().map(line).collect()
@@ -105,10 +108,10 @@ fn block(path: &str, look: &Look, grants: &Grants, recursive: bool, lines: usize
     format!("{}\n\n{table}", clip(&(path + &title), &io::stdout()))
 }
 
-/// What has happened to a contender: it `waits`, `holds`, was `asked` to release, or is `gone`.
+/// A change of a contender's state: it `waits`, `holds`, was `asked` to release the lock, or is `gone`.
 type Change<'a> = (&'static str, &'a Contender);
 
-/// Returns what is different in the second look.
+/// Returns the changes between two polls.
 fn changes<'a>(before: &'a [Contender], now: &'a [Contender]) -> Vec<Change<'a>> {
     let (old, new) = (by_node(before), by_node(now));
     let gone = before.iter().filter(|one| !new.contains_key(&node(one)));
@@ -130,7 +133,7 @@ fn by_node(contenders: &[Contender]) -> HashMap<Node<'_>, &Contender> {
     contenders.iter().map(|one| (node(one), one)).collect()
 }
 
-/// A node. The node of a single-node lock always has the same name, so its token counts, too.
+/// A node. It includes the token, because the nodes of an `EphemeralLock` all have the same name.
 type Node<'a> = (&'a str, &'a str, u64);
 
 fn node(contender: &Contender) -> Node<'_> {

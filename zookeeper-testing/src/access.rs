@@ -33,7 +33,7 @@ impl Acl {
     }
 }
 
-/// The scheme of users who may do everything. No client can prove it.
+/// The scheme of users who may do everything. Clients cannot authenticate with it.
 const SUPER: &str = "super";
 
 /// An identity that a connection has proved.
@@ -59,15 +59,16 @@ impl Id {
     }
 }
 
-/// What a client learns of a node that it may not read. Releases differ: the fix of CVE-2024-23944
-/// tightened this.
+/// What a client learns about a node that it may not read. This depends on the release, because the fix
+/// of CVE-2024-23944 restricted it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadRules {
-    /// `exists` answers every client, and every watcher is told: up to ZooKeeper 3.8.3 and 3.9.1.
+    /// `exists` answers every client, and every watcher receives events: up to ZooKeeper 3.8.3 and
+    /// 3.9.1.
     Open,
-    /// `exists` answers every client. A watcher is told nothing of an event if its client may not
-    /// read the node by then: Debian's 3.8.0.
+    /// `exists` answers every client. A watcher does not receive an event if its client may not read
+    /// the node when it happens: Debian's 3.8.0.
     Events,
     /// As [`Events`](Self::Events), and `exists` fails with `NoAuth`:
     /// ZooKeeper 3.8.4, 3.9.2 and later.
@@ -75,10 +76,10 @@ pub enum ReadRules {
     EventsAndExists,
 }
 
-/// Adds the identity that these credentials prove, if it is a new one.
+/// Adds the identity that these credentials authenticate, if it is a new one.
 pub(super) fn authenticate(ids: &mut Vec<Id>, scheme: &str, secret: &[u8]) -> Result<(), Refused> {
     match scheme {
-        // A connection shows its address from the start.
+        // A connection has its address as an identity from the start.
         "ip" => Ok(()),
         "digest" => {
             let user = String::from_utf8_lossy(secret);

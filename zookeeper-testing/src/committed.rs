@@ -1,4 +1,4 @@
-//! The transactions that a quorum has agreed on, for judges of what clients make of them.
+//! The transactions that a quorum has agreed on, for checkers of the clients' behaviour.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -6,7 +6,7 @@ use std::time::Instant;
 /// One transaction.
 #[derive(Debug, Clone)]
 pub struct Committed {
-    /// Its number, which rises.
+    /// Its number, which increases.
     pub zxid: i64,
     /// When it was committed.
     pub at: Instant,

@@ -1,17 +1,17 @@
-//! A ZooKeeper server in the process of a test. It starts in less than a millisecond, needs no
-//! Java, and does to its clients what is hard to arrange with a real one.
+//! A ZooKeeper server that runs in the process of a test. It starts in less than a millisecond, does
+//! not need Java, and can cause events that are hard to arrange with a real server, such as the end of a
+//! session.
 //!
-//! It speaks ZooKeeper's protocol on a port of the loopback interface, so code that works on it
-//! works on real servers. It has one tree, in memory, and supports the requests of the client
-//! `zoolock-zookeeper` as ZooKeeper 3.9.5 does. With other [`ReadRules`] it behaves like older
-//! releases. The differences are:
+//! It implements ZooKeeper's protocol on a port of the loopback interface, so that clients need no
+//! changes. It has one tree, in memory, and supports the requests of the client `zoolock-zookeeper` as
+//! ZooKeeper 3.9.5 does. With other [`ReadRules`] it behaves like older releases. The differences are:
 //!
-//! - A session is as short as the client asks for, from 50 ms on. It ends exactly when its time is
-//!   over, not some ticks later.
-//! - It has no four-letter words and no quotas, and keeps nothing on disk. It refuses nodes with a
-//!   time to live, as real servers do by default. ACLs may be of the schemes `world`, `auth`,
+//! - It grants the session timeout that the client requests, from 50 ms on. A session ends exactly when
+//!   the timeout is over, not some ticks later.
+//! - It does not support four-letter words and quotas, and stores nothing on disk. It refuses nodes with
+//!   a time to live, as real servers do by default. It supports ACLs of the schemes `world`, `auth`,
 //!   `digest` and `ip`.
-//! - Session passwords are predictable: a program that reads some can guess others.
+//! - Session passwords are predictable: a program that reads some of them can guess others.
 //!
 //! ```
 //! use std::time::Duration;
@@ -63,14 +63,14 @@ pub use terms::Refused;
 
 /// How many connections may wait to be accepted, if the system allows it.
 const BACKLOG: i32 = 4096;
-/// The most bytes of one read.
+/// The maximum number of bytes of one read.
 const READ: usize = 64 * 1024;
 /// The number of the server in its ensemble.
 const ONLY: usize = 0;
 /// A client that reads nothing for this long loses its connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A server. Dropping it ends the server and all its connections.
+/// A ZooKeeper server. Dropping it ends the server and all its connections.
 #[must_use = "the server ends when this is dropped"]
 pub struct Server {
     shared: Arc<ServerState>,
@@ -85,7 +85,7 @@ struct ServerState {
 }
 
 /// One mutex protects all of it, so that each connection receives everything in the order in which
-/// it happened. Nothing is written under the mutex: see `outgoing`.
+/// it happened. Other threads write to the connections, without the mutex: see `outgoing`.
 struct Running {
     ensemble: Ensemble,
     writers: BTreeMap<u64, Arc<ServerWriter>>,
@@ -98,13 +98,13 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When no port or no thread is available.
+    /// If no port or no thread is available.
     pub fn start() -> io::Result<Server> {
         Server::start_with(ReadRules::default())
     }
 
-    /// Starts a server that is no ZooKeeper: its sessions are those of ClickHouse Keeper, which end
-    /// with their connections. A client has to refuse it, because no lock could rely on them.
+    /// Starts a server that behaves like ClickHouse Keeper: a session ends with its connection. A client
+    /// has to refuse it, because locks could not rely on such sessions.
     ///
     /// # Errors
     ///
@@ -155,21 +155,21 @@ impl Server {
         self.address.to_string()
     }
 
-    /// Breaks the connection of a session, and each later one that would resume it, until
-    /// [`resume`](Self::resume). The session ends when its time is over, and its client learns of
-    /// that after `resume`.
+    /// Breaks the connection of a session, and all later ones that try to resume it, until
+    /// [`resume`](Self::resume). The session ends when its timeout is over, which its client learns after
+    /// `resume`.
     pub fn suspend(&self, session_id: i64) {
         self.shared.with(|ensemble, now| ensemble.suspend(session_id, now));
     }
 
-    /// Lets the client of a suspended session in again. The client then learns whether the session
-    /// is over.
+    /// Accepts connections of a suspended session again. Its client then learns whether the session
+    /// has ended.
     pub fn resume(&self, session_id: i64) {
         self.shared.with(|ensemble, _| ensemble.resume(session_id));
     }
 
-    /// Ends a session early, as operators can. When this returns, its ephemeral nodes are gone and
-    /// its connection is broken. Its client learns of the end on the next connection.
+    /// Ends a session early, as operators can. When this returns, its ephemeral nodes are deleted and
+    /// its connection is broken. Its client learns on the next connection that the session has ended.
     pub fn expire(&self, session_id: i64) {
         self.shared.with(|ensemble, now| ensemble.expire(session_id, now));
     }
@@ -183,8 +183,8 @@ impl Server {
         self.shared.with(|ensemble, now| ensemble.delete(path, now))
     }
 
-    /// Breaks all connections and each later one, until [`start_again`](Self::start_again): the
-    /// whole ensemble is down. No session ends meanwhile.
+    /// Breaks all connections, including new ones, until [`start_again`](Self::start_again), as if the
+    /// whole ensemble were down. Sessions do not end in the meantime.
     pub fn stop(&self) {
         self.shared.with(|ensemble, now| ensemble.crash(ONLY, now));
     }
@@ -202,7 +202,7 @@ impl Drop for Server {
         // The accepting thread checks for the end after the next connection.
         let _ = TcpStream::connect(self.address);
         for thread in self.threads.drain(..) {
-            // If the thread panicked, the panic was printed.
+            // If the thread panicked, the panic has been printed.
             let _ = thread.join();
         }
         self.shared.with(|ensemble, now| ensemble.crash(ONLY, now));
@@ -216,7 +216,7 @@ impl fmt::Debug for Server {
 }
 
 impl Running {
-    /// Hands outgoing bytes to the writers.
+    /// Passes outgoing bytes to the writers.
     fn hand_out(&mut self) {
         for (id, outgoing) in self.ensemble.take_outgoing() {
             match outgoing {
@@ -230,7 +230,7 @@ impl Running {
 }
 
 impl ServerState {
-    /// Does something, and hands out the result.
+    /// Calls `act`, and passes outgoing bytes to the writers.
     fn with<T>(&self, act: impl FnOnce(&mut Ensemble, Instant) -> T) -> T {
         let mut running = self.running.lock();
         let before = running.ensemble.next();
@@ -264,7 +264,7 @@ impl ServerState {
         }
     }
 
-    /// Ends a connection, whoever broke it. What is still to be written to it is written.
+    /// Ends a connection, whichever side broke it. Bytes that are still to be sent are sent.
     fn hang_up(&self, id: u64) {
         let mut running = self.running.lock();
         running.ensemble.hang_up(id, Instant::now());
@@ -273,8 +273,8 @@ impl ServerState {
     }
 }
 
-/// Listens on a free port of 127.0.0.1. The system drops connections when the queue is full, and
-/// their clients wait for seconds. So the queue has room for all tests of a process that connect at
+/// Listens on a free port of 127.0.0.1. If the queue is full, the system drops connections, and their
+/// clients wait for seconds. Therefore the queue has room for all tests of a process that connect at
 /// once.
 fn listen() -> io::Result<TcpListener> {
     let listener = Socket::new(Domain::IPV4, Type::STREAM, None)?;
@@ -292,7 +292,7 @@ fn accept(shared: &Arc<ServerState>, listener: &TcpListener) {
         if shared.running.lock().has_ended {
             return;
         }
-        // A connection that is over already, or that gets no thread, is broken.
+        // A connection that has already ended, or for which no thread can be started, is broken.
         let _ = stream.and_then(|stream| attend(shared, stream));
     }
 }

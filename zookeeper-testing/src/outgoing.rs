@@ -1,5 +1,5 @@
 //! Bytes that are still to be sent on a connection. A separate thread writes them, so that a client
-//! that does not read delays no other one. Knows nothing of what the bytes mean.
+//! that does not read does not delay the others. This module does not interpret the bytes.
 
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};

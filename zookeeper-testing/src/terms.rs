@@ -11,7 +11,7 @@ impl Refused {
     pub(crate) const CONNECTION_LOSS: Refused = Refused(-4);
     pub(crate) const UNIMPLEMENTED: Refused = Refused(-6);
     pub(crate) const BAD_ARGUMENTS: Refused = Refused(-8);
-    /// There is no such node.
+    /// The node does not exist.
     pub const NO_NODE: Refused = Refused(-101);
     pub(crate) const NO_AUTH: Refused = Refused(-102);
     pub(crate) const BAD_VERSION: Refused = Refused(-103);
@@ -69,7 +69,7 @@ impl CreateMode {
     }
 }
 
-/// What the servers store about a node beside its data.
+/// What the servers store about a node, apart from its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stat {
     /// The transaction that created it.
@@ -78,7 +78,7 @@ pub struct Stat {
     pub mzxid: i64,
     /// When it was created, in milliseconds since 1970.
     pub ctime: i64,
-    /// When its data was last set, likewise.
+    /// When its data was last set, in milliseconds since 1970.
     pub mtime: i64,
     /// How often its data was set.
     pub version: i32,

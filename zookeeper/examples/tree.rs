@@ -1,5 +1,5 @@
 //! Prints the nodes of a ZooKeeper server as a tree: `tree [SERVERS[/ROOT]] [--watch]`. With
-//! `--watch` it prints the tree again whenever a node comes, goes or changes.
+//! `--watch` it prints the tree again whenever a node is created, deleted or changed.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn main() -> Result<()> {
         if flags.is_empty() {
             return zk.close();
         }
-        // Whatever was told of a tree is over when the next one is printed.
+        // Dropping the watcher ends the watches, so each tree has its own.
         let Ok(event) = events.recv() else {
             return Ok(());
         };
@@ -31,10 +31,10 @@ fn print(zk: &ZooKeeper, path: &str, depth: usize, watcher: &Watcher) -> Result<
         .and_then(|(_, stat)| Ok((stat, zk.get_children_w(path, watcher)?.0)));
     let (stat, children) = match read {
         Ok(read) => read,
-        // It went while its parent was printed.
+        // The node was deleted while its parent was printed.
         Err(error) if error.kind() == ErrorKind::NoNode => return Ok(()),
         Err(error) if error.kind() == ErrorKind::NoAuth => {
-            println!("{:indent$}{path}  (not allowed)", "", indent = depth * 2);
+            println!("{:indent$}{path}  (permission denied)", "", indent = depth * 2);
             return Ok(());
         }
         Err(error) => return Err(error),

@@ -1,4 +1,4 @@
-//! Access control lists: what users may do with a node. This module does not know requests.
+//! Access control lists: what users may do with a node. This module is independent of requests.
 
 use std::fmt;
 use std::ops::BitOr;
@@ -72,19 +72,19 @@ impl Acl {
         Acl { permissions, scheme: scheme.into(), id: id.into() }
     }
 
-    /// Returns an ACL that allows everybody everything, ZooKeeper's `OPEN_ACL_UNSAFE`.
+    /// Returns an ACL that grants all permissions to all users, ZooKeeper's `OPEN_ACL_UNSAFE`.
     #[must_use]
     pub fn open() -> Vec<Acl> {
         vec![Acl::new(Permissions::ALL, "world", "anyone")]
     }
 
-    /// Returns an ACL that allows everybody to read, ZooKeeper's `READ_ACL_UNSAFE`.
+    /// Returns an ACL that allows all users to read, ZooKeeper's `READ_ACL_UNSAFE`.
     #[must_use]
     pub fn read_only() -> Vec<Acl> {
         vec![Acl::new(Permissions::READ, "world", "anyone")]
     }
 
-    /// Returns an ACL that allows everything to clients with this connection's credentials,
+    /// Returns an ACL that grants all permissions to clients with this connection's credentials,
     /// ZooKeeper's `CREATOR_ALL_ACL`.
     #[must_use]
     pub fn creator_all() -> Vec<Acl> {

@@ -1,4 +1,4 @@
-//! A sleep that other threads can shorten. Uses no other file.
+//! A sleep that other threads can shorten. This module does not depend on others.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! The requests that can be sent, and the meaning of their answers. It encodes requests and sends
-//! none.
+//! The requests that can be sent, and the meaning of their answers. This module encodes requests, but
+//! does not send them.
 
 use std::fmt;
 use std::time::Duration;
@@ -23,12 +23,12 @@ use crate::types::{CreateMode, Stat};
 const LONGEST: usize = 0xf_ffff;
 /// ZooKeeper's maximum of a time to live, in milliseconds.
 const TTL_MAX: u128 = (1 << 40) - 1;
-/// Requests that are sent together, in the order in which they were created. They go out in one
+/// Requests that are sent together, in the order in which they were created. They are sent in one
 /// write, so that their answers may arrive in one read. This is not a transaction; see
 /// [`ZooKeeper::multi`](crate::ZooKeeper::multi).
 ///
-/// The methods are the operations of [`ZooKeeper`](crate::ZooKeeper), with the same errors. With a
-/// watcher they are the operations that end in `_w` there. See
+/// The methods are the operations of [`ZooKeeper`](crate::ZooKeeper), with the same errors. If you pass a
+/// watcher, they are the operations whose names end in `_w` there. See
 /// [`submit`](crate::ZooKeeper::submit).
 pub struct Batch<'a> {
     /// The node that all paths are below.
@@ -38,11 +38,11 @@ pub struct Batch<'a> {
     pub(crate) calls: Vec<UserCall>,
 }
 
-/// Settles requests that were never sent, because creating the rest panicked.
+/// Fails requests that were never sent, because creating the rest panicked.
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
         for slot in self.calls.drain(..).filter_map(|call| call.slot) {
-            slot.settle(Err(Error::bad("it was never sent")));
+            slot.settle(Err(Error::bad("the request was never sent")));
         }
     }
 }
@@ -59,11 +59,11 @@ impl fmt::Debug for Batch<'_> {
 pub enum Op<'a> {
     /// Creates a node at this path, with this data.
     Create(&'a str, &'a [u8], &'a [Acl], CreateMode),
-    /// Deletes a node, with this version if one is given.
+    /// Deletes a node, if it has the given version (if any).
     Delete(&'a str, Option<i32>),
-    /// Sets the data of a node, with this version if one is given.
+    /// Sets the data of a node, if it has the given version (if any).
     SetData(&'a str, &'a [u8], Option<i32>),
-    /// Changes nothing. Fails if there is no such node or it has another version.
+    /// Changes nothing. Fails if the node does not exist or has another version.
     Check(&'a str, Option<i32>),
 }
 
@@ -73,7 +73,7 @@ pub enum Op<'a> {
 pub enum OpResult {
     /// A node was created.
     Created {
-        /// Its path, with the number that the server may have appended.
+        /// Its path, including the number that the server may have appended.
         path: String,
         /// The transaction that created it, which is that of the whole `multi`.
         czxid: i64,
@@ -124,19 +124,19 @@ impl Batch<'_> {
         })
     }
 
-    /// Creates a node like [`create`](Self::create), and returns its path and its czxid. It shares a
-    /// transaction with the other shared creates and deletes of its batch: one request and one sync
-    /// of the servers for all of them. While two other writes of this client are in flight, it waits
-    /// for one of them, and shares a transaction with all that wait.
+    /// Creates a node like [`create`](Self::create), and returns its path and its czxid. The node shares
+    /// a transaction with the other shared creates and deletes of its batch, which then cost one request
+    /// and one sync of the servers in all. While two other writes of this client are in flight, it waits
+    /// for one of them, and shares a transaction with all others that wait.
     ///
-    /// The servers carry out such a transaction as a whole or not at all. If they refuse one part,
-    /// the client sends all parts again, each alone. So use this for writes that you expect to
-    /// succeed. Creates in one directory, or in directories of which one is below the other, never
-    /// share a transaction. So their nodes have different czxids.
+    /// The servers carry out such a transaction as a whole or not at all. If they refuse one part, the
+    /// client sends all parts again, each in its own request. Therefore use this only for writes that
+    /// you expect to succeed. Two creates share a transaction only if neither of their directories is
+    /// the other one or below it. Their nodes therefore have different czxids.
     ///
-    /// Reads that are submitted later show the node. But shared creates and deletes may be carried
-    /// out in any order, and before earlier requests of other batches. Behind another kind of request
-    /// of its own batch, this is an ordinary create.
+    /// Reads that are submitted later show the node. But shared creates and deletes may be carried out
+    /// in any order, including before earlier requests of other batches. After another kind of request
+    /// in the same batch, this is an ordinary create.
     pub fn shared_create(
         &mut self,
         path: &str,
@@ -169,8 +169,8 @@ impl Batch<'_> {
     }
 
     /// Carries out operations like [`multi`](Self::multi). They may share a transaction as
-    /// [`shared_create`](Self::shared_create) may. Only the node that the last one creates has a
-    /// czxid of its own in its directory.
+    /// [`shared_create`](Self::shared_create) may. Only the czxid of the node that the last operation
+    /// creates is unique in its directory.
     pub fn shared_multi(&mut self, ops: &[Op<'_>]) -> Pending<Vec<OpResult>> {
         let (before, mut last) = (self.calls.len(), 0);
         let pending = self.add_multi(ops, |begin| last = begin);
@@ -305,7 +305,7 @@ impl Batch<'_> {
 
     /// See [`ZooKeeper::renew_lease`](crate::ZooKeeper::renew_lease).
     pub fn renew_lease(&mut self) -> Pending<()> {
-        // The node does not exist. The leader needs a proposal to say so.
+        // The node does not exist, but the leader needs a proposal to answer that.
         let decode = Decode { read: NOTHING, no_node: || Some(()), ops: 0 };
         self.add(OpCode::SetData, Ok(()), decode, |out, _| message::renew_lease(out))
     }
@@ -358,7 +358,9 @@ impl Batch<'_> {
         let frame = checked.map(|()| message::request(code, |out| encode(out, self.root)));
         let frame = frame.and_then(|frame| match frame.len() - 4 {
             0..=LONGEST => Ok(frame),
-            length => Err(Error::bad(format!("it has {length} bytes, servers take {LONGEST}"))),
+            length => Err(Error::bad(format!(
+                "the request has {length} bytes, but servers accept at most {LONGEST}"
+            ))),
         });
         match frame {
             Ok(frame) => self.calls.push(UserCall {
@@ -459,7 +461,9 @@ fn check_create(path: &str, mode: CreateMode) -> Result<()> {
     if let Some(ttl) = mode.ttl().map(|ttl| ttl.as_millis())
         && !(1..=TTL_MAX).contains(&ttl)
     {
-        return Err(Error::bad(format!("a time to live of {ttl} ms, 1 to {TTL_MAX} are allowed")));
+        return Err(Error::bad(format!(
+            "the time to live is {ttl} ms, but must be 1 to {TTL_MAX} ms"
+        )));
     }
     // The server appends a number, which may be the whole name.
     match mode.is_sequential() && path.ends_with('/') {
@@ -491,7 +495,7 @@ mod tests {
 
     #[test]
     fn unsendable_request_is_refused_with_the_reason() {
-        const TTL: &str = "a time to live of ";
+        const TTL: &str = "the time to live is ";
         let ttl = |milliseconds| CreateMode::PersistentWithTtl(Duration::from_millis(milliseconds));
         let create =
             |path: &'static str, mode| refused(move |batch| batch.create(path, b"", &[], mode));

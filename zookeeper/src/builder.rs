@@ -77,10 +77,10 @@ impl Builder {
         }
     }
 
-    /// Sets how long the servers keep the session of a silent client; 10 s by default, from 1 ms to
-    /// 24 days. The servers may grant another timeout ([`ZooKeeper::session_timeout`]), by default
-    /// 2 to 20 of their ticks of 2 s. Leases need four ticks or more, and the same minimum and
-    /// maximum on all servers.
+    /// Sets how long the servers keep the session after they have received the last request; 10 s by
+    /// default, from 1 ms to 24 days. The servers may grant another timeout
+    /// ([`ZooKeeper::session_timeout`]), by default between 2 and 20 of their ticks of 2 s. Leases need
+    /// at least four ticks, and the same minimum and maximum on all servers.
     pub fn session_timeout(mut self, timeout: Duration) -> Builder {
         self.session_timeout = timeout;
         self
@@ -98,31 +98,30 @@ impl Builder {
         self
     }
 
-    /// Adds credentials, such as `digest` and `user:password`. They are sent on every connection
-    /// before anything else. May be called several times.
+    /// Adds credentials, such as `digest` and `user:password`. The client sends them first on every
+    /// connection. May be called several times.
     pub fn auth(mut self, scheme: &str, secret: &[u8]) -> Builder {
         self.credentials.push(Credential { scheme: scheme.to_owned(), secret: secret.to_owned() });
         self
     }
 
-    /// Authenticates by SASL, on every connection before anything else. The mechanism is
-    /// DIGEST-MD5, which does not send the password itself; see [SASL](crate#sasl). The last call
-    /// counts.
+    /// Authenticates by SASL, first on every connection. The mechanism is DIGEST-MD5, which does not
+    /// send the password itself; see [SASL](crate#sasl). Calling this again replaces the user.
     #[cfg(feature = "sasl")]
     pub fn sasl(mut self, user: &str, password: &str) -> Builder {
         self.sasl = Some(User::new(user, password, random));
         self
     }
 
-    /// Tells `listener` what happens to the session, from the first
+    /// Sends the events of the session to `listener`, from the first
     /// [`Connected`](SessionEventKind::Connected) on, as long as the client lives.
     pub fn subscribe(mut self, listener: &Listener<SessionEvent>) -> Builder {
         self.listeners.push(listener.clone());
         self
     }
 
-    /// Sets the longest accepted answer, in bytes; 64 MiB by default. A longer one ends the
-    /// connection. Requests are limited by the servers, to a megabyte.
+    /// Sets the length of the longest accepted answer, in bytes; 64 MiB by default. A longer one ends
+    /// the connection. The servers limit requests to a megabyte by default.
     pub fn max_answer(mut self, bytes: usize) -> Builder {
         self.transport.max_answer = bytes;
         self
@@ -137,24 +136,24 @@ impl Builder {
 
     /// Opens a session.
     ///
-    /// Each address of each server is tried once, and again while one of them accepts a connection
-    /// and says nothing.
+    /// Tries each address of each server once. If one of them accepted a connection but did not answer,
+    /// tries again, until the timeout.
     ///
     /// # Errors
     ///
     /// - [`ErrorKind::BadArguments`] for settings that cannot be used.
     /// - [`ErrorKind::AuthFailed`] for credentials that the servers refuse.
-    /// - [`ErrorKind::ConnectFailed`] if no server can be used, or not within the timeout. The
-    ///   error has the reason for each server, and [`Error::connect_failure`] tells what failed.
+    /// - [`ErrorKind::ConnectFailed`] if no server can be used, or not within the timeout. The error
+    ///   contains the reason for each server, and [`Error::connect_failure`] tells what failed.
     /// - [`ErrorKind::NoThread`] if the operating system refuses a thread.
     pub fn connect(self) -> Result<ZooKeeper> {
         let servers = self.servers.clone();
         self.try_connect().map_err(|error| error.of("connect to", &servers))
     }
 
-    /// Returns a client that opens a session in the background, and goes on until it has one. Its
-    /// state is [`State::Connecting`] until then, and calls wait for a session as they do behind a
-    /// connection that broke. [`Builder::connect_timeout`] does not matter.
+    /// Returns a client that opens a session in the background, and retries until it has one. Until
+    /// then its state is [`State::Connecting`], and calls wait for a session as they wait for the next
+    /// connection after one that broke. [`Builder::connect_timeout`] has no effect.
     ///
     /// # Errors
     ///
@@ -168,20 +167,20 @@ impl Builder {
         Ok(started.client)
     }
 
-    /// Ends the session of another process, which is known to have died: its ephemeral nodes go at
-    /// once in place of a session timeout later. [`ZooKeeper::session_key`] has the key. Of these
-    /// settings, only those of servers and credentials matter.
+    /// Ends the session of another process that is known to have died. The servers delete its ephemeral
+    /// nodes at once, instead of a session timeout later. [`ZooKeeper::session_key`] returns the key. Of
+    /// the settings of this builder, only servers and credentials have an effect.
     ///
-    /// It resumes the session at any of the servers, for as short a time as they grant, and closes
-    /// it. It waits for a session timeout at most. **If the process lives, it loses the session**, as
-    /// if the servers had ended it.
+    /// It resumes the session at any of the servers, with the shortest timeout that they grant, and
+    /// closes it. It waits for at most a session timeout. **If the process is still alive, it loses the
+    /// session**, as if the servers had ended it.
     ///
     /// # Errors
     ///
     /// - [`ErrorKind::BadArguments`] for settings that cannot be used.
     /// - [`ErrorKind::NoThread`] if the operating system refuses a thread.
-    /// - [`ErrorKind::NoConnection`] or [`ErrorKind::Timeout`] if no server has said in time that the
-    ///   session is over. Trying again is safe: while no server answers, no session ends either.
+    /// - [`ErrorKind::NoConnection`] or [`ErrorKind::Timeout`] if no server has confirmed in time that
+    ///   the session is over. It is safe to try again.
     #[doc(hidden)]
     pub fn end_session(mut self, key: &SessionKey) -> Result<()> {
         let (servers, timeout) = (self.servers.clone(), key.timeout);
@@ -218,19 +217,22 @@ impl Builder {
         let hosts = HostList::parse(&self.servers).map_err(Error::bad)?;
         let milliseconds = self.session_timeout.as_millis();
         if milliseconds == 0 || i32::try_from(milliseconds).is_err() {
-            let problem =
-                format!("a session timeout of {milliseconds} ms, 1 to {} are allowed", i32::MAX);
+            let problem = format!(
+                "the session timeout is {milliseconds} ms, but must be 1 to {} ms",
+                i32::MAX
+            );
             return Err(Error::bad(problem));
         }
         #[cfg(feature = "sasl")]
         if self.sasl.as_ref().is_some_and(|user| user.name().is_empty()) {
-            return Err(Error::bad("the SASL user has no name"));
+            return Err(Error::bad("the name of the SASL user is empty"));
         }
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.transport.tls {
             tls.check()?;
         }
-        let no_bell = |cause| no_thread(format!("no file descriptor to wake it: {cause}"));
+        let no_bell =
+            |cause| no_thread(format!("failed to create a file descriptor to wake it: {cause}"));
         let bell = Bell::new().map_err(no_bell)?;
         let now = Moment::now();
         let mut core = ClientCore::new(self.session_timeout, now);
@@ -254,7 +256,7 @@ impl Builder {
             timing.keep_time();
             drop(alive);
         };
-        // From here on, dropping the client ends everything.
+        // From here on, dropping the client ends its threads.
         let client = ZooKeeper::new(&shared, self.request_timeout, ended);
         client.add_thread(spawn("zookeeper-timer", timer)?);
         client.add_thread(spawn("zookeeper-reader", reader)?);
@@ -262,12 +264,12 @@ impl Builder {
     }
 }
 
-/// A client that was started, and what happens to it.
+/// A client that was started, with the events of its session.
 struct Started {
     client: ZooKeeper,
     events: Receiver<SessionEvent>,
     failed: Receiver<Failed>,
-    /// Hears the events as long as it is kept.
+    /// Receives the events as long as it is kept.
     _listener: Listener<SessionEvent>,
 }
 

@@ -1,4 +1,4 @@
-//! The client: its operations, its session and its lease. Does not know how it is created.
+//! The client: its operations, its session and its lease. `builder` creates it.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -33,16 +33,17 @@ use crate::types::{Counts, CreateMode, SessionEvent, SessionKey, Stat, State};
 /// A call sends one request and waits for its answer, until its deadline at most. The deadline
 /// comes from the request timeout of the [`Builder`](crate::Builder) or of
 /// [`with_timeout`](Self::with_timeout). While there is no connection, the call waits for one.
-/// Beside the errors of each operation, a call may fail with
+/// In addition to the errors of each operation, a call may fail with
 ///
 /// - [`ConnectionLoss`](ErrorKind::ConnectionLoss), at once when the connection of the request
-///   breaks, and [`Timeout`](ErrorKind::Timeout): the request may or may not be carried out, now or
-///   a little later. Reads can be repeated. Before repeating a write, find out whether it was done.
+///   breaks, and [`Timeout`](ErrorKind::Timeout): the request may have been carried out, or may be
+///   carried out a little later. Reads can be repeated. Before you repeat a write, find out whether
+///   it was carried out.
 /// - [`NoConnection`](ErrorKind::NoConnection), [`SessionExpired`](ErrorKind::SessionExpired) and
 ///   [`Closed`](ErrorKind::Closed): the request was not carried out.
-/// - [`NoAuth`](ErrorKind::NoAuth) if the ACL does not allow it.
+/// - [`NoAuth`](ErrorKind::NoAuth) if the ACL denies permission.
 /// - [`BadArguments`](ErrorKind::BadArguments) for a path that ZooKeeper does not allow, or for
-///   more than a megabyte; nothing was sent.
+///   more than a megabyte of data; nothing was sent.
 #[derive(Clone)]
 #[must_use = "the session ends when the last clone is dropped"]
 pub struct ZooKeeper {
@@ -82,15 +83,15 @@ impl ZooKeeper {
         self.handle.threads.lock().push(thread);
     }
 
-    /// Returns a handle to the same client, whose calls have this timeout.
+    /// Returns a handle to the same client with this timeout for its calls.
     pub fn with_timeout(&self, timeout: Duration) -> ZooKeeper {
         ZooKeeper { timeout, ..self.clone() }
     }
 
-    /// Returns a handle to the same client for one session. Its calls fail with
-    /// [`ErrorKind::SessionExpired`] when the client has another session, so nothing that belongs
-    /// to an old session is done in a new one. Its [`lease`](Self::lease) has run out by then.
-    /// Closing the handle closes the client.
+    /// Returns a handle to the same client that is bound to one session. When the client has another
+    /// session, calls of the handle fail with [`ErrorKind::SessionExpired`], and its
+    /// [`lease`](Self::lease) has run out. Requests that belong to an old session are therefore never
+    /// carried out in a new one. Closing the handle closes the client.
     pub fn in_session(&self, session_id: i64) -> ZooKeeper {
         ZooKeeper { session: Some(session_id), ..self.clone() }
     }
@@ -101,18 +102,17 @@ impl ZooKeeper {
 
     // ---- operations
     //
-    // These methods repeat those of `Batch`, and wait. All are needed: a program expects them in a
-    // client of ZooKeeper, and their errors name the operation and the path, which those of
-    // `submit` do not.
+    // These methods repeat those of `Batch`, and wait. All are needed: users expect them in a client
+    // of ZooKeeper, and unlike those of `submit`, their errors name the operation and the path.
 
     /// Creates a node. Returns its path, which differs from the given one in a sequential mode.
     ///
-    /// After a connection loss, a sequential node may exist under a name that the client was not
-    /// told: put something into the name by which you can find it. Fails with
+    /// After a connection loss, a sequential node may exist under a name that the client does not
+    /// know: put something unique into the name, by which you can find it. Fails with
     /// [`NodeExists`](ErrorKind::NodeExists), [`NoNode`](ErrorKind::NoNode) if there is no parent,
     /// [`NoChildrenForEphemerals`](ErrorKind::NoChildrenForEphemerals),
     /// [`InvalidAcl`](ErrorKind::InvalidAcl), and [`Unimplemented`](ErrorKind::Unimplemented) for
-    /// modes that the server does not know.
+    /// modes that the server does not support.
     pub fn create(
         &self,
         path: &str,
@@ -123,17 +123,17 @@ impl ZooKeeper {
         self.ask("create", path, |batch| batch.create(path, data, acl, mode))
     }
 
-    /// Creates a node without data, and its missing parents likewise, including those above the
-    /// client's root. `mode` is [`Persistent`](CreateMode::Persistent) or
-    /// [`Container`](CreateMode::Container). Fails as [`create`](Self::create) does.
+    /// Creates a node without data, and all missing parents, including those above the client's root.
+    /// `mode` is [`Persistent`](CreateMode::Persistent) or [`Container`](CreateMode::Container). Fails
+    /// as [`create`](Self::create) does.
     pub fn create_all(&self, path: &str, acl: &[Acl], mode: CreateMode) -> Result<()> {
         check(path).map_err(|error| error.of("create", path))?;
         let full: String = message::full((self.root(), path)).collect();
         self.create_from_root(&full, acl, mode, sys::now() + self.timeout.min(FOREVER))
     }
 
-    /// Walks up to the first node that exists, and no further: the client may not be allowed to
-    /// look higher.
+    /// Walks up to the first node that exists, and no further, because the client may not have
+    /// permission to read the nodes above.
     fn create_from_root(
         &self,
         full: &str,
@@ -153,38 +153,38 @@ impl ZooKeeper {
         }
     }
 
-    /// Deletes a node, with this version if one is given. Fails with [`NoNode`](ErrorKind::NoNode),
+    /// Deletes a node, if it has the given version (if any). Fails with [`NoNode`](ErrorKind::NoNode),
     /// [`NotEmpty`](ErrorKind::NotEmpty), [`BadVersion`](ErrorKind::BadVersion).
     pub fn delete(&self, path: &str, version: Option<i32>) -> Result<()> {
         self.ask("delete", path, |batch| batch.delete(path, version))
     }
 
-    /// Deletes a node of any version in the background, over as many connections as it takes. It
-    /// ends when the node is gone, the server refuses, or the session is over; then the result is
-    /// ready. If the session ends after the request was sent, the result is
+    /// Deletes a node of any version in the background, and repeats the request on later connections
+    /// if necessary. The result is ready when the node is deleted, the server refuses, or the session
+    /// ends. If the session ends after the request was sent, the result is
     /// [`ConnectionLoss`](ErrorKind::ConnectionLoss).
     pub fn delete_eventually(&self, path: &str) -> Pending<()> {
         self.submit(|batch| batch.delete_eventually(path))
     }
 
-    /// Returns the `Stat` of a node, or `None` if there is no node. Fails with
-    /// [`NoAuth`](ErrorKind::NoAuth) if this client may not read it; ZooKeeper up to 3.8.3 and
+    /// Returns the `Stat` of a node, or `None` if it does not exist. Fails with
+    /// [`NoAuth`](ErrorKind::NoAuth) if this client may not read the node; ZooKeeper up to 3.8.3 and
     /// 3.9.1 answers anyway.
     pub fn exists(&self, path: &str) -> Result<Option<Stat>> {
         self.ask("look for", path, |batch| batch.exists(path, None))
     }
 
     /// Like [`exists`](Self::exists), with a watch: `watcher` receives one event when the node is
-    /// created or deleted, or its data are set, whether or not the node exists now. Nothing is
-    /// watched if this fails, or once the watcher is dropped. Only if the whole process stood still
-    /// past the deadline may an event come after [`Timeout`](ErrorKind::Timeout); so it is with the
-    /// other calls that watch.
+    /// created or deleted, or when its data is set, whether or not the node exists now. If this fails,
+    /// nothing is watched. The same applies to all calls that set a watch, with one exception: if the
+    /// whole process was paused until after the deadline, an event may arrive after
+    /// [`Timeout`](ErrorKind::Timeout). Dropping the watcher ends the watch.
     ///
     /// Since the fix of CVE-2024-23944 (ZooKeeper 3.8.4 and 3.9.2, Debian's 3.8.0), servers check
-    /// the ACL **when the event happens**. A client that may not read the node by then receives no
-    /// event, and its watch there is over. This also applies to [`get_data_w`](Self::get_data_w)
-    /// and [`get_children_w`](Self::get_children_w). If others may set the ACL, look again from
-    /// time to time.
+    /// the ACL **when the event happens**. If the client does not have permission to read the node at
+    /// that time, it receives no event, and its watch is removed. This also applies to
+    /// [`get_data_w`](Self::get_data_w) and [`get_children_w`](Self::get_children_w). If other users may
+    /// set the ACL, poll the node from time to time.
     pub fn exists_w(&self, path: &str, watcher: &Watcher) -> Result<Option<Stat>> {
         self.ask("look for", path, |batch| batch.exists(path, Some(watcher)))
     }
@@ -194,22 +194,22 @@ impl ZooKeeper {
         self.ask("read", path, |batch| batch.get_data(path, None))
     }
 
-    /// Like [`get_data`](Self::get_data), with a watch: `watcher` receives one event when the data
-    /// are set or the node is deleted. Nothing is watched if this fails.
+    /// Like [`get_data`](Self::get_data), with a watch: `watcher` receives one event when the data is
+    /// set or the node is deleted. If this fails, nothing is watched.
     pub fn get_data_w(&self, path: &str, watcher: &Watcher) -> Result<(Vec<u8>, Stat)> {
         self.ask("read", path, |batch| batch.get_data(path, Some(watcher)))
     }
 
     /// Watches the data of all these nodes with one request, which reads nothing. `watcher` receives
-    /// one event for each node: when the data are set or the node is deleted, and at once if that
-    /// has happened since this transaction or the node is missing. The transaction is the
-    /// [`Stat::mzxid`] of the last read, the czxid of a create, or [`i64::MAX`] to be told at once
-    /// of missing nodes alone. What is told at once is told to all watchers of the node, because
-    /// events do not say whose they are.
+    /// one event for each node, when its data is set or it is deleted. If that has already happened
+    /// since the transaction `relative_zxid`, or if the node does not exist, it receives the event at
+    /// once. Pass the [`Stat::mzxid`] of the last read, the czxid of a create, or [`i64::MAX`] to be
+    /// notified at once only of missing nodes. All watchers of a node receive such an event, because
+    /// events do not contain the request that they belong to.
     ///
-    /// An event may come before this returns, even if it fails then. Otherwise nothing is watched
-    /// if this fails. It does not fail with [`NoAuth`](ErrorKind::NoAuth): the server sends no later
-    /// event of a node that this client [may not read](Self::exists_w), and a read shows that.
+    /// An event may arrive before this returns, even if it then fails. Apart from that, nothing is
+    /// watched if this fails. It does not fail with [`NoAuth`](ErrorKind::NoAuth): the server sends no
+    /// events of a node that this client [may not read](Self::exists_w). Read the node to find out.
     pub fn set_watches(
         &self,
         relative_zxid: i64,
@@ -219,7 +219,7 @@ impl ZooKeeper {
         self.ask("watch", "several nodes", |batch| batch.set_watches(relative_zxid, paths, watcher))
     }
 
-    /// Sets the data of a node, with this version if one is given. Fails with
+    /// Sets the data of a node, if it has the given version (if any). Fails with
     /// [`NoNode`](ErrorKind::NoNode), [`BadVersion`](ErrorKind::BadVersion).
     pub fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Result<Stat> {
         self.ask("write", path, |batch| batch.set_data(path, data, version))
@@ -232,8 +232,7 @@ impl ZooKeeper {
     }
 
     /// Like [`get_children`](Self::get_children), with a watch: `watcher` receives one event when a
-    /// child is created or deleted, or the node itself is deleted. Nothing is watched if this
-    /// fails.
+    /// child is created or deleted, or the node itself is deleted. If this fails, nothing is watched.
     pub fn get_children_w(&self, path: &str, watcher: &Watcher) -> Result<(Names, Stat)> {
         self.ask("list", path, |batch| batch.get_children(path, Some(watcher)))
     }
@@ -243,22 +242,21 @@ impl ZooKeeper {
         self.ask("read the ACL of", path, |batch| batch.get_acl(path))
     }
 
-    /// Sets the ACL of a node, with this version ([`Stat::aversion`]) if one is given. Fails with
+    /// Sets the ACL of a node, if it has the given version ([`Stat::aversion`], if any). Fails with
     /// [`NoNode`](ErrorKind::NoNode), [`BadVersion`](ErrorKind::BadVersion),
     /// [`InvalidAcl`](ErrorKind::InvalidAcl).
     pub fn set_acl(&self, path: &str, acl: &[Acl], version: Option<i32>) -> Result<Stat> {
         self.ask("set the ACL of", path, |batch| batch.set_acl(path, acl, version))
     }
 
-    /// Returns whom the server takes this client for, by the addresses and the credentials that it
-    /// knows: the scheme and the user of each identity, such as `("ip", "10.0.0.7")`. A user of the
-    /// scheme `digest` comes without the hash. Fails with
-    /// [`Unimplemented`](ErrorKind::Unimplemented) on servers before 3.7.
+    /// Returns the identities that the server has authenticated for this client: the scheme and the
+    /// user of each, such as `("ip", "10.0.0.7")`. A user of the scheme `digest` is returned without the
+    /// hash. Fails with [`Unimplemented`](ErrorKind::Unimplemented) on servers before 3.7.
     pub fn who_am_i(&self) -> Result<Vec<(String, String)>> {
-        self.ask("ask who this client is at", "the server", |batch| batch.who_am_i())
+        self.ask("read the identities of", "this client", |batch| batch.who_am_i())
     }
 
-    /// Makes the server catch up with its leader: later reads see all earlier writes of any client.
+    /// Makes the server catch up with its leader: later reads show all earlier writes of all clients.
     pub fn sync(&self, path: &str) -> Result<()> {
         self.ask("sync", path, |batch| batch.sync(path))
     }
@@ -268,7 +266,7 @@ impl ZooKeeper {
     pub fn multi(&self, ops: &[Op<'_>]) -> Result<Vec<OpResult>> {
         self.wait_for(|batch| batch.multi(ops)).map_err(|error| {
             let failed = error.failed_op().and_then(|index| ops.get(index));
-            let (verb, path) = failed.map_or(("do several", "operations"), Op::describe);
+            let (verb, path) = failed.map_or(("carry out", "a multi"), Op::describe);
             error.of(verb, path)
         })
     }
@@ -292,27 +290,27 @@ impl ZooKeeper {
         })
     }
 
-    /// Ends the session. When this returns, its ephemeral nodes are gone and both threads of the
-    /// client have ended. Earlier requests are carried out first. All later calls fail with
-    /// [`ErrorKind::Closed`]. Closing again does nothing. In a callback, this only begins to close,
-    /// and fails with [`ErrorKind::WouldBlock`].
+    /// Ends the session. When this returns successfully, its ephemeral nodes are deleted and both
+    /// threads of the client have ended. Earlier requests are carried out first. All later calls fail
+    /// with [`ErrorKind::Closed`]. Closing again does nothing. In a callback, this only begins to close
+    /// the client, and fails with [`ErrorKind::WouldBlock`].
     ///
-    /// Without a connection it waits for the next one, but no longer than the session could have
-    /// lived since the last one. It fails if the servers cannot be told in time. They then end the
-    /// session themselves, one session timeout after they last heard from it.
+    /// Without a connection, this waits for the next one, but not longer than the session can live
+    /// after the last one. It fails if no server confirms the end of the session in time. The servers
+    /// then end it themselves, a session timeout after they last received a request of it.
     pub fn close(&self) -> Result<()> {
         let shared = &self.handle.shared;
         let deadline = sys::now() + self.timeout.min(FOREVER);
         let (pending, slot) = Pending::new(self.root(), deadline, NOTHING.into());
         shared.change(|core, now| core.close(Some(slot), deadline, now));
         let result = pending.wait();
-        // The threads end at once, unless a callback keeps them, perhaps this one.
+        // The threads end at once, unless a callback delays them, which may be this one.
         if !must_not_wait()
             && sys::recv_deadline(&self.handle.ended, deadline)
                 == Err(RecvTimeoutError::Disconnected)
         {
             for thread in std::mem::take(&mut *self.handle.threads.lock()) {
-                // The thread has released everything. If it panicked, the panic was printed.
+                // The thread has released everything. If it panicked, the panic has been printed.
                 let _ = thread.join();
             }
         }
@@ -320,8 +318,8 @@ impl ZooKeeper {
     }
 
     /// Sends the requests that `make` creates, in one write after it has returned, and does not
-    /// wait for the answers. Their deadlines run. A caller that waits for the last one first is
-    /// woken once, because the others are answered by then.
+    /// wait for the answers. Their deadlines run from now on. If you wait for the last request first,
+    /// the thread is woken only once, because the others have already been answered then.
     ///
     /// ```no_run
     /// # fn example(zk: &zoolock_zookeeper::ZooKeeper) -> zoolock_zookeeper::Result<()> {
@@ -370,38 +368,38 @@ impl ZooKeeper {
         self.handle.shared.hosts.servers()
     }
 
-    /// Returns the node that all paths are below. Empty for the root of ZooKeeper.
+    /// Returns the chroot of the client, below which all paths are. Empty if there is none.
     #[must_use]
     pub fn root(&self) -> &str {
         self.handle.shared.root()
     }
 
-    /// Returns what the client has done since it was created.
+    /// Returns what the client has sent and received since it was created.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.handle.shared.look(|core| core.counts())
     }
 
     /// Calls `callback` at this instant or soon after, on the client's timer thread. The callback
-    /// must not block, because the timer waits for it. A client that is closed before that instant
-    /// does not call it.
+    /// must not block, because the timer waits for it. If the client is closed before that instant, the
+    /// callback is not called.
     #[doc(hidden)]
     pub fn call_at(&self, when: Instant, callback: impl FnOnce() + Send + 'static) {
         self.handle.shared.call_at(when, callback);
     }
 
-    /// Calls `callback` soon, on a separate short-lived thread, in the order of these calls. This
-    /// is for code that may block, which callbacks must not. After a panic the next ones are still
-    /// called. While one blocks, up to ten thousand wait; further ones are dropped, and counted in
-    /// the log.
+    /// Calls `callback` soon, on a separate short-lived thread, in the order of these calls. Use this
+    /// for code that may block, because other callbacks must not. After a panic, the thread continues
+    /// with the next callback. While one blocks, up to ten thousand wait; further ones are dropped, and
+    /// their number is logged.
     #[doc(hidden)]
     pub fn call_aside(&self, callback: impl FnOnce() + Send + 'static) {
         self.handle.shared.call_aside(Box::new(callback));
     }
 
-    /// Has `write` write a line to the log, on another such thread, because a logger may block.
-    /// `write` is not called if the log's [maximum level](log::max_level) is below `level`. Up to a
-    /// hundred lines wait; further ones are dropped, and counted.
+    /// Calls `write`, which writes a line to the log, on another short-lived thread, because a logger
+    /// may block. `write` is not called if the log's [maximum level](log::max_level) is below `level`.
+    /// Up to a hundred lines wait; further ones are dropped, and their number is logged.
     #[doc(hidden)]
     pub fn note(&self, level: Level, write: impl FnOnce() + Send + 'static) {
         self.handle.shared.note_by(level, Box::new(write));
@@ -415,7 +413,7 @@ impl ZooKeeper {
         self.handle.shared.look(|core| core.session_id())
     }
 
-    /// Returns what the servers know the session by, or `None` while there is none.
+    /// Returns the id and the password of the session, or `None` while there is none.
     #[doc(hidden)]
     #[must_use]
     pub fn session_key(&self) -> Option<SessionKey> {
@@ -434,18 +432,19 @@ impl ZooKeeper {
         self.handle.shared.look(|core| core.state())
     }
 
-    /// Tells `listener` what happens to the session from now on, until the listener is dropped:
-    /// keep it, or it receives nothing. A listener of
-    /// [`Builder::subscribe`](crate::Builder::subscribe) misses nothing.
+    /// Sends the events of the session to `listener`, from now on and until the listener is dropped.
+    /// Keep it, or it receives nothing. To receive all events, use
+    /// [`Builder::subscribe`](crate::Builder::subscribe).
     pub fn subscribe(&self, listener: &Listener<SessionEvent>) {
         self.handle.shared.subscribe(listener);
     }
 
-    /// Returns what is certain about the session now. Reads the clocks, without asking the servers.
+    /// Returns how long the session is certain to live. Reads the clocks, and sends nothing.
     ///
     /// Only writes renew a lease, including writes that fail. Without
     /// [`keep_lease`](Self::keep_lease) it runs out a session timeout after the last write, even if
-    /// all is well. A kept lease stays above two fifths of the timeout while servers answer soon.
+    /// the session is healthy. With it, at least two fifths of the timeout are left as long as servers
+    /// answer quickly.
     #[must_use]
     pub fn lease(&self) -> Lease {
         self.handle.shared.look(|core| {
@@ -458,31 +457,32 @@ impl ZooKeeper {
         })
     }
 
-    /// Returns what is left of the current session's lease: how long the servers cannot have
-    /// expired it. See [`left_of`](Self::left_of) for the session in which something was granted.
+    /// Returns what is left of the current session's lease: for how long the servers cannot expire it.
+    /// See [`left_of`](Self::left_of) for an earlier lease, under which something was granted.
     #[must_use]
     pub fn valid_for(&self) -> Duration {
         self.lease().valid_for
     }
 
-    /// Returns what is left of the lease that was `granted`, however often it was renewed; zero
-    /// forever once its term is over.
+    /// Returns what is left of the `granted` lease, including renewals; zero forever once its term is
+    /// over.
     #[must_use]
     pub fn left_of(&self, granted: &Lease) -> Duration {
         let lease = self.lease();
         if lease.term == granted.term { lease.valid_for } else { Duration::ZERO }
     }
 
-    /// Certifies the lease by a write that changes nothing, and returns the result. With servers
-    /// that answer soon, it is at least two fifths of the timeout.
+    /// Renews the lease by a write that changes nothing, and returns the renewed lease. If servers
+    /// answer quickly, at least two fifths of the timeout are left of it.
     pub fn renew_lease(&self) -> Result<Lease> {
         self.ask("renew the lease of", "the session", |batch| batch.renew_lease())?;
         Ok(self.lease())
     }
 
-    /// Keeps the lease while the returned value lives. Writes that change nothing certify it before
-    /// it runs out, and a silent server is given up sooner. If the lease runs out anyway,
-    /// [`LeaseEnded`](crate::SessionEventKind::LeaseEnded) is reported.
+    /// Renews the lease again and again, until the returned value is dropped. Before the lease runs out,
+    /// the client renews it by a write that changes nothing, and it changes servers sooner if one does
+    /// not answer. If the lease runs out anyway, the client reports
+    /// [`LeaseEnded`](crate::SessionEventKind::LeaseEnded).
     pub fn keep_lease(&self) -> LeaseKeeper {
         self.handle.shared.change(|core, now| core.keep_lease(now));
         let handle = Arc::clone(&self.handle);
@@ -496,33 +496,33 @@ impl fmt::Debug for ZooKeeper {
     }
 }
 
-/// How long a session is certain to live: before `end`, no server can have expired it, whatever
-/// happens to this client.
+/// How long a session is certain to live: before `end`, no server can expire it, whatever happens to
+/// this client.
 ///
-/// This is not "the last answer and the timeout": a server that has lost its leader answers reads
-/// for seconds while the leader expires the session. The lease counts from requests that a quorum
-/// has certainly received. Of all clocks of the machine, the one that advanced furthest counts. It
-/// relies on two conditions that the client cannot check. The session timeout is four ticks of the
-/// servers or more (`tickTime`, 2 s by default), and clocks run at the same speed within 2%.
+/// This is not "a timeout after the last answer": a server that has lost its leader still answers reads
+/// for seconds, while the leader expires the session. The lease runs from a request that a quorum has
+/// certainly received, by the clock of the machine that has advanced furthest. It relies on two
+/// conditions that the client cannot check: the session timeout is at least four ticks of the servers
+/// (`tickTime`, 2 s by default), and the speed of clocks differs by at most 2%.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lease {
     /// The session.
     pub session_id: i64,
-    /// Rises with each session, and whenever the lease is renewed after it had run out. A grant of
-    /// one term ends with that term, whatever comes later.
+    /// Increases with each session, and whenever the lease is renewed after it had run out. What was
+    /// granted in one term ends with that term, even if the lease is renewed later.
     pub term: u64,
     /// The rest of the lease; zero when it has run out.
     pub valid_for: Duration,
-    /// When it runs out by the monotonic clock, if nothing renews it. The current instant if it has
-    /// run out.
+    /// When it runs out by the monotonic clock, unless it is renewed. The current instant if it has
+    /// already run out.
     pub end: Instant,
-    /// Writes sent from this instant on renew the lease; earlier ones do not. It may be in the
-    /// past. While answers arrive, it is at most a quarter of the session timeout ahead.
+    /// Writes sent from this instant on renew the lease; earlier ones do not. The instant may be in the
+    /// past. As long as answers arrive, it is at most a quarter of the session timeout ahead.
     pub renewable: Instant,
 }
 
-/// Keeps the lease, and the client, alive; see [`ZooKeeper::keep_lease`].
+/// Makes the client renew the lease, and keeps the client alive; see [`ZooKeeper::keep_lease`].
 #[must_use = "the lease is kept as long as this lives"]
 pub struct LeaseKeeper {
     handle: Arc<Handle>,

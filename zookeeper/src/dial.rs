@@ -1,6 +1,6 @@
-//! Finds a server that accepts a connection. Names are resolved anew, addresses are tried shortly
-//! after each other, and the first that answers is taken. It waits only for events, and sends
-//! nothing to the server.
+//! Finds a server that accepts a connection. Resolves the names again, tries addresses shortly after
+//! each other, and takes the first connection that a server accepts. It waits only for events, and
+//! sends nothing to the server.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,8 +18,8 @@ use crate::sys::{self, random};
 /// timeout.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// How long to wait for an address before the next one is tried beside it. The same wait applies to
-/// a name that is not resolved: then come the next name, and addresses from before. A working
+/// How long to wait for an address before the next one is tried in parallel. The same wait applies to
+/// a name that is not resolved: after that, the next name and earlier addresses are tried. A working
 /// resolver takes less, even across the world and with several domains to search; one that loses a
 /// packet takes seconds. Only a name that hangs costs this time.
 const STAGGER: Duration = Duration::from_millis(250);
@@ -38,7 +38,7 @@ pub(crate) struct Round {
     begun: Instant,
     tried: Vec<Target>,
     under_way: Vec<Attempt>,
-    /// When the next address may be tried beside those in progress.
+    /// When the next address may be tried in parallel with those in progress.
     next_start: Instant,
     pub(crate) causes: Vec<String>,
     /// Whether a server did not answer at all.
@@ -72,7 +72,7 @@ impl Dialer {
             let begin = rest(shared).unwrap_or_else(sys::now);
             self.pause(shared, begin + self.jitter(shared));
         }
-        // Answers that arrived meanwhile may be as old as the connection, or as the pause.
+        // Answers that have arrived may be as old as the connection, or as the pause.
         self.take_answers(&mut Round::new());
         self.addresses.age();
         let round = Round::new();
@@ -94,7 +94,7 @@ impl Dialer {
         PAUSE_MIN + Duration::from_nanos(jitter)
     }
 
-    /// Reports that the connection of this round was of use.
+    /// Notes that a server accepted a request on the connection of this round.
     pub(crate) fn succeeded(&mut self, lasted: Duration) {
         self.failures = if lasted > PAUSE_MAX { 0 } else { self.failures.min(3) };
     }
@@ -109,7 +109,7 @@ impl Dialer {
                     round.causes.push(format!("{name}: {error}"));
                 }
             }
-            // Nothing is sent to an address that its name no longer has.
+            // Nothing is sent to an address that its name no longer resolves to.
             round.under_way.retain_mut(|attempt| self.addresses.confirm(&mut attempt.target));
         }
     }
@@ -206,8 +206,7 @@ impl Round {
         self.tried.push(target);
     }
 
-    /// Returns the first established connection. Targets that were started beside it can be tried
-    /// again.
+    /// Returns the first established connection. Targets that were tried in parallel can be tried again.
     fn check(&mut self, now: Instant, limit: Duration) -> Option<(Stream, Target)> {
         for Attempt { stream, target, begun } in std::mem::take(&mut self.under_way) {
             match stream.is_connected() {

@@ -1,5 +1,4 @@
-//! The errors, and what each means for the request. This module does not know how errors are
-//! detected.
+//! The errors, and what each means for the request. Other modules detect them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,22 +7,21 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// There is no node at the path, or no parent to create it in.
+    /// The node does not exist, or the parent in which to create it does not exist.
     NoNode,
-    /// There is already a node at the path.
+    /// The node already exists.
     NodeExists,
-    /// The node has another version than requested.
+    /// The node does not have the requested version.
     BadVersion,
     /// The node has children and cannot be deleted.
     NotEmpty,
-    /// The ACL does not allow it with the connection's credentials.
+    /// The ACL denies permission to the credentials of the connection.
     NoAuth,
     /// The parent is an ephemeral node, which cannot have children.
     NoChildrenForEphemerals,
     /// The ACL is empty, or has an entry that the server cannot use.
     InvalidAcl,
-    /// The server refused the credentials, or wants some
-    /// (`enforce.auth.enabled`).
+    /// The server refused the credentials, or requires some (`enforce.auth.enabled`).
     AuthFailed,
     /// The server does not support this operation: it is too old, or the operation is disabled.
     Unimplemented,
@@ -31,24 +29,24 @@ pub enum ErrorKind {
     QuotaExceeded,
     /// Any other answer of the server, by its code in `KeeperException.Code`.
     Server(i32),
-    /// The connection broke after the request was sent. It may or may not be carried out.
+    /// The connection broke after the request was sent. The request may or may not be carried out.
     ConnectionLoss,
-    /// The deadline passed after the request was sent. It may or may not be carried out.
+    /// The deadline passed after the request was sent. The request may or may not be carried out.
     Timeout,
     /// The deadline passed while there was no connection. The request was not and will not be
     /// carried out.
     NoConnection,
-    /// The session of the request is over. The request was not carried out. One that had been sent
-    /// before fails with [`ConnectionLoss`](Self::ConnectionLoss) instead.
+    /// The session of the request has ended, and the request was not carried out. If the request had
+    /// already been sent, it fails with [`ConnectionLoss`](Self::ConnectionLoss) instead.
     SessionExpired,
     /// The client was closed before the request was sent.
     Closed,
-    /// The request cannot be sent, for example for a path that ZooKeeper does not allow, or too
-    /// much data.
+    /// The request cannot be sent, or a setting cannot be used: for example, ZooKeeper does not allow
+    /// the path, or the data is too long.
     BadArguments,
     /// The first session could not be opened.
     ConnectFailed,
-    /// The operating system refuses the client a thread.
+    /// The operating system refused to start a thread of the client.
     NoThread,
     /// A callback waited for an answer on the thread that reads answers. A call was not sent. A
     /// request that had been submitted before may be carried out.
@@ -90,31 +88,43 @@ const KINDS: &[(ErrorKind, Option<i32>, &str)] = &[
     (
         ErrorKind::Unimplemented,
         Some(code::UNIMPLEMENTED),
-        "the server does not know or does not allow this operation",
+        "the server does not support this operation, or has disabled it",
     ),
-    (ErrorKind::NoNode, Some(code::NO_NODE), "there is no such node"),
-    (ErrorKind::NoAuth, Some(code::NO_AUTH), "the ACL does not allow it"),
+    (ErrorKind::NoNode, Some(code::NO_NODE), "the node does not exist"),
+    (ErrorKind::NoAuth, Some(code::NO_AUTH), "the ACL denies permission"),
     (ErrorKind::BadVersion, Some(code::BAD_VERSION), "the node has another version"),
     (
         ErrorKind::NoChildrenForEphemerals,
         Some(code::NO_CHILDREN_FOR_EPHEMERALS),
-        "an ephemeral node has no children",
+        "an ephemeral node cannot have children",
     ),
-    (ErrorKind::NodeExists, Some(code::NODE_EXISTS), "the node exists"),
+    (ErrorKind::NodeExists, Some(code::NODE_EXISTS), "the node already exists"),
     (ErrorKind::NotEmpty, Some(code::NOT_EMPTY), "the node has children"),
     (ErrorKind::InvalidAcl, Some(code::INVALID_ACL), "the ACL is invalid"),
     (
         ErrorKind::AuthFailed,
         Some(code::AUTH_FAILED),
-        "the server refused the credentials, or wants some",
+        "the server refused the credentials, or requires some",
     ),
     (ErrorKind::QuotaExceeded, Some(code::QUOTA_EXCEEDED), "a quota is exceeded"),
-    (ErrorKind::ConnectionLoss, None, "the connection was lost, it may or may not be done"),
-    (ErrorKind::Timeout, None, "no answer by the deadline, it may or may not be done"),
-    (ErrorKind::NoConnection, None, "no connection by the deadline, it is not done"),
+    (
+        ErrorKind::ConnectionLoss,
+        None,
+        "the connection broke, the request may have been carried out",
+    ),
+    (
+        ErrorKind::Timeout,
+        None,
+        "no answer before the deadline, the request may have been carried out",
+    ),
+    (
+        ErrorKind::NoConnection,
+        None,
+        "no connection before the deadline, the request was not carried out",
+    ),
     (ErrorKind::SessionExpired, None, "the session has expired"),
     (ErrorKind::Closed, None, "the client is closed"),
-    (ErrorKind::BadArguments, None, "it cannot be sent"),
+    (ErrorKind::BadArguments, None, "invalid arguments"),
     (ErrorKind::ConnectFailed, None, "no session"),
     (ErrorKind::NoThread, None, "failed to start a thread"),
     (ErrorKind::WouldBlock, None, "a callback must not wait for an answer"),
@@ -122,26 +132,26 @@ const KINDS: &[(ErrorKind, Option<i32>, &str)] = &[
 
 /// The texts of codes without a kind.
 const OTHERS: &[(i32, &str)] = &[
-    (code::SYSTEM_ERROR, "a system error"),
+    (code::SYSTEM_ERROR, "system error"),
     (
         code::RUNTIME_INCONSISTENCY,
-        "not tried, because another operation of the same request failed",
+        "not carried out, because another operation of the same request failed",
     ),
     (code::DATA_INCONSISTENCY, "inconsistent data"),
-    (code::MARSHALLING_ERROR, "it could not read the request"),
-    (code::OPERATION_TIMEOUT, "its own time limit has passed"),
-    (code::BAD_ARGUMENTS, "it takes the arguments for bad"),
+    (code::MARSHALLING_ERROR, "the server failed to decode the request"),
+    (code::OPERATION_TIMEOUT, "the operation timed out in the server"),
+    (code::BAD_ARGUMENTS, "invalid arguments"),
     (code::SESSION_MOVED, "the session has moved to another server"),
-    (code::NOT_READ_ONLY, "it only takes reads"),
-    (code::EPHEMERAL_ON_LOCAL_SESSION, "no ephemeral nodes in a local session"),
-    (code::REQUEST_TIMEOUT, "the request was too old when it came to it"),
-    (code::RECONFIG_DISABLED, "reconfiguration is off"),
-    (code::THROTTLED, "it has too much to do"),
+    (code::NOT_READ_ONLY, "the server is read-only"),
+    (code::EPHEMERAL_ON_LOCAL_SESSION, "a local session cannot have ephemeral nodes"),
+    (code::REQUEST_TIMEOUT, "the request waited in the server for too long"),
+    (code::RECONFIG_DISABLED, "reconfiguration is disabled"),
+    (code::THROTTLED, "the server is overloaded and throttled the request"),
 ];
 
 impl ErrorKind {
     pub(crate) fn of_code(code: i32) -> ErrorKind {
-        // Servers with `enforce.auth.enabled` end a session with it, whatever scheme they want.
+        // Servers with `enforce.auth.enabled` send this code whatever scheme they require.
         let code = match code {
             code::SESSION_CLOSED_REQUIRE_SASL => code::AUTH_FAILED,
             code => code,
@@ -160,15 +170,16 @@ impl fmt::Display for ErrorKind {
             return write!(f, "{self:?}");
         };
         match OTHERS.iter().find(|other| other.0 == *code) {
-            Some((_, text)) => write!(f, "the server says: {text} ({code})"),
+            Some((_, text)) => write!(f, "the server answered: {text} ({code})"),
             None => write!(f, "the server answered with the code {code}"),
         }
     }
 }
 
-/// What kept a client from opening its first session.
+/// Why a client could not open its first session.
 ///
-/// Of several servers, the one that came furthest counts. They are listed in this order.
+/// If several servers failed, this is the failure of the one that came furthest. The variants are in
+/// this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ConnectFailure {
@@ -177,21 +188,21 @@ pub enum ConnectFailure {
     /// No server accepted a connection: the port is closed, or the network or the host is not
     /// reachable.
     Unreachable,
-    /// A server, or the network before it, gave no answer in time.
+    /// A server, or the network in between, did not answer in time.
     Silent,
-    /// TLS failed: a side does not trust the other's certificate, they have no version in common,
-    /// or the server's port is a plain one.
+    /// TLS failed: one side does not trust the other's certificate, they have no version in common,
+    /// or the server does not expect TLS at this port.
     Tls,
-    /// A server answered without opening a session. It may not be serving, or is no ZooKeeper
-    /// server. A plain connection to a port for TLS looks like this, too.
+    /// A server answered without opening a session. It may not be serving, or may not be a ZooKeeper
+    /// server, or it expects TLS at this port.
     NoSession,
     /// A server refused the credentials.
     Credentials,
 }
 
-/// Why a request was not done, or may not have been done.
+/// Why a request was not carried out, or may not have been carried out.
 ///
-/// It prints as `failed to create `/a`: the node exists`, followed by the cause if one is known,
+/// It prints as `failed to create `/a`: the node already exists`, followed by the cause if one is known,
 /// such as which server could not be reached and why. It never contains data or credentials.
 #[derive(Debug, Clone)]
 pub struct Error {
@@ -202,7 +213,7 @@ pub struct Error {
     connect_failure: Option<ConnectFailure>,
 }
 
-/// What a call tried: a verb and its object.
+/// What a call attempted: a verb and its object.
 #[derive(Debug, Clone)]
 struct Attempt {
     verb: &'static str,
@@ -236,7 +247,7 @@ impl Error {
         self
     }
 
-    /// Sets the request, unless a more exact one is known.
+    /// Sets the request, unless a more exact one has been set.
     pub(crate) fn of(mut self, verb: &'static str, what: &str) -> Error {
         self.request.get_or_insert_with(|| Attempt { verb, object: what.into() });
         self
@@ -260,24 +271,24 @@ impl Error {
         self.failed
     }
 
-    /// Returns what kept [`connect`](crate::Builder::connect) from opening a session. `None` for
-    /// settings that cannot be used ([`ErrorKind::BadArguments`]), for a missing thread
+    /// Returns why [`connect`](crate::Builder::connect) could not open a session. `None` if a setting
+    /// cannot be used ([`ErrorKind::BadArguments`]), if a thread could not be started
     /// ([`ErrorKind::NoThread`]), and for the errors of all other calls.
     #[must_use]
     pub fn connect_failure(&self) -> Option<ConnectFailure> {
         self.connect_failure
     }
 
-    /// Returns whether a server had too much to do for this request: it throttles its clients, or its
-    /// own time limit has passed. The same request may succeed later.
+    /// Returns whether the server was overloaded: it throttled the request, or the request timed out in
+    /// the server. The same request may succeed later.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         let busy = [code::OPERATION_TIMEOUT, code::REQUEST_TIMEOUT, code::THROTTLED];
         matches!(self.kind, ErrorKind::Server(code) if busy.contains(&code))
     }
 
-    /// Returns whether the servers may have carried out the request, or may do so later. False is
-    /// certain.
+    /// Returns whether the servers may have carried out the request, or may do so later. If this is
+    /// false, the request was certainly not carried out.
     #[must_use]
     pub fn is_maybe_done(&self) -> bool {
         match self.kind {
@@ -330,21 +341,21 @@ mod tests {
     fn error_names_the_request_the_problem_and_its_cause() {
         let kind = ErrorKind::NodeExists;
         for (error, text) in [
-            (Error::new(kind), "the node exists"),
-            (Error::new(kind).of("create", "/a"), "failed to create `/a`: the node exists"),
+            (Error::new(kind), "the node already exists"),
+            (Error::new(kind).of("create", "/a"), "failed to create `/a`: the node already exists"),
             (
                 Error::new(kind).of("create", "/a").of("delete", "/b"),
-                "failed to create `/a`: the node exists",
+                "failed to create `/a`: the node already exists",
             ),
-            (Error::new(kind).at(2), "the node exists (operation 2 of the list)"),
+            (Error::new(kind).at(2), "the node already exists (operation 2 of the list)"),
             (
                 Error::because(ErrorKind::ConnectFailed, "a:1: Connection refused"),
                 "no session: a:1: Connection refused",
             ),
             (
                 Error::because(ErrorKind::ConnectionLoss, "the server hung up").of("read", "/a"),
-                "failed to read `/a`: the connection was lost, it may or may not be done: the server \
-                 hung up",
+                "failed to read `/a`: the connection broke, the request may have been carried out: \
+                 the server hung up",
             ),
         ] {
             assert_eq!(error.to_string(), text);

@@ -1,10 +1,11 @@
 //! A blocking client of [Apache ZooKeeper](https://zookeeper.apache.org) that keeps its session.
 //!
-//! - **Every call has a deadline**, and returns by then, whatever servers and networks do.
-//! - **Sessions are resumed.** After a broken connection, the client continues the same session on
+//! - **Every call has a deadline**, and returns before it passes, whatever servers and networks do.
+//! - **Sessions are resumed.** When a connection breaks, the client continues the same session on
 //!   another one. Ephemeral nodes stay, watches are set again, and missed changes are reported.
-//! - **Leases are certified.** The client can tell how long no server can have ended the session.
-//! - Each client has two threads. There is no async runtime and no `unsafe`.
+//! - **Leases are certified.** The client can tell how long the session is certain to live.
+//! - Each client has two threads, and starts short-lived ones to resolve names, write log lines and
+//!   call code that may block. There is no async runtime and no `unsafe`.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -26,54 +27,60 @@
 //! # Calls
 //!
 //! Each operation of [`ZooKeeper`] sends a request and waits for its answer.
-//! [`submit`](ZooKeeper::submit) sends several in one write and returns a [`Pending`] for each,
-//! which can be waited for, called back, or dropped. When a connection breaks, requests in flight
-//! fail at once with [`ConnectionLoss`](ErrorKind::ConnectionLoss). They may or may not be carried
-//! out, which [`Error::is_maybe_done`] tells. Only
-//! [`delete_eventually`](ZooKeeper::delete_eventually) is sent again. Calls made while there is no
-//! connection wait for the next one.
+//! [`submit`](ZooKeeper::submit) sends several requests in one write and returns a [`Pending`] for
+//! each. You can wait for it, set a callback, or drop it. When a connection breaks, requests in flight
+//! fail at once with [`ConnectionLoss`](ErrorKind::ConnectionLoss), and may or may not have been
+//! carried out ([`Error::is_maybe_done`]). The client repeats only
+//! [`delete_eventually`](ZooKeeper::delete_eventually). Calls made while there is no connection wait
+//! for the next one.
 //!
 //! # Shared transactions
 //!
-//! Each write costs the servers an entry in the log and a sync. Where many threads of a program
-//! write at the same time, [`shared_create`](Batch::shared_create),
-//! [`shared_delete`](Batch::shared_delete) and [`shared_multi`](Batch::shared_multi) let these
-//! writes share transactions, and so do those of one batch. Nothing waits while fewer than two
-//! writes of the client are in flight, so a single thread pays nothing.
+//! Each write costs the servers an entry in their log and a sync of their disk. If many threads of a
+//! program write at the same time, [`shared_create`](Batch::shared_create),
+//! [`shared_delete`](Batch::shared_delete) and [`shared_multi`](Batch::shared_multi) combine these
+//! writes, and those of one batch, into fewer transactions. A write waits for others only while two
+//! writes of the client are in flight, so a single thread is never delayed.
 //!
 //! # Watches
 //!
 //! A [`Watcher`] is a channel or a callback. A read that takes one (`get_data_w`, ...) sets a
 //! watch, which reports the next change once. [`set_watches`](ZooKeeper::set_watches) watches
-//! several nodes by one request. A watch also reports a change that happened before a resume, if it
-//! still shows by then. The report comes before any answer that shows the change. The same watcher,
-//! path and kind of watch (of the node or of its children) is one watch, however often it is set.
-//! When the session ends, the watcher gets [`WatchEnded`](EventType::WatchEnded). The client does
-//! not keep watchers alive: keep the watcher, or it receives nothing.
+//! several nodes by one request. The client restores watches when it resumes the session, and they
+//! report changes that happened in between, unless these were undone. A change is reported before any
+//! answer that shows it. Setting a watch again with the same watcher, path and kind (of the node or of
+//! its children) has no effect. When the session ends, the watcher receives
+//! [`WatchEnded`](EventType::WatchEnded). The client does not keep watchers alive: if you drop the
+//! watcher, it receives nothing.
 //!
 //! # Sessions
 //!
-//! A client has one session at a time. [`SessionEvent`]s report what happens to it. `Suspended`:
-//! the connection is lost. `Resumed`: the session continues on another one. `Expired`: the servers
-//! have ended the session, which only they can say. The client then opens the next session and
-//! reports `Connected`. A session lives for its timeout without a connection, by the clock of the
-//! servers' leader, so an ensemble that is down ends none. Calls by
+//! A client has one session at a time. [`SessionEvent`]s report what happens to it:
+//!
+//! - `Suspended`: the connection is lost.
+//! - `Resumed`: the session continues on another connection.
+//! - `Expired`: the servers have ended the session, and the client opens the next one.
+//! - `Connected`: a new session has begun.
+//!
+//! Without a connection, a session lives for its timeout, by the clock of the servers' leader. An
+//! ensemble that is down therefore does not end sessions. Calls of a handle from
 //! [`in_session`](ZooKeeper::in_session) never reach the next session.
 //!
 //! # Names of servers
 //!
-//! Names are resolved anew for each connection. A separate thread resolves each name, so a name
-//! that hangs delays no other. While the resolver fails, or takes longer than a quarter of a
-//! second, the earlier addresses of a name are tried last, and only to resume the session. They may
-//! belong to another ensemble by now. So no session is opened there, and an expiry there is not
-//! believed. An address that its name no longer has is not tried.
+//! Names are resolved again for each connection. Each name is resolved on a separate thread, so that
+//! one that hangs does not delay the others. If the resolver fails, or takes longer than a quarter of a
+//! second, the client also tries the earlier addresses of a name, after all others. Because these
+//! addresses may now belong to another ensemble, the client only resumes its session there: it does not
+//! open a new one, and ignores an answer that the session has expired. Addresses that a name no longer
+//! resolves to are not tried.
 //!
 //! # Leases
 //!
 //! A program that holds something by an ephemeral node must know when to stop relying on it.
 //! [`ZooKeeper::lease`] tells how long the session is certain to live.
-//! [`keep_lease`](ZooKeeper::keep_lease) makes the client renew the lease in time while servers
-//! answer. A leader, which found itself first in the queue, acts like this:
+//! [`keep_lease`](ZooKeeper::keep_lease) makes the client renew the lease in time, as long as servers
+//! answer. A client that leads when it is first in the queue acts like this:
 //!
 //! ```no_run
 //! # use std::time::Duration;
@@ -82,7 +89,7 @@
 //! # fn act() {}
 //! # fn lead(zk: &ZooKeeper) -> Result<()> {
 //! let keeper = zk.keep_lease();
-//! let granted = zk.renew_lease()?; // before the look, so that the lease is no newer than its result
+//! let granted = zk.renew_lease()?; // before the check, so that the lease is not newer than its result
 //! if is_first(zk)? {
 //!     while zk.left_of(&granted) > Duration::from_secs(1) {
 //!         act(); // takes less than a second
@@ -93,44 +100,44 @@
 //! # }
 //! ```
 //!
-//! A session may outlive its lease, for example when the ensemble is down for long. While the
-//! session lives, its nodes exist and no other client has got what it held. But the client cannot
-//! know that before the lease is renewed ([`LeaseRenewed`](SessionEventKind::LeaseRenewed)). The
-//! lease then has another term: look again.
+//! A session may outlive its lease, for example when the ensemble is down for long. As long as the
+//! session lives, its nodes exist, and no other client can take over what it holds. But the client
+//! cannot know this before the lease is renewed ([`LeaseRenewed`](SessionEventKind::LeaseRenewed)).
+//! The renewed lease has another term: check again whether you still hold what you held.
 //!
 //! # TLS
 //!
-//! The feature `tls` adds TLS, by rustls. The type `Tls` has the settings, and `Builder::tls` takes
-//! them.
+//! The feature `tls` adds TLS, by rustls. Create settings with the type `Tls`, and pass them to
+//! `Builder::tls`.
 //!
 //! # SASL
 //!
-//! The feature `sasl` adds SASL by the mechanism DIGEST-MD5, as Java's clients have it with a
-//! `DigestLoginModule`. `Builder::sasl` takes a user and a password, which the servers need to know
-//! from their JAAS configuration. The password itself is never sent, and a server must prove that
-//! it knows it, too. This happens on every connection before anything else, in two more round
-//! trips. An ACL names a user by the scheme `sasl` and the user's name; see [`Acl`].
+//! The feature `sasl` adds SASL by the mechanism DIGEST-MD5, like Java's clients with a
+//! `DigestLoginModule`. `Builder::sasl` takes a user and a password, which have to be in the JAAS
+//! configuration of the servers. The client never sends the password itself, and the server has to
+//! prove that it also has it. This takes two more round trips at the beginning of every connection. An
+//! ACL names a user by the scheme `sasl` and the user's name; see [`Acl`].
 //!
-//! DIGEST-MD5 is old. Without [TLS](#tls), an attacker who reads the connection can try out
-//! passwords, and an attacker who can change it can change all requests and answers. ZooKeeper from
-//! 3.10 on needs `fips-mode=false`. Servers before 3.9.3 accept unknown users that have the
-//! password of the last known one. Kerberos (GSSAPI) is not supported.
+//! DIGEST-MD5 is old. Without [TLS](#tls), an attacker who can read the connection can try out
+//! passwords, and one who can modify it can change all requests and answers. ZooKeeper 3.10 and later
+//! need `fips-mode=false`. Servers before 3.9.3 accept unknown users that have the password of the last
+//! known one. Kerberos (GSSAPI) is not supported.
 //!
-//! # Testing one's own code
+//! # Testing your own code
 //!
 //! The crate `zoolock-zookeeper-testing` has a server that runs in the process of the test.
 //!
 //! # Logs
 //!
-//! Log lines have the target `zoolock_zookeeper`. Connections and sessions that come and go are `info`;
-//! reasons why no server can be used are `warn`. Lines never contain data or credentials. A
-//! short-lived thread writes them, so that a logger that blocks delays no call. Lines that it
-//! cannot write in time are dropped.
+//! Log lines have the target `zoolock_zookeeper`. The client logs the begin and the end of connections and
+//! sessions as `info`, and the reasons why it cannot use any server as `warn`. Lines never contain data
+//! or credentials. A short-lived thread writes them, so that a logger that blocks does not delay calls.
+//! If the logger is too slow, lines are dropped.
 //!
 //! # After a fork
 //!
-//! A child process has the socket, but none of the threads. It must neither use the client nor drop
-//! it.
+//! A forked child process inherits the socket, but not the threads. It must neither use the client nor
+//! drop it.
 
 mod acl;
 mod alarm;

@@ -1,5 +1,5 @@
-//! A connection as bytes: its socket, with TLS if configured. It knows nothing of what the bytes
-//! mean.
+//! A connection as bytes: its socket, with TLS if configured. This module does not interpret the
+//! bytes.
 
 use std::io;
 #[cfg(feature = "tls")]
@@ -62,7 +62,7 @@ impl Link {
         self
     }
 
-    /// Returns the right to write, unless another thread has it. That thread looks again for more.
+    /// Returns the right to write, unless another thread has it, which then checks again for more bytes.
     pub(crate) fn try_writer(&self) -> Option<MutexGuard<'_, Writer>> {
         self.writer.try_lock()
     }
@@ -91,7 +91,7 @@ impl Link {
         }
         match &sent {
             Ok(_) => {}
-            // The reader finds this, too, after the earlier answers of the server.
+            // The reader also detects this, after the earlier answers of the server.
             Err(error)
                 if [io::ErrorKind::BrokenPipe, io::ErrorKind::ConnectionReset]
                     .contains(&error.kind()) => {}
@@ -142,12 +142,12 @@ impl Link {
                 return Ok(None);
             };
             if tls.read_tls(&mut come).map_err(|error| Broken::tls(error.to_string()))? == 0 {
-                return Err(Broken::tls("the server ended TLS".into()));
+                return Err(Broken::tls("the server closed the TLS connection".into()));
             }
             let processed = tls.process_new_packets();
             total += drain(tls, frames).map_err(Broken::tls)?;
             if let Err(error) = processed {
-                // The alert tells the server the reason.
+                // The alert reports the reason to the server.
                 self.send(writer);
                 return Err(Broken::tls(tls::explain(&error)));
             }
@@ -160,7 +160,9 @@ impl Link {
     fn in_handshake(&self, problem: &str) -> Broken {
         let writer = self.writer.lock();
         match writer.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) {
-            true => Broken::tls(format!("{problem} in the TLS handshake: is this a plain port?")),
+            true => Broken::tls(format!(
+                "{problem} in the TLS handshake: is this a plain port, without TLS?"
+            )),
             false => Broken { reason: problem.to_owned(), is_tls: false },
         }
     }

@@ -1,4 +1,4 @@
-//! Receivers of events: channels and callbacks. It knows neither sessions nor nodes.
+//! Receivers of events: channels and callbacks. This module is independent of sessions and nodes.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,8 +11,8 @@ use crate::types::WatchedEvent;
 
 /// A receiver of events: a channel or a callback.
 ///
-/// Clones are the same listener. It receives events until the last clone is dropped, and its
-/// watches and subscriptions are forgotten then.
+/// Clones are the same listener. It receives events until the last clone is dropped, which removes its
+/// watches and subscriptions.
 ///
 /// ```
 /// use zoolock_zookeeper::{WatchedEvent, Watcher};
@@ -26,19 +26,18 @@ pub struct Listener<E> {
 }
 
 impl<E: Clone + Send + 'static> Listener<E> {
-    /// Calls `callback` with each event, on a thread of the client that all other answers wait for.
-    /// The callback must not block. It may submit requests, but waiting for them fails with
-    /// [`WouldBlock`](crate::ErrorKind::WouldBlock). After a panic of the callback, that thread
-    /// continues.
+    /// Calls `callback` with each event, on the thread of the client that delivers all answers. The
+    /// callback must not block. It may submit requests, but waiting for them fails with
+    /// [`WouldBlock`](crate::ErrorKind::WouldBlock). If the callback panics, the thread continues.
     pub fn new(callback: impl Fn(&E) + Send + Sync + 'static) -> Listener<E> {
         Listener { tell: Arc::new(callback) }
     }
 
-    /// Sends each event to the receiver, which takes any number of them.
+    /// Sends each event to the receiver, an unbounded channel.
     #[must_use]
     pub fn channel() -> (Listener<E>, Receiver<E>) {
         let (sender, receiver) = unbounded();
-        // A program that dropped the receiver does not want the event.
+        // A program that has dropped the receiver does not need the event.
         let send = move |event: &E| drop(sender.send(event.clone()));
         (Listener::new(send), receiver)
     }
@@ -64,11 +63,11 @@ impl<E> fmt::Debug for Listener<E> {
 /// A [`Listener`] for changes of nodes. It receives one event for each watch that it sets.
 pub type Watcher = Listener<WatchedEvent>;
 
-/// A listener as the client knows it.
+/// The client's reference to a listener.
 pub(crate) struct WeakListener<E>(Weak<dyn Fn(&E) + Send + Sync>);
 
 impl<E> WeakListener<E> {
-    /// Tells the listener, if it still exists.
+    /// Sends an event to the listener, if it still exists.
     pub(crate) fn tell(&self, event: &E) {
         let Some(tell) = self.0.upgrade() else {
             return;
@@ -81,10 +80,10 @@ impl<E> WeakListener<E> {
     }
 }
 
-/// Calls code that is not this crate's. A panic is printed, and the thread continues.
+/// Calls foreign code. If it panics, the panic is printed, and the thread continues.
 pub(crate) fn call_out(callback: impl FnOnce()) {
     let panicked = catch_unwind(AssertUnwindSafe(callback));
-    // The destructor of the payload may panic, too.
+    // The destructor of the payload may also panic.
     std::mem::forget(panicked);
 }
 

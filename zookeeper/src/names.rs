@@ -1,8 +1,8 @@
-//! Lists of names of any length, in two pieces of memory.
+//! Lists of names, each stored in two allocations, whatever its length.
 
 use std::{fmt, slice};
 
-/// The names of a node's children, in one text: there is no `String` for each.
+/// The names of a node's children, stored in one text instead of a `String` for each.
 ///
 /// ```
 /// use zoolock_zookeeper::Names;
@@ -48,7 +48,7 @@ impl Names {
         NamesIter { text: &self.text, lengths: self.lengths.iter() }
     }
 
-    /// Returns whether the list has `name`. Compares it with each name.
+    /// Returns whether the list contains `name`. Compares it with each name.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.iter().any(|other| other == name)

@@ -18,7 +18,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// The destination of an answer of any type.
 pub(crate) trait Answered: Send + Sync {
     /// The server has answered with this code and body, after this transaction. An error ends the
-    /// connection, and nobody has been told.
+    /// connection, and the answer is not delivered.
     fn answer(&self, code: i32, zxid: i64, body: &[u8]) -> Result<(), Malformed>;
     /// The request ended without an answer of a server, or with an answer that has no body.
     fn settle(&self, result: Result<()>);
@@ -28,7 +28,7 @@ pub(crate) trait Answered: Send + Sync {
 #[derive(Debug)]
 pub(crate) struct Decode<T> {
     pub(crate) read: Read<T>,
-    /// What a missing node means, if it is not an error.
+    /// The result if the node does not exist, unless that is an error.
     pub(crate) no_node: fn() -> Option<T>,
     /// The number of operations in a `multi`.
     pub(crate) ops: usize,
@@ -108,7 +108,7 @@ impl<T> Slot<T> {
         }
     }
 
-    /// Takes the result, if there is one. Otherwise stores `waiter`, which will be told.
+    /// Takes the result, if there is one. Otherwise stores `waiter`, which will be notified.
     fn take_or(&self, waiter: impl FnOnce() -> Option<Waiter<T>>) -> Option<Result<T>> {
         let mut status = self.state.lock();
         match std::mem::replace(&mut *status, Status::Gone) {
@@ -153,9 +153,9 @@ impl<T: Send> Answered for Slot<T> {
     }
 }
 
-/// A request that was submitted. It gets a result by its deadline, whether or not a thread waits.
+/// A request that was submitted. It gets a result before its deadline, whether or not a thread waits.
 /// Dropping this does not cancel the request.
-#[must_use = "the answer says whether it was done"]
+#[must_use = "only the answer shows whether the request was carried out"]
 pub struct Pending<T> {
     slot: Arc<Slot<T>>,
     /// `None` for a request that is sent again until it is answered.
@@ -190,17 +190,17 @@ impl<T: Send + 'static> Pending<T> {
     pub fn wait(self) -> Result<T> {
         // The timer answers at the deadline.
         let latest = self.deadline.map(|deadline| deadline + GRACE);
-        // If not, the request was never sent, because its batch is still being created, perhaps by
-        // this thread. Or a callback delays the timer.
+        // If it does not, a callback delays the timer, or the request was never sent because its batch
+        // is still being created, perhaps by this thread.
         self.wait_until(latest).unwrap_or_else(|_| Err(Error::new(ErrorKind::Timeout)))
     }
 
-    /// Waits for the answer for at most `limit`. Returns the request itself if there is no answer
-    /// by then.
+    /// Waits for the answer for at most `limit`. If it does not arrive in time, returns the request
+    /// itself.
     ///
     /// # Errors
     ///
-    /// The errors of [`wait`](Pending::wait) are part of the answer.
+    /// The answer contains the errors of [`wait`](Pending::wait).
     pub fn wait_for(self, limit: Duration) -> std::result::Result<Result<T>, Pending<T>> {
         self.wait_until(sys::now().checked_add(limit))
     }
@@ -231,8 +231,8 @@ impl<T: Send + 'static> Pending<T> {
         !matches!(*self.slot.state.lock(), Status::Open(_))
     }
 
-    /// Calls `callback` with the answer: at once if there is one, and otherwise on the thread that
-    /// brings it. All other answers wait for that thread, so the callback must not block.
+    /// Calls `callback` with the answer: at once if it has arrived, otherwise on the thread that delivers
+    /// it. All other answers wait for that thread, so the callback must not block.
     pub fn on_done(self, callback: impl FnOnce(Result<T>) + Send + 'static) {
         let mut callback: Option<Box<dyn FnOnce(Result<T>) + Send>> = Some(Box::new(callback));
         let result = self.slot.take_or(|| callback.take().map(Waiter::Callback));

@@ -1,5 +1,5 @@
-//! The thread of a client that connects and reads. It delivers answers to waiting calls and events
-//! to listeners, and waits for neither.
+//! The thread of a client that connects and reads. It delivers answers to waiting calls and events to
+//! listeners, and never waits for them.
 
 use std::collections::HashSet;
 use std::mem;
@@ -24,10 +24,10 @@ use crate::tls::Tls;
 use crate::types::State;
 
 /// The reason to report when a server hangs up after the first request.
-const SILENT_END: &str = "the server hung up without an answer: it may not be serving, may be behind what \
-    this client has seen, or may speak only TLS at this port";
+const SILENT_END: &str = "the server hung up without an answer: it may not be serving, may lag behind what \
+    this client has seen, or may expect TLS at this port";
 
-/// How many kinds of causes are logged in one outage: servers may answer anything.
+/// How many kinds of causes are logged in one outage, because servers may answer anything.
 const KINDS: usize = 100;
 
 /// The settings of connections.
@@ -40,7 +40,7 @@ pub(crate) struct Transport {
     pub(crate) tls: Option<Tls>,
 }
 
-/// Why a whole round of servers gave no session.
+/// Why none of the servers of a round could be used.
 #[derive(Debug)]
 pub(crate) struct Failed {
     pub(crate) causes: String,
@@ -52,12 +52,12 @@ pub(crate) struct Failed {
 
 /// How a connection ended.
 struct Ended {
-    /// Whether it had the session.
+    /// Whether it carried the session.
     was_open: bool,
     /// Whether the server accepted a request on it.
     was_of_use: bool,
     reason: Arc<str>,
-    /// The reason to report if the connection was of no use.
+    /// The reason to report if no request was accepted on the connection.
     failure: ConnectFailure,
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn run(shared: &Shared, transport: &Transport, failures: &Sender<Fail
     let mut dialer = Dialer::new(shared, transport.lookup.clone());
     // In an outage each kind of cause is logged once, not once a second.
     let mut said = HashSet::new();
-    // The session timeout that the program knows of.
+    // The session timeout that was last reported.
     let mut known = shared.look(|core| core.asked_timeout());
     loop {
         let mut round = dialer.round(shared);
@@ -86,7 +86,7 @@ pub(crate) fn run(shared: &Shared, transport: &Transport, failures: &Sender<Fail
             let begun = sys::now();
             if rest(shared).is_some() {
                 sys::reached("a connection stands too late to be used");
-                // Connecting took too long: the session must rest first.
+                // Connecting took too long: first, the session must be left alone for a while.
                 continue;
             }
             let ended = connection(shared, transport, stream, &target, &mut known);
@@ -94,7 +94,7 @@ pub(crate) fn run(shared: &Shared, transport: &Transport, failures: &Sender<Fail
                 was_open = true;
                 if !shared.look(|core| core.is_over()) {
                     shared.note(Level::Info, || {
-                        format!("the connection to {target} is lost: {}", ended.reason)
+                        format!("the connection to {target} was lost: {}", ended.reason)
                     });
                 }
             }
@@ -116,7 +116,7 @@ pub(crate) fn run(shared: &Shared, transport: &Transport, failures: &Sender<Fail
         }
         match lasted {
             Some(lasted) => dialer.succeeded(lasted),
-            // The session rests before the next try.
+            // The session is left alone before the next attempt.
             None if round.causes.is_empty() => {}
             None => {
                 let causes = round.causes.join("; ");
@@ -126,7 +126,7 @@ pub(crate) fn run(shared: &Shared, transport: &Transport, failures: &Sender<Fail
                 }
                 let Round { is_silent, failure, .. } = round;
                 if !was_open {
-                    // After the first session, the receiver is gone.
+                    // After the first session, the receiver has been dropped.
                     let _ = failures.send(Failed { causes, is_silent, failure });
                 }
             }
@@ -186,7 +186,7 @@ fn connection(
             let is_closing = shared.look(|core| core.state()) == State::Closed;
             if granted != mem::replace(known, granted) && !is_closing {
                 let text = "the servers grant a session timeout of";
-                shared.note(Level::Warn, || format!("{text} {granted:?} in place of {asked:?}"));
+                shared.note(Level::Warn, || format!("{text} {granted:?} instead of {asked:?}"));
             }
         }
     };
@@ -224,7 +224,7 @@ fn take_frames(shared: &Shared, frames: &mut Frames) -> Result<(), String> {
     };
     while let Some(frame) = frames.next().map_err(|problem| problem.to_string())? {
         if shared.receive(frame).map_err(malformed)? {
-            return Err("it was given up".into());
+            return Err("the client ended the connection".into());
         }
     }
     Ok(())

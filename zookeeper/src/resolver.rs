@@ -1,5 +1,5 @@
 //! Resolves names, each on a separate thread: the system's resolver may block for long, and a name
-//! that hangs must not delay the others. It knows nothing of what the addresses are for.
+//! that hangs must not delay the others.
 
 use std::fmt;
 use std::io;
@@ -48,7 +48,8 @@ impl Resolver {
         let thread = thread::Builder::new().name("zookeeper-names".into()).spawn(resolve);
         if let Err(error) = thread {
             sys::reached("there is no thread to resolve a name");
-            let error = io::Error::other(format!("no thread to resolve it: {error}"));
+            let error =
+                io::Error::other(format!("failed to start a thread to resolve it: {error}"));
             // This cannot fail: `self` has the receiver.
             let _ = self.answer.send((name.to_owned(), Err(error)));
         }

@@ -1,11 +1,11 @@
 //! What a client's threads and callers share: the core behind a mutex, the connection, and the
 //! transport of bytes and answers between them. No callback runs while the mutex is held.
 //!
-//! Two threads deliver outputs and answers, one at a time and in order: the reader what a frame
-//! brings, the timer what time brings and what callers cause. A reader that waits for bytes cannot
-//! keep time, and to pass each answer on to a third thread would cost a wake-up. Callers only send:
-//! they may hold a mutex that a callback wants. (Behind the end of the timer there is no other
-//! thread left, so that callers get their refusal on their own.)
+//! Two threads deliver outputs and answers, one at a time and in order. The reader delivers those of
+//! frames. The timer delivers those that are due and those of callers. They are two threads because a
+//! reader that waits for bytes cannot keep time, and a third thread for all answers would cost a
+//! wake-up for each. Callers only send, because they may hold a mutex that a callback needs. (When the
+//! timer has ended, no other thread is left, and callers deliver their errors themselves.)
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ struct Inner {
     planned: Instant,
     /// A thread is delivering outputs.
     is_telling: bool,
-    /// Another thread has left more outputs to it.
+    /// Other outputs were added for it to deliver.
     has_more: bool,
     /// The timer has ended: each thread delivers the outputs that it causes.
     is_ended: bool,
@@ -177,7 +177,7 @@ impl Shared {
     }
 
     pub(crate) fn call_at(&self, when: Instant, callback: impl FnOnce() + Send + 'static) {
-        // The timer sees the end under this mutex, and then drops all earlier callbacks.
+        // The timer checks for the end under this mutex, and then drops all earlier callbacks.
         let inner = self.state.lock();
         if inner.core.is_over() {
             sys::reached("a reminder comes behind the end");
@@ -188,7 +188,7 @@ impl Shared {
         self.alarm.set(when);
     }
 
-    /// Wakes the threads to look again.
+    /// Wakes the threads to check again.
     pub(crate) fn wake(&self) {
         self.alarm.set(sys::now());
         self.dialing.ring();
@@ -214,8 +214,8 @@ impl Shared {
 
     // ---- the connection
 
-    /// Locks the state for the reader, which delivers nothing before all earlier outputs were
-    /// delivered. Never called from a callback.
+    /// Locks the state for the reader, which waits until all earlier outputs have been delivered. Never
+    /// called from a callback.
     fn lock_told(&self) -> MutexGuard<'_, Inner> {
         let mut inner = self.state.lock();
         while inner.is_telling {
@@ -234,8 +234,8 @@ impl Shared {
         self.alarm.set(sys::now());
     }
 
-    /// Ends the connection. Returns the reason, as far as it is known, and whether it is that the
-    /// server has not answered the handshake in time.
+    /// Ends the connection. Returns the reason, as far as it is known, and whether the server did not
+    /// answer the handshake in time.
     pub(crate) fn detach(&self, reason: &str) -> (Arc<str>, bool) {
         let mut inner = self.lock_told();
         inner.link = None;
@@ -274,7 +274,7 @@ impl Shared {
         Ok(is_doomed)
     }
 
-    /// Sends what was left behind, after something was read.
+    /// Sends bytes that were left over, after something was read.
     pub(crate) fn send_rest(&self, link: &Link) {
         if link.wants_a_look() {
             self.deliver(self.state.lock());
@@ -288,8 +288,8 @@ impl Shared {
         }
     }
 
-    /// Like `deliver`, for all other threads. An answer goes to one caller, whose callback may take
-    /// long: nothing waits for it.
+    /// Like `deliver`, for all other threads. Does not wait for another thread that is delivering,
+    /// because a callback may take long.
     fn deliver_aside<'a>(&'a self, mut inner: MutexGuard<'a, Inner>) {
         let answers = inner.core.answers();
         if self.send_and_look(inner) {
@@ -298,7 +298,7 @@ impl Shared {
         self.tell(answers);
     }
 
-    /// Returns whether there are outputs, or the client is over.
+    /// Returns whether there are outputs, or the client has ended.
     fn send_and_look<'a>(&'a self, inner: MutexGuard<'a, Inner>) -> bool {
         let is_over = inner.core.is_over();
         if let (true, Some(link)) = (is_over, &inner.link) {
@@ -309,8 +309,8 @@ impl Shared {
         has_outputs || is_over
     }
 
-    /// Delivers the outputs in order. One thread at a time does this, and also delivers what others
-    /// leave to it meanwhile. Only the reader waits for it, later.
+    /// Delivers the outputs in order. One thread at a time does this, and also delivers those that
+    /// other threads add in the meantime. Only the reader later waits until it has finished.
     fn tell_outputs(&self) {
         let mut inner = self.state.lock();
         inner.has_more = true;
@@ -336,7 +336,7 @@ impl Shared {
 
     fn send<'a>(&'a self, mut inner: MutexGuard<'a, Inner>) {
         while let Some(link) = inner.link.clone() {
-            // The thread that has the writer looks again when it is done.
+            // The thread that has the writer checks again when it is done.
             let Some(mut writer) = link.try_writer() else {
                 sys::reached("a thread leaves its bytes to the one that writes");
                 return;
@@ -346,7 +346,7 @@ impl Shared {
             }
             if inner.core.under_way() >= MANY {
                 sys::reached("a writer waits for the bytes of others");
-                // Others leave their bytes to the thread that has the writer: one write for all.
+                // The thread that has the writer sends the bytes of all others in one write.
                 drop(inner);
                 thread::yield_now();
                 inner = self.state.lock();
@@ -358,8 +358,7 @@ impl Shared {
             writer.take(inner.core.out());
             drop(inner);
             if !link.send(writer) {
-                // The timer sends again what did not fit; the reader sees the end of the
-                // connection.
+                // The timer sends the rest later. The reader detects the end of the connection.
                 return if link.is_full() {
                     sys::reached("a socket is full");
                     self.alarm.set(sys::now() + FULL)
@@ -423,7 +422,7 @@ impl Shared {
         let dropped = self.callbacks.call(callback);
         if dropped > 0 {
             self.note(Level::Warn, || {
-                format!("{dropped} callbacks were dropped: one before them took too long")
+                format!("{dropped} callbacks were dropped: an earlier one took too long")
             });
         }
     }
@@ -438,8 +437,8 @@ impl Shared {
     }
 }
 
-/// Returns whether any logger wants lines of this level. The logger itself is asked on the thread
-/// that writes: it may block or panic.
+/// Returns whether the maximum level allows lines of this level. The logger's own filter is called on
+/// the thread that writes, because it may block or panic.
 fn may_log(level: Level) -> bool {
     level <= STATIC_MAX_LEVEL && level <= max_level()
 }

@@ -1,7 +1,7 @@
-//! Everything that is not a function of its inputs: time, threads, contended mutexes, waits,
-//! sockets, host names and randomness. The rest of this crate and `zoolock` get these only from
-//! here. So a simulation can replace the operating system and decide all of it by a seed. Uses no
-//! other file.
+//! The abstraction layer over the operating system: time, threads, contended mutexes, waits, sockets,
+//! host names and randomness. The rest of this crate and `zoolock` use these only through this module,
+//! so that a simulation can replace the operating system and decide everything by a seed. This module
+//! does not depend on others.
 //!
 //! The items have the names and the meaning of `std`, `parking_lot` and `crossbeam-channel`.
 //! Without `--cfg zoolock_simulation` they are the same items.

@@ -1,5 +1,5 @@
-//! TLS: the roots that the client trusts, its certificate, and the meaning of failures. Nothing
-//! here touches a socket.
+//! TLS: the roots that the client trusts, its certificate, and texts for failures. This module does
+//! not use sockets.
 
 use std::sync::Arc;
 use std::{fmt, io};
@@ -20,13 +20,14 @@ use crate::sys::Mutex;
 
 /// TLS settings of a client; see [`Builder::tls`](crate::Builder::tls).
 ///
-/// The client supports TLS 1.2 and 1.3. A server must show a chain of certificates that ends at one
+/// The client supports TLS 1.2 and 1.3. A server must present a chain of certificates that ends at one
 /// of the client's roots. Its certificate must be for the name in the connect string, which may be
 /// an IP address. ZooKeeper listens for TLS at a separate port, its `secureClientPort`.
 ///
-/// These methods neither block nor fail. [`connect`](crate::Builder::connect) reports a wrong
-/// setting, such as PEM that cannot be read, as [`BadArguments`](crate::ErrorKind::BadArguments),
-/// before it contacts a server. Cloning is cheap, and clones share what was read.
+/// These methods neither block nor fail. If a setting is wrong, for example because PEM cannot be
+/// parsed, [`connect`](crate::Builder::connect) fails with
+/// [`BadArguments`](crate::ErrorKind::BadArguments), before it contacts a server. Cloning is cheap, and
+/// clones share the certificates that were read.
 ///
 /// ```no_run
 /// use zoolock_zookeeper::{Tls, ZooKeeper};
@@ -54,11 +55,11 @@ pub struct Tls {
     made: Arc<Mutex<Option<Made>>>,
 }
 
-/// What the client shows of itself.
+/// The certificate that the client presents.
 #[derive(Clone)]
 enum Identity {
     Fixed(Arc<CertifiedKey>),
-    /// It is read before each connection.
+    /// The function that reads it before each connection.
     Read(Arc<dyn Fn() -> io::Result<Pem> + Send + Sync>),
 }
 
@@ -72,10 +73,10 @@ struct Made {
 }
 
 impl Tls {
-    /// Trusts the system's root certificates, and shows no client certificate.
+    /// Trusts the system's root certificates, and does not present a client certificate.
     ///
-    /// The first connection reads the roots once: on Linux from the usual places, or from the file
-    /// in the environment variable `SSL_CERT_FILE` and the directories in `SSL_CERT_DIR`.
+    /// The first connection reads the roots, once. On Linux they are in the usual places, or in the file
+    /// and the directories that the environment variables `SSL_CERT_FILE` and `SSL_CERT_DIR` name.
     pub fn new() -> Self {
         Self::default()
     }
@@ -86,17 +87,19 @@ impl Tls {
             let mut roots = tls.roots.take().unwrap_or_else(RootCertStore::empty);
             for root in certificates("the TLS roots", pem)? {
                 let added = roots.add(root);
-                added.map_err(|error| format!("a certificate of the TLS roots is bad: {error}"))?;
+                added.map_err(|error| {
+                    format!("a certificate of the TLS roots is invalid: {error}")
+                })?;
             }
             tls.roots = Some(roots);
             Ok(())
         })
     }
 
-    /// Shows the server a certificate if it asks for one: the `chain`, the client's own certificate
-    /// first, and the `key`, both in PEM. The key is unencrypted, in PKCS #8, PKCS #1 or SEC 1. A
-    /// client shows this certificate on all its connections, also after it has expired: see
-    /// [`client_cert_from`](Self::client_cert_from).
+    /// Presents a certificate to servers that request one: the `chain`, beginning with the client's own
+    /// certificate, and the `key`, both in PEM. The key must be unencrypted, in PKCS #8, PKCS #1 or
+    /// SEC 1. The client presents this certificate on all its connections, even after it has expired. To
+    /// renew it, use [`client_cert_from`](Self::client_cert_from).
     pub fn client_cert_pem(self, chain: &[u8], key: &[u8]) -> Self {
         self.with(|tls| {
             tls.identity = Some(Identity::Fixed(identity(chain, key)?));
@@ -104,10 +107,10 @@ impl Tls {
         })
     }
 
-    /// Shows the server a chain and a key like [`client_cert_pem`](Self::client_cert_pem), which
-    /// `read` returns before each connection. So a certificate that was renewed is used from the
-    /// next connection on. If `read` fails, or the chain and the key do not fit, the connection
-    /// fails for this reason, and the client tries again. `read` must not wait for the client.
+    /// Presents a certificate like [`client_cert_pem`](Self::client_cert_pem), but calls `read` for the
+    /// chain and the key before each connection. A renewed certificate is therefore used from the next
+    /// connection on. If `read` fails, or the key does not match the certificate, the connection fails
+    /// for this reason, and the client tries again. `read` must not wait for the client.
     ///
     /// ```no_run
     /// use std::fs;
@@ -126,8 +129,8 @@ impl Tls {
         })
     }
 
-    /// Checks that servers have a certificate for this name or IP address, instead of the one in
-    /// the connect string. It applies to all servers of the client.
+    /// Expects servers to have a certificate for this name or IP address, instead of that in the
+    /// connect string. Applies to all servers of the client.
     pub fn server_name(self, name: &str) -> Self {
         self.with(|tls| {
             tls.server_name = Some(parse_name(name)?);
@@ -135,10 +138,10 @@ impl Tls {
         })
     }
 
-    /// Accepts any certificate of the roots for any server, whatever name is in it.
+    /// Accepts any certificate of the roots for any server, whatever name it contains.
     ///
-    /// Anybody with *some* certificate of one of the roots can then pass for the server. With the
-    /// system's roots, that is everybody.
+    /// Anyone who has *some* certificate of one of the roots can then impersonate the server. With the
+    /// system's roots, that is anyone on the Internet.
     pub fn danger_accept_invalid_hostnames(self) -> Self {
         self.with(|tls| {
             tls.any_name = true;
@@ -154,20 +157,20 @@ impl Tls {
             Some(name) => name.clone(),
             None => parse_name(host)?,
         };
-        // Such a name is none of the Internet. Java's servers refuse the handshake.
+        // Such a name is not a valid host name, and Java's servers refuse a handshake that contains it.
         if matches!(&name, ServerName::DnsName(name) if name.as_ref().contains('_')) {
             Arc::make_mut(&mut config).enable_sni = false;
         }
         let mut connection =
             ClientConnection::new(config, name).map_err(|error| explain(&error))?;
-        // Without a limit on its buffer: every write is sent at once, and no byte may be refused.
+        // The buffer has no limit: every write is sent at once, and no byte may be refused.
         connection.set_buffer_limit(None);
         Ok(connection)
     }
 
-    /// Returns an encrypted stream over a connection to `host`, for tools that talk to a server in
-    /// another way than a client does. `host` has no port. The first read or write also exchanges
-    /// the handshake; it blocks as long as those of `stream` do.
+    /// Returns an encrypted stream over a connection to `host`, for tools that use another protocol
+    /// than that of clients. `host` has no port. The first read or write also performs the handshake,
+    /// and blocks as long as those of `stream` do.
     ///
     /// # Errors
     ///
@@ -184,8 +187,8 @@ impl Tls {
         Ok(StreamOwned::new(connection, stream))
     }
 
-    /// Returns the first wrong setting so far, if there is one, such as PEM that cannot be read.
-    /// Does not look at the system's roots.
+    /// Returns the first wrong setting so far, if there is one, such as PEM that cannot be parsed. Does
+    /// not check the system's roots.
     #[doc(hidden)]
     #[must_use]
     pub fn wrong(&self) -> Option<&str> {
@@ -207,10 +210,10 @@ impl Tls {
     fn config(&self) -> Result<Arc<ClientConfig>, String> {
         let pem = match &self.identity {
             Some(Identity::Read(read)) => {
-                let mut pem = Err(io::Error::other("a panic"));
+                let mut pem = Err(io::Error::other("the function panicked"));
                 call_out(|| pem = read());
                 Some(pem.map_err(|error| {
-                    format!("the client's certificate and key cannot be read: {error}")
+                    format!("failed to read the client's certificate and key: {error}")
                 })?)
             }
             Some(Identity::Fixed(_)) | None => None,
@@ -226,7 +229,7 @@ impl Tls {
         }
     }
 
-    /// `pem` was read for it.
+    /// Creates the configuration, with the certificate in `pem` if it was read for this connection.
     fn make_config(&self, pem: Option<&Pem>) -> Result<Arc<ClientConfig>, String> {
         if let Some(wrong) = self.wrong() {
             return Err(wrong.to_owned());
@@ -261,7 +264,7 @@ impl Tls {
     }
 
     fn with(mut self, change: impl FnOnce(&mut Self) -> Result<(), String>) -> Self {
-        // Others may have a clone, and have read its roots.
+        // Clones share the configuration, and must not get this setting.
         self.made = Arc::default();
         let outcome = change(&mut self);
         self.wrong = self.wrong.or(outcome.err());
@@ -285,14 +288,14 @@ impl fmt::Debug for Tls {
 fn identity(chain: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, String> {
     let chain = certificates("the client's chain", chain)?;
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| {
-        format!("the client's key is no unencrypted private key in PEM: {error}")
+        format!("the client's key is not an unencrypted private key in PEM: {error}")
     })?;
     let identity = CertifiedKey::from_der(chain, key, &provider())
         .map_err(|error| format!("the client's certificate and key cannot be used: {error}"))?;
     Ok(Arc::new(identity))
 }
 
-/// The provider is named here, so that nothing depends on the one that a program may have
+/// Returns the provider. It is fixed, so that nothing depends on the one that a program may have
 /// installed.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
@@ -306,9 +309,9 @@ fn parse_name(host: &str) -> Result<ServerName<'static>, String> {
 
 fn certificates(what: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let found = found.map_err(|error| format!("the PEM of {what} cannot be read: {error}"))?;
+    let found = found.map_err(|error| format!("failed to parse the PEM of {what}: {error}"))?;
     if found.is_empty() {
-        return Err(format!("{what}: no certificate in the PEM"));
+        return Err(format!("{what}: the PEM does not contain a certificate"));
     }
     Ok(found)
 }
@@ -371,7 +374,7 @@ impl ServerCertVerifier for AnyName {
     }
 }
 
-/// Returns the meaning of a TLS failure, as a part of a sentence.
+/// Returns the explanation of a TLS failure, as a part of a sentence.
 pub(crate) fn explain(error: &Error) -> String {
     use InvalidMessage::*;
     match error {
@@ -381,11 +384,9 @@ pub(crate) fn explain(error: &Error) -> String {
         Error::InvalidMessage(
             InvalidContentType | UnknownProtocolVersion | InvalidEmptyPayload | MessageTooLarge,
         ) => "the server answered in plain text: is this its plain port?".into(),
-        Error::NoCertificatesPresented => "the server shows no certificate".into(),
+        Error::NoCertificatesPresented => "the server did not present a certificate".into(),
         Error::PeerIncompatible(why) => {
-            format!(
-                "the server has no version or cipher of TLS in common with this client ({why:?})"
-            )
+            format!("the server and this client have no TLS version or cipher in common ({why:?})")
         }
         other => format!("TLS failed: {other}"),
     }
@@ -400,7 +401,7 @@ fn explain_certificate(error: &CertificateError) -> String {
             let expected = expected.to_str();
             let names: Vec<String> = presented.iter().map(|name| plain_name(name)).collect();
             let names = match names.is_empty() {
-                true => "no host at all (subjectAltName)".to_owned(),
+                true => "no host at all (it has no subjectAltName)".to_owned(),
                 false => names.join(", "),
             };
             format!("{certificate} is not valid for `{expected}`: it is for {names}")
@@ -411,18 +412,20 @@ fn explain_certificate(error: &CertificateError) -> String {
         }
         NotValidYetContext { time, not_before } => {
             let left = roughly(not_before.as_secs().saturating_sub(time.as_secs()));
-            format!("{certificate} is not valid yet, for {left}, by the clock of this machine")
+            format!(
+                "{certificate} is not valid yet: it becomes valid in {left}, by the clock of this machine"
+            )
         }
-        // Most often the authority was created anew, under its old name.
+        // Most often the authority was created again, with the same name.
         BadSignature => format!(
             "a signature of {certificate} is wrong: is it from another root of the same name?"
         ),
         InvalidPurpose | InvalidPurposeContext { .. } => {
             format!("{certificate} is not for servers")
         }
-        Other(why) if why.to_string() == "CaUsedAsEndEntity" => format!(
-            "{certificate} is that of an authority (CA:TRUE), not one for a server from an authority"
-        ),
+        Other(why) if why.to_string() == "CaUsedAsEndEntity" => {
+            format!("{certificate} is one for a certificate authority (CA:TRUE), not for a server")
+        }
         other => format!("{certificate} is not valid: {other}"),
     }
 }
@@ -445,21 +448,21 @@ fn explain_alert(alert: AlertDescription) -> String {
     use AlertDescription::*;
     let what = match alert {
         CertificateRequired | NoCertificate => "the server requires a certificate of the client",
-        // Java also sends this alert if the client has no certificate.
+        // Java also sends this alert if the client did not present a certificate.
         BadCertificate => {
-            "the server requires a certificate of the client, and got none or a wrong one"
+            "the server requires a certificate of the client, but received none or a wrong one"
         }
-        CertificateExpired => "the client's certificate has expired, says the server",
+        CertificateExpired => "the server rejected the client's certificate as expired",
         UnknownCA
         | CertificateUnknown
         | CertificateRevoked
         | UnsupportedCertificate
         | AccessDenied => "the server does not trust the client's certificate",
         HandshakeFailure | ProtocolVersion | InsufficientSecurity => {
-            "the server found no version or cipher of TLS in common with this client"
+            "the server and this client have no TLS version or cipher in common"
         }
-        UnrecognisedName => "the server knows no host of this name",
-        _ => "the server ended TLS",
+        UnrecognisedName => "the server does not have a certificate for this name",
+        _ => "the server closed the TLS connection",
     };
     format!("{what} (alert {alert:?})")
 }
@@ -496,14 +499,14 @@ mod tests {
         let empty = "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n".as_bytes();
         let good = || Tls::new().roots_pem(cert);
         let cases = [
-            (Tls::new().roots_pem(b"no PEM"), "the TLS roots: no cert"),
-            (Tls::new().roots_pem(broken), "the PEM of the TLS roots cannot"),
+            (Tls::new().roots_pem(b"no PEM"), "the TLS roots: the PEM does not contain"),
+            (Tls::new().roots_pem(broken), "failed to parse the PEM of the TLS roots"),
             (Tls::new().roots_pem(empty), "a certificate of the TLS roots is"),
-            (good().client_cert_pem(b"", key), "the client's chain: no cert"),
-            (good().client_cert_pem(cert, cert), "no unencrypted private key"),
+            (good().client_cert_pem(b"", key), "the client's chain: the PEM does not contain"),
+            (good().client_cert_pem(cert, cert), "not an unencrypted private key"),
             (good().client_cert_pem(other, key), "cannot be used"),
             (good().server_name("a b"), "`a b` is neither"),
-            (Tls::new().roots_pem(b"").server_name("a b"), "the TLS roots: no"),
+            (Tls::new().roots_pem(b"").server_name("a b"), "the TLS roots: the PEM"),
         ];
         for (tls, expected) in cases {
             let (checked, connected) = (tls.check(), tls.connect("localhost"));

@@ -11,12 +11,12 @@ pub enum CreateMode {
     Persistent,
     /// The server deletes the node when the session ends.
     Ephemeral,
-    /// As [`Persistent`](Self::Persistent), with a number of ten digits appended to the name. It is
-    /// one more than that of the child created before.
+    /// As [`Persistent`](Self::Persistent), with a number of ten digits appended to the name. The
+    /// number is one more than that of the previous child.
     PersistentSequential,
     /// As [`Ephemeral`](Self::Ephemeral), with such a number.
     EphemeralSequential,
-    /// A directory that the server deletes some time after its last child. Servers from 3.5.3 on.
+    /// A directory that the server deletes some time after its last child. Needs servers from 3.5.3 on.
     Container,
     /// The server deletes the node when it has no children and was not changed for this long, in
     /// whole milliseconds from 1 to 2^40 - 1. Needs servers from 3.5.3 on, with
@@ -54,7 +54,7 @@ impl CreateMode {
     }
 }
 
-/// What the servers store about a node beside its data.
+/// What the servers store about a node, apart from its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Stat {
     /// The transaction that created it. Later ones are greater.
@@ -63,7 +63,7 @@ pub struct Stat {
     pub mzxid: i64,
     /// When it was created, in milliseconds since 1970 by a server's clock.
     pub ctime: i64,
-    /// When its data was last set, likewise.
+    /// When its data was last set, in milliseconds since 1970 by a server's clock.
     pub mtime: i64,
     /// How often its data was set.
     pub version: i32,
@@ -102,7 +102,7 @@ pub enum EventType {
 pub struct WatchedEvent {
     /// What happened.
     pub event_type: EventType,
-    /// The node, as it was given.
+    /// The path of the node, as it was passed to the client.
     pub path: String,
 }
 
@@ -121,10 +121,9 @@ pub enum SessionEventKind {
     Resumed,
     /// The servers have ended the session: its ephemeral nodes and watches are gone.
     Expired,
-    /// The certified lease ran out while it was kept
-    /// ([`keep_lease`](crate::ZooKeeper::keep_lease)). The session may go on, but the client does
-    /// not know. This comes before `Expired`, and otherwise in no fixed order with the other
-    /// events.
+    /// The certified lease ran out although the client tried to renew it
+    /// ([`keep_lease`](crate::ZooKeeper::keep_lease)). The session may still be alive, but the client
+    /// cannot know. This precedes `Expired`, but has no fixed order with the other events.
     LeaseEnded,
     /// A lease that had ended is certified again, under a new term and in the same session.
     LeaseRenewed,
@@ -141,11 +140,11 @@ pub struct SessionEvent {
     pub session_id: i64,
 }
 
-/// What the servers know a session by. Whoever has it can resume the session, or
+/// The id and the password of a session. Any client that has them can resume the session, or
 /// [end](crate::Builder::end_session) it.
 ///
-/// It is no secret towards other clients: servers make the password from the id, which everybody may
-/// read.
+/// They are not a secret: servers compute the password from the id, and any client that can read a node
+/// of the session can read the id.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SessionKey {
     /// The id of the session.
@@ -163,7 +162,7 @@ impl fmt::Debug for SessionKey {
     }
 }
 
-/// What a client has done since it was created.
+/// What a client has sent and received since it was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub struct Counts {

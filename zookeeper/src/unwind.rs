@@ -1,5 +1,5 @@
-//! All handles may cross `catch_unwind`. A panic leaves nothing half done, because nothing that may
-//! panic runs under a mutex, and panics of callbacks are caught.
+//! All handles may cross `catch_unwind`. A panic never leaves an inconsistent state, because code that
+//! may panic does not run under a mutex, and panics of callbacks are caught.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 

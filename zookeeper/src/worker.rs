@@ -1,5 +1,5 @@
 //! Runs jobs that may block on short-lived threads: one for log lines, one for calls of foreign
-//! code. Callers never wait for them.
+//! code. Callers never wait for these threads.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -33,7 +33,7 @@ fn program_gets_the_chosen_signal_on_a_revocation() {
         (&["--on-revoke", "SIGTERM"], 1, "caught TERM"),
         (&["--on-revoke", "term"], 1, "caught TERM"),
         (&["--on-revoke", "15"], 1, "caught TERM"),
-        (&["-v"], 2, "another client asks for the lock"),
+        (&["-v"], 2, "another client requests the release of the lock"),
     ] {
         let mut running = started(options, &path, LISTENS);
         for _ in 0..times {
@@ -67,7 +67,7 @@ fn break_ends_only_the_hold_with_that_token() {
         assert_eq!(breaks(&path, other), (Some(1), String::new()), "nobody has {other}");
     }
     await_nodes(&path, 3);
-    let removed = format!("removed stuck, which held it, token {token}\n");
+    let removed = format!("removed stuck, which held the lock, token {token}\n");
     assert_eq!(breaks(&path, token), (Some(0), removed));
     held.says("its node was deleted");
     assert_eq!(held.code(), Some(74));
@@ -80,7 +80,7 @@ fn break_ends_only_the_hold_with_that_token() {
     let waiting = contenders(&path).remove(1);
     let (code, said) = breaks(&path, waiting.token);
     assert_eq!(code, Some(0));
-    assert!(said.contains("which waited for it"), "{said}");
+    assert!(said.contains("which waited for the lock"), "{said}");
     wait_until("it has queued again", SOON, || {
         let now = contenders(&path);
         now.len() == 2 && now[1].token != waiting.token

@@ -89,7 +89,7 @@ fn wrong_arguments_give_64_and_errors_name_the_problem() {
         (&["run", "--session-timeout", "0", "/path", "true"], "session"),
         (&["run", "-c", "", "/path", "true"], "invalid --connect: no servers are named"),
         (&["run", "-c", "host:port", "/path", "true"], "invalid host list"),
-        (&["list", "-c", "me:hunter2@zk1:2181", "/path"], "credentials are no part"),
+        (&["list", "-c", "me:hunter2@zk1:2181", "/path"], "credentials do not belong"),
         (&["run", "", "true"], "path"),
         (&["run", "not/absolute", "true"], "path"),
         (&["lead", "not/absolute", "true"], "path"),

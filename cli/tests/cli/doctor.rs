@@ -46,7 +46,7 @@ fn healthy_server_has_no_problem_and_keeps_no_node() {
     assert_eq!((cells.len(), cells[2], cells[5]), (7, "standalone", "0"));
     assert!(cells[1].starts_with("3.") && cells[3].ends_with(" ms") && cells[6].starts_with("0x"));
     finds(&said, "ok", &["1 of 1 addresses answer: 1 standalone"]);
-    finds(&said, "ok", &["a session opened in", "with a timeout of 40s"]);
+    finds(&said, "ok", &["opened a session in", "with a timeout of 40s"]);
     finds(&said, "ok", &["may read, create and delete in / (/locks/a does not exist yet)"]);
     let json: Value = serde_json::from_str(&doctor(&hosts, &["--json"], Some(0))).expect("JSON");
     let server = &json["servers"][0];
@@ -65,7 +65,7 @@ fn healthy_server_has_no_problem_and_keeps_no_node() {
     let missing = format!("{hosts}/no/such");
     for (options, level, wanted) in [(&[][..], "warning", 0), (&["--no-create"], "problem", 1)] {
         let said = doctor(&missing, options, Some(wanted));
-        finds(&said, level, &["there is no chroot \"/no/such\""]);
+        finds(&said, level, &["the chroot \"/no/such\" does not exist"]);
         assert!(!probe.exists("/no").expect("asked"), "it is not created");
     }
 }
@@ -91,7 +91,7 @@ fn contenders_who_do_not_see_each_other_are_a_problem() {
     for (name, problems) in [("lock-", 0), ("latch-", 1)] {
         probe.create(&format!("{path}/{name}"), b"someone", true, true).expect("made");
         let said = doctor(&connect_string(), &[&path], Some(problems));
-        assert_eq!(said.contains("do not see each other"), problems > 0, "{said}");
+        assert_eq!(said.contains("do not exclude each other"), problems > 0, "{said}");
     }
     // No lock can be there.
     doctor(&connect_string(), &["/"], Some(64));
@@ -116,7 +116,7 @@ fn ensemble_is_fine_and_its_last_member_does_not_serve() {
         ensemble.server(2).four_letter("srvr").is_ok_and(|said| said.contains("not currently"))
     });
     let said = doctor(&alone, &["--session-timeout", "5"], Some(1));
-    finds(&said, "problem", &[&alone, "it finds no majority of its ensemble"]);
+    finds(&said, "problem", &[&alone, "it cannot reach a majority of its ensemble"]);
     finds(&said, "problem", &["failed to connect to ZooKeeper"]);
 }
 
@@ -139,11 +139,11 @@ fn addresses_without_a_zookeeper_are_told_apart() {
     let hosts = format!("{refuses},{closes},{hangs},{address},no-such-host.invalid");
     let said = doctor(&hosts, &["--session-timeout", "6"], Some(1));
     finds(&said, "problem", &[&refuses, "it refuses connections: check the port"]);
-    finds(&said, "problem", &[&closes, "it hangs up without an answer"]);
-    finds(&said, "problem", &[&hangs, "it accepts connections and does not answer"]);
+    finds(&said, "problem", &[&closes, "it closes the connection without an answer"]);
+    finds(&said, "problem", &[&hangs, "it accepts connections but does not answer"]);
     assert_eq!(row(&said, &hangs)[1..], ["-"; 6]);
-    finds(&said, "problem", &["this is no ZooKeeper server, it says \"HTTP/1.1 400"]);
-    finds(&said, "problem", &["no-such-host.invalid: the name has no address"]);
+    finds(&said, "problem", &["it is not a ZooKeeper server, it answers \"HTTP/1.1 400"]);
+    finds(&said, "problem", &["no-such-host.invalid: the name does not resolve"]);
     finds(&said, "problem", &["failed to connect to ZooKeeper at"]);
 }
 
@@ -152,8 +152,9 @@ fn missing_permissions_are_named() {
     let boss = probe();
     boss.add_auth("digest", b"boss:secret").expect("told");
     // READ is 1, CREATE 4, DELETE 8.
-    let read = "READ in PATH, or in a node there";
-    let cases = [(13, ""), (12, read), (9, "CREATE in PATH"), (5, "DELETE in PATH")];
+    let read = "READ permission in PATH, or in a node there";
+    let cases =
+        [(13, ""), (12, read), (9, "CREATE permission in PATH"), (5, "DELETE permission in PATH")];
     for (allowed, denied) in cases {
         let path = fresh_path("doctor-acl");
         let acl = [(allowed, "world", "anyone"), (31, "auth", "")];
@@ -174,8 +175,8 @@ fn password_without_tls_and_session_timeout_that_is_not_granted_are_warnings() {
     let mut command = command(&connect_string(), &["--session-timeout", "90"]);
     let (code, said, _) = ends(command.env("ZOOKEEPER_AUTH", "digest:ann:secret"));
     assert_eq!(code, Some(0));
-    finds(&said, "warning", &["with a timeout of 60s in place of 90s: give --session-timeout 60"]);
-    finds(&said, "warning", &["digest:ann", "take any password", "without TLS"]);
+    finds(&said, "warning", &["with a timeout of 60s instead of 90s: set --session-timeout 60"]);
+    finds(&said, "warning", &["digest:ann", "accept any password", "without TLS"]);
     assert!(!said.contains("secret"), "{said}");
 }
 
@@ -188,14 +189,14 @@ fn servers_are_asked_over_tls() {
     }
     let (code, said, _) = ends(command.env("ZOOKEEPER_AUTH", format!("sasl:bob:{BOB}")));
     assert_eq!(code, Some(0));
-    finds(&said, "ok", &["the servers take this client for", "sasl:bob"]);
+    finds(&said, "ok", &["the servers have authenticated this client as", "sasl:bob"]);
     finds(&said, "ok", &["this client may read, create and delete in /"]);
     let row = row(&said, &secured.hosts());
     assert!(row[1].starts_with("3.") && row[2] == "standalone" && row[3].ends_with(" ms"));
 
     let roots = secured.file("ca.pem").to_string_lossy().into_owned();
     let said = doctor(&connect_string(), &["--session-timeout", "6", "--cacert", &roots], Some(1));
-    finds(&said, "problem", &["TLS fails", "whether it expects TLS"]);
+    finds(&said, "problem", &["TLS failed", "whether the server expects TLS"]);
 
     let said = doctor(&secured.hosts(), &["--session-timeout", "6"], Some(1));
     finds(&said, "problem", &[&secured.hosts(), "expects TLS at this port"]);

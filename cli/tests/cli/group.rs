@@ -42,7 +42,8 @@ fn lock_is_held_for_daemons_which_are_named_and_signalled() {
     let mut running = runs(&[], &path, script);
     let daemon: u32 = running.says("daemon ").parse().expect("a process");
     running.let_go();
-    let said = running.says("the program has ended, but the lock is held for ");
+    let said =
+        running.says("the program has ended, but zoolock keeps the lock for its descendants: ");
     assert_eq!(said, format!("{daemon} (sleep)"));
     assert!(is_taken(&path) && !is_gone(daemon));
     assert_eq!(end_by(Signal::SIGTERM, &mut running), Some(1), "read has found the end");

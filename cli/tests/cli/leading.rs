@@ -27,7 +27,7 @@ fn second_candidate_leads_when_the_first_is_revoked_or_ends() {
     for (leader, next) in [(&first, &second), (&second, &first)] {
         prints(&["revoke", &path]);
         is_next(next);
-        leader.says("stepped down because another client asked for the lock");
+        leader.says("stepped down because another client requested the release of the lock");
         await_nodes(&path, 2);
     }
     first.signal(Signal::SIGTERM);

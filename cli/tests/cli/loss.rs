@@ -43,7 +43,7 @@ fn outage_leaves_the_program_time_to_end_even_if_it_is_stopped() {
         proxy.cut_off();
         running.says("caught TERM");
         running.says("tidied up");
-        running.says("the lock was lost while the program ran: no server has answered");
+        running.says("the lock was lost while the program ran: no server answered");
         assert_eq!(running.code(), Some(74));
         assert!(is_gone(inside));
     }

@@ -80,7 +80,7 @@ fn whatever_a_program_has_started_ends_with_zoolock() {
 fn whatever_a_program_has_started_ends_with_the_supervisor() {
     with_each("", "sleep 1000", |mut running, inside, path| {
         send(supervisor_of(running.id()), Signal::SIGKILL);
-        running.says("because its supervisor was");
+        running.says("because its supervisor was killed");
         assert!(has_ended(inside), "the lock is released only behind its end");
         assert_eq!(running.code(), Some(71));
         await_nodes(path, 0);
@@ -100,7 +100,7 @@ fn whatever_a_program_has_started_ends_with_the_lock() {
 fn lock_is_held_for_whatever_a_program_has_started() {
     with_each("exec 3<&0", "read line <&3; exit 5", |mut running, inside, path| {
         running.let_go();
-        running.says("the program has ended, but the lock is held for ");
+        running.says("the program has ended, but zoolock keeps the lock for its descendants: ");
         assert!(is_taken(path) && !has_ended(inside));
         send(inside, Signal::SIGKILL);
         // What else the script has started has lost its parent, too, sooner or later.
@@ -135,7 +135,9 @@ fn program_without_a_supervisor_never_starts() {
     let mut command = run(&[], &path, "echo inside");
     let (code, said, errors) = ends(command.env("LD_PRELOAD", &library));
     assert_eq!((code, &*said), (Some(71), ""), "it has started");
-    assert!(errors.ends_with("zoolock: the program was killed, because its supervisor was\n"));
+    assert!(
+        errors.ends_with("zoolock: the program was killed, because its supervisor was killed\n")
+    );
 }
 
 /// A program, and a daemon that prints `inside`.

@@ -52,7 +52,7 @@ fn waiter_and_holder_report_an_outage() {
     proxy.cut_off();
     holding.says("/outage: disconnected, trying to resume");
     waiting.says("/outage: disconnected, trying to resume");
-    waiting.says("/outage: the session has expired, or may have");
+    waiting.says("/outage: the session has expired or may have expired");
     proxy.refuse(false);
     holding.says("/outage: connected");
     waiting.says("/outage: connected");
@@ -67,7 +67,7 @@ fn semaphore_waiter_reports_that_it_is_next() {
     let next = runs(&["--semaphore=1", "-v"], &path, "true");
     next.says("1st, all permits are taken");
     let last = runs(&["--semaphore=1", "-v"], &path, "true");
-    let next_is = last.says("2nd, the next permits are for ");
+    let next_is = last.says("2nd, the next permits go to ");
     assert!(next_is.contains(&format!("/{}", next.id())), "{next_is}");
     first.let_go();
     next.says("acquired");

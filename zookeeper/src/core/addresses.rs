@@ -1,10 +1,10 @@
-//! Decides which addresses to try, and in which order. Pure: it is told the results of the resolver
-//! and the time.
+//! Decides which addresses to try, and in which order. Pure: the results of the resolver and the time
+//! are inputs.
 //!
 //! A name may get another address after it was resolved, and its old address may go to a server of
-//! another ensemble. The client must not open a session there, and must not believe an expiry
-//! there. So names are resolved anew in each round. The client tries earlier addresses only if that
-//! fails or takes long.
+//! another ensemble. The client must not open a session there, and must ignore an answer that its
+//! session has expired. Therefore names are resolved again in each round, and earlier addresses are
+//! tried only if that fails or takes long.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -17,9 +17,8 @@ use super::hosts::Host;
 pub(crate) struct Target {
     pub(crate) address: SocketAddr,
     pub(crate) name: String,
-    /// Whether its name was resolved to it in this round. Otherwise the address may belong to
-    /// anybody by now, so it is only good for resuming a session, which other ensembles do not
-    /// know.
+    /// Whether its name was resolved to it in this round. Otherwise the address may already belong to
+    /// another server, and can only be used to resume a session, which other ensembles do not have.
     pub(crate) is_confirmed: bool,
 }
 
@@ -67,7 +66,7 @@ impl Addresses {
         Addresses { hosts, names }
     }
 
-    /// Begins a new round, in which no earlier address is certain any more.
+    /// Begins a new round. Earlier addresses are no longer confirmed.
     pub(crate) fn age(&mut self) {
         self.hosts.rotate_left(1);
         self.names.iter_mut().for_each(|name| name.is_fresh = false);

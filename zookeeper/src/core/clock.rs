@@ -1,18 +1,18 @@
-//! The clocks of the machine at one instant. It knows no other layer but the system.
+//! The clocks of the machine at one instant. This module depends only on the system.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::sys;
 
-/// As good as never: a deadline this far ahead never comes.
+/// Practically never: a deadline this far ahead does not pass.
 pub(crate) const FOREVER: Duration = Duration::from_secs(1 << 32);
 
 /// One reading of three clocks.
 ///
-/// The monotonic clock stands still while a machine is suspended (Linux `CLOCK_MONOTONIC`). The
-/// clock of the time since boot does not (`CLOCK_BOOTTIME`). Both stand still while a host pauses
-/// its virtual machine. The system clock can be set, rightly or wrongly. Only all three together
-/// bound the time that may have passed.
+/// The monotonic clock stops while a machine is suspended (Linux `CLOCK_MONOTONIC`). The clock of the
+/// time since boot does not (`CLOCK_BOOTTIME`). Both stop while a host pauses its virtual machine. The
+/// system clock can be set, rightly or wrongly. Only all three together limit the time that may have
+/// passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moment {
     pub(crate) monotonic: Instant,
@@ -25,8 +25,8 @@ impl Moment {
         Moment { monotonic: sys::now(), boot: sys::since_boot(), system: sys::system_time() }
     }
 
-    /// Returns the longest time that may have passed since `earlier`: that of the clock which
-    /// advanced furthest. A system clock that was set back counts as no time, never as an error.
+    /// Returns the longest time that may have passed since `earlier`: that of the clock which has
+    /// advanced furthest. A clock that was set back counts as zero, never as an error.
     pub(crate) fn at_most_since(self, earlier: Moment) -> Duration {
         let monotonic = self.monotonic.saturating_duration_since(earlier.monotonic);
         let boot = self.boot.saturating_sub(earlier.boot);

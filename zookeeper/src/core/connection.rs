@@ -29,13 +29,13 @@ pub(crate) struct Call<S, W> {
     pub(crate) was_sent: bool,
     /// The session it is meant for; `None` for any session.
     pub(crate) session: Option<i64>,
-    /// What it is in a transaction that it shares with others; `None` if it shares none.
+    /// Its part in a transaction that it shares with others; `None` if it does not share one.
     pub(crate) share: Option<Share>,
     /// The requests that this one carries out in one transaction.
     pub(crate) parts: Vec<Call<S, W>>,
 }
 
-/// What a write is in a shared transaction; see `gathering`.
+/// The part of a write in a shared transaction; see `gathering`.
 #[derive(Debug, Clone)]
 pub(crate) struct Share {
     /// How many operations it has.
@@ -77,7 +77,7 @@ impl std::fmt::Debug for Credential {
 #[derive(Debug)]
 pub(super) struct Flight<S, W> {
     xid: i32,
-    /// Its number among the vital signs; `None` if it is no sign of life.
+    /// Its number among the vital signs; `None` if it is not a sign of life.
     pub(super) sign: Option<u64>,
     pub(super) call: Call<S, W>,
 }
@@ -87,7 +87,7 @@ pub(super) struct Flight<S, W> {
 pub(super) struct Greeting {
     pub(super) sent: Moment,
     pub(super) until: Instant,
-    /// Only asks whether the session exists at all.
+    /// Only checks whether the session exists at all.
     pub(super) asking: bool,
     /// Whether the address is known to belong to the ensemble.
     pub(super) is_confirmed: bool,
@@ -130,7 +130,7 @@ pub(super) struct Connection<S, W> {
     pub(super) login: Option<Login>,
     /// Whether the server accepted a request on it.
     pub(super) is_of_use: bool,
-    /// Whether the handshake had no answer in time.
+    /// Whether the handshake was not answered in time.
     pub(super) is_silent: bool,
     /// Why it must end, once that is known.
     pub(super) doomed: Option<String>,
@@ -254,8 +254,8 @@ impl<S, W> Connection<S, W> {
         }
     }
 
-    /// Takes out a request that the server answers before its turn, because it does not know such
-    /// requests. It hangs up then.
+    /// Takes out a request that the server answers out of order, because it does not support it. The
+    /// server then hangs up.
     pub(super) fn unknown(&mut self, xid: i32) -> Option<Call<S, W>> {
         let is_it = |flight: &Flight<S, W>| flight.xid == xid && flight.call.parts.is_empty();
         let at = self.in_flight.iter().skip(1).position(is_it)? + 1;
@@ -301,7 +301,7 @@ impl<S, W> Connection<S, W> {
         self.in_flight.iter().any(|flight| flight.call.repeat)
     }
 
-    /// Returns the requests in flight. Those of a shared transaction are returned in its place.
+    /// Returns the requests in flight. A shared transaction is replaced by its requests.
     pub(super) fn calls_mut(&mut self) -> impl Iterator<Item = &mut Call<S, W>> {
         let calls = self.auths.iter_mut().chain(&mut self.in_flight).map(|flight| &mut flight.call);
         calls.flat_map(|call| match call.parts.is_empty() {

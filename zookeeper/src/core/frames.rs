@@ -1,6 +1,6 @@
 //! Cuts the bytes of a server into frames: four bytes of length, then as many bytes. Pure.
 //!
-//! The buffer grows with the bytes that arrived, never with what a length claims.
+//! The buffer grows with the bytes that have arrived, not with the length that a frame claims.
 
 use super::wire::Malformed;
 
@@ -73,13 +73,13 @@ impl Frames {
         match claimed.to_be_bytes() {
             // A TLS record of an alert or a handshake.
             [0x15 | 0x16, 3, ..] => {
-                "the server speaks TLS at this port, and this client does not".into()
+                "the server expects TLS at this port, but this client does not use TLS".into()
             }
             bytes if bytes.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ') => {
                 let text = String::from_utf8_lossy(&bytes);
-                format!("the answer begins with \"{text}\": this is no ZooKeeper server")
+                format!("the answer begins with \"{text}\": this is not a ZooKeeper server")
             }
-            _ => format!("a frame of {claimed} bytes, {longest} are allowed"),
+            _ => format!("a frame of {claimed} bytes, but at most {longest} are accepted"),
         }
     }
 }

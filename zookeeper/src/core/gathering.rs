@@ -1,12 +1,11 @@
 //! Requests that wait for a shared transaction. While writes of the client are in flight, creates
-//! and deletes that are likely to succeed gather here, and so do those of one batch. They then go to
-//! the servers in one `multi`: one request, one entry in the log, one sync. Pure. It decides what
-//! goes together, and sends nothing.
+//! and deletes that are likely to succeed gather here, and so do those of one batch. The client then
+//! sends them in one `multi`: one request, one entry in the log, one sync. Pure: this module decides
+//! what is sent together, but does not send it.
 //!
-//! Servers answer the requests of a connection in their order, and callers rely on that: a list
-//! behind a create shows its node. So all requests behind a transaction wait for its answer,
-//! because its parts are sent again if it is refused. Only a write that shares a transaction may
-//! overtake them.
+//! Servers answer the requests of a connection in order, and callers rely on that: a list after a
+//! create shows its node. If a transaction is refused, its parts are sent again. Therefore all later
+//! requests wait for its answer, and only a write that shares a transaction may overtake them.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -16,15 +15,15 @@ use crate::sys;
 
 /// With this many writes in flight, further ones gather.
 const ENOUGH: usize = 2;
-/// The most writes in one transaction.
+/// The maximum number of writes in one transaction.
 const MOST: usize = 32;
-/// The most bytes of these writes. They are halved when a connection ends with a transaction in
-/// flight: a server hangs up on a request that is too long for it (`jute.maxbuffer`).
+/// The maximum number of bytes of these writes. It is halved when a connection ends with a transaction
+/// in flight, because a server hangs up on a request that is too long for it (`jute.maxbuffer`).
 const MOST_BYTES: usize = 32 * 1024;
-/// This is room for several writes: otherwise transactions would never fit again.
+/// The minimum. It leaves room for several writes, because otherwise no transaction would ever fit again.
 const LEAST_BYTES: usize = 4096;
-/// They are doubled again after so many answered transactions, because most connections end for
-/// another reason.
+/// The number of bytes is doubled again after this many answered transactions, because most connections
+/// end for another reason.
 const FITTING: u32 = 1000;
 
 /// Requests that wait, in the order in which they are sent.
@@ -33,7 +32,7 @@ pub(super) struct Gathering<S, W> {
     in_flight: VecDeque<InFlight<S, W>>,
     groups: VecDeque<Group<S, W>>,
     most_bytes: usize,
-    /// How many transactions were answered since that was changed.
+    /// How many transactions were answered since the maximum number of bytes last changed.
     fitted: u32,
 }
 
@@ -45,7 +44,7 @@ struct InFlight<S, W> {
     behind: Vec<Call<S, W>>,
 }
 
-/// The writes of one transaction, and the requests behind it.
+/// The writes of one transaction, and the requests after it.
 #[derive(Debug)]
 pub(super) struct Group<S, W> {
     pub(super) parts: Vec<Call<S, W>>,
@@ -89,10 +88,10 @@ impl<S, W> Gathering<S, W> {
         }
     }
 
-    /// Takes out the writes that are to be sent next, if any may be sent beside this number of writes
-    /// in flight. They are a transaction unless there is only one. The requests behind a transaction
-    /// wait until its answer has [come](Gathering::answered); those behind a single write are returned
-    /// with it.
+    /// Takes out the writes that are to be sent next, if any may be sent while this number of writes is
+    /// in flight. They are a transaction unless there is only one. The requests after a transaction wait
+    /// until it has been [answered](Gathering::answered); those after a single write are returned with
+    /// it.
     pub(super) fn next(&mut self, writes: usize) -> Option<Group<S, W>> {
         if writes >= ENOUGH || (writes > 0 && self.may_grow()) {
             return None;
@@ -110,8 +109,8 @@ impl<S, W> Gathering<S, W> {
         Some(group)
     }
 
-    /// Returns whether the next transaction is smaller than one in flight. Then it had better wait for
-    /// further writes: those of the callers who have just been answered.
+    /// Returns whether the next transaction is smaller than one in flight. It should then wait for
+    /// further writes, of callers that have just received their answers.
     fn may_grow(&self) -> bool {
         let most = self.in_flight.iter().map(|one| one.parts).max().unwrap_or(0);
         self.groups.len() == 1 && self.groups[0].parts.len() < most
@@ -154,8 +153,7 @@ impl<S, W> Gathering<S, W> {
 
 impl<S, W> Group<S, W> {
     /// Returns whether the transaction creates a node in the directory of this create, or in one
-    /// above or below it. Both nodes would have the same czxid, and callers are promised different
-    /// ones.
+    /// above or below it. Both nodes would have the same czxid, but callers rely on different ones.
     fn creates_beside(&self, call: &Call<S, W>) -> bool {
         let is_beside = |one: &[u8], other: &[u8]| {
             one.strip_prefix(other).is_some_and(|rest| matches!(rest.first(), None | Some(b'/')))

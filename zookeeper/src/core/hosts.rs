@@ -1,5 +1,5 @@
-//! The connect string: servers and a chroot, `a:2181,[::1]:2182/chroot`. Pure: must not resolve a
-//! name or open a connection.
+//! The connect string: servers and a chroot, `a:2181,[::1]:2182/chroot`. Pure: does not resolve names
+//! or open connections.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -33,12 +33,14 @@ impl HostList {
     pub(crate) fn parse(connect: &str) -> Result<HostList, String> {
         let connect = connect.trim();
         if connect.contains("://") {
-            return Err("a URL was given, not a list HOST:PORT[,HOST:PORT]..[/CHROOT]".into());
+            return Err("it is a URL (expected HOST:PORT[,HOST:PORT]..[/CHROOT])".into());
         }
         let (servers, chroot) = connect.split_at(connect.find('/').unwrap_or(connect.len()));
         if servers.contains('@') {
-            // It may be a password.
-            return Err("an entry has an `@`: credentials are no part of the list of hosts".into());
+            // The entry may contain a password, so it is not printed.
+            return Err(
+                "an entry has an `@`: credentials do not belong in the list of hosts".into()
+            );
         }
         let chroot = parse_chroot(chroot)?;
         if servers.trim().is_empty() {
@@ -90,7 +92,7 @@ impl Host {
         if let Some(bracketed) = entry.strip_prefix('[') {
             let (address, rest) = bracketed.split_once(']').ok_or("has no closing bracket")?;
             let address: Ipv6Addr =
-                address.parse().map_err(|_| "has no IPv6 address in its brackets")?;
+                address.parse().map_err(|_| "does not have an IPv6 address in its brackets")?;
             return Ok(Host { name: address.to_string(), port: parse_port(rest)? });
         }
         // `::1:2181` is also an address: without brackets, a port looks like the last group.
@@ -120,14 +122,14 @@ impl fmt::Display for Host {
     }
 }
 
-/// Refuses names that no resolver can know. The resolver judges the rest.
+/// Refuses names that cannot be resolved. The resolver checks the rest.
 fn check_name(name: &str) -> Result<(), String> {
     let refused = |c: char| c.is_whitespace() || c.is_control() || "[]%@?#\\\"'<>;".contains(c);
     if name.is_empty() {
         return Err("has no name".into());
     }
     match name.chars().find(|&c| refused(c)) {
-        Some(c) => Err(format!("has {c:?} in its name")),
+        Some(c) => Err(format!("has {c:?} in its name, which is not allowed")),
         None => Ok(()),
     }
 }
@@ -138,16 +140,16 @@ fn parse_port(text: &str) -> Result<u16, String> {
         return Ok(DEFAULT_PORT);
     }
     let digits =
-        text.strip_prefix(':').ok_or("has something other than a port behind its bracket")?;
+        text.strip_prefix(':').ok_or("has something other than a port after its bracket")?;
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     match digits.parse() {
         Ok(port) if is_number && port > 0 => Ok(port),
-        _ => Err("has an invalid port; ports are 1 to 65535".into()),
+        _ => Err("has an invalid port (expected 1 to 65535)".into()),
     }
 }
 
-/// Reads the chroot. `/` alone means no chroot, as in ZooKeeper. A comma is legal in a path, but
-/// here it always begins a host in the wrong place.
+/// Reads the chroot. `/` alone means that there is none, as in ZooKeeper. A comma is legal in a path,
+/// but here it always means that a host comes after the chroot.
 fn parse_chroot(chroot: &str) -> Result<&str, String> {
     if chroot.is_empty() || chroot == "/" {
         return Ok("");
@@ -155,7 +157,7 @@ fn parse_chroot(chroot: &str) -> Result<&str, String> {
     let problem = match path::check(chroot) {
         Err(problem) => problem,
         Ok(()) if chroot.contains(',') => {
-            "it has a comma: a chroot stands once, behind the last host".into()
+            "it has a comma, but the chroot comes once, after the last host".into()
         }
         Ok(()) => return Ok(chroot),
     };
@@ -200,10 +202,10 @@ mod tests {
 
     #[test]
     fn host_list_error_names_the_entry_and_the_problem() {
-        let port = "has an invalid port; ports are 1 to 65535";
+        let port = "has an invalid port (expected 1 to 65535)";
         let colons =
             "has more than one colon; an IPv6 address with a port needs brackets: [::1]:2181";
-        let url = "a URL was given, not a list HOST:PORT[,HOST:PORT]..[/CHROOT]";
+        let url = "it is a URL (expected HOST:PORT[,HOST:PORT]..[/CHROOT])";
         for (connect, expected) in [
             ("", "the list of hosts is empty".to_owned()),
             (" \n", "the list of hosts is empty".into()),
@@ -224,22 +226,22 @@ mod tests {
             ("a:2181,zk://b:2181/x", url.into()),
             ("a://x", url.into()),
             (":2181", "host 1 (\":2181\") has no name".into()),
-            ("a b", "host 1 (\"a b\") has ' ' in its name".into()),
-            ("a\u{7}", "host 1 (\"a\\u{7}\") has '\\u{7}' in its name".into()),
-            ("a]:1", "host 1 (\"a]:1\") has ']' in its name".into()),
-            ("u:secret@a:1", "an entry has an `@`: credentials are no part of the list of hosts".into()),
+            ("a b", "host 1 (\"a b\") has ' ' in its name, which is not allowed".into()),
+            ("a\u{7}", "host 1 (\"a\\u{7}\") has '\\u{7}' in its name, which is not allowed".into()),
+            ("a]:1", "host 1 (\"a]:1\") has ']' in its name, which is not allowed".into()),
+            ("u:secret@a:1", "an entry has an `@`: credentials do not belong in the list of hosts".into()),
             ("a,[::1:2181", "host 2 (\"[::1:2181\") has no closing bracket".into()),
-            ("[a]:1", "host 1 (\"[a]:1\") has no IPv6 address in its brackets".into()),
-            ("[10.0.0.1]", "host 1 (\"[10.0.0.1]\") has no IPv6 address in its brackets".into()),
-            ("[fe80::1%eth0]", "host 1 (\"[fe80::1%eth0]\") has no IPv6 address in its brackets".into()),
-            ("[::1]2181", "host 1 (\"[::1]2181\") has something other than a port behind its bracket".into()),
+            ("[a]:1", "host 1 (\"[a]:1\") does not have an IPv6 address in its brackets".into()),
+            ("[10.0.0.1]", "host 1 (\"[10.0.0.1]\") does not have an IPv6 address in its brackets".into()),
+            ("[fe80::1%eth0]", "host 1 (\"[fe80::1%eth0]\") does not have an IPv6 address in its brackets".into()),
+            ("[::1]2181", "host 1 (\"[::1]2181\") has something other than a port after its bracket".into()),
             ("::1:99999", format!("host 1 (\"::1:99999\") {colons}")),
             ("a:1:2", format!("host 1 (\"a:1:2\") {colons}")),
             ("1:2:3:4:5:6:7:8:2181", format!("host 1 (\"1:2:3:4:5:6:7:8:2181\") {colons}")),
             ("a/x/", "the chroot \"/x/\" is invalid: it ends in a slash".into()),
             ("a//", "the chroot \"//\" is invalid: it ends in a slash".into()),
-            ("a/x/../y", "the chroot \"/x/../y\" is invalid: part 2 is `..`, and ZooKeeper has no relative paths".into()),
-            ("a/x,b/x", "the chroot \"/x,b/x\" is invalid: it has a comma: a chroot stands once, behind the last host".into()),
+            ("a/x/../y", "the chroot \"/x/../y\" is invalid: part 2 is `..`, but ZooKeeper does not support relative paths".into()),
+            ("a/x,b/x", "the chroot \"/x,b/x\" is invalid: it has a comma, but the chroot comes once, after the last host".into()),
         ] {
             assert_eq!(HostList::parse(connect), Err(expected), "{connect:?}");
         }

@@ -1,20 +1,21 @@
-//! The certified lease: how long the servers cannot have expired a session. Pure: it learns the
-//! instants of connections, requests and answers, and does no I/O.
+//! The certified lease: for how long the servers cannot expire a session. Pure: the instants of
+//! connections, requests and answers are inputs.
 //!
 //! The lease is not "the last answer plus the session timeout". A follower that is cut off from its
-//! leader answers reads for seconds. The leader, which alone expires sessions, hears nothing of
-//! them. Signs of life travel from follower to leader with the answers to the leader's pings, one
-//! every half tick. An answered *write* proves that the follower was connected to the leader when
-//! the write was sent.
+//! leader answers reads for seconds, but the leader, which alone expires sessions, is not notified of
+//! them. The follower reports signs of life to the leader in its answers to the leader's pings, one
+//! every half tick. An answered *write* proves that the follower was connected to the leader when the
+//! write was sent.
 //!
-//! So a request counts only once a later write is answered too. That write must be sent at least
-//! half a tick after the answer to the request. A session timeout is at least two ticks
-//! (`minSessionTimeout`), so a quarter of it covers the half tick. Behind an `ObserverMaster`,
-//! signs of life take up to a whole tick, so the timeout must be four ticks.
+//! Therefore a request counts only when a later write has also been answered. That write must be sent
+//! at least half a tick after the answer to the request. A session timeout is at least two ticks
+//! (`minSessionTimeout`), so a quarter of it covers the half tick. With an `ObserverMaster`, signs of
+//! life take up to a whole tick, so the timeout must be four ticks.
 //!
 //! A resumed session is different. The follower asks its leader before it resumes the session, so
-//! the ConnectRequest needs no quarter. But that leader may be deposed without knowing it. The
-//! first write answered on the new connection certifies the ConnectRequest.
+//! there is no need to wait for a quarter of the timeout after the ConnectRequest. But that leader may
+//! have been deposed and not know it. The first write answered on the new connection certifies the
+//! ConnectRequest.
 
 use std::time::{Duration, Instant};
 
@@ -43,13 +44,13 @@ pub(crate) struct Lease {
     older: Sample,
     newer: Sample,
     /// Counts the times that the lease was renewed after it had run out. What was granted in one
-    /// term is over with it: a later renewal does not bring it back.
+    /// term ends with that term: a later renewal does not restore it.
     term: u64,
     /// Whether the lease was seen to be over. It stays over, even if the system clock is set back.
     over: bool,
 }
 
-/// What an answer says about the connection between the server and its leader.
+/// What an answer proves about the connection between the server and its leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proof {
     /// The leader took part: a write, answered with Ok, BadVersion, NoNode or NodeExists.

@@ -34,7 +34,7 @@ pub(crate) enum OpCode {
 }
 
 /// The number of `create` in a `multi`, where its answer has no [`Stat`]. A `create2` is never sent
-/// there: followers before 3.7.2 and 3.8.2 do not know it in a transaction, and 3.6.3 skips such a
+/// there: followers before 3.7.2 and 3.8.2 do not support it in a transaction, and 3.6.3 skips such a
 /// transaction, so that its tree differs from the leader's (ZOOKEEPER-4026).
 pub(crate) const CREATE: i32 = 1;
 
@@ -54,7 +54,7 @@ impl OpCode {
     }
 }
 
-/// Fixed numbers, in place of a request's number.
+/// Fixed numbers, used instead of a request's number.
 pub(crate) const EVENT: i32 = -1;
 pub(crate) const PING: i32 = -2;
 pub(crate) const AUTH: i32 = -4;
@@ -74,7 +74,7 @@ pub(crate) fn request(code: OpCode, body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> 
     finish(out)
 }
 
-/// What stands before the body of a request: its length, number and operation.
+/// What precedes the body of a request: its length, number and operation.
 pub(crate) const PREFIX: usize = 12;
 
 fn finish(mut frame: Vec<u8>) -> Vec<u8> {
@@ -122,7 +122,7 @@ pub(crate) fn connect(zxid: i64, timeout: i32, session: i64, password: &[u8]) ->
     out.put_int(timeout);
     out.put_long(session);
     out.put_buffer(if session == 0 { &[0; 16] } else { password });
-    out.put_bool(false); // a server that only takes reads will not do
+    out.put_bool(false); // a read-only server cannot be used
     finish(out)
 }
 
@@ -253,12 +253,12 @@ pub(crate) struct Connected<'a> {
     pub(crate) timeout: i32,
     pub(crate) session: i64,
     pub(crate) password: &'a [u8],
-    /// `None` if the server does not say, as those before 3.4.
+    /// `None` if the answer does not contain it, as with servers before 3.4.
     pub(crate) read_only: Option<bool>,
 }
 
 impl Connected<'_> {
-    /// Returns whether this is no ZooKeeper, by what confirms a session.
+    /// Returns whether the answer shows that the server is not ZooKeeper.
     pub(crate) fn is_foreign(&self) -> bool {
         let is_empty = self.password.iter().all(|byte| *byte == 0);
         is_empty || self.version != 0 || self.session == -1 || self.read_only.is_none()
@@ -303,7 +303,7 @@ pub(crate) fn event<'a>(
         2 => Some(EventType::NodeDeleted),
         3 => Some(EventType::NodeDataChanged),
         4 => Some(EventType::NodeChildrenChanged),
-        // The state of the connection, or the removal of a watch, which has nobody who listens.
+        // The state of the connection, or the removal of a watch, for which there is no listener.
         -1 | 5..=7 => None,
         other => return Err(Malformed(format!("an event of the type {other}"))),
     };

@@ -1,7 +1,7 @@
-//! The rules for ZooKeeper's paths, so that the client refuses a bad path with a reason. Pure.
+//! The rules for ZooKeeper's paths, so that the client can report what is wrong with a path. Pure.
 
 /// Checks that ZooKeeper accepts this path, by the rules of its `PathUtils.validatePath`. The error
-/// says which rule is broken and where, as a text that continues "the path is invalid". Bytes are
+/// is a text that continues "the path is invalid:", and contains the rule and the position. Bytes are
 /// counted from 0, parts from 1.
 pub fn check(path: &str) -> Result<(), String> {
     if path.is_empty() {
@@ -26,7 +26,7 @@ pub fn check(path: &str) -> Result<(), String> {
     for (index, part) in below_root.split('/').enumerate() {
         let problem = match part {
             "" => "is empty".into(),
-            "." | ".." => format!("is `{part}`, and ZooKeeper has no relative paths"),
+            "." | ".." => format!("is `{part}`, but ZooKeeper does not support relative paths"),
             _ => continue,
         };
         return Err(format!("part {} {problem}", index + 1));
@@ -34,7 +34,7 @@ pub fn check(path: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns a path as the client's user knows it: without the client's root, which has `root` bytes.
+/// Returns a path as users of the client pass it: without the client's root, which has `root` bytes.
 pub(crate) fn below(path: &str, root: usize) -> String {
     match path.get(root..) {
         Some("") => "/".to_owned(),
@@ -42,7 +42,7 @@ pub(crate) fn below(path: &str, root: usize) -> String {
     }
 }
 
-/// ZooKeeper checks UTF-16 units and refuses surrogates, and so every character above U+FFFF.
+/// ZooKeeper checks UTF-16 units and refuses surrogates, and thereby every character above U+FFFF.
 fn is_allowed(c: char) -> bool {
     !matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
 }

@@ -1,5 +1,5 @@
-//! SASL by DIGEST-MD5 (RFC 2831), as Java's ZooKeeper speaks it. The client and the server prove to
-//! each other that they know a password. Pure; it knows nothing of requests.
+//! SASL by DIGEST-MD5 (RFC 2831), as in Java's ZooKeeper. The client and the server prove to each
+//! other that they know a password. Pure, and independent of requests.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ const SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
 pub(crate) struct User {
     name: String,
     password: String,
-    /// Random numbers that a server cannot foresee.
+    /// Random numbers that a server cannot predict.
     random: fn() -> u64,
 }
 

@@ -35,15 +35,15 @@ const PATIENCE_MIN: Duration = Duration::from_secs(1);
 /// A server has at most this long to open a new session.
 const PATIENCE_MAX: Duration = Duration::from_secs(3);
 /// After this many handshakes in a row without an answer, over twice the life of the session, the
-/// client asks a server whether the session exists at all. Asking more often would keep it alive.
+/// client checks whether the session exists at all. Checking more often would keep it alive.
 const REFUSALS: u32 = 6;
 
-/// Something to deliver: in the order in which it came about, before the answers of later frames,
-/// and never while a mutex is held. So a session event comes before the answers of its connection,
-/// and an event of a node before the answer that shows the change.
+/// Something to deliver: in the order in which it was created, before the answers of later frames, and
+/// never while a mutex is held. Therefore a session event precedes the answers of its connection, and
+/// an event of a node precedes the answer that shows the change.
 #[derive(Debug)]
 pub(crate) enum Output<S, W> {
-    /// Settles a request without an answer that has a body.
+    /// The end of a request without the body of an answer.
     Answer(S, Result<(), Error>),
     Watched(Vec<W>, EventType, String),
     Session(SessionEvent),
@@ -85,7 +85,7 @@ enum Closing {
 enum LeaseEnd {
     NotYet,
     Told,
-    /// Never to be reported: the lease ran out before the program kept it, so nothing was lost.
+    /// Not to be reported: the lease ran out before the program kept it, so nothing was lost.
     Unkept,
 }
 
@@ -145,16 +145,16 @@ struct Queue<S, W> {
     next_deadline: Option<Instant>,
 }
 
-/// The timer's looks at the clocks.
+/// When the timer reads the clocks.
 #[derive(Debug)]
 struct Looks {
-    /// When the next look is due.
+    /// When the next reading is due.
     planned: Instant,
-    /// Until when a late look excuses a silent server.
+    /// Until when a silent server is kept because the last reading was late.
     excused: Instant,
 }
 
-/// What the core hands out: bytes to send and outputs to deliver.
+/// What the core produces: bytes to send and outputs to deliver.
 #[derive(Debug)]
 struct Outbox<S, W> {
     /// The number of the last request.
@@ -351,9 +351,9 @@ impl<S, W: Listen> Core<S, W> {
         self.connection.iter_mut().for_each(|connection| connection.is_of_use = true);
     }
 
-    /// Starts the handshake on a connection that a server accepted. If its address is not
-    /// confirmed, the server may belong to another ensemble, so it is not believed when it says
-    /// that the session is over.
+    /// Starts the handshake on a connection that a server accepted. If its address is not confirmed,
+    /// the server may belong to another ensemble, and its answer that the session has expired is
+    /// ignored.
     pub(crate) fn dialed(&mut self, is_confirmed: bool, now: Moment) {
         if self.is_over() {
             return;
@@ -372,7 +372,7 @@ impl<S, W: Listen> Core<S, W> {
             Some(Connection::new(Greeting { sent: now, until, asking, is_confirmed }));
         let timeout = match self.closing {
             Closing::No => i32::try_from(self.settings.timeout.as_millis()).unwrap_or(i32::MAX),
-            // The handshake lets the session live for a timeout more, and the close may get lost.
+            // The handshake lets the session live for another timeout, and the close may get lost.
             _ => 1,
         };
         let Identity { id, password, zxid } = &self.session;
@@ -380,7 +380,7 @@ impl<S, W: Listen> Core<S, W> {
         self.outbox.bytes = message::connect(zxid, timeout, *id, password);
     }
 
-    /// Gives the connection the session, and sends what has waited for that.
+    /// Gives the session to the connection, and sends the requests that have waited for it.
     fn open(&mut self, granted: Granted, now: Moment) {
         let Granted { id, password, timeout, sent } = granted;
         let is_new = self.session.id == 0;
@@ -422,8 +422,8 @@ impl<S, W: Listen> Core<S, W> {
         }
     }
 
-    /// Ends the connection, or notes that there was none to get. Requests in flight fail or wait
-    /// for the next connection. Returns the best known reason.
+    /// Ends the connection, or notes that none could be established. Requests in flight fail or wait
+    /// for the next connection. Returns the most exact reason that is known.
     pub(crate) fn broke(&mut self, reason: &str, now: Moment) -> Arc<str> {
         let Some(connection) = self.connection.take() else {
             let reason: Arc<str> = reason.into();
@@ -514,7 +514,7 @@ impl<S, W: Listen> Core<S, W> {
         }
     }
 
-    /// Ends the client without telling the servers.
+    /// Ends the client without notifying the servers.
     pub(crate) fn end(&mut self) {
         self.finish(None, Ok(()));
     }
@@ -562,7 +562,7 @@ impl<S, W: Listen> Core<S, W> {
 
     // ---- requests
 
-    /// Sends requests, now or when there is a connection. Shared writes among them go together.
+    /// Sends requests, now or when there is a connection. Shared writes among them share transactions.
     pub(crate) fn submit(&mut self, calls: impl IntoIterator<Item = Call<S, W>>, now: Moment) {
         let mut calls = calls.into_iter().peekable();
         while let Some(call) = calls.next() {
@@ -651,8 +651,8 @@ impl<S, W: Listen> Core<S, W> {
         self.limit_close();
     }
 
-    /// Limits a close without a connection to the life of the session. The servers have ended the
-    /// session by then, so looking for a connection any longer is useless.
+    /// Limits a close without a connection to the life of the session. Afterwards the servers have
+    /// ended the session, and connecting again would be useless.
     fn limit_close(&mut self) {
         let (end, idle) = (self.outage.since + self.timeout(), !self.is_open());
         for call in

@@ -1,15 +1,16 @@
-//! Decides when the client may send the next handshake, and how long a connection may be of no use.
-//! Pure: it is told of requests, answers and the time, and does no I/O.
+//! Decides when the client may send the next handshake, and how long a connection may be useless.
+//! Pure: requests, answers and the time are inputs.
 //!
 //! A handshake alone renews the session at the servers. If only handshakes get through, a client
-//! that keeps trying would keep its session and block all others, although its own lease has run
-//! out. So a connection is of use only once a server has accepted a request on it. After a session
-//! timeout of tries without that, the client leaves the session alone for longer than it can live.
-//! This covers all servers, because a handshake at any of them renews the session.
+//! that keeps trying would keep its session alive and block all other clients, although its own lease
+//! has run out. Therefore a connection is called useful only when a server has accepted a request on
+//! it. If all attempts of a whole session timeout were useless, the client leaves the session alone for
+//! longer than the session can live. This covers all servers, because a handshake at any of them renews
+//! the session.
 //!
-//! A server that hangs up without an answer has not renewed the session. It is not serving, or is
-//! behind what this client has seen. It may be back at any moment, so the client does not rest
-//! because of it.
+//! A server that hangs up without an answer has not renewed the session. It is not serving, or lags
+//! behind what this client has seen. Because it may be back at any moment, the client does not pause
+//! for it.
 
 use std::time::{Duration, Instant};
 
@@ -17,33 +18,33 @@ use crate::sys;
 
 /// The longest time between two handshakes.
 const APART: Duration = Duration::from_secs(1);
-/// Between those of connections that are of use it is at most this part of the session timeout, so
-/// that a lease outlives it.
+/// Between those of useful connections it is at most this part of the session timeout, so that a lease
+/// outlives it.
 const SHARE: u32 = 8;
-/// The time between two handshakes grows: it is this part of the time since a connection was of
-/// use.
+/// The time between two handshakes grows: it is this part of the time since the last useful
+/// connection.
 const PART: u32 = 16;
-/// So many connections in quick succession may be of use for a moment each.
+/// How many connections in quick succession may be useful for only a moment each.
 const FREE: u32 = 16;
 /// The time from the handshake of the next one to that of the one after it. It doubles with each
 /// further one.
 const FIRST: Duration = Duration::from_millis(50);
 
-/// The tries since a connection was of use.
+/// The attempts since the last useful connection.
 #[derive(Debug)]
 pub(crate) struct Tries {
     /// When a server last accepted a request. Before the first request, when the client was
     /// created.
     used: Instant,
-    /// When these tries began: with the last use, with a new session, or with the first handshake
-    /// after a rest.
+    /// When these attempts began: at the last useful moment, with a new session, or with the first
+    /// handshake after a pause.
     since: Instant,
-    /// When a server may last have heard of the session in these tries.
+    /// When a server may last have received a handshake of the session, in these attempts.
     touched: Option<Instant>,
     greeted: Option<Instant>,
-    /// How many connections that were of use have ended within a quarter of the session timeout,
-    /// one after another, and when the handshake of the last one was sent. A server that hangs up
-    /// without an answer is none of them: it may be back at any moment.
+    /// How many useful connections have ended within a quarter of the session timeout, one after
+    /// another, and when the handshake of the last one was sent. A server that hangs up without an
+    /// answer does not count, because it may be back at any moment.
     quick: (u32, Option<Instant>),
     has_rested: bool,
 }
@@ -65,7 +66,7 @@ impl Tries {
         *self = Tries { greeted: self.greeted, quick: self.quick, ..Tries::new(now) };
     }
 
-    /// Notes that a new session begins, which no try before has kept alive.
+    /// Notes that a new session begins, which no earlier attempt has kept alive.
     pub(crate) fn began(&mut self, now: Instant) {
         self.since = now;
     }
@@ -75,14 +76,14 @@ impl Tries {
         self.touched = Some(now);
     }
 
-    /// Notes that there is no session that the tries could keep alive.
+    /// Notes that there is no session that the attempts could keep alive.
     pub(crate) fn untouched(&mut self) {
         self.touched = None;
     }
 
     /// Notes that a handshake is sent.
     pub(crate) fn greeted(&mut self, now: Instant, timeout: Duration) {
-        // A handshake that is late by a moment still belongs to these tries.
+        // A handshake that is late by a moment still belongs to these attempts.
         let is_behind_a_rest = |touched: Instant| now >= touched + timeout + timeout / 2;
         if now >= self.since + timeout && self.touched.is_none_or(is_behind_a_rest) {
             sys::reached_if(
@@ -102,7 +103,7 @@ impl Tries {
     /// Returns when the next handshake may be sent: now, or later.
     pub(crate) fn next(&self, now: Instant, timeout: Duration) -> Instant {
         let mut next = now;
-        // Each connection may be of use for a moment.
+        // Each connection may be useful for a moment.
         let last = self.greeted.filter(|greeted| self.used >= *greeted).or(self.quick.1);
         if let (Some(more), Some(last)) = (self.quick.0.checked_sub(FREE), last) {
             let longest = APART.min(timeout / SHARE);
@@ -128,7 +129,7 @@ impl Tries {
         now < self.since + timeout / 2
     }
 
-    /// Returns when a connection must end if it has been of no use by then. A late one has a
+    /// Returns when a connection must end unless it has become useful. If it begins late, it has a
     /// quarter of the session timeout.
     pub(crate) fn end(&self, timeout: Duration) -> Instant {
         self.since + timeout + timeout / 4

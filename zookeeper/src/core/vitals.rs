@@ -1,5 +1,5 @@
-//! The vital signs of a connection: whether it is alive, and what to send to find out. It knows the
-//! lease and the requests in flight. Pure: it is told the time and does no I/O.
+//! The vital signs of a connection: whether it is alive, and what to send to find out. It contains the
+//! lease and the instants of requests in flight. Pure: the time is an input.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -101,7 +101,7 @@ impl Vitals {
         if now < due {
             Pulse::Rest(due)
         } else if self.in_flight.iter().flatten().any(serves) {
-            // Such a request is in flight. Its answer will move the due time by at least this much.
+            // Such a request is in flight. Its answer will move the due instant by at least this much.
             Pulse::Rest(due.max(now) + self.lease.step() / 8)
         } else if held {
             Pulse::Write

@@ -25,8 +25,8 @@ pub(crate) enum WatchKind {
     Child,
 }
 
-/// The bytes of paths in one request to set watches again. Servers accept a megabyte, unless their
-/// `jute.maxbuffer` says another length.
+/// The number of bytes of paths in one request to set watches again. Servers accept a megabyte, unless
+/// `jute.maxbuffer` sets another limit.
 const CHUNK: usize = 32 * 1024;
 /// Dead listeners are removed when there are twice as many as after the last time, and never with
 /// fewer than this.

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// Why bytes from a server make no sense. Such bytes end their connection.
+/// Why bytes from a server cannot be decoded. Such bytes end their connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) String);
 
@@ -34,7 +34,7 @@ impl Put for Vec<u8> {
         self.push(value.into());
     }
 
-    /// A buffer too long for a length field makes the frame too long, and so it is refused.
+    /// A buffer that is too long for a length field also makes the frame too long, which is refused.
     fn put_buffer(&mut self, bytes: &[u8]) {
         self.put_int(i32::try_from(bytes.len()).unwrap_or(i32::MAX));
         self.extend_from_slice(bytes);
@@ -49,7 +49,7 @@ impl<'a> Reader<'a> {
     fn take(&mut self, length: usize, what: &str) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.0.split_at_checked(length).ok_or_else(|| {
             let left = self.0.len();
-            Malformed(format!("{what} of {length} bytes where {left} are left"))
+            Malformed(format!("{what} of {length} bytes, but only {left} are left"))
         })?;
         self.0 = rest;
         Ok(taken)
@@ -70,10 +70,10 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn bool(&mut self) -> Result<bool, Malformed> {
-        match self.array("a truth value")? {
+        match self.array("a boolean")? {
             [0] => Ok(false),
             [1] => Ok(true),
-            [other] => Err(Malformed(format!("{other} as a truth value"))),
+            [other] => Err(Malformed(format!("{other} as a boolean"))),
         }
     }
 
@@ -103,7 +103,9 @@ impl<'a> Reader<'a> {
         };
         let left = self.0.len();
         let count = usize::try_from(count).ok().filter(|&count| count <= left / least);
-        count.ok_or_else(|| Malformed(format!("a list that cannot be in the {left} bytes left")))
+        count.ok_or_else(|| {
+            Malformed(format!("a list that does not fit into the {left} bytes left"))
+        })
     }
 
     /// Reads a list of these elements.

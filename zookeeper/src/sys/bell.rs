@@ -42,8 +42,8 @@ impl Bell {
         let left = until.saturating_duration_since(Instant::now());
         // A wait that fails was interrupted by a signal.
         let _ = poll(&mut all, Timespec::try_from(left).ok().as_ref());
-        // Reading an empty event is an error, which does not matter. The order does: after a ring
-        // between these two lines, the caller still sees the change, because it looks after this
+        // Reading an empty event is an error, which does not matter. The order of these two lines does:
+        // after a ring in between, the caller still notices the change, because it checks after this
         // call.
         let _ = rustix::io::read(&self.event, &mut [0; 8]);
         self.has_rung.swap(false, Ordering::AcqRel);

@@ -29,7 +29,7 @@ pub fn system_time() -> SystemTime {
     SystemTime::now()
 }
 
-/// Draws a number. No secret depends on it.
+/// Draws a random number, not for secrets.
 pub fn random() -> u64 {
     RandomState::new().hash_one(0)
 }
@@ -134,7 +134,7 @@ pub mod net {
     pub use super::super::bell::Bell;
     pub use super::super::stream::Stream;
 
-    /// Asks the system's resolver for the addresses of a name. Their ports have no meaning.
+    /// Returns the addresses of a name, from the system's resolver. Their ports have no meaning.
     ///
     /// # Errors
     /// Why there are none.

@@ -90,7 +90,7 @@ fn deferred_calls_behind_a_blocked_one_use_bounded_memory() {
     call(MOST + 5);
     assert_eq!(told.recv_timeout(SOON).unwrap().0, MOST + 5);
     wait_until("the others are counted", SOON, || {
-        !logged("5 callbacks were dropped: one before them took too long").is_empty()
+        !logged("5 callbacks were dropped: an earlier one took too long").is_empty()
     });
 }
 

@@ -117,6 +117,6 @@ fn end_of_a_client_is_not_reported_as_a_lost_connection() {
         drop(client_of(&proxy.connect_string(), SESSION));
         have_ended();
         assert_eq!(logged("Closed").len(), 2, "both ends are told");
-        assert!(logged("is lost").is_empty());
+        assert!(logged("was lost").is_empty());
     });
 }

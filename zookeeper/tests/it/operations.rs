@@ -37,18 +37,23 @@ fn refusal_names_the_request_and_the_reason() {
         said(client.get_acl(&none)),
         said(client.set_acl(&none, &Acl::open(), None)),
     ];
-    let missing = missing.map(|said| (said, NoNode, &none, "there is no such node"));
+    let missing = missing.map(|said| (said, NoNode, &none, "the node does not exist"));
     let below = create(&format!("{short}/a"));
     let ttl = CreateMode::PersistentWithTtl(SHORT);
     let with_ttl = client.create(&none, b"", &Acl::open(), ttl);
     let cases = [
-        (said(create(&full)), NodeExists, &full, "the node exists"),
-        (said(below), NoChildrenForEphemerals, &short, "an ephemeral node has no children"),
+        (said(create(&full)), NodeExists, &full, "the node already exists"),
+        (said(below), NoChildrenForEphemerals, &short, "an ephemeral node cannot have children"),
         (said(client.delete(&full, None)), NotEmpty, &full, "the node has children"),
         (said(client.delete(&short, Some(7))), BadVersion, &short, "the node has another version"),
-        (said(client.set_data(&locked, b"", None)), NoAuth, &locked, "the ACL does not allow it"),
+        (said(client.set_data(&locked, b"", None)), NoAuth, &locked, "the ACL denies permission"),
         (said(client.set_acl(&full, &[], None)), InvalidAcl, &full, "the ACL is invalid"),
-        (said(with_ttl), Unimplemented, &none, "does not allow this operation"),
+        (
+            said(with_ttl),
+            Unimplemented,
+            &none,
+            "does not support this operation, or has disabled it",
+        ),
     ];
     for ((kind, text), wanted, path, why) in cases.into_iter().chain(missing) {
         assert_eq!(kind, wanted, "{text}");

@@ -16,7 +16,7 @@ fn servers_decide_the_session_timeout() {
         let client = client_of(&connect_string(), asked);
         let lease = client.lease();
         assert_eq!(client.session_timeout(), given);
-        let warning = format!("timeout of {given:?} in place of {asked:?}");
+        let warning = format!("timeout of {given:?} instead of {asked:?}");
         wait_until("a warning", SOON, || !logged(&warning).is_empty());
         assert!(lease.valid_for <= given - given / 50);
         client.exists("/").unwrap();

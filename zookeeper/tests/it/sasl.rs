@@ -145,7 +145,7 @@ fn wrong_password_and_unknown_user_are_reported_by_name() {
         connect(USERS[0], &servers).close().unwrap();
     }
     let text = refused(USERS[0], &connect_string());
-    assert!(text.contains("the server has no SASL: is there a JAAS"), "{text}");
+    assert!(text.contains("the server does not support SASL: does it have a JAAS"), "{text}");
     let nobody = builder("127.0.0.1:1", SESSION).sasl("", "correct-horse").connect();
     assert_eq!(kind(nobody), ErrorKind::BadArguments);
 }

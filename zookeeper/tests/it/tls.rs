@@ -330,8 +330,8 @@ fn client_certificate_is_read_again_for_each_connection_even_after_a_panic() {
     for (bad, says) in [
         (Ok(foreign.give_out_for("client")), "the server"),
         (Ok(unfit), "cannot be used"),
-        (Err(io::ErrorKind::NotFound), "cannot be read"),
-        (Err(io::ErrorKind::Other), "cannot be read: a panic"),
+        (Err(io::ErrorKind::NotFound), "failed to read"),
+        (Err(io::ErrorKind::Other), "the function panicked"),
     ] {
         *shown.lock().unwrap() = bad;
         proxy.cut();

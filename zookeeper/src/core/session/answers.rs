@@ -13,14 +13,14 @@ use crate::error::{Error, ErrorKind, code};
 use crate::sys;
 use crate::types::{EventType, SessionEventKind};
 
-/// Why a connection ends whose server may be that of another ensemble.
-const UNCONFIRMED: &str = "it does not know the session, but may be another ensemble's server now: its name could not be resolved";
+/// Why a connection to a server that may belong to another ensemble ends.
+const UNCONFIRMED: &str = "the server does not know the session, but may now belong to another ensemble: its name could not be resolved";
 
 /// The shortest session timeout that a client can keep, in milliseconds.
 const SHORTEST: i32 = 20;
 
-/// Why a server is refused that answers like ClickHouse Keeper.
-const FOREIGN: &str = "this is no ZooKeeper, perhaps ClickHouse Keeper: it does not keep sessions over a cut, so locks would not be safe";
+/// Why a server that answers like ClickHouse Keeper is refused.
+const FOREIGN: &str = "this is not ZooKeeper, perhaps ClickHouse Keeper: it ends a session with its connection, so locks would not be safe";
 
 impl<S, W: Listen> Core<S, W> {
     /// Takes a frame from the server. An error means that the connection must end.
@@ -33,7 +33,7 @@ impl<S, W: Listen> Core<S, W> {
             return Ok(Vec::new());
         };
         if let Some(greeting) = connection.greeting {
-            // The handshake was given up before its answer came.
+            // The handshake was given up before its answer arrived.
             if connection.doomed.is_some() {
                 sys::reached("the answer to a handshake comes too late");
                 return Ok(Vec::new());
@@ -95,7 +95,7 @@ impl<S, W: Listen> Core<S, W> {
         let asked = self.session.id;
         let is_over = connected.timeout <= 0 || connected.session == 0;
         if is_over && asked == 0 {
-            return Err(Malformed("no session where a new one was asked for".into()));
+            return Err(Malformed("no session, although a new one was requested".into()));
         }
         if !is_over && connected.is_foreign() {
             sys::reached("a server is no ZooKeeper");
@@ -106,7 +106,7 @@ impl<S, W: Listen> Core<S, W> {
             let text = format!("a session timeout of {} ms is too short", connected.timeout);
             return Err(Malformed(text));
         }
-        // A server that answers with another session has ended this one, too.
+        // A server that answers with another session has also ended this one.
         if asked != 0 && (is_over || asked != connected.session) {
             if !greeting.is_confirmed {
                 sys::reached("a server that may be anybody's does not know the session");
@@ -126,8 +126,8 @@ impl<S, W: Listen> Core<S, W> {
         if read_only || greeting.asking {
             sys::reached_if(read_only, "a server only takes reads");
             self.doom(match greeting.asking {
-                true => "the session lives, but the server is behind what it has seen",
-                false => "the server only takes reads",
+                true => "the session is alive, but the server lags behind what it has seen",
+                false => "the server is read-only",
             });
             return Ok(());
         }
@@ -172,8 +172,8 @@ impl<S, W: Listen> Core<S, W> {
             return self.doom(&refused(code));
         }
         self.vitals.answered(sign, now, Some(Proof::Server));
-        // A server that answers pings but refuses a request again and again is of no use. This holds
-        // while the request waits and while it is in flight.
+        // A server that answers pings but refuses a request again and again cannot be used. This applies
+        // both while the request waits and while it is in flight.
         let is_repeating = self.connection.as_ref().is_some_and(Connection::is_repeating);
         if self.queue.waiting.is_empty() && !is_repeating {
             self.used(now);
@@ -195,7 +195,8 @@ impl<S, W: Listen> Core<S, W> {
         self.outbox.outputs.extend(slot.map(|slot| Output::Answer(slot, result)));
     }
 
-    /// Takes what an answer proves. Returns the request, unless it goes on or its end was reported.
+    /// Updates the lease and the state by what an answer proves. Returns the request, unless it is sent
+    /// again or has already been reported.
     fn answered(
         &mut self,
         flight: Flight<S, W>,
@@ -222,7 +223,7 @@ impl<S, W: Listen> Core<S, W> {
         }
         if self.lease().term() > term {
             sys::reached("a lease that was over is renewed");
-            // The lease may have run out and been renewed since the last look.
+            // The lease may have run out and been renewed since the last check.
             if self.keeping.keepers > 0 && self.keeping.end == LeaseEnd::NotYet {
                 self.tell(SessionEventKind::LeaseEnded);
             }
@@ -287,9 +288,9 @@ impl<S, W: Listen> Core<S, W> {
         malformed
     }
 
-    /// Returns the answers for the callers of a request. Behind a shared transaction, sends the
-    /// requests that have waited for its answer. The parts of a refused one are sent again before
-    /// these, each alone, so that only those fail that have to.
+    /// Returns the answers for the callers of a request. After a shared transaction, sends the requests
+    /// that have waited for its answer. If it was refused, first sends its parts again, each in its own
+    /// request, so that only those that have to fail do.
     fn distribute(
         &mut self,
         call: Call<S, W>,
@@ -331,7 +332,7 @@ impl<S, W: Listen> Core<S, W> {
     }
 }
 
-/// Returns the reason for leaving a server that refuses what every server accepts.
+/// Returns the reason for leaving a server that refuses a request which every server accepts.
 fn refused(code: i32) -> String {
     format!("the server refused a request with the code {code}")
 }

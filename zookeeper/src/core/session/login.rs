@@ -41,7 +41,7 @@ impl<S, W: Listen> Core<S, W> {
         };
         match (answer, header.code) {
             (None, 0) if token.is_empty() => {
-                self.refused("the server has no SASL: is there a JAAS configuration?");
+                self.refused("the server does not support SASL: does it have a JAAS configuration?");
             }
             (None, 0) => {
                 let challenge = Challenge::read(token)?;

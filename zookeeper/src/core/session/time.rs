@@ -13,11 +13,11 @@ use crate::error::{Error, ErrorKind};
 use crate::sys;
 use crate::types::SessionEventKind;
 
-/// A look at the clock that comes later than this means that the whole process stood still.
+/// If the clock is read later than planned by more than this, the whole process was paused.
 const STALL: Duration = Duration::from_millis(250);
-/// The longest time between two looks at the clocks while a lease is kept.
+/// The longest time between two readings of the clocks while a lease is kept.
 const LOOK: Duration = Duration::from_millis(100);
-/// The next look at the clock when nothing is due.
+/// The time until the clock is next read when nothing is due.
 const FAR: Duration = Duration::from_secs(3600);
 
 impl<S, W: Listen> Core<S, W> {
@@ -33,9 +33,9 @@ impl<S, W: Listen> Core<S, W> {
         self.keeping.keepers = self.keeping.keepers.saturating_sub(1);
     }
 
-    /// Does everything that is due. Returns when the next look is due.
+    /// Does everything that is due. Returns when to call this again.
     pub(crate) fn tick(&mut self, now: Moment) -> Instant {
-        // Never twice in a row: a machine that is always late must not excuse a silent server.
+        // Never twice in a row: a machine that is always late must not keep a silent server.
         if now.monotonic > self.looks.planned + STALL
             && now.monotonic > self.looks.excused + self.timeout() / 3
         {
@@ -77,7 +77,7 @@ impl<S, W: Listen> Core<S, W> {
         let greeting = connection.greeting;
         let next = match self.judge(greeting, now) {
             Ok(next) => next,
-            // Answers that came while the process stood still get a moment to be read first.
+            // Answers that arrived while the process was paused get a moment to be read first.
             Err(_) if now.monotonic < self.looks.excused => self.looks.excused,
             Err(problem) => {
                 self.doom(&problem);
@@ -96,7 +96,7 @@ impl<S, W: Listen> Core<S, W> {
         earlier(earlier(Some(next), retry), Some(self.pulse(now)))
     }
 
-    /// Returns until when the connection may go on, or why it may not.
+    /// Returns until when the connection may continue, or why it may not.
     fn judge(&self, greeting: Option<Greeting>, now: Moment) -> Result<Instant, String> {
         let end = self.tries.end(self.long());
         if let Some(Greeting { until, sent, .. }) = greeting {
@@ -122,7 +122,7 @@ impl<S, W: Listen> Core<S, W> {
         }
     }
 
-    /// Sends a sign of life if one is due. Returns when to look again.
+    /// Sends a sign of life if one is due. Returns when to check again.
     pub(super) fn pulse(&mut self, now: Moment) -> Instant {
         let is_held = self.keeping.keepers > 0;
         match (self.vitals.pulse(now.monotonic, is_held), &mut self.connection) {

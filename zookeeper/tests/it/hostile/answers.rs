@@ -35,24 +35,32 @@ const END: [u8; 9] = [0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff];
 /// A request, the answer to it, and the reported error.
 const NONSENSE: &[(Call, Answer, &str)] = &[
     (EXISTS, |xid| Bytes(header(xid, 0).0[..7].to_vec()), "a number of 8 bytes"),
-    (EXISTS, |_| Bytes::default(), "a number of 4 bytes where 0 are left"),
-    (EXISTS, |xid| header(xid, 0), "a number of 8 bytes where 0"),
-    (EXISTS, |xid| header(xid, 0).raw(&[0; 30]), "a number of 8 bytes where 6 are left"),
+    (EXISTS, |_| Bytes::default(), "a number of 4 bytes, but only 0 are left"),
+    (EXISTS, |xid| header(xid, 0), "a number of 8 bytes, but only 0"),
+    (EXISTS, |xid| header(xid, 0).raw(&[0; 30]), "a number of 8 bytes, but only 6 are left"),
     (EXISTS, |xid| header(xid, 0).stat().raw(b"abc"), "3 bytes too many"),
     (DELETE, |xid| header(xid, 0).raw(b"abc"), "3 bytes too many"),
     (EXISTS, |xid| header(xid, -101).stat(), "68 bytes too many"),
-    (DATA, |xid| header(xid, 0).int(i32::MAX).stat(), "a buffer of 2147483647 bytes where 68"),
+    (DATA, |xid| header(xid, 0).int(i32::MAX).stat(), "a buffer of 2147483647 bytes, but only 68"),
     (DATA, |xid| header(xid, 0).int(-2).stat(), "a buffer of -2 bytes"),
-    (CHILDREN, |xid| header(xid, 0).int(i32::MAX).stat(), "a list that cannot be in the 68 bytes"),
-    (CHILDREN, |xid| header(xid, 0).int(-2).stat(), "a list that cannot be in the 68 bytes left"),
+    (
+        CHILDREN,
+        |xid| header(xid, 0).int(i32::MAX).stat(),
+        "a list that does not fit into the 68 bytes",
+    ),
+    (
+        CHILDREN,
+        |xid| header(xid, 0).int(-2).stat(),
+        "a list that does not fit into the 68 bytes left",
+    ),
     (
         CHILDREN,
         |xid| header(xid, 0).int(1).buffer(b"a\xff").stat(),
         "a text that is not UTF-8: invalid utf-8 sequence of 1 bytes from index 1",
     ),
-    (ACL, |xid| header(xid, 0).int(6).stat(), "a list that cannot be in the 68 bytes left"),
+    (ACL, |xid| header(xid, 0).int(6).stat(), "a list that does not fit into the 68 bytes left"),
     (SYNC, |xid| header(xid, 0).buffer(b"/\xc3\x28"), "a text that is not UTF-8"),
-    (MULTI, |xid| header(xid, 0).raw(&CHECKED), "a number of 4 bytes where 0 are left"),
+    (MULTI, |xid| header(xid, 0).raw(&CHECKED), "a number of 4 bytes, but only 0 are left"),
     (MULTI, |xid| header(xid, 0).int(77).raw(&[0]).int(0), "the result of an operation 77"),
     (MULTI, |xid| header(xid, 0).raw(&END), "0 results of 2 operations"),
     (MULTI, |xid| header(xid, 0).raw(&CHECKED.repeat(3)), "more than 2 results"),
@@ -69,7 +77,11 @@ const NONSENSE: &[(Call, Answer, &str)] = &[
     (EXISTS, |_| header(PING, 0).stat(), "68 bytes too many"),
     (EXISTS, |_| header(AUTH, 0), "an answer to credentials that were not sent"),
     (EXISTS, |_| event(99, b"/"), "an event of the type 99"),
-    (EXISTS, |_| Bytes(event(1, b"/").0[..24].to_vec()), "a number of 4 bytes where 0 are left"),
+    (
+        EXISTS,
+        |_| Bytes(event(1, b"/").0[..24].to_vec()),
+        "a number of 4 bytes, but only 0 are left",
+    ),
     (EXISTS, |_| event(1, b"/\xff"), "a text that is not UTF-8"),
     (EXISTS, |_| event(1, b"/").raw(b"abc"), "3 bytes too many"),
     // The session is over, or elsewhere.
@@ -78,16 +90,16 @@ const NONSENSE: &[(Call, Answer, &str)] = &[
     (
         DATA,
         |xid| header(xid, 0).buffer(&[7; LONGEST]).stat(),
-        "a frame of 100088 bytes, 100000 are allowed",
+        "a frame of 100088 bytes, but at most 100000 are accepted",
     ),
 ];
 
 /// Bytes that are no frame, before the server hangs up, and the reported error.
 const NO_FRAMES: &[(&[u8], &str)] = &[
-    (&[0x7f; 4], "a frame of 2139062143 bytes, 100000 are allowed"),
+    (&[0x7f; 4], "a frame of 2139062143 bytes, but at most 100000 are accepted"),
     (
         b"HTTP/1.1 408 Request Timeout\r\n\r\n",
-        "the answer begins with \"HTTP\": this is no ZooKeeper server",
+        "the answer begins with \"HTTP\": this is not a ZooKeeper server",
     ),
     (&[0, 0, 1, 0, 7, 7], "the server hung up"),
     (&[], "the server hung up"),

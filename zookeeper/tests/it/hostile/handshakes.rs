@@ -20,7 +20,7 @@ const HANDSHAKE: usize = 4 + 45;
 const HUNG_UP: &str = "the server hung up";
 const TOO_LATE: &str = "no answer to the handshake in ";
 const HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n";
-const NO_ZOOKEEPER: &str = "the answer begins with \"HTTP\": this is no ZooKeeper server";
+const NO_ZOOKEEPER: &str = "the answer begins with \"HTTP\": this is not a ZooKeeper server";
 
 /// Reads the handshake, sends these bytes, and waits.
 fn says(bytes: Vec<u8>) -> Manner {
@@ -37,27 +37,27 @@ fn nonsense() -> Vec<(Vec<u8>, &'static str)> {
     let short = |length: usize| Bytes(sound[..length].to_vec());
     let others: [(&[u8], _); 7] = [
         (HTTP, NO_ZOOKEEPER),
-        (b"SSH-2.0-OpenSSH_9.2p1\r\n", "begins with \"SSH-\": this is no ZooKeeper server"),
-        (b"\x15\x03\x03\0\x02\x02\x46", "speaks TLS at this port"),
-        (&i32::MAX.to_be_bytes(), "a frame of 2147483647 bytes, 67108864 are allowed"),
+        (b"SSH-2.0-OpenSSH_9.2p1\r\n", "begins with \"SSH-\": this is not a ZooKeeper server"),
+        (b"\x15\x03\x03\0\x02\x02\x46", "expects TLS at this port"),
+        (&i32::MAX.to_be_bytes(), "a frame of 2147483647 bytes, but at most 67108864 are accepted"),
         (&i32::MIN.to_be_bytes(), "a frame of 2147483648 bytes"),
-        (&[0; 4], "a number of 4 bytes where 0 are left"),
-        (&[0; 4000], "a number of 4 bytes where 0 are left"),
+        (&[0; 4], "a number of 4 bytes, but only 0 are left"),
+        (&[0; 4000], "a number of 4 bytes, but only 0 are left"),
     ];
     let frames = [
         // Without a password, with a part of it, and with impossible ones.
-        (short(16), "a number of 4 bytes where 0 are left"),
-        (short(30), "a buffer of 16 bytes where 10 are left"),
+        (short(16), "a number of 4 bytes, but only 0 are left"),
+        (short(30), "a buffer of 16 bytes, but only 10 are left"),
         (short(16).int(-2), "a buffer of -2 bytes"),
-        (short(16).int(i32::MAX), "a buffer of 2147483647 bytes where 0 are left"),
+        (short(16).int(i32::MAX), "a buffer of 2147483647 bytes, but only 0 are left"),
         // A server may only take reads, which is true or false.
-        (short(36).raw(&[7]), "7 as a truth value"),
-        (short(36).raw(&[1]), "the server only takes reads"),
+        (short(36).raw(&[7]), "7 as a boolean"),
+        (short(36).raw(&[1]), "the server is read-only"),
         (greeting(10_000, MINE).raw(b"abc"), "3 bytes too many"),
-        (greeting(0, MINE), "no session where a new one was asked for"),
-        (greeting(-1, MINE), "no session where a new one"),
+        (greeting(0, MINE), "no session, although a new one was requested"),
+        (greeting(-1, MINE), "no session, although a new one"),
         (greeting(7, MINE), "a session timeout of 7 ms is too short"),
-        (greeting(10_000, 0), "no session where a new one was asked for"),
+        (greeting(10_000, 0), "no session, although a new one was requested"),
     ];
     let others = others.into_iter().map(|(bytes, reason)| (bytes.to_vec(), reason));
     others.chain(frames.map(|(frame, reason)| (framed(&frame.0), reason))).collect()
@@ -138,7 +138,7 @@ fn bad_answer_to_a_resume_is_named_and_a_good_server_resumes() {
         Ok(())
     };
     for (manner, reason) in [
-        (Arc::new(only_reads) as Manner, "the server only takes reads"),
+        (Arc::new(only_reads) as Manner, "the server is read-only"),
         (says(Vec::new()), TOO_LATE),
         (Arc::new(a_byte_a_second), TOO_LATE),
         (says(HTTP.to_vec()), NO_ZOOKEEPER),
@@ -199,8 +199,8 @@ fn impossible_session_timeouts_are_refused() {
     {
         let (kind, text) = said(ZooKeeper::connect("127.0.0.1:1", timeout));
         assert_eq!(kind, ErrorKind::BadArguments);
-        assert!(text.contains("a session timeout of "), "{text}");
-        assert!(text.contains("1 to 2147483647 are allowed"), "{text}");
+        assert!(text.contains("the session timeout is "), "{text}");
+        assert!(text.contains("must be 1 to 2147483647 ms"), "{text}");
     }
 }
 
