@@ -10,6 +10,7 @@ mod list;
 mod log_lines;
 mod names;
 mod print;
+mod registry;
 mod seam;
 mod sections;
 mod source;
