@@ -14,7 +14,7 @@ use crate::raw;
 use crate::servers::Kind;
 use crate::session::Outcome;
 use crate::workload::{Case, Workload};
-use crate::{etcd, redis, zookeeper_client};
+use crate::{etcd, machine, redis, zookeeper_client};
 
 /// Half of the longest session timeout that the servers allow, so that few requests counted are
 /// heartbeats.
@@ -23,6 +23,12 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
 /// The floor, with which all are compared.
 pub(crate) const FLOOR: &str = "raw";
 pub(crate) const CURATOR: &str = "curator";
+pub(crate) const KAZOO: &str = "kazoo";
+pub(crate) const ZOOKEEPER_CLIENT: &str = "zookeeper-client";
+pub(crate) const ETCD: &str = "etcd";
+pub(crate) const REDIS: &str = "redis";
+/// This library, with its default options.
+pub(crate) const OWN: &str = "zoolock";
 /// The floor of single-node locks, where no client waits.
 pub(crate) const FLOOR_SINGLE: &str = "raw-single";
 pub(crate) const SINGLE: &str = "zoolock-ephemeral";
@@ -38,10 +44,10 @@ pub(crate) struct Contestant {
 pub(crate) fn all() -> Vec<Contestant> {
     let on = |server| move |name: &'static str| Contestant { name, server };
     let own = VARIANTS.iter().map(|variant| variant.0);
-    let others = [CURATOR, "kazoo", "zookeeper-client"];
+    let others = [CURATOR, KAZOO, ZOOKEEPER_CLIENT];
     let zookeeper = [FLOOR, FLOOR_SINGLE].into_iter().chain(own).chain(others);
     let mut all: Vec<_> = zookeeper.map(on(Kind::ZooKeeper)).collect();
-    all.extend([on(Kind::Redis)("redis"), on(Kind::Etcd)("etcd")]);
+    all.extend([on(Kind::Redis)(REDIS), on(Kind::Etcd)(ETCD)]);
     all
 }
 
@@ -56,17 +62,29 @@ impl Contestant {
         match (self.name, case.workload) {
             (FLOOR_SINGLE, Workload::Uncontended | Workload::Many) => None,
             (FLOOR_SINGLE, _) => Some("does not wait"),
-            ("raw" | "zookeeper-client" | "redis" | "etcd", Workload::Rw) => {
+            (FLOOR | ZOOKEEPER_CLIENT | REDIS | ETCD, Workload::Rw) => {
                 Some("has no read-write lock")
             }
-            ("zookeeper-client" | "etcd", Workload::TryBusy) => Some("has no try_lock"),
-            ("kazoo", Workload::Fresh | Workload::Object) => Some("was not taught that"),
-            ("zoolock-keep", Workload::Fresh) => Some("would keep every path"),
-            ("redis" | SINGLE, Workload::Queue) => Some("has no queue"),
+            (ZOOKEEPER_CLIENT | ETCD, Workload::TryBusy) => Some("has no try_lock"),
+            (KAZOO, Workload::Fresh | Workload::Object) => Some("was not taught that"),
+            (REDIS | SINGLE, Workload::Queue) => Some("has no queue"),
             // The contestant `zoolock` has the read-write lock already.
             (name, Workload::Rw) if name.starts_with("zoolock-") => Some("is a mutex"),
             _ => None,
         }
+    }
+
+    /// Returns the versions of a client in Rust. A program in another language answers the line `version`.
+    pub(crate) fn version(&self) -> Option<String> {
+        let name = match self.name {
+            CURATOR | KAZOO => return None,
+            // Spoken to without a library.
+            REDIS | ETCD => return Some(String::new()),
+            FLOOR | FLOOR_SINGLE => "zookeeper",
+            ZOOKEEPER_CLIENT => ZOOKEEPER_CLIENT,
+            _ => OWN,
+        };
+        Some(machine::locked_version(name))
     }
 
     /// Returns the command that starts the contestant, with the address of its server. Returns
@@ -74,7 +92,7 @@ impl Contestant {
     pub(crate) fn command(&self, server: &str) -> Outcome<Option<Command>> {
         let installed = match self.name {
             CURATOR => Implementation::curator_bench(),
-            "kazoo" => Implementation::kazoo_bench(),
+            KAZOO => Implementation::kazoo_bench(),
             FLOOR | FLOOR_SINGLE if !cfg!(feature = "classic") => {
                 eprintln!(
                     "skipped: {}: the bench is built without the feature `classic`",
@@ -99,12 +117,12 @@ pub(crate) fn connector(name: &str, server: String) -> Outcome<Connect> {
         FLOOR => Box::new(move || raw::connect(&server, SESSION_TIMEOUT)),
         #[cfg(feature = "classic")]
         FLOOR_SINGLE => Box::new(move || raw::connect_single(&server, SESSION_TIMEOUT)),
-        "zookeeper-client" => {
+        ZOOKEEPER_CLIENT => {
             let runtime = zookeeper_client::runtime()?;
             Box::new(move || zookeeper_client::connect(&runtime, &server, SESSION_TIMEOUT))
         }
-        "redis" => Box::new(move || Ok(redis::connect(&server))),
-        "etcd" => Box::new(move || Ok(etcd::connect(&server))),
+        REDIS => Box::new(move || Ok(redis::connect(&server))),
+        ETCD => Box::new(move || Ok(etcd::connect(&server))),
         _ => {
             let variant = VARIANTS.iter().find(|variant| variant.0 == name);
             let variant = variant.ok_or_else(|| format!("there is no contestant {name}"))?;

@@ -25,10 +25,11 @@ pub(crate) const KIB_PER_WAITER: &str = "kib_per_waiter";
 /// Threads of the process, beyond those that it had without a session.
 pub(crate) const THREADS: &str = "threads";
 
-/// Rounds of which these are the medians.
-pub(crate) const ROUNDS: &str = "rounds";
+/// The operations of the fastest thread for each one of the slowest. All threads want the lock all the
+/// time, so 1 is a fair lock.
+pub(crate) const FAIRNESS: &str = "fairness";
 
-const ALL: [&str; 10] = [
+const ALL: [&str; 11] = [
     PER_SECOND,
     P50,
     P99,
@@ -39,7 +40,11 @@ const ALL: [&str; 10] = [
     OWN_REQUESTS,
     KIB_PER_WAITER,
     THREADS,
+    FAIRNESS,
 ];
+
+/// More than this for the fastest thread, and the rate is not compared with others.
+pub(crate) const UNFAIR: f64 = 10.0;
 
 const NANOS: f64 = 1e9;
 const NANOS_PER_MICRO: f64 = 1e3;
@@ -50,13 +55,13 @@ const NANOS_PER_MICRO: f64 = 1e3;
 pub(crate) struct Figures(BTreeMap<&'static str, f64>);
 
 impl Figures {
-    /// Reads a program's answer: the time of all operations, then of each. Also returns the number
-    /// of operations.
+    /// Reads a program's answer: the time of all operations, the number of each thread, and the time
+    /// of each operation. Also returns the number of operations.
     pub(crate) fn of_times(answer: &str) -> Outcome<(Figures, f64)> {
-        let numbers = answer.split_whitespace().map(str::parse::<u64>);
-        let mut numbers = numbers.collect::<Result<Vec<_>, _>>()?.into_iter();
-        let all = numbers.next().ok_or("no times")? as f64;
-        let mut times: Vec<u64> = numbers.collect();
+        let mut words = answer.split_whitespace();
+        let all = words.next().ok_or("no times")?.parse::<u64>()? as f64;
+        let counts = words.next().ok_or("no counts")?;
+        let mut times = words.map(str::parse::<u64>).collect::<Result<Vec<_>, _>>()?;
         times.sort_unstable();
         let last = times.len().checked_sub(1).ok_or("no operation has ended")?;
         let at = |share: f64| times[(last as f64 * share).round() as usize] as f64;
@@ -64,6 +69,13 @@ impl Figures {
         figures.set(PER_SECOND, times.len() as f64 / all * NANOS);
         figures.set(P50, at(0.5) / NANOS_PER_MICRO);
         figures.set(P99, at(0.99) / NANOS_PER_MICRO);
+        if counts.contains(',') {
+            let counts = counts.split(',').map(str::parse::<u64>);
+            let counts = counts.collect::<Result<Vec<_>, _>>()?;
+            let (least, most) = (counts.iter().min(), counts.iter().max());
+            let (least, most) = (least.ok_or("no thread")?, most.ok_or("no thread")?);
+            figures.set(FAIRNESS, *most as f64 / (*least).max(1) as f64);
+        }
         Ok((figures, times.len() as f64))
     }
 
@@ -81,6 +93,12 @@ impl Figures {
         self.0.get(name).copied()
     }
 
+    /// Returns whether one thread did most of the work. Such a rate says little of a lock: it is that of
+    /// one thread that finds the lock free each time.
+    pub(crate) fn is_of_one_thread(&self) -> bool {
+        self.get(FAIRNESS).is_some_and(|fairness| fairness > UNFAIR)
+    }
+
     /// Returns the median of each figure.
     pub(crate) fn medians(rounds: &[Figures]) -> Figures {
         let names = rounds.iter().flat_map(|round| round.0.keys());
@@ -90,8 +108,6 @@ impl Figures {
             let (low, high) = ((samples.len() - 1) / 2, samples.len() / 2);
             (*name, f64::midpoint(samples[low], samples[high]))
         };
-        let mut medians = Figures(names.map(median).collect());
-        medians.set(ROUNDS, rounds.len() as f64);
-        medians
+        Figures(names.map(median).collect())
     }
 }

@@ -16,6 +16,7 @@ mod contestant;
 mod cut;
 mod etcd;
 mod figures;
+mod machine;
 mod own;
 mod pool;
 mod program;
@@ -121,6 +122,8 @@ fn measure(options: &Options, results: &mut Results) -> Outcome<()> {
     };
     let servers = Servers::new(options.ensemble);
     let mut running = start(&options.peers, &servers)?;
+    results.versions = servers.versions()?;
+    results.versions.extend(running.iter().map(|one| one.version.clone()));
     for one in &mut running {
         eprintln!("{}: warming up", one.contestant.name);
         one.warm_up(warm_up)?;
@@ -150,13 +153,16 @@ fn start<'a>(wanted: &[String], servers: &'a Servers) -> Outcome<Vec<Running<'a>
     Ok(running)
 }
 
-/// Prints the figures of a round.
-fn line(case: Case, name: &str, round: usize, figures: &Figures) {
+/// Prints the figures of a round, or why it failed.
+fn line(case: Case, name: &str, round: usize, measured: &Result<Figures, String>) {
     let (workload, size) = (case.workload.name(), case.size);
-    let line = json!({
+    let mut line = json!({
         "bench": "locks", "workload": workload, "size": size, "contestant": name, "round": round,
-        "figures": figures,
     });
+    match measured {
+        Ok(figures) => line["figures"] = json!(figures),
+        Err(reason) => line["failed"] = json!(reason),
+    }
     println!("{line}");
 }
 
@@ -176,12 +182,11 @@ fn compare(case: Case, running: &mut [Running], seconds: f64, results: &mut Resu
             let at = (round + turn) % able.len();
             let name = able[at].contestant.name;
             eprintln!("{}: round {}: {name}", case.name(), round + 1);
-            match able[at].measure(case, seconds) {
-                Ok(figures) => {
-                    line(case, name, round, &figures);
-                    rounds[at].push(figures);
-                }
-                Err(error) => eprintln!("{}: failed: {error}", case.name()),
+            let measured = able[at].measure(case, seconds).map_err(|error| error.to_string());
+            line(case, name, round, &measured);
+            match measured {
+                Ok(figures) => rounds[at].push(figures),
+                Err(reason) => results.failures.push((case, name, reason)),
             }
         }
     }

@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | `sessions N` | opens N sessions, in place of those before | |
 //! | `bench WHAT T SECONDS P` | T threads of each session repeat WHAT at path P, for so many seconds | times |
+//! | `version` | (programs in other languages) | the versions of the client and of its language |
 //! | `requests` | | requests of all sessions so far, if the client counts them |
 //! | `hold P` | takes the lock at P, in a new session | |
 //! | `waiters N P` | starts N threads with a lock object each, which stand still | |
@@ -17,8 +18,8 @@
 //! WHAT is `own`: each thread locks and unlocks at its own path below P; `new`: the same, at a path
 //! below P that was never used; `one`: the same at P itself, with one lock object for each session;
 //! `object`: the same at P, with a lock object for each turn; `try`: a `try_lock` that must fail; or
-//! `read-write`: nine reads and a write. Times are in nanoseconds: the time of all operations, then
-//! of each.
+//! `read-write`: nine reads and a write. Times are in nanoseconds: the time of all operations; then
+//! how many each thread has done, with commas between, or `-`; then the time of each operation.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, LazyLock};
@@ -124,8 +125,9 @@ impl Program {
         let runs = runs.into_iter().collect::<Outcome<Vec<Run>>>()?;
         let begun = runs.iter().map(|run| run.begun).min().ok_or("no thread")?;
         let ended = runs.iter().map(|run| run.ended).max().ok_or("no thread")?;
+        let counts: Vec<_> = runs.iter().map(|run| run.times.len().to_string()).collect();
         let all = runs.into_iter().flat_map(|run| run.times);
-        Ok(times(ended - begun, all))
+        Ok(times(ended - begun, &counts.join(","), all))
     }
 
     /// Runs the work of one session's threads.
@@ -205,7 +207,7 @@ impl Program {
         let all = begun.elapsed();
         grants.sort_unstable();
         let intervals = grants.windows(2).map(|pair| pair[1] - pair[0]);
-        Ok(times(all, intervals))
+        Ok(times(all, "-", intervals))
     }
 }
 
@@ -230,8 +232,8 @@ fn run(mut step: Step<'_>, time: Duration) -> Outcome<Run> {
     Ok(Run { begun, ended, times })
 }
 
-fn times(all: Duration, each: impl Iterator<Item = Duration>) -> String {
-    let numbers = [all].into_iter().chain(each);
-    let numbers: Vec<String> = numbers.map(|time| time.as_nanos().to_string()).collect();
-    numbers.join(" ")
+fn times(all: Duration, counts: &str, each: impl Iterator<Item = Duration>) -> String {
+    let nanos = |time: Duration| time.as_nanos().to_string();
+    let words = [nanos(all), counts.to_owned()].into_iter().chain(each.map(nanos));
+    words.collect::<Vec<_>>().join(" ")
 }

@@ -1,11 +1,9 @@
 //! The results, and their report: a page with tables and charts.
 
 use std::collections::BTreeMap;
-use std::env;
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
-use std::thread;
 
 use serde_json::Value;
 
@@ -13,6 +11,7 @@ use crate::alone::Spans;
 use crate::chart::{Bars, Lines, Series};
 use crate::contestant::{self, Contestant};
 use crate::figures::{Figures, PER_SECOND, REQUESTS};
+use crate::machine;
 use crate::session::Outcome;
 use crate::table;
 use crate::workload::{Case, Workload};
@@ -26,24 +25,24 @@ pub(crate) struct Results {
     pub(crate) cases: Vec<(Case, Vec<(&'static str, Figures)>)>,
     /// The results of the cases that only this library has.
     pub(crate) spans: Vec<Spans>,
+    /// The rounds that failed, and why.
+    pub(crate) failures: Vec<(Case, &'static str, String)>,
     /// The machine of the run.
     pub(crate) machine: String,
+    /// The versions of the servers and the clients.
+    pub(crate) versions: Vec<String>,
 }
 
 impl Results {
     pub(crate) fn new(ensemble: bool) -> Outcome<Results> {
-        let processors = thread::available_parallelism()?;
-        let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-        let load = load.split(' ').next().unwrap_or("?");
         Ok(Results {
             rounds: 0,
             ensemble,
             cases: Vec::new(),
             spans: Vec::new(),
-            machine: format!(
-                "{processors} processors, load before the run {load}, data on {}",
-                file_system(&env::temp_dir())
-            ),
+            failures: Vec::new(),
+            machine: machine::describe()?,
+            versions: Vec::new(),
         })
     }
 
@@ -60,6 +59,10 @@ impl Results {
                 continue;
             };
             let case = Case { workload, size: size as usize };
+            if let Some(reason) = round["failed"].as_str() {
+                self.failures.push((case, name.name, reason.to_owned()));
+                continue;
+            }
             let index = cases.iter().position(|(known, _)| *known == case);
             let index = index.unwrap_or_else(|| {
                 cases.push((case, BTreeMap::new()));
@@ -84,7 +87,7 @@ impl Results {
     fn by_size(&self, workload: Workload, of: fn(&Figures) -> Option<f64>) -> Vec<Series> {
         let mut all: Vec<Series> = Vec::new();
         for (case, figures) in self.cases.iter().filter(|(case, _)| case.workload == workload) {
-            for (name, figures) in figures {
+            for (name, figures) in figures.iter().filter(|(_, it)| !it.is_of_one_thread()) {
                 let Some(value) = of(figures) else {
                     continue;
                 };
@@ -99,16 +102,6 @@ impl Results {
     }
 }
 
-/// Returns the kind of file system of a directory: a disk, or memory.
-fn file_system(folder: &Path) -> String {
-    let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
-    let fields = mounts.lines().map(|line| line.split(' '));
-    let places = fields.filter_map(|mut fields| Some((fields.nth(1)?, fields.next()?)));
-    let around = places.filter(|(place, _)| folder.starts_with(place));
-    let nearest = around.max_by_key(|(place, _)| place.len());
-    nearest.map_or("?", |(_, kind)| kind).to_owned()
-}
-
 /// Writes the page and the charts.
 pub(crate) fn write(folder: &Path, results: &Results) -> Outcome<()> {
     let per_second = |figures: &Figures| figures.get(PER_SECOND);
@@ -119,7 +112,7 @@ pub(crate) fn write(folder: &Path, results: &Results) -> Outcome<()> {
             Lines {
                 title: "Lock and unlock by threads of one client, a path each",
                 x: "threads",
-                y: "operations per second",
+                y: "acquisitions per second",
                 series: results.by_size(Workload::Many, per_second),
             },
         ),
@@ -128,25 +121,25 @@ pub(crate) fn write(folder: &Path, results: &Results) -> Outcome<()> {
             Lines {
                 title: "Lock and unlock by threads of one client, all on one lock object",
                 x: "threads",
-                y: "operations per second",
+                y: "acquisitions per second",
                 series: results.by_size(Workload::Local, per_second),
             },
         ),
         (
             "handoff",
             Lines {
-                title: "Clients with one thread each take turns at one path",
+                title: "Clients with one thread each, all on one path",
                 x: "clients",
-                y: "milliseconds per operation",
+                y: "milliseconds per acquisition",
                 series: results.by_size(Workload::Handoff, millis_each),
             },
         ),
         (
             "queue",
             Lines {
-                title: "Waiters of one client are let in one after another",
+                title: "Waiters of one client, granted one after another",
                 x: "waiters",
-                y: "milliseconds per hand-off",
+                y: "milliseconds from one grant to the next",
                 series: results.by_size(Workload::Queue, millis_each),
             },
         ),
@@ -163,6 +156,7 @@ pub(crate) fn write(folder: &Path, results: &Results) -> Outcome<()> {
         fs::write(folder.join(format!("{file}.svg")), svg)?;
         let _ = writeln!(page, "![{title}]({file}.svg)\n");
     }
+    page += &table::summary(results);
     page += &table::all(results);
     fs::write(folder.join("README.md"), page)?;
     Ok(())
@@ -182,7 +176,7 @@ fn requests(results: &Results) -> Bars {
         (!bars.is_empty()).then(|| (case.name(), bars))
     };
     Bars {
-        title: "Requests per operation, by the server's count",
+        title: "Requests per acquisition, by the server's count",
         y: "requests",
         groups: Workload::ALL.into_iter().filter_map(middle).collect(),
     }

@@ -25,6 +25,8 @@ pub(crate) struct Running<'a> {
     servers: &'a Servers,
     peer: Peer,
     threads_at_first: f64,
+    /// The versions of the client.
+    pub(crate) version: String,
 }
 
 impl<'a> Running<'a> {
@@ -44,7 +46,14 @@ impl<'a> Running<'a> {
         let mut peer = Peer::spawn(name.to_owned(), command);
         peer.result_within(LONGEST)?;
         let threads_at_first = status(peer.process_id(), "Threads")?;
-        Ok(Some(Running { contestant, servers, peer, threads_at_first }))
+        let version = contestant.version();
+        let mut running =
+            Running { contestant, servers, peer, threads_at_first, version: String::new() };
+        running.version = match version {
+            Some(version) => version,
+            None => running.ask("version")?.trim().to_owned(),
+        };
+        Ok(Some(running))
     }
 
     /// Warms the program up, so that just-in-time compilers do their work.

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use zoolock_test_support::{Ensemble, Probe, Server, wait_until};
 
 use crate::etcd::Gateway;
+use crate::machine::first_line;
 use crate::session::Outcome;
 
 const SOON: Duration = Duration::from_secs(60);
@@ -92,6 +93,26 @@ impl Servers {
             Kind::Etcd => get_or_start(&self.etcd, start_etcd)?,
         };
         Ok(service.as_ref().map(|service| service.address.to_string()))
+    }
+
+    /// Returns the versions of the servers that run, and of what runs them.
+    pub(crate) fn versions(&self) -> Outcome<Vec<String>> {
+        let mut versions = Vec::new();
+        if self.zookeeper.get().is_some() {
+            let status = self.zookeeper()?.four_letter("srvr")?;
+            self.asked.set(self.asked.get() + 1);
+            let version = status.lines().next().unwrap_or_default();
+            let version = version.split([':', ',', '-']).nth(1).unwrap_or("?").trim();
+            versions.push(format!("ZooKeeper {version} ({})", first_line("java", &["-version"])));
+        }
+        for (service, program) in [(&self.redis, "redis-server"), (&self.etcd, "etcd")] {
+            if matches!(service.get(), Some(Some(_))) {
+                // What comes behind is of no interest: `Redis server v=7.0.15 sha=..`.
+                let line = first_line(program, &["--version"]);
+                versions.push(line.split(" sha=").next().unwrap_or(&line).to_owned());
+            }
+        }
+        Ok(versions)
     }
 
     /// Returns the counts so far, if the server counts, less the bench's own requests.

@@ -1,12 +1,15 @@
 //! The tables of the medians.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::alone::Spans;
-use crate::contestant::{CURATOR, FLOOR, FLOOR_SINGLE, SINGLE};
+use crate::contestant::{
+    CURATOR, ETCD, FLOOR, FLOOR_SINGLE, KAZOO, OWN, REDIS, SINGLE, ZOOKEEPER_CLIENT,
+};
 use crate::figures::{
-    EVENTS, Figures, KIB_PER_WAITER, OWN_REQUESTS, P50, P99, PER_SECOND, REQUESTS, ROUNDS, SYNCS,
-    THREADS, TRANSACTIONS,
+    EVENTS, FAIRNESS, Figures, KIB_PER_WAITER, OWN_REQUESTS, P50, P99, PER_SECOND, REQUESTS, SYNCS,
+    THREADS, TRANSACTIONS, UNFAIR,
 };
 use crate::report::Results;
 use crate::servers::Kind;
@@ -22,11 +25,11 @@ struct Reference<'a> {
 
 /// The columns, in order. A column without any value is left out.
 const COLUMNS: &[(&str, Cell)] = &[
-    ("operations/s", |it, _| number(it.get(PER_SECOND)?)),
-    ("× raw", |it, to| ratio(it, to.floor)),
+    ("acquisitions/s", |it, _| number(it.get(PER_SECOND)?)),
     ("× curator", |it, to| ratio(it, to.curator)),
     ("p50 µs", |it, _| number(it.get(P50)?)),
     ("p99 µs", |it, _| number(it.get(P99)?)),
+    ("fastest / slowest", |it, _| number(it.get(FAIRNESS)?)),
     ("requests", |it, _| number(it.get(REQUESTS)?)),
     ("by its own count", |it, _| number(it.get(OWN_REQUESTS)?)),
     ("watch events", |it, _| number(it.get(EVENTS)?)),
@@ -34,41 +37,82 @@ const COLUMNS: &[(&str, Cell)] = &[
     ("syncs", |it, _| number(it.get(SYNCS)?)),
     ("KiB per waiter", |it, _| number(it.get(KIB_PER_WAITER)?)),
     ("threads", |it, _| Some(format!("{:.0}", it.get(THREADS)?))),
+    ("× raw", |it, to| ratio(it, to.floor)),
 ];
 
-/// Returns the introduction: the meaning and the source of the figures.
+/// Returns the introduction: the machine and the versions, the meaning and the source of the figures.
 pub(crate) fn introduction(results: &Results) -> String {
-    let rounds = results.rounds;
-    let machine = &results.machine;
+    let Results { rounds, machine, .. } = results;
     let durability = [Kind::ZooKeeper, Kind::Redis, Kind::Etcd];
     let durability = durability.map(|kind| kind.durability(results.ensemble));
+    let mut versions: Vec<_> = results.versions.iter().map(String::as_str).collect();
+    versions.retain(|version| !version.is_empty());
+    // Several contestants are of one client, and beside each other.
+    versions.dedup();
     format!(
-        "Medians of {rounds} rounds, in which all take turns; {machine}; everything on one \
-         machine.\n\
+        "Medians of {rounds} rounds. In each round, every contestant runs once. Servers and clients run on \
+         one machine.\n\
          \n\
-         - The servers: {}.\n\
-         - An operation is a lock and its unlock. `raw` is the crate `zoolock-zookeeper` alone: create, \
-         list, delete, and a watch on the node ahead. `raw-single` is a create and a delete of \
-         one node. It is the floor for `zoolock-ephemeral` where no client waits. Ratios are of \
-         operations per second; more is faster.\n\
-         - `redis` asks again every 5 ms while another client has the lock, in no order. `etcd` \
-         is its lock service over the JSON gateway. `zookeeper-client` does not wait for its \
-         unlocks. `zoolock-keep` keeps its lock between operations until another client asks for \
-         it. `zoolock-handoffs` passes it on between threads, 32 times in a row.\n\
-         - Requests, watch events, transactions, and syncs of the log to the disk are those of one \
-         operation, by the counters of the ZooKeeper server that the clients are connected to, \
-         including heartbeats. Memory is the growth of the resident size when parked threads \
-         begin to wait; a collected heap grows in steps. Threads are those that a process has \
-         beyond its threads before the first session, without the threads that lock.\n",
+         {machine}\
+         - Versions: {}.\n\
+         - Servers: {}.\n\
+         - An acquisition is a lock and its unlock. `zoolock` is `DistributedLock` with its default \
+         options, and `zoolock-reentrant` and `zoolock-ephemeral` are the other types. \
+         `zoolock-handoffs` has `local_handoffs(32)`: the threads of a process pass the lock on up to 32 \
+         times. `zoolock-background` has `background_release(true)`, and `zookeeper-client` does not \
+         wait for its unlocks, either.\n\
+         - Fastest / slowest: how many times the fastest thread acquired the lock for each acquisition \
+         of the slowest; 1 is fair. A contestant above {UNFAIR} is not compared: its rate is mostly that \
+         of one thread that finds the lock free each time.\n\
+         - `etcd` is etcd's lock service over its JSON gateway. Where clients wait for each other, its \
+         figures do not show its speed: a waiter watches a key, and the server notifies watches that \
+         have fallen behind every 100 ms only. Around ten hand-overs per second and waiter are that \
+         interval.\n\
+         - `redis` polls every 5 ms while another client has the lock, in no order.\n\
+         - `raw` is the crate `zookeeper` alone: create, list, delete, and a watch on the node ahead. Its \
+         locks do not survive a lost connection. `raw-single` is a create and a delete of one node, and \
+         the floor for `zoolock-ephemeral` where no client waits.\n\
+         - Requests, watch events, transactions, and syncs of the log to the disk are per acquisition, \
+         as counted by the ZooKeeper server that the clients are connected to; they include heartbeats. \
+         Memory is the growth of the resident size when parked threads begin to wait; a \
+         garbage-collected heap grows in steps. Threads are those of the client, without the threads \
+         that lock.\n",
+        versions.join("; "),
         durability.join("; "),
     )
+}
+
+/// Returns a table of the rates of this library beside those of others, a row for each case.
+pub(crate) fn summary(results: &Results) -> String {
+    const COMPARED: [&str; 6] = [OWN, CURATOR, KAZOO, ZOOKEEPER_CLIENT, ETCD, REDIS];
+    let mut text = format!(
+        "## Acquisitions per second\n\n| | {} |\n|---|{}\n",
+        COMPARED.join(" | "),
+        "---:|".repeat(COMPARED.len()),
+    );
+    for (case, figures) in &results.cases {
+        let cells = COMPARED.map(|name| {
+            let found = figures.iter().find(|(it, _)| *it == name);
+            let rate = found.filter(|(_, it)| !it.is_of_one_thread());
+            rate.and_then(|(_, it)| number(it.get(PER_SECOND)?)).unwrap_or_default()
+        });
+        let about = capital(&case.workload.about(case.size));
+        let about = about.split(';').next().unwrap_or_default();
+        let _ = writeln!(text, "| {about} | {} |", cells.join(" | "));
+    }
+    text + "\n"
 }
 
 /// Returns a table for each case.
 pub(crate) fn all(results: &Results) -> String {
     let mut text = String::new();
     for (case, figures) in &results.cases {
-        let _ = writeln!(text, "{}", one(*case, figures, results.rounds));
+        let failures = results.failures.iter().filter(|(failed, ..)| failed == case);
+        let mut counts = BTreeMap::new();
+        for (_, name, reason) in failures {
+            *counts.entry((*name, reason.as_str())).or_insert(0_usize) += 1;
+        }
+        let _ = writeln!(text, "{}", one(*case, figures, results.rounds, &counts));
     }
     for spans in &results.spans {
         let _ = writeln!(text, "{}", times(spans));
@@ -76,8 +120,18 @@ pub(crate) fn all(results: &Results) -> String {
     text
 }
 
-fn one(case: Case, figures: &[(&'static str, Figures)], all_rounds: usize) -> String {
-    let of = |wanted| figures.iter().find(|(name, _)| *name == wanted);
+/// The number of failed rounds, by contestant and reason.
+type Failures<'a> = BTreeMap<(&'a str, &'a str), usize>;
+
+fn one(
+    case: Case,
+    figures: &[(&'static str, Figures)],
+    rounds: usize,
+    failures: &Failures<'_>,
+) -> String {
+    let (unfair, compared): (Vec<_>, Vec<_>) =
+        figures.iter().partition(|(_, figures)| figures.is_of_one_thread());
+    let of = |wanted| compared.iter().find(|(name, _)| *name == wanted);
     let reference = |name: &str| {
         let single = of(FLOOR_SINGLE).filter(|_| [SINGLE, FLOOR_SINGLE].contains(&name));
         Reference {
@@ -86,25 +140,36 @@ fn one(case: Case, figures: &[(&'static str, Figures)], all_rounds: usize) -> St
         }
     };
     let is_used = |(_, cell): &&(&str, Cell)| {
-        let all = figures.iter();
+        let all = compared.iter();
         let mut cells = all.map(|(name, figures)| cell(figures, &reference(name)));
         cells.any(|cell| cell.is_some())
     };
     let used: Vec<_> = COLUMNS.iter().filter(is_used).collect();
     let mut text = format!("## {}\n\n", case.name());
     let _ = writeln!(text, "{}.\n", capital(&case.workload.about(case.size)));
-    // A round that failed is not in the median.
-    let rounds = figures.iter().filter_map(|(_, figures)| figures.get(ROUNDS));
-    let least = rounds.min_by(f64::total_cmp).unwrap_or(all_rounds as f64);
-    if least < all_rounds as f64 {
-        let _ = writeln!(text, "Some rounds failed: there are {least} or more of each.\n");
-    }
     let heads: String = used.iter().map(|(head, _)| format!(" {head} |")).collect();
     let _ = writeln!(text, "| |{heads}\n|---|{}", "---:|".repeat(used.len()));
-    for (name, figures) in figures {
+    for (name, figures) in &compared {
         let cells = used.iter().map(|(_, cell)| cell(figures, &reference(name)));
         let cells: String = cells.map(|cell| format!(" {} |", cell.unwrap_or_default())).collect();
         let _ = writeln!(text, "| {name} |{cells}");
+    }
+    if !unfair.is_empty() {
+        let name = |(name, figures): &&(&str, Figures)| {
+            Some(format!(
+                "`{name}` ({} acquisitions for each one)",
+                number(figures.get(FAIRNESS)?)?
+            ))
+        };
+        let names: Vec<_> = unfair.iter().filter_map(name).collect();
+        let _ = writeln!(
+            text,
+            "\nNot compared, because the fastest thread did far more than the slowest: {}.",
+            names.join(", ")
+        );
+    }
+    for ((name, reason), count) in failures {
+        let _ = writeln!(text, "\n{count} of {rounds} rounds of `{name}` failed: {reason}.");
     }
     text
 }

@@ -72,20 +72,28 @@ impl Workload {
             Workload::Uncontended => "one thread locks and unlocks at one path".to_owned(),
             Workload::Many if size == 1 => "one thread, at its own path".to_owned(),
             Workload::Many => format!("{size} threads of one client, a path each"),
-            Workload::Fresh if size == 1 => "one thread, a new path for each turn".to_owned(),
-            Workload::Fresh => format!("{size} threads of one client, a new path for each turn"),
+            Workload::Fresh if size == 1 => {
+                "one thread, a new path for each acquisition".to_owned()
+            }
+            Workload::Fresh => {
+                format!("{size} threads of one client, a new path for each acquisition")
+            }
             Workload::Local => format!("{size} threads of one client share one lock object"),
             Workload::Object => {
-                format!("{size} threads of one client, one path, a new lock object for each turn")
+                format!(
+                    "{size} threads of one client, one path, a new lock object for each acquisition"
+                )
             }
             Workload::Handoff => {
-                format!("{size} clients with one thread each take turns at one path")
+                format!("{size} clients with one thread each, one path")
             }
             Workload::Queue => format!(
-                "{size} threads of one client wait for one path and are let in one after another; \
+                "{size} threads of one client wait for one path and acquire it one after another; \
                  times are from one grant to the next"
             ),
-            Workload::TryBusy => "a `try_lock` of what another client holds".to_owned(),
+            Workload::TryBusy => {
+                "a `try_lock` of a lock that another client holds; each refusal counts".to_owned()
+            }
             Workload::Rw => format!(
                 "{size} clients with a thread each, one read-write lock, nine reads and a write"
             ),

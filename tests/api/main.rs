@@ -4,12 +4,14 @@
 //! The list is read from the source, not from the compiler, so that it takes a moment on every toolchain: from `lib.rs`
 //! along its `pub` items. The source does not show auto traits (`Send`, `Sync`), so the compiler checks them below.
 
+mod bugs;
 mod layers;
 mod links;
 mod list;
 mod log_lines;
 mod names;
 mod print;
+mod registry;
 mod seam;
 mod sections;
 mod source;

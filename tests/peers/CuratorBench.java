@@ -1,6 +1,10 @@
+import java.io.IOException;
+import java.io.InputStream;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.Properties;
+import java.util.StringJoiner;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CountDownLatch;
@@ -64,6 +68,8 @@ public final class CuratorBench {
             case "bench":
                 int threads = Integer.parseInt(words[2]);
                 return bench(words[1], threads, Double.parseDouble(words[3]), words[4]);
+            case "version":
+                return "Curator " + version() + ", Java " + System.getProperty("java.version");
             case "requests":
                 return "";
             case "hold":
@@ -82,6 +88,18 @@ public final class CuratorBench {
             default:
                 throw new IllegalArgumentException("not a command: " + words[0]);
         }
+    }
+
+    /** The version in the jar of the recipes. */
+    private static String version() throws IOException {
+        String name = "/META-INF/maven/org.apache.curator/curator-recipes/pom.properties";
+        Properties properties = new Properties();
+        try (InputStream file = InterProcessMutex.class.getResourceAsStream(name)) {
+            if (file != null) {
+                properties.load(file);
+            }
+        }
+        return properties.getProperty("version", "of an unknown version");
     }
 
     private CuratorFramework connect() throws InterruptedException {
@@ -121,9 +139,11 @@ public final class CuratorBench {
         long begun = Long.MAX_VALUE;
         long ended = Long.MIN_VALUE;
         List<Long> times = new ArrayList<>();
+        StringJoiner counts = new StringJoiner(",");
         for (FutureTask<Run> task : tasks) {
             Run run = task.get();
             begun = Math.min(begun, run.begun);
+            counts.add(String.valueOf(run.ends.size()));
             long last = run.begun;
             for (long end : run.ends) {
                 times.add(end - last);
@@ -131,7 +151,7 @@ public final class CuratorBench {
             }
             ended = Math.max(ended, last);
         }
-        return times(ended - begun, times);
+        return times(ended - begun, counts.toString(), times);
     }
 
     private Step step(String what, int number, int thread, String path, InterProcessMutex shared) {
@@ -229,7 +249,7 @@ public final class CuratorBench {
         }
         waiters = new ArrayList<>();
         holder.close();
-        return times(all, times);
+        return times(all, "-", times);
     }
 
     private static <T> FutureTask<T> start(Callable<T> call) {
@@ -238,8 +258,8 @@ public final class CuratorBench {
         return task;
     }
 
-    private static String times(long all, List<Long> each) {
-        StringBuilder text = new StringBuilder().append(all);
+    private static String times(long all, String counts, List<Long> each) {
+        StringBuilder text = new StringBuilder().append(all).append(' ').append(counts);
         each.forEach(time -> text.append(' ').append(time));
         return text.toString();
     }

@@ -1,9 +1,11 @@
 """kazoo's locks, measured by the lines that benches/locks/program.rs explains."""
 
+import platform
 import sys
 import threading
 import time
 
+import kazoo
 from kazoo.client import KazooClient
 from lines import answer, read_lines
 
@@ -44,6 +46,9 @@ class Bench:
         while len(self.open) < int(count):
             self.open.append(self.connect())
 
+    def version(self):
+        return f"kazoo {kazoo.__version__}, Python {platform.python_version()}"
+
     def requests(self):
         pass
 
@@ -67,7 +72,8 @@ class Bench:
 
         runs = [task.result() for task in [Task(run, step) for step in steps]]
         took = max(ends[-1] for ends in runs) - min(ends[0] for ends in runs)
-        return times(took, [b - a for ends in runs for a, b in zip(ends, ends[1:])])
+        counts = ",".join(str(len(ends) - 1) for ends in runs)
+        return times(took, counts, [b - a for ends in runs for a, b in zip(ends, ends[1:])])
 
     def hold(self, path):
         self.holder = self.connect()
@@ -99,7 +105,7 @@ class Bench:
         took = time.perf_counter_ns() - begun
         self.waiting = []
         close(self.holder)
-        return times(took, [b - a for a, b in zip(grants, grants[1:])])
+        return times(took, "-", [b - a for a, b in zip(grants, grants[1:])])
 
 
 class Task:
@@ -155,8 +161,8 @@ def close(client):
     client.close()
 
 
-def times(took, each):
-    return " ".join(map(str, [took, *each]))
+def times(took, counts, each):
+    return " ".join(map(str, [took, counts, *each]))
 
 
 if __name__ == "__main__":

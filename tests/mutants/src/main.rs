@@ -10,7 +10,6 @@ mod source;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -70,7 +69,6 @@ fn run(args: &Args) -> Result<bool, String> {
         None => chosen(mutant::of_table(&root, &mut sources)?, &args.names)?,
     };
     if args.check {
-        names_of_bugs(&root, &mutants)?;
         println!("{} mutants have their places", mutants.len());
         return Ok(true);
     }
@@ -92,17 +90,6 @@ fn run(args: &Args) -> Result<bool, String> {
     };
     println!("{lives} of {} live, after {:.0?}", all - bad, begun.elapsed());
     Ok(lives == 0)
-}
-
-/// Fails if the list of bugs names a mutant that the table does not have.
-fn names_of_bugs(root: &Path, mutants: &[Mutant]) -> Result<(), String> {
-    let bugs = fs::read_to_string(root.join("tests/bugs.md")).map_err(|error| error.to_string())?;
-    let rows = bugs.lines().filter(|line| line.starts_with("| "));
-    let named = rows.flat_map(|row| row.split("`mutant ").skip(1));
-    let mut named = named.filter_map(|rest| rest.split('`').next());
-    let missing = named.find(|name| !mutants.iter().any(|one| one.name == **name));
-    let problem = |name| format!("tests/bugs.md names the mutant {name}, which has no place");
-    missing.map_or(Ok(()), |name| Err(problem(name)))
 }
 
 fn chosen(mut mutants: Vec<Mutant>, names: &[String]) -> Result<Vec<Mutant>, String> {
