@@ -1,73 +1,88 @@
 //! Locks for the tasks of an asynchronous program: the part to copy.
 
+use std::collections::HashMap;
 use std::panic::resume_unwind;
-use std::sync::{Arc, LazyLock};
-use std::thread;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
-use tokio::task::{JoinHandle, spawn_blocking};
-use zoolock::crossbeam_channel::{Receiver, Select, Sender, TryRecvError, unbounded};
-use zoolock::{Client, DistributedLock, Error, Guard, Hold, LockOptions};
+use tokio::sync::{OwnedMutexGuard, oneshot};
+use tokio::task::spawn_blocking;
+use zoolock::{CancelToken, Client, DistributedLock, Error, Guard, Hold, LockOptions, Wait};
 
-/// A lock for tasks. Its tasks wait for each other without a thread. Only the first of them has a
-/// thread, which waits at the servers.
+/// The locks of a process for its tasks. Clones share the queues of tasks.
 #[derive(Clone)]
-pub(crate) struct TaskLock {
+pub(crate) struct TaskLocks {
     client: Client,
-    path: Arc<str>,
-    turn: Arc<Mutex<()>>,
+    /// By path, those in use and some that were in use.
+    queues: Arc<Mutex<HashMap<String, Weak<Queue>>>>,
 }
 
-/// A held lock. Its drop does not block. Fields are dropped in this order.
+/// A lock for tasks. The tasks of a path wait for each other without a thread. Only the first of
+/// them has a thread, which waits for other processes.
+#[derive(Clone)]
+pub(crate) struct TaskLock {
+    lock: DistributedLock,
+    queue: Arc<Queue>,
+}
+
+type Queue = tokio::sync::Mutex<()>;
+
+/// A held lock. Dropping it does not block. Its fields are dropped in this order.
 pub(crate) struct TaskGuard {
     guard: Guard,
     _turn: OwnedMutexGuard<()>,
 }
 
-impl TaskLock {
-    /// Creates a lock at a path. No I/O.
-    pub(crate) fn new(client: &Client, path: &str) -> zoolock::Result<TaskLock> {
-        DistributedLock::new(client, path)?; // checks the path
-        let (client, path) = (client.clone(), path.into());
-        Ok(TaskLock { client, path, turn: Arc::default() })
+impl TaskLocks {
+    pub(crate) fn new(client: &Client) -> TaskLocks {
+        TaskLocks { client: client.clone(), queues: Arc::default() }
     }
 
-    /// Acquires the lock. A dropped future leaves no node, and no thread that waits.
-    pub(crate) async fn acquire(&self) -> zoolock::Result<TaskGuard> {
-        let turn = Arc::clone(&self.turn).lock_owned().await;
-        // An object for each call: its `cancel_waiters` ends this call alone.
+    /// Returns the lock at a path. No I/O.
+    pub(crate) fn at(&self, path: &str) -> zoolock::Result<TaskLock> {
         let options = LockOptions::new().background_release(true);
-        let lock = DistributedLock::with_options(&self.client, &*self.path, options)?;
-        let waiting = lock.clone();
-        let acquire = move || waiting.acquire().map(|guard| TaskGuard { guard, _turn: turn });
-        let mut call = Call { lock, thread: spawn_blocking(acquire) };
-        match (&mut call.thread).await.map_err(|error| error.try_into_panic()) {
+        let lock = DistributedLock::with_options(&self.client, path, options)?;
+        Ok(TaskLock { lock, queue: self.queue(path) })
+    }
+
+    fn queue(&self, path: &str) -> Arc<Queue> {
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(queue) = queues.get(path).and_then(Weak::upgrade) {
+            return queue;
+        }
+        if queues.len() == queues.capacity() {
+            queues.retain(|_, queue| queue.strong_count() > 0); // before the map grows
+        }
+        let queue = Arc::default();
+        queues.insert(path.to_owned(), Arc::downgrade(&queue));
+        queue
+    }
+}
+
+impl TaskLock {
+    /// Acquires the lock. Dropping the future leaves neither a node nor a waiting thread behind.
+    pub(crate) async fn acquire(&self) -> zoolock::Result<TaskGuard> {
+        let turn = Arc::clone(&self.queue).lock_owned().await;
+        let (lock, cancel) = (self.lock.clone(), CancelOnDrop(CancelToken::new()));
+        let wait = Wait::FOREVER.cancelled_by(&cancel.0);
+        let acquire = move || loop {
+            // Without a limit, the lock is never busy.
+            if let Some(guard) = lock.acquire_within(wait.clone())? {
+                return Ok(TaskGuard { guard, _turn: turn });
+            }
+        };
+        match spawn_blocking(acquire).await.map_err(|error| error.try_into_panic()) {
             Ok(acquired) => acquired,
             Err(Ok(panic)) => resume_unwind(panic),
-            Err(Err(_)) => Err(Error::Cancelled { path: self.path.to_string() }), // the runtime ends
+            Err(Err(_)) => Err(Error::Closed), // the runtime ends
         }
     }
 }
 
-struct Call {
-    lock: DistributedLock,
-    thread: JoinHandle<zoolock::Result<TaskGuard>>,
-}
+struct CancelOnDrop(CancelToken);
 
-impl Drop for Call {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        self.thread.abort(); // in case that it has not begun
-        let (lock, call) = (self.lock.clone(), self.thread.abort_handle());
-        if !call.is_finished() {
-            // A cancel has no effect before the call waits. No task does this: the runtime may end.
-            thread::spawn(move || {
-                while !call.is_finished() {
-                    lock.cancel_waiters();
-                    thread::sleep(Duration::from_millis(5));
-                }
-            });
-        }
+        self.0.cancel();
     }
 }
 
@@ -77,32 +92,10 @@ impl TaskGuard {
         &self.guard
     }
 
-    /// Returns when the hold is over. One thread looks at all holds of the process.
+    /// Returns when the hold is over. Call it once.
     pub(crate) async fn ended(&self) {
-        static WATCH: LazyLock<Sender<Watched>> = LazyLock::new(|| {
-            let (watch, new) = unbounded();
-            thread::spawn(move || watch_holds(&new));
-            watch
-        });
-        let (end, ended) = oneshot::channel();
-        let _ = WATCH.send((self.guard.hold(), end));
+        let (end, ended) = oneshot::channel::<()>();
+        self.guard.on_end(move || drop(end));
         let _ = ended.await; // its sender is dropped
-    }
-}
-
-type Watched = (Hold, oneshot::Sender<()>);
-
-fn watch_holds(new: &Receiver<Watched>) {
-    let mut watched: Vec<Watched> = Vec::new();
-    loop {
-        let mut select = Select::new();
-        select.recv(new);
-        for (hold, _) in &watched {
-            select.recv(hold.lost());
-        }
-        select.ready();
-        watched.extend(new.try_iter());
-        let lasts = |hold: &Hold| hold.lost().try_recv() == Err(TryRecvError::Empty);
-        watched.retain(|(hold, end)| lasts(hold) && !end.is_closed());
     }
 }
