@@ -19,9 +19,10 @@
 
 // Each link of a page has two definitions, of which the first counts. rustdoc sees those of
 // `links.txt` first, which lead to items. A forge sees those at the end of the page, which lead to
-// files. `tests/api` checks both.
+// files. `tests/api` checks both. The same is true of pictures: rustdoc serves no files, so `pictures.txt` contains them.
 
 #[doc = include_str!("guide/links.txt")]
+#[doc = include_str!("guide/pictures/pictures.txt")]
 #[doc = include_str!("guide/operating.md")]
 pub mod operating {}
 
@@ -30,10 +31,12 @@ pub mod operating {}
 pub mod kubernetes {}
 
 #[doc = include_str!("guide/links.txt")]
+#[doc = include_str!("guide/pictures/pictures.txt")]
 #[doc = include_str!("guide/guarded_writes.md")]
 pub mod guarded_writes {}
 
 #[doc = include_str!("guide/links.txt")]
+#[doc = include_str!("guide/pictures/pictures.txt")]
 #[doc = include_str!("guide/services.md")]
 pub mod services {}
 

@@ -9,6 +9,7 @@ mod links;
 mod list;
 mod log_lines;
 mod names;
+mod pictures;
 mod print;
 mod seam;
 mod sections;
